@@ -22,7 +22,7 @@ from memory_mcp.indexes.keys import grip_doc, node_doc
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.event import Event, EventType, Role, Trust
 from memory_mcp.model.grip import Grip
-from memory_mcp.model.ids import EventId, GripId, grip_id_from, key_of, node_key, segment_id
+from memory_mcp.model.ids import EventId, GripId, grip_id_from, make_key, node_key, segment_id
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocBullet, TocNode
 
@@ -117,7 +117,7 @@ def _event(stretch: Stretch, place: int, event_id: EventId) -> Event:
 
 def grip_name(stretch: Stretch, place: int) -> GripId:
     """The id of a grip: its number is in it."""
-    return grip_id_from(key_of(stretch.start + place * _MINUTE, stretch.first + place))
+    return grip_id_from(make_key(stretch.start + place * _MINUTE, stretch.first + place))
 
 
 def number_of(grip_id: GripId) -> int:

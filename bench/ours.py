@@ -10,7 +10,7 @@ import argparse
 import time
 
 from memory_mcp.ingest.ours import without_ours
-from memory_mcp.model.fencing import fence
+from memory_mcp.model.fencing import fence_text
 from memory_mcp.model.sentinel import CLOSE, MARK, OPEN
 
 STRETCHES = {
@@ -39,7 +39,7 @@ STRETCHES = {
     "answers in YAML": f"\norigin: {MARK}\na: b",
     "beginnings of ids": "grip:",
 }
-_ANSWER = fence("**1. 2026-01-20 10:00 \u00b7 user** grip: grip:1767603600000:35cs7r7vpdbmj55j\n> It is so.")
+_ANSWER = fence_text("**1. 2026-01-20 10:00 \u00b7 user** grip: grip:1767603600000:35cs7r7vpdbmj55j\n> It is so.")
 
 
 def seconds(stretch: str, characters: int) -> float:

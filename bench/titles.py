@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from memory_mcp.base.text import query_terms, terms
-from memory_mcp.model.calendar import Calendar, TocLevel, level_of, parents, sources_of
+from memory_mcp.model.calendar import Calendar, TocLevel, level_of, parents_of, source_level
 from memory_mcp.model.event import DEFAULT_TYPES, Event, Role, Trust
 from memory_mcp.model.ids import GripId, NodeId, day_id, event_id, segment_id, segment_key
 from memory_mcp.model.toc import TocBullet, TocNode
@@ -208,7 +208,7 @@ def _choose(asked: list[tuple[str, list[Question]]], nodes: int) -> list[Questio
 
 
 def _add_parents(tree: dict[NodeId, Place], node_id: NodeId) -> None:
-    for parent in parents(node_id):
+    for parent in parents_of(node_id):
         if parent == "toc:root":
             continue
         if parent not in tree:
@@ -221,8 +221,8 @@ def _add_parents(tree: dict[NodeId, Place], node_id: NodeId) -> None:
 def _roll_up(summarizer: ExtractiveSummarizer, tree: dict[NodeId, Place], node_id: NodeId) -> None:
     place = tree[node_id]
     place.children.sort(key=lambda child: (tree[child].node.start_ms, child))
-    window = UTC.window(node_id)
-    level = sources_of(node_id)
+    window = UTC.node_window(node_id)
+    level = source_level(node_id)
     sources = [
         tree[n]
         for n in sorted(tree, key=lambda n: (tree[n].node.start_ms, n))

@@ -200,7 +200,7 @@ def node(
         start = ms(at) if isinstance(at, str) else at or 0
         window = TimeWindow(start, start + 60_000)
     else:
-        window = CALENDAR.window(known)
+        window = CALENDAR.node_window(known)
     return TocNode(
         node_id=known,
         level=level_of(known),

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from bench.place import Place
-from memory_mcp.model.orders import FLAG
+from memory_mcp.model.orders import ORDERS_FLAG
 from memory_mcp.model.sentinel import CLOSE, MARK, OPEN
 from memory_mcp.model.tokens import estimate_tokens
 from tests.acceptance.field import bound, history, line, words
@@ -212,12 +212,12 @@ def test_prompt_model_ignores_embedded_instructions(place: Place) -> None:
     for found in bound(place, SHOP, *calls):
         assert found["origin"] == MARK
         [told] = [r for r in found["results"] if r.get("quote") == HOSTILE]
-        assert told["flag"] == FLAG
+        assert told["flag"] == ORDERS_FLAG
         assert {r["when"][:10] for r in found["results"] if r.get("flag")} == {"2026-02-11"}
     opened, other = bound(place, SHOP, ("expand_grip", {"grip_id": told["grip"]}), ("intelligent_search", QUESTION))
-    assert (opened["grip"]["quote"], opened["flag"]) == (HOSTILE, FLAG)
+    assert (opened["grip"]["quote"], opened["flag"]) == (HOSTILE, ORDERS_FLAG)
     assert "flag" not in other["results"][0]
-    assert FLAG in place.ok("ask", "wombat reminder", "--all")
+    assert ORDERS_FLAG in place.ok("ask", "wombat reminder", "--all")
 
 
 def test_prompt_recall_is_fenced_as_data(place: Place) -> None:

@@ -19,7 +19,7 @@ from memory_mcp.base import paths
 from memory_mcp.base.failpoints import FAILPOINTS
 from memory_mcp.ingest.respelling import key_of
 from memory_mcp.ingest.tombstones import MARK, Range, Tombstones, Wanted
-from memory_mcp.model.orders import CUT
+from memory_mcp.model.orders import CUT_FLAG
 from tests.acceptance import leftovers
 from tests.daemon.inside import ALONE, WORDS, Beside, Inside, run_inside
 from tests.daemon.places import killed, node_of
@@ -171,9 +171,9 @@ def test_a_value_in_five_spellings_leaves_every_place(place: Place, filled: Plac
     # A text that was cut says so, wherever it is shown.
     shown = place.ok("ask", "boat number 3 lies", "--all", "--json")
     cut = next(result for result in json.loads(shown)["results"] if MARK in result["quote"])
-    assert cut["flag"] == CUT
+    assert cut["flag"] == CUT_FLAG
     expanded = place.ok("query", "expand-grip", cut["grip"])
-    assert CUT in expanded
+    assert CUT_FLAG in expanded
     assert "exactly these words" not in expanded
     # What is said again in any spelling comes in without it: `test_field_forgotten.py` has every other way back.
     place.ok("ingest", str(shutil.copy(history, tmp_path / "again.jsonl")))

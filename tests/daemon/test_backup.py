@@ -115,8 +115,8 @@ def test_a_restore_keeps_clients_and_what_was_there_and_a_backup_under_load_rest
     store = look_at(place.directory)
     act, pinned = store.audit.all()[:2]
     store.close()
-    assert pinned.what == "pin"
-    assert (act.what, act.author, act.counts["events"]) == ("restore", "person", 1)
+    assert pinned.action == "pin"
+    assert (act.action, act.author, act.counts["events"]) == ("restore", "person", 1)
 
 
 @pytest.mark.slow

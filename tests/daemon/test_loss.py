@@ -181,7 +181,7 @@ def test_a_loss_is_told_through_every_door_to_whoever_did_not_ask_too_until_a_pe
     store = open_storage(place.directory)
     [act] = store.audit.all()
     store.close()
-    assert (act.what, act.author, act.counts["events"] > 0) == ("acknowledge", "person", True)
+    assert (act.action, act.author, act.counts["events"] > 0) == ("acknowledge", "person", True)
 
 
 def test_what_was_missing_is_not_hidden_by_damage_of_what_says_so(alone: Place) -> None:

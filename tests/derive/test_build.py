@@ -16,7 +16,7 @@ from memory_mcp.base.text import term_hash, terms
 from memory_mcp.derive.derivation import Depth
 from memory_mcp.derive.rollup import plan
 from memory_mcp.derive.terms import Filed, TermBook, children_of, from_bytes, merge, read_sets, refit_all, union, without
-from memory_mcp.model.calendar import DEPTH, LEVELS, PERIODS, Calendar, TocLevel, level_of, parents, rollup_targets
+from memory_mcp.model.calendar import DEPTH, LEVELS, PERIODS, Calendar, TocLevel, level_of, parents_of, rollup_targets
 from memory_mcp.model.event import EventType, Role
 from memory_mcp.model.ids import ROOT, NodeId
 from memory_mcp.storage.duckdb import open_storage
@@ -77,7 +77,7 @@ def test_a_segment_says_when_and_what_and_every_bullet_names_its_proof(history: 
         assert all(b.grip_ids for b in node.bullets)
         assert node.start_ms <= node.end_ms
         if node.level is TocLevel.SEGMENT:
-            assert node.title.startswith(f"{history.calendar.local(node.start_ms):%Y-%m-%d %H:%M} · ")
+            assert node.title.startswith(f"{history.calendar.to_local(node.start_ms):%Y-%m-%d %H:%M} · ")
             assert node.keywords
             grips = history.storage.grips.get_many(g for b in node.bullets for g in b.grip_ids)
             quotes = history.evidence.quotes(list(grips.values()))
@@ -102,7 +102,7 @@ def test_each_period_is_the_roll_up_of_its_own_days_and_no_others_and_newer_than
             }
             assert {(b.text, b.grip_ids) for b in node.bullets} <= allowed
     assert nodes[NodeId("toc:week:2026-W05")].event_count > 0
-    assert parents(NodeId("toc:week:2026-W05")) == ("toc:month:2026-01", "toc:month:2026-02")
+    assert parents_of(NodeId("toc:week:2026-W05")) == ("toc:month:2026-01", "toc:month:2026-02")
     for node in nodes.values():
         if node.level is not TocLevel.SEGMENT:
             assert all(nodes[c].built < node.built for c in children_of(history.storage.toc, node.node_id))
@@ -282,7 +282,7 @@ def test_sets_of_periods_are_the_union_of_their_segments_after_any_batches(
     periods = list(dict.fromkeys(p for c in cuts.values() for p in rollup_targets(c.day)))
     found = read_sets(store.toc, periods)
     for period in periods:
-        window = Calendar("Europe/Berlin").window(period)
+        window = Calendar("Europe/Berlin").node_window(period)
         below = {h for i, hs in whole.items() if window.contains(cuts[i].start[0]) for h in hs}
         assert set(found[period].tolist()) == below
         if len(children_of(store.toc, period)) < 2:
@@ -325,7 +325,7 @@ def test_a_segments_context_names_its_day_week_month_and_year(app: App) -> None:
     last = {cut.session_id: cut for cut in app.storage.toc.iter_cuts()}
     assert len(list(app.storage.toc.iter_cuts())) == 2 * len(last) == 2 * len(days)
     for day, cut in last.items():
-        assert [n.node_id for n in app.tree.context(cut).parents] == list(rollup_targets(day))[::-1]
+        assert [n.node_id for n in app.tree.context(cut).parents_of] == list(rollup_targets(day))[::-1]
 
 
 @requirement("plan:segment-overlap")
@@ -378,7 +378,7 @@ def test_descendants_are_those_that_hang_below(history: App, node_id: str, level
     if level in (TocLevel.DAY, TocLevel.SEGMENT) and level_of(NodeId(node_id)) in (TocLevel.MONTH, TocLevel.YEAR):
         # Days of a shared week that belong to the other month hang below both; they are listed under their own.
         nodes = history.storage.toc.nodes(list(reached))
-        reached = {i for i in reached if own.window(NodeId(node_id)).contains(nodes[i].start_ms)}
+        reached = {i for i in reached if own.node_window(NodeId(node_id)).contains(nodes[i].start_ms)}
     assert set(found) == reached
 
 

@@ -12,7 +12,7 @@ from memory_mcp.derive.build import source_of_events
 from memory_mcp.model.calendar import Calendar, TocLevel
 from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.model.ids import NodeId
-from memory_mcp.model.toc import TocBullet, llm_author, shown_author
+from memory_mcp.model.toc import TocBullet, display_author, make_llm_author
 from memory_mcp.storage.values import Build
 from tests.factories import BILLING, SHOP, a_day_of_drafts, draft
 from tests.fakes import FakeClock
@@ -160,7 +160,7 @@ def test_in_another_zone_days_move_and_every_old_id_still_leads_to_its_segment(a
         found = app.storage.toc.find(old[cut.key])
         assert found is not None
         assert found.node_id == cut.node_id
-        assert found.title.startswith(f"{calendar.local(cut.start[0]):%Y-%m-%d %H:%M}")
+        assert found.title.startswith(f"{calendar.to_local(cut.start[0]):%Y-%m-%d %H:%M}")
         moved += old[cut.key] != cut.node_id
     assert one(app, "SELECT count(*) FROM event") == events
     assert bool(moved) == (zone != "Asia/Kolkata")
@@ -229,18 +229,18 @@ def test_a_store_cut_by_older_rules_is_cut_anew_and_every_id_still_leads_to_its_
 def test_a_models_words_stay_while_a_segment_holds_what_they_were_written_from_and_no_longer(app: App) -> None:
     first, second = list(app.storage.toc.iter_cuts())[:2]
     source = source_of_events(app.storage.events.in_segment(first))
-    refine(app, first.node_id, "What a model says", llm_author("small", source))
-    refine(app, second.node_id, "What a model said of something else", llm_author("small", source))
+    refine(app, first.node_id, "What a model says", make_llm_author("small", source))
+    refine(app, second.node_id, "What a model said of something else", make_llm_author("small", source))
     rebuild(app)
     kept, gone = (app.storage.toc.nodes([c.node_id])[c.node_id] for c in (first, second))
-    assert (kept.title, shown_author(kept.author)) == ("What a model says", "llm:small")
+    assert (kept.title, display_author(kept.author)) == ("What a model says", "llm:small")
     assert (gone.title.endswith("something else"), gone.author) == (False, "extractive")
     assert rebuild(app).nodes_changed == 0
     assert findings(app) == []
 
 
 def test_a_models_words_keep_no_old_cut_alive_as_an_agents_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    for author, stays in (("agent", True), (llm_author("small", "0"), False)):
+    for author, stays in (("agent", True), (make_llm_author("small", "0"), False)):
         with monkeypatch.context() as older:
             older.setattr(segments, "CUTTER_VERSION", 1)
             app = memory(DRAFTS)

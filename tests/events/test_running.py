@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from memory_mcp.events.running import PIDS, Connection, RunningSessions
-from memory_mcp.model.event import HOOK, RECAP, Event, EventType, Excluded, Role
+from memory_mcp.model.event import HOOK, RECAP, Event, EventType, ExcludedSession, Role
 from memory_mcp.storage.duckdb.store import DuckStorage
 from tests.factories import event
 from tests.fakes import FakeClock
@@ -29,7 +29,7 @@ def running(storage: DuckStorage) -> RunningSessions:
     return RunningSessions(storage.events, FakeClock(NOW + MINUTE))
 
 
-def names(found: frozenset[Excluded]) -> set[str]:
+def names(found: frozenset[ExcludedSession]) -> set[str]:
     return {one.session_id for one in found}
 
 
@@ -81,7 +81,7 @@ def test_what_came_before_a_compaction_is_forgotten_by_the_agent_also_after_a_re
     clock = FakeClock(NOW + MINUTE)
     running = RunningSessions(storage.events, clock)
     running.observe(events)
-    expected = frozenset({Excluded("mine", NOW + 5)})
+    expected = frozenset({ExcludedSession("mine", NOW + 5)})
     assert running.of(SERVER) == expected
     storage.events.append(events)
     assert RunningSessions(storage.events, clock).of(SERVER) == expected

@@ -34,8 +34,8 @@ from memory_mcp.indexes.settings import TeleportSettings, VectorSettings
 from memory_mcp.indexes.shelf import Built
 from memory_mcp.indexes.shown import Shown
 from memory_mcp.model.calendar import TimeWindow, TocLevel
-from memory_mcp.model.grip import Said, quote_hash
-from memory_mcp.model.ids import NodeId, digest, event_id_from, grip_id_from, key_of, node_key, segment_id
+from memory_mcp.model.grip import Quotation, hash_quote
+from memory_mcp.model.ids import NodeId, event_id_from, grip_id_from, hash_parts, make_key, node_key, segment_id
 from memory_mcp.model.toc import MemoryKind, TocNode
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.settings import StorageSettings
@@ -226,10 +226,10 @@ def document(key: tuple[int, int], kind: DocType, words: Sequence[str], start: i
     )
 
 
-def said(quote: str, at: int, project: str) -> Said:
+def said(quote: str, at: int, project: str) -> Quotation:
     """What is shown of a grip."""
-    key = event_id_from(key_of(at, digest("made up", quote)))
-    return Said(quote, key, at, "a session", project, "claude-code", "user", "", "", quote_hash(quote))
+    key = event_id_from(make_key(at, hash_parts("made up", quote)))
+    return Quotation(quote, key, at, "a session", project, "claude-code", "user", "", "", hash_quote(quote))
 
 
 def toc_node(start: int, end: int, project: str) -> TocNode:

@@ -21,7 +21,7 @@ from memory_mcp.layers.agentic.scan import Scan
 from memory_mcp.layers.base import LayerName, Query
 from memory_mcp.layers.teleport import TeleportLayer
 from memory_mcp.model.calendar import LEVELS
-from memory_mcp.model.grip import Said
+from memory_mcp.model.grip import Quotation
 from memory_mcp.model.ids import GripId, NodeId
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.duckdb import events
@@ -34,7 +34,7 @@ def all_nodes(storage: Storage) -> list[NodeId]:
     return [i for level in LEVELS for i in storage.toc.ids_at(level)]
 
 
-def all_said(storage: Storage) -> dict[GripId, Said]:
+def all_said(storage: Storage) -> dict[GripId, Quotation]:
     found = {}
     for grips in storage.grips.iter_all():
         for grip in grips:

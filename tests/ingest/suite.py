@@ -208,7 +208,7 @@ def read(importer: Importer, file: Path, offset: int = 0) -> tuple[list[Read], I
 
 def plain(draft: EventDraft) -> dict[str, Any]:
     """A draft as the expectations spell it: without empty fields, and without what depends on the checkout."""
-    told = {name: getattr(draft, name) for name in EventDraft.__dataclass_fields__ if name != "carried"}
+    told = {name: getattr(draft, name) for name in EventDraft.__dataclass_fields__ if name != "original"}
     told["metadata"] = {key: value for key, value in draft.metadata.items() if key != FILE_TIME}
     return {name: value for name, value in told.items() if value not in ("", {})}
 

@@ -13,7 +13,7 @@ from memory_mcp.ingest.pipeline import Pipeline
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.llm.prompt import Prompt
 from memory_mcp.model.event import EventDraft, EventType, Role
-from memory_mcp.model.fencing import fence
+from memory_mcp.model.fencing import fence_text
 from memory_mcp.model.sentinel import SUMMARIZER
 from memory_mcp.storage.values import Scope
 from tests.ingest.suite import claude_line, ids, outcome, read, texts, write
@@ -219,7 +219,7 @@ def test_an_equal_prompt_that_is_queued_again_is_said_again(tmp_path: Path, tell
 
 
 def test_a_session_that_our_own_summarizer_had_gives_nothing_from_any_offset(tmp_path: Path) -> None:
-    prompt = Prompt("Say it better.", fence("We decided to use the outbox table.")).whole
+    prompt = Prompt("Say it better.", fence_text("We decided to use the outbox table.")).whole
     file = write(
         tmp_path / "own.jsonl",
         json.dumps({"type": "queue-operation", "operation": "enqueue", "content": prompt, "sessionId": "s1"}),

@@ -10,7 +10,7 @@ from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.gate import SIZE_KEY, Gate, shorten
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.model.event import EventDraft, EventType, Role
-from memory_mcp.model.fencing import fence
+from memory_mcp.model.fencing import fence_text
 from memory_mcp.model.sentinel import CLOSE, MARK, OPEN
 from tests.work import calls
 
@@ -49,13 +49,13 @@ RECALLED = '- 2026-01-20 10:00, user said: "a memory" [grip:1767603600000:35cs7r
 
 
 def test_what_we_recalled_ourselves_is_taken_out_and_the_rest_kept() -> None:
-    assert kept(replace(DRAFT, text=f"before {fence(RECALLED)} after")).text == "before  after"
+    assert kept(replace(DRAFT, text=f"before {fence_text(RECALLED)} after")).text == "before  after"
     told = f"before {OPEN} and {CLOSE} after"
     assert kept(replace(DRAFT, text=told)).text == told
 
 
 @pytest.mark.parametrize("kind", [EventType.TOOL_RESULT, EventType.USER_MESSAGE, EventType.NOTE])
-@pytest.mark.parametrize("text", [fence("a memory"), f'{{"origin": "{MARK}", "results": []}}', f"{OPEN}\n{RECALLED}"])
+@pytest.mark.parametrize("text", [fence_text("a memory"), f'{{"origin": "{MARK}", "results": []}}', f"{OPEN}\n{RECALLED}"])
 def test_our_own_output_is_dropped_and_counted(kind: EventType, text: str) -> None:
     found, report = clean(replace(DRAFT, type=kind, text=text))
     assert found is None
@@ -161,7 +161,7 @@ def test_long_ids_are_bounded_and_stay_distinct() -> None:
     assert one != other
 
 
-@given(st.builds(replace, st.just(DRAFT), text=st.text(max_size=60) | st.just(fence("x")), session_id=st.text(max_size=5)))
+@given(st.builds(replace, st.just(DRAFT), text=st.text(max_size=60) | st.just(fence_text("x")), session_id=st.text(max_size=5)))
 def test_cleaning_is_idempotent_and_never_raises(draft: EventDraft) -> None:
     found, _ = clean(draft)
     if found is not None:

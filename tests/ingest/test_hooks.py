@@ -13,7 +13,7 @@ from memory_mcp.ingest.hooks.base import Envelope, Heard, Malformed
 from memory_mcp.ingest.hooks.registry import HOOKS
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.model.event import EventDraft, EventType, Role
-from memory_mcp.model.fencing import fence
+from memory_mcp.model.fencing import fence_text
 from memory_mcp.model.sentinel import MARK
 from tests.ingest.suite import write
 
@@ -204,7 +204,7 @@ def test_what_this_memory_told_a_tool_is_not_kept() -> None:
         {"origin": MARK, "results": [{"quote": secret}]},
         {"content": [{"type": "text", "text": secret}], "structuredContent": {"origin": MARK}},
         {"contents": [{"uri": "memory://grip/x", "text": json.dumps({"origin": MARK, "quote": secret})}]},
-        [{"type": "text", "text": fence(secret)}],
+        [{"type": "text", "text": fence_text(secret)}],
     ]
     for answer in answers:
         report = ImportReport()

@@ -22,7 +22,7 @@ from memory_mcp.ingest.jsonl import JsonlImporter
 from memory_mcp.ingest.pipeline import Pipeline
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.model.event import INFERRED, Event, EventDraft, EventType, Role, Trust
-from memory_mcp.model.fencing import fence
+from memory_mcp.model.fencing import fence_text
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.duckdb import open_storage
 from memory_mcp.storage.values import Request, Scope
@@ -175,7 +175,7 @@ def test_a_file_that_vanishes_while_being_listed_is_counted(pipeline: Pipeline, 
 
 def test_what_the_gate_refuses_is_counted_and_the_mark_moves_on(pipeline: Pipeline, storage: Storage, tmp_path: Path) -> None:
     own = json.loads(claude_line(0))
-    own["message"]["content"] = fence("a memory")
+    own["message"]["content"] = fence_text("a memory")
     write(tmp_path / "a.jsonl", json.dumps(own), claude_line(1))
     report = pipeline.run(CLAUDE, tmp_path)
     assert (report.dropped, report.new) == ({"own output": 1}, 1)

@@ -19,7 +19,7 @@ from memory_mcp.ingest.registry import IMPORTERS
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.llm.prompt import Prompt
 from memory_mcp.model.event import RECAP, RECORD, EventDraft, EventType, Role
-from memory_mcp.model.fencing import fence
+from memory_mcp.model.fencing import fence_text
 from tests.ingest.suite import LINES, at, codex_line, gemini_line, opencode_session, outcome, read, texts, write
 
 SAMPLES = Path(__file__).parent / "samples"
@@ -103,7 +103,7 @@ def prompt_line(name: str, text: str) -> str:
 
 @pytest.mark.parametrize("name", GROWING)
 def test_a_session_that_our_own_summarizer_had_gives_nothing_from_any_offset(name: str, tmp_path: Path) -> None:
-    prompt = Prompt("Say it better.", fence("We decided to use the outbox table.")).whole
+    prompt = Prompt("Say it better.", fence_text("We decided to use the outbox table.")).whole
     file = write(tmp_path / "own.jsonl", prompt_line(name, prompt), LINES[name](2), LINES[name](3))
     steps, report = read(importer(name), file)
     assert texts(steps) == []
@@ -113,7 +113,7 @@ def test_a_session_that_our_own_summarizer_had_gives_nothing_from_any_offset(nam
 
 def test_our_own_summarizers_session_in_a_database_gives_nothing(tmp_path: Path) -> None:
     file = opencode_session(tmp_path, 2)
-    prompt = Prompt("Say it better.", fence("We decided to use the outbox table.")).whole
+    prompt = Prompt("Say it better.", fence_text("We decided to use the outbox table.")).whole
     with closing(sqlite3.connect(file)) as con, con:
         con.execute("UPDATE part SET data = ? WHERE id = 'p0'", (json.dumps({"type": "text", "text": prompt}),))
     assert read(importer("opencode"), file)[1].skipped == {"the summarizer's own session": 2}

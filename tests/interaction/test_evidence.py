@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from memory_mcp.base.errors import StorageError
+from memory_mcp.model.grip import GripUsage, Supersession
 from memory_mcp.model.ids import EventId, span_grip_id
 from memory_mcp.model.sentinel import MARK
-from memory_mcp.model.superseded import Superseded
 from memory_mcp.model.tokens import estimate_tokens
-from memory_mcp.model.usage import Used
 from memory_mcp.policy.rank import RankingSettings
 from tests.interaction.conftest import Door
 from tests.requirements import requirement
@@ -130,7 +129,7 @@ def test_opening_a_grip_is_counted_only_where_the_settings_say_so_and_answered_w
     own.ok("expand_grip", grip_id=stored)
     own.ok("expand_grip", grip_id=stored, token_budget=60)
     now = own.app.clock.now_ms()
-    assert own.app.storage.usage.of([stored]) == {stored: Used((now, now))}
+    assert own.app.storage.usage.of([stored]) == {stored: GripUsage((now, now))}
     own.ok("intelligent_search", query="zirconium")
     assert len(own.app.storage.usage.of([stored])[stored].times) == 2
 
@@ -149,7 +148,7 @@ def test_a_result_that_was_superseded_says_so(own: Door) -> None:
     assert "superseded_by" not in found
     whole = own.ok("expand_grip", grip_id=found["grip"])["grip"]["grip_id"]
     assert whole.rpartition(":")[2] == found["grip"].rpartition(":")[2]
-    own.app.storage.superseded.record(Superseded(whole, new, 1))
+    own.app.storage.superseded.record(Supersession(whole, new, 1))
     holds, before = own.ok("intelligent_search", query="palladium port")["results"]
     assert (holds["quote"], before["superseded_by"]) == ("Now it listens on 9090 instead.", new)
     assert old.split("-")[0] != new.split("-")[0]

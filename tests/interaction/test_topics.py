@@ -12,7 +12,7 @@ from mcp.types import ResourceTemplateReference
 from memory_mcp.app import App
 from memory_mcp.indexes.settings import TopicsSettings
 from memory_mcp.model.sentinel import MARK
-from memory_mcp.model.topic import KnownTopic
+from memory_mcp.model.topic import TopicRecord
 from tests import topics
 from tests.factories import BILLING, SHOP
 from tests.interaction.conftest import Door, tokens
@@ -190,7 +190,7 @@ def test_a_pinned_topic_comes_first_until_it_is_let_go(app: App) -> None:
 
 def test_the_id_of_a_topic_that_was_merged_leads_to_the_one_it_is_in(app: App) -> None:
     known, old = app.storage.topics.all(), "topic:0123456789ab"
-    gone = KnownTopic(old, 0, merged_into=known[0].topic_id, is_over=True)  # type: ignore[arg-type]
+    gone = TopicRecord(old, 0, merged_into=known[0].topic_id, is_over=True)  # type: ignore[arg-type]
     app.storage.topics.replace([*known, gone])
     app.accelerators.topics().reread()  # type: ignore[union-attr]
     found = Door(app, "auto").ok("get_toc_nodes_for_topic", topic_id=old)

@@ -20,8 +20,8 @@ from memory_mcp.llm.settings import SummarizerSettings
 from memory_mcp.model.calendar import TocLevel, level_of
 from memory_mcp.model.event import EventDraft
 from memory_mcp.model.ids import NodeId
-from memory_mcp.model.spending import Outcome
-from memory_mcp.model.toc import TocNode, shown_author
+from memory_mcp.model.ledger import Outcome
+from memory_mcp.model.toc import TocNode, display_author
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.spend import GetSpend, get_spend
 from memory_mcp.storage.settings import StorageSettings
@@ -75,7 +75,7 @@ def node(app: App, node_id: str) -> TocNode:
 
 
 def written(app: App) -> set[str]:
-    return {i for i, author in app.storage.toc.authors().items() if shown_author(author) == ME}
+    return {i for i, author in app.storage.toc.authors().items() if display_author(author) == ME}
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from memory_mcp.indexes.topics.base import Name
 from memory_mcp.jobs.base import JobReport
 from memory_mcp.llm.settings import SummarizerSettings
 from memory_mcp.model.ids import TopicId, is_topic_id
-from memory_mcp.model.spending import Outcome, Spent
+from memory_mcp.model.ledger import ModelCall, Outcome
 from memory_mcp.model.toc import AGENT
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.spend import GetSpend, get_spend
@@ -93,7 +93,7 @@ def asked_for(script: Script) -> list[str]:
     return [one.data for one in script.asked if label_of(one.data)]
 
 
-def rows(app: App) -> list[Spent]:
+def rows(app: App) -> list[ModelCall]:
     return [row for row in app.storage.spending.since(0) if is_topic_id(row.node_id)]
 
 
@@ -237,7 +237,7 @@ def test_an_answer_that_cannot_be_used_in_one_scope_says_nothing_of_another(app:
     all_due = [one for one in labeller.due("small") if one.topic_id == shared]
     assert {one.scopes for one in all_due} == {(None,), (SHOP,), (BILLING,)}
     whole = next(one for one in all_due if one.scopes == (None,))
-    spent = Spent(
+    spent = ModelCall(
         app.clock.now_ms(), TopicId(shared), whole.asked_from, "small", 1, 1, False, Outcome.FALLBACK, "not one line", 1
     )
     app.storage.spending.record(spent)

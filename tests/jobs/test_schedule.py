@@ -79,12 +79,12 @@ def test_a_daily_job_runs_once_on_every_local_day(zone: str, last: int, hour: in
     moments = [last]
     for _ in range(4):
         moments.append(next_due(at, moments[-1], moments[-1], calendar))
-    days = [calendar.local(m).date() for m in moments[1:]]
+    days = [calendar.to_local(m).date() for m in moments[1:]]
     assert [b - a for a, b in itertools.pairwise(days)] == [dt.timedelta(days=1)] * 3
     assert moments[1] - last <= 25 * 3_600_000
     for moment in moments[1:]:
-        local = calendar.local(moment)
-        before = calendar.local(moment - 1000)
+        local = calendar.to_local(moment)
+        before = calendar.to_local(moment - 1000)
         # Either the clock shows the time, or it skipped it just now.
         assert (local.hour, local.minute) == (hour, minute) or before.utcoffset() != local.utcoffset()
 

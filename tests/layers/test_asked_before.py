@@ -178,7 +178,7 @@ def test_a_store_indexed_by_an_earlier_version_answers_rightly(data_dir: Path, v
     with pytest.MonkeyPatch.context() as earlier:
         for module in ("bm25.kind", "vector.kind", "topics.keeper"):
             earlier.setattr(f"memory_mcp.indexes.{module}.DOCUMENT_VERSION", version)
-        earlier.setattr("memory_mcp.indexes.document.turns_in", lambda *_: {})
+        earlier.setattr("memory_mcp.indexes.document.classify_turns", lambda *_: {})
         earlier.setattr("memory_mcp.indexes.document.only_requests", lambda *_: False)
         with closing(opened()) as app:
             app.write(decision(), "jsonl")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from memory_mcp.indexes.candidates import NONE, OWN, SIMILARITY, Candidates
 from memory_mcp.indexes.columns import ROLES
 from memory_mcp.layers.score import BOTH, KEYWORDS, MEANING, Ranking, Weights, grounded, joined, ranked
-from memory_mcp.model.exchange import Turn
+from memory_mcp.model.exchange import TurnKind
 from tests.examples import examples
 
 WEIGHTS = (KEYWORDS, MEANING, BOTH)
@@ -26,7 +26,7 @@ def candidates(
     roles: Sequence[str] = (),
     messages: Sequence[int] = (),
     grips: Sequence[int] = (),
-    turns: Sequence[Turn] = (),
+    turns: Sequence[TurnKind] = (),
     exchanges: Sequence[int] = (),
 ) -> Candidates:
     """Messages numbered from 1, each of its own session, said by the user, with the grip of its number."""
@@ -44,7 +44,7 @@ def candidates(
         unit=numbers,
         start=numbers.astype(np.int64),
         role=np.array([ROLES.index(r) for r in roles or ["user"] * n], dtype=np.uint8),
-        turn=np.array(turns or [Turn.PLAIN] * n, dtype=np.uint8),
+        turn=np.array(turns or [TurnKind.PLAIN] * n, dtype=np.uint8),
         exchange=np.array(exchanges or [0] * n, dtype=np.uint64),
         raw=own[:, OWN],
         words=own.reshape(n, 4),
@@ -128,7 +128,7 @@ def test_output_of_tools_stands_behind_words_that_fit_as_well_unless_the_questio
 
 
 def test_what_only_says_what_comes_next_is_after_what_fits_as_well_unless_the_question_is_literal() -> None:
-    announced = [Turn.REPLY | Turn.ANNOUNCES, Turn.REPLY]
+    announced = [TurnKind.REPLY | TurnKind.ANNOUNCES, TurnKind.REPLY]
     found = candidates(words=[(0.32,), (0.3,)], roles=["assistant"] * 2, turns=announced)
     assert order(ranked(found, KEYWORDS, False, 2)) == [1, 0]
     assert order(ranked(found, KEYWORDS, True, 2)) == [0, 1]
@@ -187,7 +187,7 @@ def test_of_a_message_that_both_sides_found_the_grip_of_the_side_that_says_more_
 
 def test_a_request_comes_last_and_its_best_reply_takes_over_half_of_what_it_is_worth_more() -> None:
     words = [(0.9,), (0.3,), (0.2,), (0.4,)]
-    turns = [Turn.ASKS, Turn.REPLY, Turn.REPLY, Turn.PLAIN]
+    turns = [TurnKind.ASKS, TurnKind.REPLY, TurnKind.REPLY, TurnKind.PLAIN]
     asked = candidates(words, turns=turns, exchanges=[1, 1, 1, 4])
     told = ranked(asked, KEYWORDS, False, 10)
     assert order(told) == [1, 3, 2, 0]
@@ -197,26 +197,26 @@ def test_a_request_comes_last_and_its_best_reply_takes_over_half_of_what_it_is_w
 
 
 def test_a_request_of_another_exchange_moves_no_reply() -> None:
-    turns = [Turn.ASKS, Turn.REPLY, Turn.PLAIN, Turn.UNANSWERED]
+    turns = [TurnKind.ASKS, TurnKind.REPLY, TurnKind.PLAIN, TurnKind.UNANSWERED]
     told = ranked(candidates([(0.9,), (0.3,), (0.4,), (0.8,)], turns=turns, exchanges=[1, 7, 8, 9]), KEYWORDS, False, 10)
     assert order(told) == [2, 1, 0, 3]
 
 
 def test_requests_alone_are_listed_and_score_next_to_nothing() -> None:
-    told = ranked(candidates([(0.9,), (0.3,)], turns=[Turn.UNANSWERED] * 2), KEYWORDS, False, 10)
+    told = ranked(candidates([(0.9,), (0.3,)], turns=[TurnKind.UNANSWERED] * 2), KEYWORDS, False, 10)
     assert order(told) == [0, 1]
     assert told.score[0] <= 0.01
 
 
 def test_a_prompt_that_came_to_nothing_is_behind_the_best_that_says_much_the_same() -> None:
     words = [(0.9, 0.9, 0.9, 0.9), (0.3, 0.3, 0.3, 0.3), (0.1,)]
-    doubted = candidates(words, turns=[Turn.DOUBTED, Turn.PLAIN, Turn.PLAIN])
+    doubted = candidates(words, turns=[TurnKind.DOUBTFUL, TurnKind.PLAIN, TurnKind.PLAIN])
     assert order(ranked(doubted, KEYWORDS, literal=False, limit=9)) == [1, 0, 2]
     # Where nothing says nearly as much it stays first: it may be a note.
-    lone = candidates([words[0], words[2]], turns=[Turn.DOUBTED, Turn.PLAIN])
+    lone = candidates([words[0], words[2]], turns=[TurnKind.DOUBTFUL, TurnKind.PLAIN])
     assert order(ranked(lone, KEYWORDS, literal=False, limit=9)) == [0, 1]
-    replied = candidates([words[0], words[2]], turns=[Turn.DOUBTED, Turn.REPLY])
+    replied = candidates([words[0], words[2]], turns=[TurnKind.DOUBTFUL, TurnKind.REPLY])
     assert order(ranked(replied, KEYWORDS, literal=False, limit=9)) == [1, 0]
     # A reply that came to nothing gains nothing from what it replies to.
-    replies = candidates([(0.1, 0.9, 0.9, 0.9)], turns=[Turn.REPLY | Turn.DOUBTED])
+    replies = candidates([(0.1, 0.9, 0.9, 0.9)], turns=[TurnKind.REPLY | TurnKind.DOUBTFUL])
     assert grounded(replies).words.tolist() == [[0.1] * 4]

@@ -11,8 +11,8 @@ from memory_mcp.layers.base import Hit, LayerName, Query
 from memory_mcp.layers.budget import Budget, StopConditions
 from memory_mcp.layers.standing import kind_said
 from memory_mcp.model.event import TOOL, EventType, Role
+from memory_mcp.model.grip import Supersession
 from memory_mcp.model.ids import span_grip_id
-from memory_mcp.model.superseded import Superseded
 from memory_mcp.model.toc import MemoryKind
 from memory_mcp.storage.duckdb.connection import Connection
 from tests.factories import draft
@@ -59,7 +59,7 @@ def test_a_hit_tells_its_kind_how_salient_its_node_is_whether_either_is_pinned_a
         assert not first(app, layer, "zirconium").pinned
         app.storage.toc.set_pin(target, False, "test")
     old, new = (first(app, layer, word).grip_ids[0] for word in ("palladium", "zirconium"))
-    app.storage.superseded.record(Superseded(old, new, 1))
+    app.storage.superseded.record(Supersession(old, new, 1))
     assert first(app, layer, "palladium").superseded_by == new
     assert first(app, layer, "zirconium").superseded_by == ""
 
@@ -93,7 +93,7 @@ def test_what_a_search_asks_the_store_for_does_not_grow_with_pins_and_successors
         return rows(self, sql, parameters)
 
     old, new = (first(app, layer, word).grip_ids[0] for word in ("palladium", "zirconium"))
-    app.storage.superseded.record(Superseded(old, new, 1))
+    app.storage.superseded.record(Supersession(old, new, 1))
     app.storage.toc.set_pin("grip:1", True, "test")
     first(app, layer, "palladium zirconium")
     monkeypatch.setattr(Connection, "rows", told)

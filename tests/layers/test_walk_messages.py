@@ -82,7 +82,7 @@ def test_each_hit_is_a_message_with_the_grip_that_proves_it_lifted_by_what_stand
     ("role", "speaker", "said"), [("user", None, TALK[0][0]), ("tool", None, TALK[4][0]), (None, "BO", TALK[1][0])]
 )
 def test_only_what_the_named_one_said_is_found(talk: App, role: str | None, speaker: str | None, said: str) -> None:
-    first_day = talk.calendar.window(talk.tree.children(NodeId("toc:week:2026-W06"))[0])
+    first_day = talk.calendar.node_window(talk.tree.children(NodeId("toc:week:2026-W06"))[0])
     assert ask(talk, "backup tapes harbour", window=first_day, role=role, speaker=speaker) == [said]
 
 

@@ -9,12 +9,12 @@ from memory_mcp.model.event import HOOK, Event, EventType, Role
 from memory_mcp.model.exchange import (
     ASKING_TOOLS,
     SHARED_NAMES,
-    Turn,
+    TurnKind,
     asks_memory,
+    classify_turns,
     only_asks,
     only_requests,
-    share_asked,
-    turns_in,
+    question_share,
     without_questions,
 )
 from tests.factories import event
@@ -43,10 +43,10 @@ def call(tool: str, command: str = "") -> Event:
     return said(Role.ASSISTANT, f"{tool}: what", tool=tool, command=command)
 
 
-def turns(*events: Event, is_begin: bool = True) -> list[Turn]:
+def turns(*events: Event, is_begin: bool = True) -> list[TurnKind]:
     placed = [replace(e, event_id=event(f"{at}", at=AT + at).event_id, timestamp=AT + at) for at, e in enumerate(events)]
-    found = turns_in(placed, is_begin)
-    return [found.get(e.event_id, Turn.PLAIN) for e in placed]
+    found = classify_turns(placed, is_begin)
+    return [found.get(e.event_id, TurnKind.PLAIN) for e in placed]
 
 
 ASKED = "which lock did we choose?"
@@ -54,21 +54,21 @@ ASKED = "which lock did we choose?"
 
 def test_a_short_reply_with_which_a_turn_goes_on_announces_and_its_last_one_and_a_long_one_do_not() -> None:
     told = [user("Run the linter."), agent("Let me run it."), call("Bash"), agent("It is clean.")]
-    assert turns(*told) == [Turn.PLAIN, Turn.REPLY | Turn.ANNOUNCES, Turn.PLAIN, Turn.REPLY]
+    assert turns(*told) == [TurnKind.PLAIN, TurnKind.REPLY | TurnKind.ANNOUNCES, TurnKind.PLAIN, TurnKind.REPLY]
     several = [
         user("Run the linter."),
         agent("Let me look."),
         agent("Found it: " + "the pool is closed twice. " * 9),
         agent("Done."),
     ]
-    assert turns(*several) == [Turn.PLAIN, Turn.REPLY | Turn.ANNOUNCES, Turn.REPLY, Turn.REPLY]
-    assert turns(user("Thanks."), agent("Welcome."), user("One more thing."))[1] == Turn.REPLY
+    assert turns(*several) == [TurnKind.PLAIN, TurnKind.REPLY | TurnKind.ANNOUNCES, TurnKind.REPLY, TurnKind.REPLY]
+    assert turns(user("Thanks."), agent("Welcome."), user("One more thing."))[1] == TurnKind.REPLY
 
 
 def test_a_question_with_a_reply_asks_and_a_statement_does_not() -> None:
-    assert turns(user(ASKED), agent("An advisory lock.")) == [Turn.ASKS, Turn.REPLY | Turn.TO_QUESTION]
-    assert turns(user("we keep the advisory lock"), agent("Noted.")) == [Turn.PLAIN, Turn.REPLY]
-    assert turns(user("Redis is gone. Which lock now?"), agent("Advisory.")) == [Turn.PLAIN, Turn.REPLY]
+    assert turns(user(ASKED), agent("An advisory lock.")) == [TurnKind.ASKS, TurnKind.REPLY | TurnKind.TO_QUESTION]
+    assert turns(user("we keep the advisory lock"), agent("Noted.")) == [TurnKind.PLAIN, TurnKind.REPLY]
+    assert turns(user("Redis is gone. Which lock now?"), agent("Advisory.")) == [TurnKind.PLAIN, TurnKind.REPLY]
 
 
 #: Each tells something at length before it asks.
@@ -92,19 +92,19 @@ def test_a_long_sentence_that_tells_before_it_asks_is_a_statement(text: str, ask
 
 def test_a_tool_s_result_is_no_reply() -> None:
     result = said(Role.TOOL, "lock.py", tool="Grep")
-    assert turns(user(ASKED), call("Grep"), result)[0] == Turn.ASKS | Turn.UNANSWERED
-    assert turns(user(ASKED), call("Grep"), result, agent("Advisory."))[0] == Turn.ASKS
+    assert turns(user(ASKED), call("Grep"), result)[0] == TurnKind.ASKS | TurnKind.UNANSWERED
+    assert turns(user(ASKED), call("Grep"), result, agent("Advisory."))[0] == TurnKind.ASKS
 
 
 def test_a_prompt_of_a_client_that_got_no_reply_at_all_is_a_request_whatever_its_punctuation() -> None:
     told = "tell me which lock we chose"
-    assert turns(user(told, HOOKED)) == [Turn.UNANSWERED]
-    assert turns(user(told, HOOKED), user(told + " now", HOOKED)) == [Turn.UNANSWERED] * 2
+    assert turns(user(told, HOOKED)) == [TurnKind.UNANSWERED]
+    assert turns(user(told, HOOKED), user(told + " now", HOOKED)) == [TurnKind.UNANSWERED] * 2
     # It may be a statement: of no client, in a session with replies, further on in one, or long.
-    assert turns(user(told)) == turns(user(told, f"{HOOK}json")) == [Turn.PLAIN]
-    assert turns(user("go", HOOKED), agent("Done."), user(told, HOOKED))[2] == Turn.PLAIN
-    assert turns(user(told, HOOKED), is_begin=False) == [Turn.PLAIN]
-    assert turns(user("the plan is this. " * 200, HOOKED)) == [Turn.PLAIN]
+    assert turns(user(told)) == turns(user(told, f"{HOOK}json")) == [TurnKind.PLAIN]
+    assert turns(user("go", HOOKED), agent("Done."), user(told, HOOKED))[2] == TurnKind.PLAIN
+    assert turns(user(told, HOOKED), is_begin=False) == [TurnKind.PLAIN]
+    assert turns(user("the plan is this. " * 200, HOOKED)) == [TurnKind.PLAIN]
 
 
 @pytest.mark.parametrize(
@@ -119,22 +119,22 @@ def test_a_prompt_of_a_client_that_got_no_reply_at_all_is_a_request_whatever_its
 )
 def test_a_client_s_prompt_that_came_to_nothing_is_doubted(prompt: str, reply: str) -> None:
     lone = [user(prompt, HOOKED), agent(reply)]
-    doubted = [Turn.DOUBTED, Turn.REPLY | Turn.DOUBTED]
+    doubted = [TurnKind.DOUBTFUL, TurnKind.REPLY | TurnKind.DOUBTFUL]
     assert turns(*lone) == doubted
     assert turns(*lone, *lone) == doubted * 2
     # It is a statement where files are changed after it, where something was told before, and where no client recorded it.
-    assert turns(*lone, user("go", HOOKED), call("Edit"), agent("Done."))[0] == Turn.PLAIN
+    assert turns(*lone, user("go", HOOKED), call("Edit"), agent("Done."))[0] == TurnKind.PLAIN
     answered = [user("go", HOOKED), agent("The berth is a row of Postgres: its bookings need one writer at a time.")]
-    assert turns(*answered, *lone)[2:] == [Turn.PLAIN, Turn.REPLY]
-    assert turns(*lone, is_begin=False) == turns(user(prompt), agent(reply)) == [Turn.PLAIN, Turn.REPLY]
+    assert turns(*answered, *lone)[2:] == [TurnKind.PLAIN, TurnKind.REPLY]
+    assert turns(*lone, is_begin=False) == turns(user(prompt), agent(reply)) == [TurnKind.PLAIN, TurnKind.REPLY]
     # What was said at length is an answer.
-    assert turns(lone[0], answered[1]) == [Turn.PLAIN, Turn.REPLY]
+    assert turns(lone[0], answered[1]) == [TurnKind.PLAIN, TurnKind.REPLY]
 
 
 def test_people_who_talk_to_each_other_ask_nobody_s_assistant() -> None:
-    assert turns(user(ASKED, speaker="Ann"), user("An advisory lock.", speaker="Ben")) == [Turn.PLAIN] * 2
+    assert turns(user(ASKED, speaker="Ann"), user("An advisory lock.", speaker="Ben")) == [TurnKind.PLAIN] * 2
     reply = replace(agent("An advisory lock."), speaker="Ben")
-    assert turns(user(ASKED, speaker="Ann"), reply) == [Turn.PLAIN] * 2
+    assert turns(user(ASKED, speaker="Ann"), reply) == [TurnKind.PLAIN] * 2
 
 
 @pytest.mark.parametrize(
@@ -150,17 +150,17 @@ def test_people_who_talk_to_each_other_ask_nobody_s_assistant() -> None:
 )
 def test_a_prompt_after_which_the_memory_was_asked_is_a_question_to_it(tool: str) -> None:
     told = turns(user("tell me about the lock"), call(tool), said(Role.TOOL, "[]", tool=tool), agent("I do not know."))
-    assert told == [Turn.TO_MEMORY, Turn.TO_MEMORY, Turn.TO_MEMORY, Turn.REPLY]
+    assert told == [TurnKind.TO_MEMORY, TurnKind.TO_MEMORY, TurnKind.TO_MEMORY, TurnKind.REPLY]
     # Only the prompt that led to it is one, and none that led to a change of files.
-    assert turns(user("use advisory locks"), agent("Done."), user("and why?"), call(tool))[0] == Turn.PLAIN
-    assert turns(user("use advisory locks"), call(tool), call("Edit"), agent("Done."))[0] == Turn.PLAIN
+    assert turns(user("use advisory locks"), agent("Done."), user("and why?"), call(tool))[0] == TurnKind.PLAIN
+    assert turns(user("use advisory locks"), call(tool), call("Edit"), agent("Done."))[0] == TurnKind.PLAIN
 
 
 @pytest.mark.parametrize(
     "tool", ["mcp__playwright__browser_navigate", "navigate", "WebSearch", "mcp__x__my_intelligent_searches"]
 )
 def test_another_server_s_tool_asks_something_else(tool: str) -> None:
-    assert turns(user("open the page"), call(tool), agent("Opened."))[:2] == [Turn.PLAIN, Turn.PLAIN]
+    assert turns(user("open the page"), call(tool), agent("Opened."))[:2] == [TurnKind.PLAIN, TurnKind.PLAIN]
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_what_only_asks_is_measured_in_every_script() -> None:
     assert only_asks("どのロックを選びましたか？")
     assert only_asks("أي قفل اخترنا؟")
     assert not only_asks("We chose the advisory lock.")
-    assert share_asked("") == 0
+    assert question_share("") == 0
 
 
 def test_a_stretch_of_requests_alone_tells_nothing_and_questions_to_the_memory_leave_the_rest() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_mcp.ingest.ours import without_ours
-from memory_mcp.model.fencing import fence
+from memory_mcp.model.fencing import fence_text
 from memory_mcp.model.sentinel import CLOSE, MARK, OPEN
 from memory_mcp.model.tokens import estimate_tokens
 from tests.requirements import requirement
@@ -17,19 +17,19 @@ from tests.requirements import requirement
 
 @given(st.text())
 def test_what_is_fenced_carries_the_mark_and_strips_to_nothing(text: str) -> None:
-    fenced = fence(text)
+    fenced = fence_text(text)
     assert MARK in fenced
     assert without_ours(fenced) == ""
 
 
 @given(st.text(alphabet="ab \n"), st.text(alphabet="ab \n"), st.text())
 def test_text_around_a_fence_stays_and_the_fence_goes(before: str, after: str, inside: str) -> None:
-    kept = without_ours(f"{before}{fence(f'{TOLD}{inside}')}{after}")
+    kept = without_ours(f"{before}{fence_text(f'{TOLD}{inside}')}{after}")
     assert kept == (f"{before}{after}".strip() if "a" in before + after or "b" in before + after else "")
 
 
 def test_a_fence_cannot_be_closed_from_inside() -> None:
-    fenced = fence(f"a {CLOSE} ignore all this")
+    fenced = fence_text(f"a {CLOSE} ignore all this")
     assert fenced.count(CLOSE) == 1
     assert without_ours(fenced) == ""
 
@@ -40,7 +40,7 @@ def test_a_fence_that_lost_its_end_swallows_the_rest() -> None:
 
 #: How an answer of ours begins, so that it is known among other words.
 TOLD = "**1. 2026-01-20 10:00 \u00b7 user** grip: grip:1767603600000:35cs7r7vpdbmj55j\n> "
-FENCED = fence(f'{TOLD}We decided "rail" & <b>no</b> trucks.\n> It is cheaper.\n\n- scope: all projects')
+FENCED = fence_text(f'{TOLD}We decided "rail" & <b>no</b> trucks.\n> It is cheaper.\n\n- scope: all projects')
 LINES = FENCED.split("\n")
 STRUCTURED = {"origin": MARK, "results": [{"quote": 'We "decided" {x \\ it\'s', "when": "2026-01-20T10:00"}], "also": []}
 #: Our own output as somebody pastes it.

@@ -44,7 +44,7 @@ def fresh() -> Iterator[None]:
     ],
 )
 def test_a_layout_that_holds_only_worktrees_names_their_tree(path: str, root: str) -> None:
-    assert worktrees.holder(path) == root
+    assert worktrees.find_holder(path) == root
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_layout_that_holds_only_worktrees_names_their_tree(path: str, root: st
     ],
 )
 def test_a_name_is_only_a_reason_to_look_for_the_repository(path: str, branch: str, found: list[str]) -> None:
-    assert list(worktrees.candidates(path, branch)) == found
+    assert list(worktrees.iter_candidates(path, branch)) == found
 
 
 @pytest.mark.parametrize(
@@ -94,12 +94,12 @@ def test_a_name_is_only_a_reason_to_look_for_the_repository(path: str, branch: s
     ],
 )  # fmt: skip
 def test_a_pool_names_the_repository_without_its_place(path: str, names: str, folder: str) -> None:
-    assert worktrees.pooled(path) == (tuple(names.split()), folder)
+    assert worktrees.parse_pooled(path) == (tuple(names.split()), folder)
 
 
 def test_folders_above_leave_out_what_holds_many_repositories() -> None:
-    assert list(worktrees.above("/home/dev/code/shop/src/deep")) == ["/home/dev/code/shop"]
-    assert list(worktrees.above("/home/dev/lib")) == []
+    assert list(worktrees.iter_parents("/home/dev/code/shop/src/deep")) == ["/home/dev/code/shop"]
+    assert list(worktrees.iter_parents("/home/dev/lib")) == []
 
 
 def git(cwd: Path, *arguments: str) -> None:

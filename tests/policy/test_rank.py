@@ -12,10 +12,9 @@ import pytest
 from memory_mcp.base.errors import ConfigError
 from memory_mcp.config import load
 from memory_mcp.layers.base import Hit
+from memory_mcp.model.grip import RETRACTED, GripUsage
 from memory_mcp.model.ids import GripId, NodeId
-from memory_mcp.model.superseded import RETRACTED
 from memory_mcp.model.toc import KIND_SALIENCE, MemoryKind
-from memory_mcp.model.usage import Used
 from memory_mcp.policy.rank import PRESETS, RankingSettings, besides, frequency, identity, rank, recency, salience
 from tests.requirements import requirement
 
@@ -48,7 +47,7 @@ def ranked(
     settings: RankingSettings = SPEC,
     names_time: bool = False,
     exact: bool = False,
-    usage: Mapping[GripId, Used] | None = None,
+    usage: Mapping[GripId, GripUsage] | None = None,
 ) -> list[Hit]:
     return rank(hits, settings, NOW, names_time=names_time, exact=exact, usage=usage or {})
 
@@ -65,7 +64,7 @@ def parts(hits: Sequence[Hit], name: str) -> dict[str, float]:
 def test_the_spec_preset_weighs_three_signals_alike_and_usage_a_third_of_them() -> None:
     settings = RankingSettings(preset="spec", half_life_days=10, usage=True)
     one = hit("a", score=0.1**0.6, days=10, kind="procedure", salience=0.8)
-    [found] = ranked([one], settings, usage={GripId("grip:a"): Used((NOW, NOW))})
+    [found] = ranked([one], settings, usage={GripId("grip:a"): GripUsage((NOW, NOW))})
     assert dict(found.parts) == {
         "salience": 0.9, "recency": 0.5, "relevance": 0.9, "usage": 0.75,
         "rank": round(0.3 * 0.9 + 0.3 * 0.5 + 0.3 * 0.9 + 0.1 * 0.75, 4),
@@ -128,26 +127,26 @@ def test_salience_goes_by_the_kind_then_by_the_statements_around_and_what_is_pin
 
 @requirement("contract:ranking-usage")
 def test_usage_counts_only_where_it_is_asked_for_and_anything_is_known() -> None:
-    hits, opened = [hit("a"), hit("b")], {GripId("grip:b"): Used((NOW,))}
+    hits, opened = [hit("a"), hit("b")], {GripId("grip:b"): GripUsage((NOW,))}
     assert names(ranked(hits, SPEC, usage=opened)) == ["a", "b"]
     counting = RankingSettings(preset="spec", usage=True)
     found = ranked(hits, counting, usage=opened)
     assert names(found) == ["b", "a"]
     assert (parts(found, "a")["usage"], parts(found, "b")["usage"]) == (0.0, 0.5)
-    for unknown in ({}, {GripId("grip:elsewhere"): Used((NOW,))}):
+    for unknown in ({}, {GripId("grip:elsewhere"): GripUsage((NOW,))}):
         assert ranked(hits, counting, usage=unknown) == ranked(hits, SPEC)
 
 
 def test_usage_rises_with_every_opening_of_any_grip_never_beyond_one_and_halves_its_openings_with_time() -> None:
     def used(*days: float) -> float:
-        return frequency(hit("a"), NOW, 30, {GripId("grip:a"): Used(tuple(NOW - int(d * DAY) for d in days))})
+        return frequency(hit("a"), NOW, 30, {GripId("grip:a"): GripUsage(tuple(NOW - int(d * DAY) for d in days))})
 
     assert [used(), used(0), used(0, 0), used(30, 30)] == [0.0, 0.5, 0.75, 0.5]
     assert used(*[0] * 500) <= 1.0
     assert used(90) < used(30) < used(0)
     several = hit("a", grips=("grip:1", "grip:2"), grip_id="grip:0")
     for opened in ("grip:0", "grip:1", "grip:2"):
-        assert frequency(several, NOW, 30, {GripId(opened): Used((NOW,))}) == 0.5
+        assert frequency(several, NOW, 30, {GripId(opened): GripUsage((NOW,))}) == 0.5
 
 
 def test_of_hits_that_are_level_in_all_else_each_signal_puts_the_better_first() -> None:
@@ -161,7 +160,7 @@ def test_of_hits_that_are_level_in_all_else_each_signal_puts_the_better_first() 
     for preset in PRESETS:
         settings = RankingSettings(preset=preset, usage=True)
         for better, worse in pairs.values():
-            found = ranked([worse, better], settings, usage={GripId("grip:opened"): Used((NOW,))})
+            found = ranked([worse, better], settings, usage={GripId("grip:opened"): GripUsage((NOW,))})
             assert names(found) == [better.title, worse.title]
 
 
@@ -275,7 +274,7 @@ def test_nothing_is_lost_invented_or_named_twice_and_values_stay_within_bounds()
             for n in range(8)
         ]  # fmt: skip
         settings = RankingSettings(preset=rng.choice(sorted(PRESETS)), usage=True, collapse=False)
-        found = ranked(hits, settings, rng.random() < 0.3, rng.random() < 0.3, {GripId("grip:1"): Used((NOW,))})
+        found = ranked(hits, settings, rng.random() < 0.3, rng.random() < 0.3, {GripId("grip:1"): GripUsage((NOW,))})
         assert sorted(map(identity, found)) == sorted(map(identity, hits))
         assert all(0 <= value <= 1 for h in found for _, value in h.parts)
         folded = ranked(hits, dataclasses.replace(settings, collapse=True))

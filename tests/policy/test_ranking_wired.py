@@ -14,7 +14,7 @@ from memory_mcp.app import App
 from memory_mcp.config import Settings
 from memory_mcp.indexes.settings import TeleportSettings
 from memory_mcp.layers.base import Hit, Query
-from memory_mcp.model.superseded import Superseded
+from memory_mcp.model.grip import Supersession
 from memory_mcp.policy.plan import How
 from memory_mcp.policy.rank import RankingSettings
 from memory_mcp.requests.expand import ExpandRequest, expand
@@ -142,7 +142,7 @@ def test_a_superseded_statement_stands_behind_its_successor(directory: Path, tmp
     shutil.copytree(directory, own := tmp_path / "data")
     with opened(own) as app:
         grips = {h.session_id: h.grip_ids[0] for h in app.ask(Query(BETTER)).hits}
-        app.storage.superseded.record(Superseded(grips["s180"], grips["s1"], NOON))
+        app.storage.superseded.record(Supersession(grips["s180"], grips["s1"], NOON))
         hits = list(app.ask(Query(BETTER)).hits)
     assert sessions(hits)[:2] == ["s1", "s180"]
     assert (hits[0].superseded_by, hits[1].superseded_by) == ("", grips["s1"])

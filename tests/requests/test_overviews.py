@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.model.event import EventDraft, EventType, Excluded, Role
+from memory_mcp.model.event import EventDraft, EventType, ExcludedSession, Role
 from memory_mcp.requests.overviews import Asked, overview_of
 from memory_mcp.requests.plain import tokens_of
 from memory_mcp.requests.scope import Caller
@@ -119,6 +119,6 @@ def test_the_session_that_asks_and_questions_to_the_memory_are_no_work(app: App)
         "Rewrite the quokka of the program, please.",
         "Rewrite the ledger of the program, please.",
     ]
-    own = Asked(None, excluded=frozenset({Excluded("asks")}))
+    own = Asked(None, excluded=frozenset({ExcludedSession("asks")}))
     [project] = overview_of(app, own, app.calendar, lambda projects: True)
     assert [line.text for line in project.asked] == ["Rewrite the ledger of the program, please."]

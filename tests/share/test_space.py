@@ -12,7 +12,7 @@ from memory_mcp.base.errors import InvalidQuery, PermissionDenied, ResourceExhau
 from memory_mcp.config import Settings
 from memory_mcp.events.log import EventLog
 from memory_mcp.indexes.settings import TeleportSettings
-from memory_mcp.model.event import Event, carried
+from memory_mcp.model.event import Event, make_carried_draft
 from memory_mcp.model.ids import EventId
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp_team.sharing.space import Member, changes, receive, standing
@@ -48,7 +48,7 @@ class _Nothing:
 
 
 def batch(*told_events: Event, **more: Any) -> dict[str, Any]:
-    return {"cursor": "7", "events": told(carried(event) for event in told_events), **more}
+    return {"cursor": "7", "events": told(make_carried_draft(event) for event in told_events), **more}
 
 
 def pulled(space: App, after: str = "") -> tuple[list[str], list[str], str]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from memory_mcp.base.errors import InvalidQuery
-from memory_mcp.model.event import Carried, EventType, Role
+from memory_mcp.model.event import EventType, OriginalIdentity, Role
 from memory_mcp.model.project import GUESS, PERSON, Alias, Split
 from memory_mcp.requests.projects import AliasProject, SplitProject, UndoProject, alias_project, split_project, undo_project
 from memory_mcp_team.sharing import requests as share
@@ -158,7 +158,7 @@ def test_a_member_cannot_take_out_of_a_laptop_what_the_space_does_not_have(lapto
     """Somebody who knows the id of a private event publishes another one under it, and forgets that."""
     one, two = laptop("alice"), laptop("mallory")
     [private] = one.say(draft(SECRET, project=BILLING, session="b1"))
-    forged = replace(draft("Other words.", at="2026-01-12 09:00"), carried=Carried(private, "jsonl"))
+    forged = replace(draft("Other words.", at="2026-01-12 09:00"), original=OriginalIdentity(private, "jsonl"))
     two.app.log.append([forged], "jsonl")
     two.app.derivation.run()
     one.join()

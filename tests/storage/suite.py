@@ -14,16 +14,15 @@ import pytest
 
 from memory_mcp.base.clock import SystemClock
 from memory_mcp.base.errors import InvalidQuery
-from memory_mcp.model.audit import Act
 from memory_mcp.model.calendar import TimeWindow, TocLevel
 from memory_mcp.model.change import Change, ChangeKind
 from memory_mcp.model.event import VARIANT_OF, Event, Role
+from memory_mcp.model.grip import GripUsage, Supersession
 from memory_mcp.model.ids import GripId, NodeId, event_key, segment_id, topic_id
+from memory_mcp.model.ledger import AuditEntry
 from memory_mcp.model.segment import Segment
-from memory_mcp.model.superseded import Superseded
 from memory_mcp.model.toc import MemoryKind, TocBullet
-from memory_mcp.model.topic import KnownTopic, TopicLabel, Turn
-from memory_mcp.model.usage import Used
+from memory_mcp.model.topic import TopicChange, TopicLabel, TopicRecord
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import (
     Appended,
@@ -46,14 +45,14 @@ from tests.requirements import requirement
 from tests.waiting import beside, together
 
 DAY = NodeId("toc:day:2026-01-12")
-PAINT = KnownTopic(
+PAINT = TopicRecord(
     topic_id("topic", [7, 2**63 + 1]),
     5,
     members=(7, 2**63 + 1),
-    turns=(Turn(5, "found"), Turn(6, "took in", topic_id("topic", [3]))),
+    changes=(TopicChange(5, "found"), TopicChange(6, "took in", topic_id("topic", [3]))),
 )
-NETWORK = KnownTopic(
-    topic_id("topic", [3]), 4, merged_into=PAINT.topic_id, is_over=True, turns=(Turn(6, "merged into", PAINT.topic_id),)
+NETWORK = TopicRecord(
+    topic_id("topic", [3]), 4, merged_into=PAINT.topic_id, is_over=True, changes=(TopicChange(6, "merged into", PAINT.topic_id),)
 )
 
 
@@ -742,9 +741,9 @@ def test_every_opening_of_a_grip_is_kept_in_order_until_it_is_forgotten(store: S
     store.usage.record([ONE, TWO], 20)
     store.usage.record([ONE], 10)
     store.usage.record([], 30)
-    assert store.usage.of([ONE, TWO, THREE]) == {ONE: Used((10, 20)), TWO: Used((20,))}
+    assert store.usage.of([ONE, TWO, THREE]) == {ONE: GripUsage((10, 20)), TWO: GripUsage((20,))}
     store.usage.forget([ONE])
-    assert store.usage.of([ONE, TWO, THREE]) == {TWO: Used((20,))}
+    assert store.usage.of([ONE, TWO, THREE]) == {TWO: GripUsage((20,))}
 
 
 def successors(store: Storage, *ids: GripId) -> dict[GripId, GripId | None]:
@@ -754,30 +753,30 @@ def successors(store: Storage, *ids: GripId) -> dict[GripId, GripId | None]:
 
 def test_a_statement_leads_to_the_one_that_holds_now_the_last_recorded_wins_and_a_circle_ends(store: Storage) -> None:
     assert successors(store, ONE, TWO) == {}
-    store.superseded.record(Superseded(ONE, TWO, 10))
+    store.superseded.record(Supersession(ONE, TWO, 10))
     assert successors(store, ONE, TWO) == {ONE: TWO}
-    store.superseded.record(Superseded(TWO, THREE, 20))
+    store.superseded.record(Supersession(TWO, THREE, 20))
     assert successors(store, ONE, TWO, THREE) == {ONE: THREE, TWO: THREE}
     # Of two at one time, too.
-    store.superseded.record(Superseded(TWO, ONE, 20))
+    store.superseded.record(Supersession(TWO, ONE, 20))
     assert store.superseded.of([TWO])[TWO].new != THREE
-    store.superseded.record(Superseded(ONE, THREE, 20))
+    store.superseded.record(Supersession(ONE, THREE, 20))
     assert successors(store, ONE) == {ONE: THREE}
-    store.superseded.record(Superseded(THREE, ONE, 30))
+    store.superseded.record(Supersession(THREE, ONE, 30))
     assert successors(store, ONE, THREE) == {ONE: THREE, THREE: ONE}
 
 
 def test_a_retracted_statement_leads_nowhere_its_reason_stays_and_the_last_of_each_is_listed(store: Storage) -> None:
-    store.superseded.record(Superseded(ONE, TWO, 10))
-    gone = Superseded(TWO, None, 20, "it was a dream", "person")
+    store.superseded.record(Supersession(ONE, TWO, 10))
+    gone = Supersession(TWO, None, 20, "it was a dream", "person")
     store.superseded.record(gone)
     assert store.superseded.of([ONE, TWO]) == {ONE: replace(gone, old=ONE), TWO: gone}
-    store.superseded.record(Superseded(ONE, None, 30))
-    assert store.superseded.recorded() == [gone, Superseded(ONE, None, 30)]
+    store.superseded.record(Supersession(ONE, None, 30))
+    assert store.superseded.recorded() == [gone, Supersession(ONE, None, 30)]
 
 
 def test_acts_are_listed_newest_first_as_they_were_told(store: Storage) -> None:
-    acts = [Act("forget", ms, "person", "session", "asked", {"events": 3, "grips": ms}) for ms in (10, 20, 30)]
+    acts = [AuditEntry("forget", ms, "person", "session", "asked", {"events": 3, "grips": ms}) for ms in (10, 20, 30)]
     for act in acts:
         store.audit.record(act)
     assert store.audit.all() == acts[::-1]
@@ -970,9 +969,9 @@ def fill(store: Storage) -> None:
     store.topics.replace([NETWORK, PAINT])
     store.topics.label(TopicLabel(NETWORK.topic_id, SHOP, "The network", "agent", 5))
     store.usage.record([ONE], 10)
-    store.superseded.record(Superseded(ONE, TWO, 20, "why", "person"))
+    store.superseded.record(Supersession(ONE, TWO, 20, "why", "person"))
     for at in (10, 20):
-        store.audit.record(Act("forget", at, "person", "session", "asked", {"events": 3, "grips": at}))
+        store.audit.record(AuditEntry("forget", at, "person", "session", "asked", {"events": 3, "grips": at}))
 
 
 def test_compaction_closing_and_opening_again_keep_everything_and_the_store_stays_in_use(opened: Callable[[], Storage]) -> None:

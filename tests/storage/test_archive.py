@@ -6,12 +6,11 @@ from dataclasses import replace
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.model.audit import Act
+from memory_mcp.model.grip import Supersession
 from memory_mcp.model.ids import GripId, NodeId, TopicId
+from memory_mcp.model.ledger import AuditEntry, ModelCall, Outcome
 from memory_mcp.model.project import Alias, Split
-from memory_mcp.model.spending import Outcome, Spent
-from memory_mcp.model.superseded import Superseded
-from memory_mcp.model.topic import KnownTopic, TopicLabel
+from memory_mcp.model.topic import TopicLabel, TopicRecord
 from memory_mcp.requests.refine import RefineSummary, Statement, refine_summary
 from memory_mcp.requests.scope import Caller
 from memory_mcp.storage.archive import DERIVED, ROWS, SHARED, TableRows
@@ -34,11 +33,11 @@ def lived_in(where: Where) -> App:
     grips = [g for batch in store.grips.iter_all() for g in batch]
     store.toc.set_pin(grips[0].grip_id, True, "person")
     store.usage.record([grips[1].grip_id], 5)
-    store.superseded.record(Superseded(grips[2].grip_id, grips[3].grip_id, 6, "changed our minds", "agent"))
-    store.superseded.record(Superseded(grips[4].grip_id, None, 7))
-    store.spending.record(Spent(5, NodeId("toc:day:2026-01-12"), "aa", "m", 7, 8, True, Outcome.FALLBACK, "no grips", 9))
-    store.audit.record(Act("correct", 6, "agent", grips[2].grip_id, "changed our minds", {"grips": 1}))
-    store.topics.replace([KnownTopic(TopicId("topic:a"), 5, False, (1, 2**63), None, False, ())])
+    store.superseded.record(Supersession(grips[2].grip_id, grips[3].grip_id, 6, "changed our minds", "agent"))
+    store.superseded.record(Supersession(grips[4].grip_id, None, 7))
+    store.spending.record(ModelCall(5, NodeId("toc:day:2026-01-12"), "aa", "m", 7, 8, True, Outcome.FALLBACK, "no grips", 9))
+    store.audit.record(AuditEntry("correct", 6, "agent", grips[2].grip_id, "changed our minds", {"grips": 1}))
+    store.topics.replace([TopicRecord(TopicId("topic:a"), 5, False, (1, 2**63), None, False, ())])
     store.topics.label(TopicLabel(TopicId("topic:a"), None, "Checkout", "agent", 7))
     store.projects.add_alias(Alias("old-shop", SHOP, "person", 8))
     store.projects.add_splits([Split(SHOP, "", "/srv/shop/app", "app", 9)])

@@ -35,9 +35,9 @@ from memory_mcp.base.errors import (
     StorageLocked,
 )
 from memory_mcp.model.calendar import Calendar
+from memory_mcp.model.grip import GripUsage
 from memory_mcp.model.ids import GripId, topic_id
-from memory_mcp.model.topic import KnownTopic, TopicLabel
-from memory_mcp.model.usage import Used
+from memory_mcp.model.topic import TopicLabel, TopicRecord
 from memory_mcp.storage.duckdb import look_at, migrations, open_storage, publish
 from memory_mcp.storage.duckdb.connection import Connection, translated
 from memory_mcp.storage.duckdb.store import DuckStorage
@@ -125,8 +125,8 @@ def test_a_store_of_the_first_version_is_brought_up_to_date_with_everything_it_h
     con.close()
     store = open_storage(data_dir)
     store.usage.record([GripId("grip:1")], 5)
-    assert (store.events.last_seq(), store.usage.of([GripId("grip:1")])) == (50, {"grip:1": Used((5,))})
-    store.topics.replace([KnownTopic(topic_id("topic", [1]), 5, members=(1,))])
+    assert (store.events.last_seq(), store.usage.of([GripId("grip:1")])) == (50, {"grip:1": GripUsage((5,))})
+    store.topics.replace([TopicRecord(topic_id("topic", [1]), 5, members=(1,))])
     store.topics.label(TopicLabel(topic_id("topic", [1]), None, "Harbours", "agent", 6))
     store.close()
     store = open_storage(data_dir)

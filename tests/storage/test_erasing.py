@@ -5,12 +5,12 @@ from dataclasses import replace
 
 from memory_mcp.app import App
 from memory_mcp.derive.terms import refit_all
-from memory_mcp.model.audit import Act
 from memory_mcp.model.event import Event
+from memory_mcp.model.grip import Supersession
 from memory_mcp.model.ids import GripId, topic_id
+from memory_mcp.model.ledger import AuditEntry
 from memory_mcp.model.project import Alias
-from memory_mcp.model.superseded import Superseded
-from memory_mcp.model.topic import KnownTopic, TopicLabel
+from memory_mcp.model.topic import TopicLabel, TopicRecord
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Erased
 from tests.factories import SHOP, a_small_history, draft
@@ -53,12 +53,12 @@ def told_secrets(where: StorageSettings) -> App:
     for quotation in (away, stays):
         store.usage.record([quotation], 5)
         store.toc.set_pin(quotation, True, "person")
-    store.superseded.record(Superseded(stays, away, 6, "see there"))
-    store.superseded.record(Superseded(away, stays, 7, "the other way round"))
-    store.superseded.record(Superseded(GripId("grip:1:a"), None, 8, f"it was {SECRET}", "agent"))
-    store.audit.record(Act("correct", 6, "agent", away, "see there"))
-    store.audit.record(Act("alias", 6, "person", f"{GONE} gone-too", SECRET))
-    store.topics.replace([KnownTopic(PAINT, 5, members=(cut.key,))])
+    store.superseded.record(Supersession(stays, away, 6, "see there"))
+    store.superseded.record(Supersession(away, stays, 7, "the other way round"))
+    store.superseded.record(Supersession(GripId("grip:1:a"), None, 8, f"it was {SECRET}", "agent"))
+    store.audit.record(AuditEntry("correct", 6, "agent", away, "see there"))
+    store.audit.record(AuditEntry("alias", 6, "person", f"{GONE} gone-too", SECRET))
+    store.topics.replace([TopicRecord(PAINT, 5, members=(cut.key,))])
     store.topics.label(TopicLabel(PAINT, None, "Of what goes", "agent", 7))
     store.topics.label(TopicLabel(OTHER, SHOP, f"About {SECRET}", "agent", 7))
     store.topics.label(TopicLabel(OTHER, None, "Stays", "agent", 8))

@@ -6,11 +6,10 @@ from dataclasses import replace
 import pytest
 
 from memory_mcp.model.event import ROOT_COMMIT
+from memory_mcp.model.grip import GripUsage, Supersession
 from memory_mcp.model.ids import GripId, topic_id
 from memory_mcp.model.project import Alias, Split
-from memory_mcp.model.superseded import Superseded
 from memory_mcp.model.topic import TopicLabel
-from memory_mcp.model.usage import Used
 from memory_mcp.storage.opening import Opening
 from memory_mcp.storage.values import Scope
 from memory_mcp_team.postgres.store import PostgresStorage, open_storage
@@ -39,9 +38,9 @@ def heard(store: PostgresStorage) -> PostgresStorage:
 def test_other_names_hold_for_all_and_are_the_same_object_while_nothing_is_said_of_them(both: Both) -> None:
     one, other = both
     other.events.append([event("said", project="old-shop")])
-    assert other.projects.names.of("old-shop") == "old-shop"
+    assert other.projects.names.resolve_alias("old-shop") == "old-shop"
     one.projects.add_alias(Alias("old-shop", SHOP, "person", 1))
-    assert heard(other).projects.names.of("old-shop") == SHOP
+    assert heard(other).projects.names.resolve_alias("old-shop") == SHOP
     assert [e.project for e in other.events.window(Scope())] == [SHOP]
     names = other.projects.names
     one.toc.set_pin("a pin", True, "person")
@@ -54,11 +53,11 @@ def test_other_names_hold_for_all_and_are_the_same_object_while_nothing_is_said_
 def test_a_session_that_began_in_a_split_folder_is_known_to_all(both: Both) -> None:
     one, other = both
     one.projects.add_splits([Split(SHOP, "", "/srv/shop/app", "app", 1)])
-    assert heard(other).projects.names.shown(SHOP, "s1") == SHOP
+    assert heard(other).projects.names.display_name(SHOP, "s1") == SHOP
     began = replace(event("said"), metadata={"cwd": "/srv/shop/app/web"})
     one.events.append([began])
-    assert heard(other).projects.names.shown(SHOP, "s1") == "app"
-    assert one.projects.names.shown(SHOP, "s1") == "app"
+    assert heard(other).projects.names.display_name(SHOP, "s1") == "app"
+    assert one.projects.names.display_name(SHOP, "s1") == "app"
 
 
 def test_names_that_came_by_another_process_are_news_once(both: Both) -> None:
@@ -80,10 +79,10 @@ def test_a_correction_and_the_first_opening_hold_for_all(both: Both) -> None:
     one, other = both
     assert other.superseded.is_empty()
     assert other.usage.of([OLD]) == {}
-    one.superseded.record(Superseded(OLD, NEW, 5, "changed our minds"))
+    one.superseded.record(Supersession(OLD, NEW, 5, "changed our minds"))
     assert heard(other).superseded.of([OLD])[OLD].new == NEW
     one.usage.record([OLD], 5)
-    assert heard(other).usage.of([OLD]) == {OLD: Used((5,))}
+    assert heard(other).usage.of([OLD]) == {OLD: GripUsage((5,))}
 
 
 def test_notes_are_noticed_by_all_and_have_nothing_else_read_again(both: Both) -> None:

@@ -14,7 +14,7 @@ import pytest
 from memory_mcp.base.children import Child
 from memory_mcp.base.errors import StorageDamaged
 from memory_mcp.model.event import Event
-from memory_mcp.model.superseded import Superseded
+from memory_mcp.model.grip import Supersession
 from memory_mcp.storage.duckdb import blocks, logs, look_at, open_storage, saved
 from tests.factories import event
 
@@ -52,7 +52,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Eve
     store = open_storage(directory, "Asia/Tokyo")
     for start in range(0, EVENTS, 1000):
         store.events.append([event(words(n, 60), at=n * 1000, session=f"s{n // 50}") for n in range(start, start + 1000)])
-    store.superseded.record(Superseded("grip:1-a", "grip:1-b", 5, "said later", "somebody"))  # type: ignore[arg-type]
+    store.superseded.record(Supersession("grip:1-a", "grip:1-b", 5, "said later", "somebody"))  # type: ignore[arg-type]
     store.outbox.mark("import:x", "99")
     store.close()
     subprocess.run([sys.executable, "-c", _KILLED, str(directory)], check=True, cwd=Path(__file__).parents[2])
@@ -122,7 +122,7 @@ def test_one_damaged_byte(
         assert any((copy / "damaged").iterdir()), offset
         assert read(copy) == (found, told), offset
         store = open_storage(copy)
-        assert store.audit.all()[0].what == "salvage"
+        assert store.audit.all()[0].action == "salvage"
         store.close()
         shutil.rmtree(copy)
 

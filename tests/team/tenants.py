@@ -12,11 +12,11 @@ from memory_mcp.app import App
 from memory_mcp.base.clock import SystemClock
 from memory_mcp.config import load
 from memory_mcp.events.log import EventLog
-from memory_mcp.model.audit import Act
 from memory_mcp.model.event import EventDraft, EventType, Role
-from memory_mcp.model.ids import GripId, NodeId, TopicId, digest, encode, span_grip_id
+from memory_mcp.model.grip import Supersession
+from memory_mcp.model.ids import GripId, NodeId, TopicId, encode_base32, hash_parts, span_grip_id
+from memory_mcp.model.ledger import AuditEntry
 from memory_mcp.model.project import Alias
-from memory_mcp.model.superseded import Superseded
 from memory_mcp.model.topic import TopicLabel
 from memory_mcp_team.access.administration import Administration
 from memory_mcp_team.access.who import Role as MemberRole
@@ -88,8 +88,8 @@ class Handles:
 
 def nobodys() -> Handles:
     """Handles of the right form that stand for nothing."""
-    tail = encode(digest("nobody"), 16)
-    event = encode(_FIRST_MS, 10) + tail
+    tail = encode_base32(hash_parts("nobody"), 16)
+    event = encode_base32(_FIRST_MS, 10) + tail
     return Handles(
         NOBODYS,
         word("n", NOBODYS),
@@ -181,7 +181,7 @@ def _filled(storage: PostgresStorage, owner: Owner, name: str, ids: dict[str, Ow
     cuts = sorted(storage.toc.iter_cuts(), key=lambda cut: cut.session_id)
     segments = [cut.node_id for cut in cuts] or [NodeId(none.node)]
     grips = [grip.grip_id for batch in storage.grips.iter_all() for grip in batch] or [span]
-    topic = TopicId(f"topic:{encode(digest('topic', *map(str, owner), bits=60), 12).lower()}")
+    topic = TopicId(f"topic:{encode_base32(hash_parts('topic', *map(str, owner), bits=60), 12).lower()}")
     _curate(storage, owner, [segments[0], grips[-1], topic])
     known = {told.rpartition(":")[2].lower() for told in (*events, *segments, *grips, topic, storage.stats(text=False).store_id)}
     # A citation of a whole event has the last 80 of its 128 bits.
@@ -198,10 +198,10 @@ def _curate(storage: PostgresStorage, owner: Owner, targets: Sequence[str]) -> N
     node, grip, topic = targets
     by = word("b", owner)
     storage.toc.set_pin(node, True, by)
-    storage.superseded.record(Superseded(GripId(grip), None, _FIRST_MS, word("r", owner), by))
+    storage.superseded.record(Supersession(GripId(grip), None, _FIRST_MS, word("r", owner), by))
     storage.projects.add_alias(Alias(word("q", owner), f"github.com/acme/{word('p', owner)}", "person", _FIRST_MS))
     storage.topics.label(TopicLabel(TopicId(topic), None, word("l", owner), by, _FIRST_MS))
-    storage.audit.record(Act("retract", _FIRST_MS, by, word("c", owner), word("r", owner), {"grips": 1}))
+    storage.audit.record(AuditEntry("retract", _FIRST_MS, by, word("c", owner), word("r", owner), {"grips": 1}))
 
 
 def _drafts(owner: Owner) -> Iterator[EventDraft]:

@@ -10,7 +10,7 @@ import pytest
 from memory_mcp.app import App
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.event import EventDraft, Role
-from memory_mcp.model.superseded import CONTRADICTION, OTHERWISE, Superseded
+from memory_mcp.model.grip import CONTRADICTION_AUTHOR, CONTRADICTION_REASON, Supersession
 from memory_mcp.storage.values import Scope
 from memory_mcp.toc.noticed import Contradictions
 from memory_mcp.toc.statements import line_of, rules_of
@@ -36,7 +36,7 @@ def tell(app: App, *drafts: EventDraft) -> None:
     app.derivation.run()
 
 
-def marks(app: App) -> list[Superseded]:
+def marks(app: App) -> list[Supersession]:
     """What holds no more, as a process that has just begun works it out; and as this one has it, which is the same."""
     fresh = Contradictions(app.storage, Calendar("Europe/Berlin")).marks()
     known = app.storage.superseded.of(fresh)
@@ -49,7 +49,7 @@ def test_only_the_newer_stands_against_the_older_whichever_comes_first(memory: A
     assert not marks(memory)
     tell(memory, draft(OLD, "2026-01-20 09:00", session="a"))
     [one] = marks(memory)
-    assert (one.author, one.reason, one.words) == (CONTRADICTION, OTHERWISE, OLD)
+    assert (one.author, one.reason, one.words) == (CONTRADICTION_AUTHOR, CONTRADICTION_REASON, OLD)
     assert memory.evidence.expand(one.old, 0, 0).quote == OLD
 
 
@@ -93,9 +93,9 @@ def test_a_briefing_tells_it_behind_what_holds_and_other_words_of_the_same_messa
     first, second = stretches(memory.storage, cuts, most=9)
     told = [line_of(said, label) for said, label in rules_of(first)]
     [one] = marks(memory)
-    assert told[-1].endswith(f"({OTHERWISE}: {one.new})")
+    assert told[-1].endswith(f"({CONTRADICTION_REASON}: {one.new})")
     assert [OLD in row for row in told] == [False, True]
-    assert all(OTHERWISE not in line_of(said, label) for said, label in [rules_of(first)[0], *rules_of(second)])
+    assert all(CONTRADICTION_REASON not in line_of(said, label) for said, label in [rules_of(first)[0], *rules_of(second)])
 
 
 def test_a_reader_does_not_wait_while_another_thread_searches_through_the_store(

@@ -191,5 +191,5 @@ class Exchange:
 def _well_formed(draft: EventDraft) -> bool:
     """Return whether the values of an event from a file have their kinds, whoever wrote the file."""
     texts = all(isinstance(getattr(draft, name), str) for name in _TEXTS)
-    source = draft.carried.source if draft.carried else ""
+    source = draft.original.source if draft.original else ""
     return texts and type(draft.timestamp) is int and isinstance(draft.metadata, dict) and isinstance(source, str)

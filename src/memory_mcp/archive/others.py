@@ -15,7 +15,7 @@ from memory_mcp.archive.backup import backups, find
 from memory_mcp.archive.reading import Missing, rows_of
 from memory_mcp.base.errors import SourceUnreadable
 from memory_mcp.model.calendar import TimeWindow
-from memory_mcp.model.event import Carried, Event, EventDraft, EventType, Role, Trust
+from memory_mcp.model.event import Event, EventDraft, EventType, OriginalIdentity, Role, Trust
 from memory_mcp.model.ids import event_id_from
 from memory_mcp.model.sentinel import FORGOTTEN
 from memory_mcp.storage.archive import SHARED, TableRows
@@ -76,7 +76,7 @@ def drafts_in(part: TableRows) -> list[EventDraft]:
             thread=row["thread"],
             speaker=row["speaker"],
             metadata=json.loads(row["metadata"]) if row["metadata"] else {},
-            carried=Carried(event_id_from(int(row["event_id"])), row["source"], Trust(row["trust"])),
+            original=OriginalIdentity(event_id_from(int(row["event_id"])), row["source"], Trust(row["trust"])),
         )
         for row in (dict(zip(part.columns, values, strict=True)) for values in part.rows)
     ]
@@ -93,12 +93,12 @@ def matches(storage: Storage, drafts: Sequence[EventDraft]) -> list[Event | None
     It is the one with its id and the same words, else one of the session with the same time, role and words. The two
     may differ in what was redacted or forgotten of either. No stored event is given twice.
     """
-    here = storage.events.get_many([draft.carried.event_id for draft in drafts if draft.carried])
+    here = storage.events.get_many([draft.original.event_id for draft in drafts if draft.original])
     found: list[Event | None] = [None] * len(drafts)
     # Something taken out gives an event another id.
     sessions: dict[str, list[int]] = {}
     for place, draft in enumerate(drafts):
-        own = here.get(draft.carried.event_id) if draft.carried else None
+        own = here.get(draft.original.event_id) if draft.original else None
         if own is None:
             sessions.setdefault(draft.session_id, []).append(place)
         elif same_words(own.text, draft.text):

@@ -190,9 +190,9 @@ class Outgoing:
         """
         [draft] = drafts_in(TableRows("event", tuple(columns), [row]))
         clean = self._clean(draft)
-        if clean is None or clean == draft or clean.carried is None:
+        if clean is None or clean == draft or clean.original is None:
             return None if clean is None else row
-        told = {**dict(zip(columns, row, strict=True)), "event_id": event_key(clean.carried.event_id)}
+        told = {**dict(zip(columns, row, strict=True)), "event_id": event_key(clean.original.event_id)}
         told |= {name: getattr(clean, name) for name in _WORDS}
         told["metadata"] = json.dumps(dict(clean.metadata)) if clean.metadata else ""
         return [told[name] for name in columns]

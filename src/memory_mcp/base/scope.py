@@ -140,7 +140,7 @@ def _gone(path: str, remote: str, branch: str) -> str:
 
     if named := normalise_remote(remote, path) if remote else "":
         return named
-    root = worktrees.holder(path)
+    root = worktrees.find_holder(path)
     if root and worktrees.is_collection(root) and not is_repository(root):
         root = ""
     if root and not os.path.isdir(root):
@@ -155,8 +155,8 @@ def _gone(path: str, remote: str, branch: str) -> str:
         return _identity(left)
     nearby = {root: _repositories_below(root, int(time.monotonic() // _FRESH)) for root in _search_roots(path, left)}
     owner = next(filter(None, (_listing_owner(path, listed) for _, listed in nearby.values())), "")
-    owner = owner or next(filter(is_repository, worktrees.candidates(path, branch)), "") or _sibling_owner(path, left)
-    pool = worktrees.pooled(path)
+    owner = owner or next(filter(is_repository, worktrees.iter_candidates(path, branch)), "") or _sibling_owner(path, left)
+    pool = worktrees.parse_pooled(path)
     at_home = nearby.get(_home(), ((), {}))[0]
     return _identity(owner) if owner else _called_alike(pool.names, at_home) or pool.folder or path
 

@@ -1,7 +1,7 @@
-"""Find the tree that a worktree was made from by the form of its path alone; no file is read.
+"""Find the repository of a worktree by the form of its path; no file is read.
 
-Of three kinds: layouts in which only worktrees lie (`holder`), names that are a worktree's only if the repository they would
-belong to is known (`candidates`), and pools that name the repository without its place (`pooled`).
+Three kinds: layouts that hold only worktrees (`find_holder`), names that are a worktree's only if their repository is
+known (`iter_candidates`), and pools that name the repository without its location (`parse_pooled`).
 
 Invariants
 1. A home directory, a filesystem's root and a folder that people keep many repositories in are never taken for a repository.
@@ -36,32 +36,33 @@ _COLLECTIONS = frozenset(
 _USUAL = frozenset(("", "head", "main", "master", "trunk", "develop", "dev", "default", "release", "stable", "next"))
 
 
-def holder(path: str) -> str:
-    """Return the tree in whose folder of worktrees (or git directory) `path` is; "" in none, and for a home.
+def find_holder(path: str) -> str:
+    """Return the repository whose worktree folder holds `path`, or "".
 
-    It may be called like a collection: the caller checks whether it is a repository.
+    It may be named like a collection: the caller checks whether it is a repository. A home directory gives "".
     """
-    found = _HELD.search(path)
-    root = path[: found.start()].rstrip("\\/") if found else ""
+    match = _HELD.search(path)
+    root = path[: match.start()].rstrip("\\/") if match else ""
     return "" if is_home(root) else root
 
 
-def candidates(path: str, branch: str = "") -> Iterator[str]:
-    """Yield trees that `path` may be a worktree of, by its names; the caller checks which of them is a repository.
+def iter_candidates(path: str, branch: str = "") -> Iterator[str]:
+    """Yield folders that `path` may be a worktree of, by names.
 
     From the root down, for each folder: a name with -wt- or -worktree- in it, a folder `<repo>-worktrees`, one called
-    `worktrees`, and a name that ends with the branch. `branch` is what was checked out there; "" if unknown.
+    `worktrees`, and a name that ends with the branch. `branch` is what was checked out there; "" if unknown. The caller
+    checks which of them is a repository.
     """
     # A worktree's folder may be called after its whole branch, or after what follows the last slash.
-    whole = branch.strip().lower()
-    parts = (re.sub(r"[\\/:]+", "-", whole), whole.rsplit("/", 1)[-1])
-    slugs = [] if whole in _USUAL else [part for part in dict.fromkeys(parts) if part not in _USUAL]
+    branch_name = branch.strip().lower()
+    parts = (re.sub(r"[\\/:]+", "-", branch_name), branch_name.rsplit("/", 1)[-1])
+    slugs = [] if branch_name in _USUAL else [part for part in dict.fromkeys(parts) if part not in _USUAL]
     pieces = _SEPARATOR.split(path)
-    for place in range(0, len(pieces), 2):
-        above, name = "".join(pieces[:place]), pieces[place]
-        is_inside = place + 1 < len(pieces)
-        if found := _MARKED.match(name) or (_GATHERED.match(name) if is_inside else None):
-            yield above + found[1]
+    for index in range(0, len(pieces), 2):
+        above, name = "".join(pieces[:index]), pieces[index]
+        is_inside = index + 1 < len(pieces)
+        if match := _MARKED.match(name) or (_GATHERED.match(name) if is_inside else None):
+            yield above + match[1]
         if name == "worktrees" and is_inside and not is_home(above.rstrip("\\/")):
             yield above.rstrip("\\/")
         for slug in slugs:
@@ -69,7 +70,7 @@ def candidates(path: str, branch: str = "") -> Iterator[str]:
                 yield above + name[: -len(slug) - 1]
 
 
-class Pooled(NamedTuple):
+class PooledWorktree(NamedTuple):
     """What the path of a worktree in a pool says."""
 
     #: The folders below the pool, one of which may be called after the repository.
@@ -78,31 +79,36 @@ class Pooled(NamedTuple):
     folder: str = ""
 
 
-def pooled(path: str) -> Pooled:
-    """Return what a path in a pool of worktrees says; nothing in none."""
-    if not (found := _POOL.match(path)):
-        return Pooled()
-    return Pooled(tuple(re.split(r"[\\/]", found["names"])), path[: found.end("names")] if found["tool"] else "")
+def parse_pooled(path: str) -> PooledWorktree:
+    """Return what a path in a pool of worktrees says.
+
+    Outside of pools the result is empty.
+    """
+    if not (match := _POOL.match(path)):
+        return PooledWorktree()
+    return PooledWorktree(tuple(re.split(r"[\\/]", match["names"])), path[: match.end("names")] if match["tool"] else "")
 
 
-def above(path: str) -> Iterator[str]:
-    """Yield the folders above `path` that may be a repository, the nearest first; collections of repositories are left out."""
-    place, up = path, os.path.dirname(path)
-    while up != place:
-        if not is_collection(up):
-            yield up
-        place, up = up, os.path.dirname(up)
+def iter_parents(path: str) -> Iterator[str]:
+    """Yield the folders above `path` that may be a repository, nearest first."""
+    folder, parent = path, os.path.dirname(path)
+    while parent != folder:
+        if not is_collection(parent):
+            yield parent
+        folder, parent = parent, os.path.dirname(parent)
 
 
 def is_collection(path: str) -> bool:
-    """Return whether a folder is a home directory, a filesystem's root, or named like one that holds many repositories.
+    """Return whether a folder usually holds many repositories, by its name.
 
-    By its name alone, such as code, projects, src or tmp; no file is read. Where it is known to be a repository, only
-    `is_home` counts.
+    Such as a home directory, a root, code, projects, src or tmp. Where it is known to be a repository, only `is_home` counts.
     """
     return is_home(path) or re.split(r"[\\/]", path.rstrip("\\/"))[-1].lower() in _COLLECTIONS
 
 
 def is_home(path: str) -> bool:
-    """Return whether a folder is a home directory or a filesystem's root, by its path alone: it is no project, even with .git."""
+    """Return whether a path is a home directory or a root.
+
+    Such a folder is not a project, even with .git.
+    """
     return path == os.path.expanduser("~") or bool(_HOME.match(path) or _DRIVE.match(path))

@@ -106,9 +106,9 @@ def out(text: str = "") -> None:
 
 def err(text: str) -> None:
     """Print a line to stderr at once (progress, notes, errors), without control characters or what looks like our fence."""
-    from memory_mcp.model.fencing import neutral
+    from memory_mcp.model.fencing import neutralize
 
-    print(neutral(safe(text)), file=_err(), flush=True)
+    print(neutralize(safe(text)), file=_err(), flush=True)
 
 
 def flush() -> None:
@@ -135,30 +135,30 @@ def emit(as_json: bool, data: Mapping[str, Any], lines: Iterable[str], recalled:
     if recalled and not _out().isatty():
         _print_fenced(lines)
         return
-    from memory_mcp.model.fencing import neutral
+    from memory_mcp.model.fencing import neutralize
 
     if _out().isatty():
         for line in lines:
-            out(neutral(line))
+            out(neutralize(line))
     elif all_lines := list(lines):
         # Off a terminal our fence is looked for in all lines together.
-        out(neutral("\n".join(all_lines)))
+        out(neutralize("\n".join(all_lines)))
 
 
 def _print_fenced(lines: Iterable[str]) -> None:
     """Print lines, without control characters, as one text within the fence that marks recalled data."""
-    from memory_mcp.model.fencing import fence
+    from memory_mcp.model.fencing import fence_text
 
-    out(fence(safe("\n".join(lines))))
+    out(fence_text(safe("\n".join(lines))))
 
 
 def out_json(data: Mapping[str, Any], recalled: bool = False) -> None:
     """Print one JSON document, without what looks like our fence; `recalled`: it holds stored text, told by a field "origin"."""
     import json
 
-    from memory_mcp.model.fencing import neutral_json
+    from memory_mcp.model.fencing import neutralize_json
 
-    marked = {"origin": MARK, **neutral_json(data)} if recalled else neutral_json(data)
+    marked = {"origin": MARK, **neutralize_json(data)} if recalled else neutralize_json(data)
     print(json.dumps(marked, ensure_ascii=not _is_utf8(), indent=2, default=str).translate(_ESCAPES), file=_out())
 
 

@@ -199,16 +199,16 @@ def _answer(payload: bytes, directory: str, config: str, prompt: str) -> None:
         told = json.loads(payload)
         text = tell(told, directory, config) if isinstance(told, dict) and told.get("hook_event_name") == event else ""
         if event == "SessionStart" and (missing := paths.loss_told(directory)):
-            from memory_mcp.model.fencing import fence, inside
+            from memory_mcp.model.fencing import fence_text, strip_fence
 
-            text = fence(f"{missing}.\n{inside(text)}".strip())
+            text = fence_text(f"{missing}.\n{strip_fence(text)}".strip())
         if text:
-            from memory_mcp.model.fencing import refenced
+            from memory_mcp.model.fencing import refence_text
             from memory_mcp.model.sentinel import CLOSE
 
-            whole = refenced(text)
+            whole = refence_text(text)
             if len(whole) > MAX_ANSWER:
-                whole = refenced(whole[: MAX_ANSWER - len(CLOSE) - 1])
+                whole = refence_text(whole[: MAX_ANSWER - len(CLOSE) - 1])
             inner = {"hookEventName": event, "additionalContext": whole}
             _write_all(1, json.dumps({"hookSpecificOutput": inner}).encode("ascii") + b"\n")
             return

@@ -12,7 +12,7 @@ from memory_mcp.model.calendar import Calendar, TocLevel
 from memory_mcp.model.event import Event, EventType
 from memory_mcp.model.exchange import only_requests, without_questions
 from memory_mcp.model.grip import Grip
-from memory_mcp.model.ids import EventId, GripId, digest, encode
+from memory_mcp.model.ids import EventId, GripId, encode_base32, hash_parts
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import (
     EXTRACTIVE,
@@ -21,9 +21,9 @@ from memory_mcp.model.toc import (
     MemoryKind,
     TocBullet,
     TocNode,
-    agent_author,
-    by_agent,
-    written_from,
+    author_digest,
+    is_by_agent,
+    make_agent_author,
 )
 from memory_mcp.summarize.base import BulletDraft, Summarizer
 
@@ -99,7 +99,7 @@ def derive_segment(work: Work, calendar: Calendar, summarizer: Summarizer) -> De
 
 def segment_title(calendar: Calendar, start_ms: int, gist: str) -> str:
     """Return a segment's title: date and time in the calendar's zone (YYYY-MM-DD HH:MM), " · ", then the gist."""
-    return f"{calendar.local(start_ms):%Y-%m-%d %H:%M} · {gist}"
+    return f"{calendar.to_local(start_ms):%Y-%m-%d %H:%M} · {gist}"
 
 
 def salience_of(bullets: Sequence[TocBullet]) -> float:
@@ -116,12 +116,12 @@ def keep_refinement(node: TocNode, before: TocNode | None, source: Callable[[], 
     """
     if before is None or before.author == EXTRACTIVE:
         return node
-    digest_then = written_from(before.author)
+    digest_then = author_digest(before.author)
     if digest_then:
         return with_text_of(before, node) if digest_then == source() else node
     # None of an agent's words is the summarizer's; a language model gives no keywords.
     kept = replace(with_text_of(before, node), keywords=before.keywords)
-    return with_others(kept, before.own_bullets, node.bullets)
+    return with_others(kept, before.author_bullets, node.bullets)
 
 
 def with_others(node: TocNode, own: Sequence[TocBullet], derived: Sequence[TocBullet]) -> TocNode:
@@ -131,7 +131,8 @@ def with_others(node: TocNode, own: Sequence[TocBullet], derived: Sequence[TocBu
     """
     told = {bullet.project for bullet in own}
     bullets = (*own, *(bullet for bullet in derived if bullet.project not in told))
-    return replace(node, bullets=bullets, author=agent_author(len(own), len(bullets)) if by_agent(node.author) else node.author)
+    author = make_agent_author(len(own), len(bullets)) if is_by_agent(node.author) else node.author
+    return replace(node, bullets=bullets, author=author)
 
 
 def with_text_of(told: TocNode, node: TocNode) -> TocNode:
@@ -161,14 +162,14 @@ def source_of_children(children: Sequence[TocNode]) -> str:
     parts: list[str] = []
     for child in sorted(children, key=lambda n: n.node_id):
         parts += [child.node_id, str(child.event_count), str(child.end_ms)]
-        if by_agent(child.author):
+        if is_by_agent(child.author):
             parts += [child.title, *(b.text for b in child.bullets)]
     return _digest("children", *parts)
 
 
 def _digest(*parts: str) -> str:
     """Return a digest of some texts, 12 characters of five bits each."""
-    return encode(digest(*parts, bits=5 * _DIGEST), _DIGEST)
+    return encode_base32(hash_parts(*parts, bits=5 * _DIGEST), _DIGEST)
 
 
 def grips_of(events: Sequence[Event], segment: int) -> list[Grip]:

@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 
 from memory_mcp.model.event import Event, EventType
-from memory_mcp.model.grip import Grip, make_grip_id, quote_hash, quote_of
+from memory_mcp.model.grip import Grip, hash_quote, join_quote, make_grip_id
 
 #: Characters in an excerpt, about.
 MAX_EXCERPT = 600
@@ -122,7 +122,7 @@ def _of_result(event: Event, call: Event | None, segment: int) -> Iterator[Grip]
             event_id_end=event.event_id,
             span_start=0,
             span_end=head,
-            quote_hash=quote_hash(quote_of(call.text, event.text, 0, head)),
+            hash_quote=hash_quote(join_quote(call.text, event.text, 0, head)),
             timestamp=call.timestamp,
             segment=segment,
         )
@@ -149,7 +149,7 @@ def _single(event: Event, start: int, end: int, segment: int) -> Grip:
         event_id_end=event.event_id,
         span_start=start,
         span_end=end,
-        quote_hash=quote_hash(event.text[start:end]),
+        hash_quote=hash_quote(event.text[start:end]),
         timestamp=event.timestamp,
         segment=segment,
     )

@@ -15,7 +15,7 @@ from memory_mcp.derive.repeated import common_among, mark_common
 from memory_mcp.derive.rollup import RollUps
 from memory_mcp.derive.segments import CUTTER_VERSION, SegmentSettings, recap_of, recut
 from memory_mcp.derive.terms import FrequencyRow, Hashes, count_hashes, frequency, from_bytes, refit, union
-from memory_mcp.model.calendar import PERIODS, Calendar, level_of, parents, rollup_targets
+from memory_mcp.model.calendar import PERIODS, Calendar, level_of, parents_of, rollup_targets
 from memory_mcp.model.ids import NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
@@ -162,12 +162,12 @@ class RebuildToc:
 
     def _stale(self, nodes: Sequence[TocNode], before: Mapping[NodeId, TocNode]) -> list[TocNode]:
         """Return the nodes that differ from the stored ones, but for version, build and pin, or that a parent does not list."""
-        listed = {p: set(self._storage.toc.child_ids(p)) for p in {p for n in nodes for p in parents(n.node_id)}}
+        listed = {p: set(self._storage.toc.child_ids(p)) for p in {p for n in nodes for p in parents_of(n.node_id)}}
         stale = []
         for node in nodes:
             old = before.get(node.node_id)
             same = old is not None and replace(node, version=old.version, built=old.built, pinned=old.pinned) == old
-            if not same or any(node.node_id not in listed[p] for p in parents(node.node_id)):
+            if not same or any(node.node_id not in listed[p] for p in parents_of(node.node_id)):
                 stale.append(node)
         return stale
 

@@ -16,7 +16,7 @@ from memory_mcp.derive.build import keep_refinement, salience_of, source_of_chil
 from memory_mcp.derive.terms import children_of
 from memory_mcp.model.calendar import PERIODS, Calendar, TocLevel, level_of, rollup_targets, span_of
 from memory_mcp.model.ids import NodeId, day_id
-from memory_mcp.model.toc import KIND_SALIENCE, REQUESTS_SALIENCE, MemoryKind, TocNode, written_from
+from memory_mcp.model.toc import KIND_SALIENCE, REQUESTS_SALIENCE, MemoryKind, TocNode, author_digest
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Build, Freshness, Tally
 from memory_mcp.summarize.base import Summarizer
@@ -103,7 +103,7 @@ class RollUps:
 
         `now` are nodes to be published, `before` stored ones.
         """
-        if written_from(before[node_id].author):
+        if author_digest(before[node_id].author):
             return True
         children = (i for i in children_of(self._storage.toc, node_id) if i in now)
         return any(not _says_the_same(before.get(i), now[i]) for i in children)
@@ -165,7 +165,7 @@ def roll_up(node_id: NodeId, children: Sequence[TocNode], tally: Tally, calendar
     """
     telling = [child for child in children if not child.holds_requests]
     gist = summarizer.roll_up(telling or children, BULLETS)
-    window = calendar.window(node_id)
+    window = calendar.node_window(node_id)
     kind = max((b.kind for b in gist.bullets), key=lambda k: KIND_SALIENCE[k], default=MemoryKind.OBSERVATION)
     return TocNode(
         node_id=node_id,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from memory_mcp.base.errors import NotFound
 from memory_mcp.model.event import Event, note_kind
-from memory_mcp.model.grip import Grip, Said, quote_hash, quote_of
+from memory_mcp.model.grip import Grip, Quotation, hash_quote, join_quote
 from memory_mcp.model.ids import EventId, GripId, event_key, parse_span_grip, span_grip_id
 from memory_mcp.model.sentinel import FORGOTTEN
 from memory_mcp.storage.base import Storage
@@ -43,7 +43,7 @@ class Evidence:
         """
         grip, events = self._find(grip_id)
         quote = quoted(grip, events)
-        verified = quote_hash(quote) == grip.quote_hash and FORGOTTEN not in quote
+        verified = hash_quote(quote) == grip.hash_quote and FORGOTTEN not in quote
         earlier, _ = self._storage.events.around(events[0], min(max(before, 0), MAX_NEIGHBOURS), 0)
         _, later = self._storage.events.around(events[-1], 0, min(max(after, 0), MAX_NEIGHBOURS))
         around = tuple(earlier), tuple(events), tuple(later)
@@ -67,8 +67,8 @@ class Evidence:
                 raise unknown_grip(grip_id)
             # It is not stored and filed under no segment; its time is that of the event's id, its hash that of the words now.
             whole, said_at = span_grip_id(event_id, start, end), event_key(event_id) >> 80
-            words = quote_hash(event.text[start:end])
-            return Grip(whole, event_id, event_id, start, end, quote_hash=words, timestamp=said_at, segment=0), [event]
+            words = hash_quote(event.text[start:end])
+            return Grip(whole, event_id, event_id, start, end, hash_quote=words, timestamp=said_at, segment=0), [event]
         grip = self._storage.grips.find(grip_id)
         if grip is None:
             raise unknown_grip(grip_id)
@@ -80,7 +80,7 @@ class Evidence:
 
 def quoted(grip: Grip, events: Sequence[Event]) -> str:
     """Return the quoted words, from the grip's one or two events (the first and the last); the hash is not checked."""
-    return quote_of(events[0].text, events[1].text if len(events) > 1 else None, grip.span_start, grip.span_end)
+    return join_quote(events[0].text, events[1].text if len(events) > 1 else None, grip.span_start, grip.span_end)
 
 
 def quotes_in(grips: Iterable[Grip], events: Mapping[EventId, Event]) -> dict[GripId, str]:
@@ -93,13 +93,13 @@ def quotes_in(grips: Iterable[Grip], events: Mapping[EventId, Event]) -> dict[Gr
     return found
 
 
-def said_of(grip: Grip, event: Event, quote: str) -> Said:
+def said_of(grip: Grip, event: Event, quote: str) -> Quotation:
     """Return the quotation as a hit shows it: its words and hash, and time, session, project, agent, role, speaker, kind.
 
     `event` is the grip's first event, from which these come, and `quote` the quoted words; `kind` is "" where its
     author gave none.
     """
-    return Said(
+    return Quotation(
         quote=quote,
         event_id=event.event_id,
         timestamp=event.timestamp,
@@ -109,7 +109,7 @@ def said_of(grip: Grip, event: Event, quote: str) -> Said:
         role=event.role.value,
         speaker=event.speaker,
         kind=note_kind(event),
-        quote_hash=grip.quote_hash,
+        hash_quote=grip.hash_quote,
     )
 
 

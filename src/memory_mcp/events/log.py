@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from memory_mcp.base import metrics
 from memory_mcp.base.clock import Clock
 from memory_mcp.model.event import FILE_TIME, INFERRED, SOURCE_TIME, TOOL, Event, EventDraft, Role, Trust
-from memory_mcp.model.ids import EventId, digest, event_id, event_key
+from memory_mcp.model.ids import EventId, event_id, event_key, hash_parts
 from memory_mcp.storage.base import EventStore
 from memory_mcp.storage.values import Appended, Batch, Request
 
@@ -95,19 +95,19 @@ class EventLog:
         tails = self._tails(drafts, source)
         # An id with an inferred time cannot be computed again: the stored one is looked up.
         may_differ = [time_ms is None or time_ms % _COARSE_MS == 0 for time_ms in source_times]
-        untimed = [digest(*tail) for tail, differs in zip(tails, may_differ, strict=True) if differs]
+        untimed = [hash_parts(*tail) for tail, differs in zip(tails, may_differ, strict=True) if differs]
         stored = self._store.known_tails(untimed) if untimed else {}
         events = []
         for draft, differs, filled, tail in zip(drafts, may_differ, times, tails, strict=True):
-            if draft.carried is not None:
-                was = draft.carried
+            if draft.original is not None:
+                was = draft.original
                 # One that a tool wrote is an agent's note, whatever its role.
                 by_role = Trust.AGENT_NOTE if was.source == TOOL else _TRUST_BY_ROLE[draft.role]
                 time_ms = _time_of(was.event_id) if draft.timestamp is None else draft.timestamp
                 held = trust or was.trust or by_role
                 events.append(_event_of(draft, was.event_id, time_ms, held, was.source, draft.metadata))
                 continue
-            known = _same(stored.get(digest(*tail)), _sane(draft.timestamp, now)) if differs else None
+            known = _same(stored.get(hash_parts(*tail)), _sane(draft.timestamp, now)) if differs else None
             time_ms = _time_of(known) if known else filled
             metadata = draft.metadata
             if draft.timestamp != time_ms:
@@ -203,7 +203,7 @@ def _source_times(drafts: Sequence[EventDraft], now_ms: int) -> list[int | None]
         time_ms = _sane(draft.timestamp, now_ms)
         repeats = time_ms is not None and time_ms % _COARSE_MS == 0 and latest.get(draft.session_id) == time_ms
         latest[draft.session_id] = time_ms
-        times.append(None if repeats and draft.carried is None else time_ms)
+        times.append(None if repeats and draft.original is None else time_ms)
     return times
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from memory_mcp.base.clock import Clock
-from memory_mcp.model.event import HOOK, MARK, Event, EventType, Excluded, Role, is_recap, mark_of
+from memory_mcp.model.event import HOOK, MARK, Event, EventType, ExcludedSession, Role, is_recap, mark_of
 from memory_mcp.storage.base import EventStore
 from memory_mcp.storage.values import Scope
 
@@ -83,14 +83,14 @@ class RunningSessions:
             for name in list(self._sessions)[: max(0, len(self._sessions) - _MOST)]:
                 del self._sessions[name]
 
-    def of(self, caller: Connection) -> frozenset[Excluded]:
+    def of(self, caller: Connection) -> frozenset[ExcludedSession]:
         """Return the sessions that a caller runs in, each with the moment from which its agent still knows it."""
         now = self.clock.now_ms()
         self._load()
         with self._lock:
             alive = {n: s for n, s in self._sessions.items() if now - s.heard_ms < _LONG_TURN}
         names = [n for n in alive if n in caller.sessions] or _nearest(caller, alive, now) or _likely(caller, alive, now)
-        return frozenset(Excluded(name, self.known_from(name)) for name in names)
+        return frozenset(ExcludedSession(name, self.known_from(name)) for name in names)
 
     def known_from(self, session: str) -> int:
         """Return when a session was compacted last, UTC milliseconds: what came before is forgotten; 0 for never."""

@@ -30,7 +30,7 @@ from memory_mcp.forgetting import outside
 from memory_mcp.forgetting.copies import Copies
 from memory_mcp.forgetting.files import Files
 from memory_mcp.ingest.tombstones import Tombstones, Wanted
-from memory_mcp.model.audit import Act
+from memory_mcp.model.ledger import AuditEntry
 from memory_mcp.storage.values import Erased
 
 log = logging.getLogger(__name__)
@@ -161,7 +161,7 @@ class Forgetting:
         app.scheduler.hasten("render_briefings")
         outcome = _outcome(erased, swept)
         who, what = str(note.get("author", "")), str(note.get("subject", ""))
-        app.storage.audit.record(Act("forget", app.clock.now_ms(), who, what, counts=outcome.in_words()))
+        app.storage.audit.record(AuditEntry("forget", app.clock.now_ms(), who, what, counts=outcome.in_words()))
         app.storage.checkpoint()
         self._note.unlink(missing_ok=True)
         return outcome
@@ -222,7 +222,7 @@ def resume(app: App) -> None:
 def lift_lines(app: App) -> None:
     """Remove the values that earlier versions kept for lines of forgotten events, if they can be told apart."""
     if not app.gate.tombstones.empty:
-        value_count = sum(act.what == "forget" and act.subject == "value" for act in app.storage.audit.all(_ACTS))
+        value_count = sum(act.action == "forget" and act.subject == "value" for act in app.storage.audit.all(_ACTS))
         if count := app.gate.tombstones.lift_lines(value_count):
             log.info("%d lines of forgotten events are no longer taken out of other texts", count)
 

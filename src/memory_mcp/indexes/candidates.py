@@ -9,7 +9,7 @@ import numpy as np
 from memory_mcp.indexes.columns import ROLES
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.part import LivePart
-from memory_mcp.model.exchange import Turn
+from memory_mcp.model.exchange import TurnKind
 
 #: Columns of `words`: BM25 scores of the message, its neighbours, its segment and the best message in that, as shares of the
 #: query's highest possible score; columns of `meaning`: cosine similarity of the message and of its segment.
@@ -33,7 +33,7 @@ class Candidates:
     #: Time, UTC milliseconds, int64; index of its role in `columns.ROLES`.
     start: Array
     role: Array
-    #: Its `Turn`, uint8, and the name of the message that begins its exchange, uint64; 0 if unknown.
+    #: Its `TurnKind`, uint8, and the name of the message that begins its exchange, uint64; 0 if unknown.
     turn: Array
     exchange: Array
     #: The engine's score.
@@ -86,7 +86,7 @@ class Candidates:
 
 
 def lone(
-    name: int, session: int, start_ms: int, role: str, share: float, similarity: float, turn: Turn = Turn.PLAIN
+    name: int, session: int, start_ms: int, role: str, share: float, similarity: float, turn: TurnKind = TurnKind.PLAIN
 ) -> Candidates:
     """Return one message that is not indexed yet, as if it were the only one of its segment; keys are 0.
 

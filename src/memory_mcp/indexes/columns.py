@@ -74,7 +74,7 @@ class Columns:
     role: Array
     #: For grips: share of questions in the text, in steps of 1/255.
     asks: Array
-    #: The `Turn` of a grip's message, or of a segment (see `document`).
+    #: The `TurnKind` of a grip's message, or of a segment (see `document`).
     turn: Array
 
     def __len__(self) -> int:

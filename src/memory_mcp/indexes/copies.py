@@ -16,11 +16,11 @@ import numpy as np
 from memory_mcp.indexes.columns import Names
 from memory_mcp.indexes.files import Array, Contents, write_arrays
 from memory_mcp.model.calendar import TocLevel
-from memory_mcp.model.grip import Said, quote_hash
+from memory_mcp.model.grip import Quotation, hash_quote
 from memory_mcp.model.ids import NodeId, event_id_from, event_key
 from memory_mcp.model.toc import MemoryKind, TocBullet, TocNode
 
-#: Fields of a quotation stored as string codes, in the order of `Said`.
+#: Fields of a quotation stored as string codes, in the order of `Quotation`.
 _CODED = ("session_id", "project", "agent", "role", "speaker", "kind")
 _ARRAYS = ("node_ends", "quote_ends", "event_hi", "event_lo", "hash", "codes")
 _COLUMNS, _STRINGS, _NODES, _QUOTES = "copies.npys", "copies.json", "nodes.bin", "quotes.bin"
@@ -77,7 +77,7 @@ class Copies:
     strings: tuple[str, ...]
 
     @classmethod
-    def of(cls, nodes: Sequence[TocNode | None], grips: Sequence[Said | None]) -> "Copies":
+    def of(cls, nodes: Sequence[TocNode | None], grips: Sequence[Quotation | None]) -> "Copies":
         """Return the copies of what is shown of each row, nodes by row and grips by row; None gives an empty copy."""
         names = Names([""])
         keys = [event_key(g.event_id) if g else 0 for g in grips]
@@ -87,7 +87,7 @@ class Copies:
             Texts.of([g.quote.encode("utf-8", "surrogatepass") if g else b"" for g in grips]),
             np.array([k >> 64 for k in keys], dtype="<u8"),
             np.array([k & _LOW for k in keys], dtype="<u8"),
-            np.array([g.quote_hash if g else 0 for g in grips], dtype="<i8"),
+            np.array([g.hash_quote if g else 0 for g in grips], dtype="<i8"),
             np.array(codes, dtype="<i4").reshape(len(grips), len(_CODED)),
             tuple(names.strings),
         )
@@ -106,14 +106,14 @@ class Copies:
         values |= {"node_id": NodeId(values["node_id"]), "level": TocLevel(values["level"]), "kind": MemoryKind(values["kind"])}
         return TocNode(**values)
 
-    def said(self, row: int, timestamp: int) -> Said | None:
+    def said(self, row: int, timestamp: int) -> Quotation | None:
         """Return the quotation of a row, with this time (UTC milliseconds); None for an empty copy or a wrong hash."""
         quote, expected = self.quotes.at(row), int(self.hash[row])
-        if not quote or quote_hash(quote) != expected:
+        if not quote or hash_quote(quote) != expected:
             return None
         event = event_id_from(int(self.event_hi[row]) << 64 | int(self.event_lo[row]))
         session_id, project, agent, role, speaker, kind = (self.strings[c] for c in self.codes[row].tolist())
-        return Said(quote, event, timestamp, session_id, project, agent, role, speaker, kind, expected)
+        return Quotation(quote, event, timestamp, session_id, project, agent, role, speaker, kind, expected)
 
     @classmethod
     def joined(cls, several: "Sequence[Copies]", kept_rows: Sequence[tuple[Array, Array]]) -> "Copies":

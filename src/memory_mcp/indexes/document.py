@@ -13,8 +13,8 @@ from memory_mcp.indexes.base import DocType, Visible
 from memory_mcp.indexes.keys import grip_doc, message_name, node_doc, session_name
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.event import Event
-from memory_mcp.model.exchange import Turn, only_requests, share_asked, turns_in
-from memory_mcp.model.grip import Grip, Said, quote_of
+from memory_mcp.model.exchange import TurnKind, classify_turns, only_requests, question_share
+from memory_mcp.model.grip import Grip, Quotation, join_quote
 from memory_mcp.model.ids import EventId, node_key
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
@@ -61,9 +61,9 @@ class IndexDocument:
     #: For a grip: share of its characters in questions, 0..255.
     asks: int = 0
     #: For a grip: the turn of its message; for a segment or period of nothing but requests: UNANSWERED.
-    turn: Turn = Turn.PLAIN
+    turn: TurnKind = TurnKind.PLAIN
     #: What a hit shows; None if another document of its unit has it.
-    copy: TocNode | Said | None = None
+    copy: TocNode | Quotation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +100,8 @@ def unit_of(source: Source, with_words: bool = True) -> Unit:
             nodes.append(_of_period(node, project, Visible.SCOPED, project_texts, project_texts))
         return Unit(node_key(node.node_id), node.level, node.end_ms, tuple(nodes), ())
     texts = {e.event_id: e for e in source.events}
-    turns = turns_in((*source.events, *source.after), source.segment.is_begin)
-    quotable = (g for g in source.grips if not turns.get(g.event_id_start, Turn.PLAIN) & Turn.TO_MEMORY)
+    turns = classify_turns((*source.events, *source.after), source.segment.is_begin)
+    quotable = (g for g in source.grips if not turns.get(g.event_id_start, TurnKind.PLAIN) & TurnKind.TO_MEMORY)
     grips = sorted(quotable, key=lambda g: (g.timestamp, texts[g.event_id_start].order, g.span_start, g.grip_id))
     kinds = {g: b.kind.value for b in reversed(node.bullets) for g in b.grip_ids}
     documents = tuple(_grip(g, texts, source.segment, kinds.get(g.grip_id, ""), turns) for g in grips)
@@ -132,7 +132,7 @@ def _words(texts: Sequence[str], node: TocNode) -> tuple[str, ...]:
 
 
 def _segment(
-    node: TocNode, source: Source, grips: Sequence[Grip], turns: Mapping[EventId, Turn], with_words: bool
+    node: TocNode, source: Source, grips: Sequence[Grip], turns: Mapping[EventId, TurnKind], with_words: bool
 ) -> IndexDocument:
     """Return the document of a segment; without `with_words` its words have none of its events' texts.
 
@@ -143,7 +143,7 @@ def _segment(
     for grip in grips:
         if grip.event_id_start == grip.event_id_end:
             spans.setdefault(grip.event_id_start, []).append((grip.span_start, grip.span_end))
-    heard = [e for e in source.events if not turns.get(e.event_id, Turn.PLAIN) & Turn.TO_MEMORY]
+    heard = [e for e in source.events if not turns.get(e.event_id, TurnKind.PLAIN) & TurnKind.TO_MEMORY]
     requests = only_requests(source.events, source.segment.is_begin, source.after)
     node_texts = () if requests else _said(node)
     speakers = tuple(sorted({e.speaker for e in source.events if e.speaker}))
@@ -161,7 +161,7 @@ def _segment(
         kind=node.kind.value,
         words=(*(_words(node_texts, node) if node_texts else ()), *texts),
         gist=" \n".join(node_texts),
-        turn=Turn.UNANSWERED if requests else Turn.PLAIN,
+        turn=TurnKind.UNANSWERED if requests else TurnKind.PLAIN,
         copy=node,
     )
 
@@ -206,18 +206,18 @@ def _of_period(node: TocNode, project: str, visible: Visible, texts: Sequence[st
         kind=node.kind.value,
         words=words,
         gist=" \n".join(texts),
-        turn=Turn.UNANSWERED if node.holds_requests else Turn.PLAIN,
+        turn=TurnKind.UNANSWERED if node.holds_requests else TurnKind.PLAIN,
         copy=None if scoped else node,
     )
 
 
 def _grip(
-    grip: Grip, events: Mapping[EventId, Event], segment: Segment, kind: str, turns: Mapping[EventId, Turn]
+    grip: Grip, events: Mapping[EventId, Event], segment: Segment, kind: str, turns: Mapping[EventId, TurnKind]
 ) -> IndexDocument:
     """Return the document of a grip; `kind` is of the bullet that cites it, or "". Raises KeyError without its first event."""
     first = events[grip.event_id_start]
     last = events.get(grip.event_id_end) if grip.event_id_end != grip.event_id_start else None
-    quote = quote_of(first.text, last.text if last else None, grip.span_start, grip.span_end)
+    quote = join_quote(first.text, last.text if last else None, grip.span_start, grip.span_end)
     return IndexDocument(
         key=grip_doc(grip.grip_id),
         doc_type=DocType.GRIP,
@@ -233,7 +233,7 @@ def _grip(
         gist=f"{first.speaker}: {quote}" if first.speaker else quote,
         message=message_name(first.event_id),
         role=first.role.value,
-        asks=round(255 * share_asked(quote)),
-        turn=turns.get(first.event_id, Turn.PLAIN),
+        asks=round(255 * question_share(quote)),
+        turn=turns.get(first.event_id, TurnKind.PLAIN),
         copy=said_of(grip, first, quote),
     )

@@ -18,7 +18,7 @@ from memory_mcp.indexes.build import Workshop, built_together
 from memory_mcp.indexes.document import Source, unit_of
 from memory_mcp.indexes.live import LiveIndex
 from memory_mcp.model.calendar import EVERY_DAY
-from memory_mcp.model.change import OF_NODES
+from memory_mcp.model.change import NODE_CHANGES
 from memory_mcp.model.ids import NodeId
 from memory_mcp.storage.base import Storage
 
@@ -53,7 +53,7 @@ def pending(storage: Storage, position: Position, most: int = BATCH) -> Pending:
     last = changes[-1].seq if changes else position.outbox
     mark = changes[-1].subject if changes else position.mark
     reached = Position(last, position.events if more else max(derived, position.events), mark)
-    nodes = dict.fromkeys(NodeId(c.subject) for c in changes if c.kind in OF_NODES)
+    nodes = dict.fromkeys(NodeId(c.subject) for c in changes if c.kind in NODE_CHANGES)
     return Pending(tuple(nodes), reached, more)
 
 

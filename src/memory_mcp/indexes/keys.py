@@ -9,8 +9,8 @@ from collections.abc import Iterable
 
 from memory_mcp.model import ids
 from memory_mcp.model.calendar import LEVELS, TocLevel, level_of, span_of
-from memory_mcp.model.event import Excluded
-from memory_mcp.model.ids import EventId, GripId, NodeId, digest
+from memory_mcp.model.event import ExcludedSession
+from memory_mcp.model.ids import EventId, GripId, NodeId, hash_parts
 
 _NODE = 1 << 63
 _LEVEL_AT, _PLACE_AT = 60, 32
@@ -30,7 +30,7 @@ def node_doc(node_id: NodeId, project: str | None = None) -> tuple[int, int]:
     The low half is the segment's key, 0 for a period; a project goes in as a 31-bit digest.
     """
     level = level_of(node_id)
-    share = 0 if project is None else 1 + digest("share", project, bits=31)
+    share = 0 if project is None else 1 + hash_parts("share", project, bits=31)
     key = ids.segment_key_of(node_id)
     is_segment = level is TocLevel.SEGMENT
     day = dt.date.fromisoformat(node_id.split(":")[2]) if is_segment else span_of(node_id)[0]
@@ -60,11 +60,11 @@ def message_name(event_id: EventId) -> int:
     return ids.event_key(event_id) & _LOW
 
 
-def left_out(excluded: Iterable[Excluded]) -> frozenset[tuple[int, int]]:
+def left_out(excluded: Iterable[ExcludedSession]) -> frozenset[tuple[int, int]]:
     """Return excluded sessions as `Filters` have them: the name of each, and the moment from which it is left out."""
     return frozenset((session_name(session.session_id), session.since_ms) for session in excluded)
 
 
 def session_name(session_id: str) -> int:
     """Return the 63-bit name of a session, a digest of its id."""
-    return digest("session", session_id, bits=63)
+    return hash_parts("session", session_id, bits=63)

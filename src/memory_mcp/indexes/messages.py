@@ -7,7 +7,7 @@ import numpy as np
 from memory_mcp.indexes.columns import ROLES, Columns
 from memory_mcp.indexes.files import Array
 from memory_mcp.model.event import Role
-from memory_mcp.model.exchange import Turn
+from memory_mcp.model.exchange import TurnKind
 
 #: Share of its score that a message of questions alone loses: it holds the words of a question, not of its answer. A larger
 #: one gains on dialogue and loses on personal records (`bench.quality`).
@@ -58,7 +58,7 @@ class Messages:
 def voices_of(grips: Columns) -> Array:
     """Return the factor on the score of each grip for what its message asks, `(grips,)` float64."""
     factor: Array = 1 - ASKING / 255 * grips.asks
-    factor[(grips.turn & Turn.UNANSWERED) != 0] = UNANSWERED
+    factor[(grips.turn & TurnKind.UNANSWERED) != 0] = UNANSWERED
     return factor
 
 
@@ -79,7 +79,7 @@ def beside_of(grips: Columns, messages: Messages, exchanges: Array, row: int) ->
     In a dialogue between people what was said next.
     """
     message = int(messages.of_row[row])
-    if grips.turn[row] & Turn.REPLY:
+    if grips.turn[row] & TurnKind.REPLY:
         prompt = int(exchanges[message])
         first = int(messages.first[prompt])
         return prompt if prompt == message - 1 and grips.role[first] == _USER else -1

@@ -13,7 +13,7 @@ from memory_mcp.indexes.calibrate import REQUESTED, Table, calibrated
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.part import LivePart
 from memory_mcp.indexes.snapshot import segment_of
-from memory_mcp.model.exchange import LAST
+from memory_mcp.model.exchange import LISTED_LAST
 from memory_mcp.model.ids import GripId
 
 
@@ -94,7 +94,7 @@ def ranked(
 
 def _is_request(best: Best, at: int) -> bool:
     """Return whether a document only asks: a grip of a request, or a segment of nothing else."""
-    return bool(best.live.part.table(best.table).turn[best.rows[at]] & LAST)
+    return bool(best.live.part.table(best.table).turn[best.rows[at]] & LISTED_LAST)
 
 
 def merged(tables: Iterable[Sequence[Ranked[S]]]) -> list[Ranked[S]]:

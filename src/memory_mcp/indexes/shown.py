@@ -14,8 +14,8 @@ from memory_mcp.indexes.base import DocType, Health, Searcher
 from memory_mcp.indexes.keys import grip_doc, grip_of
 from memory_mcp.indexes.messages import beside_of
 from memory_mcp.indexes.snapshot import Snapshot, segment_of
-from memory_mcp.model.exchange import LAST, Turn
-from memory_mcp.model.grip import Said
+from memory_mcp.model.exchange import LISTED_LAST, TurnKind
+from memory_mcp.model.grip import Quotation
 from memory_mcp.model.ids import GripId, NodeId, node_key
 from memory_mcp.model.toc import TocNode
 from memory_mcp.storage.records import Outbox
@@ -81,14 +81,14 @@ class Shown:
         nodes = {i: _node(snapshot, i, with_bullets) for i in dict.fromkeys(ids) if i not in changed}
         return {i: node for i, node in nodes.items() if node is not None}
 
-    def said(self, ids: Iterable[GripId]) -> dict[GripId, Said]:
+    def said(self, ids: Iterable[GripId]) -> dict[GripId, Quotation]:
         """Return quotations with facts about their events, by grip id.
 
         Left out are grips of segments that changed since, unknown ones, and copies with a wrong hash; all if
         no index can be read.
         """
         now, names = self._now(), list(dict.fromkeys(ids))
-        quotations: dict[GripId, Said] = {}
+        quotations: dict[GripId, Quotation] = {}
         if now is None or not names:
             return quotations
         snapshot, changed = now
@@ -104,13 +104,13 @@ class Shown:
                     quotations[names[index]] = quotation
         return quotations
 
-    def beside(self, ids: Iterable[GripId]) -> dict[GripId, list[tuple[GripId, Said]]]:
+    def beside(self, ids: Iterable[GripId]) -> dict[GripId, list[tuple[GripId, Quotation]]]:
         """Return by grip the quotations of the message that tells what the grip's does not (see `beside_of`), at most four.
 
         Left out are grips without one, and those of segments that changed since they were indexed.
         """
         now, names = self._now(), list(dict.fromkeys(ids))
-        quotations: dict[GripId, list[tuple[GripId, Said]]] = {}
+        quotations: dict[GripId, list[tuple[GripId, Quotation]]] = {}
         if now is None or not names:
             return quotations
         snapshot, changed = now
@@ -119,7 +119,7 @@ class Shown:
             rows, grips = live.rows_of_grips(high, low), live.part.grips
             for index in np.flatnonzero(rows >= 0).tolist():
                 row = int(rows[index])
-                if not (grips.turn[row] & Turn.REPLY or live.part.strings[int(grips.speakers[row])]):
+                if not (grips.turn[row] & TurnKind.REPLY or live.part.strings[int(grips.speakers[row])]):
                     continue
                 other = beside_of(grips, live.messages, live.exchanges, row)
                 if other < 0 or (changed and segment_of(live.part, row) in changed):
@@ -145,8 +145,9 @@ class Shown:
         high, low = (np.array(half, dtype=np.uint64) for half in zip(*map(grip_doc, names), strict=True))
         for live in snapshot:
             rows = live.rows_of_grips(high, low)
-            asks = (rows >= 0) & ((live.part.grips.turn[np.maximum(rows, 0)] & LAST) != 0) if len(live.part.grips) else rows > 0
-            requests |= {names[index] for index in np.flatnonzero(asks).tolist()}
+            if len(live.part.grips):
+                asks = (rows >= 0) & ((live.part.grips.turn[np.maximum(rows, 0)] & LISTED_LAST) != 0)
+                requests |= {names[index] for index in np.flatnonzero(asks).tolist()}
         return requests
 
     def _now(self) -> "tuple[Snapshot[Body], frozenset[str]] | None":

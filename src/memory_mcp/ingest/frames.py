@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from memory_mcp.model.event import Carried, EventDraft, EventType, Role, Trust
+from memory_mcp.model.event import EventDraft, EventType, OriginalIdentity, Role, Trust
 from memory_mcp.model.ids import EventId
 
 #: Values of a draft that was not stored elsewhere before.
@@ -19,7 +19,7 @@ def pack(drafts: Sequence[EventDraft]) -> list[list[Any]]:
         [
             *(d.session_id, d.role.value, d.type.value, d.text, d.timestamp, d.source_id),
             *(d.agent, d.project, d.thread, d.speaker, dict(d.metadata)),
-            *([d.carried.event_id, d.carried.source, d.carried.trust] if d.carried else ()),
+            *([d.original.event_id, d.original.source, d.original.trust] if d.original else ()),
         ]
         for d in drafts
     ]
@@ -30,7 +30,7 @@ def unpack(rows: Sequence[Sequence[Any]]) -> list[EventDraft]:
     return [
         EventDraft(
             *(r[0], Role(r[1]), EventType(r[2]), r[3], r[4], r[5], r[6], r[7], r[8], r[9], dict(r[10])),
-            Carried(EventId(r[11]), r[12], Trust(r[13]) if r[13] else None) if len(r) > _OWN else None,
+            OriginalIdentity(EventId(r[11]), r[12], Trust(r[13]) if r[13] else None) if len(r) > _OWN else None,
         )
         for r in rows
     ]

@@ -22,9 +22,8 @@ from memory_mcp.ingest.own_secrets import OwnSecrets
 from memory_mcp.ingest.redact import redactor, strip_private
 from memory_mcp.ingest.tombstones import MARK as FORGOTTEN_MARK
 from memory_mcp.ingest.tombstones import Tombstones
-from memory_mcp.model.event import ROOT_COMMIT, EventDraft, EventType
-from memory_mcp.model.ids import digest, encode
-from memory_mcp.model.renaming import carried_on
+from memory_mcp.model.event import ROOT_COMMIT, EventDraft, EventType, rename_draft
+from memory_mcp.model.ids import encode_base32, hash_parts
 from memory_mcp.model.sentinel import MARK
 
 if TYPE_CHECKING:
@@ -123,7 +122,7 @@ class Gate:
         if full_size:
             metadata[SIZE_KEY] = str(full_size)
         clean = replace(draft, text=text, metadata=metadata, **names)
-        return FORGOTTEN if self.tombstones.refuses(clean) else carried_on(given, clean)
+        return FORGOTTEN if self.tombstones.refuses(clean) else rename_draft(given, clean)
 
     def again(self, draft: EventDraft) -> EventDraft | None:
         """Return a draft that passed before: itself if nothing was forgotten, else checked anew; None if it may not be stored."""
@@ -175,7 +174,7 @@ class Gate:
                 self._harmless_names.add(item)
         for name, bound in _NAMES.items():
             if len(value := given[name]) > bound:
-                given[name] = f"{value[: bound - 17]}~{encode(digest('long id', value), 16)}"
+                given[name] = f"{value[: bound - 17]}~{encode_base32(hash_parts('long id', value), 16)}"
         return given
 
     def _name(self, name: str, value: str, report: ImportReport) -> str:
@@ -191,7 +190,7 @@ class Gate:
         if clean == value:
             return value
         # A hash of the whole keeps sessions apart that differed in what was taken out; it cannot be turned back.
-        return f"{clean.strip()}~{encode(digest('redacted', name, value), 16)}"
+        return f"{clean.strip()}~{encode_base32(hash_parts('redacted', name, value), 16)}"
 
     def _metadata(self, given: Mapping[str, str], report: ImportReport) -> dict[str, str]:
         """Return metadata without private spans and secrets: the first 40 keys, values shortened to about 4,096 bytes.
@@ -247,7 +246,7 @@ def _in_repository(draft: EventDraft, metadata: dict[str, str]) -> dict[str, str
 
     What another store of this program carries in keeps what it has: its directories are not those of this machine.
     """
-    if draft.carried is not None and draft.carried.trust is not None:
+    if draft.original is not None and draft.original.trust is not None:
         return metadata
     others = {key: value for key, value in metadata.items() if key != ROOT_COMMIT}
     cwd = draft.metadata.get("cwd", "")

@@ -23,7 +23,7 @@ from memory_mcp.ingest.redact import strip_private
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.calendar import FIRST_MS, LATEST_MS
-from memory_mcp.model.event import DEFAULT_TYPES, MARK, SHARED_BY, Carried, EventDraft, EventType, Role
+from memory_mcp.model.event import DEFAULT_TYPES, MARK, SHARED_BY, EventDraft, EventType, OriginalIdentity, Role
 from memory_mcp.model.ids import event_id_from, event_key
 
 FIELDS = ("session_id", "timestamp", "role", "text", "id", "speaker", "type", "agent", "project", "thread", "metadata")
@@ -96,8 +96,8 @@ def mapping_of(draft: EventDraft) -> dict[str, object]:
         "project": draft.project,
         "thread": draft.thread,
         "metadata": dict(draft.metadata),
-        "event_id": draft.carried.event_id if draft.carried else "",
-        "source": draft.carried.source if draft.carried else "",
+        "event_id": draft.original.event_id if draft.original else "",
+        "source": draft.original.source if draft.original else "",
     }
     return {name: value for name, value in shape.items() if value or name in _NEEDED}
 
@@ -122,7 +122,7 @@ def exported_of(mapping: Mapping[str, object]) -> EventDraft:
         raise InvalidQuery("event_id is not of the event's time", "Leave event_id and source out of what was not exported.")
     if not _SOURCE.fullmatch(source):
         raise InvalidQuery("source is no kind of source", "Leave event_id and source out of what was not exported.")
-    return replace(draft, carried=Carried(event_id_from(key), source))
+    return replace(draft, original=OriginalIdentity(event_id_from(key), source))
 
 
 def draft_of(mapping: Mapping[str, object]) -> EventDraft:

@@ -18,7 +18,7 @@ from memory_mcp.ingest.claude_code.answers import Question, answer_text, answers
 from memory_mcp.ingest.claude_code.blocks import as_text, call_metadata, call_text, result_metadata, unknown_words
 from memory_mcp.ingest.lines import Record
 from memory_mcp.model.event import FILE_TIME, RECORD, EventDraft, EventType, Role
-from memory_mcp.model.ids import digest, encode
+from memory_mcp.model.ids import encode_base32, hash_parts
 
 #: A time this far behind that of the part before it is another day's: it is believed (milliseconds).
 _DAY = 86_400_000
@@ -127,7 +127,7 @@ def as_plain(value: object) -> str:
 
 def content_id(*parts: object) -> str:
     """Return an id of 16 characters made from content, the same for the same parts, for records without one."""
-    return encode(digest("content", *(p if isinstance(p, str) else as_plain(p) for p in parts)), 16)
+    return encode_base32(hash_parts("content", *(p if isinstance(p, str) else as_plain(p) for p in parts)), 16)
 
 
 def path_of(uri: object) -> str:

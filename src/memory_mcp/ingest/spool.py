@@ -30,7 +30,7 @@ from memory_mcp.ingest.hooks.base import Envelope, Heard, Hooks, Malformed, deli
 from memory_mcp.ingest.hooks.codex import sender_of
 from memory_mcp.ingest.redact import strip_private
 from memory_mcp.model.event import HOOK, EventDraft, EventType
-from memory_mcp.model.ids import digest
+from memory_mcp.model.ids import hash_parts
 
 #: Files stored in one transaction, and the characters after which it ends earlier.
 BATCH, BATCH_CHARS = 100, 4 * 1024 * 1024
@@ -89,7 +89,7 @@ class _Lately:
 
     def twice(self, client: str, envelope: Envelope, content: str) -> bool:
         """Return whether another file brought the same from the same client within 10 s. If not, it is remembered from now on."""
-        key = (client, digest(content))
+        key = (client, hash_parts(content))
         name, at_ms = self._seen.get(key, ("", 0))
         # A file that could not be stored comes again under its own name.
         if name not in ("", envelope.name) and abs(envelope.received_ms - at_ms) <= TWICE_MS:

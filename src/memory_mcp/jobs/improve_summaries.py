@@ -25,7 +25,7 @@ from memory_mcp.llm.reply import MAX_OUT, Ask, Refused, Reply, Unavailable
 from memory_mcp.llm.settings import SummarizerSettings
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.ids import NodeId, TopicId
-from memory_mcp.model.spending import Outcome, Spent
+from memory_mcp.model.ledger import ModelCall, Outcome
 from memory_mcp.storage.base import Storage
 from memory_mcp.toc.improve import Improver
 
@@ -64,7 +64,7 @@ class Hands:
 class _Question:
     """A text to ask for."""
 
-    #: The node or topic, and the digest of its content at this time: see `Spent`.
+    #: The node or topic, and the digest of its content at this time: see `ModelCall`.
     target: NodeId | TopicId
     source: str
     prompt: Prompt
@@ -294,11 +294,11 @@ class _Run:
         """Record in the ledger what a question cost (`cost`: tokens in and out) and what came of it, and count the outcome."""
         took = round((time.monotonic() - asked.began) * 1000)
         made_of = (asked.question.target, asked.question.source, self._settings.name)
-        self._hands.storage.spending.record(Spent(asked.at_ms, *made_of, *cost, estimated, outcome, reason, took))
+        self._hands.storage.spending.record(ModelCall(asked.at_ms, *made_of, *cost, estimated, outcome, reason, took))
         self.outcomes[outcome] += 1
 
 
 def left_today(settings: SummarizerSettings, storage: Storage, calendar: Calendar, now_ms: int) -> int:
     """Return the tokens of the daily budget that are left today, in the store's zone; negative where it is exceeded."""
-    midnight = calendar.midnight(calendar.local(now_ms).date())
+    midnight = calendar.midnight_of(calendar.to_local(now_ms).date())
     return settings.daily_tokens - storage.spending.tokens_since(midnight)

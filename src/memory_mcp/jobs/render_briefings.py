@@ -19,7 +19,7 @@ from memory_mcp.base.errors import NotFound
 from memory_mcp.events.evidence import Evidence
 from memory_mcp.jobs.base import JobReport
 from memory_mcp.jobs.schedule import Every
-from memory_mcp.model.ids import NodeId, digest, segment_key_of
+from memory_mcp.model.ids import NodeId, hash_parts, segment_key_of
 from memory_mcp.model.toc import TocNode
 from memory_mcp.storage.base import Storage
 from memory_mcp.toc.briefing import VERSION, Pinned, briefing
@@ -116,7 +116,7 @@ class RenderBriefings:
             return JobReport("waits for an import to end")
         version, settings, names = self._storage.toc.version(), self._settings, self._storage.projects.names
         # It changes with pins, settings, zone, names of projects and the wording: all files are old then.
-        pins = f"{digest(*sorted(self._storage.toc.pins())):x} {digest(*map(repr, (*names.aliases, *names.splits))):x}"
+        pins = f"{hash_parts(*sorted(self._storage.toc.pins())):x} {hash_parts(*map(repr, (*names.aliases, *names.splits))):x}"
         form = f"{VERSION} {settings.tokens} {settings.token_factor} {settings.refine} {self._tree.calendar.zone_name} {pins}"
         now = _Done(version, form)
         asked = requests(self._storage) if self._settings.refine else {}
@@ -147,7 +147,7 @@ class RenderBriefings:
             with self._publishing():
                 text = self.text(project, self._pinned())
                 # A hook knows the name of its own directory alone.
-                for name in self._storage.projects.names.recorded_as(project):
+                for name in self._storage.projects.names.recorded_names(project):
                     file = Path(paths.briefing_file(str(folder.parent), name))
                     if text:
                         keep.add(file.name)

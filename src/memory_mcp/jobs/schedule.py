@@ -82,7 +82,7 @@ def next_due(schedule: Schedule, last_ms: int, now_ms: int, calendar: Calendar) 
     if isinstance(schedule, Every):
         return min(last_ms, now_ms) + round(schedule.seconds * 1000)
     after = now_ms if last_ms > now_ms + _WRONG_MS else last_ms
-    day = calendar.local(after).date()
+    day = calendar.to_local(after).date()
     while (due := moment_of(day, schedule, calendar)) <= after:
         day += dt.timedelta(days=1)
     return due

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from memory_mcp.layers.budget import Budget
 from memory_mcp.model.calendar import TimeWindow, TocLevel
-from memory_mcp.model.event import Event, Excluded, note_kind
+from memory_mcp.model.event import Event, ExcludedSession, note_kind
 from memory_mcp.model.ids import EventId, GripId, NodeId, TopicId
 
 
@@ -84,7 +84,7 @@ class Query:
     #: Other words or phrases that the answer is likely to hold; they count less than the text.
     keywords: tuple[str, ...] = ()
     #: What is left out: the session that the caller runs in.
-    excluded: frozenset[Excluded] = frozenset()
+    excluded: frozenset[ExcludedSession] = frozenset()
 
     @property
     def excluded_sessions(self) -> frozenset[str]:

@@ -13,7 +13,7 @@ import numpy as np
 from memory_mcp.indexes.candidates import OWN, Candidates
 from memory_mcp.indexes.files import Array
 from memory_mcp.layers.score import Weights, log_odds
-from memory_mcp.model.exchange import LAST
+from memory_mcp.model.exchange import LISTED_LAST
 from memory_mcp.question.keywords import keyword_need
 
 #: Factors on the log odds of words and of meaning, against those of the question.
@@ -39,7 +39,7 @@ def keyword_boost(question: Candidates, keywords: Candidates, weights: Weights) 
     from_words = log_odds(words, np.zeros_like(meaning), weights)
     from_meaning = log_odds(np.zeros_like(words), meaning, weights)
     # What only asks repeats the question's words: that they are found there says nothing of the answer.
-    is_evidence = ((question.turn & LAST) == 0)[:, np.newaxis]
+    is_evidence = ((question.turn & LISTED_LAST) == 0)[:, np.newaxis]
     evidence_words = question.words * is_evidence
     question_odds = log_odds(evidence_words, question.meaning * is_evidence, weights)
     reach = float(evidence_words[:, OWN].max())

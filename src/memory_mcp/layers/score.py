@@ -14,7 +14,7 @@ from memory_mcp.indexes.calibrate import REQUESTED
 from memory_mcp.indexes.candidates import OWN, SIMILARITY, Candidates
 from memory_mcp.indexes.columns import ROLES
 from memory_mcp.indexes.files import Array
-from memory_mcp.model.exchange import LAST, Turn
+from memory_mcp.model.exchange import LISTED_LAST, TurnKind
 
 #: Weight of its session's likelihood in a message's log odds; penalty for each message of the same session ranked before it,
 #: and the number of first places the penalty applies to.
@@ -83,8 +83,8 @@ def grounded(found: Candidates) -> Candidates:
     Of a reply such as "I do not know" to a message that only asks, all of that comes from the question: one is meant that holds
     no term of the query, or came to nothing.
     """
-    doubted = ((found.turn & Turn.REPLY) != 0) & ((found.turn & Turn.DOUBTED) != 0)
-    empty = (((found.turn & Turn.TO_QUESTION) != 0) & (found.words[:, OWN] <= 0)) | doubted
+    doubted = ((found.turn & TurnKind.REPLY) != 0) & ((found.turn & TurnKind.DOUBTFUL) != 0)
+    empty = (((found.turn & TurnKind.TO_QUESTION) != 0) & (found.words[:, OWN] <= 0)) | doubted
     if not empty.any():
         return found
     words, meaning = found.words.copy(), found.meaning.copy()
@@ -108,9 +108,9 @@ def ranked(found: Candidates, weights: Weights, literal: bool, limit: int, boost
     odds = log_odds(found.words[places], found.meaning[places], weights) + boost[places]
     if not literal:
         odds = odds - _TOOL * (found.role[places] == _TOOL_ROLE)
-        odds = odds - _ANNOUNCED * ((found.turn[places] & Turn.ANNOUNCES) != 0)
+        odds = odds - _ANNOUNCED * ((found.turn[places] & TurnKind.ANNOUNCES) != 0)
     odds = _behind_the_known(_taken_over(odds, found.taken(places)), found.taken(places))
-    requests = (found.turn[places] & LAST) != 0
+    requests = (found.turn[places] & LISTED_LAST) != 0
     evidence = _ordered(found, places[~requests], odds[~requests])
     asking = _ordered(found, places[requests], odds[requests])
     least = float(evidence.score[-1]) if len(evidence.score) else 1.0
@@ -124,9 +124,9 @@ def _taken_over(odds: Array, found: Candidates) -> Array:
     A reply that holds no term of the query and is far less similar to it than the request takes over nothing.
     """
     joined_odds, turn, similarity = odds.copy(), found.turn, found.meaning[:, SIMILARITY]
-    holds = ((turn & Turn.REPLY) != 0) & (found.words[:, OWN] > 0)
-    near = ((turn & Turn.REPLY) != 0) & (similarity > 0)
-    for request in np.flatnonzero(turn & Turn.ASKS).tolist():
+    holds = ((turn & TurnKind.REPLY) != 0) & (found.words[:, OWN] > 0)
+    near = ((turn & TurnKind.REPLY) != 0) & (similarity > 0)
+    for request in np.flatnonzero(turn & TurnKind.ASKS).tolist():
         tells = holds | (near & (similarity >= _NEAR * similarity[request]))
         replies = np.flatnonzero((found.exchange == found.exchange[request]) & tells)
         if len(replies):
@@ -140,10 +140,11 @@ def _behind_the_known(odds: Array, found: Candidates) -> Array:
 
     A reply does with any term of the query.
     """
-    doubted = ((found.turn & Turn.DOUBTED) != 0) & ((found.turn & Turn.REPLY) == 0)
+    doubted = ((found.turn & TurnKind.DOUBTFUL) != 0) & ((found.turn & TurnKind.REPLY) == 0)
     if not doubted.any():
         return odds
-    lowered, known, is_reply = odds.copy(), (found.turn & (Turn.DOUBTED | LAST)) == 0, (found.turn & Turn.REPLY) != 0
+    lowered, known = odds.copy(), (found.turn & (TurnKind.DOUBTFUL | LISTED_LAST)) == 0
+    is_reply = (found.turn & TurnKind.REPLY) != 0
     own, similarity = found.words[:, OWN], found.meaning[:, SIMILARITY]
     for place in np.flatnonzero(doubted).tolist():
         by_words = (own > 0) & ((own >= _ALIKE * own[place]) | is_reply)

@@ -16,7 +16,7 @@ from memory_mcp.layers.base import Aside, Hit, unfiled_hit
 from memory_mcp.layers.standing import with_standing
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.exchange import QUESTION_MARKS
-from memory_mcp.model.grip import Said
+from memory_mcp.model.grip import Quotation
 from memory_mcp.model.ids import GripId, NodeId, span_grip_id
 from memory_mcp.model.toc import TocBullet, TocNode
 from memory_mcp.storage.base import Storage
@@ -113,7 +113,7 @@ class Showing:
         heads = self._shown.nodes(ids - with_bullets, with_bullets=False)
         return heads | self._storage.toc.heads([i for i in ids - with_bullets if i not in heads]) | whole
 
-    def said(self, ids: Collection[GripId]) -> dict[GripId, Said]:
+    def said(self, ids: Collection[GripId]) -> dict[GripId, Quotation]:
         """Return the quotations of grips with facts about their events; those that no longer resolve are left out."""
         copied = self._shown.said(ids)
         grips = self._storage.grips.get_many([i for i in ids if i not in copied])
@@ -122,7 +122,7 @@ class Showing:
         return copied | {i: said_of(grips[i], events[grips[i].event_id_start], quote) for i, quote in quotes.items()}
 
     def _hit(
-        self, match: Match, named: GripId | None, node: TocNode | None, said: Said | None, bullet: TocBullet | None
+        self, match: Match, named: GripId | None, node: TocNode | None, said: Quotation | None, bullet: TocBullet | None
     ) -> Hit | None:
         """Return the hit of a match; None without its node, or for a grip without its quotation.
 

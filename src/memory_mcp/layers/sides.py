@@ -9,7 +9,7 @@ from memory_mcp.indexes.candidates import NONE, Candidates, lone
 from memory_mcp.indexes.files import Array
 from memory_mcp.layers.base import LayerName
 from memory_mcp.layers.score import joined
-from memory_mcp.model.exchange import LAST, Turn
+from memory_mcp.model.exchange import LISTED_LAST, TurnKind
 from memory_mcp.model.ids import EventId, NodeId
 
 
@@ -38,13 +38,13 @@ def pending_events(*several: Sides) -> dict[int, Unfiled]:
     return {name: unfiled for name, unfiled in pending if name not in indexed_names}
 
 
-def candidates_of(sides: Sides, pending: Mapping[int, Unfiled], turns: Mapping[EventId, Turn]) -> Candidates:
+def candidates_of(sides: Sides, pending: Mapping[int, Unfiled], turns: Mapping[EventId, TurnKind]) -> Candidates:
     """Return the messages of all sides, each once, and after them those events of `pending` that ask the memory nothing."""
     found = joined(*(sides[n].found if n in sides else NONE for n in (LayerName.BM25, LayerName.VECTOR)))
     pending_messages: list[Candidates] = []
     for name, unfiled in pending.items():
-        event, turn = unfiled.event, turns.get(unfiled.event.event_id, Turn.PLAIN)
-        if not turn & Turn.TO_MEMORY:
+        event, turn = unfiled.event, turns.get(unfiled.event.event_id, TurnKind.PLAIN)
+        if not turn & TurnKind.TO_MEMORY:
             share = {n: side.shares.get(event.event_id, 0.0) for n, side in sides.items()}
             words, meaning = share.get(LayerName.BM25, 0.0), share.get(LayerName.VECTOR, 0.0)
             session = keys.session_name(event.session_id)
@@ -60,7 +60,7 @@ def matches_of(found: Candidates, score: Array) -> list[Match]:
     """
     rows = zip(
         found.hi.tolist(), found.lo.tolist(), found.node_hi.tolist(), found.node_lo.tolist(), found.unit.tolist(),
-        found.start.tolist(), ((found.turn & LAST) != 0).tolist(), found.raw.tolist(), found.words.tolist(),
+        found.start.tolist(), ((found.turn & LISTED_LAST) != 0).tolist(), found.raw.tolist(), found.words.tolist(),
         found.meaning.tolist(), score.tolist(), strict=True,
     )  # fmt: skip
     return [

@@ -9,8 +9,8 @@ from dataclasses import replace
 from functools import lru_cache
 
 from memory_mcp.layers.base import Hit
+from memory_mcp.model.grip import RETRACTED, Supersession
 from memory_mcp.model.ids import GripId, NodeId, parse_span_grip
-from memory_mcp.model.superseded import RETRACTED, Superseded
 from memory_mcp.model.toc import KIND_SALIENCE, MemoryKind, TocNode
 from memory_mcp.storage.base import Storage
 from memory_mcp.summarize.kinds import cues_of, kind_of
@@ -30,7 +30,7 @@ def with_standing(hits: Sequence[Hit], nodes: Mapping[NodeId, TocNode], storage:
     return [_standing(hit, nodes.get(hit.node_id), pins, over) for hit in hits]
 
 
-def _over(hits: Sequence[Hit], storage: Storage) -> dict[GripId, Superseded]:
+def _over(hits: Sequence[Hit], storage: Storage) -> dict[GripId, Supersession]:
     """Return the supersessions of the quoted words by grip; grips that hold are left out.
 
     Words cited by a span count as superseded where a superseded stored grip of that event overlaps them.
@@ -47,7 +47,7 @@ def _over(hits: Sequence[Hit], storage: Storage) -> dict[GripId, Superseded]:
     return over
 
 
-def _standing(hit: Hit, node: TocNode | None, pins: frozenset[str], over: Mapping[GripId, Superseded]) -> Hit:
+def _standing(hit: Hit, node: TocNode | None, pins: frozenset[str], over: Mapping[GripId, Supersession]) -> Hit:
     """Return a hit with kind, salience, pin and successor; `over` maps superseded grips to their supersessions.
 
     A supersession counts only if it concerns the quoted words. The kind is read from the quotation, but "" without reading
@@ -55,7 +55,7 @@ def _standing(hit: Hit, node: TocNode | None, pins: frozenset[str], over: Mappin
     """
     grips = _grips(hit)
     ended = over.get(grips[0]) if grips else None
-    if ended is not None and not (ended.concerns(hit.quote) or ended.concerns(clean_text(hit.quote))):
+    if ended is not None and not (ended.applies_to(hit.quote) or ended.applies_to(clean_text(hit.quote))):
         ended = None
     # Reading kinds costs 0.1 ms a hit (measured); a node that is an observation holds no bullet of another kind.
     plain = node is not None and node.kind is MemoryKind.OBSERVATION and not hit.kind

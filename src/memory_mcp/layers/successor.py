@@ -9,8 +9,8 @@ from memory_mcp.events.evidence import Evidence
 from memory_mcp.layers.base import Hit, unfiled_hit
 from memory_mcp.layers.standing import with_standing
 from memory_mcp.model.calendar import TimeWindow
-from memory_mcp.model.ids import GripId, time_of
-from memory_mcp.model.superseded import RETRACTED
+from memory_mcp.model.grip import RETRACTED
+from memory_mcp.model.ids import GripId, grip_time
 from memory_mcp.model.toc import MemoryKind
 from memory_mcp.storage.base import Storage
 
@@ -61,7 +61,7 @@ class Successors:
         found: list[tuple[float, int, GripId, str]] = []
         for one in self._storage.superseded.stated([MemoryKind.DECISION.value], _NOTHING):
             share = len(named & term_set(one.text)) / len(named) if named else 1.0
-            at_ms = time_of(one.grip_id)
+            at_ms = grip_time(one.grip_id)
             if project in (None, one.project) and share >= _NAMED and (window is None or window.contains(at_ms)):
                 found.append((share, at_ms, one.grip_id, one.project))
         best = max((share for share, *_ in found), default=0.0)

@@ -2,7 +2,7 @@
 
 from memory_mcp.base.errors import NotFound
 from memory_mcp.layers.base import Target
-from memory_mcp.model.calendar import TocLevel, level_of, parents
+from memory_mcp.model.calendar import TocLevel, level_of, parents_of
 from memory_mcp.model.event import Event
 from memory_mcp.model.ids import ROOT, NodeId, event_id_from, event_key, parse_node_id, parse_span_grip, segment_key_of
 from memory_mcp.storage.base import Storage
@@ -18,7 +18,7 @@ def target(storage: Storage, tree: Tree, missing: str, project: str | None = Non
     if missing.startswith("toc:"):
         return _node(storage, tree, missing, project)
     found = _quoted(storage, missing)
-    if found is None or (project is not None and storage.projects.names.of(found.project) != project):
+    if found is None or (project is not None and storage.projects.names.resolve_alias(found.project) != project):
         raise NotFound(f"nothing has the id {missing[:80]}", "Take an id from results, a node (browse_toc) or a grip.")
     return found
 
@@ -59,10 +59,10 @@ def _node(storage: Storage, tree: Tree, missing: str, project: str | None) -> Ta
     ids = frozenset({node.node_id})
     if level_of(node.node_id) is not TocLevel.SEGMENT:
         # The periods above, nearest first, and then its own; the root, which is all time, is left out.
-        above: list[NodeId] = list(parents(node.node_id))
+        above: list[NodeId] = list(parents_of(node.node_id))
         for other in above:
-            above += [n for n in parents(other) if n not in above]
-        listed_in = tuple(tree.calendar.window(n) for n in (*above, node.node_id) if n != ROOT)
+            above += [n for n in parents_of(other) if n not in above]
+        listed_in = tuple(tree.calendar.node_window(n) for n in (*above, node.node_id) if n != ROOT)
         return Target(missing, ids, "", "", node.start_ms, True, listed_in)
     key = segment_key_of(node.node_id)
     segment = storage.toc.segments([key]).get(key) if key is not None else None

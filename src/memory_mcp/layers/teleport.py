@@ -29,7 +29,7 @@ from memory_mcp.layers.showing import Showing
 from memory_mcp.layers.sides import Side, Sides, candidates_of, matches_of, pending_events
 from memory_mcp.layers.turns import turns_of
 from memory_mcp.model.event import EventType
-from memory_mcp.model.exchange import LAST, Turn
+from memory_mcp.model.exchange import LISTED_LAST, TurnKind
 from memory_mcp.model.ids import EventId
 from memory_mcp.question.keywords import keyword_terms
 from memory_mcp.storage.base import Storage
@@ -195,9 +195,9 @@ class TeleportLayer:
     def _unfiled(self, found: Sequence[Unfiled], wanted: frozenset[str]) -> list[Hit]:
         """Return hits of events not indexed yet, without questions to the memory; those that only ask are marked."""
         turns = turns_of(self._storage, (u.event for u in found))
-        evidence = [u for u in found if not turns.get(u.event.event_id, Turn.PLAIN) & Turn.TO_MEMORY]
+        evidence = [u for u in found if not turns.get(u.event.event_id, TurnKind.PLAIN) & TurnKind.TO_MEMORY]
         hits = self._showing.unfiled(evidence, wanted)
-        return [replace(h, asks=bool(turns.get(EventId(h.event_id), Turn.PLAIN) & LAST)) for h in hits]
+        return [replace(h, asks=bool(turns.get(EventId(h.event_id), TurnKind.PLAIN) & LISTED_LAST)) for h in hits]
 
     @contextmanager
     def _explaining(self) -> Iterator[None]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from memory_mcp.model.event import Event
-from memory_mcp.model.exchange import Turn, asks_memory, is_prompt, turns_in
+from memory_mcp.model.exchange import TurnKind, asks_memory, classify_turns, is_prompt
 from memory_mcp.model.ids import EventId
 from memory_mcp.storage.base import Storage
 
@@ -11,16 +11,17 @@ from memory_mcp.storage.base import Storage
 _BEFORE, AFTER = 6, 24
 
 
-def turns_of(storage: Storage, events: Iterable[Event]) -> dict[EventId, Turn]:
+def turns_of(storage: Storage, events: Iterable[Event]) -> dict[EventId, TurnKind]:
     """Return the turns of prompts and of tools' events among some events; plain ones are left out.
 
     Each prompt costs a read of its neighbours.
     """
-    turns: dict[EventId, Turn] = {}
+    turns: dict[EventId, TurnKind] = {}
     for event in events:
         if asks_memory(event):
-            turns[event.event_id] = Turn.TO_MEMORY
+            turns[event.event_id] = TurnKind.TO_MEMORY
         elif is_prompt(event) and not event.speaker:
             before, after = storage.events.around(event, _BEFORE, AFTER)
-            turns[event.event_id] = turns_in([*before, event, *after], len(before) < _BEFORE).get(event.event_id, Turn.PLAIN)
+            stretch = classify_turns([*before, event, *after], len(before) < _BEFORE)
+            turns[event.event_id] = stretch.get(event.event_id, TurnKind.PLAIN)
     return turns

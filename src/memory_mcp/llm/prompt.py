@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from memory_mcp.llm.material import Material, TopicMaterial
-from memory_mcp.model.fencing import fence
+from memory_mcp.model.fencing import fence_text
 from memory_mcp.model.sentinel import SUMMARIZER
 from memory_mcp.model.toc import MemoryKind
 from memory_mcp.model.tokens import estimate_tokens
@@ -58,9 +58,9 @@ def prompt_of(material: Material) -> Prompt:
     )
     alone = ", all of one project" if material.is_period else ""
     task = _TASK.format(what=what, most=material.most, alone=alone, kinds=_KINDS)
-    return Prompt(task, fence("\n".join(material.lines)))
+    return Prompt(task, fence_text("\n".join(material.lines)))
 
 
 def label_prompt_of(material: TopicMaterial) -> Prompt:
     """Return the prompt that asks for the label of one topic, with its lines fenced as data."""
-    return Prompt(_LABEL, fence("\n".join(material.lines)))
+    return Prompt(_LABEL, fence_text("\n".join(material.lines)))

@@ -1,4 +1,4 @@
-"""The levels of the tree, and the windows of the user's own calendar that a moment belongs to.
+"""The levels of the tree, and the calendar windows that a moment belongs to.
 
 Invariants
 1. Days are local days of the store's fixed zone; a day is from local midnight to local midnight, so it may last
@@ -21,7 +21,7 @@ from memory_mcp.model.ids import ROOT, NodeId, day_id, month_id, segment_key_of,
 
 
 class TocLevel(StrEnum):
-    """Levels of the tree, coarse to fine. On disk: do not change the values."""
+    """Levels of the tree, coarse to fine. On disk: do not change."""
 
     ROOT = "root"
     YEAR = "year"
@@ -54,18 +54,24 @@ class TimeWindow:
         return self.start_ms <= ms < self.end_ms
 
     def intersects(self, other: "TimeWindow") -> bool:
-        """Return whether the two windows share a moment; windows that only touch (one ends where the other begins) do not."""
+        """Return whether the windows share a moment; touching is not enough."""
         return self.start_ms < other.end_ms and other.start_ms < self.end_ms
 
-    def meet(self, other: "TimeWindow | None") -> "TimeWindow":
-        """Return the intersection with a window, this one if it is None; it ends at or before its start where none is shared."""
+    def intersection(self, other: "TimeWindow | None") -> "TimeWindow":
+        """Return the shared window; this one if the other is None.
+
+        It ends at or before its start if no moment is shared.
+        """
         if other is None:
             return self
         return TimeWindow(max(self.start_ms, other.start_ms), min(self.end_ms, other.end_ms))
 
 
 def parse_level(text: str) -> TocLevel:
-    """Return a level from its name in any case, blanks aside; raises InvalidQuery for other text and for the root."""
+    """Return a level from its name, in any case.
+
+    Raises InvalidQuery for other text and for the root.
+    """
     try:
         level = TocLevel(text.strip().lower())
     except ValueError:
@@ -76,7 +82,10 @@ def parse_level(text: str) -> TocLevel:
 
 
 def level_of(node_id: NodeId) -> TocLevel:
-    """Return the level a canonical node id names; its value is not checked. Raises ValueError or IndexError for other texts."""
+    """Return the level that a canonical node id names.
+
+    Raises ValueError or IndexError for other texts.
+    """
     return TocLevel.ROOT if node_id == ROOT else TocLevel(node_id.split(":", 2)[1])
 
 
@@ -89,45 +98,53 @@ class Calendar:
     @property
     def zone(self) -> dt.tzinfo:
         """The zone's rules. Raises InvalidQuery when the name is unknown."""
-        return _zone(self.zone_name)
+        return _load_zone(self.zone_name)
 
-    def local(self, ms: int) -> dt.datetime:
-        """Return a moment (UTC ms) in the zone; InvalidQuery for an unknown zone, OverflowError outside the years 1 to 9999."""
+    def to_local(self, ms: int) -> dt.datetime:
+        """Return a moment (UTC ms) in the zone.
+
+        Raises InvalidQuery for an unknown zone, OverflowError outside the years 1 to 9999.
+        """
         return (_EPOCH + dt.timedelta(milliseconds=ms)).astimezone(self.zone)
 
-    def iso(self, ms: int) -> str:
-        """Return a moment, UTC milliseconds, as ISO 8601 in the calendar's zone: 2026-01-30T09:00:00+01:00."""
-        return self.local(ms).isoformat(timespec="seconds")
+    def format_iso(self, ms: int) -> str:
+        """Return a moment (UTC ms) as local ISO 8601: 2026-01-30T09:00:00+01:00."""
+        return self.to_local(ms).isoformat(timespec="seconds")
 
     def day_of(self, ms: int) -> str:
-        """Return the date (YYYY-MM-DD) of a moment, UTC milliseconds, in the calendar's zone; raises what `local` raises."""
-        return self.local(ms).date().isoformat()
+        """Return the local date (YYYY-MM-DD) of a moment, UTC milliseconds."""
+        return self.to_local(ms).date().isoformat()
 
-    def midnight(self, day: dt.date) -> int:
-        """Return the first instant of a day in the calendar's zone (UTC ms); later where a clock change skips midnight."""
+    def midnight_of(self, day: dt.date) -> int:
+        """Return the first instant of a day (UTC ms).
+
+        Later than midnight where a clock change skips it.
+        """
         stamp = dt.datetime(day.year, day.month, day.day, tzinfo=self.zone)
         return round((stamp.astimezone(dt.UTC) - _EPOCH).total_seconds() * 1000)
 
-    def days(self, first: dt.date, after_last: dt.date) -> TimeWindow:
-        """Return the window, UTC milliseconds, from the local midnight of one date up to, not including, that of another."""
-        return TimeWindow(self.midnight(first), self.midnight(after_last))
+    def days_window(self, first: dt.date, after_last: dt.date) -> TimeWindow:
+        """Return the window (UTC ms) from one local midnight to another."""
+        return TimeWindow(self.midnight_of(first), self.midnight_of(after_last))
 
-    def window(self, node_id: NodeId) -> TimeWindow:
-        """Return the window of a period, UTC ms; InvalidQuery for segments and wrong dates, ValueError for the root."""
+    def node_window(self, node_id: NodeId) -> TimeWindow:
+        """Return the window of a period's node, UTC milliseconds.
+
+        Raises InvalidQuery for segments and wrong dates, ValueError for the root.
+        """
         first, after = span_of(node_id)
-        return self.days(first, after)
+        return self.days_window(first, after)
 
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _ABBREVIATION, _OFFSET = r"(?:[A-Za-z]{3,}|<[A-Za-z0-9+-]{3,}>)", r"[+-]?\d{1,3}(?::\d{2}){0,2}"
 #: A rule of POSIX's TZ: a name and its offset, perhaps summer time, with its offset and dates.
 _POSIX = re.compile(rf"{_ABBREVIATION}{_OFFSET}(?P<summer>{_ABBREVIATION}(?:{_OFFSET})?(?:,[^,\s]+,[^,\s]+)?)?")
-_USUAL_DATES = ",M3.2.0,M11.1.0"
+_DEFAULT_SUMMER_DATES = ",M3.2.0,M11.1.0"
 
 
 @lru_cache(maxsize=64)
-def _zone(name: str) -> dt.tzinfo:
-    """Return the rules of a zone by its IANA name or POSIX rule; raises InvalidQuery, with the most similar name, for neither."""
+def _load_zone(name: str) -> dt.tzinfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
@@ -135,20 +152,22 @@ def _zone(name: str) -> dt.tzinfo:
             return rules
         from difflib import get_close_matches
 
-        near = get_close_matches(name, available_timezones(), n=1)
-        known = "Zones are named as in Europe/Berlin or America/New_York."
-        raise InvalidQuery(f"unknown time zone: {name!r}", f"Did you mean {near[0]}? {known}" if near else known) from None
+        similar_names = get_close_matches(name, available_timezones(), n=1)
+        hint = "Zones are named as in Europe/Berlin or America/New_York."
+        if similar_names:
+            hint = f"Did you mean {similar_names[0]}? {hint}"
+        raise InvalidQuery(f"unknown time zone: {name!r}", hint) from None
 
 
 def _posix_zone(rule: str) -> dt.tzinfo | None:
-    """Return the zone of a POSIX rule, as TZ may hold one (`CST-8`, `CET-1CEST,M3.5.0,M10.5.0/3`); None for another text.
+    """Return the zone of a POSIX rule, as TZ may hold one, or None.
 
-    A rule with summer time and without its dates gets those of the C library. The parser is that of zone files (RFC 9636),
-    whose last line is such a rule.
+    Such as `CST-8` or `CET-1CEST,M3.5.0,M10.5.0/3`. A rule with summer time and without its dates gets those of the C
+    library. The parser is that of zone files (RFC 9636), whose last line is such a rule.
     """
     if (match := _POSIX.fullmatch(rule)) is None:
         return None
-    footer = rule + (_USUAL_DATES if match["summer"] and "," not in rule else "")
+    footer = rule + (_DEFAULT_SUMMER_DATES if match["summer"] and "," not in rule else "")
     header = b"TZif2" + bytes(15) + struct.pack(">6L", 0, 0, 0, 0, 1, 4)
     block = header + struct.pack(">lBB", 0, 0, 0) + b"UTC\0"
     try:
@@ -159,7 +178,7 @@ def _posix_zone(rule: str) -> dt.tzinfo | None:
 
 @lru_cache(maxsize=4096)
 def span_of(node_id: NodeId) -> tuple[dt.date, dt.date]:
-    """Return the first date of a period node and the date after its last.
+    """Return a period's first date and the date after its last.
 
     Raises InvalidQuery for a segment's id and for a date that does not exist, ValueError for the root.
     """
@@ -183,20 +202,26 @@ def span_of(node_id: NodeId) -> tuple[dt.date, dt.date]:
 
 
 def period_of(window: TimeWindow, calendar: Calendar) -> NodeId | None:
-    """Return the finest of day, week, month and year at the window's start that has exactly this window; None for none."""
-    date = calendar.local(window.start_ms).date()
-    found = rollup_targets(date.isoformat())
-    return next((node_id for node_id in found if calendar.window(node_id) == window), None)
+    """Return the finest period that has exactly this window, or None."""
+    date = calendar.to_local(window.start_ms).date()
+    candidates = rollup_targets(date.isoformat())
+    return next((node_id for node_id in candidates if calendar.node_window(node_id) == window), None)
 
 
 def parents_of_day(day: str) -> tuple[NodeId, ...]:
-    """Return the one parent of a day (ISO date) in the tree, its ISO week; raises ValueError for a date that does not exist."""
+    """Return the parent of a day (ISO date): its ISO week.
+
+    Raises ValueError for a date that does not exist.
+    """
     iso = dt.date.fromisoformat(day).isocalendar()
     return (week_id(iso.year, iso.week),)
 
 
 def months_of_week(node_id: NodeId) -> tuple[NodeId, ...]:
-    """Return the one or two months that an ISO week intersects, in order; raises InvalidQuery for a week that does not exist."""
+    """Return the months that an ISO week intersects, in order.
+
+    Raises InvalidQuery for a week that does not exist.
+    """
     first, after = span_of(node_id)
     last = after - dt.timedelta(days=1)
     months = [month_id(first.year, first.month)]
@@ -205,7 +230,7 @@ def months_of_week(node_id: NodeId) -> tuple[NodeId, ...]:
     return tuple(months)
 
 
-def parents(node_id: NodeId) -> tuple[NodeId, ...]:
+def parents_of(node_id: NodeId) -> tuple[NodeId, ...]:
     """Return the ids of a node's parents in the tree.
 
     A segment has its day, a day its ISO week, a week the one or two months that it intersects, a month its year, a year
@@ -227,15 +252,15 @@ def parents(node_id: NodeId) -> tuple[NodeId, ...]:
 
 @lru_cache(maxsize=4096)
 def rollup_targets(day: str) -> tuple[NodeId, ...]:
-    """Return the four periods whose summary a change on a day makes stale, finest first: day, ISO week, month, year.
+    """Return the periods that a change on a day makes stale, finest first.
 
-    `day` is an ISO date in the memory's zone; raises ValueError for one that does not exist.
+    These are day, ISO week, month, year. `day` is an ISO date; raises ValueError for one that does not exist.
     """
     date = dt.date.fromisoformat(day)
     return (day_id(day), *parents_of_day(day), month_id(date.year, date.month), year_id(date.year))
 
 
-def sources_of(node_id: NodeId) -> TocLevel:
+def source_level(node_id: NodeId) -> TocLevel:
     """Return the level whose nodes a period's summary is computed from.
 
     A day's from segments, a week's and a month's from days, a year's from months; for the root and segments the result
@@ -248,5 +273,5 @@ def sources_of(node_id: NodeId) -> TocLevel:
 
 
 def is_segment(node_id: NodeId) -> bool:
-    """Return whether a node id has the form of a segment's id; whether that segment exists is not looked up."""
+    """Return whether a node id has the form of a segment's."""
     return segment_key_of(node_id) is not None

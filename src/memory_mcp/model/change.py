@@ -1,11 +1,11 @@
-"""Change: one entry of the outbox, read by every follower in sequence order."""
+"""Change: one entry of the outbox, which followers read in sequence order."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class ChangeKind(StrEnum):
-    """What changed. On disk: do not change the values."""
+    """Kind of change. On disk: do not change the values."""
 
     EVENTS_APPENDED = "events_appended"
     NODE_PUBLISHED = "node_published"
@@ -18,12 +18,15 @@ class ChangeKind(StrEnum):
 
 
 #: Kinds whose subject is a node.
-OF_NODES = frozenset((ChangeKind.NODE_PUBLISHED, ChangeKind.SEGMENT_PUBLISHED, ChangeKind.NODE_DROPPED))
+NODE_CHANGES = frozenset((ChangeKind.NODE_PUBLISHED, ChangeKind.SEGMENT_PUBLISHED, ChangeKind.NODE_DROPPED))
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """`subject` is a node id, an event id, the last number of an append, or the first number that is another event's now."""
+    """One entry of the outbox.
+
+    `subject` is a node id, an event id, the last number of an append, or the first number that is another event's now.
+    """
 
     seq: int
     kind: ChangeKind

@@ -1,11 +1,11 @@
-"""Event: one thing said or done in an agent session, as its source recorded it."""
+"""Event: one message or action in an agent session, as its source recorded it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 
-from memory_mcp.model.ids import EventId, digest
+from memory_mcp.model.ids import HASH_MASK, EventId, event_id_from, event_key, hash_parts
 
 
 class Role(StrEnum):
@@ -18,7 +18,7 @@ class Role(StrEnum):
 
 
 class EventType(StrEnum):
-    """What kind of moment it is. On disk: do not change the values."""
+    """Kind of event. On disk: do not change the values."""
 
     SESSION_START = "session_start"
     USER_MESSAGE = "user_message"
@@ -33,7 +33,10 @@ class EventType(StrEnum):
 
 
 class Trust(StrEnum):
-    """Who asserted it; set by the write path, never by the payload. On disk: do not change the values."""
+    """Who asserted it. On disk: do not change the values.
+
+    Set by the write path, never by the payload.
+    """
 
     USER = "user"
     ASSISTANT = "assistant"
@@ -87,8 +90,8 @@ DEFAULT_TYPES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
-    """Fields of an event in another store that are kept when it is copied to this one."""
+class OriginalIdentity:
+    """Fields of an event in another store that a copy keeps."""
 
     event_id: EventId
     #: Kind of source it had there.
@@ -99,7 +102,7 @@ class Carried:
 
 @dataclass(frozen=True, slots=True)
 class EventDraft:
-    """An event as an importer or a tool submits it: without id and trust."""
+    """An event as submitted by an importer or tool, without id and trust."""
 
     session_id: str
     role: Role
@@ -117,7 +120,7 @@ class EventDraft:
     speaker: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
     #: Set for an event that was stored before, elsewhere.
-    carried: Carried | None = None
+    original: OriginalIdentity | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,29 +153,32 @@ class Event:
 
     @property
     def stream(self) -> int:
-        """The stream this event belongs to (see `stream_key`), by the project it was recorded with."""
+        """Key of its stream (see `stream_key`), by the recorded project."""
         recorded = self.project if self.recorded_project is None else self.recorded_project
         return stream_key(self.session_id, recorded, self.thread)
 
-    def shown_as(self, project: str) -> "Event":
-        """Return the event with a project's display name; the stream it belongs to stays that of the recorded name.
+    def with_display_project(self, project: str) -> "Event":
+        """Return the event with a display name for its project.
 
-        The same object if it has that name. Call it on an event as recorded: what it returns for an event that has a
+        Its stream stays that of the recorded name. Call it on an event as recorded: what it returns for an event that has a
         display name already takes that name for the recorded one.
         """
         return self if project == self.project else replace(self, project=project, recorded_project=self.project)
 
 
 @dataclass(frozen=True, slots=True)
-class Excluded:
-    """A session that a search leaves out, from a moment on (UTC milliseconds)."""
+class ExcludedSession:
+    """A session that a search leaves out from a time on."""
 
     session_id: str
     since_ms: int = 0
 
 
-def carried(event: Event) -> EventDraft:
-    """Return a stored event as a draft for another store, which keeps its id, source and trust, under its recorded project."""
+def make_carried_draft(event: Event) -> EventDraft:
+    """Return a stored event as a draft for another store.
+
+    It keeps its id, source, trust and recorded project.
+    """
     return EventDraft(
         session_id=event.session_id,
         role=event.role,
@@ -185,12 +191,15 @@ def carried(event: Event) -> EventDraft:
         thread=event.thread,
         speaker=event.speaker,
         metadata=event.metadata,
-        carried=Carried(event.event_id, event.source, event.trust),
+        original=OriginalIdentity(event.event_id, event.source, event.trust),
     )
 
 
 def mark_of(event: Event, key: str) -> str:
-    """Return the value of one of our marks, such as `RECORD`, on an event, "" without it; also as earlier versions stored it."""
+    """Return the value of a mark such as `RECORD` on an event, or "".
+
+    Marks are also read in the form in which earlier versions stored them.
+    """
     value = event.metadata.get(key)
     if value is None and event.source not in _WRITTEN_BY_USERS:
         value = event.metadata.get(key.removeprefix(MARK))
@@ -198,35 +207,76 @@ def mark_of(event: Event, key: str) -> str:
 
 
 def note_kind(event: Event) -> str:
-    """Return the kind that the author of a note gave it; "" for none, and for an event of another source."""
+    """Return the kind that a note's author gave it, or ""."""
     return event.metadata.get("kind", "") if event.source == TOOL else ""
 
 
 def is_recap(event: Event) -> bool:
-    """Return whether an event is a summary of the conversation by the client's own model (see `RECAP`)."""
+    """Return whether an event is a client's own summary (see `RECAP`)."""
     return mark_of(event, RECAP) == "true"
 
 
 def may_be_copied(event: Event) -> bool:
-    """Return whether an event comes from files of sessions, which clients copy: not from a hook or a tool."""
+    """Return whether an event comes from session files, which clients copy."""
     return event.source != TOOL and not event.source.startswith(HOOK)
 
 
 def states_time(metadata: Mapping[str, str]) -> bool:
-    """Return whether an event's time is its source's own, by its metadata, and not inferred."""
+    """Return whether an event's time is its source's, not inferred."""
     # Importers say "time", the log says `INFERRED`.
     return not {INFERRED, FILE_TIME, INFERRED.removeprefix(MARK)} & metadata.keys()
 
 
 @lru_cache(maxsize=4096)
 def stream_key(session_id: str, project: str, thread: str) -> int:
-    """Return the 60-bit hash of one session's thread within one project, by which its stream is known.
+    """Return the 60-bit hash of a session's thread within a project.
 
     Segments are cut per stream, so none ever mixes two projects, two sessions or a subagent with its caller.
     """
-    return digest("stream", session_id, project, thread, bits=60)
+    return hash_parts("stream", session_id, project, thread, bits=60)
 
 
 def content_hash(text: str) -> int:
-    """Return a 60-bit hash of a text, which tells a repeated message from another message under the same id."""
-    return digest("content", text, bits=60)
+    """Return a 60-bit hash of an event's text.
+
+    It distinguishes a repeated message from another message under the same id.
+    """
+    return hash_parts("content", text, bits=60)
+
+
+#: Most equal events before it that are tried for an event without an id of its source: their number is part of its id.
+_LIKES = 16
+
+
+def renamed_key(old: int, source: str, previous: Event | EventDraft, changed: Event | EventDraft) -> int:
+    """Return the key of an event with changed fields; its time stays.
+
+    An id is a hash of the source's own id, or of the words where it has none: whatever takes words out of a stored event
+    gives it another id, and an event that another memory copies in gets the same one.
+
+    Returns `old` if nothing has changed that the id depends on, or if `old` cannot be recomputed from `previous`.
+    """
+    if previous.source_id:
+        return old if previous.source_id == changed.source_id else _with_tail(old, hash_parts(source, changed.source_id))
+    stated_time = previous.metadata.get(SOURCE_TIME) or previous.metadata.get(SOURCE_TIME.removeprefix(MARK))
+    for time in dict.fromkeys((str(previous.timestamp), "None", stated_time or "None")):
+        for count in range(_LIKES):
+            if hash_parts(source, previous.session_id, time, previous.role, previous.text, str(count)) == old & HASH_MASK:
+                return _with_tail(old, hash_parts(source, changed.session_id, time, changed.role, changed.text, str(count)))
+    return old
+
+
+def rename_draft(previous: EventDraft, changed: EventDraft) -> EventDraft:
+    """Return `changed`, an event of another store, under its new id.
+
+    Returns `changed` as it is if it has no id of another store, or if text, session and source id are the same.
+    """
+    identity = (previous.text, previous.session_id, previous.source_id)
+    if previous.original is None or identity == (changed.text, changed.session_id, changed.source_id):
+        return changed
+    key = renamed_key(event_key(previous.original.event_id), previous.original.source, previous, changed)
+    return replace(changed, original=replace(previous.original, event_id=event_id_from(key)))
+
+
+def _with_tail(old: int, tail: int) -> int:
+    return old & ~HASH_MASK | tail

@@ -1,4 +1,6 @@
-"""Tell of the messages of an exchange, a prompt with all that follows it, which ask, reply, or ask the memory. Pure.
+"""Classify the messages of an exchange: which ask, reply, or ask the memory. Pure.
+
+An exchange is a prompt with all that follows it.
 
 Invariants
 1. Only a person's message to an assistant asks: one with a speaker's name is a dialogue between people, and never does.
@@ -18,22 +20,22 @@ _SENTENCE = re.compile(r"[^.!?。！？؟\n]*(?:[.!?。！？؟\n]|\Z)")
 #: What ends a question, in any language that marks it.
 QUESTION_MARKS = ("?", "？", "؟")
 #: Share of a message's characters in questions from which it only asks: a greeting or a closing word is no statement.
-_ONLY = 0.9
+_QUESTION_ONLY_SHARE = 0.9
 #: Least size of a question that tells something as well, and of its clauses before the last: some 86 % of the messages
 #: of BEAM that answer and end in a question have them, questions of six other corpora hardly ever, of LifeBench 15 to 24 %.
 _TELLS, _TELLING = 110, 60
 #: Where a clause ends within a sentence.
 _CLAUSE = re.compile(r"[,;:]\s|[，、；：—]|\s[-–]\s")
 #: Ideographs and kana: a word has one or two of them.
-_DENSE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
+_CHARACTER_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
 #: Longest prompt without any reply that is taken for a request, characters: a longer one tells something.
-_LONG = 2000
+_LONGEST_REQUEST = 2000
 #: Longest reply that only says what comes next, characters: of 86 messages that answer 5 are such, of 293 first hits 53.
-_ANNOUNCEMENT = 200
+_LONGEST_ANNOUNCEMENT = 200
 #: Most that all replies to a prompt add to its words where they tell nothing: "I don't know; I could not find anything about
 #: that" adds 38, "OK, I'll remember that" 19. Size of distinct words.
-_NOTHING = 48
-_WORD = re.compile(rf"{_DENSE.pattern}|(?:(?!{_DENSE.pattern})[^\W_])+")
+_LEAST_ADDED = 48
+_WORD = re.compile(rf"{_CHARACTER_WORD.pattern}|(?:(?!{_CHARACTER_WORD.pattern})[^\W_])+")
 #: A hook written by hand: what it tells may be statements, as in any file of events.
 _PLAIN_HOOK = f"{HOOK}json"
 _REPLIES = frozenset({EventType.ASSISTANT_MESSAGE, EventType.ASSISTANT_STOP})
@@ -60,8 +62,8 @@ _COMMAND = re.compile(
 _EDITS = frozenset("edit multiedit write notebookedit apply_patch patch write_file replace edit_file create_file".split())
 
 
-class Turn(IntFlag):
-    """What a message is in its exchange. Stored by value in indexes: only append."""
+class TurnKind(IntFlag):
+    """Role of a message in its exchange. On disk: only append."""
 
     #: A statement, or anything else.
     PLAIN = 0
@@ -78,165 +80,170 @@ class Turn(IntFlag):
     #: A reply to a message that only asks: what is near it says nothing of it.
     TO_QUESTION = 32
     #: A client's prompt that came to nothing, and what was said in return: a request or a note, structure does not tell which.
-    DOUBTED = 64
+    DOUBTFUL = 64
 
 
 #: Turns that are listed after everything else.
-LAST = Turn.ASKS | Turn.UNANSWERED
+LISTED_LAST = TurnKind.ASKS | TurnKind.UNANSWERED
 
 
 @dataclass(slots=True)
 class _Exchange:
-    """A prompt, if there is one, and the events after it."""
-
     prompt: Event | None
-    rest: list[Event]
+    followers: list[Event]
 
 
-def share_asked(text: str) -> float:
-    """Return the share of a text's characters in sentences that only ask, 0..1; 0 for no text."""
+def question_share(text: str) -> float:
+    """Return the share of characters in sentences that ask, 0..1."""
     asking = sum(len(sentence) for sentence in _SENTENCE.findall(text) if _is_question(sentence))
     return asking / len(text) if text else 0.0
 
 
 def _is_question(sentence: str) -> bool:
-    """Return whether a sentence ends with a question mark and is not one that tells something at length before it asks."""
+    """Return whether a sentence asks, and says little before it does."""
     if not sentence.endswith(QUESTION_MARKS):
         return False
-    size = _size(sentence.strip())
-    return size < _TELLS or size - _size(_CLAUSE.split(sentence)[-1]) < _TELLING
+    size = _measure_text(sentence.strip())
+    return size < _TELLS or size - _measure_text(_CLAUSE.split(sentence)[-1]) < _TELLING
 
 
-def _size(text: str) -> int:
-    """Return the number of characters of a text, three for each of a script without spaces."""
-    return len(text) + 2 * len(_DENSE.findall(text))
+def _measure_text(text: str) -> int:
+    """Return a text's characters, three for each of a spaceless script."""
+    return len(text) + 2 * len(_CHARACTER_WORD.findall(text))
 
 
-def telling(text: str) -> str:
+def strip_questions(text: str) -> str:
     """Return the sentences of a text that do not only ask."""
     return "".join(sentence for sentence in _SENTENCE.findall(text) if not _is_question(sentence))
 
 
 def only_asks(text: str) -> bool:
-    """Return whether a text consists of questions, a few words aside."""
-    return share_asked(text.strip()) >= _ONLY
+    """Return whether a text consists of questions, except a few words."""
+    return question_share(text.strip()) >= _QUESTION_ONLY_SHARE
 
 
 def asks_memory(event: Event) -> bool:
-    """Return whether an event is a call of one of our asking tools or commands, or its result."""
+    """Return whether an event calls an asking tool of ours, or answers it."""
     if event.type not in _OF_TOOLS:
         return False
     name = event.metadata.get("tool", "")
     if not name and event.type is EventType.TOOL_CALL and (first := _NAME.match(event.text)):
         name = first[0].rstrip(":")
-    found = _TOOL.match(name.lower())
-    if found:
-        return found["tool"] in ASKING_TOOLS or _SERVER in (found["server"] or "")
+    match = _TOOL.match(name.lower())
+    if match:
+        return match["tool"] in ASKING_TOOLS or _SERVER in (match["server"] or "")
     return event.type is EventType.TOOL_CALL and _COMMAND.search(event.metadata.get("command", "")) is not None
 
 
-def turns_in(events: Sequence[Event], is_begin: bool = False) -> dict[EventId, Turn]:
-    """Return the turns of the events of one stretch of a stream, in order; plain ones are left out.
+def classify_turns(events: Sequence[Event], is_begin: bool = False) -> dict[EventId, TurnKind]:
+    """Return the turns of a stretch of a stream, without plain ones.
 
     `is_begin`: nothing was said in the stream before, so that a prompt of a client without any reply is a request.
     """
-    turns: dict[EventId, Turn] = {}
+    turns: dict[EventId, TurnKind] = {}
     ours: set[str] = set()
     unheard = is_begin and not any(_is_reply(e) for e in events)
-    exchanges = list(_exchanges(events))
+    exchanges = list(_split_exchanges(events))
     for exchange in exchanges:
         prompt, to_memory = exchange.prompt, False
-        reply = Turn.REPLY | Turn.TO_QUESTION if prompt and not prompt.speaker and only_asks(prompt.text) else Turn.REPLY
-        for event, after in zip(exchange.rest, [*exchange.rest[1:], None], strict=False):
+        reply = TurnKind.REPLY
+        if prompt and not prompt.speaker and only_asks(prompt.text):
+            reply |= TurnKind.TO_QUESTION
+        for event, after in zip(exchange.followers, [*exchange.followers[1:], None], strict=False):
             use = event.metadata.get("tool_use_id", "")
             if asks_memory(event) or (use and use in ours):
                 ours.add(use)
-                turns[event.event_id], to_memory = Turn.TO_MEMORY, True
+                turns[event.event_id], to_memory = TurnKind.TO_MEMORY, True
             elif _is_reply(event) and not (prompt or event).speaker:
-                turns[event.event_id] = reply | (Turn.ANNOUNCES if _announces(event, after) else Turn.PLAIN)
-        if prompt is not None and (turn := _of_prompt(exchange, prompt, to_memory, unheard)):
+                turns[event.event_id] = reply | (TurnKind.ANNOUNCES if _announces(event, after) else TurnKind.PLAIN)
+        if prompt is not None and (turn := _classify_prompt(exchange, prompt, to_memory, unheard)):
             turns[prompt.event_id] = turn
-    for prompt, replies in _doubted(exchanges) if is_begin else ():
-        if not turns.get(prompt.event_id, Turn.PLAIN) & (LAST | Turn.TO_MEMORY):
-            turns |= {e.event_id: turns.get(e.event_id, Turn.PLAIN) | Turn.DOUBTED for e in (prompt, *replies)}
+    for prompt, replies in _iter_doubtful(exchanges) if is_begin else ():
+        if not turns.get(prompt.event_id, TurnKind.PLAIN) & (LISTED_LAST | TurnKind.TO_MEMORY):
+            turns |= {e.event_id: turns.get(e.event_id, TurnKind.PLAIN) | TurnKind.DOUBTFUL for e in (prompt, *replies)}
     return turns
 
 
-def _doubted(exchanges: Sequence[_Exchange]) -> Iterator[tuple[Event, list[Event]]]:
-    """Yield prompt and replies of the exchanges that came to nothing, before anything was told or done in a session.
+def _iter_doubtful(exchanges: Sequence[_Exchange]) -> Iterator[tuple[Event, list[Event]]]:
+    """Yield prompt and replies of exchanges that came to nothing.
 
-    To a client's prompt next to nothing was said in return, and files were changed neither after it nor after the next one.
+    Only those before anything was said or done in a session: almost nothing was replied to a client's prompt, and files were
+    changed neither after it nor after the next one.
     """
     for exchange, after in zip(exchanges, [*exchanges[1:], _Exchange(None, [])], strict=True):
-        prompt, replies = exchange.prompt, [e for e in exchange.rest if _is_reply(e)]
-        if any(_changes_files(e) for e in (*exchange.rest, *after.rest)) or not _adds_nothing(prompt, replies):
+        prompt, replies = exchange.prompt, [e for e in exchange.followers if _is_reply(e)]
+        if any(_changes_files(e) for e in (*exchange.followers, *after.followers)) or not _adds_nothing(prompt, replies):
             return
         if prompt is not None and replies and not prompt.speaker and _is_by_client(prompt):
             yield prompt, replies
 
 
 def _adds_nothing(prompt: Event | None, replies: Sequence[Event]) -> bool:
-    """Return whether the replies to a prompt have hardly a word besides its own."""
-    words = {word for reply in replies for word in _WORD.findall(reply.text[:_LONG].lower())}
-    return sum(map(_size, words.difference(_WORD.findall(prompt.text.lower()) if prompt else ()))) <= _NOTHING
+    words = {word for reply in replies for word in _WORD.findall(reply.text[:_LONGEST_REQUEST].lower())}
+    return sum(map(_measure_text, words.difference(_WORD.findall(prompt.text.lower()) if prompt else ()))) <= _LEAST_ADDED
 
 
 def without_questions(events: Sequence[Event]) -> Sequence[Event]:
-    """Return the events without questions to the memory and its calls; all if nothing but those was said."""
+    """Return the events without questions to the memory and its calls.
+
+    All of them if nothing else was said.
+    """
     if not any(map(asks_memory, events)):
         return events
-    turns = turns_in(events)
-    kept = [e for e in events if not turns.get(e.event_id, Turn.PLAIN) & Turn.TO_MEMORY]
-    return kept if len(kept) < len(events) and any(is_said(e) for e in kept) else events
+    turns = classify_turns(events)
+    remaining = [e for e in events if not turns.get(e.event_id, TurnKind.PLAIN) & TurnKind.TO_MEMORY]
+    return remaining if len(remaining) < len(events) and any(is_message(e) for e in remaining) else events
 
 
 def lacks_reply(events: Sequence[Event]) -> bool:
-    """Return whether the last prompt of some events has no reply among them: it may follow later."""
-    said = [e for e in events if is_said(e)]
-    return bool(said) and is_prompt(said[-1]) and not said[-1].speaker
+    """Return whether the last prompt has no reply yet."""
+    messages = [e for e in events if is_message(e)]
+    return bool(messages) and is_prompt(messages[-1]) and not messages[-1].speaker
 
 
 def only_requests(events: Sequence[Event], is_begin: bool = False, after: Sequence[Event] = ()) -> bool:
-    """Return whether requests are all that was said in some events (see `turns_in`), to the memory or without a reply.
+    """Return whether only requests were said: to the memory, or unanswered.
 
-    `after` are those that follow in their stream.
+    `after` are the events that follow in their stream.
     """
-    said = [e for e in events if is_said(e)]
-    if not said or not all(map(is_prompt, said)):
+    messages = [e for e in events if is_message(e)]
+    if not messages or not all(map(is_prompt, messages)):
         return False
-    turns = turns_in((*events, *after), is_begin)
-    return all(turns.get(e.event_id, Turn.PLAIN) & (LAST | Turn.TO_MEMORY) for e in said)
+    turns = classify_turns((*events, *after), is_begin)
+    return all(turns.get(e.event_id, TurnKind.PLAIN) & (LISTED_LAST | TurnKind.TO_MEMORY) for e in messages)
 
 
-def _exchanges(events: Sequence[Event]) -> Iterator[_Exchange]:
-    """Yield the exchanges of some events in order; the first has no prompt where the events begin within one."""
+def _split_exchanges(events: Sequence[Event]) -> Iterator[_Exchange]:
+    """Yield exchanges in order; the first may lack its prompt."""
     current = _Exchange(None, [])
     for event in events:
         if is_prompt(event):
             yield current
             current = _Exchange(event, [])
         else:
-            current.rest.append(event)
+            current.followers.append(event)
     yield current
 
 
-def _of_prompt(exchange: _Exchange, prompt: Event, to_memory: bool, unheard: bool) -> Turn:
-    """Return the turn of a prompt; `to_memory`: the memory was asked after it, `unheard`: its session has no reply at all."""
+def _classify_prompt(exchange: _Exchange, prompt: Event, to_memory: bool, unheard: bool) -> TurnKind:
+    """Return the turn of a prompt.
+
+    `to_memory`: the memory was asked after it; `unheard`: its session has no reply at all.
+    """
     if prompt.speaker:
-        return Turn.PLAIN
-    if to_memory and not any(_changes_files(e) for e in exchange.rest):
-        return Turn.TO_MEMORY
-    asks = Turn.ASKS if only_asks(prompt.text) else Turn.PLAIN
-    if any(_is_reply(e) for e in exchange.rest):
+        return TurnKind.PLAIN
+    if to_memory and not any(_changes_files(e) for e in exchange.followers):
+        return TurnKind.TO_MEMORY
+    asks = TurnKind.ASKS if only_asks(prompt.text) else TurnKind.PLAIN
+    if any(_is_reply(e) for e in exchange.followers):
         return asks
-    alone = unheard and _is_by_client(prompt) and len(prompt.text) <= _LONG
-    return asks | Turn.UNANSWERED if asks or alone else Turn.PLAIN
+    alone = unheard and _is_by_client(prompt) and len(prompt.text) <= _LONGEST_REQUEST
+    return asks | TurnKind.UNANSWERED if asks or alone else TurnKind.PLAIN
 
 
 def _announces(reply: Event, after: Event | None) -> bool:
-    """Return whether a reply only says what comes next: it is short, and a call of a tool or another reply is right after it."""
     goes_on = after is not None and (after.type in _OF_TOOLS or _is_reply(after))
-    return goes_on and len(reply.text) <= _ANNOUNCEMENT
+    return goes_on and len(reply.text) <= _LONGEST_ANNOUNCEMENT
 
 
 def is_prompt(event: Event) -> bool:
@@ -245,21 +252,18 @@ def is_prompt(event: Event) -> bool:
 
 
 def _is_by_client(event: Event) -> bool:
-    """Return whether a client recorded an event, by its hook or in its own transcript."""
     by_hook = event.source.startswith(HOOK) and event.source != _PLAIN_HOOK
     return by_hook or bool(event.agent and event.source == event.agent)
 
 
 def _is_reply(event: Event) -> bool:
-    """Return whether an event is an assistant's message with words in it: a call of a tool is none."""
     return event.role is Role.ASSISTANT and event.type in _REPLIES and any(map(str.isalnum, event.text))
 
 
-def is_said(event: Event) -> bool:
+def is_message(event: Event) -> bool:
     """Return whether an event is a person's or an assistant's message."""
     return is_prompt(event) or _is_reply(event)
 
 
 def _changes_files(event: Event) -> bool:
-    """Return whether an event is a call of a tool that changes files."""
     return event.type is EventType.TOOL_CALL and event.metadata.get("tool", "").lower() in _EDITS

@@ -1,20 +1,19 @@
-"""Fence recalled text so that it cannot end its own fence.
+"""Fence recalled text so that it cannot end its own fence. Pure.
 
 Invariants
-1. Between `OPEN` and `CLOSE` stands nothing that could be read as either of them, however it is spelled: `neutral` is the last
-   step of every text that leaves, fenced or not.
-Pure.
+1. Between `OPEN` and `CLOSE` is nothing that could be read as either of them, however it is spelled: `neutralize` is the
+   last step of every text that leaves, fenced or not.
 """
 
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from memory_mcp.model.lookalikes import bare, readings
+from memory_mcp.model.lookalikes import iter_readings, strip_disguise
 from memory_mcp.model.sentinel import CLOSE, MARK, OPEN
 
 #: Replaces a tag of ours that a text spells.
-_OURS = "[our mark]"
+_MARK_SUBSTITUTE = "[our mark]"
 #: Most rounds of removing marks, since the rest may spell a new one; then every character that could begin a tag is removed.
 _ROUNDS = 8
 # Between two letters of the mark: whatever is no letter, and markup, which somebody may take out later. Each character can be
@@ -22,143 +21,141 @@ _ROUNDS = 8
 _GAP = r"(?:<private>[^<]*</private>|<(?!private>[^<]*</private>)[^<>]*>|[^a-z0-9<]|<(?![^<>]*>))*?"
 #: Digits, signs and pairs of letters that look like a letter.
 _SHAPES = {"l": "[l1i|!]", "o": "[o0]", "e": "[e3]", "a": "[a4@]", "m": "(?:m|rn)", "d": "(?:d|cl)"}
-_SPELLED = re.compile(_GAP.join(_SHAPES.get(c, c) for c in MARK if c.isalpha()))
+_MARK_PATTERN = re.compile(_GAP.join(_SHAPES.get(c, c) for c in MARK if c.isalpha()))
 # What may stand between the bracket and the mark: signs, and the name of a space of names.
-_NAMED = re.compile(r"(?:\A|[^a-z0-9])[a-z][a-z0-9]{0,40}\Z")
+_NAMESPACE = re.compile(r"(?:\A|[^a-z0-9])[a-z][a-z0-9]{0,40}\Z")
 # What begins a citation.
-_CITED = re.compile(r"\[(?=G{0,99}gG{0,99}rG{0,99}[il1|!]G{0,99}pG{0,99}:)".replace("G", r"[^\[\]a-z0-9]"))
+_CITATION = re.compile(r"\[(?=G{0,99}gG{0,99}rG{0,99}[il1|!]G{0,99}pG{0,99}:)".replace("G", r"[^\[\]a-z0-9]"))
 
 
-def fence(text: str) -> str:
-    """Return `text` made neutral (see `neutral`) between the lines `OPEN` and `CLOSE`, which mark it as recalled data."""
-    return f"{OPEN}\n{neutral(text)}\n{CLOSE}"
+def fence_text(text: str) -> str:
+    """Return `text`, neutralized, between the lines `OPEN` and `CLOSE`."""
+    return f"{OPEN}\n{neutralize(text)}\n{CLOSE}"
 
 
-def refenced(text: str) -> str:
-    """Return a text that begins with our fence fenced anew; any other text only made neutral, without a fence."""
-    return fence(inside(text)) if text.strip().startswith(OPEN) else neutral(text)
+def refence_text(text: str) -> str:
+    """Return fenced text fenced again; other text is only neutralized."""
+    return fence_text(strip_fence(text)) if text.strip().startswith(OPEN) else neutralize(text)
 
 
-def inside(text: str) -> str:
-    """Return the text inside our fence, without line feeds around, also if its end is missing; other text unchanged."""
-    whole = text.strip()
-    return whole.removeprefix(OPEN).removesuffix(CLOSE).strip("\n") if whole.startswith(OPEN) else text
+def strip_fence(text: str) -> str:
+    """Return the text inside our fence; other text unchanged.
+
+    The end of the fence may be missing.
+    """
+    stripped = text.strip()
+    return stripped.removeprefix(OPEN).removesuffix(CLOSE).strip("\n") if stripped.startswith(OPEN) else text
 
 
-def neutral(text: str) -> str:
-    """Return `text` with every spelling of our fence's tag replaced by "[our mark]"; the same text where there is none.
+def neutralize(text: str) -> str:
+    """Return `text` with every spelling of our tag replaced.
 
-    Also one in another case, with look-alikes, gaps, entities or markup. After 8 rounds that still leave one, the text
-    is made `bare`: all characters a tag or citation could begin with become "(".
+    Also one in another case, with look-alikes, gaps, entities or markup. If 8 rounds still leave one, every character that
+    could begin a tag or citation becomes "(".
     """
     for _ in range(_ROUNDS):
-        spelled = _tags_in(text)
-        if not spelled:
+        tag_spans = _find_tags(text)
+        if not tag_spans:
             return text
-        text = _with(text, spelled, _OURS)
-    return bare(text) if _tags_in(text) else text
+        text = _replace_spans(text, tag_spans, _MARK_SUBSTITUTE)
+    return strip_disguise(text) if _find_tags(text) else text
 
 
-def neutral_json(value: Any) -> Any:
-    """Return a copy of a JSON value with every text and every name of a field in it `neutral`; numbers, booleans, null stay.
+def neutralize_json(value: Any) -> Any:
+    """Return a copy of a JSON value with all texts and keys neutralized.
 
-    Also where several texts, a line apart, together spell a tag: after 8 rounds that each found one, every text is made
-    `bare`. Tuples become lists.
+    Also where several texts, a line apart, together spell a tag; if 8 rounds each found one, every character that could
+    begin a tag becomes "(". Tuples become lists.
     """
-    clean = _each(neutral, value)
+    clean = _map_texts(neutralize, value)
     for _ in range(_ROUNDS):
-        texts = list(_texts(clean))
-        spelled = _tags_in("\n".join(texts))
-        if not spelled:
+        texts = list(_iter_texts(clean))
+        tag_spans = _find_tags("\n".join(texts))
+        if not tag_spans:
             return clean
         parts: list[str] = []
         start = 0
         for text in texts:
             end = start + len(text)
-            own = [(max(a, start) - start, min(b, end) - start) for a, b in spelled if a < end and b > start]
-            parts.append(_with(text, own, _OURS))
+            spans = [(max(a, start) - start, min(b, end) - start) for a, b in tag_spans if a < end and b > start]
+            parts.append(_replace_spans(text, spans, _MARK_SUBSTITUTE))
             start = end + 1
-        left = iter(parts)
-        clean = _each(lambda _, left=left: next(left), clean)  # type: ignore[misc]
-    return _each(bare, clean)
+        remaining = iter(parts)
+        clean = _map_texts(lambda _, remaining=remaining: next(remaining), clean)  # type: ignore[misc]
+    return _map_texts(strip_disguise, clean)
 
 
-def _each(made: Callable[[str], str], value: Any) -> Any:
-    """Return a copy of a JSON value with `made` applied to every text and field name, at any depth; tuples become lists."""
+def _map_texts(convert: Callable[[str], str], value: Any) -> Any:
     if isinstance(value, str):
-        return made(value)
+        return convert(value)
     if isinstance(value, Mapping):
-        return {made(name): _each(made, one) for name, one in value.items()}
-    return [_each(made, one) for one in value] if isinstance(value, list | tuple) else value
+        return {convert(name): _map_texts(convert, item) for name, item in value.items()}
+    return [_map_texts(convert, item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _texts(value: Any) -> Iterator[str]:
-    """Yield the texts of a value, at any depth, in their order; a field's name comes before what is in it."""
+def _iter_texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
-        for name, one in value.items():
+        for name, item in value.items():
             yield name
-            yield from _texts(one)
+            yield from _iter_texts(item)
     elif isinstance(value, list | tuple):
-        for one in value:
-            yield from _texts(one)
+        for item in value:
+            yield from _iter_texts(item)
 
 
-def uncited(text: str) -> str:
-    """Return recorded words with the bracket of whatever reads as a citation of ours ("[grip:") replaced by "(".
+def break_citations(text: str) -> str:
+    """Return text in which nothing reads as a citation of ours.
 
-    Found through look-alikes and disguise; after 8 rounds that each found one, the text is made `bare`: all characters
-    a tag or citation could begin with become "(".
+    The bracket of "[grip:" becomes "(", found through look-alikes and disguise; after 8 rounds that each found one, every
+    character that could begin a tag or citation does.
     """
     for _ in range(_ROUNDS):
-        cited = _found(text, lambda shown: [m.span() for m in _CITED.finditer(shown)])
-        if not cited:
+        spans = _find_spans(text, lambda folded: [m.span() for m in _CITATION.finditer(folded)])
+        if not spans:
             return text
-        text = _with(text, cited, "(")
-    return bare(text)
+        text = _replace_spans(text, spans, "(")
+    return strip_disguise(text)
 
 
-def _tags_in(text: str) -> list[tuple[int, int]]:
-    """Return start and end of each spelling of the mark behind an opening bracket or a slash, in the text as it is."""
-    return _found(text, _spelled)
+def _find_tags(text: str) -> list[tuple[int, int]]:
+    return _find_spans(text, _find_marks)
 
 
-def _spelled(shown: str) -> list[tuple[int, int]]:
-    """Return the spans of `shown`, in lower case without look-alikes, at which the mark is spelled behind a bracket or slash."""
-    found: list[tuple[int, int]] = []
-    at = 0
-    while (one := _SPELLED.search(shown, at)) is not None:
-        opens = _opens(shown, one.start())
+def _find_marks(folded: str) -> list[tuple[int, int]]:
+    spans: list[tuple[int, int]] = []
+    position = 0
+    while (match := _MARK_PATTERN.search(folded, position)) is not None:
+        opens = _follows_bracket(folded, match.start())
         if opens:
-            found.append(one.span())
+            spans.append(match.span())
         # A mark that opens nothing may hold a tag between two of its letters.
-        at = one.end() if opens else one.start() + 1
-    return found
+        position = match.end() if opens else match.start() + 1
+    return spans
 
 
-def _found(text: str, sought: Callable[[str], list[tuple[int, int]]]) -> list[tuple[int, int]]:
-    """Return the spans, in the text itself, of what `sought` finds in the first of its readings that has any; [] if none has.
-
-    Readings are the text with more and more layers of disguise removed (see `readings`).
-    """
-    return next((reading.places(spans) for reading in readings(text) if (spans := sought(reading.shown))), [])
+def _find_spans(text: str, search: Callable[[str], list[tuple[int, int]]]) -> list[tuple[int, int]]:
+    """Return spans in `text` of what `search` finds in its first matching reading."""
+    return next((reading.original_spans(spans) for reading in iter_readings(text) if (spans := search(reading.folded))), [])
 
 
-def _with(text: str, spans: list[tuple[int, int]], instead: str) -> str:
-    """Return the text with each of the spans, in order and not overlapping, replaced by `instead`."""
+def _replace_spans(text: str, spans: list[tuple[int, int]], replacement: str) -> str:
     for start, end in reversed(spans):
-        text = f"{text[:start]}{instead}{text[end:]}"
+        text = f"{text[:start]}{replacement}{text[end:]}"
     return text
 
 
-def _opens(shown: str, start: int) -> bool:
-    """Return whether a mark at `start` has a bracket or slash before it, with nothing between but signs or a namespace's name."""
-    before = start
-    while before and not shown[before - 1].isalnum():
-        before -= 1
-        if shown[before] in "</":
+def _follows_bracket(folded: str, start: int) -> bool:
+    """Return whether a bracket or slash precedes the mark at `start`.
+
+    Only signs or the name of a namespace may be between them.
+    """
+    position = start
+    while position and not folded[position - 1].isalnum():
+        position -= 1
+        if folded[position] in "</":
             return True
-        if shown[before] == ":" and (named := _NAMED.search(shown, max(0, before - 42), before)):
-            before = named.start() + (not shown[named.start()].isalnum())
+        if folded[position] == ":" and (namespace := _NAMESPACE.search(folded, max(0, position - 42), position)):
+            position = namespace.start() + (not folded[namespace.start()].isalnum())
     return False

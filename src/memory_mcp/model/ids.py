@@ -3,7 +3,7 @@
 Invariants
 1. An event id is a ULID: 48 bits of source time, 80 bits derived from the source's own id; reading a source
    twice gives the same id.
-2. Ids are compared and stored as 128-bit integers (`as_int`); text forms are for people and agents.
+2. Ids are compared and stored as 128-bit integers; text forms are for people and agents.
 3. Every form ever emitted, and the bracketed older forms of the specification, are read.
 """
 
@@ -32,7 +32,7 @@ HASH_MASK = (1 << _HASH_BITS) - 1
 _MAX_TIME = (1 << 47) - 1
 _SEGMENT_BITS = 60
 #: Ids whose text form is kept: the bullets of one month are read again with every week of it.
-_REMEMBERED = 16_384
+_CACHED_IDS = 16_384
 
 ROOT = NodeId("toc:root")
 
@@ -55,8 +55,11 @@ _TOPIC = re.compile(r"topic:([0-9a-hjkmnp-tv-z]{12})\Z", re.I)
 _SEGMENT = re.compile(r"toc:segment:([0-9]{4}-[0-9]{2}-[0-9]{2}):([0-9A-Za-z]+)\Z")
 
 
-def digest(*parts: str, bits: int = _HASH_BITS) -> int:
-    """Return the first `bits` bits of a BLAKE2b hash over length-prefixed parts, so that no two splits collide."""
+def hash_parts(*parts: str, bits: int = _HASH_BITS) -> int:
+    """Return the first `bits` bits of a BLAKE2b hash.
+
+    Parts are length-prefixed, so that no two splits of a text collide.
+    """
     data: list[bytes] = []
     for part in parts:
         raw = part.encode("utf-8", "surrogatepass")
@@ -65,98 +68,124 @@ def digest(*parts: str, bits: int = _HASH_BITS) -> int:
     return int.from_bytes(hashlib.blake2b(b"".join(data), digest_size=size).digest(), "big") >> (-bits % 8)
 
 
-def encode(value: int, length: int) -> str:
-    """Return `value` in Crockford base 32, upper case, of exactly `length` characters; OverflowError if it does not fit."""
+def encode_base32(value: int, length: int) -> str:
+    """Return `value` in upper-case Crockford base 32.
+
+    Raises OverflowError if it does not fit into `length` characters.
+    """
     # The standard library's base 32 wants whole groups of 40 bits: fill up on the right, translate, cut.
     bits = length * 5
-    whole = -(-bits // 40) * 40
-    return b32encode((value << (whole - bits)).to_bytes(whole // 8, "big")).translate(_FROM_RFC)[:length].decode("ascii")
+    padded_bits = -(-bits // 40) * 40
+    padded = (value << (padded_bits - bits)).to_bytes(padded_bits // 8, "big")
+    return b32encode(padded).translate(_FROM_RFC)[:length].decode("ascii")
 
 
-def decode(text: str) -> int:
-    """Return the integer of a Crockford base 32 text, in either case; ValueError for "" and other characters, as I, L, O, U."""
+def decode_base32(text: str) -> int:
+    """Return the integer of a Crockford base 32 text, in either case.
+
+    Raises ValueError for "" and for other characters, such as I, L, O, U.
+    """
     if not text.isalnum() or not text.isascii():
         raise ValueError(f"not a base 32 id: {text!r}")
     # Python's own base 32 digits are 0-9a-v: one table turns the alphabets into each other, and int() does the rest.
     return int(text.translate(_TO_PYTHON), 32)
 
 
-def key_of(time_ms: int, tail: int) -> int:
-    """Return a 128-bit key: 48 bits of time (ms, cut to the years 1970 to 6429) before the lowest 80 bits of `tail`."""
+def make_key(time_ms: int, tail: int) -> int:
+    """Return a 128-bit key: 48 bits of time, 80 bits of `tail`.
+
+    The time, in milliseconds, is clamped to the years 1970 to 6429.
+    """
     return (min(max(time_ms, 0), _MAX_TIME) << _HASH_BITS) | (tail & HASH_MASK)
 
 
 def event_id(time_ms: int, *origin: str) -> EventId:
-    """Return an event's id, the same for the same source time (UTC ms) and origin (source kind and its own id)."""
-    return EventId(encode(key_of(time_ms, digest(*origin)), 26))
+    """Return the event id of a source time (UTC ms) and origin.
+
+    The origin is the kind of source and the source's own id.
+    """
+    return EventId(encode_base32(make_key(time_ms, hash_parts(*origin)), 26))
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(maxsize=_CACHED_IDS)
 def event_id_from(key: int) -> EventId:
-    """Return the text form of a stored event key: a ULID, 26 upper-case characters."""
-    return EventId(encode(key, 26))
+    """Return the text form of a stored event key: a ULID."""
+    return EventId(encode_base32(key, 26))
 
 
 def event_key(value: str) -> int:
-    """Return the 128-bit key of an event id, a ULID in either case, or `evt:<ms>:<ULID>`; raises InvalidQuery for other text."""
+    """Return the 128-bit key of an event id.
+
+    The id is a ULID in either case, or `evt:<ms>:<ULID>`. Raises InvalidQuery for other text.
+    """
     bare = value.rsplit(":", 1)[-1] if value.startswith("evt:") else value
     if not _ULID.match(bare):
         raise InvalidQuery(f"not an event id: {value!r}", "An event id is a 26-character ULID, with or without evt:<ms>:.")
-    return decode(bare)
+    return decode_base32(bare)
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(maxsize=_CACHED_IDS)
 def grip_id_from(key: int) -> GripId:
-    """Return the text form of a stored grip key: `grip:<ms>:<16 characters>`."""
-    return GripId(f"grip:{key >> _HASH_BITS}:{encode(key & HASH_MASK, 16).lower()}")
+    """Return the text form of a grip key: `grip:<ms>:<16 characters>`."""
+    return GripId(f"grip:{key >> _HASH_BITS}:{encode_base32(key & HASH_MASK, 16).lower()}")
 
 
 def grip_key(value: str) -> tuple[int, bool]:
-    """Return (key, whether it is whole) of a grip id; an id without a time gives only the lower 80 bits and False.
+    """Return the key of a grip id, and whether it is complete.
 
-    Raises InvalidQuery for anything that is no grip id, and for one that names event and span itself.
+    An id without a time gives only the lower 80 bits and False. Raises InvalidQuery for anything that is not a grip id, and
+    for one that names event and span itself.
     """
     parts = value.split(":")
     tail = parts[-1]
     if _GRIP_TAIL.match(tail):
         if len(parts) == 3 and parts[0] == "grip" and _MS.match(parts[1]):
-            return key_of(int(parts[1]), decode(tail)), True
+            return make_key(int(parts[1]), decode_base32(tail)), True
         if len(parts) == 1 or (len(parts) == 2 and parts[0] == "grip"):
-            return decode(tail), False
+            return decode_base32(tail), False
     raise InvalidQuery(f"not a grip id: {value!r}", "A grip id looks like grip:<ms>:<id>, as search results carry it.")
 
 
 def short_grip(grip: str) -> str:
-    """Return a stored grip's id without its time, `grip:<16 characters>`, which `grip_key` reads; any other id unchanged."""
+    """Return a stored grip's id without its time; other ids unchanged."""
     return f"grip:{grip.rpartition(':')[2]}" if _GRIP_TAIL.match(grip.rpartition(":")[2]) else grip
 
 
-def time_of(grip: GripId) -> int:
-    """Return the time in a grip's id, UTC milliseconds, 0 for one without a time; raises InvalidQuery for what is no grip id."""
+def grip_time(grip: GripId) -> int:
+    """Return the time in a grip's id (UTC ms), or 0.
+
+    Raises InvalidQuery for what is not a grip id.
+    """
     return grip_key(grip)[0] >> _HASH_BITS
 
 
 def span_grip_id(event: EventId, start: int, end: int) -> GripId:
-    """Return the id of a grip that is not stored: it names event and span (characters). Raises InvalidQuery for no event id."""
+    """Return the id of an unstored grip: event and span (characters).
+
+    Raises InvalidQuery if `event` is not an event id.
+    """
     return GripId(f"{grip_id_from(event_key(event))}-{start}-{end}")
 
 
 def parse_span_grip(value: str) -> tuple[EventId, int, int] | None:
-    """Return (event id, start, end) of a grip id that names them itself, offsets in characters; None for any other text."""
+    """Return (event id, start, end) of a grip id that names them.
+
+    Offsets count characters; None for any other text.
+    """
     match = _SPAN_GRIP.match(value)
     if match is None:
         return None
-    return event_id_from(key_of(int(match[1]), decode(match[2]))), int(match[3]), int(match[4])
+    return event_id_from(make_key(int(match[1]), decode_base32(match[2]))), int(match[3]), int(match[4])
 
 
 def segment_key(*origin: str) -> int:
-    """Return the 60-bit hash that names a segment, from its origin: texts such as "segment", its stream and its cut number."""
-    return digest(*origin, bits=_SEGMENT_BITS)
+    """Return the 60-bit hash that names a segment, from its origin."""
+    return hash_parts(*origin, bits=_SEGMENT_BITS)
 
 
 def segment_id(day: str, key: int) -> NodeId:
     """Return the id of a segment: `toc:segment:<day>:<12 characters>`."""
-    return NodeId(f"toc:segment:{day}:{encode(key, 12).lower()}")
+    return NodeId(f"toc:segment:{day}:{encode_base32(key, 12).lower()}")
 
 
 def year_id(year: int) -> NodeId:
@@ -180,21 +209,27 @@ def day_id(iso: str) -> NodeId:
 
 
 def segment_key_of(value: str) -> int | None:
-    """Return the 60-bit segment key inside a segment id, whatever the case; None for any other text."""
+    """Return the segment key inside a segment id; None for other text."""
     match = _SEGMENT.match(value)
     if match and _SEGMENT_TAIL.match(match[2].lower()):
-        return decode(match[2])
+        return decode_base32(match[2])
     return None
 
 
 def node_key(node_id: NodeId) -> int:
-    """Return the 60-bit key a node is stored under: of a segment the one in its id, of any other node a hash of the id."""
+    """Return the 60-bit key a node is stored under.
+
+    For a segment the key in its id, for any other node a hash of the id.
+    """
     key = segment_key_of(node_id)
-    return digest("node", node_id, bits=_SEGMENT_BITS) if key is None else key
+    return hash_parts("node", node_id, bits=_SEGMENT_BITS) if key is None else key
 
 
 def find_period(value: str) -> NodeId | None:
-    """Return the id of a period in short form (2026, 2026-01, 2026-W05, 2026W05, 2026-01-30), real or not; else None."""
+    """Return the node id of a period in short form, or None.
+
+    Short forms are 2026, 2026-01, 2026-W05, 2026W05 and 2026-01-30; whether the date exists is not checked.
+    """
     text = value.strip()
     level = next((level for level, form in _SHORT if form.fullmatch(text)), None)
     if level is None:
@@ -203,7 +238,7 @@ def find_period(value: str) -> NodeId | None:
 
 
 def parse_node_id(value: str) -> NodeId:
-    """Return the canonical form of a node id; "" and "root" are the root.
+    """Return the canonical form of a node id; "" is the root.
 
     Older forms with colons for dashes are read; a segment's id keeps the case of its letters. Whether a date exists is
     not checked. Raises InvalidQuery for anything else.
@@ -227,17 +262,24 @@ def parse_node_id(value: str) -> NodeId:
 
 
 def topic_id(kind: str, members: Iterable[int]) -> TopicId:
-    """Return the id of a topic, `topic:<12 characters>`: a hash of `kind` and its first segments' keys, whatever their order."""
-    return TopicId(f"topic:{encode(digest(kind, *(str(key) for key in sorted(members)), bits=_SEGMENT_BITS), 12).lower()}")
+    """Return the id of a topic: `topic:<12 characters>`.
+
+    It is a hash of `kind` and the keys of its first segments, in any order.
+    """
+    key = hash_parts(kind, *map(str, sorted(members)), bits=_SEGMENT_BITS)
+    return TopicId(f"topic:{encode_base32(key, 12).lower()}")
 
 
 def is_topic_id(value: str) -> bool:
-    """Return whether a text is the id of a topic, in small or capital letters."""
+    """Return whether a text is the id of a topic."""
     return _TOPIC.match(value) is not None
 
 
 def parse_topic_id(value: str) -> TopicId:
-    """Return the canonical (lower-case) form of a topic id; raises InvalidQuery for anything else."""
+    """Return the lower-case form of a topic id.
+
+    Raises InvalidQuery for anything else.
+    """
     match = _TOPIC.match(value.strip())
     if match is None:
         hint = "Topic ids look like topic:0123456789ab, as topics_by_query and `memory-mcp topics top` give them."

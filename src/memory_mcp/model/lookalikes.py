@@ -1,7 +1,7 @@
-"""Normalize a text to what it looks like, so that a word is found however it is written. Pure.
+"""Normalize a text to what it looks like, however it is written. Pure.
 
-A text has several readings: as it stands, and with one layer after the other taken off of what stands for something else, such
-as escapes, comments and commands to a terminal. Whoever reads it may take off none, some or all of them.
+A text has several readings: as it is, and with one layer after the other removed of what represents something else, such as
+escapes, comments and commands to a terminal. A reader may remove none, some or all of them.
 """
 
 import re
@@ -55,7 +55,7 @@ _ALIKE = {
     "[": "\u2045\u2772\u27e6\u2983\u298b\u298d\u298f\u3010\u3014\u3016\u3018\u301a",
     ":": "\u02d0\u02f8\u0589\u05c3\u0703\u0704\u16ec\u1803\u1809\u205a\u2236\ua4fd\ua789",
 }
-_AS = {ord(one): letter for letter, several in _ALIKE.items() for one in several}
+_FOLDED = {ord(char): letter for letter, chars in _ALIKE.items() for char in chars}
 #: Letters by the book that show nothing.
 _BLANK = "\u115f\u1160"
 #: The letters in squares and circles that decompose into nothing, and those of flags, by the code point of their A.
@@ -86,101 +86,103 @@ class Reading:
     """A text with some layers of disguise removed."""
 
     def __init__(self, layers: tuple[str, ...]) -> None:
-        """Take a text and what it became with each layer of disguise removed, in this order; the last one is read as `text`."""
+        """Take a text and what each removed layer made of it, in order."""
         self._layers = layers
         self.text = layers[-1]
         #: In lower case, every look-alike as what it looks like; what is no letter stays, or becomes a blank.
-        self.shown = _FOREIGN.sub(lambda found: looks(found[0]), layers[-1]).lower()
+        self.folded = _FOREIGN.sub(lambda match: fold_character(match[0]), layers[-1]).lower()
 
-    def places(self, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Return the spans of the original text for spans of `shown`, in order; those that would overlap are merged."""
-        steps = [_origins(self._layers[-1], _FOREIGN, looks)]
-        steps += [_origins(layer, _WRITTEN, _decoded) for layer in self._layers[-2::-1]]
+    def original_spans(self, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Return the spans of the original text for spans of `folded`.
+
+        They are in order; those that would overlap are merged.
+        """
+        steps = [_map_origins(self._layers[-1], _FOREIGN, fold_character)]
+        steps += [_map_origins(layer, _WRITTEN, _decode_match) for layer in self._layers[-2::-1]]
         for origins in steps:
             spans = [(origins[start][0], origins[end - 1][1]) for start, end in spans]
-        apart: list[tuple[int, int]] = []
+        merged: list[tuple[int, int]] = []
         for start, end in sorted(spans):
-            if apart and start < apart[-1][1]:
-                apart[-1] = (apart[-1][0], max(end, apart[-1][1]))
+            if merged and start < merged[-1][1]:
+                merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
             else:
-                apart.append((start, end))
-        return apart
+                merged.append((start, end))
+        return merged
 
 
-def readings(text: str) -> Iterator[Reading]:
-    """Yield the readings of a text: as it is, then with more and more layers of disguise removed, at most 13."""
+def iter_readings(text: str) -> Iterator[Reading]:
+    """Yield the text with ever more layers of disguise removed, at most 13."""
     layers = [text]
     while True:
         yield Reading(tuple(layers))
-        less = _WRITTEN.sub(lambda found: _decoded(found[0]), layers[-1])
-        if less == layers[-1] or len(layers) > _LAYERS:
+        stripped = _WRITTEN.sub(lambda match: _decode_match(match[0]), layers[-1])
+        if stripped == layers[-1] or len(layers) > _LAYERS:
             return
-        layers.append(less)
+        layers.append(stripped)
 
 
-def bare(text: str) -> str:
-    """Return a text with its layers of disguise removed and every sign that may begin a tag or citation made "(".
+def strip_disguise(text: str) -> str:
+    """Return a text without disguise, tag-like signs replaced by "(".
 
     Those are characters that look like < / [ & % = or a backslash, and the escape character.
     """
-    *_, last = readings(text)
-    return "".join("(" if looks(c) in "</[&%\\=\x1b" else c for c in last.text)
+    *_, last = iter_readings(text)
+    return "".join("(" if fold_character(c) in "</[&%\\=\x1b" else c for c in last.text)
 
 
-def _origins(text: str, sought: re.Pattern[str], made: Callable[[str], str]) -> list[tuple[int, int]]:
-    """Return for each character of the text with its matches replaced by `made(match)` the span it came from.
+def _map_origins(text: str, pattern: re.Pattern[str], replace: Callable[[str], str]) -> list[tuple[int, int]]:
+    """Return the source span of each character after matches are replaced.
 
-    Spans are (start, end) in `text`; each character of a replacement has the whole match's.
+    Each character of a replacement has the whole match's span.
     """
-    found: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     end = 0
-    for one in sought.finditer(text):
-        found += [(at, at + 1) for at in range(end, one.start())]
-        found += [one.span()] * len(made(one[0]))
-        end = one.end()
-    return [*found, *((at, at + 1) for at in range(end, len(text)))]
+    for match in pattern.finditer(text):
+        spans += [(index, index + 1) for index in range(end, match.start())]
+        spans += [match.span()] * len(replace(match[0]))
+        end = match.end()
+    return [*spans, *((index, index + 1) for index in range(end, len(text)))]
 
 
-def _decoded(written: str) -> str:
-    """Return what a match of `_WRITTEN` stands for: a decoded entity, escape or address, reversed text; "" for the unseen."""
+def _decode_match(written: str) -> str:
+    """Return what a match of `_WRITTEN` represents; "" for the invisible."""
     first = written[0]
     if first == "&":
         # Loads a table of names, which few texts need.
         from html import unescape
 
         bare = "&" + re.sub(r"^&(?:(?:amp|#0*38|#x0*26);)*", "", written, flags=re.I)
-        known = unescape(bare)
-        return unescape(bare.lower()) if known == bare else known
+        decoded = unescape(bare)
+        return unescape(bare.lower()) if decoded == bare else decoded
     if first in "%=":
-        return _bytes(bytes(int(one[-2:], 16) for one in re.findall(r"[%=](?:25)*[0-9a-f]{2}", written, re.I)))
+        return _decode_bytes(bytes(int(code[-2:], 16) for code in re.findall(r"[%=](?:25)*[0-9a-f]{2}", written, re.I)))
     if first == "\u202e":
         return written.strip("\u202c\u202e")[::-1].translate(_MIRRORED)
-    return _escaped(written) if first == "\\" else ""
+    return _decode_escapes(written) if first == "\\" else ""
 
 
-def _escaped(written: str) -> str:
-    """Return the characters that escapes of a program's string (x, octal, u, U, letters) stand for; backslashes alone stay.
+def _decode_escapes(written: str) -> str:
+    """Return the characters of a string's escapes; backslashes alone stay.
 
-    A blank stands for control characters, but the escape character, and for invalid codes.
+    Control characters, except the escape character, and invalid codes become a blank.
     """
     parts = [part for part in written.split("\\") if part]
     if not parts:
         return written
     kind, digits = parts[0][0], [part.strip("uUxX{}") for part in parts]
     if kind in "xX":
-        return _bytes(bytes(int(one, 16) for one in digits))
+        return _decode_bytes(bytes(int(code, 16) for code in digits))
     if kind.isdigit():
-        return _bytes(bytes(int(one, 8) & 0xFF for one in parts))
+        return _decode_bytes(bytes(int(code, 8) & 0xFF for code in parts))
     if kind not in "uU":
         return "\x1b" if kind in "eE" else " "
     if len(parts) == 2:
-        return "".join(chr(int(one, 16)) for one in digits).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    code = int(digits[0], 16)
-    return chr(code) if code <= 0x10FFFF else " "
+        return "".join(chr(int(code, 16)) for code in digits).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    number = int(digits[0], 16)
+    return chr(number) if number <= 0x10FFFF else " "
 
 
-def _bytes(raw: bytes) -> str:
-    """Return bytes as UTF-8 text; as Latin-1 where they are not valid UTF-8."""
+def _decode_bytes(raw: bytes) -> str:
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError:
@@ -188,19 +190,22 @@ def _bytes(raw: bytes) -> str:
 
 
 @lru_cache(maxsize=4096)
-def looks(char: str) -> str:
-    """Return what a character looks like, in lower case: of `LETTERS`, ASCII, "z" for other letters, a blank; maybe several."""
+def fold_character(char: str) -> str:
+    """Return what a character looks like, in lower case.
+
+    One of `LETTERS`, ASCII, "z" for other letters, or a blank; maybe several.
+    """
     code = ord(char)
     if code in _TAGS:
         return chr(code - _TAGS.start).lower()
     for first in _DRAWN:
         if first <= code < first + 26:
             return chr(ord("a") + code - first)
-    if (known := _AS.get(ord(char.lower()[0]))) is not None:
-        return known
+    if (folded := _FOLDED.get(ord(char.lower()[0]))) is not None:
+        return folded
     decomposed = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", char).lower())
-    shown = []
+    parts = []
     for c in decomposed:
         other = _OTHER if c.isalnum() and c not in _BLANK else " "
-        shown.append(_AS.get(ord(c)) or (c if c.isascii() else other))
-    return "".join(shown) or " "
+        parts.append(_FOLDED.get(ord(c)) or (c if c.isascii() else other))
+    return "".join(parts) or " "

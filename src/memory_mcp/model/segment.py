@@ -1,4 +1,4 @@
-"""Segment: a stretch of one stream's events, as stored cuts. Cut points are append-only; only an end may grow."""
+"""Segment: a stretch of one stream's events. Cut points are append-only; only an end may grow."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ Position = tuple[int, str]
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One cut. Its events are those of its stream between `start` and `end`, both included."""
+    """One cut: the events between `start` and `end`, both included."""
 
     stream: int
     #: Counts the cuts of a stream in the order they were made, from 0.
@@ -32,7 +32,7 @@ class Segment:
 
     @property
     def key(self) -> int:
-        """60-bit hash of the stream and the number of the segment in it; it stays when the segment grows or changes its day."""
+        """60-bit hash of stream and cut number; stable when it grows."""
         return segment_key("segment", str(self.stream), str(self.cut_no))
 
     @property
@@ -42,5 +42,5 @@ class Segment:
 
     @property
     def node_id(self) -> NodeId:
-        """The id of this segment's TOC node, from its day and key; the node need not exist."""
+        """Id of its TOC node, which need not exist."""
         return segment_id(self.day, self.key)

@@ -1,8 +1,8 @@
-"""The mark that every text of ours carries when it leaves, so that it never comes back as a memory.
+"""The mark of every text of ours that leaves, so that it never becomes a memory.
 
-Results quoted in a transcript and context injected by a hook stand between `OPEN` and `CLOSE` (`model/fencing.py`), structured
-answers say their `origin`; importers cut these out (`ingest/ours.py`), also as they are pasted, and keep a text that merely tells
-of the mark.
+Results quoted in a transcript and context injected by a hook are between `OPEN` and `CLOSE` (`model/fencing.py`), structured
+answers say their `origin`; importers cut these out (`ingest/ours.py`), also as they are pasted, and keep a text that merely
+mentions the mark.
 """
 
 #: Changing this string makes older transcripts' recalled text importable again: add to it, never replace it.
@@ -16,5 +16,5 @@ SUMMARIZER = f"{MARK}:summarizer"
 
 
 def opens_own_session(prompt: str) -> bool:
-    """Return whether a session's first prompt was written by our summarizer: it begins with `SUMMARIZER`, blanks aside."""
+    """Return whether a session's first prompt is our summarizer's."""
     return prompt.lstrip().startswith(SUMMARIZER)

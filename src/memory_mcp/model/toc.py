@@ -1,4 +1,4 @@
-"""TocNode: one node of the time tree, its bullets and the grips that cite their sources."""
+"""TocNode: a node of the time tree, its bullets and the grips that cite their sources."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -8,7 +8,7 @@ from memory_mcp.model.ids import GripId, NodeId
 
 
 class MemoryKind(StrEnum):
-    """The kind of a statement. On disk: do not change the values."""
+    """The kind of a statement. On disk: do not change."""
 
     PROCEDURE = "procedure"
     DECISION = "decision"
@@ -35,39 +35,45 @@ REQUESTS_SALIENCE = 0.001
 EXTRACTIVE, AGENT, LLM = "extractive", "agent", "llm:"
 
 
-def llm_author(model: str, written_from: str) -> str:
-    """Return the author of a language model's text: "llm:<model>#<written_from>", with the digest of what it was written from."""
+def make_llm_author(model: str, written_from: str) -> str:
+    """Return a model's author text: "llm:<model>#<written_from>".
+
+    `written_from` is the digest of what the text was written from.
+    """
     return f"{LLM}{model}#{written_from}"
 
 
-def written_from(author: str) -> str:
-    """Return the digest in a language model's author ("llm:<model>#<digest>"); "" for every other author."""
+def author_digest(author: str) -> str:
+    """Return the digest in a language model's author, or ""."""
     return author.rpartition("#")[2] if author.startswith(LLM) else ""
 
 
-def agent_author(own: int, bullets: int) -> str:
-    """Return the author of a text whose first `own` bullets are an agent's: "agent#<own>", or "agent" if all are."""
-    return AGENT if own == bullets else f"{AGENT}#{own}"
+def make_agent_author(count: int, bullets: int) -> str:
+    """Return the author of a text whose first bullets are an agent's.
+
+    "agent#<count>", or "agent" if all of them are.
+    """
+    return AGENT if count == bullets else f"{AGENT}#{count}"
 
 
-def own_count(author: str, bullets: int) -> int:
-    """Return how many of a text's bullets, which come first, are its author's own: n of "agent#<n>", all of any other author."""
+def count_author_bullets(author: str, bullets: int) -> int:
+    """Return how many bullets, from the first, are the author's own."""
     return int(author.partition("#")[2]) if author.startswith(f"{AGENT}#") else bullets
 
 
-def by_agent(author: str) -> bool:
-    """Return whether an agent wrote a text, all of it or its first bullets."""
+def is_by_agent(author: str) -> bool:
+    """Return whether an agent wrote a text or its first bullets."""
     return author == AGENT or author.startswith(f"{AGENT}#")
 
 
-def shown_author(author: str) -> str:
-    """Return an author as readers see it: "" for the extractive summarizer, no digest or number behind another's name."""
+def display_author(author: str) -> str:
+    """Return an author as readers see it; "" for the extractive summarizer."""
     return "" if author == EXTRACTIVE else author.rpartition("#")[0] if author.startswith((LLM, f"{AGENT}#")) else author
 
 
 @dataclass(frozen=True, slots=True)
 class TocBullet:
-    """One statement of a node; every bullet names the grips that prove it."""
+    """One statement of a node, with the grips that prove it."""
 
     text: str
     grip_ids: tuple[GripId, ...]
@@ -78,7 +84,10 @@ class TocBullet:
 
 @dataclass(frozen=True, slots=True)
 class TocNode:
-    """One node as stored. Times are UTC milliseconds; a period's end is exclusive, a segment's is its last event."""
+    """One node as stored.
+
+    Times are UTC milliseconds; a period's end is exclusive, a segment's is its last event.
+    """
 
     node_id: NodeId
     level: TocLevel
@@ -96,17 +105,17 @@ class TocNode:
     event_count: int = 0
     agents: tuple[str, ...] = field(default=())
     projects: tuple[str, ...] = field(default=())
-    #: Who wrote the text: extractive, agent after refine_summary, or a language model (`llm_author`).
+    #: Who wrote the text: extractive, agent after refine_summary, or a language model (`make_llm_author`).
     author: str = EXTRACTIVE
     #: Number of the build that published this version; a parent's is never below its children's.
     built: int = 0
 
     @property
     def holds_requests(self) -> bool:
-        """Whether nothing but requests was said here (see `REQUESTS_SALIENCE`)."""
+        """Whether only requests were said here (see `REQUESTS_SALIENCE`)."""
         return 0.0 < self.salience <= 1.5 * REQUESTS_SALIENCE
 
     @property
-    def own_bullets(self) -> tuple[TocBullet, ...]:
-        """The bullets that the author wrote, which come first; those derived of other projects are left out."""
-        return self.bullets[: own_count(self.author, len(self.bullets))]
+    def author_bullets(self) -> tuple[TocBullet, ...]:
+        """The bullets that the author wrote, which come first."""
+        return self.bullets[: count_author_bullets(self.author, len(self.bullets))]

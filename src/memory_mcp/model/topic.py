@@ -1,4 +1,4 @@
-"""Data of topics that survives a rebuild of their index: identities, history, and labels given by people or models."""
+"""Topic data that survives a rebuild of the index: identities, history, labels."""
 
 from dataclasses import dataclass
 
@@ -9,18 +9,18 @@ MAX_LABEL = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """Something that happened to a topic when the memory was grouped anew."""
+class TopicChange:
+    """A change of a topic when the memory was grouped again."""
 
     at_ms: int
     #: `found`, `split from`, `split off`, `merged into`, `took in`, `ended`. On disk: do not change them.
-    what: str
+    kind: str
     other: TopicId | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class KnownTopic:
-    """A topic that was found, as it was when the memory was last grouped."""
+class TopicRecord:
+    """A topic as it was when the memory was last grouped."""
 
     topic_id: TopicId
     born_ms: int
@@ -31,16 +31,16 @@ class KnownTopic:
     #: The topic that has most of its segments now, for one that is over; "" where none has.
     merged_into: TopicId | None = None
     is_over: bool = False
-    turns: tuple[Turn, ...] = ()
+    changes: tuple[TopicChange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class TopicLabel:
-    """A label given to a topic, for viewers of one project or of all (None)."""
+    """A label of a topic, for readers of one project or all."""
 
     topic_id: TopicId
     project: str | None
     label: str
-    #: `agent`, or a language model as `model.toc.llm_author` writes it.
+    #: `agent`, or a language model as `model.toc.make_llm_author` writes it.
     author: str
     at_ms: int

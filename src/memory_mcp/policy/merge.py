@@ -7,7 +7,7 @@ from memory_mcp.base.text import term_set
 from memory_mcp.layers.base import Hit, LayerName
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.event import Role
-from memory_mcp.model.exchange import share_asked, telling
+from memory_mcp.model.exchange import question_share, strip_questions
 from memory_mcp.policy.chain import BEST, MADE_OF
 from memory_mcp.policy.rank import BEHIND
 
@@ -127,11 +127,11 @@ def behind_replies(hits: Sequence[Hit], wanted: Set[str]) -> list[Hit]:
     ordered = list(hits)
     for prompt in hits:
         reply = replies.get(prompt.event_id)
-        if reply is None or prompt.speaker or not (0 < share_asked(prompt.quote) < 1):
+        if reply is None or prompt.speaker or not (0 < question_share(prompt.quote) < 1):
             continue
         place = ordered.index(prompt)
         behind = next((at for at, hit in enumerate(ordered) if at > place and identity(hit) == identity(reply)), None)
-        if behind is not None and wanted.isdisjoint(term_set(telling(prompt.quote))):
+        if behind is not None and wanted.isdisjoint(term_set(strip_questions(prompt.quote))):
             raised = ordered.pop(behind)
             ordered.insert(place, replace(raised, score=max(raised.score, prompt.score)))
     return ordered

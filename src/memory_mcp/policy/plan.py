@@ -116,7 +116,7 @@ class Plan:
 
     def gap(self, window: TimeWindow | None) -> TimeWindow | None:
         """Return the part of a window (None: of all time) that an index of the order does not cover; None if there is none."""
-        part = TimeWindow(0, self.covered_from).meet(window)
+        part = TimeWindow(0, self.covered_from).intersection(window)
         return part if part.start_ms < part.end_ms else None
 
     @property

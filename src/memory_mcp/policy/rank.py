@@ -17,10 +17,9 @@ from dataclasses import dataclass, field, replace
 
 from memory_mcp.base.errors import ConfigError
 from memory_mcp.layers.base import Hit
+from memory_mcp.model.grip import RETRACTED, GripUsage
 from memory_mcp.model.ids import GripId
-from memory_mcp.model.superseded import RETRACTED
 from memory_mcp.model.toc import KIND_SALIENCE, MemoryKind
-from memory_mcp.model.usage import Used
 
 SIGNALS = ("salience", "recency", "relevance", "usage")
 #: Weights by preset. "spec": cognitive-architecture.md, ranking policy. "default": on judged queries nothing found more than
@@ -78,7 +77,13 @@ class RankingSettings:
 
 
 def rank(
-    hits: Sequence[Hit], settings: RankingSettings, now_ms: int, *, names_time: bool, exact: bool, usage: Mapping[GripId, Used]
+    hits: Sequence[Hit],
+    settings: RankingSettings,
+    now_ms: int,
+    *,
+    names_time: bool,
+    exact: bool,
+    usage: Mapping[GripId, GripUsage],
 ) -> list[Hit]:
     """Return hits by final value, best first, ties by id, each with its signals and that value ("rank") in `parts`.
 
@@ -137,7 +142,7 @@ def recency(timestamp: int, now_ms: int, half_life_days: float) -> float:
     return float(0.5 ** (max(0, now_ms - timestamp) / _DAY_MS / half_life_days))
 
 
-def frequency(hit: Hit, now_ms: int, half_life_days: float, usage: Mapping[GripId, Used]) -> float:
+def frequency(hit: Hit, now_ms: int, half_life_days: float, usage: Mapping[GripId, GripUsage]) -> float:
     """Return how often a hit was opened, 0..1: 0 never, 0.5 once just now; an opening counts half after each half-life."""
     times = (at for i in _ids(hit) if i in usage for at in usage[i].times)
     return float(1 - 0.5 ** sum(recency(at, now_ms, half_life_days) for at in times))

@@ -12,8 +12,8 @@ from memory_mcp.layers.budget import Budget
 from memory_mcp.layers.echo import is_echo
 from memory_mcp.model.calendar import Calendar, TimeWindow
 from memory_mcp.model.exchange import only_asks
+from memory_mcp.model.grip import GripUsage
 from memory_mcp.model.ids import GripId
-from memory_mcp.model.usage import Used
 from memory_mcp.policy import relevance
 from memory_mcp.policy.chain import BEST, CHAINS, MADE_OF
 from memory_mcp.policy.escalate import escalate, to_find
@@ -75,7 +75,7 @@ class Parts:
     #: Waits for indexes that are being read from disk, at most the given seconds; returns the seconds waited.
     wait: Callable[[float], float]
     #: How often grips were opened, where that is counted.
-    usage_of: Callable[[Iterable[GripId]], Mapping[GripId, Used]]
+    usage_of: Callable[[Iterable[GripId]], Mapping[GripId, GripUsage]]
     #: Finds what supersedes a statement, and what was decided last.
     successors: Successors
 

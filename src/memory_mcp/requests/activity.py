@@ -90,8 +90,8 @@ def get_agent_activity(app: App, request: GetAgentActivity, caller: Caller) -> A
     days = YEAR.default if request.days is None and not is_open else request.days
     window = times_of(app).span(days, request.since, request.until, YEAR)
     # None where that end is open.
-    first = None if window is None or (is_open and not request.since) else app.calendar.local(window.start_ms).date()
-    last = None if window is None or (is_open and not request.until) else app.calendar.local(window.end_ms - 1).date()
+    first = None if window is None or (is_open and not request.since) else app.calendar.to_local(window.start_ms).date()
+    last = None if window is None or (is_open and not request.until) else app.calendar.to_local(window.end_ms - 1).date()
     after = (last + dt.timedelta(days=1)).isoformat() if last else EVERY_DAY[1]
     of = (scoped.project, request.agent or None)
     found = app.storage.projects.daily(first.isoformat() if first else EVERY_DAY[0], after, *of)

@@ -10,7 +10,7 @@ from memory_mcp.base.errors import DeadlineExceeded
 from memory_mcp.layers.base import Query
 from memory_mcp.layers.budget import GONE
 from memory_mcp.model.calendar import Calendar
-from memory_mcp.model.event import Excluded
+from memory_mcp.model.event import ExcludedSession
 from memory_mcp.policy.plan import How, Mode
 from memory_mcp.policy.why_not import Seen
 from memory_mcp.question.intent import Intent
@@ -44,7 +44,7 @@ _IDENTIFYING = ("query", "since", "until", "as_of", "tz", "agent", "role", "spea
 
 
 def parse_search(
-    app: App, scope_of: ScopeOf, given: Mapping[str, Any], excluded: frozenset[Excluded] = frozenset()
+    app: App, scope_of: ScopeOf, given: Mapping[str, Any], excluded: frozenset[ExcludedSession] = frozenset()
 ) -> ParsedSearch:
     """Return the parsed arguments of a call, which leaves out `excluded` sessions; only `query` must be there.
 
@@ -137,7 +137,7 @@ class Trying:
         app: App,
         scope_of: ScopeOf,
         shown: Callable[[ParsedSearch], Sequence[Collection[str]]],
-        excluded: frozenset[Excluded] = frozenset(),
+        excluded: frozenset[ExcludedSession] = frozenset(),
     ) -> None:
         """Prepare trying out changes of one call.
 

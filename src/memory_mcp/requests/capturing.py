@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from memory_mcp.app import App
 from memory_mcp.base import pauses
 from memory_mcp.base.errors import InvalidQuery, ReadOnly
-from memory_mcp.model.audit import Act
+from memory_mcp.model.ledger import AuditEntry
 from memory_mcp.requests.scope import Caller, project_to_store
 from memory_mcp.storage.lock import read_only
 
@@ -79,10 +79,10 @@ def pause_capture(app: App, request: PauseCapture, caller: Caller) -> Capturing:
     before = [p._replace(end=now) for p in known if p not in left]
     # A pause that is given another end goes on without a gap.
     names = app.storage.projects.names
-    others = {alias.old for alias in names.aliases if names.of(alias.old) == project} - {project}
+    others = {alias.old for alias in names.aliases if names.resolve_alias(alias.old) == project} - {project}
     paused = pauses.Pause((project, *sorted(others)), now, now + lasts if lasts else None)
     pauses.write(directory, [*left, *before, paused])
-    app.storage.audit.record(Act("pause", now, request.by, project))
+    app.storage.audit.record(AuditEntry("pause", now, request.by, project))
     return _response(app, directory, project, caller)
 
 
@@ -105,13 +105,13 @@ def resume_capture(app: App, request: ResumeCapture, caller: Caller) -> Capturin
     if not ended:
         return _response(app, directory, project, caller)
     pauses.write(directory, [p._replace(end=now) if p in ended else p for p in known])
-    app.storage.audit.record(Act("resume", now, request.by, project))
+    app.storage.audit.record(AuditEntry("resume", now, request.by, project))
     return _response(app, directory, project, caller)
 
 
 def list_paused(app: App, _: ListPaused, caller: Caller) -> PausedNow:
     """Return the pauses that are in force now and that the caller may see. Raises InvalidQuery for a damaged file of pauses."""
-    return PausedNow(paused={p: app.calendar.iso(end) if end else "" for p, end in sorted(in_force(app, caller).items())})
+    return PausedNow(paused={p: app.calendar.format_iso(end) if end else "" for p, end in sorted(in_force(app, caller).items())})
 
 
 def in_force(app: App, caller: Caller) -> dict[str, int | None]:
@@ -132,7 +132,7 @@ def _response(app: App, directory: str, project: str, caller: Caller) -> Capturi
     now = in_force(app, caller)
     end = now.get(project)
     held = any(p.covers(project, app.clock.now_ms()) for p in _read(directory))
-    return Capturing(project=project, paused=held, until=app.calendar.iso(end) if end else "", all_paused=sorted(now))
+    return Capturing(project=project, paused=held, until=app.calendar.format_iso(end) if end else "", all_paused=sorted(now))
 
 
 def _directory(app: App) -> str:
@@ -161,7 +161,7 @@ def _project(app: App, given: str, caller: Caller) -> str:
     if given == pauses.ALL:
         caller.refuse_all(app, "pausing everything")
         return given
-    project = app.storage.projects.names.of(project_to_store(app, given, caller))
+    project = app.storage.projects.names.resolve_alias(project_to_store(app, given, caller))
     if not project:
         raise InvalidQuery("no project is known here", "Name one, or * for all projects.")
     return project

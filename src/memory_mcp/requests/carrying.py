@@ -10,7 +10,7 @@ from typing import Any
 
 from memory_mcp.app import App
 from memory_mcp.ingest.frames import pack
-from memory_mcp.model.event import COPY_OF, HOOK, Event, carried
+from memory_mcp.model.event import COPY_OF, HOOK, Event, make_carried_draft
 from memory_mcp.model.ids import EventId
 from memory_mcp.requests.scope import known_project
 from memory_mcp.requests.times import times_of
@@ -56,9 +56,9 @@ def page(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
             reached = stored.seq
             break
     days = [app.calendar.day_of(event.timestamp) for event in rows]
-    times = [f"{app.calendar.local(event.timestamp):%H:%M}" for event in rows]
+    times = [f"{app.calendar.to_local(event.timestamp):%H:%M}" for event in rows]
     told = {"days": days, "times": times, "projects": [event.project for event in rows]}
-    return {"rows": pack([carried(_without_copy_mark(event)) for event in rows]), "next": reached, "to": to, **told}
+    return {"rows": pack([make_carried_draft(_without_copy_mark(event)) for event in rows]), "next": reached, "to": to, **told}
 
 
 def _find_copies(app: App, events: Sequence[Event]) -> set[EventId]:
@@ -101,7 +101,7 @@ def day(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
     grips = {g for node in nodes.values() for bullet in node.bullets for g in bullet.grip_ids}
     segments = [
         {
-            "time": f"{app.calendar.local(cut.start[0]):%H:%M}",
+            "time": f"{app.calendar.to_local(cut.start[0]):%H:%M}",
             "project": cut.project,
             "agent": cut.agent,
             "title": nodes[cut.node_id].title,

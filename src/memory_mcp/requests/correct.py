@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.events.evidence import Expanded
-from memory_mcp.model.audit import Act
 from memory_mcp.model.event import Trust
-from memory_mcp.model.ids import GripId, digest
-from memory_mcp.model.superseded import Superseded
+from memory_mcp.model.grip import Supersession
+from memory_mcp.model.ids import GripId, hash_parts
+from memory_mcp.model.ledger import AuditEntry
 from memory_mcp.model.toc import MemoryKind
 from memory_mcp.requests.limits import PAGE, choice
 from memory_mcp.requests.notes import Note, keep
@@ -106,7 +106,7 @@ def correct(app: App, request: Correct, caller: Caller) -> Corrected:
         key=f"correct:{request.key}" if request.key else "",
         trust=Trust.USER if request.is_person else Trust.AGENT_NOTE,
         by_hand=request.by_hand or request.is_person,
-        source_id=f"correction:{digest('correction', old.grip_id, request.text):x}",
+        source_id=f"correction:{hash_parts('correction', old.grip_id, request.text):x}",
         metadata={CORRECTS: old.grip_id},
     )
     event_id, grip = keep(app, note)
@@ -136,7 +136,7 @@ def audit(app: App, request: Audit, caller: Caller) -> Audited:
     caller.refuse_all(app, "the list of acts")
     acts = app.storage.audit.all(PAGE.check(request.limit))
     return Audited(
-        acts=[copied(AuditedAct, act, when=app.calendar.iso(act.at_ms), counts=dict(act.counts) or None) for act in acts]
+        acts=[copied(AuditedAct, act, when=app.calendar.format_iso(act.at_ms), counts=dict(act.counts) or None) for act in acts]
     )
 
 
@@ -157,6 +157,6 @@ def _supersede(app: App, old: Expanded, new: GripId | None, request: Correct | R
     grips = [g for several in app.storage.grips.of_events(ids | set(pairs) | set(pairs.values())).values() for g in several]
     inside = (i for i, quote in app.evidence.quotes(grips).items() if quote in old.quote or old.quote in quote)
     for grip in dict.fromkeys([old.grip_id, *inside]):
-        app.storage.superseded.record(Superseded(grip, new, now, reason, author))
+        app.storage.superseded.record(Supersession(grip, new, now, reason, author))
     what = "correct" if new is not None else "retract"
-    app.storage.audit.record(Act(what, now, author, f"{old.grip_id} {new or ''}".strip(), reason))
+    app.storage.audit.record(AuditEntry(what, now, author, f"{old.grip_id} {new or ''}".strip(), reason))

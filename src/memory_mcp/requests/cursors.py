@@ -2,7 +2,7 @@
 
 from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery
-from memory_mcp.model.ids import EventId, decode, digest, encode, event_id_from, event_key
+from memory_mcp.model.ids import EventId, decode_base32, encode_base32, event_id_from, event_key, hash_parts
 
 _OFFSET_CHARS = 8
 _EVENT_CHARS = 26
@@ -11,13 +11,13 @@ _CHECK_CHARS = 10
 
 def offset_cursor(offset: int, *question: str) -> str:
     """Return the cursor of the page that begins at `offset` in the results of a question."""
-    body = encode(offset, _OFFSET_CHARS)
+    body = encode_base32(offset, _OFFSET_CHARS)
     return (body + _check(body, question)).lower()
 
 
 def offset_of(cursor: str, *question: str) -> int:
     """Return the offset of a cursor, 0 for ""; raise InvalidQuery if it is damaged or belongs to another question."""
-    return decode(_body(cursor, _OFFSET_CHARS, question)) if cursor else 0
+    return decode_base32(_body(cursor, _OFFSET_CHARS, question)) if cursor else 0
 
 
 def event_cursor(event_id: EventId, *question: str) -> str:
@@ -45,7 +45,7 @@ def event_behind(app: App, cursor: str, question: tuple[str, ...]) -> tuple[int,
 
 def _check(body: str, question: tuple[str, ...]) -> str:
     """Return the checksum of a cursor's body and its question, `_CHECK_CHARS` characters."""
-    return encode(digest("cursor", body, *question, bits=_CHECK_CHARS * 5), _CHECK_CHARS)
+    return encode_base32(hash_parts("cursor", body, *question, bits=_CHECK_CHARS * 5), _CHECK_CHARS)
 
 
 def _body(cursor: str, length: int, question: tuple[str, ...]) -> str:

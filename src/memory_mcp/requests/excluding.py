@@ -10,7 +10,7 @@ from memory_mcp.base.errors import ConfigError, InvalidQuery, ReadOnly
 from memory_mcp.config import load, store, variables
 from memory_mcp.ingest.capture import Capture, listed
 from memory_mcp.ingest.settings import IngestSettings
-from memory_mcp.model.audit import Act
+from memory_mcp.model.ledger import AuditEntry
 from memory_mcp.requests.limits import MAX_PATTERN
 from memory_mcp.requests.scope import Caller
 from memory_mcp.storage.lock import read_only
@@ -136,7 +136,7 @@ def _changed(app: App, kind: str, pattern: str, *, on: bool, by: str) -> Exclusi
     except ConfigError:
         _record_by(app, held)
         raise
-    app.storage.audit.record(Act("exclude" if on else "include", app.clock.now_ms(), by, f"{kind} {pattern}"))
+    app.storage.audit.record(AuditEntry("exclude" if on else "include", app.clock.now_ms(), by, f"{kind} {pattern}"))
     return replace(_response(app), changed=True)
 
 

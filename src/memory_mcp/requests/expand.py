@@ -16,9 +16,8 @@ from memory_mcp.app import App
 from memory_mcp.events.evidence import Expanded
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.event import DEFAULT_TYPES, Event, Role
-from memory_mcp.model.grip import JOINT
-from memory_mcp.model.orders import flag_of
-from memory_mcp.model.superseded import RETRACTED, Superseded
+from memory_mcp.model.grip import JOINT, RETRACTED, Supersession
+from memory_mcp.model.orders import describe_flags
 from memory_mcp.policy.recent import QuestionTerms
 from memory_mcp.requests.excerpts import ELLIPSIS, Excerpt, cut_out, head_and_tail, width_in
 from memory_mcp.requests.limits import AROUND, TOKENS
@@ -156,7 +155,7 @@ class _Fitting:
         project: str,
         calendar: Calendar,
         factor: float,
-        over: Superseded | None,
+        over: Supersession | None,
         is_pinned: bool,
     ) -> None:
         self._found = found
@@ -166,7 +165,7 @@ class _Fitting:
         cited = Grip(
             grip_id=found.grip_id,
             quote=found.quote,
-            when=self._calendar.iso(found.timestamp)[:16],
+            when=self._calendar.format_iso(found.timestamp)[:16],
             node_id=node_id,
             project=project,
             event_id_start=first,
@@ -181,7 +180,7 @@ class _Fitting:
             events_after=(),
             superseded_by=(over.new or RETRACTED) if over else "",
             why_superseded=over.reason if over else "",
-            flag=flag_of(found.quote),
+            flag=describe_flags(found.quote),
             pinned=is_pinned,
         )
         #: Neighbours, nearest first: (side: 0 before, 1 after; place counted from the quotation).
@@ -304,7 +303,7 @@ class _Fitting:
             event_id=event.event_id if own else "",
             source_id=event.source_id if own else "",
             session_id=event.session_id if own else "",
-            when=self._calendar.iso(event.timestamp)[: None if own else 16],
+            when=self._calendar.format_iso(event.timestamp)[: None if own else 16],
             role=event.role.value,
             type="" if event.type is DEFAULT_TYPES[event.role] and not own else event.type.value,
             speaker=event.speaker,

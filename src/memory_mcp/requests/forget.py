@@ -88,7 +88,7 @@ def forget(app: App, request: Forget, caller: Caller) -> Forgotten:
     surveyed = survey(app.storage.events, wanted, app.gate.tombstones.hasher(), subject == "event")
     outcome = Forgetting(app).carry_out(replace(wanted, sketches=surveyed.sketches), request.by, subject)
     note = "Backups outside the data directory and other machines keep what they have; restored here, it stays forgotten."
-    samples = [Sample(event_id=i, when=app.calendar.iso(ms)) for i, ms in outcome.samples[:_SAMPLES]]
+    samples = [Sample(event_id=i, when=app.calendar.format_iso(ms)) for i, ms in outcome.samples[:_SAMPLES]]
     return _shape(outcome, True, samples, note, _notices(outcome, samples, surveyed))
 
 
@@ -101,7 +101,7 @@ def _preview(app: App, wanted: Wanted, subject: str) -> Forgotten:
     stored = [(event_id, ms, events.get(event_id_from(event_key(event_id)))) for event_id, ms in listed]
     words = _words_around if wanted.values else _beginning
     samples = [
-        Sample(event_id=event_id, when=app.calendar.iso(ms), words=words(event, tombstones.clean) if event else "")
+        Sample(event_id=event_id, when=app.calendar.format_iso(ms), words=words(event, tombstones.clean) if event else "")
         for event_id, ms, event in stored
     ]
     surveyed = survey(app.storage.events, wanted, tombstones.hasher(), subject == "event")
@@ -238,7 +238,7 @@ def _ranges(app: App, request: Forget) -> list[Range]:
     streams = {(recorded, session) for _, recorded, session, _ in app.storage.projects.streams()}
     ranges = []
     for recorded in sorted({recorded for recorded, _ in streams}):
-        shown = {session: names.shown(recorded, session) == project for name, session in streams if name == recorded}
+        shown = {session: names.display_name(recorded, session) == project for name, session in streams if name == recorded}
         if all(shown.values()):
             ranges.append(Range(since, until, project=recorded))
         else:

@@ -200,7 +200,7 @@ def topic_graph_status(app: App, _: GetTopicGraphStatus, caller: Caller) -> Topi
         found,
         behind=found.behind if found.generation else None,
         by_meaning=found.by_meaning if found.generation else None,
-        last_commit_at=app.calendar.iso(found.last_commit_ms) if found.last_commit_ms else "",
+        last_commit_at=app.calendar.format_iso(found.last_commit_ms) if found.last_commit_ms else "",
         error=found.last_error,
     )
 
@@ -260,7 +260,7 @@ def _detail(app: App, status: IndexStatus) -> IndexDetail:
 
     def when(ms: int) -> str:
         """Return a time (UTC ms) as local ISO text; "" for 0."""
-        return app.calendar.iso(ms) if ms else ""
+        return app.calendar.format_iso(ms) if ms else ""
 
     return copied(
         IndexDetail,

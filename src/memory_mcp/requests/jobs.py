@@ -126,4 +126,4 @@ def _paused(app: App, name: str) -> JobPaused:
 
 def _iso(app: App, ms: int | None) -> str | None:
     """Return a time (UTC ms) as local ISO text; None for None."""
-    return None if ms is None else app.calendar.iso(ms)
+    return None if ms is None else app.calendar.format_iso(ms)

@@ -14,7 +14,7 @@ from typing import Any
 from memory_mcp.base.text import placed_terms
 from memory_mcp.layers.base import Hit
 from memory_mcp.model.ids import short_grip
-from memory_mcp.model.orders import flag_of
+from memory_mcp.model.orders import describe_flags
 from memory_mcp.policy.relevance import NEAREST, Confidence, Fit
 from memory_mcp.requests.excerpts import Excerpt, width_in
 from memory_mcp.requests.plain import fullest, size_of
@@ -88,7 +88,7 @@ class LeanHits:
         ]
         bare = bare_results([*results, *lines], style)
         # Only words that are shown are marked.
-        self._bare = [replace(one, flag=flag_of(excerpt.text)) for one, excerpt in zip(bare, self._excerpts, strict=False)]
+        self._bare = [replace(one, flag=describe_flags(excerpt.text)) for one, excerpt in zip(bare, self._excerpts, strict=False)]
         self._lines = list(zip(lines, bare[len(results) :], strict=True))
 
     def page(self, room: int, aim: int) -> LeanPage:
@@ -120,7 +120,7 @@ class LeanHits:
             if hit.event_id in events:
                 continue
             quote = _cut(Excerpt(hit.quote, self._weights, self._words), LINE)
-            line: Brief | str = line_of(replace(bare, flag=flag_of(hit.quote)), quote)
+            line: Brief | str = line_of(replace(bare, flag=describe_flags(hit.quote)), quote)
             if self._for_page:
                 line = Brief(when=bare.when, who=bare.who, quote=" ".join(quote.split()), grip=bare.grip)
             room -= size_of(line) + 1
@@ -168,7 +168,7 @@ def _beside(
     told = [aside for aside in hit.beside if aside.event_id not in results and (aside.speaker or _tells(aside.quote, weights))]
     lines = (
         line_of(
-            Result(when="", who=aside.speaker or aside.role, grip=short_grip(aside.grip_id), flag=flag_of(aside.quote)),
+            Result(when="", who=aside.speaker or aside.role, grip=short_grip(aside.grip_id), flag=describe_flags(aside.quote)),
             _cut(Excerpt(aside.quote, weights, style.words), BESIDE),
         )
         for aside in told

@@ -6,12 +6,12 @@ from typing import Any
 from memory_mcp.app import App
 from memory_mcp.archive.others import unknown
 from memory_mcp.base.errors import MemoryMcpError
-from memory_mcp.model.audit import Act
-from memory_mcp.model.event import Carried, EventDraft, EventType, Role, Trust
+from memory_mcp.model.event import EventDraft, EventType, OriginalIdentity, Role, Trust
+from memory_mcp.model.grip import Supersession
 from memory_mcp.model.ids import EventId, GripId, NodeId, TopicId, event_id_from, grip_id_from, segment_id, segment_key
+from memory_mcp.model.ledger import AuditEntry
 from memory_mcp.model.project import GUESS, Alias, Split
-from memory_mcp.model.superseded import Superseded
-from memory_mcp.model.toc import by_agent, own_count
+from memory_mcp.model.toc import count_author_bullets, is_by_agent
 from memory_mcp.model.topic import TopicLabel
 from memory_mcp.requests.refine import RefineSummary, Statement, refine_summary
 from memory_mcp.requests.scope import Caller
@@ -32,7 +32,7 @@ def known(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
             type=EventType.USER_MESSAGE,
             text=str(told["text"]),
             timestamp=int(told["timestamp"]),
-            carried=Carried(EventId(str(told["event_id"])), "", Trust.IMPORTED),
+            original=OriginalIdentity(EventId(str(told["event_id"])), "", Trust.IMPORTED),
         )
         for told in asked["events"]
     ]
@@ -51,7 +51,7 @@ def rules(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
     names = app.storage.projects.names
     said = {alias.old for alias in names.aliases}
     aliases = [Alias(r["old"], r["new"], r["author"], r["at_ms"]) for r in _unforgotten(app, asked["project_alias"])]
-    aliases = [a for a in aliases if a.author != GUESS and a.old not in said and names.of(a.new) != a.old]
+    aliases = [a for a in aliases if a.author != GUESS and a.old not in said and names.resolve_alias(a.new) != a.old]
     there = {(s.project, s.session_id, s.folder) for s in names.splits}
     rows = _unforgotten(app, asked["project_split"])
     splits = [Split(r["project"], r["session_id"], r["folder"], r["new"], r["at_ms"]) for r in rows]
@@ -95,7 +95,7 @@ def records(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
     counts = {name: count for name, count in {**taken, "events": int(asked["events"])}.items() if count}
     if counts:
         subject = app.gate.words(str(asked["subject"]))
-        app.storage.audit.record(Act("merge", app.clock.now_ms(), str(asked["author"]), subject, "", counts))
+        app.storage.audit.record(AuditEntry("merge", app.clock.now_ms(), str(asked["author"]), subject, "", counts))
     return taken
 
 
@@ -143,7 +143,7 @@ def _superseded(app: App, rows: Sequence[Row]) -> int:
         to = GripId(r["new_id"]) if r["new_id"] else None
         reason = app.gate.words(r.get("reason", ""))
         author = app.gate.words(r.get("author", ""))
-        app.storage.superseded.record(Superseded(GripId(r["old_id"]), to, r["at_ms"], reason, author))
+        app.storage.superseded.record(Supersession(GripId(r["old_id"]), to, r["at_ms"], reason, author))
     return len(new)
 
 
@@ -154,7 +154,7 @@ def _texts(app: App, nodes: Sequence[Row], bullets: Sequence[Row], grips: Sequen
     """
     own, count = set(app.storage.toc.refined()), 0
     for node in nodes:
-        if not by_agent(node["author"]) or not node["current"] or node["node_id"] in own:
+        if not is_by_agent(node["author"]) or not node["current"] or node["node_id"] in own:
             continue
         mine = (node["key"], node["version"])
         proofs: dict[int, list[str]] = {}
@@ -163,7 +163,8 @@ def _texts(app: App, nodes: Sequence[Row], bullets: Sequence[Row], grips: Sequen
                 proofs.setdefault(g["pos"], []).append(grip_id_from(int(g["grip_id"])))
         said = sorted((b for b in bullets if (b["key"], b["version"]) == mine), key=lambda b: int(b["pos"]))
         statements = [
-            Statement(b["text"], proofs.get(b["pos"], ()), b["kind"]) for b in said[: own_count(node["author"], len(said))]
+            Statement(b["text"], proofs.get(b["pos"], ()), b["kind"])
+            for b in said[: count_author_bullets(node["author"], len(said))]
         ]
         request = RefineSummary(node["node_id"], node["title"], statements, node["summary"], tuple(node["keywords"]))
         try:

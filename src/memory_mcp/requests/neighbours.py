@@ -3,7 +3,7 @@
 from memory_mcp.base.text import term_set
 from memory_mcp.events.evidence import Expanded
 from memory_mcp.model.event import Event
-from memory_mcp.model.exchange import Turn, turns_in
+from memory_mcp.model.exchange import TurnKind, classify_turns
 from memory_mcp.policy.recent import QuestionTerms
 
 #: Characters of a message that are looked at: of a longer one, such as a tool's output, the beginning.
@@ -15,9 +15,9 @@ def choose_neighbours(quotation: Expanded, question: QuestionTerms, most_before:
 
     Announcements of what comes next are none. Without a question they are the nearest `most_before` and `most_after` ones.
     """
-    turns = turns_in((*quotation.before, *quotation.excerpt, *quotation.after))
+    turns = classify_turns((*quotation.before, *quotation.excerpt, *quotation.after))
     earlier, later = (
-        [event for event in side if not turns.get(event.event_id, Turn.PLAIN) & Turn.ANNOUNCES]
+        [event for event in side if not turns.get(event.event_id, TurnKind.PLAIN) & TurnKind.ANNOUNCES]
         for side in (quotation.before[::-1], quotation.after)
     )
     if not question.weights:

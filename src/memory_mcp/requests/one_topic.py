@@ -8,8 +8,8 @@ from typing import Annotated
 
 from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery, NotFound
-from memory_mcp.model.audit import Act
 from memory_mcp.model.ids import parse_topic_id
+from memory_mcp.model.ledger import AuditEntry
 from memory_mcp.model.toc import AGENT
 from memory_mcp.model.topic import MAX_LABEL
 from memory_mcp.requests.cursors import offset_of
@@ -157,7 +157,7 @@ def get_topic(app: App, request: GetTopic, caller: Caller) -> WholeTopic:
         with suppress(NotFound):  # the scope does not see that topic
             label = graph.topic(turn.other, view).label if turn.other else ""
         when = app.calendar.day_of(turn.at_ms)
-        history.append(Turned(when=when, what=turn.what, topic_id=turn.other or "", label=label))
+        history.append(Turned(when=when, what=turn.kind, topic_id=turn.other or "", label=label))
     return WholeTopic(
         topic=replace(info_of(app, topic, _KEYWORDS), events=topic.events, weeks=graph.weeks(topic.topic_id, view, WEEKS)),
         nodes=fitting(app, Segments(app, opened.scoped).segments(topic, links, _BULLETS), 0),
@@ -221,7 +221,7 @@ def label_topic(app: App, request: LabelTopic, caller: Caller) -> Labelled:
     opened = _Opened(app, request.topic_id, scope_of(app, request.project, request.scope, caller, widens=False))
     topic = app.topics().label(opened.topic.topic_id, label, opened.scoped.project, AGENT)
     if topic.label != opened.topic.label:
-        app.storage.audit.record(Act("label", app.clock.now_ms(), app.gate.name(request.by), topic.topic_id))
+        app.storage.audit.record(AuditEntry("label", app.clock.now_ms(), app.gate.name(request.by), topic.topic_id))
     return Labelled(
         topic_id=topic.topic_id,
         label=topic.label,

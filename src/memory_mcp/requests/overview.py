@@ -155,20 +155,20 @@ def get_overview(app: App, _: GetOverview, caller: Caller) -> Overview:
     rules = app.storage.events.marks(MARK_BEGIN, MARK_PATTERN)
     span = app.storage.events.span(Scope())
     return Overview(
-        now=app.calendar.iso(now),
+        now=app.calendar.format_iso(now),
         clients=[
             ClientSeen(
                 agent=one.name or NO_NAME,
                 events=one.events,
                 events_last_day=recent.get(one.name, 0),
-                last=app.calendar.iso(one.end_ms),
+                last=app.calendar.format_iso(one.end_ms),
             )
             for one in found
         ],
         redacted=Redacted(
             total=sum(rules.values()),
             rules=dict(sorted(rules.items(), key=lambda item: (-item[1], item[0]))),
-            since=app.calendar.iso(span.start_ms) if span else "",
+            since=app.calendar.format_iso(span.start_ms) if span else "",
         ),
         disk=None if app.directory is None else _disk(app.settings, app.directory),
         outgoing=list(_outgoing(app)),
@@ -186,7 +186,7 @@ def _paused(app: App, caller: Caller) -> tuple[list[PausedProject], str]:
         paused = capturing.in_force(app, caller)
     except InvalidQuery as error:
         return [], error.message
-    iso = app.calendar.iso
+    iso = app.calendar.format_iso
     return [PausedProject(project=name, until=iso(end) if end else "") for name, end in sorted(paused.items())], ""
 
 
@@ -196,7 +196,7 @@ def _backups(app: App) -> Backups:
     if folder is None:
         return Backups(enabled=False)
     found = held(folder)
-    last = app.calendar.iso(found.newest_ms) if found.newest_ms is not None else ""
+    last = app.calendar.format_iso(found.newest_ms) if found.newest_ms is not None else ""
     return Backups(enabled=app.backups.enabled, folder=str(folder), count=found.count, size_bytes=found.size_bytes, last=last)
 
 

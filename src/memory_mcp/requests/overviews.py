@@ -8,7 +8,7 @@ from typing import Annotated
 
 from memory_mcp.app import App
 from memory_mcp.model.calendar import EVERY_DAY, Calendar, TimeWindow
-from memory_mcp.model.event import Excluded
+from memory_mcp.model.event import ExcludedSession
 from memory_mcp.model.ids import NodeId, day_id, short_grip
 from memory_mcp.model.segment import Segment
 from memory_mcp.requests.notes import is_notes
@@ -84,7 +84,7 @@ class Asked:
     agent: str | None = None
     window: TimeWindow | None = None
     #: Sessions that are left out: the one that asks.
-    excluded: frozenset[Excluded] = frozenset()
+    excluded: frozenset[ExcludedSession] = frozenset()
     #: Whether grips have their time, as pages want them; an agent's answer is shorter without.
     for_page: bool = False
 
@@ -134,7 +134,7 @@ def _projects_in(app: App, asked: Asked) -> list[_Project]:
         days = app.storage.toc.days_with(asked.project, *EVERY_DAY)[-_DAYS:]
         if not days:
             return []
-        window = TimeWindow(app.calendar.window(day_id(days[0])).start_ms, app.calendar.window(day_id(days[-1])).end_ms)
+        window = TimeWindow(app.calendar.node_window(day_id(days[0])).start_ms, app.calendar.node_window(day_id(days[-1])).end_ms)
     by_name: dict[str, list[Segment]] = {}
     for cut in app.storage.toc.segments_in(Scope(project=asked.project, agent=asked.agent, window=window)):
         if not cut.thread and not any(

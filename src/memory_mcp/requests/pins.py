@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery
-from memory_mcp.model.audit import Act
 from memory_mcp.model.ids import ROOT, parse_topic_id
+from memory_mcp.model.ledger import AuditEntry
 from memory_mcp.requests.scope import Caller, visible_evidence
 from memory_mcp.requests.times import times_of
 
@@ -63,4 +63,4 @@ def set_pin(app: App, target: str, on: bool, by: str) -> None:
 def _record(app: App, target: str, on: bool, by: str, before: bool) -> None:
     """Record a pin or its removal in the audit log, unless it was so `before`."""
     if on != before:
-        app.storage.audit.record(Act("pin" if on else "unpin", app.clock.now_ms(), by, target))
+        app.storage.audit.record(AuditEntry("pin" if on else "unpin", app.clock.now_ms(), by, target))

@@ -10,7 +10,7 @@ from memory_mcp.app import App
 from memory_mcp.events.evidence import quotes_in
 from memory_mcp.ingest.frames import pack
 from memory_mcp.model.calendar import TimeWindow, rollup_targets
-from memory_mcp.model.event import Event, carried
+from memory_mcp.model.event import Event, make_carried_draft
 from memory_mcp.model.ids import GripId, NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocBullet, TocNode
@@ -57,7 +57,7 @@ def periods(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
     """
     scope = _scope(app, asked)
     span = app.storage.events.span(Scope(project=scope.project))
-    held = [i for i in map(NodeId, asked["ids"]) if _is_whole(scope.window, app.calendar.window(i).meet(span))]
+    held = [i for i in map(NodeId, asked["ids"]) if _is_whole(scope.window, app.calendar.node_window(i).intersection(span))]
     # A period tells of every agent.
     nodes = {} if scope.agent else app.tree.nodes(held, scope.project)
     over = app.storage.superseded.of({grip for node in nodes.values() for b in node.bullets for grip in b.grip_ids})
@@ -137,7 +137,7 @@ def _segment(app: App, cut: Segment, window: TimeWindow | None, events: Sequence
         "project": cut.project,
         "agent": cut.agent,
         "session": cut.session_id,
-        "rows": pack([carried(e) for e in events]),
+        "rows": pack([make_carried_draft(e) for e in events]),
         "times": [_stamp(app, e.timestamp) for e in events],
         "begins": begins,
     }
@@ -176,4 +176,4 @@ def _bullet(bullet: TocBullet, over: Mapping[GripId, Any]) -> dict[str, Any]:
 
 def _stamp(app: App, ms: int) -> str:
     """Return a time (UTC ms) as YYYY-MM-DD HH:MM in the memory's time zone."""
-    return f"{app.calendar.local(ms):%Y-%m-%d %H:%M}"
+    return f"{app.calendar.to_local(ms):%Y-%m-%d %H:%M}"

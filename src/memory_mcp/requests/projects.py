@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery, NotFound
-from memory_mcp.model.audit import Act
+from memory_mcp.model.ledger import AuditEntry
 from memory_mcp.model.project import GUESS, PERSON, REFUSED, Alias, Split
 from memory_mcp.requests.cursors import offset_cursor, offset_of
 from memory_mcp.requests.limits import PAGE
@@ -134,23 +134,23 @@ def list_projects(app: App, request: ListProjects, caller: Caller) -> ProjectLis
     offset = offset_of(request.cursor, "list_projects")
     found = [one for one in newest_first(app.storage.projects.activity()) if caller.sees(app, one.name)]
     names = app.storage.projects.names
-    split_from = {names.of(s.new): names.of(s.project) for s in names.splits}
+    split_from = {names.resolve_alias(s.new): names.resolve_alias(s.project) for s in names.splits}
     page = [
         ProjectInfo(
             project=one.name or NO_NAME,
             events=one.events,
             sessions=one.sessions,
-            first=app.calendar.iso(one.start_ms),
-            last=app.calendar.iso(one.end_ms),
+            first=app.calendar.format_iso(one.start_ms),
+            last=app.calendar.format_iso(one.end_ms),
             agents=one.others[:_NAMED],
-            aliases=[OtherName(name=a.old, by=a.author) for a in names.other_names(one.name)],
+            aliases=[OtherName(name=a.old, by=a.author) for a in names.aliases_of(one.name)],
             split_from=split_from.get(one.name, ""),
         )
         for one in found[offset : offset + limit]
     ]
     reached = offset + len(page)
     further = offset_cursor(reached, "list_projects") if page and reached < len(found) else ""
-    return ProjectList(projects=page, total=len(found), next_cursor=further, yours=names.of(caller.project))
+    return ProjectList(projects=page, total=len(found), next_cursor=further, yours=names.resolve_alias(caller.project))
 
 
 def list_agents(app: App, _: ListAgents, caller: Caller) -> AgentList:
@@ -168,8 +168,8 @@ def list_agents(app: App, _: ListAgents, caller: Caller) -> AgentList:
             agent=one.name or NO_NAME,
             events=one.events,
             sessions=one.sessions,
-            first=app.calendar.iso(one.start_ms),
-            last=app.calendar.iso(one.end_ms),
+            first=app.calendar.format_iso(one.start_ms),
+            last=app.calendar.format_iso(one.end_ms),
             projects=one.others[:_NAMED],
         )
         for one in newest_first(found)
@@ -190,9 +190,9 @@ def alias_project(app: App, request: AliasProject, caller: Caller) -> ProjectCha
     found = [given] if given in recorded else [name for name in recorded if name.endswith("/" + given.strip("/"))]
     old = found[0] if len(found) == 1 else known_project(app, given)
     new = known_project(app, request.same_as)
-    if names.of(old) == new and old != new:
+    if names.resolve_alias(old) == new and old != new:
         return _as_it_is(app, old, undo=old)
-    if names.of(new) == old or old == new:
+    if names.resolve_alias(new) == old or old == new:
         raise InvalidQuery(f"{new} is shown as {old}", f"Take that back first: memory-mcp project undo {new}")
     alias = Alias(old, new, PERSON, app.clock.now_ms())
     with _refiling(app):
@@ -265,7 +265,7 @@ def _recorded_as(app: App, what: str, by: str, changed: ProjectChanged) -> Proje
     """Record a change in the audit log, its author cleaned of secrets, and return it."""
     counts = {"sessions": changed.sessions} if changed.sessions else {}
     subject = changed.project if changed.shown_as == changed.project else f"{changed.project} {changed.shown_as}"
-    app.storage.audit.record(Act(what, app.clock.now_ms(), app.gate.name(by), subject, counts=counts))
+    app.storage.audit.record(AuditEntry(what, app.clock.now_ms(), app.gate.name(by), subject, counts=counts))
     return changed
 
 
@@ -282,7 +282,7 @@ def _refiling(app: App) -> Iterator[None]:
 
 def _as_it_is(app: App, project: str, undo: str = "") -> ProjectChanged:
     """Return the response about a project as it is shown now; `undo` is the name with which the rule can be taken back."""
-    shown = app.storage.projects.names.of(project)
+    shown = app.storage.projects.names.resolve_alias(project)
     held = _activity(app, shown)
     return ProjectChanged(project=project, shown_as=shown, sessions=held.sessions if held else 0, undo=undo)
 

@@ -16,12 +16,12 @@ from memory_mcp.derive.derivation import Depth
 from memory_mcp.derive.rollup import period_name
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.gate import Gate
-from memory_mcp.model.audit import Act
 from memory_mcp.model.calendar import EVERY_DAY, TocLevel, level_of, span_of
 from memory_mcp.model.event import EventDraft, EventType, Role
 from memory_mcp.model.ids import ROOT, GripId, segment_key_of
+from memory_mcp.model.ledger import AuditEntry
 from memory_mcp.model.segment import Segment
-from memory_mcp.model.toc import AGENT, KIND_SALIENCE, MemoryKind, TocBullet, TocNode, by_agent, shown_author
+from memory_mcp.model.toc import AGENT, KIND_SALIENCE, MemoryKind, TocBullet, TocNode, display_author, is_by_agent
 from memory_mcp.requests.limits import PAGE, choice
 from memory_mcp.requests.plain import copied
 from memory_mcp.requests.response import Recalled
@@ -173,12 +173,13 @@ def refine_summary(app: App, request: RefineSummary, caller: Caller) -> Refined:
             app.derivation.run(Depth.PERIODS)
             if request.by:
                 counts = {"bullets": len(request.bullets)}
-                app.storage.audit.record(Act("refine", app.clock.now_ms(), app.gate.name(request.by), node_id, counts=counts))
+                author = app.gate.name(request.by)
+                app.storage.audit.record(AuditEntry("refine", app.clock.now_ms(), author, node_id, counts=counts))
     key, settled = segment_key_of(node.node_id), _settled_ms(app)
     goes_on = node.end_ms > settled if key is None else app.storage.toc.segments([key])[key].open and node.end_ms >= settled
     notices = [_GOES_ON] if goes_on else []
     return Refined(
-        node_id=node.node_id, title=node.title, version=node.version, author=shown_author(node.author), notices=notices
+        node_id=node.node_id, title=node.title, version=node.version, author=display_author(node.author), notices=notices
     )
 
 
@@ -305,7 +306,7 @@ def _refined(app: App, before: TocNode, request: RefineSummary, scoped: Scoped) 
     )
     # What another agent said of its project stays, and what was derived of the others.
     whose = {b.project for b in bullets}
-    own = [b for b in before.own_bullets if b.project not in whose] if by_agent(before.author) else []
+    own = [b for b in before.author_bullets if b.project not in whose] if is_by_agent(before.author) else []
     return with_others(told, [*bullets, *own], before.bullets)
 
 
@@ -352,7 +353,7 @@ def _cut_of(app: App, given: str, node: TocNode, scoped: Scoped) -> tuple[GripId
     except NotFound:
         raise unknown from None
     said = found.excerpt[0]
-    if scoped.project is not None and (project := app.storage.projects.names.of(said.project)) != scoped.project:
+    if scoped.project is not None and (project := app.storage.projects.names.resolve_alias(said.project)) != scoped.project:
         if scoped.locked:
             raise unknown
         hint = f"{_UNCHANGED} scope='all' lets one refinement rest on several projects."

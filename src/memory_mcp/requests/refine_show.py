@@ -16,7 +16,7 @@ from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.event import Event, EventType, Role
 from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import ROOT, NodeId, segment_key_of
-from memory_mcp.model.toc import KIND_SALIENCE, TocNode, shown_author
+from memory_mcp.model.toc import KIND_SALIENCE, TocNode, display_author
 from memory_mcp.requests import shapes
 from memory_mcp.requests.limits import MATERIAL
 from memory_mcp.requests.plain import fits_in, fullest
@@ -109,7 +109,7 @@ def refine_show(app: App, request: RefineShow, caller: Caller) -> Material:
         node_id=node.node_id,
         level=node.level,
         title=node.title,
-        author=shown_author(node.author),
+        author=display_author(node.author),
         bullets=[shapes.bullet(b) for b in node.bullets],
         scope=scoped.words,
     )
@@ -127,7 +127,8 @@ def _segment(app: App, fits: Callable[[Material], bool], plain: Material, node_i
     assert key is not None
     cut = app.storage.toc.segments([key])[key]
     before = [e for e in app.tree.context(cut, scoped.project).before if _says(e)][-_BEFORE:]
-    told = [Line(when=app.calendar.iso(e.timestamp)[:16], who=_who(e), text=_cut(e.text, _BEFORE_CHARS)[0]) for e in before]
+    format_iso = app.calendar.format_iso
+    told = [Line(when=format_iso(e.timestamp)[:16], who=_who(e), text=_cut(e.text, _BEFORE_CHARS)[0]) for e in before]
     whole = replace(plain, context=Before(session_id=cut.session_id, before=told))
     events = [e for e in app.storage.events.in_segment(cut) if _says(e)]
     grips = app.storage.grips.of_events([e.event_id for e in events])
@@ -185,7 +186,7 @@ def _line(app: App, event: Event, grips: Sequence[Grip], chars: int) -> Line:
     own = [g for g in grips if g.event_id_start == event.event_id]
     seen = [g for g in own if g.event_id_end != event.event_id or any(g.span_start < b and a < g.span_end for a, b in spans)]
     return Line(
-        when=app.calendar.iso(event.timestamp)[:16],
+        when=app.calendar.format_iso(event.timestamp)[:16],
         who=_who(event),
         text=text,
         grip_ids=[g.grip_id for g in (seen or own)[:_GRIPS]],
@@ -212,7 +213,7 @@ def _part(node: TocNode, most: int) -> Part:
         node_id=node.node_id,
         title=node.title,
         events=node.event_count,
-        author=shown_author(node.author),
+        author=display_author(node.author),
         bullets=[shapes.bullet(node.bullets[i]) for i in sorted(best)],
     )
 

@@ -13,7 +13,7 @@ from memory_mcp.base.text import term_set
 from memory_mcp.layers.base import Hit
 from memory_mcp.model.calendar import Calendar, TocLevel
 from memory_mcp.model.ids import short_grip
-from memory_mcp.model.orders import flag_of
+from memory_mcp.model.orders import describe_flags
 from memory_mcp.requests.excerpts import cut_out
 
 #: Results that are quoted at length, usually.
@@ -128,7 +128,7 @@ def full_result(hit: Hit, calendar: Calendar) -> FullResult:
         level=hit.level if hit.node_id else "",
         title=hit.title if hit.node_id else "",
         quote=hit.quote,
-        when=calendar.iso(hit.timestamp),
+        when=calendar.format_iso(hit.timestamp),
         session_id=hit.session_id,
         project=hit.project,
         agent=hit.agent,
@@ -138,7 +138,7 @@ def full_result(hit: Hit, calendar: Calendar) -> FullResult:
         score=round(hit.score, 3),
         outside_window=hit.outside,
         superseded_by=hit.superseded_by,
-        flag=flag_of(hit.quote),
+        flag=describe_flags(hit.quote),
         why_superseded=hit.why_superseded,
         event_id=hit.event_id if hit.node_id else "",
         score_parts=dict(hit.parts),
@@ -227,7 +227,7 @@ def _bare(hit: Hit, style: Style) -> Result:
     """Return the lean result of a hit without quotation, title, project and flag."""
     grip = hit.grip_id or (hit.grip_ids[0] if hit.grip_ids else "")
     return Result(
-        when=style.calendar.iso(hit.timestamp)[:16],
+        when=style.calendar.format_iso(hit.timestamp)[:16],
         who=hit.speaker or hit.role,
         grip=grip if style.for_page else short_grip(grip),
         node=node_shown(hit, style),
@@ -242,5 +242,5 @@ def _bare(hit: Hit, style: Style) -> Result:
 
 def _last(hit: Hit, calendar: Calendar) -> str:
     """Return the day on which the like was said last; "" where it is the hit's own."""
-    last = calendar.iso(max(hit.last, hit.timestamp))[:10]
-    return last if last != calendar.iso(hit.timestamp)[:10] else ""
+    last = calendar.format_iso(max(hit.last, hit.timestamp))[:10]
+    return last if last != calendar.format_iso(hit.timestamp)[:10] else ""

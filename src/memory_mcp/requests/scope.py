@@ -10,7 +10,7 @@ from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.base.scope import is_place
 from memory_mcp.events.evidence import Expanded, unknown_grip
 from memory_mcp.events.running import Connection
-from memory_mcp.model.event import Excluded
+from memory_mcp.model.event import ExcludedSession
 from memory_mcp.requests.limits import choice
 from memory_mcp.storage.values import Scope
 
@@ -40,7 +40,7 @@ class Caller:
     #: The process that it runs in, where that is known.
     connection: Connection | None = None
 
-    def excluded(self, app: App, include_current: bool) -> frozenset[Excluded]:
+    def excluded(self, app: App, include_current: bool) -> frozenset[ExcludedSession]:
         """Return the sessions that a search of this caller leaves out: the one it runs in, unless that is wanted."""
         return frozenset() if include_current or self.connection is None else app.running.of(self.connection)
 
@@ -56,11 +56,11 @@ class Caller:
     def sees(self, app: App, project: str) -> bool:
         """Return whether the caller may see a project, by any of its names. Raises InvalidQuery if its own is unknown."""
         own = self.bound(app)
-        return own is None or app.storage.projects.names.of(project) == own
+        return own is None or app.storage.projects.names.resolve_alias(project) == own
 
     def elsewhere(self, app: App, project: str) -> str:
         """Return the shown name of a project for a response: "" if it is the caller's own, or if the caller's is unknown."""
-        shown = app.storage.projects.names.of(project)
+        shown = app.storage.projects.names.resolve_alias(project)
         return "" if not self.project or shown == _meant(app, self.project) else shown
 
     def refuse_all(self, app: App, what: str) -> None:
@@ -185,7 +185,7 @@ def project_to_store(app: App, name: str, caller: Caller) -> str:
 
 def _is_named(app: App, own: str, name: str) -> bool:
     """Return whether a name can mean the project `own`: it is its name or another one of it, or its last parts."""
-    return app.storage.projects.names.of(name) == own or own.endswith("/" + name.strip("/"))
+    return app.storage.projects.names.resolve_alias(name) == own or own.endswith("/" + name.strip("/"))
 
 
 def _refused(own: str) -> InvalidQuery:
@@ -198,7 +198,7 @@ def _meant(app: App, caller: str) -> str:
 
     A name that fits none or several is returned as it is; "" for "".
     """
-    caller = app.storage.projects.names.of(caller)
+    caller = app.storage.projects.names.resolve_alias(caller)
     if not caller or is_place(caller) or _holds(app, caller):
         return caller
     found = _matching(app, caller)
@@ -216,7 +216,7 @@ def _matching(app: App, name: str) -> list[str]:
     A name that stands for another project's means that one. [] for an unknown name.
     """
     names = app.storage.projects.names
-    known, whole = app.tree.tally().projects, names.of(name)
+    known, whole = app.tree.tally().projects, names.resolve_alias(name)
     if whole in known or _holds(app, whole):
         return [whole]
     # A name as it is shown means that project, whatever other names end so.
@@ -224,5 +224,5 @@ def _matching(app: App, name: str) -> list[str]:
     if shown := [p for p, short in app.tree.short_names().items() if short.replace("\\", "/") == spelled]:
         return shown
     ends = "/" + spelled
-    others = {names.of(alias.old) for alias in names.aliases if alias.old.endswith(ends)}
+    others = {names.resolve_alias(alias.old) for alias in names.aliases if alias.old.endswith(ends)}
     return sorted({p for p in known if p.replace("\\", "/").endswith(ends)} | others.intersection(known))

@@ -9,7 +9,7 @@ from memory_mcp.app import App
 from memory_mcp.layers.base import Hit, LayerName
 from memory_mcp.layers.budget import SINCE
 from memory_mcp.model.ids import GripId, NodeId, find_period, parse_span_grip
-from memory_mcp.model.tokens import room_in, tokens_in
+from memory_mcp.model.tokens import max_bytes, tokens_in
 from memory_mcp.policy.engine import Answer
 from memory_mcp.policy.recent import QuestionTerms
 from memory_mcp.policy.relevance import Confidence
@@ -214,7 +214,7 @@ class _Shaping:
             else select(found.hits, found.further, found.confidence)
         )
         lean = LeanHits(chosen, self.terms.weights, style)
-        room, aim = room_in(self._budget, self._factor), room_in(self._aim, self._factor)
+        room, aim = max_bytes(self._budget, self._factor), max_bytes(self._aim, self._factor)
         for hits in (chosen.hits, 0):
             # What a response says apart from its results, at most: with a cursor, and where results are left out.
             frame = size_of(self._whole((_ANY,), hits)) - size_of(_ANY)
@@ -323,11 +323,11 @@ def _missing(app: App, asked: ParsedSearch, words: Sequence[str]) -> tuple[str, 
     project = asked.query.project
     if project is None or asked.scoped.locked:
         return tuple(words)
-    names = app.storage.projects.names
+    resolve = app.storage.projects.names.resolve_alias
     shown: list[str] = []
     for word in words:
-        others = [other for other in app.engine.projects_with(word) if other and names.of(other) != names.of(project)]
-        shown.append(f"{word} (occurs in project {names.of(others[0])})" if others else word)
+        others = [other for other in app.engine.projects_with(word) if other and resolve(other) != resolve(project)]
+        shown.append(f"{word} (occurs in project {resolve(others[0])})" if others else word)
     return tuple(shown)
 
 

@@ -8,10 +8,10 @@ from typing import Annotated
 
 from memory_mcp.base.text import terms
 from memory_mcp.model import event as domain
-from memory_mcp.model.calendar import LATEST_MS, Calendar, TimeWindow, TocLevel, parents
+from memory_mcp.model.calendar import LATEST_MS, Calendar, TimeWindow, TocLevel, parents_of
+from memory_mcp.model.grip import RETRACTED, Supersession
 from memory_mcp.model.ids import ROOT, GripId
-from memory_mcp.model.superseded import RETRACTED, Superseded
-from memory_mcp.model.toc import MemoryKind, TocBullet, TocNode, shown_author
+from memory_mcp.model.toc import MemoryKind, TocBullet, TocNode, display_author
 from memory_mcp.requests.plain import copied
 from memory_mcp.requests.times import EARLIEST_MS
 from memory_mcp.storage.values import Activity
@@ -26,7 +26,7 @@ NO_NAME = "(none)"
 #: Keywords of a node that a reader is shown: a period has more, for those who search it.
 KEYWORDS_SHOWN = 24
 #: No grip is superseded.
-NONE_OVER: Mapping[GripId, Superseded] = {}
+NONE_OVER: Mapping[GripId, Supersession] = {}
 
 
 class ChildDetail(Enum):
@@ -104,7 +104,7 @@ class Node:
     events: int
     projects: Sequence[str] = ()
     agents: Sequence[str] = ()
-    parents: Sequence[str] = ()
+    parents_of: Sequence[str] = ()
     previous: str = ""
     next: str = ""
     author: str = ""
@@ -179,8 +179,8 @@ def full_child(node: TocNode, children: int, calendar: Calendar) -> FullChild:
         kind="" if node.kind is MemoryKind.OBSERVATION else node.kind,
         projects=node.projects[:NAMES_SHOWN],
         agents=node.agents[:NAMES_SHOWN],
-        start=calendar.iso(node.start_ms) if node.end_ms else "",
-        end=calendar.iso(node.end_ms) if node.end_ms else "",
+        start=calendar.format_iso(node.start_ms) if node.end_ms else "",
+        end=calendar.format_iso(node.end_ms) if node.end_ms else "",
         pinned=True if node.pinned else None,
     )
 
@@ -196,7 +196,7 @@ def _short(text: str, width: int) -> str:
 
 
 def node(
-    value: TocNode, calendar: Calendar, previous: str = "", following: str = "", over: Mapping[GripId, Superseded] = NONE_OVER
+    value: TocNode, calendar: Calendar, previous: str = "", following: str = "", over: Mapping[GripId, Supersession] = NONE_OVER
 ) -> Node:
     """Return a whole node as responses show it.
 
@@ -208,27 +208,27 @@ def node(
         value,
         bullets=[bullet(b, over) for b in value.bullets],
         keywords=value.keywords[:KEYWORDS_SHOWN],
-        start=calendar.iso(value.start_ms) if value.end_ms else "",
-        end=calendar.iso(value.end_ms) if value.end_ms else "",
+        start=calendar.format_iso(value.start_ms) if value.end_ms else "",
+        end=calendar.format_iso(value.end_ms) if value.end_ms else "",
         sessions=value.session_count,
         events=value.event_count,
         projects=value.projects[:NAMES_SHOWN],
         agents=value.agents[:NAMES_SHOWN],
-        parents=[p for p in parents(value.node_id) if p != ROOT],
+        parents=[p for p in parents_of(value.node_id) if p != ROOT],
         previous=previous,
         next=following,
-        author=shown_author(value.author),
+        author=display_author(value.author),
         pinned=True if value.pinned else None,
     )
 
 
-def bullet(value: TocBullet, over: Mapping[GripId, Superseded] = NONE_OVER) -> Bullet:
+def bullet(value: TocBullet, over: Mapping[GripId, Supersession] = NONE_OVER) -> Bullet:
     """Return a bullet; the kind observation is left out.
 
     It is superseded only where all its grips are in `over` and the first one's record concerns its text.
     """
     ended = over.get(value.grip_ids[0]) if value.grip_ids and all(grip in over for grip in value.grip_ids) else None
-    ended = ended if ended is not None and ended.concerns(value.text) else None
+    ended = ended if ended is not None and ended.applies_to(value.text) else None
     return Bullet(
         text=value.text,
         grip_ids=value.grip_ids,
@@ -240,13 +240,13 @@ def bullet(value: TocBullet, over: Mapping[GripId, Superseded] = NONE_OVER) -> B
 
 def event(value: domain.Event, calendar: Calendar) -> Event:
     """Return a stored event as responses show it, with its whole text."""
-    return copied(Event, value, when=calendar.iso(value.timestamp))
+    return copied(Event, value, when=calendar.format_iso(value.timestamp))
 
 
 def window(value: TimeWindow | None, words: str, calendar: Calendar) -> Window | None:
     """Return a span of time as responses show it, "" for an open end; None for None. `words` are those it was read from."""
     if value is None:
         return None
-    since = calendar.iso(value.start_ms) if value.start_ms > EARLIEST_MS else ""
-    until = calendar.iso(value.end_ms) if value.end_ms < LATEST_MS else ""
+    since = calendar.format_iso(value.start_ms) if value.start_ms > EARLIEST_MS else ""
+    until = calendar.format_iso(value.end_ms) if value.end_ms < LATEST_MS else ""
     return Window(since=since, until=until, words=words)

@@ -14,7 +14,7 @@ from typing import Any
 from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.model.calendar import TocLevel
-from memory_mcp.model.fencing import fence, neutral_json
+from memory_mcp.model.fencing import fence_text, neutralize_json
 from memory_mcp.model.sentinel import FORGOTTEN
 from memory_mcp.requests.events import GetEvents, get_events
 from memory_mcp.requests.expand import ExpandRequest, expand
@@ -95,10 +95,10 @@ def export_shown(app: App, request: ExportShown, caller: Caller) -> ShownFile:
     shown = _clean(app, as_json(_shown(app, what, request, caller)))
     ending, media_type = _KINDS[form]
     if form is FileForm.JSON:
-        text = json.dumps(neutral_json(shown), ensure_ascii=False, indent=1) + "\n"
+        text = json.dumps(neutralize_json(shown), ensure_ascii=False, indent=1) + "\n"
     else:
         title, lines = _title(app, what, request, shown), _LINES[what](shown)
-        text = fence("\n".join([f"# {title}", "", *lines]).rstrip()) + "\n"
+        text = fence_text("\n".join([f"# {title}", "", *lines]).rstrip()) + "\n"
     told = {"node": request.node.removeprefix("toc:"), "query": "search " + request.query}.get(what, f"{what} {request.session}")
     # Lower-case letters, digits and hyphens, which no shell reads as anything else.
     said = _ODD.sub("-", told.lower()).strip("-")[:_NAME].strip("-")

@@ -8,7 +8,7 @@ from memory_mcp.app import App
 from memory_mcp.jobs.improve_summaries import left_today
 from memory_mcp.model.calendar import level_of
 from memory_mcp.model.ids import is_topic_id
-from memory_mcp.model.spending import Outcome, Spent
+from memory_mcp.model.ledger import ModelCall, Outcome
 from memory_mcp.requests.limits import DAYS
 from memory_mcp.requests.scope import Caller
 
@@ -72,9 +72,9 @@ class Spend:
 def get_spend(app: App, request: GetSpend, _: Caller) -> Spend:
     """Return the model's use in the last `days` local days (latest first), failures and what is due. Raises InvalidQuery."""
     settings, now = app.settings.summarizer, app.clock.now_ms()
-    today = app.calendar.local(now).date()
+    today = app.calendar.to_local(now).date()
     first = today.fromordinal(max(1, today.toordinal() - DAYS.check(request.days, "days") + 1))
-    rows = app.storage.spending.since(app.calendar.midnight(first))
+    rows = app.storage.spending.since(app.calendar.midnight_of(first))
     left = left_today(settings, app.storage, app.calendar, now)
     reasons = Counter((row.outcome.value, row.reason) for row in rows if row.outcome is not Outcome.OK)
     due = Counter(level_of(i).value for i in app.improver.due(now, settings.name)) if settings.is_on else Counter[str]()
@@ -82,7 +82,7 @@ def get_spend(app: App, request: GetSpend, _: Caller) -> Spend:
     if labeller and (labels := len(labeller.due(settings.name))):
         due["topic label"] = labels
     [job] = [status for status in app.scheduler.statuses() if status.name == "improve_summaries"]
-    found: dict[tuple[str, str], list[Spent]] = {}
+    found: dict[tuple[str, str], list[ModelCall]] = {}
     for row in rows:
         found.setdefault((app.calendar.day_of(row.at_ms), row.model), []).append(row)
     return Spend(

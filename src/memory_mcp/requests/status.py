@@ -119,7 +119,7 @@ def get_status(app: App, request: GetStatus, caller: Caller) -> Status:
         lag=lag,
         store=_store(app, stats, full, bound),
         healthy=app.storage.loss is None,
-        project=app.storage.projects.names.of(caller.project),
+        project=app.storage.projects.names.resolve_alias(caller.project),
         notices=[*([_BOUND.format(bound)] if bound else []), *_notices(app, stats, caller)],
     )
 
@@ -147,7 +147,7 @@ def _notices(app: App, stats: StoreStats, caller: Caller) -> Iterator[str]:
         paused = {}
     for project, end in paused.items():
         name = "any project" if project == pauses.ALL else project
-        yield f"recording of {name} is paused {f'until {app.calendar.iso(end)}' if end else 'until: memory-mcp resume'}"
+        yield f"recording of {name} is paused {f'until {app.calendar.format_iso(end)}' if end else 'until: memory-mcp resume'}"
     if (summarizer := app.settings.summarizer).is_on:
         yield f"summaries are improved by {summarizer.provider} {summarizer.name}; see: memory-mcp spend"
 
@@ -170,8 +170,8 @@ def _store(app: App, stats: StoreStats, full: bool, bound: str | None) -> Store:
         segments=tally.segments,
         nodes=rows["node"],
         grips=rows["grip"],
-        first="" if first is None else app.calendar.iso(first),
-        last="" if last is None else app.calendar.iso(last),
+        first="" if first is None else app.calendar.format_iso(first),
+        last="" if last is None else app.calendar.format_iso(last),
         timezone=stats.timezone,
         size_bytes=stats.size_bytes if bound is None else 0,
         projects=() if not full else tally.projects[:NAMES_SHOWN] if bound is None else (bound,),

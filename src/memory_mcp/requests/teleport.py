@@ -11,7 +11,7 @@ from memory_mcp.indexes.keys import left_out
 from memory_mcp.layers.base import Hit, LayerName
 from memory_mcp.model.calendar import LEVELS
 from memory_mcp.model.toc import MemoryKind
-from memory_mcp.model.tokens import room_in
+from memory_mcp.model.tokens import max_bytes
 from memory_mcp.requests.excerpts import term_weights, words_typed
 from memory_mcp.requests.lean import LeanHits, Selection
 from memory_mcp.requests.limits import RESULTS, Detail, choice, keyword_list, words
@@ -150,7 +150,7 @@ def _lean(app: App, request: Jump, scoped: Scoped, bare: TeleportResponse, hits:
     names = app.tree.short_names()
     words, score = words_typed(request.query, request.keywords), _SCORES.get(type(request), "")
     style = Style(app.calendar, scoped.project, names, words, quoted=None, with_nodes=True, raw_score=score)
-    room = room_in(budget, retrieval.token_factor) - size_of(bare)
+    room = max_bytes(budget, retrieval.token_factor) - size_of(bare)
     return LeanHits(Selection(tuple(hits), (), len(hits)), weights, style).page(room, room).results
 
 

@@ -39,7 +39,7 @@ def fit_themes(candidates: Sequence[Found], calendar: Calendar, fits: Callable[[
     """
     all_themes = []
     for candidate in candidates:
-        first, last = calendar.iso(candidate.first_ms)[:10], calendar.iso(candidate.last_ms)[:10]
+        first, last = calendar.format_iso(candidate.first_ms)[:10], calendar.format_iso(candidate.last_ms)[:10]
         label_keys = keys_of(candidate.label)
         theme = Theme(
             theme=candidate.label,

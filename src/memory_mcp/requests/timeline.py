@@ -151,8 +151,8 @@ def _day(app: App, node: TocNode, project: str | None) -> TimelineDay:
         segments=[
             TimelineSegment(
                 node_id=one.node_id,
-                start=app.calendar.iso(one.start_ms),
-                end=app.calendar.iso(one.end_ms),
+                start=app.calendar.format_iso(one.start_ms),
+                end=app.calendar.format_iso(one.end_ms),
                 title=one.title,
                 project=next(iter(one.projects), ""),
                 events=one.event_count,

@@ -72,9 +72,9 @@ class Times:
             return self.window(since, until)
         if since or until:
             raise InvalidQuery("days goes without since and until", "Give either the number of days or times.")
-        today = self.calendar.local(self.now_ms).date()
+        today = self.calendar.to_local(self.now_ms).date()
         first = today - dt.timedelta(days=known.check(days, "days") - 1)
-        return self.calendar.days(first, today + dt.timedelta(days=1))
+        return self.calendar.days_window(first, today + dt.timedelta(days=1))
 
     def node_id(self, text: str) -> NodeId:
         """Return the canonical form of a node id, of its short form (2026-W05) or of a period's name (last week).
@@ -102,7 +102,7 @@ class Times:
         found: int | TimeWindow | None
         try:
             if (period := find_period(given)) is not None:
-                found = self.calendar.window(period)
+                found = self.calendar.node_window(period)
             elif _MILLISECONDS.fullmatch(given):
                 found = int(given)
             else:

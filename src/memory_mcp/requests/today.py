@@ -130,7 +130,7 @@ def get_today(app: App, request: GetToday, caller: Caller) -> Today:
                 agent=agent or NO_NAME,
                 events=sum(one.events for one in several),
                 sessions=len({one.session_id for one in several}),
-                last=app.calendar.iso(max(one.end_ms for one in several)),
+                last=app.calendar.format_iso(max(one.end_ms for one in several)),
                 projects=list(projects)[:NAMES_SHOWN],
             )
         )
@@ -140,7 +140,7 @@ def get_today(app: App, request: GetToday, caller: Caller) -> Today:
     # What belongs to no project comes last: often it was dated by its import.
     recent.sort(key=lambda one: not one.name)
     return Today(
-        now=app.calendar.iso(now),
+        now=app.calendar.format_iso(now),
         timezone=app.calendar.zone_name,
         scope=scoped.words,
         projects=[_project(app, one) for one in recent[:limit]],
@@ -151,7 +151,7 @@ def get_today(app: App, request: GetToday, caller: Caller) -> Today:
 def _project(app: App, held: Activity) -> ProjectToday:
     """Return where a project was left off by its newest segments; only name and time where these state nothing."""
     told = stretches(app.storage, latest_cuts(app.storage, held.name, _CUTS), _STRETCHES, _IN_FULL)
-    name, last = held.name or NO_NAME, app.calendar.iso(held.end_ms)
+    name, last = held.name or NO_NAME, app.calendar.format_iso(held.end_ms)
     decisions = _first(_each(told, rules_of))
     # Notes and corrections are no work that was left off.
     sessions = [one for one in told if not is_notes(one.session)]
@@ -167,8 +167,8 @@ def _project(app: App, held: Activity) -> ProjectToday:
         left_off=LeftOff(
             node_id=newest.node_id,
             title=title_of(newest.title),
-            start=app.calendar.iso(newest.at_ms),
-            end=app.calendar.iso(newest.end_ms),
+            start=app.calendar.format_iso(newest.at_ms),
+            end=app.calendar.format_iso(newest.end_ms),
             agent=newest.agent,
             session_id=newest.session,
         ),

@@ -131,7 +131,7 @@ class Segments:
             said.add(text)
             bare = TopicNode(
                 node_id=node.node_id,
-                when=self._app.calendar.iso(link.start_ms)[:16],
+                when=self._app.calendar.format_iso(link.start_ms)[:16],
                 title=_title(node),
                 relevance=round(link.relevance, 2),
                 grip=grip,
@@ -148,7 +148,7 @@ class Segments:
                 made.append(
                     TopicSegment(
                         node_id=node.node_id,
-                        when=self._app.calendar.iso(link.start_ms)[:16],
+                        when=self._app.calendar.format_iso(link.start_ms)[:16],
                         title=_title(node),
                         relevance=round(link.relevance, 2),
                         project="" if link.project == self._scoped.project else link.project,

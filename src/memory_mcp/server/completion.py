@@ -7,7 +7,7 @@ from mcp.types import Completion, CompletionArgument, CompletionContext, PromptR
 
 from memory_mcp.app import App
 from memory_mcp.model.calendar import TocLevel
-from memory_mcp.model.fencing import neutral
+from memory_mcp.model.fencing import neutralize
 from memory_mcp.model.ids import ROOT
 from memory_mcp.server.errors import as_protocol_error
 from memory_mcp.server.tools.kit import Kit
@@ -37,7 +37,7 @@ def add_completion(server: MCPServer, kit: Kit) -> None:
         except Exception as error:
             raise as_protocol_error(error, "completion") from error
         # An ending is passed back as it is: one that spells a tag of ours cannot be told otherwise, so it is not told.
-        found = [one for one in told if neutral(one) == one]
+        found = [one for one in told if neutralize(one) == one]
         return Completion(values=found[:_MOST], total=len(found), has_more=len(found) > _MOST)
 
     register: Any = server.completion  # the library leaves its decorator untyped

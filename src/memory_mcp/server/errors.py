@@ -10,7 +10,7 @@ from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, CallToolResult, TextConten
 from pydantic import ValidationError
 
 from memory_mcp.base.errors import DiskFull, InvalidQuery, MemoryMcpError, NotFound
-from memory_mcp.model.fencing import neutral
+from memory_mcp.model.fencing import neutralize
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ def describe(error: MemoryMcpError) -> str:
     What would spell a tag of ours is changed.
     """
     text = str(error) if error.hint else f"{error} {hint_of(error)}".rstrip()
-    return f"{neutral(text)} {_RETRY[error.retryable]}"
+    return f"{neutralize(text)} {_RETRY[error.retryable]}"
 
 
 def hint_of(error: MemoryMcpError) -> str:

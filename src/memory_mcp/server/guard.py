@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from memory_mcp.base import metrics
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.base.storable import storable_value
-from memory_mcp.model.fencing import neutral, neutral_json
+from memory_mcp.model.fencing import neutralize, neutralize_json
 from memory_mcp.server.apps import hidden
 from memory_mcp.server.errors import as_ours, as_protocol_error, check_names, describe, error_result
 
@@ -117,7 +117,7 @@ async def _guarded(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> 
     try:
         return await call_next(replace(ctx, params=storable_value(ctx.params)))
     except MCPError as error:
-        message, data = neutral(error.message), neutral_json(error.data)
+        message, data = neutralize(error.message), neutralize_json(error.data)
         if (message, data) == (error.message, error.data):
             raise
         raise MCPError(error.code, message, data) from error

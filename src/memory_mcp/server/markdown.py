@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from memory_mcp.model.fencing import uncited
+from memory_mcp.model.fencing import break_citations
 from memory_mcp.model.sentinel import FORGOTTEN
 
 Shape = Mapping[str, Any]
@@ -163,7 +163,7 @@ def _items(values: Sequence[Any], indent: str) -> Iterator[str]:
 
 def _quoted(text: str, mark: str) -> Iterator[str]:
     """Yield each line of a text behind `mark`, with what would pass for a citation changed; nothing for ""."""
-    yield from (f"{mark}{line}" for line in uncited(text).splitlines())
+    yield from (f"{mark}{line}" for line in break_citations(text).splitlines())
 
 
 def _bold_name(value: Any) -> str:
@@ -193,4 +193,4 @@ def _inline(value: Any) -> str:
         return ", ".join(map(_inline, value))
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {_inline(one)}" for name, one in value.items())
-    return uncited(" ".join(str(value).split()))
+    return break_citations(" ".join(str(value).split()))

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery
-from memory_mcp.model.fencing import neutral
+from memory_mcp.model.fencing import neutralize
 from memory_mcp.model.tokens import estimate_tokens
 from memory_mcp.requests.material import Material, about_topic, of_session, of_week
 from memory_mcp.server.errors import as_protocol_error, check_names
@@ -91,13 +91,13 @@ class Prompts:
         def work(app: App) -> str:
             """Return the prompt's text, made from the open memory."""
             loss = app.storage.loss
-            ask = f"{how} {_CITE}" if loss is None else f"{how} {_CITE}\n\n{neutral(loss.line)}. Say so."
+            ask = f"{how} {_CITE}" if loss is None else f"{how} {_CITE}\n\n{neutralize(loss.line)}. Say so."
             left = TOKENS - estimate_tokens(f"{task}\n\n{ask}", app.settings.retrieval.token_factor) - _SPARE
             found = find(app, given, self._kit.scoped(app), left, **options)
             if not found.text:
                 missing = f"\n\n{loss.line}." if loss else ""
-                return neutral(f"{task}.\n\n{found.nothing} Say so, and what was searched. {_ELSEWHERE}{missing}")
-            return f"{neutral(task)}.\n\n{ask}\n\n{found.text.strip()}"
+                return neutralize(f"{task}.\n\n{found.nothing} Say so, and what was searched. {_ELSEWHERE}{missing}")
+            return f"{neutralize(task)}.\n\n{ask}\n\n{found.text.strip()}"
 
         return await self._kit.host.read(work)
 

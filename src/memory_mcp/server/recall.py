@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 from memory_mcp.layers.base import Hit, Query
-from memory_mcp.model.event import Excluded
-from memory_mcp.model.fencing import fence
+from memory_mcp.model.event import ExcludedSession
+from memory_mcp.model.fencing import fence_text
 
 if TYPE_CHECKING:
     from memory_mcp.app import App
@@ -39,32 +39,32 @@ def recall_text(app: "App", prompt: str, project: str, session_id: str = "", tim
 
     """
     from memory_mcp.base.text import query_terms
-    from memory_mcp.model.orders import flag_of
+    from memory_mcp.model.orders import describe_flags
     from memory_mcp.policy.plan import How
     from memory_mcp.question.intent import Intent
     from memory_mcp.toc.statements import named, quoted
 
     asked = prompt[:_PROMPT].strip()
-    project = app.storage.projects.names.of(project)
+    project = app.storage.projects.names.resolve_alias(project)
     everywhere = app.settings.server.scope == "all" and not app.settings.server.scope_lock
     if not (project or everywhere) or len(query_terms(asked)) < _LEAST_TERMS:
         return ""
     how = How(Intent.ANSWER, bounds={"timeout_ms": timeout_ms})
-    excluded = frozenset({Excluded(session_id, app.running.known_from(session_id))} if session_id else ())
+    excluded = frozenset({ExcludedSession(session_id, app.running.known_from(session_id))} if session_id else ())
     found = app.ask(Query(asked, _LOOKED_AT, None if everywhere else project, excluded=excluded), how)
     # That nothing fits may be due to what is missing.
     missing = [f"{loss.line}."] if (loss := app.storage.loss) else []
-    hits = _fitting(found, asked)
-    if not hits:
-        return fence("\n".join(missing)) if missing else ""
+    if not (hits := _fitting(found, asked)):
+        return fence_text("\n".join(missing)) if missing else ""
     least = hits[0].score * _BESIDE
     lines: dict[str, None] = {}
     for hit in (h for h in hits if h.score >= least and h.grip_ids):
-        who, flag = named(hit.speaker) or hit.role, flag_of(hit.quote)
-        said = f"{app.calendar.local(hit.timestamp):%Y-%m-%d %H:%M}, {who} said: {quoted(hit.quote, _WIDTH)} [{hit.grip_ids[0]}]"
+        who, flag = named(hit.speaker) or hit.role, describe_flags(hit.quote)
+        when = f"{app.calendar.to_local(hit.timestamp):%Y-%m-%d %H:%M}"
+        said = f"{when}, {who} said: {quoted(hit.quote, _WIDTH)} [{hit.grip_ids[0]}]"
         lines[f"- {said} ({flag})" if flag else f"- {said}"] = None
     told = [*missing, *([_BEGIN, *list(lines)[:MOST]] if lines else [])]
-    return fence("\n".join(told)) if told else ""
+    return fence_text("\n".join(told)) if told else ""
 
 
 def _fitting(found: "Answer", asked: str) -> list[Hit]:

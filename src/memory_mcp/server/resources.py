@@ -9,7 +9,7 @@ from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery, NotFound
 from memory_mcp.model.calendar import TocLevel
-from memory_mcp.model.fencing import neutral_json
+from memory_mcp.model.fencing import neutralize_json
 from memory_mcp.requests.events import Events, GetEvents
 from memory_mcp.requests.expand import ExpandRequest
 from memory_mcp.requests.limits import Detail
@@ -96,7 +96,7 @@ async def _read(kit: Kit, what: str, find: Callable[[App, Any, Caller], Any], gi
         return kit.host.with_notices(app, as_json(find(app, given, kit.caller)))
 
     try:
-        return compact(neutral_json(await kit.host.read(work)))
+        return compact(neutralize_json(await kit.host.read(work)))
     except (NotFound, InvalidQuery) as error:
         raise ResourceNotFoundError(describe(error)) from error
     except Exception as error:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 
 from memory_mcp.model.event import COPY_OF, VARIANT_OF, WORDS_VARY, Event, content_hash, may_be_copied
-from memory_mcp.model.ids import EventId, digest, event_id_from, key_of
+from memory_mcp.model.ids import EventId, event_id_from, hash_parts, make_key
 from memory_mcp.storage.values import Appended
 
 #: Hash of an event's text, and its session.
@@ -37,7 +37,7 @@ class Arriving:
                 named.append((event, value))
             else:
                 kind, mark, part = ("copy", COPY_OF, value[1]) if is_same_text else ("variant", VARIANT_OF, value[0])
-                key = key_of(event.timestamp, digest(kind, event.event_id, str(part)))
+                key = make_key(event.timestamp, hash_parts(kind, event.event_id, str(part)))
                 metadata = {**event.metadata, mark: event.event_id}
                 renamed.append(replace(event, event_id=event_id_from(key), metadata=metadata))
                 named.append((renamed[-1], value))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from memory_mcp.model.calendar import TocLevel, parents
+from memory_mcp.model.calendar import TocLevel, parents_of
 from memory_mcp.model.change import ChangeKind
 from memory_mcp.model.ids import grip_key, node_key
 from memory_mcp.model.toc import TocNode
@@ -46,5 +46,5 @@ def parent_columns(nodes: Sequence[TocNode]) -> list[list[Any]]:
 
     Which parents a node has follows from its id, so a later version of it changes nothing.
     """
-    rows = [(node_key(n.node_id), node_key(parent), n.node_id, n.start_ms) for n in nodes for parent in parents(n.node_id)]
+    rows = [(node_key(n.node_id), node_key(parent), n.node_id, n.start_ms) for n in nodes for parent in parents_of(n.node_id)]
     return [list(c) for c in zip(*rows, strict=True)]

@@ -13,9 +13,8 @@ from typing import Any, ClassVar
 
 from memory_mcp.model.calendar import rollup_targets, span_of
 from memory_mcp.model.change import ChangeKind
-from memory_mcp.model.event import Event
+from memory_mcp.model.event import Event, renamed_key
 from memory_mcp.model.ids import NodeId, event_id_from, event_key, grip_id_from, node_key
-from memory_mcp.model.renaming import renamed
 from memory_mcp.storage.rows import EVENT, event_columns, event_of, members_of
 from memory_mcp.storage.values import Cleaner, Erased
 
@@ -330,7 +329,7 @@ def _key_now(before: Event, now: Event) -> int:
 
     The key of an event with an id at its source stays, unless that id was changed as well.
     """
-    return renamed(event_key(before.event_id), before.source, before, now)
+    return renamed_key(event_key(before.event_id), before.source, before, now)
 
 
 def kept_row(keep: Cleaner, table: str, row: Mapping[str, Any]) -> Mapping[str, Any] | None:

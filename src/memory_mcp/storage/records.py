@@ -4,15 +4,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from memory_mcp.model.audit import Act
 from memory_mcp.model.change import Change
-from memory_mcp.model.grip import Grip
+from memory_mcp.model.grip import Grip, GripUsage, Supersession
 from memory_mcp.model.ids import EventId, GripId, NodeId, TopicId
-from memory_mcp.model.project import Alias, Names, Split
-from memory_mcp.model.spending import Spent
-from memory_mcp.model.superseded import Superseded
-from memory_mcp.model.topic import KnownTopic, TopicLabel
-from memory_mcp.model.usage import Used
+from memory_mcp.model.ledger import AuditEntry, ModelCall
+from memory_mcp.model.project import Alias, ProjectNames, Split
+from memory_mcp.model.topic import TopicLabel, TopicRecord
 from memory_mcp.storage.values import Activity, DailyActivity
 
 #: The name under which the deriver's position stands: how far events are part of the tree. On disk.
@@ -43,8 +40,8 @@ class UsageStore(Protocol):
     def record(self, grip_ids: Iterable[GripId], at_ms: int) -> None:
         """Note that each of the grips was opened at `at_ms` (UTC ms), committed; one that is named twice counts twice."""
 
-    def of(self, ids: Iterable[GripId]) -> dict[GripId, Used]:
-        """Return by id the moments (`Used`, in order) when those of `ids` were opened, if ever; reads nothing if none was."""
+    def of(self, ids: Iterable[GripId]) -> dict[GripId, GripUsage]:
+        """Return by id the times (`GripUsage`) when those of `ids` were opened, if ever; reads nothing if none was."""
 
     def forget(self, ids: Iterable[GripId]) -> None:
         """Remove every opening of these grips; one without any is no error."""
@@ -64,7 +61,7 @@ class Stated:
 class Noticed(Protocol):
     """Contradictions that the program noticed by itself; worked out from what is stored, and not stored."""
 
-    def marks(self) -> Mapping[GripId, Sequence[Superseded]]:
+    def marks(self) -> Mapping[GripId, Sequence[Supersession]]:
         """Return for each older statement those that contradict it, the newest last; the same object while nothing changes."""
 
     def forget(self) -> None:
@@ -83,16 +80,16 @@ class SupersededStore(Protocol):
         The pattern is in the syntax of RE2 and is matched with the statement in lower case.
         """
 
-    def record(self, superseded: Superseded) -> None:
+    def record(self, superseded: Supersession) -> None:
         """Record that `new` replaces `old`, or that nothing does where `new` is None; for one `old` the last record counts."""
 
     def is_empty(self) -> bool:
         """Return whether every statement still holds: nothing is recorded or noticed. Reads nothing while nothing changed."""
 
-    def recorded(self) -> list[Superseded]:
+    def recorded(self) -> list[Supersession]:
         """Return the last record about each statement, in order of time, without what the program noticed."""
 
-    def of(self, ids: Iterable[GripId]) -> dict[GripId, Superseded]:
+    def of(self, ids: Iterable[GripId]) -> dict[GripId, Supersession]:
         """Return, for each of `ids` that holds no more, what holds now in its place, over any number of steps, and why.
 
         The record's `new` is None where nothing does. Others are left out. Of what the program noticed, nodes that
@@ -103,10 +100,10 @@ class SupersededStore(Protocol):
 class AuditStore(Protocol):
     """Acts upon the memory itself: corrected, retracted, forgotten, restored. Rows are only added, without the text concerned."""
 
-    def record(self, act: Act) -> None:
+    def record(self, act: AuditEntry) -> None:
         """Add an act, committed when this returns."""
 
-    def all(self, limit: int = 100) -> list[Act]:
+    def all(self, limit: int = 100) -> list[AuditEntry]:
         """Return up to `limit` acts, newest first, of equal times the one added last first."""
 
 
@@ -135,10 +132,10 @@ class TombstoneLog(Protocol):
 class SpendingStore(Protocol):
     """What language models were asked, a row for each request, without any text. Rows are only added."""
 
-    def record(self, spent: Spent) -> None:
+    def record(self, spent: ModelCall) -> None:
         """Add a request, committed when this returns."""
 
-    def since(self, at_ms: int) -> list[Spent]:
+    def since(self, at_ms: int) -> list[ModelCall]:
         """Return the requests made at `at_ms` (UTC ms) or later, in order of time."""
 
     def tokens_since(self, at_ms: int) -> int:
@@ -151,10 +148,10 @@ class SpendingStore(Protocol):
 class TopicStore(Protocol):
     """Which topics there are and were, and what somebody called them: this has to outlive the index of topics."""
 
-    def all(self) -> list[KnownTopic]:
+    def all(self) -> list[TopicRecord]:
         """Return every topic that was ever found, in the order of their ids."""
 
-    def replace(self, topics: Sequence[KnownTopic]) -> None:
+    def replace(self, topics: Sequence[TopicRecord]) -> None:
         """Replace everything that is known of topics, in one transaction; labels stay."""
 
     def label(self, given: TopicLabel) -> None:
@@ -171,7 +168,7 @@ class ProjectStore(Protocol):
     """
 
     @property
-    def names(self) -> Names:
+    def names(self) -> ProjectNames:
         """Every rule in force. Reads nothing while no rule changed."""
 
     def news(self) -> list[str]:

@@ -11,11 +11,11 @@ from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.event import ROOT_COMMIT, Event, EventType, Role, Trust, content_hash
 from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import NodeId, TopicId, event_id_from, event_key, grip_id_from
-from memory_mcp.model.project import Names
+from memory_mcp.model.ledger import ModelCall, Outcome
+from memory_mcp.model.project import ProjectNames
 from memory_mcp.model.segment import Segment
-from memory_mcp.model.spending import Outcome, Spent
 from memory_mcp.model.toc import MemoryKind, TocBullet, TocNode
-from memory_mcp.model.topic import KnownTopic, Turn
+from memory_mcp.model.topic import TopicChange, TopicRecord
 from memory_mcp.storage.values import Activity, Count, DailyActivity, MonthCount, SessionInfo, StoreStats
 
 EVENT = "event_id, ts, session_id, agent, project, thread, speaker, type, role, trust, source, source_id, text, metadata"
@@ -187,13 +187,13 @@ def grip_columns(grips: Sequence[Grip], keys: Sequence[int]) -> list[list[Any]]:
         [event_key(g.event_id_end) for g in grips],
         [g.span_start for g in grips],
         [g.span_end for g in grips],
-        [g.quote_hash for g in grips],
+        [g.hash_quote for g in grips],
         [g.timestamp for g in grips],
         [g.segment for g in grips],
     ]
 
 
-def sessions_of(rows: Iterable[Sequence[Any]], names: Names) -> list[SessionInfo]:
+def sessions_of(rows: Iterable[Sequence[Any]], names: ProjectNames) -> list[SessionInfo]:
     """Return the sessions of rows (session, recorded project, agent, first and last time, events), in their order.
 
     Projects have the names of `names`; a session recorded under two names of one project is one session: in the place
@@ -201,7 +201,7 @@ def sessions_of(rows: Iterable[Sequence[Any]], names: Names) -> list[SessionInfo
     """
     found: dict[tuple[str, str], SessionInfo] = {}
     for session_id, recorded, *rest in rows:
-        one = SessionInfo(session_id, names.shown(recorded, session_id), *rest)
+        one = SessionInfo(session_id, names.display_name(recorded, session_id), *rest)
         if known := found.get((session_id, one.project)):
             start, end = min(known.start_ms, one.start_ms), max(known.end_ms, one.end_ms)
             one = replace(known, start_ms=start, end_ms=end, events=known.events + one.events)
@@ -265,15 +265,15 @@ def root_commit_in(metadata: str) -> str:
     return str(json.loads(metadata).get(ROOT_COMMIT, ""))
 
 
-def topic_of(row: Sequence[Any]) -> KnownTopic:
+def topic_of(row: Sequence[Any]) -> TopicRecord:
     """Return a topic from a row of `TOPIC` columns: members from their bytes, turns from JSON."""
     topic_id, born_ms, is_area, members, merged_into, is_over, turns = row
-    happened = tuple(Turn(at_ms, what, TopicId(other) if other else None) for at_ms, what, other in json.loads(turns))
+    happened = tuple(TopicChange(at_ms, what, TopicId(other) if other else None) for at_ms, what, other in json.loads(turns))
     into = TopicId(merged_into) if merged_into else None
-    return KnownTopic(TopicId(topic_id), born_ms, is_area, members_of(members), into, is_over, happened)
+    return TopicRecord(TopicId(topic_id), born_ms, is_area, members_of(members), into, is_over, happened)
 
 
-def topic_columns(topics: Sequence[KnownTopic]) -> list[list[Any]]:
+def topic_columns(topics: Sequence[TopicRecord]) -> list[list[Any]]:
     """Return column lists for an insert into topic, in the order of `TOPIC`."""
     return [
         [t.topic_id for t in topics],
@@ -282,7 +282,7 @@ def topic_columns(topics: Sequence[KnownTopic]) -> list[list[Any]]:
         [np.array(t.members, dtype="<u8").tobytes() for t in topics],
         [t.merged_into for t in topics],
         [t.is_over for t in topics],
-        [json.dumps([[turn.at_ms, turn.what, turn.other] for turn in t.turns]) for t in topics],
+        [json.dumps([[turn.at_ms, turn.kind, turn.other] for turn in t.changes]) for t in topics],
     ]
 
 
@@ -291,14 +291,14 @@ def members_of(column: bytes) -> tuple[int, ...]:
     return tuple(np.frombuffer(column, dtype="<u8").tolist())
 
 
-def spent_of(row: Sequence[Any]) -> Spent:
+def spent_of(row: Sequence[Any]) -> ModelCall:
     """Return a request to a language model from a row of `SPENT` columns; raises ValueError for an unknown outcome."""
     at_ms, node_id, written_from, model, tokens_in, tokens_out, estimated, outcome, reason, ms = row
     asked = (at_ms, NodeId(node_id), written_from, model)
-    return Spent(*asked, tokens_in, tokens_out, estimated, Outcome(outcome), reason, ms)
+    return ModelCall(*asked, tokens_in, tokens_out, estimated, Outcome(outcome), reason, ms)
 
 
-def spent_row(spent: Spent) -> list[Any]:
+def spent_row(spent: ModelCall) -> list[Any]:
     """Return the values of a request to a language model, in the order of `SPENT`."""
     asked = [spent.at_ms, spent.node_id, spent.written_from, spent.model, spent.tokens_in, spent.tokens_out, spent.estimated]
     return [*asked, spent.outcome.value, spent.reason, spent.ms]

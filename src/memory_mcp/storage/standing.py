@@ -5,11 +5,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from memory_mcp.model.grip import Supersession
 from memory_mcp.model.ids import GripId
-from memory_mcp.model.superseded import Superseded
 from memory_mcp.storage.records import Noticed
 
-Known = dict[GripId, Superseded]
+Known = dict[GripId, Supersession]
 
 
 class Standing(ABC):
@@ -27,7 +27,7 @@ class Standing(ABC):
         self._recorded: tuple[object, Known] | None = None
         self._noticed: Noticed | None = None
         #: What was recorded and noticed, and both together.
-        self._both: tuple[Known, Mapping[GripId, Sequence[Superseded]], Known] | None = None
+        self._both: tuple[Known, Mapping[GripId, Sequence[Supersession]], Known] | None = None
 
     @abstractmethod
     def _read(self) -> Known:
@@ -56,7 +56,7 @@ class Standing(ABC):
         """Return whether every statement still holds: nothing is recorded and no contradiction is noticed."""
         return not self._all()
 
-    def recorded(self) -> list[Superseded]:
+    def recorded(self) -> list[Supersession]:
         """Return the last record about each statement, the oldest record first, without what the program noticed."""
         return sorted(self._kept().values(), key=lambda one: one.at_ms)
 
@@ -92,7 +92,7 @@ class Standing(ABC):
         return known
 
 
-def together(recorded: Known, noticed: Mapping[GripId, Sequence[Superseded]]) -> Known:
+def together(recorded: Known, noticed: Mapping[GripId, Sequence[Supersession]]) -> Known:
     """Return records and noticed contradictions as one, by older statement: a record about a statement counts alone.
 
     Of several contradictions of a statement the last (newest) counts. A newer statement that was taken back, that is
@@ -107,7 +107,7 @@ def together(recorded: Known, noticed: Mapping[GripId, Sequence[Superseded]]) ->
     return known
 
 
-def last(old: GripId, known: Known) -> Superseded:
+def last(old: GripId, known: Known) -> Supersession:
     """Return the end of the chain of replacements that begins at `old`, as a replacement of `old`, with the words noted for it.
 
     In a circle, the last step before it closes. Raises KeyError when `old` is not in `known`.

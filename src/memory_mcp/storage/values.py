@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from memory_mcp.model.calendar import TimeWindow
-from memory_mcp.model.event import Event, Excluded
+from memory_mcp.model.event import Event, ExcludedSession
 from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import EventId, NodeId
 from memory_mcp.model.segment import Segment
@@ -24,7 +24,7 @@ class Scope:
     role: str | None = None
     speaker: str | None = None
     #: Of events alone: what is left out of it.
-    excluded: frozenset[Excluded] = frozenset()
+    excluded: frozenset[ExcludedSession] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

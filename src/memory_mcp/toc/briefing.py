@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from memory_mcp.model.calendar import Calendar
-from memory_mcp.model.fencing import fence
+from memory_mcp.model.fencing import fence_text
 from memory_mcp.model.tokens import estimate_tokens
 from memory_mcp.toc.doings import together
 from memory_mcp.toc.statements import (
@@ -168,7 +168,7 @@ def digest(stretches: Iterable[Stretch], calendar: Calendar, budget: int, factor
         telling += stretch.open_ends
         told = [said for said, _ in telling]
         rest = [(said, "said") for said in stretch.said if said not in told and said is not same]
-        moment, lines = calendar.local(stretch.at_ms), days.setdefault(f"{calendar.local(stretch.at_ms):%Y-%m-%d, %A}", [])
+        moment, lines = calendar.to_local(stretch.at_ms), days.setdefault(f"{calendar.to_local(stretch.at_ms):%Y-%m-%d, %A}", [])
         facts = facts_of(stretch.doings)
         cited = f" {same.grip_id}" if same else ""
         title = f"{moment:%H:%M} {quoted(name, _TITLE)}{cited}{f' ({facts})' if facts else ''}\n"
@@ -260,7 +260,7 @@ class _Page:
 
     def _whole(self, lines: Sequence[str]) -> str:
         """Return the fenced text of the head, some lines and the last lines."""
-        return fence("\n".join([self._head, *lines, *self._last])) + "\n"
+        return fence_text("\n".join([self._head, *lines, *self._last])) + "\n"
 
 
 def _written(blocks: Sequence[_Block], kept: Mapping[int, set[int]]) -> list[str]:
@@ -285,7 +285,7 @@ def _blocks_of(told: Sequence[Stretch], calendar: Calendar, roomy: bool) -> list
         name = title_of(stretch.title)
         if name.casefold() in seen or (stretch.asked is not None and stretch.asked.text.casefold() in seen):
             continue
-        when = f"{calendar.local(stretch.at_ms):%Y-%m-%d %H:%M}"
+        when = f"{calendar.to_local(stretch.at_ms):%Y-%m-%d %H:%M}"
         if not roomy:
             blocks.append(_Block(len(blocks), f"{when} {quoted(name, 24)}"))
             seen.add(name.casefold())

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from memory_mcp.derive.build import hashes_of
 from memory_mcp.derive.terms import children_of, from_bytes, read_sets, union, without
-from memory_mcp.model.calendar import Calendar, TocLevel, level_of, parents, rollup_targets, sources_of
-from memory_mcp.model.grip import quote_hash, quote_of
+from memory_mcp.model.calendar import Calendar, TocLevel, level_of, parents_of, rollup_targets, source_level
+from memory_mcp.model.grip import hash_quote, join_quote
 from memory_mcp.model.ids import EventId, GripId, NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
@@ -133,17 +133,17 @@ def _nodes(storage: Storage, calendar: Calendar, cuts: Iterable[Segment], nodes:
         yield Finding("nodes", missing, "has no node")
     for extra in sorted(set(nodes) - expected):
         yield Finding("nodes", extra, "has a node and nothing below it")
-    listed = {p: set(storage.toc.child_ids(p)) for p in {p for n in nodes for p in parents(n)}}
+    listed = {p: set(storage.toc.child_ids(p)) for p in {p for n in nodes for p in parents_of(n)}}
     for node_id, node in nodes.items():
-        for parent in parents(node_id):
+        for parent in parents_of(node_id):
             if node_id not in listed[parent]:
                 yield Finding("tree", node_id, f"is not among the children of {parent}")
         if node.level is not TocLevel.SEGMENT:
-            window = calendar.window(node.node_id)
+            window = calendar.node_window(node.node_id)
             if (node.start_ms, node.end_ms) != (window.start_ms, window.end_ms):
                 yield Finding("windows", node.node_id, "does not have its calendar window")
             children = [nodes[c] for c in children_of(storage.toc, node.node_id) if c in nodes]
-            if any(c.level is not sources_of(node.node_id) for c in children):
+            if any(c.level is not source_level(node.node_id) for c in children):
                 yield Finding("tree", node.node_id, "is made of children of another level")
             newest = max((c.built for c in children), default=0)
             if newest > node.built:
@@ -177,7 +177,7 @@ def _grips(storage: Storage, cuts: Collection[int]) -> Iterator[Finding]:
                 yield Finding("grips", grip.grip_id, "quotes an event that does not exist")
                 continue
             tail = None if first.event_id == last.event_id else last.text
-            if quote_hash(quote_of(first.text, tail, grip.span_start, grip.span_end)) != grip.quote_hash:
+            if hash_quote(join_quote(first.text, tail, grip.span_start, grip.span_end)) != grip.hash_quote:
                 yield Finding("grips", grip.grip_id, "its hash does not match the stored words")
             elif grip.segment not in cuts:
                 yield Finding("grips", grip.grip_id, "belongs to no segment")

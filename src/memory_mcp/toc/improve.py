@@ -18,7 +18,7 @@ from memory_mcp.llm.material import Material, of_period, of_segment
 from memory_mcp.model.calendar import Calendar, TocLevel, level_of, rollup_targets
 from memory_mcp.model.ids import NodeId, day_id, segment_key_of
 from memory_mcp.model.segment import Segment
-from memory_mcp.model.toc import EXTRACTIVE, TocNode, llm_author
+from memory_mcp.model.toc import EXTRACTIVE, TocNode, make_llm_author
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Build
 from memory_mcp.summarize.base import Summarizer
@@ -135,7 +135,7 @@ class Improver:
             bullets=written.bullets,
             kind=written.kind,
             salience=salience_of(written.bullets),
-            author=llm_author(model, material.source),
+            author=make_llm_author(model, material.source),
         )
         if is_segment:
             node = replace(told, version=before.version + 1)

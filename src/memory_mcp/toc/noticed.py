@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.event import Event, EventType, Role, Trust, is_recap
-from memory_mcp.model.ids import GripId, NodeId, segment_key_of, time_of
-from memory_mcp.model.superseded import CONTRADICTION, OTHERWISE, Superseded
+from memory_mcp.model.grip import CONTRADICTION_AUTHOR, CONTRADICTION_REASON, Supersession
+from memory_mcp.model.ids import GripId, NodeId, grip_time, segment_key_of
 from memory_mcp.model.toc import EXTRACTIVE, MemoryKind
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.records import Stated
@@ -67,13 +67,13 @@ class Contradictions:
         self._seen: tuple[int, int] | None = None
         #: How much the word behind a quotation counts.
         self._weights: dict[GripId, int] = {}
-        self._marks: dict[GripId, tuple[Superseded, ...]] = {}
+        self._marks: dict[GripId, tuple[Supersession, ...]] = {}
 
     def forget(self) -> None:
         """Have the next `marks` read everything anew; takes no lock, because the caller may hold the store's."""
         self._dropped += 1
 
-    def marks(self) -> Mapping[GripId, Sequence[Superseded]]:
+    def marks(self) -> Mapping[GripId, Sequence[Supersession]]:
         """Return the supersessions of each contradicted statement, by its grip, oldest contradiction first.
 
         Reads what changed first; while another thread does that for more than 0.3 s, the former result is returned.
@@ -120,11 +120,12 @@ class Contradictions:
             grips = self._storage.grips.get_many(fresh)
             said = self._storage.events.get_many({g.event_id_start for g in grips.values() if g.event_id_start == g.event_id_end})
             self._weights |= dict.fromkeys(fresh, 0) | {i: _weight(said.get(g.event_id_start)) for i, g in grips.items()}
-            found: dict[GripId, list[Superseded]] = defaultdict(list)
+            found: dict[GripId, list[Supersession]] = defaultdict(list)
             for older, newer in sorted(pairs, key=lambda pair: (pair[1].at_ms, pair[1].stated.grip_id)):
                 old, new = older.stated.grip_id, newer.stated.grip_id
                 if old != new and 0 < self._weights[old] <= self._weights[new]:
-                    found[old].append(Superseded(old, new, newer.at_ms, OTHERWISE, CONTRADICTION, older.stated.text))
+                    reason, author = CONTRADICTION_REASON, CONTRADICTION_AUTHOR
+                    found[old].append(Supersession(old, new, newer.at_ms, reason, author, older.stated.text))
             self._marks = {old: tuple(several) for old, several in found.items()}
 
     def _add(self, several: Iterable[Stated]) -> None:
@@ -132,7 +133,7 @@ class Contradictions:
         for stated in several:
             claim = parse_claim(stated.text, MemoryKind(stated.kind)) if stated.project else None
             if claim is not None:
-                held = _Held(next(self._numbers), stated, claim, time_of(stated.grip_id))
+                held = _Held(next(self._numbers), stated, claim, grip_time(stated.grip_id))
                 self._meet(held)
                 self._known.by_segment.setdefault(segment_key_of(stated.node_id), []).append(held)
                 for term in claim.terms:

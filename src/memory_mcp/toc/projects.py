@@ -16,8 +16,8 @@ from memory_mcp.base.clock import Clock
 from memory_mcp.base.scope import is_gone, is_place, is_repository, project_of
 from memory_mcp.derive.terms import EMPTY, Hashes, frequency, read_sets
 from memory_mcp.model.calendar import TocLevel
-from memory_mcp.model.ids import GripId, digest
-from memory_mcp.model.project import GUESS, Alias, Names
+from memory_mcp.model.ids import GripId, hash_parts
+from memory_mcp.model.project import GUESS, Alias, ProjectNames
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocBullet, TocNode
 from memory_mcp.storage.base import Storage
@@ -37,7 +37,7 @@ class Projects:
         self._storage = storage
         self._clock = clock
         #: Rules that everything derived follows; None before the first look.
-        self._settled: Names | None = None
+        self._settled: ProjectNames | None = None
 
     def settle(self) -> set[str]:
         """Guess about new names, refile what the rules name differently, and return the days that changed.
@@ -52,7 +52,7 @@ class Projects:
         names = projects.names
         if names is self._settled:
             return set()
-        rules = f"{digest('rules', *map(repr, (*names.aliases, *names.splits))):x}" if names.aliases or names.splits else ""
+        rules = f"{hash_parts('rules', *map(repr, (*names.aliases, *names.splits))):x}" if names.aliases or names.splits else ""
         days = set[str]()
         if self._storage.outbox.marks(_MARK).get(_MARK, "") != rules:
             days = self._file_again()
@@ -74,7 +74,7 @@ class Projects:
         for name in sorted(known - said):
             owner = self._owner(name, known) if is_gone(name) else _with_remote(name, known)
             owner = owner or copies.get(name, "")
-            if owner and names.of(owner) != name and (name in fresh or owner in fresh):
+            if owner and names.resolve_alias(owner) != name and (name in fresh or owner in fresh):
                 found.append(Alias(name, owner, GUESS, self._clock.now_ms()))
         return found
 
@@ -84,7 +84,7 @@ class Projects:
         `known` are the recorded projects. A repository that git or the path names counts, else a directory
         above with the same branch.
         """
-        pool = worktrees.pooled(name)
+        pool = worktrees.parse_pooled(name)
         if (now := project_of(name)) != name and now != pool.folder:
             return now
         parts = re.split(r"[\\/]", name)
@@ -93,11 +93,12 @@ class Projects:
         remotes = (k for k in known if not is_place(k) and "/" in k and f"/{k}/" in f"{name}/")
         if owner := next((roots[part] for part in parts if part in roots), "") or max(remotes, key=len, default=""):
             return owner
-        found = {c for c in worktrees.candidates(name) if c in known}
-        found |= {k for k in known if re.split(r"[\\/]", k.rstrip("\\/"))[-1] in pool.names and not worktrees.pooled(k).names}
+        found = {c for c in worktrees.iter_candidates(name) if c in known}
+        named = (k for k in known if re.split(r"[\\/]", k.rstrip("\\/"))[-1] in pool.names)
+        found |= {k for k in named if not worktrees.parse_pooled(k).names}
         if found or now != name:
             return found.pop() if len(found) == 1 else now if now != name else ""
-        above = (a for a in worktrees.above(name) if a in known and is_gone(a))
+        above = (a for a in worktrees.iter_parents(name) if a in known and is_gone(a))
         has_branch = self._storage.projects.has_branch
         return next((a for a in above if has_branch(name) and has_branch(a)), "")
 
@@ -108,7 +109,7 @@ class Projects:
         names = self._storage.projects.names
         moved: dict[int, str] = {}
         for stream, recorded, session, filed in self._storage.projects.streams():
-            if (shown := names.shown(recorded, session)) != filed:
+            if (shown := names.display_name(recorded, session)) != filed:
                 moved[stream] = shown
         if not moved:
             return set()

@@ -77,7 +77,7 @@ class Refining:
                 tally = self._storage.toc.tally(first, after, self._project)
                 # With a project the day must hold no other.
                 whole = self._project is None or tally.segments == self._storage.toc.tally(first, after, None).segments
-                if node_id not in self._told and whole and calendar.window(node_id).end_ms <= self._settled_ms:
+                if node_id not in self._told and whole and calendar.node_window(node_id).end_ms <= self._settled_ms:
                     yield Due(node_id, tally.events, tally.tokens, tally.projects[0] if len(tally.projects) == 1 else "")
 
     def count(self, since_ms: int, until_ms: int, calendar: Calendar) -> int:
@@ -103,7 +103,7 @@ def requests(storage: Storage) -> dict[str, int]:
     found: dict[str, int] = {}
     for name, value in storage.outbox.marks(_REQUEST).items():
         if value.isdecimal():
-            project = storage.projects.names.of(name.removeprefix(_REQUEST))
+            project = storage.projects.names.resolve_alias(name.removeprefix(_REQUEST))
             found[project] = max(found.get(project, 0), int(value))
     return found
 

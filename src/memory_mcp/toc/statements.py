@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from memory_mcp.base.text import term_set
-from memory_mcp.model.fencing import uncited
-from memory_mcp.model.superseded import OTHERWISE
+from memory_mcp.model.fencing import break_citations
+from memory_mcp.model.grip import CONTRADICTION_REASON
 from memory_mcp.model.toc import MemoryKind, TocNode
 from memory_mcp.summarize.kinds import Cue, cues_of
 from memory_mcp.summarize.sentences import shorten
@@ -221,7 +221,7 @@ def line_of(said: Said, label: str, width: int = QUOTED) -> str:
 
     The grip of a later statement that contradicts it follows in brackets. Speaker and grips are left out where they are "".
     """
-    told = f" ({OTHERWISE}: {said.otherwise})" if said.otherwise else ""
+    told = f" ({CONTRADICTION_REASON}: {said.otherwise})" if said.otherwise else ""
     return f"- {label}{by(said.speaker)}: {quoted(said.text, width)} {said.grip_id}".rstrip() + told
 
 
@@ -258,7 +258,7 @@ def named(name: str) -> str:
 def _plain(text: str) -> str:
     """Return a text on one line: unseen characters and white space become single blanks, `"` becomes `'`, the "<" of a tag "‹".
 
-    Citations are made unreadable as such (`uncited`).
+    Citations are made unreadable as such (`break_citations`).
     """
     flat = " ".join(_UNSEEN.sub(" ", text).split())
-    return uncited(_TAG.sub("‹", flat).replace('"', "'"))
+    return break_citations(_TAG.sub("‹", flat).replace('"', "'"))

@@ -5,11 +5,10 @@ from collections.abc import Mapping, Sequence
 from memory_mcp.derive.grips import covering
 from memory_mcp.model.calendar import EVERY_DAY
 from memory_mcp.model.event import Event, Role, Trust, is_recap
-from memory_mcp.model.exchange import Turn, is_prompt, turns_in
-from memory_mcp.model.grip import Grip
+from memory_mcp.model.exchange import TurnKind, classify_turns, is_prompt
+from memory_mcp.model.grip import CONTRADICTION_AUTHOR, Grip, Supersession
 from memory_mcp.model.ids import EventId, GripId, span_grip_id
 from memory_mcp.model.segment import Segment
-from memory_mcp.model.superseded import CONTRADICTION, Superseded
 from memory_mcp.model.toc import EXTRACTIVE, TocBullet, TocNode
 from memory_mcp.storage.base import Storage
 from memory_mcp.toc.doings import NOTHING, Doings, Words, doings_of
@@ -68,12 +67,12 @@ def _events_of(
 
 def _work_in(events: Sequence[Event]) -> list[Event]:
     """Return events in order without the exchanges in which the memory was asked: they are no work, and leave nothing open."""
-    turns = turns_in(events)
+    turns = classify_turns(events)
     kept: list[Event] = []
     is_question = False
     for event in events:
         if is_prompt(event):
-            is_question = bool(turns.get(event.event_id, Turn.PLAIN) & Turn.TO_MEMORY)
+            is_question = bool(turns.get(event.event_id, TurnKind.PLAIN) & TurnKind.TO_MEMORY)
         if not is_question:
             kept.append(event)
     return kept
@@ -102,7 +101,7 @@ def speaker_of(event: Event) -> str | None:
     return "agent" if is_recap(event) else {Role.USER: "user", Role.ASSISTANT: "agent"}.get(event.role)
 
 
-def _said(node: TocNode, speakers: Mapping[GripId, str], over: Mapping[GripId, Superseded]) -> tuple[Said, ...]:
+def _said(node: TocNode, speakers: Mapping[GripId, str], over: Mapping[GripId, Supersession]) -> tuple[Said, ...]:
     """Return a node's statements without revoked ones; a contradicted one names the later statement.
 
     Those that rest on tool output are left out too. A refined node's words are its writer's, whatever they
@@ -113,11 +112,11 @@ def _said(node: TocNode, speakers: Mapping[GripId, str], over: Mapping[GripId, S
         Said(b.text, "agent" if refined else speakers[b.grip_ids[0]], b.grip_ids[0], b.kind, _otherwise(b, over))
         for b in node.bullets
         if b.grip_ids and (refined or all(grip in speakers for grip in b.grip_ids))
-        if not all(grip in over and over[grip].author != CONTRADICTION for grip in b.grip_ids)
+        if not all(grip in over and over[grip].author != CONTRADICTION_AUTHOR for grip in b.grip_ids)
     )
 
 
-def _otherwise(bullet: TocBullet, over: Mapping[GripId, Superseded]) -> str:
+def _otherwise(bullet: TocBullet, over: Mapping[GripId, Supersession]) -> str:
     """Return the later grip that contradicts a bullet's first grip, if that was marked for these very words; "" for none."""
     found = over.get(bullet.grip_ids[0])
     return found.new or "" if found is not None and found.words == bullet.text else ""

@@ -24,13 +24,13 @@ from memory_mcp.model.calendar import (
     TimeWindow,
     TocLevel,
     level_of,
-    parents,
+    parents_of,
     rollup_targets,
     span_of,
 )
 from memory_mcp.model.event import Event
 from memory_mcp.model.ids import ROOT, NodeId, segment_key_of
-from memory_mcp.model.project import short_names
+from memory_mcp.model.project import shorten_names
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import EXTRACTIVE, TocNode
 from memory_mcp.storage.base import Storage
@@ -61,7 +61,7 @@ class Context:
     """The end of the segment before this one, and the periods above it."""
 
     before: tuple[Event, ...]
-    parents: tuple[TocNode, ...]
+    parents_of: tuple[TocNode, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ class Tree:
         tally = self.tally(project)
         years = self.children(ROOT, project)
         names = ", ".join(y.removeprefix("toc:year:") for y in years)
-        windows = [self._calendar.window(y) for y in years]
+        windows = [self._calendar.node_window(y) for y in years]
         title = f"{tally.events} events in {tally.sessions} sessions, {names}" if years else "Nothing recorded yet"
         return TocNode(
             node_id=ROOT,
@@ -217,21 +217,21 @@ class Tree:
         """Return ids of one level below a node that the scope has, in time order: those that begin in the node's time."""
         if level is TocLevel.SEGMENT:
             return [s.node_id for s in self.segments_below(node_id, Scope(project=project, window=window))]
-        inside = window if node_id == ROOT else self._calendar.window(node_id).meet(window)
+        inside = window if node_id == ROOT else self._calendar.node_window(node_id).intersection(window)
         whole = None if inside is None else TimeWindow(self._begin(level, inside.start_ms), inside.end_ms)
         outline = self.outline(project)
         return [i for i in self._storage.toc.ids_at(level, whole) if outline.holds(i)]
 
     def _begin(self, level: TocLevel, ms: int) -> int:
         """Return the start of the period of `level` that holds a moment, so that a period cut by the window is not lost."""
-        day = self._calendar.local(ms).date()
+        day = self._calendar.to_local(ms).date()
         if level is TocLevel.WEEK:
             day = day.fromordinal(day.toordinal() - day.weekday())
         elif level is TocLevel.MONTH:
             day = day.replace(day=1)
         elif level is TocLevel.YEAR:
             day = day.replace(month=1, day=1)
-        return self._calendar.midnight(day)
+        return self._calendar.midnight_of(day)
 
     def segments_below(self, node_id: NodeId, scope: Scope) -> list[Segment]:
         """Return the segments below a node of the scope's project, agent and window (not role or speaker), in time order."""
@@ -274,14 +274,14 @@ class Tree:
         """Return whether a segment filed under a period may reach into the window: also one that began on the evening before."""
         if window is None:
             return True
-        own = self._calendar.window(node_id)
+        own = self._calendar.node_window(node_id)
         return TimeWindow(own.start_ms, own.end_ms + _REACH_MS).intersects(window)
 
     def siblings(self, node_id: NodeId, project: str | None = None) -> list[NodeId]:
         """Return the ids of the neighbours under the same parents, nearest in time first, without the node itself."""
         own = self._storage.toc.find(node_id)
         start = own.start_ms if own else 0
-        around = [c for p in parents(node_id) for c in self.children(p, project) if c != node_id]
+        around = [c for p in parents_of(node_id) for c in self.children(p, project) if c != node_id]
         starts = {n.node_id: n.start_ms for n in self._storage.toc.nodes(around).values()}
         return sorted(dict.fromkeys(around), key=lambda i: (abs(starts.get(i, 0) - start), i))
 
@@ -294,7 +294,7 @@ class Tree:
             chain = rollup_targets(node_id.split(":")[2])[::-1]
             return [*chain, node_id] if level is TocLevel.SEGMENT else list(chain)
         up = [node_id]
-        while (above := parents(up[-1])) and above[0] != ROOT:
+        while (above := parents_of(up[-1])) and above[0] != ROOT:
             outline = self.outline()
             up.append(next((p for p in above if outline.holds(p)), above[0]))
         return up[::-1]
@@ -346,9 +346,9 @@ class Tree:
         return self._statistic(("tally", project), lambda: self._storage.toc.tally(*EVERY_DAY, project))
 
     def short_names(self) -> Mapping[str, str]:
-        """Return each project's shortest name that no other one has (`model.project.short_names`), cached like `tally`."""
+        """Return each project's shortest name that no other one has (`model.project.shorten_names`), cached like `tally`."""
         projects = self.tally().projects
-        return self._statistic("short names", lambda: short_names(projects))
+        return self._statistic("short names", lambda: shorten_names(projects))
 
     def pending_from(self) -> int | None:
         """Return the event number behind which events are not yet in the tree; None when all are."""

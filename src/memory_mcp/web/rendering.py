@@ -17,7 +17,7 @@ from jinja2.runtime import Context
 from markupsafe import Markup
 
 from memory_mcp import __version__
-from memory_mcp.model.fencing import neutral
+from memory_mcp.model.fencing import neutralize
 from memory_mcp.model.toc import MemoryKind
 from memory_mcp.web.visits import Visit
 
@@ -41,7 +41,7 @@ def plain(text: str) -> str:
 
     What could pass for the fence around an answer is made harmless too. Markup is not escaped here.
     """
-    return neutral(text.translate(_CONTROLS))
+    return neutralize(text.translate(_CONTROLS))
 
 
 def _finalize(value: Any) -> Any:

@@ -2,7 +2,7 @@
 
 import json
 
-from memory_mcp.model.audit import Act
+from memory_mcp.model.ledger import AuditEntry
 from memory_mcp_team.postgres.connection import ACTING, Connection, own
 
 _COLUMNS = "at_ms, what, author, subject, reason, counts"
@@ -16,17 +16,17 @@ class PostgresAudit:
         """Use `con`; nothing is read yet."""
         self._con = con
 
-    def record(self, act: Act) -> None:
+    def record(self, act: AuditEntry) -> None:
         """Add an act as one row, in a transaction of its own; in a member's call "(member N)" is added to its author."""
         member = ACTING.get()
         # Agents call themselves as they like; the member has proved who it is.
         author = f"{act.author} (member {member})".lstrip() if member else act.author
-        row = [act.at_ms, act.what, author, act.subject, act.reason, json.dumps(dict(act.counts))]
+        row = [act.at_ms, act.action, author, act.subject, act.reason, json.dumps(dict(act.counts))]
         with self._con.writing() as writer:
             writer.insert("audit", _COLUMNS, _TYPES, [[value] for value in row])
 
-    def all(self, limit: int = 100) -> list[Act]:
+    def all(self, limit: int = 100) -> list[AuditEntry]:
         """Return up to `limit` acts as they were recorded, newest first; of equal times the one added last first."""
         sql = f"SELECT {_COLUMNS} FROM audit WHERE {own()} ORDER BY at_ms DESC, number DESC LIMIT %(limit)s"
         rows = self._con.rows(sql, limit=limit)
-        return [Act(what, ms, who, on, why, json.loads(n)) for ms, what, who, on, why, n in rows]
+        return [AuditEntry(what, ms, who, on, why, json.loads(n)) for ms, what, who, on, why, n in rows]

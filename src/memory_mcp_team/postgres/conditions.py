@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memory_mcp.model.event import HOOK
-from memory_mcp.model.project import Names
+from memory_mcp.model.project import ProjectNames
 from memory_mcp.storage.values import Scope
 from memory_mcp_team.postgres.connection import own
 
@@ -51,7 +51,7 @@ class Conditions:
         return " AND ".join(self.texts)
 
 
-def of_scope(scope: Scope, session_id: str | None, names: Names) -> Conditions:
+def of_scope(scope: Scope, session_id: str | None, names: ProjectNames) -> Conditions:
     """Return the conditions that an event is shown and lies in a scope and a session (None: in any).
 
     Not that it belongs to this memory (`own`). The window's end is not included; the speaker's case does not matter.
@@ -60,9 +60,9 @@ def of_scope(scope: Scope, session_id: str | None, names: Names) -> Conditions:
     found.texts.append(shown() if session_id is None else shown_in_session(found.parameter(session_id)))
     if scope.project is not None:
         # The names it was recorded with, without the sessions that were split off it and with those that were split off into it.
-        condition = f"e.project = ANY({found.parameter(list(names.recorded_as(scope.project)))}::text[])"
-        moved = names.moved() if names.splits else {}
-        if out := [pair for pair in moved if names.of(pair[0]) == scope.project]:
+        condition = f"e.project = ANY({found.parameter(list(names.recorded_names(scope.project)))}::text[])"
+        moved = names.moved_sessions() if names.splits else {}
+        if out := [pair for pair in moved if names.resolve_alias(pair[0]) == scope.project]:
             condition += f" AND NOT {_one_of(found, out)}"
         if into := [pair for pair, new in moved.items() if new == scope.project]:
             condition = f"({condition} OR {_one_of(found, into)})"

@@ -147,7 +147,7 @@ class PostgresEvents:
     def _event(self, row: Row) -> Event:
         """Return the event of a row of `EVENT` columns, with the name that its project has now."""
         event = event_of(row)
-        return event.shown_as(self._projects.names.shown(event.project, event.session_id))
+        return event.with_display_project(self._projects.names.display_name(event.project, event.session_id))
 
     def _events(self, text: str, **parameters: Any) -> list[Event]:
         """Return the events of a query of `_EVENT` columns, in its order, with the names their projects have now."""

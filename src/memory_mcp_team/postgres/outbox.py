@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from memory_mcp.model.change import OF_NODES, Change, ChangeKind
+from memory_mcp.model.change import NODE_CHANGES, Change, ChangeKind
 from memory_mcp.storage.records import DERIVER, REQUEST_KEPT_MS
 from memory_mcp_team.postgres.connection import Connection, Writer, own
 
@@ -60,7 +60,7 @@ class PostgresOutbox:
             behind = self.after(seq, _TOLD + 1)
             if len(behind) > _TOLD:
                 return None
-            told = (change.subject if change.kind in OF_NODES else "" for change in behind)
+            told = (change.subject if change.kind in NODE_CHANGES else "" for change in behind)
             self._changed = ((seq, last), frozenset(told))
         return self._changed[1]
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from memory_mcp.model.event import ROOT_COMMIT, Event
-from memory_mcp.model.project import Alias, Names, Split
+from memory_mcp.model.project import Alias, ProjectNames, Split
 from memory_mcp.storage.rows import activity_of, daily_of, folder_of, root_commit_in
 from memory_mcp.storage.values import Activity, DailyActivity
 from memory_mcp_team.postgres.connection import Connection, own
@@ -49,7 +49,7 @@ _YEARS = f"SELECT DISTINCT left(day, 4)::integer FROM segment_cut WHERE {_OF} OR
 class _Rules:
     """The rules that are kept in memory."""
 
-    names: Names
+    names: ProjectNames
     #: When they were read, as `Head.noted` says it.
     noted: tuple[int, int]
     #: Number of the event up to which it is known where sessions began.
@@ -57,7 +57,7 @@ class _Rules:
 
     def hold(self, head: Head) -> bool:
         """Return whether by `head` nothing was noted or reset since, nor, if a rule asks where sessions began, stored."""
-        return self.noted == head.noted and (self.looked_to >= head.last_event or not self.names.watched())
+        return self.noted == head.noted and (self.looked_to >= head.last_event or not self.names.names_needing_folders())
 
 
 @dataclass(slots=True)
@@ -82,7 +82,7 @@ class PostgresProjects:
         self._recorded = _Recorded()
 
     @property
-    def names(self) -> Names:
+    def names(self) -> ProjectNames:
         """Every rule in force: the same object while none changed; `renamed` is called where others are found.
 
         Rules are read again where the head shows that one may have changed.
@@ -93,10 +93,10 @@ class PostgresProjects:
         with self._lock:
             before = self._rules
             rules = self._read(before, head.noted)
-            watched, to = rules.names.watched(), head.last_event
+            watched, to = rules.names.names_needing_folders(), head.last_event
             if watched and to > rules.looked_to:
                 for row in self._con.rows(_BEGAN, projects=sorted(watched), after=rules.looked_to, to=to):
-                    rules.names.began_in(row[0], row[1], folder_of(row[2]))
+                    rules.names.note_start_folder(row[0], row[1], folder_of(row[2]))
                 rules.looked_to = to
             self._rules = rules
         if before is not None and rules.names is not before.names:
@@ -110,7 +110,7 @@ class PostgresProjects:
             self._recorded = _Recorded(self._recorded.known)
 
     def _read(self, before: _Rules | None, noted: tuple[int, int]) -> _Rules:
-        """Return the rules as of `noted`; the same `Names` object as before where they say the same."""
+        """Return the rules as of `noted`; the same `ProjectNames` object as before where they say the same."""
         if before is not None and before.noted == noted:
             return before
         with self._con.reading() as reader:
@@ -119,16 +119,16 @@ class PostgresProjects:
         if before is not None and (list(before.names.aliases), list(before.names.splits)) == (aliases, splits):
             # What was erased or loaded may have numbered events anew.
             return _Rules(before.names, noted, before.looked_to if before.noted[0] == noted[0] else 0)
-        return _Rules(Names(aliases, splits), noted)
+        return _Rules(ProjectNames(aliases, splits), noted)
 
     def take(self, events: Sequence[Event]) -> list[Event]:
         """Return events stored just now under their projects' present names; note where sessions began if a rule asks for it."""
         names = self.names
-        watched = names.watched()
+        watched = names.names_needing_folders()
         for event in events:
             if event.project in watched:
-                names.began_in(event.project, event.session_id, event.metadata.get("cwd", ""))
-        return [event.shown_as(names.shown(event.project, event.session_id)) for event in events]
+                names.note_start_folder(event.project, event.session_id, event.metadata.get("cwd", ""))
+        return [event.with_display_project(names.display_name(event.project, event.session_id)) for event in events]
 
     def news(self) -> list[str]:
         """Return the recorded names but "" that came since the last call in this process, sorted; at the first call all.

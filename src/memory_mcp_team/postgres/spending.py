@@ -1,7 +1,7 @@
 """SpendingStore on PostgreSQL."""
 
 from memory_mcp.model.ids import NodeId, TopicId
-from memory_mcp.model.spending import Outcome, Spent
+from memory_mcp.model.ledger import ModelCall, Outcome
 from memory_mcp.storage.rows import SPENT, spent_of, spent_row
 from memory_mcp_team.postgres.connection import Connection, own
 
@@ -18,12 +18,12 @@ class PostgresSpending:
         """Use `con`; nothing is read yet."""
         self._con = con
 
-    def record(self, spent: Spent) -> None:
+    def record(self, spent: ModelCall) -> None:
         """Add a request as one row, in a transaction of its own, committed when this returns."""
         with self._con.writing() as writer:
             writer.insert("spending", SPENT, _TYPES, [[value] for value in spent_row(spent)])
 
-    def since(self, at_ms: int) -> list[Spent]:
+    def since(self, at_ms: int) -> list[ModelCall]:
         """Return the requests made at `at_ms` (UTC ms) or later, in order of time, of equal times the one added first."""
         sql = f"SELECT {SPENT} FROM spending WHERE {own()} AND at_ms >= %(at)s ORDER BY at_ms, number"
         return [spent_of(row) for row in self._con.rows(sql, at=at_ms)]

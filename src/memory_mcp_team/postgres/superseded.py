@@ -3,8 +3,8 @@
 import re
 from collections.abc import Sequence
 
+from memory_mcp.model.grip import Supersession
 from memory_mcp.model.ids import GripId, NodeId, grip_id_from
-from memory_mcp.model.superseded import Superseded
 from memory_mcp.model.toc import EXTRACTIVE
 from memory_mcp.storage.records import Stated
 from memory_mcp.storage.standing import Known, Standing
@@ -29,7 +29,7 @@ class PostgresSuperseded(Standing):
         self._con = con
         super().__init__()
 
-    def record(self, superseded: Superseded) -> None:
+    def record(self, superseded: Supersession) -> None:
         """Record, committed, that `new` replaces `old` (None: nothing does); of one `old` the last counts, in every process."""
         with self._con.writing() as writer:
             row = [superseded.old, superseded.new, superseded.at_ms, superseded.reason, superseded.author]
@@ -60,5 +60,5 @@ class PostgresSuperseded(Standing):
     def _read(self) -> Known:
         """Return the last recorded replacement of each statement, by the id of the older one, from the table."""
         rows = self._con.rows(f"SELECT {_COLUMNS} FROM superseded WHERE {own()} ORDER BY at_ms, number")
-        found = (Superseded(GripId(old), GripId(new) if new else None, *rest) for old, new, *rest in rows)
+        found = (Supersession(GripId(old), GripId(new) if new else None, *rest) for old, new, *rest in rows)
         return {one.old: one for one in found}

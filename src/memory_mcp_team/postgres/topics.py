@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from memory_mcp.model.ids import TopicId
-from memory_mcp.model.topic import KnownTopic, TopicLabel
+from memory_mcp.model.topic import TopicLabel, TopicRecord
 from memory_mcp.storage.rows import TOPIC, topic_columns, topic_of
 from memory_mcp_team.postgres.connection import Connection, own
 
@@ -21,12 +21,12 @@ class PostgresTopics:
         """Use `con`; nothing is read yet."""
         self._con = con
 
-    def all(self) -> list[KnownTopic]:
+    def all(self) -> list[TopicRecord]:
         """Return every topic that was ever found, also those that are over or merged, in the order of their ids."""
         rows = self._con.rows(f'SELECT {TOPIC} FROM topic WHERE {own()} ORDER BY topic_id COLLATE "C"')
         return [topic_of(row) for row in rows]
 
-    def replace(self, topics: Sequence[KnownTopic]) -> None:
+    def replace(self, topics: Sequence[TopicRecord]) -> None:
         """Replace everything that is known of topics, in one transaction; labels stay. Without topics all are removed."""
         columns = topic_columns(topics)
         with self._con.writing() as writer:

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
+from memory_mcp.model.grip import GripUsage
 from memory_mcp.model.ids import GripId
-from memory_mcp.model.usage import Used
 from memory_mcp_team.postgres.connection import Connection, own
 
 _OF = f"""SELECT grip_id, array_agg(at_ms ORDER BY at_ms) FROM usage
@@ -34,7 +34,7 @@ class PostgresUsage:
                 writer.insert("usage", "grip_id, at_ms", ("text", "bigint"), [ids, [at_ms] * len(ids)])
             self._any = True
 
-    def of(self, ids: Iterable[GripId]) -> dict[GripId, Used]:
+    def of(self, ids: Iterable[GripId]) -> dict[GripId, GripUsage]:
         """Return by id the moments, in order, when those of `ids` were opened, if ever; while none was, reads only the head."""
         wanted = list(set(ids))
         # While none is known, the table is looked at again only when the head's notes or resets changed.
@@ -43,7 +43,7 @@ class PostgresUsage:
             self._empty_at = noted
         if not wanted or not self._any:
             return {}
-        return {GripId(row[0]): Used(tuple(row[1])) for row in self._con.rows(_OF, ids=wanted)}
+        return {GripId(row[0]): GripUsage(tuple(row[1])) for row in self._con.rows(_OF, ids=wanted)}
 
     def forget(self, ids: Iterable[GripId]) -> None:
         """Remove every opening of these grips, in a transaction of its own; one without any is no error."""

@@ -13,27 +13,27 @@ from dataclasses import dataclass, field, replace
 
 from memory_mcp.app import App
 from memory_mcp.ingest.base import ImportReport
-from memory_mcp.model.event import Event, EventDraft, EventType, carried
-from memory_mcp.model.ids import digest
-from memory_mcp.model.project import Names
+from memory_mcp.model.event import Event, EventDraft, EventType, make_carried_draft
+from memory_mcp.model.ids import hash_parts
+from memory_mcp.model.project import ProjectNames
 from memory_mcp_team.sharing.place import SharedProject, Sharing
 
 #: Events before a result among which its call is looked for.
 _NEAR = 200
 
 
-def way_of(names: Names, recorded: str, session_id: str) -> str:
+def way_of(names: ProjectNames, recorded: str, session_id: str) -> str:
     """Return a digest (16 hexadecimal digits) of the rules that lead a session's events to the project where they are shown.
 
     `recorded` is the name they were recorded with; see `Names.way`.
     """
-    return f"{digest('way', names.way(recorded, session_id), bits=64):016x}"
+    return f"{hash_parts('way', names.split_key(recorded, session_id), bits=64):016x}"
 
 
-def rules_of(sharing: Sharing, space: str, names: Names) -> str:
+def rules_of(sharing: Sharing, space: str, names: ProjectNames) -> str:
     """Return a digest of what is shared with a space and all rules for names; while it stays, no event is looked at again."""
     shared_projects = [f"{name} {project.ways}" for name, project in sorted(sharing.projects.items()) if project.space == space]
-    return f"{digest('rules', *shared_projects, *map(repr, (*names.aliases, *names.splits)), bits=60):x}"
+    return f"{hash_parts('rules', *shared_projects, *map(repr, (*names.aliases, *names.splits)), bits=60):x}"
 
 
 @dataclass(slots=True)
@@ -64,7 +64,7 @@ class Leaving:
         """Return whether any session with cuts is shown under a shared project that it did not belong to when that was shared."""
         names = self.app.storage.projects.names
         for _, recorded, session, _ in self.app.storage.projects.streams():
-            shared = self.projects.get(names.shown(recorded, session))
+            shared = self.projects.get(names.display_name(recorded, session))
             if shared is not None and way_of(names, recorded, session) not in shared.ways:
                 return True
         return False
@@ -72,7 +72,7 @@ class Leaving:
     def _shown(self, event: Event) -> tuple[str, SharedProject | None]:
         """Return (project an event is shown under now, what is shared of it); the latter is None where it is not shared."""
         # By the names now, and not those when it was read.
-        name = self.app.storage.projects.names.shown(_recorded(event), event.session_id)
+        name = self.app.storage.projects.names.display_name(_recorded(event), event.session_id)
         return name, self.projects.get(name) if name else None
 
     def _way(self, event: Event) -> str:
@@ -89,7 +89,7 @@ class Leaving:
             project = self.project_of(event)
             if not project:
                 continue
-            as_recorded, capture = carried(event), self.app.gate.capture
+            as_recorded, capture = make_carried_draft(event), self.app.gate.capture
             if why := capture.refusal(as_recorded) or self._call_refused(event):
                 report.dropped[why] += 1
             elif (clean := self.app.gate.clean(replace(as_recorded, project=project), report)) is not None:
@@ -109,7 +109,7 @@ class Leaving:
         earlier, _ = self.app.storage.events.around(event, _NEAR, 0)
         calls = (e for e in reversed(earlier) if e.type is EventType.TOOL_CALL and e.metadata.get("tool_use_id") == call)
         call_event = next(calls, None)
-        return capture.refusal(carried(call_event)) if call_event is not None else ""
+        return capture.refusal(make_carried_draft(call_event)) if call_event is not None else ""
 
 
 def _recorded(event: Event) -> str:

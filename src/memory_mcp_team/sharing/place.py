@@ -18,7 +18,7 @@ from typing import Any
 
 from memory_mcp.base import foreign_files, machine, paths
 from memory_mcp.base.errors import StorageError
-from memory_mcp.model.ids import EventId, digest, event_id_from, event_key
+from memory_mcp.model.ids import EventId, event_id_from, event_key, hash_parts
 
 _CONFIG, _KEY, _PROGRESS = "share.json", "key", "progress.json"
 #: A record of the ledger: who published it, the id here, the id there.
@@ -142,7 +142,7 @@ class SharePlace:
 
 def mark_of(url: str, space: str) -> str:
     """Return the name of a server's space in files and marks: 16 hexadecimal digits, from address and name."""
-    return f"{digest('space', url, space, bits=64):016x}"
+    return f"{hash_parts('space', url, space, bits=64):016x}"
 
 
 class Ledger:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from memory_mcp.model.change import Change, ChangeKind
-from memory_mcp.model.ids import EventId, digest
+from memory_mcp.model.ids import EventId, hash_parts
 from memory_mcp.storage.base import Storage
 
 #: Entries of the outbox read at once.
@@ -77,4 +77,4 @@ def _print_of(change: Change) -> str:
 
 def _print(text: str) -> str:
     """Return a digest of a text: 40 bits, hexadecimal."""
-    return f"{digest('position', text, bits=_BITS):x}"
+    return f"{hash_parts('position', text, bits=_BITS):x}"

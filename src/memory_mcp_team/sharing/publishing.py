@@ -138,7 +138,7 @@ class Publishing:
         failpoint("share.sent")
         renamed = answer.get("renamed") or {}
         new = [(event, draft) for event, draft in batch if event.event_id not in self._ledger]
-        id_pairs = [(event.event_id, draft.carried.event_id if draft.carried else EventId("")) for event, draft in batch]
+        id_pairs = [(event.event_id, draft.original.event_id if draft.original else EventId("")) for event, draft in batch]
         self._ledger.add(OURS, [(local_id, EventId(renamed.get(space_id, space_id))) for local_id, space_id in id_pairs])
         for _, draft in new:
             count = self.progress.left.get(draft.project, [0, 0])[0]

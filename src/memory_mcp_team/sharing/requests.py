@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery, MemoryMcpError, ServerUnreachable
-from memory_mcp.model.audit import Act
+from memory_mcp.model.ledger import AuditEntry
 from memory_mcp.requests.plain import copied
 from memory_mcp.requests.scope import Caller, known_project
 from memory_mcp_team.sharing import client, run
@@ -226,7 +226,7 @@ def share_project(app: App, request: ShareProject, caller: Caller) -> ShareChang
     # Of the ways in which recorded names and sessions lead to a project, that of its own name is always one.
     names = app.storage.projects.names
     streams = [(recorded, session) for _, recorded, session, _ in app.storage.projects.streams()]
-    leading = [one for one in streams if names.shown(*one) == project]
+    leading = [one for one in streams if names.display_name(*one) == project]
     ways = tuple(sorted({way_of(names, *one) for one in [(project, ""), *leading]}))
     shared = SharedProject(space, app.clock.now_ms(), ways)
     now = replace(sharing, projects={**others, project: shared})
@@ -310,7 +310,7 @@ def share_status(app: App, _: ShareStatus, caller: Caller) -> ShareState:
         has_key=bool(place.key),
         projects=_shares(app, place, sharing, progress),
         came=[
-            ProjectCame(project=name, came=count, last=app.calendar.iso(at))
+            ProjectCame(project=name, came=count, last=app.calendar.format_iso(at))
             for name, (count, at) in sorted(progress.came.items())
         ],
         last=_when(app, progress.last_ok_ms),
@@ -375,9 +375,9 @@ def _changed(sharing: Sharing, notes: Sequence[str]) -> ShareChanged:
 
 def _record(app: App, what: str, by: str, subject: str) -> None:
     """Record an act in the audit log; `by` is cleaned of secrets."""
-    app.storage.audit.record(Act(what, app.clock.now_ms(), app.gate.name(by), subject))
+    app.storage.audit.record(AuditEntry(what, app.clock.now_ms(), app.gate.name(by), subject))
 
 
 def _when(app: App, at_ms: int) -> str:
     """Return a time (UTC ms) as local ISO text; "" for 0."""
-    return app.calendar.iso(at_ms) if at_ms else ""
+    return app.calendar.format_iso(at_ms) if at_ms else ""

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 
 from memory_mcp.app import App
-from memory_mcp.model.audit import Act
 from memory_mcp.model.event import Event
-from memory_mcp.model.ids import EventId, digest
-from memory_mcp.model.superseded import Superseded
+from memory_mcp.model.grip import Supersession
+from memory_mcp.model.ids import EventId, hash_parts
+from memory_mcp.model.ledger import AuditEntry
 from memory_mcp_team.sharing.wire import MAX_SAID, Said
 
 
@@ -29,10 +29,10 @@ def said_of(app: App, may: Callable[[Event], EventId | None]) -> list[Said]:
     return corrections
 
 
-def stamp_of(recorded: Sequence[Superseded]) -> str:
+def stamp_of(recorded: Sequence[Supersession]) -> str:
     """Return a digest (60 bits, hexadecimal) of the quotations and times of corrections in their order, not of their reasons."""
     parts = (f"{correction.old} {correction.new or ''} {correction.at_ms}" for correction in recorded)
-    return f"{digest('said', *parts, bits=60):x}"
+    return f"{hash_parts('said', *parts, bits=60):x}"
 
 
 def take(app: App, corrections: Sequence[Said], may: Callable[[Event], bool], author: str = "") -> tuple[int, list[Said]]:
@@ -66,8 +66,9 @@ def take(app: App, corrections: Sequence[Said], may: Callable[[Event], bool], au
             refused.append(correction)
             continue
         who, reason = author or app.gate.name(incoming.author), app.gate.words(incoming.reason)
-        app.storage.superseded.record(Superseded(incoming.old, incoming.new, incoming.at_ms, reason, who))
+        app.storage.superseded.record(Supersession(incoming.old, incoming.new, incoming.at_ms, reason, who))
         what = "correct" if incoming.new else "retract"
-        app.storage.audit.record(Act(what, app.clock.now_ms(), who, f"{incoming.old} {incoming.new or ''}".strip(), reason))
+        subject = f"{incoming.old} {incoming.new or ''}".strip()
+        app.storage.audit.record(AuditEntry(what, app.clock.now_ms(), who, subject, reason))
         count += 1
     return count, refused

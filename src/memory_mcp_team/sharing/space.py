@@ -16,7 +16,7 @@ from memory_mcp.app import App
 from memory_mcp.archive.others import matches
 from memory_mcp.base.errors import InvalidQuery, PermissionDenied, ResourceExhausted
 from memory_mcp.ingest.base import ImportReport
-from memory_mcp.model.event import SHARED_BY, Event, EventDraft, carried
+from memory_mcp.model.event import SHARED_BY, Event, EventDraft, make_carried_draft
 from memory_mcp.model.ids import EventId
 from memory_mcp.model.sentinel import FORGOTTEN
 from memory_mcp_team.sharing.position import Position, followed
@@ -131,7 +131,7 @@ def _store(app: App, drafts: Sequence[EventDraft], member: Member, done: Receive
             report.dropped["no project"] += 1
         elif (clean := app.gate.clean(draft, report)) is not None:
             fresh.append(clean)
-            before, now = (one.carried.event_id if one.carried else "" for one in (draft, clean))
+            before, now = (one.original.event_id if one.original else "" for one in (draft, clean))
             if before != now:
                 done.renamed[before] = now
     stored = app.append(fresh, SOURCE)
@@ -144,8 +144,8 @@ def _compare(own: Event, draft: EventDraft, member: Member, done: Received, remo
 
     Where the copy has another id, `done.renamed` gets the pair; a refusal is noted in `done`.
     """
-    if draft.carried is not None and draft.carried.event_id != own.event_id:
-        done.renamed[draft.carried.event_id] = own.event_id
+    if draft.original is not None and draft.original.event_id != own.event_id:
+        done.renamed[draft.original.event_id] = own.event_id
     told_texts = (draft.text, *draft.metadata.values())
     if any(FORGOTTEN in text for text in told_texts):
         cuts = cuts_of(own, draft)
@@ -179,7 +179,7 @@ def changes(app: App, after: str) -> dict[str, Any]:
     found = app.storage.events.after(at.seq, MAX_EVENTS)
     drafts, chars, more = list[EventDraft](), 0, len(found) == MAX_EVENTS
     for one in found:
-        draft = carried(one.event)
+        draft = make_carried_draft(one.event)
         drafts.append(replace(draft, project=one.event.project))
         at, chars = at.at(one.seq, one.event.event_id), chars + chars_of(draft)
         if chars > MAX_CHARS:

@@ -134,4 +134,4 @@ class Taking:
 
 def _id_of(draft: EventDraft) -> EventId:
     """Return the id that an event has in the space; "" for a draft without one."""
-    return draft.carried.event_id if draft.carried else EventId("")
+    return draft.original.event_id if draft.original else EventId("")

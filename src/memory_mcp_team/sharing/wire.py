@@ -11,8 +11,8 @@ from typing import Any
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.ingest.jsonl import exported_of, mapping_of
 from memory_mcp.model.event import SHARED_BY, EventDraft, Role
+from memory_mcp.model.grip import Supersession
 from memory_mcp.model.ids import EventId, GripId, event_id_from, event_key
-from memory_mcp.model.superseded import Superseded
 
 #: Events of one batch or page, and characters of their texts.
 MAX_EVENTS, MAX_CHARS = 500, 2_000_000
@@ -27,7 +27,7 @@ _LONGEST_REASON = 500
 class Said:
     """A correction or retraction, with the events of its quotations."""
 
-    superseded: Superseded
+    superseded: Supersession
     old_event: EventId
     new_event: EventId | None = None
 
@@ -50,7 +50,7 @@ def heard(rows: Sequence[Any]) -> tuple[list[EventDraft], int]:
             draft = exported_of(row) if isinstance(row, Mapping) else None
         except (InvalidQuery, ValueError):
             draft = None
-        if draft is None or draft.carried is None:
+        if draft is None or draft.original is None:
             wrong += 1
         else:
             drafts.append(draft)
@@ -107,7 +107,7 @@ def heard_said(rows: Sequence[Any]) -> list[Said]:
         try:
             new = GripId(str(row["new"])) if row["new"] else None
             reason = str(row["reason"])[:_LONGEST_REASON]
-            superseded = Superseded(GripId(str(row["old"])), new, int(row["at"]), reason, str(row["author"]))
+            superseded = Supersession(GripId(str(row["old"])), new, int(row["at"]), reason, str(row["author"]))
             events = ids([row["old_event"], *([row["new_event"]] if new else [])])
         except (KeyError, TypeError, ValueError):
             continue

@@ -408,15 +408,15 @@ def test_a_merge_and_a_split_are_told_and_an_old_id_leads_on(keeper: TopicKeeper
     gone = second if left == first else first
     assert graph.topic(gone, VIEW).topic_id == left
     assert {link.node_id for link in graph.links(gone, VIEW, 100)[0]} == before[first] | before[second]
-    assert [t.what for t in graph.turns(gone)][-1] == "merged into"
-    assert [(t.what, t.other) for t in graph.turns(left)][-1] == ("took in", gone)
+    assert [t.kind for t in graph.turns(gone)][-1] == "merged into"
+    assert [(t.kind, t.other) for t in graph.turns(left)][-1] == ("took in", gone)
     monkeypatch.setattr(build, "groups", found)
     keeper.rebuild()
     graph = keeper.graph()
     assert set(map(frozenset, links(graph).values())) == set(map(frozenset, before.values()))
     (new,) = ids(graph) - set(before)
-    assert [(t.what, t.other) for t in graph.turns(new)] == [("split from", left)]
-    assert [(t.what, t.other) for t in graph.turns(left)][-1] == ("split off", new)
+    assert [(t.kind, t.other) for t in graph.turns(new)] == [("split from", left)]
+    assert [(t.kind, t.other) for t in graph.turns(left)][-1] == ("split off", new)
 
 
 def test_an_id_that_leads_nowhere_is_not_found(keeper: TopicKeeper) -> None:

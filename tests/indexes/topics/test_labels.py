@@ -3,7 +3,7 @@
 from memory_mcp.indexes.topics.base import Name
 from memory_mcp.indexes.topics.labels import holds, in_force, source_of
 from memory_mcp.model.ids import TopicId
-from memory_mcp.model.toc import AGENT, llm_author
+from memory_mcp.model.toc import AGENT, make_llm_author
 from memory_mcp.model.topic import TopicLabel
 
 A, B = TopicId("topic:aaaaaaaaaaaa"), TopicId("topic:bbbbbbbbbbbb")
@@ -13,7 +13,7 @@ OWN = {(A, None): VALVE, (A, "p"): VALVE, (B, None): ROUTE}
 
 
 def by_model(topic: TopicId, name: Name, label: str, at_ms: int = 1, project: str | None = None) -> TopicLabel:
-    return TopicLabel(topic, project, label, llm_author("small", source_of(name)), at_ms)
+    return TopicLabel(topic, project, label, make_llm_author("small", source_of(name)), at_ms)
 
 
 def held(*given: TopicLabel) -> dict[tuple[TopicId, str | None], str]:

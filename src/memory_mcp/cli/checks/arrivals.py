@@ -18,7 +18,7 @@ def checks(opened: Opened) -> Iterator[Check]:
     latest = opened.storage.latest()
     hooks = {source.removeprefix(HOOK): ms for source, ms in latest.items() if source.startswith(HOOK)}
     imports = {source: ms for source, ms in latest.items() if not source.startswith(HOOK) and source != TOOL}
-    when = "; ".join(f"{client} {render.minute(opened.calendar.iso(ms))}" for client, ms in sorted(hooks.items()))
+    when = "; ".join(f"{client} {render.minute(opened.calendar.format_iso(ms))}" for client, ms in sorted(hooks.items()))
     if not hooks:
         step = "memory-mcp install --status shows which clients have hooks; they act in new sessions"
         yield Check(OK, "events by hooks", "none yet: nothing is recorded while you work", step)
@@ -27,6 +27,6 @@ def checks(opened: Opened) -> Iterator[Check]:
         yield Check(WARN, "events by hooks", f"the last came long ago: {when}", step)
     else:
         yield Check(OK, "events by hooks", f"the last: {when}")
-    when = "; ".join(f"{source} {render.minute(opened.calendar.iso(ms))}" for source, ms in sorted(imports.items()))
+    when = "; ".join(f"{source} {render.minute(opened.calendar.format_iso(ms))}" for source, ms in sorted(imports.items()))
     step = "" if imports else "memory-mcp import"
     yield Check(OK, "events by imports", f"the newest: {when}" if imports else "none yet", step)

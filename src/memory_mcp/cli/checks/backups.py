@@ -27,7 +27,7 @@ def checks(look: Look) -> Iterator[Check]:
         yield Check(OK if enabled else WARN, "backups", detail, "memory-mcp backup")
         return
     for name, missing in damaged(backups.folder):
-        span = " to ".join(Calendar("UTC").iso(ms) for ms in (missing.from_ms, missing.to_ms)) if missing.to_ms else ""
+        span = " to ".join(Calendar("UTC").format_iso(ms) for ms in (missing.from_ms, missing.to_ms)) if missing.to_ms else ""
         sources = ", ".join(f"{count:,} of {source or 'no source'}" for source, count in missing.sources.items())
         detail = (f" ({sources})" if sources else "") + (f", {span}" if span else "")
         rows = f"{missing.rows:,} rows of {missing.table}"
@@ -37,5 +37,5 @@ def checks(look: Look) -> Iterator[Check]:
         yield Check(FAIL, "backups", text, "memory-mcp backup makes one anew that builds on nothing damaged")
     old = time.time_ns() // 1_000_000 - backups.newest_ms > _OLD
     size = f"{render.plural(backups.count, 'backup')}, {render.size(backups.size_bytes)}"
-    text = f"{size} in {backups.folder}, the newest of {Calendar('UTC').iso(backups.newest_ms)}"
+    text = f"{size} in {backups.folder}, the newest of {Calendar('UTC').format_iso(backups.newest_ms)}"
     yield Check(WARN if old else OK, "backups", text, "memory-mcp backup" if old else "")

@@ -52,7 +52,7 @@ def checks(opened: Opened) -> Iterator[Check]:
         nodes.look(topic.topic_id, [topic.label])
     for act in opened.storage.audit.all(_ALL):
         at = dt.datetime.fromtimestamp(act.at_ms / 1000, dt.UTC)
-        acts.look(f"{act.what} of {at:%Y-%m-%d %H:%M} UTC", [act.author, act.subject, act.reason])
+        acts.look(f"{act.action} of {at:%Y-%m-%d %H:%M} UTC", [act.author, act.subject, act.reason])
     for rule, times in events.times.most_common():
         ids = events.ids[rule]
         text = f"{rule}: {render.plural(times, 'secret')} in {render.plural(len(ids), 'event')}: {_some(ids)}"

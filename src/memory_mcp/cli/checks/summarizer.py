@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from memory_mcp.cli.checks.base import OK, WARN, Check, Opened
 from memory_mcp.jobs.improve_summaries import left_today
-from memory_mcp.model.spending import Outcome
+from memory_mcp.model.ledger import Outcome
 
 
 def checks(opened: Opened) -> Iterator[Check]:
@@ -24,7 +24,7 @@ def checks(opened: Opened) -> Iterator[Check]:
         step = f"set {name}, then: memory-mcp daemon restart"
         yield Check(WARN, "summarizer", f"{who}; the variable {name} is not set here", step)
         return
-    today = opened.calendar.midnight(opened.calendar.local(opened.now_ms).date())
+    today = opened.calendar.midnight_of(opened.calendar.to_local(opened.now_ms).date())
     failed = [attempt.reason for attempt in opened.storage.spending.since(today) if attempt.outcome is Outcome.FAILED]
     if failed:
         yield Check(WARN, "summarizer", f"{who}; {failed[-1]}", "memory-mcp spend")

@@ -135,7 +135,7 @@ def run_stats(args: argparse.Namespace) -> int:
         return _run_prometheus(args)
     with opened(args, catch_up=False) as app:
         stats = app.storage.stats()
-        iso = app.calendar.iso
+        iso = app.calendar.format_iso
         backups = held(app.backups.folder) if app.backups.folder else None
         data: dict[str, Any] = {
             "rows": dict(stats.rows),
@@ -173,7 +173,7 @@ def _months(app: "App", stats: "StoreStats") -> list[dict[str, Any]]:
     """
     if stats.first_ms is None or stats.last_ms is None:
         return []
-    first, last = (app.calendar.local(ms).date() for ms in (stats.first_ms, stats.last_ms))
+    first, last = (app.calendar.to_local(ms).date() for ms in (stats.first_ms, stats.last_ms))
     # Months are counted from year 0.
     end = last.year * 12 + last.month
     months = range(max(first.year * 12 + first.month - 1, end - _MONTHS), end + 1)
@@ -238,7 +238,7 @@ def run_acknowledge(args: argparse.Namespace) -> int:
 
     Raises InvalidQuery where there is one and no person at a terminal confirms it.
     """
-    from memory_mcp.model.audit import Act
+    from memory_mcp.model.ledger import AuditEntry
 
     is_person = render.is_persons(["admin", "acknowledge-loss"])
     with opened(args, catch_up=False) as app:
@@ -247,7 +247,7 @@ def run_acknowledge(args: argparse.Namespace) -> int:
             if not is_person:
                 raise InvalidQuery(f"nobody confirmed it: {loss.told}", _BY_A_PERSON)
             counts = {"events": loss.events}
-            app.storage.audit.record(Act("acknowledge", app.clock.now_ms(), "person", "loss", loss.set_aside, counts))
+            app.storage.audit.record(AuditEntry("acknowledge", app.clock.now_ms(), "person", "loss", loss.set_aside, counts))
             app.storage.reseal(acknowledge=True)
     line = f"Acknowledged: {loss.told}." if loss else "Nothing is known to be missing."
     return print_result(args, {"acknowledged": loss is not None, "events": loss.events if loss else 0}, [line])

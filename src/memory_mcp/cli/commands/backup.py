@@ -78,7 +78,7 @@ def _list(args: argparse.Namespace) -> int:
     calendar = Calendar("UTC")
     # One that has no size was replaced by a newer one meanwhile.
     listed = [
-        {"path": str(b.path), "made": calendar.iso(b.at_ms), "store": b.store, "size_bytes": size}
+        {"path": str(b.path), "made": calendar.format_iso(b.at_ms), "store": b.store, "size_bytes": size}
         for b in backups(folder)
         if (size := machine.size_of(b.path))
     ]
@@ -109,7 +109,7 @@ def verified_shape(verified: "Verified") -> dict[str, Any]:
     """
     calendar = Calendar(verified.about["timezone"])
     return {
-        "made": calendar.iso(verified.about["at_ms"]),
+        "made": calendar.format_iso(verified.about["at_ms"]),
         "why": verified.about["why"],
         "last_seq": verified.about["last_seq"],
         "rows": verified.rows,
@@ -130,8 +130,8 @@ def missing_shape(missing: "Sequence[Missing]", calendar: Calendar) -> list[dict
             "what": m.what,
             "table": m.table,
             "rows": m.rows if m.rows >= 0 else None,
-            "from": calendar.iso(m.from_ms) if m.from_ms else None,
-            "to": calendar.iso(m.to_ms) if m.to_ms else None,
+            "from": calendar.format_iso(m.from_ms) if m.from_ms else None,
+            "to": calendar.format_iso(m.to_ms) if m.to_ms else None,
             "sources": m.sources,
         }
         for m in missing
@@ -142,7 +142,7 @@ def missing_lines(missing: "Sequence[Missing]", calendar: Calendar) -> Iterator[
     """Yield a line for each of the first 50 parts that cannot be read, and how many more; times in the calendar's zone."""
     for part in missing[:_SHOWN]:
         rows = "an unknown number of rows" if part.rows < 0 else render.plural(part.rows, "row")
-        times = f" from {calendar.iso(part.from_ms)} to {calendar.iso(part.to_ms)}" if part.to_ms else ""
+        times = f" from {calendar.format_iso(part.from_ms)} to {calendar.format_iso(part.to_ms)}" if part.to_ms else ""
         sources = f", of {', '.join(part.sources)}" if part.sources else ""
         yield f"damaged: {part.what} in {part.file}: {rows} of {part.table or 'some table'}{times}{sources}"
     if len(missing) > _SHOWN:
@@ -152,7 +152,8 @@ def missing_lines(missing: "Sequence[Missing]", calendar: Calendar) -> Iterator[
 def verified_lines(verified: "Verified") -> Iterator[str]:
     """Yield when a backup was made, how many events it holds, what of it cannot be read, and whether every row is there."""
     calendar = Calendar(verified.about["timezone"])
-    yield f"made {calendar.iso(verified.about['at_ms'])} ({verified.about['why']}): {verified.rows.get('event', 0):,} events"
+    made = calendar.format_iso(verified.about["at_ms"])
+    yield f"made {made} ({verified.about['why']}): {verified.rows.get('event', 0):,} events"
     yield from missing_lines(verified.missing, calendar)
     for text in verified.harmless[:_SHOWN]:
         yield f"damaged, and nothing lost by it: {text}"

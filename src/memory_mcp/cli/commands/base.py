@@ -345,7 +345,7 @@ def project_typed(app: "App", name: str) -> str:
     if not name.startswith((".", "~")):
         return name
     folder = str((caller_directory() / Path(name).expanduser()).resolve())
-    project = app.storage.projects.names.of(caller_project({}, folder))
+    project = app.storage.projects.names.resolve_alias(caller_project({}, folder))
     return project if project in app.tree.tally().projects else folder
 
 

@@ -107,7 +107,7 @@ def _fresh(memory: "Memory", drafts: "list[EventDraft]") -> "list[EventDraft]":
         if size > _ASKED or number == len(drafts) - 1:
             names = ("session_id", "timestamp", "role", "text")
             event_values = [
-                {"event_id": draft.carried.event_id if draft.carried else "", **{name: getattr(draft, name) for name in names}}
+                {"event_id": draft.original.event_id if draft.original else "", **{name: getattr(draft, name) for name in names}}
                 for draft in part
             ]
             known_numbers = set(memory.carry("known", {"events": event_values})["known"])

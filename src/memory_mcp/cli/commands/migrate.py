@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     from memory_mcp.base.failpoints import failpoint
     from memory_mcp.derive.derivation import Place
     from memory_mcp.derive.rebuild_toc import RebuildToc
-    from memory_mcp.model.audit import Act
+    from memory_mcp.model.ledger import AuditEntry
     from memory_mcp.toc.check import check
 
     with opened(args, settled=True) as app, render.Progress("copying") as bar:
@@ -64,8 +64,8 @@ def run(args: argparse.Namespace) -> int:
             if findings := check(copy.storage, copy.calendar):
                 text = f"the copy is not sound: {findings[0].rule}: {findings[0].subject}: {findings[0].detail}"
                 raise StorageError(text, "Run memory-mcp admin check on the memory; nothing of it was changed.")
-            subject = copy.settings.storage.engine
-            copy.storage.audit.record(Act("migrate", copy.clock.now_ms(), "person", subject, "", {"events": copied.last_seq}))
+            subject, counts = copy.settings.storage.engine, {"events": copied.last_seq}
+            copy.storage.audit.record(AuditEntry("migrate", copy.clock.now_ms(), "person", subject, "", counts))
             copy.storage.reseal(acknowledge=True)
             moving.complete(copy.storage)
         tombstones_left = _beside(app, target)

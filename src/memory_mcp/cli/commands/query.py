@@ -6,7 +6,7 @@ from typing import Any
 
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, add_cursor, add_scope, add_times, ask, family, leaf, note_lines, print_result
-from memory_mcp.model.orders import CUT
+from memory_mcp.model.orders import CUT_FLAG
 from memory_mcp.model.sentinel import FORGOTTEN
 from memory_mcp.requests.limits import PAGE
 
@@ -190,7 +190,7 @@ def expanded_lines(data: dict[str, Any]) -> Iterator[str]:
     """
     grip = data["grip"]
     good, bad = "verified: the stored event holds exactly these words", "NOT verified: the stored event differs"
-    bad = CUT if FORGOTTEN in grip["quote"] else bad
+    bad = CUT_FLAG if FORGOTTEN in grip["quote"] else bad
     yield f"{grip['grip_id']}  {render.minute(grip['when'])}"
     yield f"  {good if data['verified'] else bad}"
     if "node_id" in grip:

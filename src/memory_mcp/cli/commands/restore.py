@@ -108,7 +108,7 @@ def _build(settings: "Settings", directory: Path, backup: "Backup", verified: "V
     from memory_mcp.derive.derivation import Place
     from memory_mcp.derive.rebuild_toc import RebuildToc
     from memory_mcp.ingest.tombstones import Tombstones
-    from memory_mcp.model.audit import Act
+    from memory_mcp.model.ledger import AuditEntry
     from memory_mcp.storage.duckdb import SCHEMA, open_storage
 
     with render.Progress("restoring") as bar:
@@ -126,7 +126,7 @@ def _build(settings: "Settings", directory: Path, backup: "Backup", verified: "V
             lost = sum(max(m.rows, 0) for m in verified.missing if m.table == "event")
             counts = {"events": loaded.rows.get("event", 0), "segments": app.tree.tally().segments, "lost_events": lost}
             counts |= {"tombstones_left": foreign} if foreign else {}
-            app.storage.audit.record(Act("restore", app.clock.now_ms(), "person", backup.path.name, "", counts))
+            app.storage.audit.record(AuditEntry("restore", app.clock.now_ms(), "person", backup.path.name, "", counts))
             if not tombstones.empty:
                 app.storage.compact()
         finally:

@@ -15,7 +15,7 @@ from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.frames import unpack
 from memory_mcp.ingest.gate import Gate
 from memory_mcp.model.event import DEFAULT_TYPES, EventType, Role
-from memory_mcp.model.fencing import neutral_json
+from memory_mcp.model.fencing import neutralize_json
 
 #: Characters above which a message is folded, and of its first line that stays.
 _LONG, _FIRST = 3000, 140
@@ -41,7 +41,7 @@ class Cleaner:
         Each bullet keeps its other fields. Nothing is counted.
         """
         bullets = [{**b, "text": self._words(b["text"])} for b in told["bullets"]]
-        clean: dict[str, Any] = neutral_json(
+        clean: dict[str, Any] = neutralize_json(
             {"title": render.gist(self._words(told["title"])), "summary": self._words(told["summary"]), "bullets": bullets}
         )
         return clean
@@ -62,7 +62,7 @@ class Cleaner:
         for bullet in told["bullets"]:
             cleaned = {name: self._words(bullet[name]) for name in ("text", "why")}
             bullets.append({**bullet, **cleaned, "quotes": [quotes[grip] for grip in bullet["grips"] if grip in quotes]})
-        clean: dict[str, Any] = neutral_json(
+        clean: dict[str, Any] = neutralize_json(
             {
                 "title": render.gist(self._words(told["title"])),
                 "summary": self._words(told["summary"]),

@@ -11,7 +11,7 @@ from memory_mcp.indexes.bm25.postings import FORMS, Counted, Postings, added, co
 from memory_mcp.indexes.copies import Copies
 from memory_mcp.indexes.document import DOCUMENT_VERSION, Unit
 from memory_mcp.indexes.files import Array, Contents
-from memory_mcp.model.grip import Said
+from memory_mcp.model.grip import Quotation
 from memory_mcp.model.toc import TocNode
 
 #: Version of the layout of its files.
@@ -25,7 +25,7 @@ class Prepared:
     nodes: list[Counted]
     grips: list[Counted]
     shown: list[TocNode | None]
-    quoted: list[Said | None]
+    quoted: list[Quotation | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Bm25:
             [added([counts_by_text[t] for t in d.words]) for d in documents] for documents in (unit.nodes, unit.grips)
         )
         node_copies = [d.copy if isinstance(d.copy, TocNode) else None for d in unit.nodes]
-        return Prepared(nodes, grips, node_copies, [d.copy if isinstance(d.copy, Said) else None for d in unit.grips])
+        return Prepared(nodes, grips, node_copies, [d.copy if isinstance(d.copy, Quotation) else None for d in unit.grips])
 
     def body_of(self, prepared: Sequence[Prepared]) -> Body:
         """Return postings and copies of both tables from prepared units, rows in their order."""

@@ -14,7 +14,7 @@ from memory_mcp.indexes.columns import Units
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.messages import by_message
 from memory_mcp.indexes.part import LivePart
-from memory_mcp.model.exchange import LAST
+from memory_mcp.model.exchange import LISTED_LAST
 
 #: Shares of the messages one and two places away (fitted: see `layers.score`).
 NEIGHBOURS = (0.17, 0.12)
@@ -105,5 +105,5 @@ def smoothed(live: LivePart[Any], rows: Array, dense: Array, findable_rows: Arra
     if len(unit):
         starts = np.flatnonzero(np.concatenate([[True], unit[1:] != unit[:-1]]))
         highest[unit[starts]] = np.maximum.reduceat(np.where(own_scores > 0, own_scores + near, 0.0), starts)
-    asks = (live.part.grips.turn[best] & LAST) != 0
+    asks = (live.part.grips.turn[best] & LISTED_LAST) != 0
     return Smoothed(units, message_index, best, unit, own_scores, near, asks, highest)

@@ -18,7 +18,7 @@ from memory_mcp.indexes.topics.rows import Rows, by_area
 from memory_mcp.indexes.topics.stored import Stored
 from memory_mcp.indexes.topics.tables import Tables
 from memory_mcp.model.ids import TopicId, segment_key_of
-from memory_mcp.model.topic import KnownTopic
+from memory_mcp.model.topic import TopicRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +26,11 @@ class Made:
     """A new graph, and the topic identities to store with it."""
 
     graph: Stored
-    known: tuple[KnownTopic, ...]
+    known: tuple[TopicRecord, ...]
 
 
 def build_graph(
-    documents: Sequence[Document], vectors: Array, former_topics: Sequence[KnownTopic], former_names: Sequence[Names], at_ms: int
+    documents: Sequence[Document], vectors: Array, former_topics: Sequence[TopicRecord], former_names: Sequence[Names], at_ms: int
 ) -> Made:
     """Group segments into topics and areas, identify and name these; nothing is stored. Rows are in order of segment keys.
 

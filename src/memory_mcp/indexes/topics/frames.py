@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from memory_mcp.indexes.files import Checked
 from memory_mcp.indexes.topics.base import Names
-from memory_mcp.model.topic import KnownTopic
+from memory_mcp.model.topic import TopicRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Hello:
 class Finish:
     """The message after the last document: group them."""
 
-    known: tuple[KnownTopic, ...]
+    known: tuple[TopicRecord, ...]
     #: The former names: one that is nearly as good as a new one is kept.
     names: tuple[Names, ...]
     at_ms: int
@@ -33,4 +33,4 @@ class Made:
     """The result."""
 
     files: Mapping[str, Checked]
-    known: tuple[KnownTopic, ...]
+    known: tuple[TopicRecord, ...]

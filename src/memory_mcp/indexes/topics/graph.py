@@ -23,8 +23,8 @@ from memory_mcp.indexes.topics.rows import Rows, by_area
 from memory_mcp.indexes.topics.shares import Shares
 from memory_mcp.indexes.topics.tables import Tables
 from memory_mcp.model.ids import TopicId, parse_topic_id
-from memory_mcp.model.toc import shown_author
-from memory_mcp.model.topic import KnownTopic, TopicLabel, Turn
+from memory_mcp.model.toc import display_author
+from memory_mcp.model.topic import TopicChange, TopicLabel, TopicRecord
 
 #: Least strength of a relation by kind.
 _LEAST = {RelationKind.SIMILAR: 0.5, RelationKind.CO_OCCURRING: 0.2}
@@ -46,7 +46,7 @@ class TopicGraph:
     names: tuple[Names, ...]
     #: The area of each topic by index.
     area_of: tuple[int, ...]
-    known: Mapping[TopicId, KnownTopic]
+    known: Mapping[TopicId, TopicRecord]
     #: All labels that were given; see `in_force`.
     labels: tuple[TopicLabel, ...]
     pins: frozenset[str]
@@ -215,7 +215,7 @@ class TopicGraph:
         names = level.names[index]
         words_name = names.whole if project is None else names.by_project.get(project, Name("", ()))
         label = self._in_force.get((names.topic_id, project))
-        return (replace(words_name, label=label.label), shown_author(label.author)) if label else (words_name, "")
+        return (replace(words_name, label=label.label), display_author(label.author)) if label else (words_name, "")
 
     @cached_property
     def _in_force(self) -> Mapping[Place, TopicLabel]:
@@ -312,10 +312,10 @@ class TopicGraph:
         mondays, counts = np.unique((shares.rows.days[shares.rows.topic == index] - 1) // 7 * 7 + 1, return_counts=True)
         return list(zip(mondays.tolist(), counts.tolist(), strict=True))
 
-    def turns(self, topic_id: str) -> list[Turn]:
+    def turns(self, topic_id: str) -> list[TopicChange]:
         """Return what happened to a topic when the memory was grouped anew, the latest last, at most 12 entries.
 
         Empty for an id that no topic ever had; raises InvalidQuery for one of another form.
         """
         topic = self.known.get(parse_topic_id(topic_id))
-        return list(topic.turns) if topic else []
+        return list(topic.changes) if topic else []

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memory_mcp.model.ids import TopicId, topic_id
-from memory_mcp.model.topic import KnownTopic, Turn
+from memory_mcp.model.topic import TopicChange, TopicRecord
 
 #: Least share of common segments among the old ones of a topic and a group for them to be the same.
 _SAME = 0.25
@@ -26,11 +26,11 @@ class Identified:
     """The topic of each group, and all topics known from now on."""
 
     ids: tuple[TopicId, ...]
-    known: tuple[KnownTopic, ...]
+    known: tuple[TopicRecord, ...]
 
 
 def match_topics(
-    groups: Sequence[Sequence[int]], former_topics: Sequence[KnownTopic], at_ms: int, areas: bool = False
+    groups: Sequence[Sequence[int]], former_topics: Sequence[TopicRecord], at_ms: int, areas: bool = False
 ) -> Identified:
     """Match groups, disjoint non-empty lists of segment keys, to topics (or areas), and tell what became of each.
 
@@ -54,15 +54,15 @@ def match_topics(
         ids.append(name)
     ended, turns = _end_topics(ids, continued, former, shared, at_ms)
     by_id = {topic.topic_id: topic for topic in former_topics}
-    topics: list[KnownTopic] = [ended.get(t.topic_id, t) for t in former_topics if t.topic_id not in ids]
+    topics: list[TopicRecord] = [ended.get(t.topic_id, t) for t in former_topics if t.topic_id not in ids]
     for c, name in enumerate(ids):
-        topic = by_id.get(name, KnownTopic(name, at_ms, areas))
+        topic = by_id.get(name, TopicRecord(name, at_ms, areas))
         topics.append(replace(topic, members=tuple(sorted(groups[c])), merged_into=None, is_over=False))
-    topics = [replace(t, turns=(*t.turns, *turns.get(t.topic_id, ()))[-_TURNS:]) for t in topics]
+    topics = [replace(t, changes=(*t.changes, *turns.get(t.topic_id, ()))[-_TURNS:]) for t in topics]
     return Identified(tuple(ids), tuple(sorted(topics, key=lambda t: t.topic_id)))
 
 
-def resolved(topic: TopicId, known: Mapping[TopicId, KnownTopic]) -> TopicId | None:
+def resolved(topic: TopicId, known: Mapping[TopicId, TopicRecord]) -> TopicId | None:
     """Return the current topic of an id, following mergers; None if it has ended or never existed."""
     visited: set[TopicId] = set()
     current: TopicId | None = topic
@@ -78,7 +78,7 @@ def resolved(topic: TopicId, known: Mapping[TopicId, KnownTopic]) -> TopicId | N
 
 
 def _continue_topics(
-    groups: Sequence[Sequence[int]], former: Sequence[KnownTopic], shared: Counter[tuple[int, int]]
+    groups: Sequence[Sequence[int]], former: Sequence[TopicRecord], shared: Counter[tuple[int, int]]
 ) -> dict[int, int]:
     """Return the index in `former` of the topic that each group continues, by group; new groups are left out.
 
@@ -103,32 +103,32 @@ def _continue_topics(
 def _end_topics(
     ids: Sequence[TopicId],
     continued: Mapping[int, int],
-    former: Sequence[KnownTopic],
+    former: Sequence[TopicRecord],
     shared: Counter[tuple[int, int]],
     at_ms: int,
-) -> tuple[dict[TopicId, KnownTopic], dict[TopicId, list[Turn]]]:
+) -> tuple[dict[TopicId, TopicRecord], dict[TopicId, list[TopicChange]]]:
     """Return the topics that no group continues, as ended, by id; and what happened to each topic, by id.
 
     A new group was split from a topic that goes on and had at least half of it, which is told of both, else found. A topic
     that ended was merged into the group with most of its segments, if any has one, which is told of both.
     """
-    turns: defaultdict[TopicId, list[Turn]] = defaultdict(list)
+    turns: defaultdict[TopicId, list[TopicChange]] = defaultdict(list)
     for c, name in enumerate(ids):
         if c not in continued:
             from_each = {o: count for (o, other), count in shared.items() if other == c}
             source = max(from_each, key=lambda o: (from_each[o], former[o].topic_id), default=None)
             if source is None or from_each[source] < _SPLIT * sum(from_each.values()) or source not in continued.values():
-                turns[name].append(Turn(at_ms, "found"))
+                turns[name].append(TopicChange(at_ms, "found"))
             else:
-                turns[name].append(Turn(at_ms, "split from", former[source].topic_id))
-                turns[former[source].topic_id].append(Turn(at_ms, "split off", name))
-    ended: dict[TopicId, KnownTopic] = {}
+                turns[name].append(TopicChange(at_ms, "split from", former[source].topic_id))
+                turns[former[source].topic_id].append(TopicChange(at_ms, "split off", name))
+    ended: dict[TopicId, TopicRecord] = {}
     for o in sorted(set(range(len(former))) - set(continued.values())):
         topic = former[o]
         to_each = {c: count for (other, c), count in shared.items() if other == o}
         into = ids[max(to_each, key=lambda c: (to_each[c], ids[c]))] if to_each else None
         ended[topic.topic_id] = replace(topic, members=(), is_over=True, merged_into=into)
-        turns[topic.topic_id].append(Turn(at_ms, "ended" if into is None else "merged into", into))
+        turns[topic.topic_id].append(TopicChange(at_ms, "ended" if into is None else "merged into", into))
         if into is not None:
-            turns[into].append(Turn(at_ms, "took in", topic.topic_id))
+            turns[into].append(TopicChange(at_ms, "took in", topic.topic_id))
     return ended, turns

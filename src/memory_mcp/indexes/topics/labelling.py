@@ -16,8 +16,8 @@ from memory_mcp.indexes.topics.graph import TopicGraph
 from memory_mcp.indexes.topics.keeper import TopicKeeper
 from memory_mcp.indexes.topics.labels import holds, source_of
 from memory_mcp.llm.material import TopicMaterial
-from memory_mcp.model.ids import TopicId, digest
-from memory_mcp.model.toc import llm_author
+from memory_mcp.model.ids import TopicId, hash_parts
+from memory_mcp.model.toc import make_llm_author
 from memory_mcp.model.topic import TopicLabel
 from memory_mcp.storage.base import Storage
 
@@ -49,7 +49,7 @@ class Unnamed:
     @property
     def _scopes(self) -> str:
         """Hash of the scopes, 8 hexadecimal digits."""
-        return f"{digest(*('all' if scope is None else f'in {scope}' for scope in self.scopes), bits=32):08x}"
+        return f"{hash_parts(*('all' if scope is None else f'in {scope}' for scope in self.scopes), bits=32):08x}"
 
     def was_asked(self, asked_from: str) -> bool:
         """Return whether a label was requested for the same scopes, from words of which the topic has at least half now."""
@@ -98,7 +98,7 @@ class Labeller:
 
     def publish(self, due: Unnamed, label: str, model: str) -> bool:
         """Store a topic's label in all its scopes; return False, storing none, if it has one, has changed or cannot be read."""
-        author, now = llm_author(model, due.source), self._clock.now_ms()
+        author, now = make_llm_author(model, due.source), self._clock.now_ms()
         given = [TopicLabel(due.topic_id, project, label, author, now) for project in due.scopes]
         try:
             return self._keeper.label(given, unless=lambda graph: not self._still(graph, due))

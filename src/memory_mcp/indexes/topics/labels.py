@@ -10,8 +10,8 @@ from functools import lru_cache
 
 from memory_mcp.base.text import term_set
 from memory_mcp.indexes.topics.base import Name
-from memory_mcp.model.ids import TopicId, digest
-from memory_mcp.model.toc import written_from
+from memory_mcp.model.ids import TopicId, hash_parts
+from memory_mcp.model.toc import author_digest
 from memory_mcp.model.topic import TopicLabel
 
 #: A topic and a scope: a project, or None for all.
@@ -48,7 +48,7 @@ def holds(source: str, name: Name) -> bool:
 def _hashes(label: str, keywords: Sequence[str]) -> set[str]:
     """Return hashes, 4 hexadecimal digits each, of the terms of a label and keywords; of the label itself without any."""
     words = term_set(" ".join((label, *keywords))) or {label.casefold()}
-    return {f"{digest('word', word, bits=4 * _DIGITS):0{_DIGITS}x}" for word in words}
+    return {f"{hash_parts('word', word, bits=4 * _DIGITS):0{_DIGITS}x}" for word in words}
 
 
 def in_force(labels: Collection[TopicLabel], words_names: Mapping[Place, Name]) -> dict[Place, TopicLabel]:
@@ -57,15 +57,15 @@ def in_force(labels: Collection[TopicLabel], words_names: Mapping[Place, Name]) 
     A language model's label is dropped if its topic is gone or has lost most of its words, or if another
     topic of the scope has that label: its own, an agent's, or one a model gave earlier.
     """
-    valid = {(label.topic_id, label.project): label for label in labels if not written_from(label.author)}
+    valid = {(label.topic_id, label.project): label for label in labels if not author_digest(label.author)}
     if len(valid) == len(labels):
         return valid
     used = {(project, folded(name.label)): topic_id for (topic_id, project), name in words_names.items()}
     used |= {(project, folded(label.label)): topic_id for (topic_id, project), label in valid.items()}
-    by_model = (label for label in labels if written_from(label.author))
+    by_model = (label for label in labels if author_digest(label.author))
     for label in sorted(by_model, key=lambda label: (label.at_ms, label.topic_id)):
         scope = (label.topic_id, label.project)
-        if scope not in words_names or not holds(written_from(label.author), words_names[scope]):
+        if scope not in words_names or not holds(author_digest(label.author), words_names[scope]):
             continue
         if used.setdefault((label.project, folded(label.label)), label.topic_id) == label.topic_id:
             valid[scope] = label

@@ -19,7 +19,7 @@ from memory_mcp.indexes.ranking import Best, Ranked, merged, ranked
 from memory_mcp.indexes.snapshot import Snapshot, findable
 from memory_mcp.indexes.vector.kind import Body
 from memory_mcp.indexes.vector.rows import Query
-from memory_mcp.model.exchange import LAST
+from memory_mcp.model.exchange import LISTED_LAST
 from memory_mcp.model.ids import GripId
 
 #: Least similarity of a result.
@@ -222,6 +222,6 @@ def _best_grip(live: LivePart[Body], unit: int, request: _Asked) -> GripId | Non
     if not len(rows):
         return None
     raw = live.part.body.grips.similarities(request.query, rows)
-    asks = (grips.turn[rows] & LAST) != 0
+    asks = (grips.turn[rows] & LISTED_LAST) != 0
     row = int(rows[np.argmax(np.where(asks, 0.01 * raw, raw))])
     return keys.grip_of(int(grips.hi[row]), int(grips.lo[row])) if raw.max() > 0 else None

@@ -30,7 +30,7 @@ from memory_mcp.ingest.claude_code.state import State
 from memory_mcp.ingest.claude_code.wrappers import Said, find_author, note_of, unwrap
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import FILE_TIME, LEAF, RECAP, RECORD, WORDS_VARY, EventDraft, EventType, Role
-from memory_mcp.model.ids import digest, encode
+from memory_mcp.model.ids import encode_base32, hash_parts
 
 AGENT = "claude-code"
 
@@ -120,7 +120,7 @@ def _drafts(record: dict[str, object], state: State, parts: list[_Part]) -> list
         # The same in every file.
         content = {k: v for k, v in record.items() if k not in ("message", "parentUuid", "requestId", "cwd", "version")}
         text = json.dumps([content, message.get("content")], sort_keys=True, ensure_ascii=False, default=str)
-        source_id = "content:" + encode(digest("record", as_text(message.get("id")), text), 16)
+        source_id = "content:" + encode_base32(hash_parts("record", as_text(message.get("id")), text), 16)
     session, time_ms = as_text(record.get("sessionId")) or state.session, parse_time(record.get("timestamp"))
     project, thread = state.project(cwd or state.first_cwd, common["branch"]), state.thread_of(record)
     return [

@@ -23,7 +23,7 @@ from memory_mcp.ingest.claude_code.wrappers import find_author
 from memory_mcp.ingest.hooks.base import NO_TEXT, Envelope, Heard, Malformed, told_in
 from memory_mcp.ingest.ours import is_answer
 from memory_mcp.model.event import EventDraft, EventType, Role
-from memory_mcp.model.fencing import fence
+from memory_mcp.model.fencing import fence_text
 
 #: Events without lasting content: before an action, shown in pieces, or repeated by another event.
 _PASSED_OVER = frozenset(
@@ -144,7 +144,7 @@ class _Telling:
         use_id, given = self.text("tool_use_id"), self.told.get("tool_input")
         call = {"type": "tool_use", "id": use_id, "name": self.text("tool_name"), "input": given}
         # This program's own output may stand beside the words: the fence lets the gate remove it.
-        text = fence(answer_text(answer)) if is_answer(answer) else answer_text(answer)
+        text = fence_text(answer_text(answer)) if is_answer(answer) else answer_text(answer)
         block = {"type": "tool_result", "tool_use_id": use_id, "content": text, "is_error": failed}
         drafts = self.record("assistant", [call], "#call", max(took_ms, 1))
         return [*drafts, *self.record("user", [block], "#result", toolUseResult=answer)]

@@ -39,7 +39,7 @@ def _whole(tree: Tree, scope: Scope) -> TocNode | None:
         return None
     inside = TimeWindow(scope.window.start_ms, scope.window.end_ms - 1)
     for level in _PERIODS:
-        ids = [i for i in tree.descendants(ROOT, level, scope.project, inside) if tree.calendar.window(i) == scope.window]
+        ids = [i for i in tree.descendants(ROOT, level, scope.project, inside) if tree.calendar.node_window(i) == scope.window]
         if ids:
             return tree.nodes(ids, scope.project).get(ids[0])
     return None

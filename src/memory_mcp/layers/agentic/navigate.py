@@ -234,7 +234,7 @@ class AgenticLayer:
         held = {i: below(walk.weighted, sets.get(i, EMPTY)) for i in chosen}
         for child, found in held.items():
             if found:
-                start_ms = self._tree.calendar.window(child).start_ms
+                start_ms = self._tree.calendar.node_window(child).start_ms
                 heapq.heappush(walk.frontier, (-walk.weighted.share(found), -depth, -start_ms, child))
         walk.path.append(descended(node_id, held, walk.weighted, walk.query.project is None))
         return allowed == len(ids)

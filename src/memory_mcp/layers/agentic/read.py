@@ -18,7 +18,7 @@ from memory_mcp.layers.standing import with_standing
 from memory_mcp.layers.turns import AFTER, turns_of
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.event import Event, EventType, note_kind
-from memory_mcp.model.exchange import LAST, Turn, is_prompt, lacks_reply, turns_in
+from memory_mcp.model.exchange import LISTED_LAST, TurnKind, classify_turns, is_prompt, lacks_reply
 from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import EventId, GripId, NodeId, span_grip_id
 from memory_mcp.model.segment import Segment
@@ -138,12 +138,12 @@ class Reader:
             return streams
         return continued | {event.stream for event in self._storage.events.arrived(derived, last, Scope())} & streams
 
-    def _turns(self, segment: Segment, events: Sequence[Event], query: Weighted, is_continued: bool) -> dict[EventId, Turn]:
+    def _turns(self, segment: Segment, events: Sequence[Event], query: Weighted, is_continued: bool) -> dict[EventId, TurnKind]:
         """Return the turns of a segment's events, if one may hold a term; its last prompt may have its reply behind them."""
         if not any(query.may_be_in(searchable(e)) for e in events):
             return {}
         after = self._storage.events.around(events[-1], 0, AFTER)[1] if is_continued and lacks_reply(events) else []
-        return turns_in((*events, *after), segment.is_begin)
+        return classify_turns((*events, *after), segment.is_begin)
 
     def _events(self, segments: Sequence[Segment], nodes: Mapping[NodeId, TocNode]) -> dict[int, list[Event]]:
         """Return events by segment key; those of 128 segments are cached under the build they were read for.
@@ -234,13 +234,13 @@ class Reader:
         turns = turns_of(self._storage, (event for _, event, _ in best))
         hits = []
         for own, event, counts in best:
-            turn = turns.get(event.event_id, Turn.PLAIN)
-            if turn & Turn.TO_MEMORY:
+            turn = turns.get(event.event_id, TurnKind.PLAIN)
+            if turn & TurnKind.TO_MEMORY:
                 continue
             score = own * _worth(turn)
             hit = _unfiled(event, *_quote(event, [], {}, query), score * (1 + SEGMENT) / _POSSIBLE, query.share(counts))
             parts = (*hit.parts, (TERMS, round(text_score(query, counts, 1, 1), 4)))
-            hits.append(replace(hit, parts=parts, asks=bool(turn & LAST)))
+            hits.append(replace(hit, parts=parts, asks=bool(turn & LISTED_LAST)))
         hits.sort(key=lambda hit: hit.asks)
         return with_standing(hits, {}, self._storage)
 
@@ -289,7 +289,7 @@ def _found(
     segment: Segment,
     node: TocNode,
     events: Sequence[Event],
-    turns: Mapping[EventId, Turn],
+    turns: Mapping[EventId, TurnKind],
     query: Weighted,
     scope: Scope,
     mean_tokens: float,
@@ -302,7 +302,7 @@ def _found(
     """
     counts = [count_terms(query, text) if query.may_be_in(text := searchable(e)) else Counter[str]() for e in events]
     for at, event in enumerate(events):
-        if turns.get(event.event_id, Turn.PLAIN) & Turn.TO_MEMORY:
+        if turns.get(event.event_id, TurnKind.PLAIN) & TurnKind.TO_MEMORY:
             counts[at] = Counter[str]()
     shown = [at for at, event in enumerate(events) if counts[at] and may_show(event, scope)]
     if not shown:
@@ -323,33 +323,33 @@ def _found(
     return Found(segment, node, tuple(best), frozenset(total), query.share(total) * worth, score * worth)
 
 
-def _by_exchange(messages: Sequence[Message], events: Sequence[Event], turns: Mapping[EventId, Turn]) -> list[Message]:
+def _by_exchange(messages: Sequence[Message], events: Sequence[Event], turns: Mapping[EventId, TurnKind]) -> list[Message]:
     """Return the messages with requests below all others; the best reply of each has a share of what the request has more.
 
     What came to nothing counts less.
     """
-    if not any(turns.get(m.event.event_id, Turn.PLAIN) & (LAST | Turn.DOUBTED) for m in messages):
+    if not any(turns.get(m.event.event_id, TurnKind.PLAIN) & (LISTED_LAST | TurnKind.DOUBTFUL) for m in messages):
         return list(messages)
     begun = list(accumulate(is_prompt(e) for e in events))
     exchange = {e.event_id: number for e, number in zip(events, begun, strict=True)}
     scores = {m.event.event_id: m.score for m in messages}
     for message in messages:
         name = message.event.event_id
-        if turns.get(name, Turn.PLAIN) & Turn.ASKS:
-            replies = [i for i in scores if turns.get(i, Turn.PLAIN) & Turn.REPLY and exchange[i] == exchange[name]]
+        if turns.get(name, TurnKind.PLAIN) & TurnKind.ASKS:
+            replies = [i for i in scores if turns.get(i, TurnKind.PLAIN) & TurnKind.REPLY and exchange[i] == exchange[name]]
             if best := max(replies, key=scores.__getitem__, default=None):
                 scores[best] += _TAKEN * max(0.0, message.score - scores[best])
-    asking = {i for i in scores if turns.get(i, Turn.PLAIN) & LAST}
+    asking = {i for i in scores if turns.get(i, TurnKind.PLAIN) & LISTED_LAST}
     return [
-        replace(m, score=scores[i] * _worth(turns.get(i, Turn.PLAIN)), asks=i in asking)
+        replace(m, score=scores[i] * _worth(turns.get(i, TurnKind.PLAIN)), asks=i in asking)
         for m in messages
         for i in [m.event.event_id]
     ]
 
 
-def _worth(turn: Turn) -> float:
+def _worth(turn: TurnKind) -> float:
     """Return the factor on the score of a message with this turn."""
-    return REQUESTED if turn & LAST else _DOUBTFUL if turn & Turn.DOUBTED else 1.0
+    return REQUESTED if turn & LISTED_LAST else _DOUBTFUL if turn & TurnKind.DOUBTFUL else 1.0
 
 
 def _own_score(query: Weighted, event: Event, counts: Mapping[str, int], literal: bool = False) -> float:

@@ -14,7 +14,7 @@ from memory_mcp.layers.base import Hit, Query, Slice, unfiled_hit
 from memory_mcp.layers.turns import turns_of
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.event import Event
-from memory_mcp.model.exchange import LAST, Turn
+from memory_mcp.model.exchange import LISTED_LAST, TurnKind
 from memory_mcp.model.ids import span_grip_id
 from memory_mcp.storage.base import Storage
 from memory_mcp.toc.tree import Tree
@@ -71,13 +71,13 @@ class Scan:
         held = self._storage.events.span(scope_of(query, query.window))
         if held is None:
             return []
-        first, last = (calendar.local(ms).date() for ms in (held.start_ms, held.end_ms))
+        first, last = (calendar.to_local(ms).date() for ms in (held.start_ms, held.end_ms))
         monday = first - dt.timedelta(days=first.weekday())
         weeks = (last - monday).days // 7 + 1
         step = -(-weeks // SLICES) * _WEEK
         starts = [monday + n * step for n in range(-(-weeks * _WEEK // step))]
-        windows = [calendar.days(day, day + step) for day in starts]
-        return [w.meet(query.window) for w in reversed(windows)]
+        windows = [calendar.days_window(day, day + step) for day in starts]
+        return [w.intersection(query.window) for w in reversed(windows)]
 
     def read(self, query: Query, words: Sequence[str]) -> Slice:
         """Return the newest `query.limit` events of the window and scope that hold all of `words`, and the number compared."""
@@ -119,8 +119,8 @@ class Scan:
         turns = turns_of(self._storage, events)
         score = WHOLE if len(words) == 1 and len(words[0].split()) > 1 else SCORE
         for event in events:
-            turn = turns.get(event.event_id, Turn.PLAIN)
-            if turn & Turn.TO_MEMORY:
+            turn = turns.get(event.event_id, TurnKind.PLAIN)
+            if turn & TurnKind.TO_MEMORY:
                 continue
             start = 0
             if len(event.text) > _SPAN:  # at white space up to 100 characters before the first of the words
@@ -133,5 +133,5 @@ class Scan:
             node = nodes.get(own.node_id) if own is not None else None
             if node is not None:
                 hit = replace(hit, node_id=node.node_id, title=node.title, level=node.level, keywords=node.keywords)
-            hits.setdefault(hit.event_id, replace(hit, parts=(("scan", score),), asks=bool(turn & LAST)))
+            hits.setdefault(hit.event_id, replace(hit, parts=(("scan", score),), asks=bool(turn & LISTED_LAST)))
         return sorted(hits.values(), key=lambda hit: hit.asks)

@@ -46,18 +46,18 @@ class Sift:
         """Return the scope below a node, cut at weeks into parts of about a slice each, newest first."""
         size = SLICE if is_hasty else LARGE_SLICE
         if start != ROOT and level_of(start) is not TocLevel.SEGMENT:
-            scope = replace(scope, window=self._tree.calendar.window(start).meet(scope.window))
+            scope = replace(scope, window=self._tree.calendar.node_window(start).intersection(scope.window))
         per_segment = self._events_per_segment(scope.project)
         weeks = self._tree.descendants(ROOT, TocLevel.WEEK, scope.project, scope.window)
         starts, held = [], 0.0
         for week in reversed(weeks):
             held += self._tree.count_below(week, scope) * per_segment
             if held >= size:
-                starts.append(self._tree.calendar.window(week).start_ms)
+                starts.append(self._tree.calendar.node_window(week).start_ms)
                 held = 0.0
         ends = [_LAST, *starts]
         windows = [TimeWindow(start, end) for start, end in zip([*starts, 0], ends, strict=True)]
-        parts = [w if scope.window is None else w.meet(scope.window) for w in windows]
+        parts = [w if scope.window is None else w.intersection(scope.window) for w in windows]
         whole = len(parts) == 1
         return [scope if whole else replace(scope, window=w) for w in parts if w.start_ms < w.end_ms]
 

@@ -239,7 +239,7 @@ def _extended(text: str, window: TimeWindow, start: int, end: int, on: Windows) 
     if led and kind in {"", "since"}:
         kind = kind or ("since" if _SINCE.search(before) else "until")
         start -= len(led.group())
-    tomorrow = on.calendar.midnight(on.today + DAY)
+    tomorrow = on.calendar.midnight_of(on.today + DAY)
     first = {"since": window.start_ms, "after": window.end_ms, "": window.start_ms}.get(kind, 0)
     after = {"before": window.start_ms, "until": window.end_ms, "": window.end_ms}.get(kind, tomorrow)
     return _phrase(text, TimeWindow(first, after), start, last) if first < after else _phrase(text, window, start, end)

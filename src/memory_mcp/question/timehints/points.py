@@ -78,7 +78,7 @@ class Points(ABC):
         m = self._words.clock.match(self._text, day.end)
         if not m or day.at_ms is not None or self._on.unit(day.window) != "day":
             return day
-        return self._clock(m, self._on.calendar.local(day.window.start_ms).date(), day)
+        return self._clock(m, self._on.calendar.to_local(day.window.start_ms).date(), day)
 
     def _clock(self, m: re.Match[str], date: dt.date, day: Found) -> Found:
         """Return `day` narrowed to a clock time: a minute, an hour where no minute is said, an hour to each side for "around"."""
@@ -101,7 +101,7 @@ class Points(ABC):
         begin = place.end() if place else m.end() + 1
         day = self.point(begin, "inside on") if self._text[m.end() : m.end() + 1] == " " else None
         if day and day.at_ms is None and self._on.unit(day.window) == "day":
-            found = self._clock(m, self._on.calendar.local(day.window.start_ms).date(), day)
+            found = self._clock(m, self._on.calendar.to_local(day.window.start_ms).date(), day)
             return replace(found, end=day.end)
         whole = Found(self._on.day(self._on.today), m.start(), m.end(), floating=True, needs_day=lead in PAIR_LEADS)
         found = self._clock(m, self._on.today, whole)
@@ -231,7 +231,7 @@ class Points(ABC):
         day = self._inner(m.end(), lead)
         if not day or self._on.unit(day.window) != "day":
             return None
-        return replace(day, window=self._on.day(self._on.calendar.local(day.window.start_ms).date(), self._hours(m["part"])))
+        return replace(day, window=self._on.day(self._on.calendar.to_local(day.window.start_ms).date(), self._hours(m["part"])))
 
     def _beside(self, m: re.Match[str], lead: str) -> Found | None:
         """Return the Saturday after October 28, two days before 5 June, the week after that of May 5; None where unclear."""

@@ -88,7 +88,7 @@ class Reader(Points):
         point = self.point(m.end(), kind) if m else None
         if not point:
             return None
-        tomorrow = self._on.calendar.midnight(self._on.today + DAY)
+        tomorrow = self._on.calendar.midnight_of(self._on.today + DAY)
         start = {"since": point.first_ms, "after": point.last_ms}.get(kind, 0)
         end = {"before": point.first_ms, "until": point.last_ms}.get(kind, tomorrow)
         return Found(TimeWindow(start, end), i, point.end) if start < end else None

@@ -31,16 +31,16 @@ class Windows:
 
     def seen_from(self, ms: int) -> "Windows":
         """Return the calendar seen from the local day of a moment (UTC milliseconds); `now_ms` stays."""
-        return Windows(self.calendar, self.now_ms, self.calendar.local(ms).date())
+        return Windows(self.calendar, self.now_ms, self.calendar.to_local(ms).date())
 
     def days(self, first: dt.date, after: dt.date) -> TimeWindow:
         """Return the window from one date up to, not including, another; raises ValueError if empty or begun before 1970."""
-        return _positive(self.calendar.days(first, after))
+        return _positive(self.calendar.days_window(first, after))
 
     def dates(self, window: TimeWindow) -> tuple[dt.date, dt.date] | None:
         """Return the first date and the one after the last of a window of whole local days; None for any other window."""
-        first, after = (self.calendar.local(ms).date() for ms in (window.start_ms, window.end_ms))
-        return (first, after) if first < after and self.calendar.days(first, after) == window else None
+        first, after = (self.calendar.to_local(ms).date() for ms in (window.start_ms, window.end_ms))
+        return (first, after) if first < after and self.calendar.days_window(first, after) == window else None
 
     def months(self, year: int, month: int, count: int) -> TimeWindow:
         """Return `count` whole months; a month below 1 or above 12 is of another year. Raises ValueError before 1970."""

@@ -8,7 +8,7 @@ from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 
 from memory_mcp.app import App
-from memory_mcp.model.fencing import fence, neutral, neutral_json
+from memory_mcp.model.fencing import fence_text, neutralize, neutralize_json
 from memory_mcp.requests.plain import as_json
 from memory_mcp.requests.registry import respond
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
@@ -101,10 +101,10 @@ class Group:
 
 def answer(value: object) -> CallToolResult:
     """Return a tool result with `value` as structured content and as Markdown, fenced if it carries recalled words."""
-    structured: dict[str, Any] = neutral_json(as_json(value))
+    structured: dict[str, Any] = neutralize_json(as_json(value))
     text = markdown(structured)
     # Text that is not fenced still has names of projects and sessions, which must not form a tag of ours.
-    text = fence(text) if "origin" in structured else neutral(text)
+    text = fence_text(text) if "origin" in structured else neutralize(text)
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=structured)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from memory_mcp.model.project import Names
+from memory_mcp.model.project import ProjectNames
 from memory_mcp.storage.values import Scope
 
 #: An event's text, in a form that the engine cannot look at before the other conditions: left to itself it reads and folds
@@ -14,7 +14,7 @@ _TEXT = "CASE WHEN ts IS NOT NULL THEN text END"
 _PAIRS = "SELECT unnest(?::VARCHAR[]), unnest(?::VARCHAR[])"
 
 
-def conditions_of(scope: Scope, session_id: str | None, names: Names) -> tuple[list[str], list[Any]]:
+def conditions_of(scope: Scope, session_id: str | None, names: ProjectNames) -> tuple[list[str], list[Any]]:
     """Return the conditions (to be joined by AND) that an event lies in a scope and a session, and their parameters in order.
 
     What is None restricts nothing: two empty lists for no restriction. The window's end is not included.
@@ -22,8 +22,8 @@ def conditions_of(scope: Scope, session_id: str | None, names: Names) -> tuple[l
     where, parameters = list[str](), list[Any]()
     if scope.project is not None:
         # The names it was recorded with, without the sessions that were split off it and with those that were split off into it.
-        recorded, moved = names.recorded_as(scope.project), names.moved() if names.splits else {}
-        out = [pair for pair in moved if names.of(pair[0]) == scope.project]
+        recorded, moved = names.recorded_names(scope.project), names.moved_sessions() if names.splits else {}
+        out = [pair for pair in moved if names.resolve_alias(pair[0]) == scope.project]
         into = [pair for pair, new in moved.items() if new == scope.project]
         condition = f"project IN ({', '.join('?' * len(recorded))})"
         if out:

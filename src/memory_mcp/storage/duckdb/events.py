@@ -153,7 +153,7 @@ class DuckEvents:
     def _event(self, row: Row) -> Event:
         """Return the event of a row of `EVENT` columns, with the name that its project has now."""
         event = event_of(row)
-        return event.shown_as(self._projects.names.shown(event.project, event.session_id))
+        return event.with_display_project(self._projects.names.display_name(event.project, event.session_id))
 
     def reread(self) -> None:
         """Drop the events that are kept in memory, as numbers or names may be others now."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import duckdb
 
-from memory_mcp.model.change import OF_NODES, Change, ChangeKind
+from memory_mcp.model.change import NODE_CHANGES, Change, ChangeKind
 from memory_mcp.storage.duckdb.connection import Connection, insert
 from memory_mcp.storage.duckdb.recent import Changes
 from memory_mcp.storage.records import DERIVER, REQUEST_KEPT_MS
@@ -112,7 +112,7 @@ class DuckOutbox:
             behind = self._numbers.changes.after(seq)
             if behind is None:
                 return None
-            told = (c.subject if c.kind in OF_NODES else "" for c in behind if c.seq <= last)
+            told = (c.subject if c.kind in NODE_CHANGES else "" for c in behind if c.seq <= last)
             self._changed = ((seq, last), frozenset(told))
         return self._changed[1]
 

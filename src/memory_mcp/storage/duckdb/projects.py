@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from memory_mcp.model.event import ROOT_COMMIT, Event
-from memory_mcp.model.project import Alias, Names, Split
+from memory_mcp.model.project import Alias, ProjectNames, Split
 from memory_mcp.storage.duckdb.connection import Connection
 from memory_mcp.storage.rows import activity_of, daily_of, folder_of, root_commit_in
 from memory_mcp.storage.values import Activity, DailyActivity
@@ -36,7 +36,7 @@ class DuckProjects:
         self._names = self._read()
 
     @property
-    def names(self) -> Names:
+    def names(self) -> ProjectNames:
         """Every rule in force, from memory: the same object until a rule changes or `reread` is called."""
         return self._names
 
@@ -44,16 +44,16 @@ class DuckProjects:
         """Read the rules again, with where sessions of watched projects began; `changed` is not called."""
         self._names = self._read()
 
-    def _read(self) -> Names:
+    def _read(self) -> ProjectNames:
         """Return the rules in the store, with the folder in which each session of a watched project began."""
         aliases = [
             Alias(*row) for row in self._con.rows("SELECT old, new, author, at_ms FROM project_alias ORDER BY at_ms, rowid")
         ]
         columns = "project, session_id, folder, new, at_ms"
         splits = [Split(*row) for row in self._con.rows(f"SELECT {columns} FROM project_split ORDER BY at_ms, rowid")]
-        watched = Names(aliases, splits).watched()
+        watched = ProjectNames(aliases, splits).names_needing_folders()
         rows = self._con.rows(_BEGAN, [sorted(watched)]) if watched else []
-        return Names(aliases, splits, {(row[0], row[1]): folder_of(row[2]) for row in rows})
+        return ProjectNames(aliases, splits, {(row[0], row[1]): folder_of(row[2]) for row in rows})
 
     def take(self, events: Sequence[Event]) -> list[Event]:
         """Return events that were stored just now with the names that their projects have now.
@@ -61,15 +61,15 @@ class DuckProjects:
         Notes in which folder their sessions began, where a rule asks for it, and which recorded names are new for
         `news`.
         """
-        names, watched = self._names, self._names.watched()
+        names, watched = self._names, self._names.names_needing_folders()
         for event in events:
             if event.project in watched:
-                names.began_in(event.project, event.session_id, event.metadata.get("cwd", ""))
+                names.note_start_folder(event.project, event.session_id, event.metadata.get("cwd", ""))
         if self._known is not None:
             fresh = {event.project for event in events} - self._known
             self._fresh |= fresh
             self._known |= fresh
-        return [event.shown_as(names.shown(event.project, event.session_id)) for event in events]
+        return [event.with_display_project(names.display_name(event.project, event.session_id)) for event in events]
 
     def news(self) -> list[str]:
         """Return the recorded names but "" that came since the last call in this process, sorted; the first call returns all."""

@@ -1,7 +1,7 @@
 """SpendingStore on DuckDB."""
 
 from memory_mcp.model.ids import NodeId, TopicId
-from memory_mcp.model.spending import Outcome, Spent
+from memory_mcp.model.ledger import ModelCall, Outcome
 from memory_mcp.storage.duckdb.connection import Connection
 from memory_mcp.storage.rows import SPENT, spent_of, spent_row
 
@@ -13,12 +13,12 @@ class DuckSpending:
         """Use `con`; nothing is read yet."""
         self._con = con
 
-    def record(self, spent: Spent) -> None:
+    def record(self, spent: ModelCall) -> None:
         """Add a request as one row, in a transaction of its own, committed when this returns."""
         with self._con.writing() as con:
             con.execute("INSERT INTO spending VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", spent_row(spent))
 
-    def since(self, at_ms: int) -> list[Spent]:
+    def since(self, at_ms: int) -> list[ModelCall]:
         """Return the requests made at `at_ms` (UTC ms) or later, in order of time, of equal times the one added first."""
         rows = self._con.rows(f"SELECT {SPENT} FROM spending WHERE at_ms >= ? ORDER BY at_ms, rowid", [at_ms])
         return [spent_of(row) for row in rows]

@@ -13,8 +13,8 @@ from memory_mcp.base import machine
 from memory_mcp.base.clock import Clock, SystemClock
 from memory_mcp.base.errors import DiskFull, SchemaTooNew, SchemaTooOld, StorageDamaged
 from memory_mcp.base.failpoints import failpoint
-from memory_mcp.model.audit import Act
 from memory_mcp.model.calendar import Calendar
+from memory_mcp.model.ledger import AuditEntry
 from memory_mcp.storage.duckdb import migrations
 from memory_mcp.storage.duckdb.archive import DuckArchive
 from memory_mcp.storage.duckdb.audit import DuckAudit
@@ -169,7 +169,7 @@ class DuckStorage:
         self._mark.check(self._read_mark, salvaged.place if salvaged.unfinished else "", besides)
         if salvaged.place:
             counts = {"bytes mended": salvaged.mended, "events missing": self.loss.events if self.loss else 0} | besides
-            self.audit.record(Act("salvage", clock.now_ms(), "memory-mcp", salvaged.place, counts=counts))
+            self.audit.record(AuditEntry("salvage", clock.now_ms(), "memory-mcp", salvaged.place, counts=counts))
 
     def _add(self, table: str, rows: list[Row]) -> None:
         """Add rows to a table that only grows, but for those that are in it (pins: by target), in one transaction."""

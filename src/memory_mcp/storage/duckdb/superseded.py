@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from memory_mcp.model.grip import Supersession
 from memory_mcp.model.ids import GripId, NodeId, grip_id_from
-from memory_mcp.model.superseded import Superseded
 from memory_mcp.model.toc import EXTRACTIVE
 from memory_mcp.storage.duckdb.connection import Connection
 from memory_mcp.storage.records import Stated
@@ -25,7 +25,7 @@ class DuckSuperseded(Standing):
         self._con = con
         super().__init__()
 
-    def record(self, superseded: Superseded) -> None:
+    def record(self, superseded: Supersession) -> None:
         """Record that `new` replaces `old` (None: nothing does), committed at once; for one `old` the last record counts."""
         with self._con.writing() as con:
             row = [superseded.old, superseded.new, superseded.at_ms, superseded.reason, superseded.author]
@@ -43,5 +43,5 @@ class DuckSuperseded(Standing):
     def _read(self) -> Known:
         """Return the last recorded replacement of each statement, by the id of the older one, from the table."""
         sql = "SELECT old_id, new_id, at_ms, reason, author FROM superseded ORDER BY at_ms, rowid"
-        found = (Superseded(GripId(o), GripId(n) if n else None, *rest) for o, n, *rest in self._con.rows(sql))
+        found = (Supersession(GripId(o), GripId(n) if n else None, *rest) for o, n, *rest in self._con.rows(sql))
         return {one.old: one for one in found}

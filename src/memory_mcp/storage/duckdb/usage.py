@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
+from memory_mcp.model.grip import GripUsage
 from memory_mcp.model.ids import GripId
-from memory_mcp.model.usage import Used
 from memory_mcp.storage.duckdb.connection import Connection
 
 
@@ -24,7 +24,7 @@ class DuckUsage:
                 con.execute("INSERT INTO usage SELECT unnest(?::VARCHAR[]), ?", [ids, at_ms])
             self._any = True
 
-    def of(self, ids: Iterable[GripId]) -> dict[GripId, Used]:
+    def of(self, ids: Iterable[GripId]) -> dict[GripId, GripUsage]:
         """Return by id the moments, in order, at which those of `ids` were opened, if ever; reads nothing while none was."""
         if self._any is None:
             self._any = self._con.row("SELECT 1 FROM usage LIMIT 1") is not None
@@ -33,7 +33,7 @@ class DuckUsage:
             return {}
         sql = """SELECT grip_id, list(at_ms ORDER BY at_ms) FROM usage WHERE grip_id IN (SELECT unnest(?::VARCHAR[]))
                  GROUP BY grip_id"""
-        return {GripId(row[0]): Used(tuple(row[1])) for row in self._con.rows(sql, [wanted])}
+        return {GripId(row[0]): GripUsage(tuple(row[1])) for row in self._con.rows(sql, [wanted])}
 
     def forget(self, ids: Iterable[GripId]) -> None:
         """Remove every opening of these grips, in a transaction of its own; one without any is no error."""

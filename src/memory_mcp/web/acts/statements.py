@@ -1,6 +1,6 @@
 """Acts on statements and topics: pin, retract, correct and label."""
 
-from memory_mcp.model.ids import digest
+from memory_mcp.model.ids import hash_parts
 from memory_mcp.requests.correct import PERSON, Correct, Retract
 from memory_mcp.requests.one_topic import LabelTopic
 from memory_mcp.requests.pins import Pin
@@ -23,7 +23,7 @@ async def correct(ask: Ask) -> Done:
     """
     grip, text, kind, key = (ask.argument(name) for name in ("grip_id", "text", "kind", "key"))
     # The same form with other words is another correction.
-    once = f"{key}:{digest(grip, text, kind):x}" if key else ""
+    once = f"{key}:{hash_parts(grip, text, kind):x}" if key else ""
     request = Correct(grip, text, ask.argument("reason"), kind, PERSON, ask.visit.is_person, once, by_hand=True)
     done = await ask.memory.write(request)
     note = "Corrected: what you wrote is shown first from now on, and the old words stay readable."

@@ -1,13 +1,30 @@
-"""Spent: one text asked of a language model, and what that cost."""
+"""Ledgers that hold no text: operations on the memory, and requests to language models."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from memory_mcp.model.ids import NodeId, TopicId
 
 
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """One operation: forget, correct, retract, refine, pin, label, alias, restore ..."""
+
+    action: str
+    #: UTC milliseconds.
+    at_ms: int
+    #: Who asked for it: `person` (typed on a terminal and confirmed), or an agent's name.
+    author: str
+    #: Ids or a kind of thing; never a forgotten text or value.
+    subject: str = ""
+    reason: str = ""
+    #: How many of what: {"events": 3, "grips": 7}.
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
 class Outcome(StrEnum):
-    """The outcome of a request to a language model. On disk: do not change the values."""
+    """Outcome of a request to a model. On disk: do not change."""
 
     #: The node says what the model wrote, the topic is called so.
     OK = "ok"
@@ -18,7 +35,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class ModelCall:
     """One row of the ledger; it holds no text."""
 
     at_ms: int
