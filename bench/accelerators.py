@@ -185,7 +185,7 @@ def rebuild(language: Language, events: int, scratch: Path) -> str:
     """`rebuild` on a store that was imported: everything a rebuild does, reading the store included."""
     from memory_mcp.app import App
     from memory_mcp.config import load
-    from memory_mcp.derive.derivation import Place
+    from memory_mcp.tree.derive.derivation import Place
 
     source = scratch / "events.jsonl"
     _history(language, events, source)

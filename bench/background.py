@@ -4,7 +4,7 @@ Counts in how many documents each stem stands: manual pages, package documentati
 standard library. Only the counts are kept, as levels 0 (in most documents) to 9 (in few); a stem that is missing is
 rarer still. The table ships with the package; this program is here so that it can be made again.
 
-    python bench/background.py --out src/memory_mcp/summarize/background.txt
+    python bench/background.py --out src/memory_mcp/tree/summarize/background.txt
 """
 
 import argparse

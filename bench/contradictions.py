@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.kinds import TRANSCRIPTS, _events
-from memory_mcp.summarize.contradictions import Claim, contradicts, parse_claim
-from memory_mcp.summarize.kinds import cues_of, kind_of
-from memory_mcp.summarize.sentences import clean_text, find_spans
+from memory_mcp.tree.summarize.contradictions import Claim, contradicts, parse_claim
+from memory_mcp.tree.summarize.kinds import cues_of, kind_of
+from memory_mcp.tree.summarize.sentences import clean_text, find_spans
 
 LABELS = Path(__file__).parent / "labels" / "contradictions.jsonl"
 CORPORA = ("locomo", "commits", "qmsum", "lifebench")

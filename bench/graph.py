@@ -19,7 +19,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from memory_mcp.derive.grips import MAX_EXCERPT, spans_of
 from memory_mcp.embed.model2vec import Model2Vec
 from memory_mcp.embed.models import BUNDLED, resolve_model
 from memory_mcp.indexes.base import DocType
@@ -30,6 +29,7 @@ from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.claude_code.reader import ClaudeCodeImporter
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.model.event import EventType
+from memory_mcp.tree.derive.grips import MAX_EXCERPT, spans_of
 
 _BATCH = 5000
 _SHARES = (0.01, 0.1, 0.5)

@@ -24,7 +24,7 @@ from typing import Any
 from bench import histories
 from bench.place import PROC, VISIBLE, Place, quantile
 from memory_mcp.base import machine
-from memory_mcp.client import link
+from memory_mcp.service.client import link
 
 _TICKS = os.sysconf("SC_CLK_TCK") if VISIBLE else 100
 #: Between two looks at the processes, and between two searches (seconds).

@@ -27,9 +27,9 @@ from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.model.event import DEFAULT_TYPES, Event, EventDraft, Role, Trust
 from memory_mcp.model.ids import event_id
 from memory_mcp.model.toc import MemoryKind
-from memory_mcp.summarize.extractive import ExtractiveSummarizer
-from memory_mcp.summarize.kinds import cues_of, kind_of
-from memory_mcp.summarize.sentences import clean_text
+from memory_mcp.tree.summarize.extractive import ExtractiveSummarizer
+from memory_mcp.tree.summarize.kinds import cues_of, kind_of
+from memory_mcp.tree.summarize.sentences import clean_text
 
 LABELS = Path(__file__).parent / "labels" / "kinds.jsonl"
 #: Sets of messages, one file each.

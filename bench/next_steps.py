@@ -25,7 +25,7 @@ from memory_mcp.config import Settings
 from memory_mcp.model.segment import Segment
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Scope
-from memory_mcp.toc.told import stretches
+from memory_mcp.tree.toc.told import stretches
 
 #: Segments that are looked at, and read in full, as for the card of a project.
 _SEGMENTS, _IN_FULL = 6, 3

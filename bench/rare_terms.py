@@ -15,11 +15,11 @@ from pathlib import Path
 from bench import corpus
 from memory_mcp.app import App
 from memory_mcp.config import load
-from memory_mcp.layers.agentic.match import FIELDS
-from memory_mcp.layers.base import Query
-from memory_mcp.layers.budget import Budget
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.ids import ROOT
+from memory_mcp.search.layers.agentic.match import FIELDS
+from memory_mcp.search.layers.base import Query
+from memory_mcp.search.layers.budget import Budget
 
 
 def quantiles(times: list[float]) -> str:

@@ -32,7 +32,7 @@ from memory_mcp.model.event import DEFAULT_TYPES, Event, Role, Trust
 from memory_mcp.model.ids import GripId, NodeId, day_id, event_id, segment_id, segment_key
 from memory_mcp.model.toc import TocBullet, TocNode
 from memory_mcp.model.tokens import estimate_tokens
-from memory_mcp.summarize.extractive import ExtractiveSummarizer
+from memory_mcp.tree.summarize.extractive import ExtractiveSummarizer
 
 CORPORA = ("locomo", "commits")
 GAP_MS = 30 * 60 * 1000

@@ -5,14 +5,14 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from zoneinfo import ZoneInfo
 
-from memory_mcp.derive.grips import span_grip
-from memory_mcp.derive.segments import SegmentSettings, assign
 from memory_mcp.model.calendar import Calendar, TimeWindow, TocLevel, level_of
 from memory_mcp.model.event import DEFAULT_TYPES, Event, EventDraft, EventType, Role, Trust
 from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import NodeId, event_id
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocBullet, TocNode
+from memory_mcp.tree.derive.grips import span_grip
+from memory_mcp.tree.derive.segments import SegmentSettings, assign
 
 BERLIN = ZoneInfo("Europe/Berlin")
 CALENDAR = Calendar("Europe/Berlin")

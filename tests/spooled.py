@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from memory_mcp.client import spoolfile
+from memory_mcp.service.client import spoolfile
 
 
 def left(spool: Path | str, payload: bytes, client: str = "claude-code") -> str:

@@ -48,12 +48,12 @@ UNNEEDED = {
     "memory_mcp.app": "duckdb mcp pydantic numpy anyio detect_secrets",
     "memory_mcp.cli.main": "duckdb mcp pydantic anyio detect_secrets rich",
     # An endpoint or a command is asked by who has switched the summarizer on.
-    "memory_mcp.jobs.registry": "http.client ssl email.utils memory_mcp.llm.endpoint memory_mcp.llm.command",
-    "memory_mcp.layers.agentic.navigate": "duckdb mcp pydantic anyio bm25s usearch model2vec numba",
+    "memory_mcp.jobs.registry": "http.client ssl email.utils memory_mcp.tree.llm.endpoint memory_mcp.tree.llm.command",
+    "memory_mcp.search.layers.agentic.navigate": "duckdb mcp pydantic anyio bm25s usearch model2vec numba",
     "memory_mcp.storage.duckdb": "mcp pydantic anyio",
     # A command is answered without the protocol.
-    "memory_mcp.daemon.methods": "mcp pydantic starlette uvicorn",
-    "memory_mcp.daemon.socket": "mcp pydantic starlette uvicorn",
+    "memory_mcp.service.daemon.methods": "mcp pydantic starlette uvicorn",
+    "memory_mcp.service.daemon.socket": "mcp pydantic starlette uvicorn",
 }
 
 
@@ -209,9 +209,9 @@ import json, sys
 from memory_mcp.app import App
 from memory_mcp.config import Settings
 from memory_mcp.storage.settings import StorageSettings
-from memory_mcp.layers.base import Query
-from memory_mcp.layers.budget import Budget
-from memory_mcp.policy.tier import detect
+from memory_mcp.search.layers.base import Query
+from memory_mcp.search.layers.budget import Budget
+from memory_mcp.search.policy.tier import detect
 from tests.factories import a_small_history
 from tests.fakes import FakeClock
 app = App(Settings(storage=StorageSettings(sys.argv[1], "Europe/Berlin")), FakeClock())

@@ -95,7 +95,7 @@ def test_an_answer_is_whole_where_output_is_unbuffered_and_a_signal_comes_in_the
 @pytest.fixture
 def child() -> Iterator[children.Child]:
     """A child that has begun its work and stands still."""
-    made = children.Child("memory_mcp.derive.workers", (Calendar("UTC"), None))
+    made = children.Child("memory_mcp.tree.derive.workers", (Calendar("UTC"), None))
     made.begun.result(PATIENCE)
     os.kill(made.pid, signal.SIGSTOP)
     yield made
@@ -139,7 +139,7 @@ def test_all_that_run_are_killed_when_there_is_no_time_to_end_them(child: childr
 
 
 def test_a_child_that_has_ended_is_kept_by_nobody() -> None:
-    made = children.Child("memory_mcp.derive.workers", (Calendar("UTC"), None))
+    made = children.Child("memory_mcp.tree.derive.workers", (Calendar("UTC"), None))
     known = weakref.ref(made)
     made.end(at_once=True)
     del made

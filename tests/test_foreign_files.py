@@ -27,13 +27,13 @@ OPENERS = {
     "indexes/generation.py": "the index's own files, looked at before",
     "base/machine.py": "tables of the system, names of a folder",
     "base/children.py": "standard input and output",
-    "client/door.py": "refuses the file of another user",
-    "daemon/token.py": "refuses the file of another user",
-    "daemon/clients.py": "a table of the system",
-    "daemon/peers.py": "tables of the system",
+    "service/client/door.py": "refuses the file of another user",
+    "service/daemon/token.py": "refuses the file of another user",
+    "service/daemon/clients.py": "a table of the system",
+    "service/daemon/peers.py": "tables of the system",
     "server/pipe.py": "the null device",
     "server/apps.py": "data of the program",
-    "summarize/contradictions.py": "data of the program",
+    "tree/summarize/contradictions.py": "data of the program",
     "web/site.py": "data of the program",
 }
 #: Modules that unpack without a bound, and the names of `zlib` that do.

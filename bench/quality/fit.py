@@ -29,9 +29,9 @@ from bench.quality.reduced import with_evidence_taken_out
 from bench.quality.rows import FIVE, TEN
 from bench.quality.stores import ROOMY, TIERS, Stores
 from memory_mcp.app import App
-from memory_mcp.layers.base import Hit, Query
-from memory_mcp.policy import relevance, relevance_weights
-from memory_mcp.policy.plan import How
+from memory_mcp.search.layers.base import Hit, Query
+from memory_mcp.search.policy import relevance, relevance_weights
+from memory_mcp.search.policy.plan import How
 
 Array = NDArray[np.float64]
 #: Questions with an answer for each without one; share of those without whose evidence was taken out.

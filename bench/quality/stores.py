@@ -16,8 +16,8 @@ from bench.quality.corpora import Message, Payload
 from memory_mcp import config
 from memory_mcp.app import App
 from memory_mcp.base import paths
-from memory_mcp.client import spoolfile
-from memory_mcp.derive.derivation import Place
+from memory_mcp.service.client import spoolfile
+from memory_mcp.tree.derive.derivation import Place
 
 _PACKAGE = Path(memory_mcp.__file__).parent
 #: What decides what a store holds, and what its indexes hold.

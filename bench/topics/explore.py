@@ -17,15 +17,15 @@ from typing import Any
 from bench.quality.corpora import corpora_in
 from bench.quality.stores import Stores
 from memory_mcp.app import App
-from memory_mcp.layers.base import Query
-from memory_mcp.layers.topics import telling
 from memory_mcp.model.calendar import Calendar
-from memory_mcp.policy.plan import How
 from memory_mcp.question.intent import Intent
 from memory_mcp.question.subjects import topic_subject
 from memory_mcp.requests.plain import tokens_of
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.search import SearchRequest, SearchResponse, search
+from memory_mcp.search.layers.base import Query
+from memory_mcp.search.layers.topics import telling
+from memory_mcp.search.policy.plan import How
 
 _LABELS = Path(__file__).parent.parent / "labels" / "explore.jsonl"
 _CORPORA = ("commits", "lifebench-en", "lifebench-zh")

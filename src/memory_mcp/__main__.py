@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from memory_mcp.client import link
+    from memory_mcp.service.client import link
 
 #: Commands that the daemon runs on its open store, so that they work while clients are connected and start at once.
 FORWARDED = frozenset(
@@ -76,7 +76,7 @@ def main() -> int:
     argv = sys.argv[1:]
     environment.settle_home()
     if argv[:1] == ["hook"] and not {"-h", "--help"} & set(argv):
-        from memory_mcp.client import hook
+        from memory_mcp.service.client import hook
 
         return hook.main(argv[1:])
     if argv[:2] == ["daemon", "run"]:
@@ -104,10 +104,10 @@ def _quick(argv: "Sequence[str]") -> int | None:
     if wanted is None:
         return None
     if serves:
-        from memory_mcp.client import pump
+        from memory_mcp.service.client import pump
 
         return pump.run(wanted)
-    from memory_mcp.client import forward
+    from memory_mcp.service.client import forward
 
     return forward.run(wanted, list(argv))
 
@@ -122,7 +122,7 @@ def _daemon(argv: "Sequence[str]") -> int:
         from memory_mcp.cli.main import main as command_line
 
         return command_line(argv)
-    from memory_mcp.daemon.start import start
+    from memory_mcp.service.daemon.start import start
 
     def execute(*given):  # type: ignore[no-untyped-def]  # loaded with the first command that is run
         """Run a command on the daemon's open memory and return its exit status; loads `cli.remote.execute` with the first one."""
@@ -140,7 +140,7 @@ def _wanted(asked: _Asked) -> "link.Wanted | None":
     not exist, a variable is unknown, or the profile is.
     """
     from memory_mcp.base import paths
-    from memory_mcp.client import link
+    from memory_mcp.service.client import link
 
     config = asked.named["--config"]
     # What is wrong with them the command line explains.

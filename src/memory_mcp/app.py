@@ -13,11 +13,10 @@ from memory_mcp.base.clock import Clock, SystemClock
 from memory_mcp.base.errors import MemoryMcpError
 from memory_mcp.config import Settings, config_path
 from memory_mcp.ingest.sources import all_importers, captured, follower, importer_named, syncing
-from memory_mcp.layers.base import Layer, LayerName, LayerStatus, Query
 from memory_mcp.model.calendar import Calendar
+from memory_mcp.search.layers.base import Layer, LayerName, LayerStatus, Query
 
 if TYPE_CHECKING:
-    from memory_mcp.derive.derivation import Derivation
     from memory_mcp.events.log import Write
     from memory_mcp.indexes.accelerators import Accelerators
     from memory_mcp.indexes.base import Searcher
@@ -29,20 +28,21 @@ if TYPE_CHECKING:
     from memory_mcp.ingest.watch import Watch
     from memory_mcp.jobs.improve_summaries import Hands
     from memory_mcp.jobs.scheduler import Scheduler
-    from memory_mcp.layers.hybrid import HybridLayer
-    from memory_mcp.layers.teleport import Switch, TeleportLayer
-    from memory_mcp.layers.topics import TopicsLayer
     from memory_mcp.model.event import EventDraft, Trust
     from memory_mcp.model.ids import GripId
-    from memory_mcp.policy.engine import Answer
-    from memory_mcp.policy.explain import WhyNot
-    from memory_mcp.policy.plan import How, Plan
-    from memory_mcp.policy.search import Parts
-    from memory_mcp.policy.why_not import Door
+    from memory_mcp.search.layers.hybrid import HybridLayer
+    from memory_mcp.search.layers.teleport import Switch, TeleportLayer
+    from memory_mcp.search.layers.topics import TopicsLayer
+    from memory_mcp.search.policy.engine import Answer
+    from memory_mcp.search.policy.explain import WhyNot
+    from memory_mcp.search.policy.plan import How, Plan
+    from memory_mcp.search.policy.search import Parts
+    from memory_mcp.search.policy.why_not import Door
     from memory_mcp.storage.base import Storage
     from memory_mcp.storage.lock import DirectoryLock
     from memory_mcp.storage.values import Appended, Request
-    from memory_mcp.toc.improve import Improver
+    from memory_mcp.tree.derive.derivation import Derivation
+    from memory_mcp.tree.toc.improve import Improver
 
 log = logging.getLogger(__name__)
 
@@ -99,11 +99,11 @@ class App:
         from memory_mcp.events.running import RunningSessions
         from memory_mcp.ingest.gate import Gate
         from memory_mcp.ingest.pipeline import Pipeline
-        from memory_mcp.layers.agentic.navigate import AgenticLayer
-        from memory_mcp.policy.engine import Engine
+        from memory_mcp.search.layers.agentic.navigate import AgenticLayer
+        from memory_mcp.search.policy.engine import Engine
         from memory_mcp.storage.registry import ENGINES
-        from memory_mcp.summarize.registry import SUMMARIZERS
-        from memory_mcp.toc.tree import Tree
+        from memory_mcp.tree.summarize.registry import SUMMARIZERS
+        from memory_mcp.tree.toc.tree import Tree
 
         self.settings, self.settings_file, self._callbacks = settings, config_path(), callbacks
         self.clock: Clock = clock or SystemClock()
@@ -127,13 +127,13 @@ class App:
 
     def _derivation(self) -> "tuple[Derivation, Improver]":
         """Return what derives the tree from events, and what has a language model improve its texts."""
-        from memory_mcp.derive.close_segments import CloseSegments
-        from memory_mcp.derive.derivation import Derivation
-        from memory_mcp.derive.rollup import RollUps
-        from memory_mcp.derive.workers import DeriveWorkers
-        from memory_mcp.toc.improve import Improver
-        from memory_mcp.toc.noticed import Contradictions
-        from memory_mcp.toc.projects import Projects
+        from memory_mcp.tree.derive.close_segments import CloseSegments
+        from memory_mcp.tree.derive.derivation import Derivation
+        from memory_mcp.tree.derive.rollup import RollUps
+        from memory_mcp.tree.derive.workers import DeriveWorkers
+        from memory_mcp.tree.toc.improve import Improver
+        from memory_mcp.tree.toc.noticed import Contradictions
+        from memory_mcp.tree.toc.projects import Projects
 
         self.storage.superseded.notice(Contradictions(self.storage, self.calendar))
         derivation = Derivation(
@@ -151,7 +151,7 @@ class App:
         """Return the spool of the hooks' payloads, None in memory; with hooks.refine it asks for refining at a session's end."""
         from memory_mcp.ingest.hooks.registry import HOOKS
         from memory_mcp.ingest.spool import Spool
-        from memory_mcp.toc import refining
+        from memory_mcp.tree.toc import refining
 
         if directory is None:
             return None
@@ -173,10 +173,10 @@ class App:
 
     def _scheduler(self, directory: Path | None) -> "Scheduler":
         """Return the scheduler with every job of `JOBS`; a process that keeps the App open for long starts it."""
-        from memory_mcp.derive.derivation import Depth
         from memory_mcp.jobs.registry import JOBS, Parts
         from memory_mcp.jobs.render_briefings import BriefingSettings
         from memory_mcp.jobs.scheduler import Scheduler
+        from memory_mcp.tree.derive.derivation import Depth
 
         factor, hooks, gap = self.settings.retrieval.token_factor, self.settings.hooks, self.settings.toc.gap_minutes
         parts = Parts(
@@ -205,8 +205,8 @@ class App:
 
     def _hands(self, directory: Path | None) -> "Hands":
         """Return what the job that improves summaries and labels works with."""
-        from memory_mcp.derive.derivation import Depth
         from memory_mcp.jobs.improve_summaries import Hands
+        from memory_mcp.tree.derive.derivation import Depth
 
         def publishing(publish: Callable[[], bool]) -> bool:
             with self.derivation.publishing:
@@ -224,10 +224,10 @@ class App:
 
     def engine_parts(self) -> "Parts":
         """Return what a policy engine of this memory is made of: new layers over the same store and indexes."""
-        from memory_mcp.layers.agentic.scan import Scan
-        from memory_mcp.layers.agentic.words import TreeWords
-        from memory_mcp.layers.successor import Successors
-        from memory_mcp.policy.search import Parts
+        from memory_mcp.search.layers.agentic.scan import Scan
+        from memory_mcp.search.layers.agentic.words import TreeWords
+        from memory_mcp.search.layers.successor import Successors
+        from memory_mcp.search.policy.search import Parts
 
         teleports = (self.teleport(LayerName.BM25), self.teleport(LayerName.VECTOR))
         layers: list[Layer] = [self.agentic, *teleports, self.hybrid(), self.topics()]
@@ -247,7 +247,7 @@ class App:
 
     def teleport(self, name: LayerName) -> "TeleportLayer":
         """Return a new layer 3 (BM25) or 4 (vectors); an unusable index is told by its status and its errors."""
-        from memory_mcp.layers.teleport import Switch, TeleportLayer
+        from memory_mcp.search.layers.teleport import Switch, TeleportLayer
 
         off = self.accelerators.switched_off(name.value)
         enabled = " and ".join(f"{key} = true" for key in off)
@@ -267,14 +267,14 @@ class App:
 
     def hybrid(self) -> "HybridLayer":
         """Return a new layer that searches layers 3 and 4 together."""
-        from memory_mcp.layers.hybrid import HybridLayer
+        from memory_mcp.search.layers.hybrid import HybridLayer
 
         return HybridLayer(self.teleport(LayerName.BM25), self.teleport(LayerName.VECTOR))
 
     def topics(self) -> "TopicsLayer":
         """Return a new layer 5 (topics); an unusable index is told by its status and its errors."""
-        from memory_mcp.layers.teleport import Switch
-        from memory_mcp.layers.topics import TopicsLayer
+        from memory_mcp.search.layers.teleport import Switch
+        from memory_mcp.search.layers.topics import TopicsLayer
 
         none = Switch(*self.accelerators.no_topics())
         names = (LayerName.BM25, LayerName.VECTOR)
@@ -369,8 +369,8 @@ class App:
 
     def why_not(self, missing: str, project: str | None, arguments: "Mapping[str, Any]", door: "Door") -> "WhyNot":
         """Return why something is missing from a call's results, and what would show it. Raises NotFound for an unknown id."""
-        from memory_mcp.layers.targets import target
-        from memory_mcp.policy.why_not import why_not
+        from memory_mcp.search.layers.targets import target
+        from memory_mcp.search.policy.why_not import why_not
 
         return why_not(target(self.storage, self.tree, missing, project), arguments, door)
 

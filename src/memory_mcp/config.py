@@ -21,15 +21,15 @@ from memory_mcp.archive.settings import BackupSettings
 from memory_mcp.archive.shared import SyncSettings
 from memory_mcp.base import foreign_files, machine, paths
 from memory_mcp.base.errors import ConfigError
-from memory_mcp.derive.segments import SegmentSettings
 from memory_mcp.embed.settings import EmbedderSettings
 from memory_mcp.indexes.settings import TeleportSettings, TopicsSettings
 from memory_mcp.ingest.settings import HooksSettings, IngestSettings
 from memory_mcp.jobs.schedule import SchedulerSettings
-from memory_mcp.layers.budget import StopConditions
-from memory_mcp.llm.settings import SummarizerSettings
-from memory_mcp.policy.rank import RankingSettings
+from memory_mcp.search.layers.budget import StopConditions
+from memory_mcp.search.policy.rank import RankingSettings
 from memory_mcp.storage.settings import StorageSettings
+from memory_mcp.tree.derive.segments import SegmentSettings
+from memory_mcp.tree.llm.settings import SummarizerSettings
 from memory_mcp_team.settings import TeamSettings, setting
 
 PREFIX = paths.PREFIX

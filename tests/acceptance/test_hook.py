@@ -18,9 +18,9 @@ import pytest
 from memory_mcp.app import App
 from memory_mcp.base import paths
 from memory_mcp.base.failpoints import VARIABLE
-from memory_mcp.client.hook import CLIENTS, main
 from memory_mcp.config import Settings
 from memory_mcp.ingest import redact as _loaded_before  # noqa: F401 - so that no child process compiles the rules
+from memory_mcp.service.client.hook import CLIENTS, main
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Scope
 from tests.daemon.inside import ALONE, WORDS, run_inside
@@ -31,7 +31,7 @@ from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 LIMIT = 60
-IN_PROCESS = "import sys; from memory_mcp.client.hook import main; sys.exit(main(sys.argv[1:]))"
+IN_PROCESS = "import sys; from memory_mcp.service.client.hook import main; sys.exit(main(sys.argv[1:]))"
 #: Both ways in: the function, and the shipped program.
 WAYS = {"function": ["-c", IN_PROCESS], "program": ["-m", "memory_mcp", "hook"]}
 #: Each point of a drain that may be killed, and at which visit.
@@ -314,7 +314,7 @@ def test_a_file_that_may_grow_no_more_leaves_nothing_behind(directory: Path) -> 
 
 
 def test_a_payload_of_many_megabytes_is_read_to_its_end_and_bounded(directory: Path) -> None:
-    from memory_mcp.client.hook import CUT_KEPT, MAX_PAYLOAD
+    from memory_mcp.service.client.hook import CUT_KEPT, MAX_PAYLOAD
 
     given = payload("PostToolUse", tool_name="Read", tool_response="x" * (MAX_PAYLOAD + 3_000_000))
     assert hook(directory, given).stderr == b""

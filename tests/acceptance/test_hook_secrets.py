@@ -15,8 +15,8 @@ import pytest
 
 from memory_mcp.base import paths
 from memory_mcp.base.failpoints import VARIABLE
-from memory_mcp.client import handing, link, spoolfile
-from memory_mcp.client.hook import CUT_KEPT, MAX_PAYLOAD
+from memory_mcp.service.client import handing, link, spoolfile
+from memory_mcp.service.client.hook import CUT_KEPT, MAX_PAYLOAD
 from tests.acceptance.test_hook import (
     IN_PROCESS,
     LIMIT,
@@ -89,7 +89,7 @@ def asked(directory: Path, *words: str) -> str:
 
 def patient(directory: Path, given: bytes) -> set[str]:
     """What a hook loads that waits for the daemon for as long as a busy machine may need."""
-    code = f"import sys; from memory_mcp.client import handing; handing.PATIENCE = {LIMIT}; from memory_mcp.client import hook; "
+    code = f"import sys; from memory_mcp.service.client import handing, hook; handing.PATIENCE = {LIMIT}; "
     code += "hook.main(['claude-code']); print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], input=given, env=environment(directory), capture_output=True, timeout=LIMIT, check=True,
@@ -247,7 +247,7 @@ def test_a_name_or_request_that_is_none_is_refused(served: Path) -> None:
 
 
 def test_a_daemon_that_does_not_know_the_request_leaves_the_payload_to_the_hook(served: Path) -> None:
-    code = "import sys; from memory_mcp.client import handing; handing.METHOD = 'hook/none'; from memory_mcp.client import hook; "
+    code = "import sys; from memory_mcp.service.client import handing, hook; handing.METHOD = 'hook/none'; "
     code += "hook.main(['claude-code']); print('memory_mcp.ingest.payloads' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], input=SECRET, env=environment(served), capture_output=True, timeout=LIMIT, check=True

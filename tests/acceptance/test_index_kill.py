@@ -13,7 +13,7 @@ from memory_mcp.base.clock import SystemClock
 from memory_mcp.base.failpoints import FAILPOINTS, VARIABLE
 from memory_mcp.indexes.base import Filters, Health, IndexQuery
 from memory_mcp.indexes.generation import Home
-from memory_mcp.layers.base import LayerName
+from memory_mcp.search.layers.base import LayerName
 from tests.acceptance.test_kill import finish, start
 from tests.indexes.helpers import found, from_scratch, opened, same
 from tests.requirements import requirement

@@ -12,7 +12,7 @@ import pytest
 from bench import place, traffic
 from bench.load import Load, Options, Report, failures
 from bench.place import PATIENCE, Place
-from memory_mcp.client import link
+from memory_mcp.service.client import link
 from tests.daemon.inside import ALONE, Done, run_inside
 from tests.daemon.places import look
 

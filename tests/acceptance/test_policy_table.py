@@ -19,11 +19,11 @@ from bench.place import Place
 from memory_mcp.app import App
 from memory_mcp.config import load
 from memory_mcp.indexes.settings import TeleportSettings
-from memory_mcp.layers.base import LayerName, LayerStatus, Query
-from memory_mcp.layers.budget import StopConditions
 from memory_mcp.model.event import EventDraft, Role
-from memory_mcp.policy.plan import How, Known, Mode, make_plan
 from memory_mcp.question.intent import Intent
+from memory_mcp.search.layers.base import LayerName, LayerStatus, Query
+from memory_mcp.search.layers.budget import StopConditions
+from memory_mcp.search.policy.plan import How, Known, Mode, make_plan
 from memory_mcp.server.build import build_server
 from memory_mcp.server.guard import MemoryServer
 from tests.daemon.inside import ALONE, Inside

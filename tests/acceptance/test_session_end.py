@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from memory_mcp.base import paths
-from memory_mcp.client.door import connect
+from memory_mcp.service.client.door import connect
 from tests.acceptance.test_hook import ROOT, environment, hook, kept, payload
 from tests.daemon.inside import BARE, Done, as_installed, run_inside
 from tests.daemon.places import DAEMON

@@ -9,7 +9,7 @@ from bench.locomo import load
 from bench.next_steps import verdict_of
 from bench.quality.corpora import LABELS as FOLDER
 from bench.quality.corpora import Half, half_of
-from memory_mcp.toc.open_ends import Cause
+from memory_mcp.tree.toc.open_ends import Cause
 
 LABELS = FOLDER / "unanswerable.jsonl"
 

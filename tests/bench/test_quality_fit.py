@@ -8,8 +8,8 @@ import pytest
 
 from bench.quality import fit, hard
 from bench.quality.corpora import Half, Kind, Message, Question
-from memory_mcp.policy import relevance_weights
-from memory_mcp.policy.relevance import Signals, logistic
+from memory_mcp.search.policy import relevance_weights
+from memory_mcp.search.policy.relevance import Signals, logistic
 
 AT = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
 

@@ -4,8 +4,8 @@ from memory_mcp.app import App
 from memory_mcp.cli.checks import store
 from memory_mcp.cli.checks.base import Opened
 from memory_mcp.config import load
-from memory_mcp.derive.derivation import Depth
 from memory_mcp.model.event import EventDraft, EventType, Role
+from memory_mcp.tree.derive.derivation import Depth
 
 AT = 1_772_442_000_000
 

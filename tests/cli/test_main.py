@@ -62,9 +62,9 @@ finally:
     print(*sys.modules, file=sys.stderr)
 """
 #: What a command line needs before any command is known.
-_FRONT = "__main__ cli cli.commands cli.commands.base cli.commands.registry cli.main cli.render environment errors model"
+_FRONT = "__main__ cli cli.commands cli.commands.base cli.commands.registry cli.main cli.render base base.environment base.errors model"
 FRONT = {"memory_mcp", "memory_mcp.model.sentinel", *(f"memory_mcp.{name}" for name in _FRONT.split())}
-LIGHT = {"memory_mcp.base.paths", "memory_mcp.client.door", "memory_mcp.base.machine", "memory_mcp.base.ownership"}
+LIGHT = {"memory_mcp.base.paths", "memory_mcp.service.client.door", "memory_mcp.base.machine", "memory_mcp.base.ownership"}
 #: What looks through every line that is printed; on the standard library alone.
 FENCE = {"memory_mcp.model.fencing", "memory_mcp.model.lookalikes"}
 
@@ -75,7 +75,17 @@ FENCE = {"memory_mcp.model.fencing", "memory_mcp.model.lookalikes"}
         ("--help", set()),
         ("--version", set()),
         ("config --help", {"memory_mcp.cli.commands.config"}),
-        ("daemon status", {"memory_mcp.cli.commands.daemon", "memory_mcp.client", "memory_mcp.client.link", *LIGHT, *FENCE}),
+        (
+            "daemon status",
+            {
+                "memory_mcp.cli.commands.daemon",
+                "memory_mcp.service",
+                "memory_mcp.service.client",
+                "memory_mcp.service.client.link",
+                *LIGHT,
+                *FENCE,
+            },
+        ),
     ],
 )
 def test_help_version_and_status_load_next_to_nothing(argv: str, ours: set[str], tmp_path: Path) -> None:

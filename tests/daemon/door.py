@@ -19,10 +19,10 @@ from mcp.client.streamable_http import streamable_http_client
 
 from memory_mcp.app import App
 from memory_mcp.config import ServerSettings, Settings
-from memory_mcp.daemon.http import HttpDoor
 from memory_mcp.server.build import assemble
 from memory_mcp.server.guard import MemoryServer
 from memory_mcp.server.host import Host
+from memory_mcp.service.daemon.http import HttpDoor
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.web.memory import Memory, Pulse
 from memory_mcp.web.visits import Visits

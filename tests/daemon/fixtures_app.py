@@ -42,11 +42,11 @@ from pydantic import BaseModel, Field
 
 from memory_mcp.app import App
 from memory_mcp.config import Settings
-from memory_mcp.daemon.http import MAX_BODY, bind
-from memory_mcp.daemon.routes import Asked, Connection, route_of, routes
-from memory_mcp.daemon.security import Guard, Rules
 from memory_mcp.server.build import build_server
 from memory_mcp.server.guard import MemoryServer
+from memory_mcp.service.daemon.http import MAX_BODY, bind
+from memory_mcp.service.daemon.routes import Asked, Connection, route_of, routes
+from memory_mcp.service.daemon.security import Guard, Rules
 from memory_mcp.storage.settings import StorageSettings
 
 #: A picture of one point, and a sound of no length.

@@ -17,7 +17,7 @@ from mcp import Client, stdio_client
 
 from bench.place import VISIBLE, Place
 from memory_mcp.base.failpoints import VARIABLE
-from memory_mcp.client import link
+from memory_mcp.service.client import link
 from tests.waiting import PATIENCE, UNHURRIED, until
 
 DAEMON = {"MEMORY_MCP_SERVER__DAEMON": "true"} | UNHURRIED

@@ -14,8 +14,8 @@ import pytest
 
 from bench.place import Place
 from memory_mcp.base import paths
-from memory_mcp.client import link
-from memory_mcp.client.door import connect
+from memory_mcp.service.client import link
+from memory_mcp.service.client.door import connect
 from memory_mcp.storage.lock import file_system_of
 from tests.daemon.inside import BARE, Beside, Inside
 from tests.daemon.places import DAEMON, NO_INDEXES, look, needs_proc

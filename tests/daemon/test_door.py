@@ -11,7 +11,7 @@ import pytest
 
 from bench.place import Place
 from memory_mcp.base import paths
-from memory_mcp.client import door
+from memory_mcp.service.client import door
 from tests.daemon.places import DAEMON, NO_INDEXES, call, look, needs_proc
 from tests.waiting import PATIENCE
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.place import Place, end
-from memory_mcp.client import door
+from memory_mcp.service.client import door
 from tests.daemon.places import NO_INDEXES, look, needs_proc
 from tests.daemon.test_commands import lines
 from tests.daemon.test_lines import Raw, message

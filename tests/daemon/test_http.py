@@ -289,8 +289,8 @@ def call_endless(found: Door) -> None:
 
 def test_a_door_that_is_cancelled_closes_as_one_that_is_stopped(tmp_path: Path) -> None:
     from memory_mcp.config import ServerSettings, Settings
-    from memory_mcp.daemon.http import HttpDoor
     from memory_mcp.server.build import build_server
+    from memory_mcp.service.daemon.http import HttpDoor
     from memory_mcp.storage.settings import StorageSettings
 
     app = App(Settings(storage=StorageSettings(str(tmp_path / "data"), "UTC")))

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from bench.place import Place
-from memory_mcp.daemon.intake import Intake
 from memory_mcp.ingest.payloads import Payloads
+from memory_mcp.service.daemon.intake import Intake
 from tests.daemon.inside import BARE, Inside
 from tests.daemon.places import needs_proc
 

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from bench.place import Place, wait_for
-from memory_mcp.client import lines, link
-from memory_mcp.client.door import connect
+from memory_mcp.base import lines
+from memory_mcp.service.client import link
+from memory_mcp.service.client.door import connect
 from tests.daemon.inside import SERVED, Beside
 from tests.daemon.places import look, needs_proc
 from tests.waiting import PATIENCE, until

@@ -14,13 +14,13 @@ from mcp.server.mcpserver.tools import Tool
 
 from memory_mcp.app import App
 from memory_mcp.base import metrics
-from memory_mcp.daemon import gauges
-from memory_mcp.derive.close_segments import CloseSegments
-from memory_mcp.layers.base import Query
 from memory_mcp.model.ids import event_id, span_grip_id
+from memory_mcp.search.layers.base import Query
 from memory_mcp.server.build import assemble
 from memory_mcp.server.guard import MemoryServer
 from memory_mcp.server.host import Host
+from memory_mcp.service.daemon import gauges
+from memory_mcp.tree.derive.close_segments import CloseSegments
 from tests.daemon.door import opened
 from tests.factories import a_small_history, draft
 from tests.waiting import PATIENCE
@@ -311,9 +311,9 @@ def test_the_memory_of_the_process_is_told(app: App) -> None:
 WORK = """
 import sys
 from memory_mcp.app import App
-from memory_mcp.derive.close_segments import CloseSegments
+from memory_mcp.tree.derive.close_segments import CloseSegments
 from memory_mcp.config import Settings
-from memory_mcp.layers.base import Query
+from memory_mcp.search.layers.base import Query
 from tests.factories import a_small_history
 from tests.fakes import FakeClock
 app = App(Settings(), FakeClock(), in_memory=True)

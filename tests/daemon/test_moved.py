@@ -11,9 +11,9 @@ import pytest
 from bench.place import Place
 from memory_mcp.app import App
 from memory_mcp.base.errors import StorageMoved
-from memory_mcp.client import link
 from memory_mcp.config import Settings
 from memory_mcp.indexes.settings import TeleportSettings
+from memory_mcp.service.client import link
 from memory_mcp.storage.duckdb import open_storage
 from memory_mcp.storage.settings import StorageSettings
 from tests.daemon.places import DAEMON, look, needs_proc

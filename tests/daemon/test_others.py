@@ -13,7 +13,7 @@ import pytest
 
 from bench.place import Place
 from memory_mcp.base import machine, ownership
-from memory_mcp.client import door, handing, link
+from memory_mcp.service.client import door, handing, link
 from tests.daemon.inside import BARE, Inside
 from tests.daemon.places import DAEMON, needs_proc
 from tests.waiting import PATIENCE

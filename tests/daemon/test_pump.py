@@ -18,8 +18,8 @@ from mcp import Client
 from bench.place import Place, resident
 from bench.skills import calls_in
 from memory_mcp.base.failpoints import VARIABLE
-from memory_mcp.client import link
-from memory_mcp.client.door import connect
+from memory_mcp.service.client import link
+from memory_mcp.service.client.door import connect
 from tests.daemon.inside import SERVED, Beside
 from tests.daemon.places import look, needs_proc
 from tests.waiting import PATIENCE, until

@@ -15,10 +15,10 @@ import pytest
 from memory_mcp.app import App
 from memory_mcp.base.errors import AddressInUse, ConfigError
 from memory_mcp.config import ServerSettings
-from memory_mcp.daemon.http import HttpDoor, bind, check_address
-from memory_mcp.daemon.security import Rules
-from memory_mcp.daemon.token import token_of
 from memory_mcp.server.build import build_server
+from memory_mcp.service.daemon.http import HttpDoor, bind, check_address
+from memory_mcp.service.daemon.security import Rules
+from memory_mcp.service.daemon.token import token_of
 from tests.daemon.door import SMALL, Door, opened
 from tests.waiting import PATIENCE
 

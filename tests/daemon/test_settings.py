@@ -11,7 +11,7 @@ import pytest
 from mcp import Client
 
 from bench.place import Place, wait_for
-from memory_mcp.daemon.http import MAX_BODY
+from memory_mcp.service.daemon.http import MAX_BODY
 from tests.daemon.inside import BARE, SERVED, Beside, run_inside
 from tests.daemon.places import NO_INDEXES, look, needs_proc
 from tests.daemon.test_pump import call, talk

@@ -12,14 +12,14 @@ import pytest
 
 from memory_mcp.app import App
 from memory_mcp.base.clock import SystemClock
-from memory_mcp.derive.derivation import Depth
-from memory_mcp.derive.deriver import Patience
 from memory_mcp.indexes.settings import TeleportSettings
 from memory_mcp.model.calendar import TocLevel, level_of
 from memory_mcp.model.change import ChangeKind
 from memory_mcp.model.ids import NodeId
 from memory_mcp.server import service as services
 from memory_mcp.server.service import Service
+from memory_mcp.tree.derive.derivation import Depth
+from memory_mcp.tree.derive.deriver import Patience
 from tests.factories import a_day_of_drafts, a_small_history, draft
 from tests.filled import filled
 from tests.toc.helpers import findings

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from memory_mcp.app import App
 from memory_mcp.base.text import term_hash, terms
-from memory_mcp.derive.derivation import Depth
-from memory_mcp.derive.rollup import plan
-from memory_mcp.derive.terms import Filed, TermBook, children_of, from_bytes, merge, read_sets, refit_all, union, without
 from memory_mcp.model.calendar import DEPTH, LEVELS, PERIODS, Calendar, TocLevel, level_of, parents_of, rollup_targets
 from memory_mcp.model.event import EventType, Role
 from memory_mcp.model.ids import ROOT, NodeId
 from memory_mcp.storage.duckdb import open_storage
 from memory_mcp.storage.values import Build, Freshness, Scope
+from memory_mcp.tree.derive.derivation import Depth
+from memory_mcp.tree.derive.rollup import plan
+from memory_mcp.tree.derive.terms import Filed, TermBook, children_of, from_bytes, merge, read_sets, refit_all, union, without
 from tests.examples import examples
 from tests.factories import BILLING, SHOP, SITE, a_day_of_drafts, draft, event, ms
 from tests.factories import cut as cut_events

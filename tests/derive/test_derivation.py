@@ -7,13 +7,13 @@ import pytest
 
 from memory_mcp.app import App, Callbacks
 from memory_mcp.config import Settings
-from memory_mcp.derive import derivation as module
-from memory_mcp.derive.derivation import Depth, Place
-from memory_mcp.derive.rebuild_toc import RebuildToc
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.model.ids import day_id
 from memory_mcp.storage.settings import StorageSettings
+from memory_mcp.tree.derive import derivation as module
+from memory_mcp.tree.derive.derivation import Depth, Place
+from memory_mcp.tree.derive.rebuild_toc import RebuildToc
 from tests.factories import a_small_history, draft
 from tests.fakes import FakeClock
 from tests.toc.helpers import findings

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from memory_mcp.derive.deriver import Deriver, Patience, Waiting
+from memory_mcp.tree.derive.deriver import Deriver, Patience, Waiting
 from tests.waiting import PATIENCE, until
 
 #: Nobody waits so long here.

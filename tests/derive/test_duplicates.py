@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from memory_mcp.app import App
 from memory_mcp.base.text import term_hash, terms
-from memory_mcp.layers.base import Query
 from memory_mcp.model.event import Event, EventDraft, EventType, Role
+from memory_mcp.search.layers.base import Query
 from memory_mcp.storage.values import Scope
 from tests.factories import BILLING, SHOP, draft, ms
 from tests.toc.helpers import findings, memory, rebuild, texts

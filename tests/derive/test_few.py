@@ -7,10 +7,10 @@ import pytest
 
 from memory_mcp.app import App
 from memory_mcp.base import children
-from memory_mcp.derive import workers
-from memory_mcp.derive.derivation import Place
 from memory_mcp.indexes import build
 from memory_mcp.model.calendar import EVERY_DAY
+from memory_mcp.tree.derive import workers
+from memory_mcp.tree.derive.derivation import Place
 from tests.factories import a_day_of_drafts
 from tests.fakes import FakeClock
 from tests.indexes.helpers import opened
@@ -50,4 +50,4 @@ def test_more_of_them_are_worth_one_child_and_not_two(app: App, begun: list[str]
     monkeypatch.setattr(build, "_FEW", 0)
     app.derivation.run(place=Place.ASIDE)
     assert app.accelerators.keeper("bm25").rebuild().documents > 1
-    assert begun == ["memory_mcp.derive.workers", "memory_mcp.indexes.child"]
+    assert begun == ["memory_mcp.tree.derive.workers", "memory_mcp.indexes.child"]

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memory_mcp.derive.grips import MAX_EXCERPT, covering, cut_grips, span_grip, spans_of
 from memory_mcp.model.event import Event, EventType, Role
 from memory_mcp.model.grip import JOINT, Grip, hash_quote, join_quote
+from memory_mcp.tree.derive.grips import MAX_EXCERPT, covering, cut_grips, span_grip, spans_of
 from tests.factories import event
 from tests.requirements import requirement
 from tests.work import calls

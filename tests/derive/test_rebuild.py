@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.derive import segments
-from memory_mcp.derive.build import source_of_events
 from memory_mcp.model.calendar import Calendar, TocLevel
 from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.model.ids import NodeId
 from memory_mcp.model.toc import TocBullet, display_author, make_llm_author
 from memory_mcp.storage.values import Build
+from memory_mcp.tree.derive import segments
+from memory_mcp.tree.derive.build import source_of_events
 from tests.factories import BILLING, SHOP, a_day_of_drafts, draft
 from tests.fakes import FakeClock
 from tests.filled import filled

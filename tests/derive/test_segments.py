@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_mcp.base.errors import ConfigError
-from memory_mcp.derive.segments import CUTTER_VERSION, SegmentSettings, assign, overlap, recap_of, recut, size_of
 from memory_mcp.model.event import RECAP, Event, EventType, Role
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.tokens import estimate_tokens
+from memory_mcp.tree.derive.segments import CUTTER_VERSION, SegmentSettings, assign, overlap, recap_of, recut, size_of
 from tests.factories import CALENDAR, SHOP, cut, event, ms, run_of
 from tests.requirements import requirement
 

@@ -3,13 +3,13 @@
 import pytest
 
 from memory_mcp.base.errors import InvalidQuery, NotFound
-from memory_mcp.derive.grips import cut_grips
 from memory_mcp.events.evidence import Evidence
 from memory_mcp.model.event import Event, EventType, Role
 from memory_mcp.model.grip import JOINT, Grip
 from memory_mcp.model.ids import span_grip_id
 from memory_mcp.storage.duckdb.store import DuckStorage
 from memory_mcp.storage.values import Build
+from memory_mcp.tree.derive.grips import cut_grips
 from tests.factories import BILLING, event, grip, run_of
 from tests.requirements import requirement
 from tests.work import asked_of_the_store

@@ -13,8 +13,6 @@ import pytest
 
 from memory_mcp.app import App
 from memory_mcp.config import Settings
-from memory_mcp.derive import close_segments, rebuild_toc
-from memory_mcp.derive.build import derive
 from memory_mcp.embed.settings import EmbedderSettings
 from memory_mcp.forgetting.act import NOTE, Forgetting
 from memory_mcp.indexes import follow
@@ -24,6 +22,8 @@ from memory_mcp.jobs.render_briefings import RenderBriefings
 from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Build
+from memory_mcp.tree.derive import close_segments, rebuild_toc
+from memory_mcp.tree.derive.build import derive
 from tests.acceptance.leftovers import holding
 from tests.factories import BILLING, SHOP, SITE, draft
 from tests.fakes import FakeClock

@@ -15,11 +15,11 @@ from memory_mcp.indexes.bm25.index import Bm25Index
 from memory_mcp.indexes.document import IndexDocument, Source, unit_of
 from memory_mcp.indexes.keeper import Keeper
 from memory_mcp.indexes.keys import grip_doc, grip_of, node_doc, node_of
-from memory_mcp.layers.base import LayerName
-from memory_mcp.layers.teleport import TeleportLayer
 from memory_mcp.model.calendar import TimeWindow, TocLevel
 from memory_mcp.model.ids import day_id, event_id, grip_id_from, month_id, segment_id, span_grip_id, week_id, year_id
 from memory_mcp.model.toc import TocBullet
+from memory_mcp.search.layers.base import LayerName
+from memory_mcp.search.layers.teleport import TeleportLayer
 from tests.factories import BILLING, SHOP, SITE, a_small_history, draft, event, grip, ms, node
 from tests.indexes.helpers import followed, found, opened, shown_of, units_in
 from tests.requirements import requirement
@@ -167,8 +167,8 @@ def test_what_the_store_does_not_hold_any_more_is_not_shown(kept: App, keeper: K
 
 @requirement("bm25:optional")
 def test_navigation_answers_the_same_whatever_the_index_holds(tmp_path: Path) -> None:
-    from memory_mcp.layers.base import Query
-    from memory_mcp.layers.budget import Budget, StopConditions
+    from memory_mcp.search.layers.base import Query
+    from memory_mcp.search.layers.budget import Budget, StopConditions
 
     app = opened(tmp_path / "data")
     app.write(a_small_history(1), "test")

@@ -26,14 +26,14 @@ from memory_mcp.indexes.keeper import Keeper
 from memory_mcp.indexes.live import LiveIndex
 from memory_mcp.indexes.part import Kind
 from memory_mcp.indexes.retention import by_hand
-from memory_mcp.layers.base import LayerName
-from memory_mcp.layers.teleport import TeleportLayer
 from memory_mcp.model.calendar import Calendar, TocLevel
 from memory_mcp.model.event import EventDraft, EventType, Role
 from memory_mcp.model.ids import segment_id
 from memory_mcp.model.toc import TocBullet
+from memory_mcp.search.layers.base import LayerName
+from memory_mcp.search.layers.teleport import TeleportLayer
 from memory_mcp.storage.values import Build
-from memory_mcp.toc.check import check
+from memory_mcp.tree.toc.check import check
 from tests.factories import BILLING, SHOP, a_day_of_drafts, draft, ms
 from tests.fakes import FakeClock
 from tests.indexes.helpers import followed, found, from_scratch, index_at, keeper_of, merged, opened, same, shown_of, similar

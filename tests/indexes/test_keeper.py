@@ -20,7 +20,7 @@ from memory_mcp.indexes import keeper as keeping
 from memory_mcp.indexes.base import Health
 from memory_mcp.indexes.build import Workshop
 from memory_mcp.indexes.keeper import Keeper
-from memory_mcp.layers.base import Query
+from memory_mcp.search.layers.base import Query
 from tests.factories import a_day_of_drafts, draft
 from tests.fakes import FakeClock
 from tests.indexes.helpers import files_of, flip, followed, found, from_scratch, keeper_of, opened, same

@@ -17,12 +17,12 @@ from memory_mcp.indexes.copies import Copies, Texts
 from memory_mcp.indexes.follow import Member, follow
 from memory_mcp.indexes.keeper import Keeper
 from memory_mcp.indexes.part import LivePart
-from memory_mcp.layers.agentic.scan import Scan
-from memory_mcp.layers.base import LayerName, Query
-from memory_mcp.layers.teleport import TeleportLayer
 from memory_mcp.model.calendar import LEVELS
 from memory_mcp.model.grip import Quotation
 from memory_mcp.model.ids import GripId, NodeId
+from memory_mcp.search.layers.agentic.scan import Scan
+from memory_mcp.search.layers.base import LayerName, Query
+from memory_mcp.search.layers.teleport import TeleportLayer
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.duckdb import events
 from memory_mcp.storage.duckdb.connection import Connection
@@ -169,7 +169,7 @@ def test_a_scan_reads_the_segments_that_hold_the_whole_words(
 def test_where_many_segments_hold_a_literal_text_the_newest_of_them_answer(
     kept: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memory_mcp.layers.agentic.scan._FEW", 3)
+    monkeypatch.setattr("memory_mcp.search.layers.agentic.scan._FEW", 3)
     days = [f"2026-03-{day:02d} 09:00" for day in range(1, 8)]
     kept.write([draft("rhodium again", at=at, session=f"s{at}") for at in days], "test")
     kept.derivation.run()

@@ -11,11 +11,11 @@ from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.claude_code.reader import ClaudeCodeImporter
 from memory_mcp.ingest.pipeline import Pipeline
 from memory_mcp.ingest.settings import IngestSettings
-from memory_mcp.llm.prompt import Prompt
 from memory_mcp.model.event import EventDraft, EventType, Role
 from memory_mcp.model.fencing import fence_text
 from memory_mcp.model.sentinel import SUMMARIZER
 from memory_mcp.storage.values import Scope
+from memory_mcp.tree.llm.prompt import Prompt
 from tests.ingest.suite import claude_line, ids, outcome, read, texts, write
 from tests.toc.helpers import memory
 

@@ -22,7 +22,7 @@ from memory_mcp.requests.material import of_session
 from memory_mcp.requests.scope import Caller, Scoped
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Scope
-from memory_mcp.toc.check import check
+from memory_mcp.tree.toc.check import check
 from tests.fakes import FakeClock
 from tests.ingest.suite import at, read, session_of, write
 

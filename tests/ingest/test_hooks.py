@@ -305,7 +305,7 @@ def test_the_same_payload_under_the_same_name_gives_the_same_drafts_and_other_id
 
 
 def test_the_hook_and_the_spool_know_the_same_clients() -> None:
-    from memory_mcp.client import hook
+    from memory_mcp.service.client import hook
 
     assert set(hook.CLIENTS) == set(HOOKS)
 

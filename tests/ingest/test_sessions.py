@@ -17,9 +17,9 @@ from memory_mcp.ingest.lines import iter_records
 from memory_mcp.ingest.pipeline import Pipeline
 from memory_mcp.ingest.registry import IMPORTERS
 from memory_mcp.ingest.settings import IngestSettings
-from memory_mcp.llm.prompt import Prompt
 from memory_mcp.model.event import RECAP, RECORD, EventDraft, EventType, Role
 from memory_mcp.model.fencing import fence_text
+from memory_mcp.tree.llm.prompt import Prompt
 from tests.ingest.suite import LINES, at, codex_line, gemini_line, opencode_session, outcome, read, texts, write
 
 SAMPLES = Path(__file__).parent / "samples"

@@ -16,8 +16,8 @@ from memory_mcp.base import paths
 from memory_mcp.base.errors import StorageError
 from memory_mcp.config import Settings
 from memory_mcp.ingest.spool import STALE_S, TWICE, TWICE_MS, DrainReport
-from memory_mcp.layers.base import Query
 from memory_mcp.model.event import HOOK, EventType, Role
+from memory_mcp.search.layers.base import Query
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Scope
 from tests.factories import draft

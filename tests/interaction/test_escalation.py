@@ -10,12 +10,12 @@ import pytest
 from memory_mcp.app import App
 from memory_mcp.base.clock import SystemClock
 from memory_mcp.base.errors import StorageError
-from memory_mcp.layers.base import Hit, Query, Slice, unfiled_hit
-from memory_mcp.layers.budget import Budget, StopConditions
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.ids import GripId
-from memory_mcp.policy.escalate import AT_ONCE, escalate
-from memory_mcp.policy.stopping import at_work
+from memory_mcp.search.layers.base import Hit, Query, Slice, unfiled_hit
+from memory_mcp.search.layers.budget import Budget, StopConditions
+from memory_mcp.search.policy.escalate import AT_ONCE, escalate
+from memory_mcp.search.policy.stopping import at_work
 from memory_mcp.server.build import build_server
 from tests.factories import BILLING, SHOP, draft, event
 from tests.fakes import FakeClock

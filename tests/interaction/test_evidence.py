@@ -11,7 +11,7 @@ from memory_mcp.model.grip import GripUsage, Supersession
 from memory_mcp.model.ids import EventId, span_grip_id
 from memory_mcp.model.sentinel import MARK
 from memory_mcp.model.tokens import estimate_tokens
-from memory_mcp.policy.rank import RankingSettings
+from memory_mcp.search.policy.rank import RankingSettings
 from tests.interaction.conftest import Door
 from tests.requirements import requirement
 

@@ -8,10 +8,10 @@ from typing import Any, cast
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.layers.base import LayerAnswer, LayerName, LayerStatus, Query, Scanner, Slice
-from memory_mcp.layers.budget import Budget
 from memory_mcp.model.calendar import TimeWindow
-from memory_mcp.policy.engine import Engine
+from memory_mcp.search.layers.base import LayerAnswer, LayerName, LayerStatus, Query, Scanner, Slice
+from memory_mcp.search.layers.budget import Budget
+from memory_mcp.search.policy.engine import Engine
 from tests.factories import draft, ms
 from tests.interaction.conftest import DAYS, Door, open_app
 from tests.requirements import requirement

@@ -16,7 +16,7 @@ from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.ids import NodeId
 from memory_mcp.requests.plain import tokens_of
 from memory_mcp.storage.settings import StorageSettings
-from memory_mcp.toc.refining import LEAST_EVENTS, LEAST_TOKENS
+from memory_mcp.tree.toc.refining import LEAST_EVENTS, LEAST_TOKENS
 from tests.factories import BILLING, SHOP, ms
 from tests.fakes import FakeClock
 from tests.filled import filled

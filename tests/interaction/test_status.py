@@ -4,7 +4,7 @@ from contextlib import closing
 
 from memory_mcp.app import App
 from memory_mcp.indexes.settings import IndexSettings, TeleportSettings
-from memory_mcp.layers.base import CONTRACTS
+from memory_mcp.search.layers.base import CONTRACTS
 from tests.factories import BILLING, SHOP
 from tests.interaction.conftest import Door, history, open_app
 from tests.requirements import requirement

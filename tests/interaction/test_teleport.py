@@ -18,12 +18,12 @@ from memory_mcp.app import App
 from memory_mcp.base import machine
 from memory_mcp.base.errors import ConfigError
 from memory_mcp.config import Settings
-from memory_mcp.daemon.gauges import exposition
 from memory_mcp.embed.base import Vectors
 from memory_mcp.embed.models import BUNDLED
 from memory_mcp.indexes.settings import IndexSettings, TeleportSettings, VectorSettings
 from memory_mcp.server.build import build_server
 from memory_mcp.server.guard import MemoryServer
+from memory_mcp.service.daemon.gauges import exposition
 from tests.factories import BILLING, SHOP, draft
 from tests.files import read_at_rest
 from tests.interaction.conftest import Door
@@ -243,7 +243,7 @@ def test_an_event_is_found_before_the_index_holds_it_and_after_in_its_own_projec
 def test_of_events_that_wait_only_the_newest_are_embedded_for_a_question(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """During an import thousands wait: each costs as much as the question itself."""
     from memory_mcp.embed.model2vec import Model2Vec
-    from memory_mcp.layers.teleport import EMBEDDED
+    from memory_mcp.search.layers.teleport import EMBEDDED
 
     texts: list[str] = []
     whole = Model2Vec.embed
@@ -264,8 +264,8 @@ def test_of_events_that_wait_only_the_newest_are_embedded_for_a_question(data_di
 
 
 def test_a_note_is_found_behind_all_that_an_import_brings(own: Door, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memory_mcp.layers.teleport.MOST_WAITING", 10)
-    monkeypatch.setattr("memory_mcp.layers.teleport.BROUGHT", 5)
+    monkeypatch.setattr("memory_mcp.search.layers.teleport.MOST_WAITING", 10)
+    monkeypatch.setattr("memory_mcp.search.layers.teleport.BROUGHT", 5)
     own.app.write([draft("The astrolabe is in the loft.", at="2026-02-26 09:00", session="live", source_id="a")], "tool")
     brought = [draft(f"Row {n} of the ledger.", at="2026-02-26 10:00", session="late", source_id=str(n)) for n in range(20)]
     own.app.write(brought, "jsonl")
@@ -631,7 +631,7 @@ def test_a_server_without_an_index_answers_at_once_and_has_one_soon_without_bein
 def test_a_search_is_a_span_with_its_steps_inside_and_so_is_upkeep(own: Door, monkeypatch: pytest.MonkeyPatch) -> None:
     from memory_mcp.indexes import keeper, live
     from memory_mcp.indexes.bm25 import index as bm25
-    from memory_mcp.layers import teleport
+    from memory_mcp.search.layers import teleport
 
     told: list[str] = []
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.layers.base import Query
 from memory_mcp.model.event import Event, Role
 from memory_mcp.model.ids import GripId, parse_span_grip
+from memory_mcp.search.layers.base import Query
 from memory_mcp.server.build import build_server
 from memory_mcp.server.guard import MemoryServer
 from tests.factories import BILLING, SHOP, draft

@@ -22,8 +22,8 @@ from memory_mcp.model.tokens import estimate_tokens
 from memory_mcp.requests.material import of_session, of_week
 from memory_mcp.requests.scope import Scoped
 from memory_mcp.storage.values import Build
-from memory_mcp.toc.briefing import EARLIER, HEAD, LEFT_OFF, MORE, PINNED, Pinned, briefing
-from memory_mcp.toc.statements import Said, Stretch, label_of
+from memory_mcp.tree.toc.briefing import EARLIER, HEAD, LEFT_OFF, MORE, PINNED, Pinned, briefing
+from memory_mcp.tree.toc.statements import Said, Stretch, label_of
 from tests.examples import examples
 from tests.factories import BILLING, CALENDAR, SHOP, SITE, a_day_of_drafts, draft, ms
 from tests.fakes import FakeClock

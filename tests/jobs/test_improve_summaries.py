@@ -14,9 +14,7 @@ import pytest
 
 from memory_mcp.app import App
 from memory_mcp.config import Settings
-from memory_mcp.derive.derivation import Depth
 from memory_mcp.jobs.base import JobReport
-from memory_mcp.llm.settings import SummarizerSettings
 from memory_mcp.model.calendar import TocLevel, level_of
 from memory_mcp.model.event import EventDraft
 from memory_mcp.model.ids import NodeId
@@ -26,7 +24,9 @@ from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.spend import GetSpend, get_spend
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Build
-from memory_mcp.toc.tree import share_of
+from memory_mcp.tree.derive.derivation import Depth
+from memory_mcp.tree.llm.settings import SummarizerSettings
+from memory_mcp.tree.toc.tree import share_of
 from tests.factories import BILLING, SHOP, SITE, a_day_of_drafts, draft, ms
 from tests.fakes import FakeClock
 from tests.filled import filled

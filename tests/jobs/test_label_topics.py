@@ -13,13 +13,13 @@ from memory_mcp.config import Settings
 from memory_mcp.indexes.topics import keeper as keeping
 from memory_mcp.indexes.topics.base import Name
 from memory_mcp.jobs.base import JobReport
-from memory_mcp.llm.settings import SummarizerSettings
 from memory_mcp.model.ids import TopicId, is_topic_id
 from memory_mcp.model.ledger import ModelCall, Outcome
 from memory_mcp.model.toc import AGENT
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.spend import GetSpend, get_spend
 from memory_mcp.storage.settings import StorageSettings
+from memory_mcp.tree.llm.settings import SummarizerSettings
 from tests.factories import BILLING, SHOP
 from tests.fakes import FakeClock
 from tests.llm.scripted import USED, Asked, Script, label_of, scripted

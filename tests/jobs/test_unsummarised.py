@@ -11,7 +11,7 @@ from memory_mcp.config import Settings
 from memory_mcp.ingest.jsonl import draft_of
 from memory_mcp.jobs.render_briefings import BriefingSettings, RenderBriefings
 from memory_mcp.storage.settings import StorageSettings
-from memory_mcp.toc.refining import request
+from memory_mcp.tree.toc.refining import request
 from tests.factories import BILLING, SHOP, ms
 from tests.fakes import FakeClock
 from tests.sessions import DAYS, sessions, stretch

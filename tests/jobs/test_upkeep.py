@@ -13,7 +13,6 @@ import pytest
 from memory_mcp.app import App
 from memory_mcp.base.clock import SystemClock
 from memory_mcp.config import Settings
-from memory_mcp.derive.derivation import Depth
 from memory_mcp.jobs.base import JobReport
 from memory_mcp.jobs.drain_spool import DrainSpool
 from memory_mcp.jobs.registry import JOBS
@@ -23,6 +22,7 @@ from memory_mcp.storage.base import Storage
 from memory_mcp.storage.duckdb.store import DuckStorage
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Request
+from memory_mcp.tree.derive.derivation import Depth
 from tests.factories import a_small_history, draft
 from tests.fakes import FakeClock
 from tests.toc.helpers import findings, memory, one, run_sql

@@ -10,16 +10,16 @@ import pytest
 from memory_mcp.app import App
 from memory_mcp.base.errors import ConfigError, InvalidQuery, NotFound
 from memory_mcp.base.text import query_terms, terms
-from memory_mcp.layers.agentic import search
-from memory_mcp.layers.agentic.match import FIELDS, SearchField, match_node
-from memory_mcp.layers.agentic.read import Reader
-from memory_mcp.layers.agentic.search import NodeResult, fit
-from memory_mcp.layers.base import CONTRACTS, LayerAnswer, LayerName, Query
-from memory_mcp.layers.budget import Budget, StopConditions
 from memory_mcp.model.calendar import DEPTH, TimeWindow, TocLevel, level_of
 from memory_mcp.model.event import Role
 from memory_mcp.model.ids import ROOT, NodeId
 from memory_mcp.model.segment import Segment
+from memory_mcp.search.layers.agentic import search
+from memory_mcp.search.layers.agentic.match import FIELDS, SearchField, match_node
+from memory_mcp.search.layers.agentic.read import Reader
+from memory_mcp.search.layers.agentic.search import NodeResult, fit
+from memory_mcp.search.layers.base import CONTRACTS, LayerAnswer, LayerName, Query
+from memory_mcp.search.layers.budget import Budget, StopConditions
 from memory_mcp.storage.values import Build
 from tests.factories import BILLING, SHOP, SITE, a_day_of_drafts, draft, ms
 from tests.fakes import NOON, FakeClock

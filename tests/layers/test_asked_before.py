@@ -10,10 +10,10 @@ from memory_mcp.app import App
 from memory_mcp.config import Settings
 from memory_mcp.indexes.document import DOCUMENT_VERSION
 from memory_mcp.indexes.settings import IndexSettings, TeleportSettings, VectorSettings
-from memory_mcp.layers.base import Query
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.event import HOOK, EventDraft, EventType, Role
-from memory_mcp.policy.relevance import Confidence
+from memory_mcp.search.layers.base import Query
+from memory_mcp.search.policy.relevance import Confidence
 from memory_mcp.storage.settings import StorageSettings
 from tests.factories import draft
 from tests.fakes import NOON, FakeClock

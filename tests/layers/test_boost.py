@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from memory_mcp.indexes.candidates import NONE, Candidates, lone
-from memory_mcp.layers.boost import keyword_boost
-from memory_mcp.layers.score import BOTH, ranked
+from memory_mcp.search.layers.boost import keyword_boost
+from memory_mcp.search.layers.score import BOTH, ranked
 
 
 def messages(*features: tuple[float, float], start: int = 1) -> Candidates:

@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from memory_mcp.layers.base import Query
-from memory_mcp.layers.budget import SINCE, Budget, StopConditions, leave_out
-from memory_mcp.layers.teleport import Teleported, as_layer
+from memory_mcp.search.layers.base import Query
+from memory_mcp.search.layers.budget import SINCE, Budget, StopConditions, leave_out
+from memory_mcp.search.layers.teleport import Teleported, as_layer
 from tests.fakes import FakeClock
 from tests.policy.hits import hit
 from tests.requirements import requirement

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from memory_mcp.indexes.base import DocType, Match, Unfiled
 from memory_mcp.indexes.calibrate import BM25, VECTOR
-from memory_mcp.layers.fuse import fuse, fuse_unfiled
 from memory_mcp.model.ids import GripId, NodeId
+from memory_mcp.search.layers.fuse import fuse, fuse_unfiled
 from tests.factories import event
 
 #: Few different ones, so that equals are common.

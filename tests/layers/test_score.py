@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from memory_mcp.indexes.candidates import NONE, OWN, SIMILARITY, Candidates
 from memory_mcp.indexes.columns import ROLES
-from memory_mcp.layers.score import BOTH, KEYWORDS, MEANING, Ranking, Weights, grounded, joined, ranked
 from memory_mcp.model.exchange import TurnKind
+from memory_mcp.search.layers.score import BOTH, KEYWORDS, MEANING, Ranking, Weights, grounded, joined, ranked
 from tests.examples import examples
 
 WEIGHTS = (KEYWORDS, MEANING, BOTH)

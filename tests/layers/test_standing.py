@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.layers.base import Hit, LayerName, Query
-from memory_mcp.layers.budget import Budget, StopConditions
-from memory_mcp.layers.standing import kind_said
 from memory_mcp.model.event import TOOL, EventType, Role
 from memory_mcp.model.grip import Supersession
 from memory_mcp.model.ids import span_grip_id
 from memory_mcp.model.toc import MemoryKind
+from memory_mcp.search.layers.base import Hit, LayerName, Query
+from memory_mcp.search.layers.budget import Budget, StopConditions
+from memory_mcp.search.layers.standing import kind_said
 from memory_mcp.storage.duckdb.connection import Connection
 from tests.factories import draft
 from tests.fakes import FakeClock

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.layers.agentic.navigate import AgenticLayer
-from memory_mcp.layers.base import Query
-from memory_mcp.layers.budget import Budget, StopConditions
 from memory_mcp.model.event import Role
 from memory_mcp.model.ids import NodeId
-from memory_mcp.policy.plan import How, Mode
 from memory_mcp.question.intent import Intent
+from memory_mcp.search.layers.agentic.navigate import AgenticLayer
+from memory_mcp.search.layers.base import Query
+from memory_mcp.search.layers.budget import Budget, StopConditions
+from memory_mcp.search.policy.plan import How, Mode
 from tests.factories import draft, ms
 from tests.fakes import FakeClock
 from tests.requirements import requirement

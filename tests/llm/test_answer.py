@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from memory_mcp.base.text import term_set
-from memory_mcp.llm.answer import Rarity, Unusable, Written, believed
-from memory_mcp.llm.material import Material, Quotation
 from memory_mcp.model.ids import GripId, NodeId
 from memory_mcp.model.toc import MemoryKind
+from memory_mcp.tree.llm.answer import Rarity, Unusable, Written, believed
+from memory_mcp.tree.llm.material import Material, Quotation
 from tests.factories import BILLING, SHOP
 
 WORDS = {

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from memory_mcp.llm.ask import asker, patiently
-from memory_mcp.llm.prompt import Prompt
-from memory_mcp.llm.reply import Refused, Reply, Unavailable
-from memory_mcp.llm.settings import SummarizerSettings
 from memory_mcp.model.sentinel import opens_own_session
+from memory_mcp.tree.llm.ask import asker, patiently
+from memory_mcp.tree.llm.prompt import Prompt
+from memory_mcp.tree.llm.reply import Refused, Reply, Unavailable
+from memory_mcp.tree.llm.settings import SummarizerSettings
 from tests.llm.scripted import USED, Drip, Script, Status, scripted
 from tests.waiting import until
 

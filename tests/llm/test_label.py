@@ -3,9 +3,9 @@
 import pytest
 
 from memory_mcp.base.text import term_set
-from memory_mcp.llm.answer import Rarity, Unusable, believed_label
-from memory_mcp.llm.material import TopicMaterial
-from memory_mcp.llm.prompt import label_prompt_of
+from memory_mcp.tree.llm.answer import Rarity, Unusable, believed_label
+from memory_mcp.tree.llm.material import TopicMaterial
+from memory_mcp.tree.llm.prompt import label_prompt_of
 from tests.factories import BILLING, SHOP
 
 KEYWORDS = ("retry queue", "PaymentGateway", "503 responses")

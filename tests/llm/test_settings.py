@@ -6,7 +6,7 @@ import pytest
 
 from memory_mcp.base.errors import ConfigError
 from memory_mcp.config import Settings, load
-from memory_mcp.llm.settings import SummarizerSettings
+from memory_mcp.tree.llm.settings import SummarizerSettings
 
 URL = "http://localhost:11434/v1"
 OPENAI: dict[str, Any] = {"provider": "openai", "url": URL, "model": "qwen2.5:7b"}

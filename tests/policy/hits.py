@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from memory_mcp.layers.base import Hit
 from memory_mcp.model.ids import GripId, NodeId
+from memory_mcp.search.layers.base import Hit
 
 
 def hit(

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.layers.base import LayerName, Query
-from memory_mcp.layers.budget import Budget, StopConditions
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.event import Role
-from memory_mcp.policy.execute import Execution, Judge
-from memory_mcp.policy.plan import How, Mode, Plan
-from memory_mcp.policy.relevance import Confidence
-from memory_mcp.policy.run import Run
 from memory_mcp.question.intent import Intent
+from memory_mcp.search.layers.base import LayerName, Query
+from memory_mcp.search.layers.budget import Budget, StopConditions
+from memory_mcp.search.policy.execute import Execution, Judge
+from memory_mcp.search.policy.plan import How, Mode, Plan
+from memory_mcp.search.policy.relevance import Confidence
+from memory_mcp.search.policy.run import Run
 from tests.factories import draft, ms
 from tests.fakes import NOON, FakeClock
 from tests.filled import filled

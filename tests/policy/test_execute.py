@@ -9,14 +9,14 @@ import pytest
 
 from memory_mcp.base.clock import SystemClock
 from memory_mcp.base.errors import InvalidQuery, LayerUnavailable, StorageError
-from memory_mcp.layers.base import Hit, Layer, LayerAnswer, LayerName, LayerStatus, Query
-from memory_mcp.layers.budget import Budget, StopConditions
 from memory_mcp.model.calendar import Calendar, TimeWindow
 from memory_mcp.model.ids import NodeId
-from memory_mcp.policy import stopping
-from memory_mcp.policy.execute import Execution, Judge
-from memory_mcp.policy.plan import How, Known, Mode, Plan, make_plan
-from memory_mcp.policy.run import Run, Verdict
+from memory_mcp.search.layers.base import Hit, Layer, LayerAnswer, LayerName, LayerStatus, Query
+from memory_mcp.search.layers.budget import Budget, StopConditions
+from memory_mcp.search.policy import stopping
+from memory_mcp.search.policy.execute import Execution, Judge
+from memory_mcp.search.policy.plan import How, Known, Mode, Plan, make_plan
+from memory_mcp.search.policy.run import Run, Verdict
 from tests.requirements import requirement
 from tests.waiting import PATIENCE, until
 

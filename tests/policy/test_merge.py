@@ -6,10 +6,10 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_mcp.layers.base import Aside, Hit, LayerName
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.ids import EventId, GripId
-from memory_mcp.policy.merge import arbitration, behind_replies, by_time, identity, merge, preferred
+from memory_mcp.search.layers.base import Aside, Hit, LayerName
+from memory_mcp.search.policy.merge import arbitration, behind_replies, by_time, identity, merge, preferred
 from tests.policy.hits import hit, listed
 
 DAY = TimeWindow(1000, 2000)

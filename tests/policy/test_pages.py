@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.layers.base import Query
-from memory_mcp.policy.merge import identity
-from memory_mcp.policy.pages import Listed, Pages
-from memory_mcp.policy.plan import How, Mode
-from memory_mcp.policy.relevance import Confidence
+from memory_mcp.search.layers.base import Query
+from memory_mcp.search.policy.merge import identity
+from memory_mcp.search.policy.pages import Listed, Pages
+from memory_mcp.search.policy.plan import How, Mode
+from memory_mcp.search.policy.relevance import Confidence
 from tests.factories import draft
 from tests.fakes import NOON, FakeClock
 from tests.filled import filled

@@ -11,11 +11,11 @@ import pytest
 
 from memory_mcp.base.errors import ConfigError
 from memory_mcp.config import load
-from memory_mcp.layers.base import Hit
 from memory_mcp.model.grip import RETRACTED, GripUsage
 from memory_mcp.model.ids import GripId, NodeId
 from memory_mcp.model.toc import KIND_SALIENCE, MemoryKind
-from memory_mcp.policy.rank import PRESETS, RankingSettings, besides, frequency, identity, rank, recency, salience
+from memory_mcp.search.layers.base import Hit
+from memory_mcp.search.policy.rank import PRESETS, RankingSettings, besides, frequency, identity, rank, recency, salience
 from tests.requirements import requirement
 
 NOW = 1_772_452_800_000

@@ -13,14 +13,14 @@ import pytest
 from memory_mcp.app import App
 from memory_mcp.config import Settings
 from memory_mcp.indexes.settings import TeleportSettings
-from memory_mcp.layers.base import Hit, Query
 from memory_mcp.model.grip import Supersession
-from memory_mcp.policy.plan import How
-from memory_mcp.policy.rank import RankingSettings
 from memory_mcp.requests.expand import ExpandRequest, expand
 from memory_mcp.requests.results import FullResult
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.search import SearchRequest, search
+from memory_mcp.search.layers.base import Hit, Query
+from memory_mcp.search.policy.plan import How
+from memory_mcp.search.policy.rank import RankingSettings
 from memory_mcp.storage.settings import StorageSettings
 from tests.factories import draft
 from tests.fakes import NOON, FakeClock

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_mcp.base.text import query_terms
-from memory_mcp.layers.base import Hit, Weighed
-from memory_mcp.policy.relevance import (
+from memory_mcp.search.layers.base import Hit, Weighed
+from memory_mcp.search.policy.relevance import (
     COMPARED,
     NOTHING,
     STRONG,
@@ -25,7 +25,7 @@ from memory_mcp.policy.relevance import (
     holds_words,
     probability,
 )
-from memory_mcp.policy.relevance_weights import ANSWER, HIT
+from memory_mcp.search.policy.relevance_weights import ANSWER, HIT
 from tests.policy.hits import hit
 
 SHARES = st.floats(0, 1)

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 
 from memory_mcp.app import App
 from memory_mcp.config import Settings
-from memory_mcp.derive.derivation import Depth
-from memory_mcp.layers.base import Query
-from memory_mcp.layers.budget import Budget, StopConditions
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.event import EventDraft, EventType
+from memory_mcp.search.layers.base import Query
+from memory_mcp.search.layers.budget import Budget, StopConditions
 from memory_mcp.storage.settings import StorageSettings
-from memory_mcp.toc.check import check
+from memory_mcp.tree.derive.derivation import Depth
+from memory_mcp.tree.toc.check import check
 from tests.factories import BILLING, SHOP, draft, ms
 from tests.fakes import NOON, FakeClock
 from tests.toc.helpers import rebuild, texts

@@ -14,10 +14,10 @@ from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import SESSION, Session
 from memory_mcp.cli.main import perform
 from memory_mcp.config import ServerSettings, Settings
-from memory_mcp.layers.base import Query
 from memory_mcp.requests import plain
 from memory_mcp.requests.registry import REQUESTS, respond
 from memory_mcp.requests.scope import Caller
+from memory_mcp.search.layers.base import Query
 from memory_mcp.storage.settings import StorageSettings
 from tests.factories import BILLING, SHOP, SITE, a_day_of_drafts, ms
 from tests.fakes import FakeClock

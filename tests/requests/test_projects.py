@@ -12,7 +12,6 @@ from memory_mcp.app import App
 from memory_mcp.base import paths
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.config import Settings
-from memory_mcp.layers.base import Query
 from memory_mcp.model.event import EventDraft
 from memory_mcp.model.ids import NodeId
 from memory_mcp.requests.nodes import Browse
@@ -24,9 +23,10 @@ from memory_mcp.requests.scope import Caller, known_project
 from memory_mcp.requests.search import SearchRequest
 from memory_mcp.requests.status import GetStatus, get_status
 from memory_mcp.requests.teleport import TeleportSearch, VectorTeleport
+from memory_mcp.search.layers.base import Query
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Scope
-from memory_mcp.toc.check import check
+from memory_mcp.tree.toc.check import check
 from tests.factories import BILLING, SHOP, a_day_of_drafts, draft, ms
 from tests.fakes import FakeClock
 
@@ -286,7 +286,7 @@ def test_a_session_that_begins_below_another_name_is_told_of_the_project(app: Ap
 
 
 def test_rebuilding_the_tree_changes_nothing_of_it(app: App) -> None:
-    from memory_mcp.derive.rebuild_toc import RebuildToc
+    from memory_mcp.tree.derive.rebuild_toc import RebuildToc
 
     ask(app, AliasProject(BILLING, SHOP))
     before = shown(app)

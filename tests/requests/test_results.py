@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from memory_mcp.layers.base import Aside, Hit
 from memory_mcp.model.calendar import Calendar, TocLevel
 from memory_mcp.model.ids import EventId, GripId, NodeId
 from memory_mcp.model.orders import ORDERS_FLAG
-from memory_mcp.policy.relevance import Confidence
 from memory_mcp.requests.lean import BESIDE, LEAST_QUOTE, LINE, QUOTE, LeanHits, LeanPage, Selection, select
 from memory_mcp.requests.plain import size_of
 from memory_mcp.requests.results import QUOTED, Brief, Result, Style
+from memory_mcp.search.layers.base import Aside, Hit
+from memory_mcp.search.policy.relevance import Confidence
 from tests.factories import BILLING, SHOP, ms
 
 CALENDAR = Calendar("Europe/Berlin")

@@ -12,8 +12,8 @@ from memory_mcp.embed.settings import EmbedderSettings
 from memory_mcp.indexes.settings import TeleportSettings
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.gate import Gate
-from memory_mcp.layers.base import Query
 from memory_mcp.model.sentinel import CLOSE, OPEN
+from memory_mcp.search.layers.base import Query
 from memory_mcp.server.recall import recall_text
 from memory_mcp.storage.settings import StorageSettings
 from tests.factories import BILLING, SHOP, a_small_history, draft

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from memory_mcp.app import App
-from memory_mcp.derive.terms import refit_all
 from memory_mcp.model.event import Event
 from memory_mcp.model.grip import Supersession
 from memory_mcp.model.ids import GripId, topic_id
@@ -13,6 +12,7 @@ from memory_mcp.model.project import Alias
 from memory_mcp.model.topic import TopicLabel, TopicRecord
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Erased
+from memory_mcp.tree.derive.terms import refit_all
 from tests.factories import SHOP, a_small_history, draft
 from tests.storage.test_archive import tables_of
 from tests.toc.helpers import findings, frequencies, memory, rebuild

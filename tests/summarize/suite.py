@@ -7,7 +7,7 @@ from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.event import DEFAULT_TYPES, Event, EventType, Role, Trust
 from memory_mcp.model.ids import GripId, NodeId, event_id
 from memory_mcp.model.toc import MemoryKind, TocBullet, TocNode
-from memory_mcp.summarize.base import RollUp, Summarizer, Summary
+from memory_mcp.tree.summarize.base import RollUp, Summarizer, Summary
 
 START = 1_772_442_000_000
 _WORD = re.compile(r"\w+")

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_mcp.model.toc import MemoryKind
-from memory_mcp.summarize.contradictions import Claim, contradicts, parse_claim
-from memory_mcp.summarize.kinds import cues_of, kind_of
+from memory_mcp.tree.summarize.contradictions import Claim, contradicts, parse_claim
+from memory_mcp.tree.summarize.kinds import cues_of, kind_of
 
 CONTRADICTED = [
     ("We decided to use Postgres 15 for the orders database.", "We switched to MySQL 8 for the orders database."),

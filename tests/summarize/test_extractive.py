@@ -7,12 +7,12 @@ import pytest
 
 from memory_mcp.model.event import EventType, Role
 from memory_mcp.model.toc import MemoryKind
-from memory_mcp.summarize.base import Summary
-from memory_mcp.summarize.extractive import ExtractiveSummarizer
-from memory_mcp.summarize.kinds import OPENERS, is_chatter
-from memory_mcp.summarize.sentences import Shape, clean_text, find_spans, shorten
-from memory_mcp.summarize.titles import REQUEST_WIDTH, join_terms, make_headline, without_date
-from memory_mcp.summarize.vocabulary import tokens_of
+from memory_mcp.tree.summarize.base import Summary
+from memory_mcp.tree.summarize.extractive import ExtractiveSummarizer
+from memory_mcp.tree.summarize.kinds import OPENERS, is_chatter
+from memory_mcp.tree.summarize.sentences import Shape, clean_text, find_spans, shorten
+from memory_mcp.tree.summarize.titles import REQUEST_WIDTH, join_terms, make_headline, without_date
+from memory_mcp.tree.summarize.vocabulary import tokens_of
 from tests.summarize.suite import dialogue, event, node, talk
 from tests.work import calls
 

@@ -6,7 +6,7 @@ import pytest
 
 from bench.kinds import LABELS, Judged, Place, report
 from memory_mcp.model.toc import MemoryKind
-from memory_mcp.summarize.kinds import cues_of, kind_of
+from memory_mcp.tree.summarize.kinds import cues_of, kind_of
 
 PROCEDURES = (
     "To see the queue, open the admin page.",

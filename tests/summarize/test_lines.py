@@ -6,8 +6,8 @@ import pytest
 
 from memory_mcp.model.event import DEFAULT_TYPES, Event, Role, Trust
 from memory_mcp.model.ids import event_id
-from memory_mcp.summarize.base import Summary
-from memory_mcp.summarize.extractive import ExtractiveSummarizer
+from memory_mcp.tree.summarize.base import Summary
+from memory_mcp.tree.summarize.extractive import ExtractiveSummarizer
 
 #: What people and tools put before a sentence, each also without the blank behind it, doubled, and before another.
 TAGS = (

@@ -4,9 +4,9 @@ import pytest
 
 from memory_mcp.model.event import Event, EventType, Role
 from memory_mcp.model.toc import MemoryKind
-from memory_mcp.summarize.decisions import decisions_of
-from memory_mcp.summarize.extractive import ExtractiveSummarizer
-from memory_mcp.summarize.outcome import deeds_of
+from memory_mcp.tree.summarize.decisions import decisions_of
+from memory_mcp.tree.summarize.extractive import ExtractiveSummarizer
+from memory_mcp.tree.summarize.outcome import deeds_of
 from tests.summarize.suite import event, talk
 
 SUMMARIZER = ExtractiveSummarizer()

@@ -6,8 +6,8 @@ import pytest
 
 from memory_mcp.model.event import RECAP, Event, EventType, Role
 from memory_mcp.model.toc import MemoryKind
-from memory_mcp.summarize.extractive import ExtractiveSummarizer
-from memory_mcp.summarize.recap import RecapSection, statements_of
+from memory_mcp.tree.summarize.extractive import ExtractiveSummarizer
+from memory_mcp.tree.summarize.recap import RecapSection, statements_of
 from tests.summarize.suite import event, talk
 
 SUMMARIZER = ExtractiveSummarizer()

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_mcp.model.event import Event, EventType, Role
-from memory_mcp.summarize.base import Summarizer
-from memory_mcp.summarize.registry import SUMMARIZERS
+from memory_mcp.tree.summarize.base import Summarizer
+from memory_mcp.tree.summarize.registry import SUMMARIZERS
 from tests.examples import examples
 from tests.summarize.suite import check_pure, check_roll_up, check_summary, dialogue, event, node, talk
 

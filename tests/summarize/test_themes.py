@@ -5,8 +5,8 @@ from dataclasses import replace
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.ids import NodeId
 from memory_mcp.model.toc import TocNode
-from memory_mcp.summarize.rollup import roll_up
-from memory_mcp.summarize.themes import themes_of
+from memory_mcp.tree.summarize.rollup import roll_up
+from memory_mcp.tree.summarize.themes import themes_of
 from tests.summarize.suite import node
 
 FACT = ["Something was said about it in so many words."]

@@ -6,12 +6,12 @@ import numpy as np
 
 from memory_mcp.app import App
 from memory_mcp.config import Settings
-from memory_mcp.derive.rebuild_toc import RebuildReport, RebuildToc
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.event import EventDraft
 from memory_mcp.storage.duckdb.store import DuckStorage
 from memory_mcp.storage.settings import StorageSettings
-from memory_mcp.toc.check import Finding, check
+from memory_mcp.tree.derive.rebuild_toc import RebuildReport, RebuildToc
+from memory_mcp.tree.toc.check import Finding, check
 from memory_mcp_team.postgres.store import PostgresStorage
 from tests.fakes import FakeClock
 

@@ -7,7 +7,7 @@ import pytest
 
 from memory_mcp.app import App
 from memory_mcp.storage.values import Loss
-from memory_mcp.toc.check import Finding
+from memory_mcp.tree.toc.check import Finding
 from tests.factories import draft
 from tests.fakes import FakeClock
 from tests.filled import filled

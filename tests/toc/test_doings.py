@@ -3,7 +3,7 @@
 import pytest
 
 from memory_mcp.model.event import Event, EventType, Role
-from memory_mcp.toc.doings import Doings, doings_of, request_of, together
+from memory_mcp.tree.toc.doings import Doings, doings_of, request_of, together
 from tests.factories import event, ms
 
 START = ms("2026-02-10 09:00")

@@ -12,9 +12,9 @@ from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.model.grip import CONTRADICTION_AUTHOR, CONTRADICTION_REASON, Supersession
 from memory_mcp.storage.values import Scope
-from memory_mcp.toc.noticed import Contradictions
-from memory_mcp.toc.statements import line_of, rules_of
-from memory_mcp.toc.told import stretches
+from memory_mcp.tree.toc.noticed import Contradictions
+from memory_mcp.tree.toc.statements import line_of, rules_of
+from memory_mcp.tree.toc.told import stretches
 from tests.factories import SHOP, a_small_history, draft
 from tests.fakes import FakeClock
 from tests.filled import filled

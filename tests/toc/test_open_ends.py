@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from memory_mcp.model.event import Event, EventType, Role
-from memory_mcp.toc.open_ends import Cause, OpenEnd, open_ends
-from memory_mcp.toc.tasks import pending_tasks
+from memory_mcp.tree.toc.open_ends import Cause, OpenEnd, open_ends
+from memory_mcp.tree.toc.tasks import pending_tasks
 from tests.factories import event, ms
 
 START = ms("2026-02-10 09:00")

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from memory_mcp.model.toc import MemoryKind, TocNode
-from memory_mcp.toc.quiet import LEAST, SHORT, SHOWN, quiet
+from memory_mcp.tree.toc.quiet import LEAST, SHORT, SHOWN, quiet
 from tests.factories import node
 
 

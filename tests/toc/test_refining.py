@@ -4,9 +4,9 @@ import pytest
 
 from memory_mcp.ingest.jsonl import draft_of
 from memory_mcp.model.tokens import estimate_tokens
-from memory_mcp.toc.briefing import briefing
-from memory_mcp.toc.refining import RECENT_DAYS, request, requested, requests
-from memory_mcp.toc.statements import Said, Stretch
+from memory_mcp.tree.toc.briefing import briefing
+from memory_mcp.tree.toc.refining import RECENT_DAYS, request, requested, requests
+from memory_mcp.tree.toc.statements import Said, Stretch
 from tests.factories import BILLING, CALENDAR, SHOP, ms
 from tests.sessions import DAYS, sessions, stretch
 from tests.toc.helpers import memory

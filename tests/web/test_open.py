@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from bench.place import Place
-from memory_mcp.daemon import peers
+from memory_mcp.service.daemon import peers
 from memory_mcp.web.registry import FIRST
 from memory_mcp.web.visits import COOKIE
 from tests.daemon.inside import ALONE, SERVED, Beside

@@ -10,7 +10,6 @@ from urllib.parse import parse_qsl, urlencode
 
 import pytest
 
-from memory_mcp.layers.budget import GONE
 from memory_mcp.model.event import Role
 from memory_mcp.requests.correct import Correct
 from memory_mcp.requests.limits import MAX_QUERY
@@ -18,6 +17,7 @@ from memory_mcp.requests.plain import as_json
 from memory_mcp.requests.registry import respond
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.search import SearchRequest
+from memory_mcp.search.layers.budget import GONE
 from memory_mcp.web.visits import COOKIE
 from tests.daemon.door import Door
 from tests.factories import BILLING, SHOP, a_small_history, draft

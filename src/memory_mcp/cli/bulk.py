@@ -16,9 +16,9 @@ from memory_mcp.base import machine, paths
 from memory_mcp.base.children import few_collections
 from memory_mcp.base.errors import LayerUnavailable
 from memory_mcp.cli.failures import ours
-from memory_mcp.client import link
 from memory_mcp.config import Settings
 from memory_mcp.ingest.sources import all_importers, importer_named
+from memory_mcp.service.client import link
 
 if TYPE_CHECKING:
     from memory_mcp.ingest.base import Importer, ImportReport
@@ -122,7 +122,7 @@ class Here:
 
     def build(self, progress: Callable[[Upkeep], None]) -> dict[str, float]:
         """Bring the tree up to date; return seconds of "segment+summarise" and "roll up". Indexes follow at their next use."""
-        from memory_mcp.derive.derivation import Place
+        from memory_mcp.tree.derive.derivation import Place
 
         pending_count = self._app.derivation.pending()
 

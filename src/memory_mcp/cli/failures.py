@@ -1,7 +1,7 @@
 """Connects to the daemon, and turns its errors into exceptions of this package."""
 
 from memory_mcp.base.errors import LayerUnavailable, MemoryMcpError
-from memory_mcp.client import link
+from memory_mcp.service.client import link
 
 
 class _Told(MemoryMcpError):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from memory_mcp.base.errors import LayerUnavailable
 from memory_mcp.cli import render
 from memory_mcp.cli.failures import reach
-from memory_mcp.client import link
+from memory_mcp.service.client import link
 
 if TYPE_CHECKING:
     from memory_mcp.config import Settings

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from memory_mcp.app import App
-    from memory_mcp.daemon.rpc import Conversation, Pipe
+    from memory_mcp.service.daemon.rpc import Conversation, Pipe
 
 
 def execute(

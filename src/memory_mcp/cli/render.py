@@ -196,7 +196,7 @@ def is_persons(argv: Sequence[str]) -> bool:
 
     For another process's terminal it was asked there. False where nobody can be asked.
     """
-    from memory_mcp.client.forward import question_of
+    from memory_mcp.service.client.forward import question_of
 
     terminal = TERMINAL.get()
     if terminal is not None:

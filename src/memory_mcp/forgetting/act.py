@@ -23,15 +23,15 @@ from memory_mcp.archive.outgoing import own_folders
 from memory_mcp.base import foreign_files, machine
 from memory_mcp.base.errors import IndexNotReady
 from memory_mcp.base.failpoints import failpoint
-from memory_mcp.derive.derivation import Place
-from memory_mcp.derive.rebuild_toc import RebuildToc
-from memory_mcp.derive.terms import refit_all
 from memory_mcp.forgetting import outside
 from memory_mcp.forgetting.copies import Copies
 from memory_mcp.forgetting.files import Files
 from memory_mcp.ingest.tombstones import Tombstones, Wanted
 from memory_mcp.model.ledger import AuditEntry
 from memory_mcp.storage.values import Erased
+from memory_mcp.tree.derive.derivation import Place
+from memory_mcp.tree.derive.rebuild_toc import RebuildToc
+from memory_mcp.tree.derive.terms import refit_all
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,6 @@ grip's neighbours do not depend on when it was indexed.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from memory_mcp.derive.build import pieces
 from memory_mcp.events.evidence import said_of
 from memory_mcp.indexes.base import DocType, Visible
 from memory_mcp.indexes.keys import grip_doc, message_name, node_doc, session_name
@@ -18,6 +17,7 @@ from memory_mcp.model.grip import Grip, Quotation, join_quote
 from memory_mcp.model.ids import EventId, node_key
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
+from memory_mcp.tree.derive.build import pieces
 
 #: Version of what is indexed of a node or grip; part of every index's fingerprint.
 DOCUMENT_VERSION = 6

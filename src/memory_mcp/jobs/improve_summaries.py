@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING
 from memory_mcp.base.clock import Clock
 from memory_mcp.jobs.base import JobReport
 from memory_mcp.jobs.schedule import Every
-from memory_mcp.llm.answer import Rarity, Unusable, believed, believed_label
-from memory_mcp.llm.ask import asker, patiently
-from memory_mcp.llm.prompt import Prompt, label_prompt_of, prompt_of
-from memory_mcp.llm.reply import MAX_OUT, Ask, Refused, Reply, Unavailable
-from memory_mcp.llm.settings import SummarizerSettings
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.ids import NodeId, TopicId
 from memory_mcp.model.ledger import ModelCall, Outcome
 from memory_mcp.storage.base import Storage
-from memory_mcp.toc.improve import Improver
+from memory_mcp.tree.llm.answer import Rarity, Unusable, believed, believed_label
+from memory_mcp.tree.llm.ask import asker, patiently
+from memory_mcp.tree.llm.prompt import Prompt, label_prompt_of, prompt_of
+from memory_mcp.tree.llm.reply import MAX_OUT, Ask, Refused, Reply, Unavailable
+from memory_mcp.tree.llm.settings import SummarizerSettings
+from memory_mcp.tree.toc.improve import Improver
 
 if TYPE_CHECKING:
     from memory_mcp.indexes.topics.labelling import Labeller, Unnamed

@@ -15,9 +15,9 @@ from memory_mcp.jobs.housekeeping import Housekeeping
 from memory_mcp.jobs.improve_summaries import Hands, ImproveSummaries
 from memory_mcp.jobs.render_briefings import BriefingSettings, RenderBriefings
 from memory_mcp.jobs.schedule import Daily
-from memory_mcp.llm.settings import SummarizerSettings
 from memory_mcp.storage.base import Storage
-from memory_mcp.toc.tree import Tree
+from memory_mcp.tree.llm.settings import SummarizerSettings
+from memory_mcp.tree.toc.tree import Tree
 
 
 @dataclass(frozen=True, slots=True)

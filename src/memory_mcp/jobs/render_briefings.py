@@ -22,10 +22,10 @@ from memory_mcp.jobs.schedule import Every
 from memory_mcp.model.ids import NodeId, hash_parts, segment_key_of
 from memory_mcp.model.toc import TocNode
 from memory_mcp.storage.base import Storage
-from memory_mcp.toc.briefing import VERSION, Pinned, briefing
-from memory_mcp.toc.refining import requested, requests
-from memory_mcp.toc.told import latest_cuts, speaker_of, stretches
-from memory_mcp.toc.tree import Tree
+from memory_mcp.tree.toc.briefing import VERSION, Pinned, briefing
+from memory_mcp.tree.toc.refining import requested, requests
+from memory_mcp.tree.toc.told import latest_cuts, speaker_of, stretches
+from memory_mcp.tree.toc.tree import Tree
 
 #: This follower's name among those who read the outbox.
 FOLLOWER = "briefings"

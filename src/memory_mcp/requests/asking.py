@@ -7,18 +7,18 @@ from typing import Any
 
 from memory_mcp.app import App
 from memory_mcp.base.errors import DeadlineExceeded
-from memory_mcp.layers.base import Query
-from memory_mcp.layers.budget import GONE
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.event import ExcludedSession
-from memory_mcp.policy.plan import How, Mode
-from memory_mcp.policy.why_not import Seen
 from memory_mcp.question.intent import Intent
 from memory_mcp.requests.cursors import offset_of
 from memory_mcp.requests.limits import BOUNDS, SEARCHED, Bounds, Detail, choice, keyword_list, words
 from memory_mcp.requests.people import role_of, speaker_of
 from memory_mcp.requests.scope import Scoped
 from memory_mcp.requests.times import Times, times_of
+from memory_mcp.search.layers.base import Query
+from memory_mcp.search.layers.budget import GONE
+from memory_mcp.search.policy.plan import How, Mode
+from memory_mcp.search.policy.why_not import Seen
 
 
 @dataclass(frozen=True, slots=True)

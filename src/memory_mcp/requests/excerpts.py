@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from memory_mcp.base.text import iter_terms, placed_terms, query_terms, term_hash
 
 if TYPE_CHECKING:  # numpy, behind it, would double the time to the handshake
-    from memory_mcp.derive.terms import Frequencies
+    from memory_mcp.tree.derive.terms import Frequencies
 
 #: Marks a cut.
 ELLIPSIS = "…"

@@ -18,13 +18,13 @@ from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.event import DEFAULT_TYPES, Event, Role
 from memory_mcp.model.grip import JOINT, RETRACTED, Supersession
 from memory_mcp.model.orders import describe_flags
-from memory_mcp.policy.recent import QuestionTerms
 from memory_mcp.requests.excerpts import ELLIPSIS, Excerpt, cut_out, head_and_tail, width_in
 from memory_mcp.requests.limits import AROUND, TOKENS
 from memory_mcp.requests.neighbours import choose_neighbours
 from memory_mcp.requests.plain import fits_in, fullest, tokens_of
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller, visible_evidence
+from memory_mcp.search.policy.recent import QuestionTerms
 
 #: Tokens of a response where the caller names neither budget nor neighbours, and where neighbours alone are named.
 LINED_TOKENS, EXPAND_TOKENS = 400, 600

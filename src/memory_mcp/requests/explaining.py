@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from memory_mcp.model.calendar import Calendar
-from memory_mcp.policy import explain
 from memory_mcp.requests.plain import copied
 from memory_mcp.requests.shapes import Skipped, Window, window
+from memory_mcp.search.policy import explain
 
 
 @dataclass(frozen=True, slots=True)

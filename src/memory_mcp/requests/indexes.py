@@ -8,10 +8,10 @@ from typing import Annotated
 from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.indexes.base import IndexStatus
-from memory_mcp.layers.base import LayerName, LayerStatus
 from memory_mcp.requests.limits import Range, choice
 from memory_mcp.requests.plain import copied
 from memory_mcp.requests.scope import Caller
+from memory_mcp.search.layers.base import LayerName, LayerStatus
 
 #: Days.
 AGE = Range(0, most=100_000)

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from memory_mcp.base.text import placed_terms
-from memory_mcp.layers.base import Hit
 from memory_mcp.model.ids import short_grip
 from memory_mcp.model.orders import describe_flags
-from memory_mcp.policy.relevance import NEAREST, Confidence, Fit
 from memory_mcp.requests.excerpts import Excerpt, width_in
 from memory_mcp.requests.plain import fullest, size_of
 from memory_mcp.requests.results import Brief, Lines, Result, Style, bare_results, line_of, node_shown, repeats
+from memory_mcp.search.layers.base import Hit
+from memory_mcp.search.policy.relevance import NEAREST, Confidence, Fit
 
 #: Letters of such a quotation (66 words), of a line (25 words), and fewest that are worth showing.
 QUOTE, LINE, LEAST_QUOTE = 400, 150, 80

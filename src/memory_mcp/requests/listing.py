@@ -19,7 +19,7 @@ from memory_mcp.requests.limits import PAGE
 from memory_mcp.requests.plain import fits_in, fullest, tokens_of
 from memory_mcp.requests.scope import Scoped
 from memory_mcp.requests.shapes import Bullet, Child, ChildDetail, child, full_child, lessened
-from memory_mcp.toc.quiet import quiet
+from memory_mcp.tree.toc.quiet import quiet
 
 #: Tokens of the first children of a list, which decide how much beside their titles is shown of each.
 _ROOM = 520

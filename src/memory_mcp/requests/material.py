@@ -6,22 +6,22 @@ from dataclasses import dataclass, replace
 from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery, NotFound
 from memory_mcp.base.text import query_terms, snippet
-from memory_mcp.layers.base import Hit, Query
 from memory_mcp.model.calendar import TimeWindow, TocLevel, level_of
 from memory_mcp.model.fencing import fence_text
 from memory_mcp.model.ids import ROOT, NodeId, segment_key_of
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.tokens import estimate_tokens
-from memory_mcp.policy.plan import How
 from memory_mcp.question.intent import Intent
 from memory_mcp.requests.limits import words
 from memory_mcp.requests.notes import is_notes
 from memory_mcp.requests.scope import Scoped
 from memory_mcp.requests.times import times_of
+from memory_mcp.search.layers.base import Hit, Query
+from memory_mcp.search.policy.plan import How
 from memory_mcp.storage.values import Scope
-from memory_mcp.toc.briefing import account, digest
-from memory_mcp.toc.statements import by, named, quoted, ranked_of
-from memory_mcp.toc.told import stretches
+from memory_mcp.tree.toc.briefing import account, digest
+from memory_mcp.tree.toc.statements import by, named, quoted, ranked_of
+from memory_mcp.tree.toc.told import stretches
 
 #: Most segments of a week, of earlier work, and of one session.
 _STRETCHES, _EARLIER, _LAST = 60, 12, 8

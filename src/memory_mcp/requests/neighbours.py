@@ -4,7 +4,7 @@ from memory_mcp.base.text import term_set
 from memory_mcp.events.evidence import Expanded
 from memory_mcp.model.event import Event
 from memory_mcp.model.exchange import TurnKind, classify_turns
-from memory_mcp.policy.recent import QuestionTerms
+from memory_mcp.search.policy.recent import QuestionTerms
 
 #: Characters of a message that are looked at: of a longer one, such as a tool's output, the beginning.
 _READ = 2000

@@ -14,10 +14,10 @@ from memory_mcp.model.segment import Segment
 from memory_mcp.requests.notes import is_notes
 from memory_mcp.requests.shapes import NO_NAME
 from memory_mcp.storage.values import Scope
-from memory_mcp.summarize.sentences import shorten
-from memory_mcp.toc.accounts import Line, Part, account_lines
-from memory_mcp.toc.statements import Stretch
-from memory_mcp.toc.told import TAIL, stretches
+from memory_mcp.tree.summarize.sentences import shorten
+from memory_mcp.tree.toc.accounts import Line, Part, account_lines
+from memory_mcp.tree.toc.statements import Stretch
+from memory_mcp.tree.toc.told import TAIL, stretches
 
 #: Tokens of an overview.
 OVERVIEW_TOKENS = 700

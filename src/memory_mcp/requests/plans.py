@@ -5,8 +5,6 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Annotated
 
 from memory_mcp.app import App
-from memory_mcp.layers.base import Query
-from memory_mcp.policy.plan import Mode, layers_named
 from memory_mcp.requests import limits, shapes
 from memory_mcp.requests.asking import search_options
 from memory_mcp.requests.limits import TIMEOUT, Bounds
@@ -14,6 +12,8 @@ from memory_mcp.requests.plain import copied
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.shapes import Skipped, Window
 from memory_mcp.requests.times import times_of
+from memory_mcp.search.layers.base import Query
+from memory_mcp.search.policy.plan import Mode, layers_named
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,6 @@ from typing import Any
 
 from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery, NotFound
-from memory_mcp.derive.build import salience_of, segment_title, with_others
-from memory_mcp.derive.derivation import Depth
-from memory_mcp.derive.rollup import period_name
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.gate import Gate
 from memory_mcp.model.calendar import EVERY_DAY, TocLevel, level_of, span_of
@@ -28,11 +25,14 @@ from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
 from memory_mcp.requests.times import times_of
 from memory_mcp.storage.values import Build
-from memory_mcp.summarize.keywords import MAX_KEYWORDS, keywords_of
-from memory_mcp.summarize.kinds import cues_of, kind_of
-from memory_mcp.summarize.sentences import shorten
-from memory_mcp.summarize.titles import SEPARATOR, without_date
-from memory_mcp.toc.refining import Refining
+from memory_mcp.tree.derive.build import salience_of, segment_title, with_others
+from memory_mcp.tree.derive.derivation import Depth
+from memory_mcp.tree.derive.rollup import period_name
+from memory_mcp.tree.summarize.keywords import MAX_KEYWORDS, keywords_of
+from memory_mcp.tree.summarize.kinds import cues_of, kind_of
+from memory_mcp.tree.summarize.sentences import shorten
+from memory_mcp.tree.summarize.titles import SEPARATOR, without_date
+from memory_mcp.tree.toc.refining import Refining
 
 #: Longest texts, characters, and most bullets of a node and grips of a bullet.
 MAX_TITLE, MAX_TEXT, MAX_KEYWORD = 200, 2000, 60

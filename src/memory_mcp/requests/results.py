@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 from memory_mcp.base.text import term_set
-from memory_mcp.layers.base import Hit
 from memory_mcp.model.calendar import Calendar, TocLevel
 from memory_mcp.model.ids import short_grip
 from memory_mcp.model.orders import describe_flags
 from memory_mcp.requests.excerpts import cut_out
+from memory_mcp.search.layers.base import Hit
 
 #: Results that are quoted at length, usually.
 QUOTED = 3

@@ -6,13 +6,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Annotated, Any
 
 from memory_mcp.app import App
-from memory_mcp.layers.base import Hit, LayerName
-from memory_mcp.layers.budget import SINCE
 from memory_mcp.model.ids import GripId, NodeId, find_period, parse_span_grip
 from memory_mcp.model.tokens import max_bytes, tokens_in
-from memory_mcp.policy.engine import Answer
-from memory_mcp.policy.recent import QuestionTerms
-from memory_mcp.policy.relevance import Confidence
 from memory_mcp.requests import explaining
 from memory_mcp.requests.asking import ParsedSearch, Trying, parse_search
 from memory_mcp.requests.cursors import offset_cursor
@@ -27,6 +22,11 @@ from memory_mcp.requests.results import QUOTED, FullResult, Lines, Quote, Result
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
 from memory_mcp.requests.themes import Theme, fit_themes
 from memory_mcp.requests.topic_shapes import renewal
+from memory_mcp.search.layers.base import Hit, LayerName
+from memory_mcp.search.layers.budget import SINCE
+from memory_mcp.search.policy.engine import Answer
+from memory_mcp.search.policy.recent import QuestionTerms
+from memory_mcp.search.policy.relevance import Confidence
 
 #: Tokens of a lean response of up to `SEARCHED.default` results where the caller names no budget, and up to which quotations
 #: grow: what is left after them is for lines of what else was found.

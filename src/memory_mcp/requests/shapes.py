@@ -15,9 +15,9 @@ from memory_mcp.model.toc import MemoryKind, TocBullet, TocNode, display_author
 from memory_mcp.requests.plain import copied
 from memory_mcp.requests.times import EARLIEST_MS
 from memory_mcp.storage.values import Activity
-from memory_mcp.summarize.sentences import shorten
-from memory_mcp.summarize.titles import SEPARATOR
-from memory_mcp.toc.statements import outcome_of
+from memory_mcp.tree.summarize.sentences import shorten
+from memory_mcp.tree.summarize.titles import SEPARATOR
+from memory_mcp.tree.toc.statements import outcome_of
 
 #: Names listed where there may be hundreds.
 NAMES_SHOWN = 20

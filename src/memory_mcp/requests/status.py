@@ -8,15 +8,15 @@ from typing import Annotated
 from memory_mcp.app import App
 from memory_mcp.base import environment, paths, pauses
 from memory_mcp.base.errors import DiskFull, InvalidQuery, ReadOnly
-from memory_mcp.layers.base import CONTRACTS, LayerName, LayerStatus
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.ids import ROOT
-from memory_mcp.policy.tier import detect
 from memory_mcp.requests import capturing
 from memory_mcp.requests.limits import Detail, choice
 from memory_mcp.requests.plain import copied
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.shapes import NAMES_SHOWN
+from memory_mcp.search.layers.base import CONTRACTS, LayerName, LayerStatus
+from memory_mcp.search.policy.tier import detect
 from memory_mcp.storage.lock import read_only
 from memory_mcp.storage.opening import zone_in
 from memory_mcp.storage.values import Scope, StoreStats

@@ -8,7 +8,6 @@ from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.indexes.base import DocType, Filters, IndexQuery
 from memory_mcp.indexes.keys import left_out
-from memory_mcp.layers.base import Hit, LayerName
 from memory_mcp.model.calendar import LEVELS
 from memory_mcp.model.toc import MemoryKind
 from memory_mcp.model.tokens import max_bytes
@@ -21,9 +20,10 @@ from memory_mcp.requests.response import Recalled, fitting
 from memory_mcp.requests.results import FullResult, Result, Style, full_result
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
 from memory_mcp.requests.times import times_of
+from memory_mcp.search.layers.base import Hit, LayerName
 
 if TYPE_CHECKING:  # numpy, behind it, would double the time to the handshake
-    from memory_mcp.layers.teleport import Teleported
+    from memory_mcp.search.layers.teleport import Teleported
 
 #: Tokens of a lean result, with its share of everything else.
 _PER_RESULT = 180

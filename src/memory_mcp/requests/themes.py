@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from memory_mcp.layers.base import Theme as Found
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.requests.plain import fullest
-from memory_mcp.summarize.sentences import shorten
-from memory_mcp.summarize.vocabulary import keys_of
+from memory_mcp.search.layers.base import Theme as Found
+from memory_mcp.tree.summarize.sentences import shorten
+from memory_mcp.tree.summarize.vocabulary import keys_of
 
 #: Characters of a statement, the fewest worth showing, and terms that tell what else a theme is about.
 _QUOTE, _LEAST, _ABOUT = 140, 48, 5

@@ -12,8 +12,8 @@ from memory_mcp.requests.limits import YEAR
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller, scope_of
 from memory_mcp.requests.times import times_of
-from memory_mcp.toc.quiet import quiet
-from memory_mcp.toc.statements import outcome_of
+from memory_mcp.tree.toc.quiet import quiet
+from memory_mcp.tree.toc.statements import outcome_of
 
 #: Days that hold anything, shown where no window is named.
 _LATEST = 7

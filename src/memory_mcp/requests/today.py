@@ -11,8 +11,8 @@ from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller, scope_of
 from memory_mcp.requests.shapes import NAMES_SHOWN, NO_NAME, newest_first
 from memory_mcp.storage.values import Activity, Scope, SessionInfo
-from memory_mcp.toc.statements import Said, Stretch, facts_of, results_of, rules_of, title_of
-from memory_mcp.toc.told import latest_cuts, stretches
+from memory_mcp.tree.toc.statements import Said, Stretch, facts_of, results_of, rules_of, title_of
+from memory_mcp.tree.toc.told import latest_cuts, stretches
 
 #: Days that hold anything within which a project counts as recent.
 _DAYS = 14

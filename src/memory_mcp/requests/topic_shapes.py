@@ -13,9 +13,9 @@ from memory_mcp.requests.excerpts import Excerpt
 from memory_mcp.requests.plain import copied
 from memory_mcp.requests.scope import Scoped
 from memory_mcp.requests.shapes import Bullet, bullet
-from memory_mcp.summarize.sentences import shorten
-from memory_mcp.summarize.titles import SEPARATOR, without_date
-from memory_mcp.summarize.vocabulary import keys_of
+from memory_mcp.tree.summarize.sentences import shorten
+from memory_mcp.tree.summarize.titles import SEPARATOR, without_date
+from memory_mcp.tree.summarize.vocabulary import keys_of
 
 #: Weeks whose mentions are counted: as long as a topic may be silent before it is left out.
 WEEKS = 26
@@ -159,7 +159,7 @@ class Segments:
 
     def _ranked(self, node: TocNode, topic: Topic) -> list[TocBullet]:
         """Return a node's statements, those that say most about the query and the topic first."""
-        from memory_mcp.layers.topics import by_telling  # numpy, behind it, would double the time to the handshake
+        from memory_mcp.search.layers.topics import by_telling  # numpy, behind it, would double the time to the handshake
 
         return by_telling(node, topic, self._query)
 

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from memory_mcp.app import App
-from memory_mcp.layers.base import NO_TOPIC
 from memory_mcp.question.subjects import topic_subject
 from memory_mcp.requests.cursors import offset_of
 from memory_mcp.requests.limits import RESULTS, TOKENS, Range, words
@@ -23,6 +22,7 @@ from memory_mcp.requests.topic_shapes import (
     related_of,
     renewal,
 )
+from memory_mcp.search.layers.base import NO_TOPIC
 
 #: Topics for a query.
 FITTING = Range(5)

@@ -5,8 +5,6 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 from memory_mcp.app import App
-from memory_mcp.layers.base import Query
-from memory_mcp.layers.budget import FIRST_FIND_MS, Budget
 from memory_mcp.model.ids import ROOT
 from memory_mcp.requests import shapes
 from memory_mcp.requests.limits import BOUNDS, EVIDENCE, Bounds, words
@@ -17,6 +15,8 @@ from memory_mcp.requests.results import FullResult, Result, full_result
 from memory_mcp.requests.scope import Caller, scope_of
 from memory_mcp.requests.shapes import Window
 from memory_mcp.requests.times import times_of
+from memory_mcp.search.layers.base import Query
+from memory_mcp.search.layers.budget import FIRST_FIND_MS, Budget
 
 _TOKEN_BOUND = "max_token_budget"
 

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memory_mcp.app import App
-from memory_mcp.layers.base import Query
-from memory_mcp.layers.budget import Budget
 from memory_mcp.model.calendar import LEVELS, TocLevel
 from memory_mcp.model.ids import ROOT
 from memory_mcp.requests import limits
@@ -15,6 +13,8 @@ from memory_mcp.requests.plain import copied
 from memory_mcp.requests.response import Recalled, fitting
 from memory_mcp.requests.scope import Caller, scope_of
 from memory_mcp.requests.times import times_of
+from memory_mcp.search.layers.base import Query
+from memory_mcp.search.layers.budget import Budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ def search_node(app: App, request: SearchNode, caller: Caller) -> FoundInNode:
 
 def _fields(names: Sequence[str] | None) -> list[str]:
     """Return the names of fields that are searched; [] for all. Raises InvalidQuery for an unknown one."""
-    from memory_mcp.layers.agentic.match import FIELDS  # numpy, behind it, would double the time to the handshake
+    from memory_mcp.search.layers.agentic.match import FIELDS  # numpy, behind it, would double the time to the handshake
 
     found = [choice(FIELDS, f"fields.{place}", name) for place, name in enumerate(names or ())]
     return [name for name in found if name is not None]

@@ -21,8 +21,8 @@ import anyio.to_thread
 from memory_mcp.app import App
 from memory_mcp.base.errors import DeadlineExceeded, MemoryMcpError
 from memory_mcp.config import Settings
-from memory_mcp.layers.budget import GONE, SINCE, leave_out
 from memory_mcp.requests.response import with_loss
+from memory_mcp.search.layers.budget import GONE, SINCE, leave_out
 
 log = logging.getLogger(__name__)
 

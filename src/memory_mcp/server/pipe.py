@@ -17,8 +17,7 @@ from mcp import types
 from mcp.server.runner import serve_dual_era_loop
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 
-from memory_mcp.base import machine
-from memory_mcp.client import lines
+from memory_mcp.base import lines, machine
 from memory_mcp.server.guard import MemoryServer
 from memory_mcp.server.message_ids import mend_ids, restore_ids
 

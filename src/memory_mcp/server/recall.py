@@ -2,13 +2,13 @@
 
 from typing import TYPE_CHECKING
 
-from memory_mcp.layers.base import Hit, Query
 from memory_mcp.model.event import ExcludedSession
 from memory_mcp.model.fencing import fence_text
+from memory_mcp.search.layers.base import Hit, Query
 
 if TYPE_CHECKING:
     from memory_mcp.app import App
-    from memory_mcp.policy.engine import Answer
+    from memory_mcp.search.policy.engine import Answer
 
 #: Memories told at most, and characters of each.
 MOST, _WIDTH = 3, 400
@@ -40,9 +40,9 @@ def recall_text(app: "App", prompt: str, project: str, session_id: str = "", tim
     """
     from memory_mcp.base.text import query_terms
     from memory_mcp.model.orders import describe_flags
-    from memory_mcp.policy.plan import How
     from memory_mcp.question.intent import Intent
-    from memory_mcp.toc.statements import named, quoted
+    from memory_mcp.search.policy.plan import How
+    from memory_mcp.tree.toc.statements import named, quoted
 
     asked = prompt[:_PROMPT].strip()
     project = app.storage.projects.names.resolve_alias(project)
@@ -74,7 +74,7 @@ def _fitting(found: "Answer", asked: str) -> list[Hit]:
     """
     from memory_mcp.base.text import query_terms, term_set
     from memory_mcp.model.exchange import only_asks
-    from memory_mcp.policy.relevance import Confidence, Fit
+    from memory_mcp.search.policy.relevance import Confidence, Fit
 
     if found.confidence is not Confidence.NONE and found.probability >= _LIKELY:
         return [hit for hit in found.hits if hit.fit != Fit.LOOSE and not hit.asks]

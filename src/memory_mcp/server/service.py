@@ -13,16 +13,16 @@ from memory_mcp.app import App, Callbacks
 from memory_mcp.base import paths
 from memory_mcp.base.children import few_collections
 from memory_mcp.config import Settings
-from memory_mcp.derive.derivation import Depth, Place
-from memory_mcp.derive.deriver import Deriver, Patience, Waiting
 from memory_mcp.forgetting.act import resume
 from memory_mcp.ingest import handover
 from memory_mcp.jobs.housekeeping import compact_if_worth_it
 from memory_mcp.server.host import Host
+from memory_mcp.tree.derive.derivation import Depth, Place
+from memory_mcp.tree.derive.deriver import Deriver, Patience, Waiting
 
 if TYPE_CHECKING:
-    from memory_mcp.derive.derivation import Derivation
     from memory_mcp.storage.lock import DirectoryLock
+    from memory_mcp.tree.derive.derivation import Derivation
 
 log = logging.getLogger(__name__)
 

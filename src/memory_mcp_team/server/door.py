@@ -23,8 +23,8 @@ from memory_mcp.base.errors import (
     StorageError,
     Unauthenticated,
 )
-from memory_mcp.daemon.security import Refusal, send_whole
 from memory_mcp.server.errors import hint_of
+from memory_mcp.service.daemon.security import Refusal, send_whole
 from memory_mcp_team.access import keys
 from memory_mcp_team.access.administration import Administration
 from memory_mcp_team.access.directory import Directory

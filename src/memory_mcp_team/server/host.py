@@ -19,8 +19,8 @@ from typing import Any, TypeVar, cast
 from memory_mcp.app import App
 from memory_mcp.base.errors import NotFound, PermissionDenied, Unauthenticated, no_such_space
 from memory_mcp.config import Settings
-from memory_mcp.layers.budget import leave_out
 from memory_mcp.requests.response import with_loss
+from memory_mcp.search.layers.budget import leave_out
 from memory_mcp.server.host import Host
 from memory_mcp_team.access.who import Grant, Principal, check
 from memory_mcp_team.postgres.connection import ACTING, Connection

@@ -17,11 +17,11 @@ import anyio.to_thread
 
 from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery, MemoryMcpError, NotFound, StorageError
-from memory_mcp.client import spoolfile
 from memory_mcp.events.log import Write
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.hooks.base import Envelope, Hooks, Malformed
 from memory_mcp.model.event import HOOK
+from memory_mcp.service.client import spoolfile
 from memory_mcp.storage.values import Request
 from memory_mcp_team.server.host import TeamHost, served
 

@@ -26,10 +26,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_mcp.base import metrics
 from memory_mcp.base.errors import InvalidQuery, MemoryMcpError
-from memory_mcp.daemon.routes import CLIENT, STATUS, Mended, answered, application
-from memory_mcp.daemon.security import LOOPBACK, Refusal
 from memory_mcp.server.caller import CALLER
 from memory_mcp.server.errors import as_ours, hint_of
+from memory_mcp.service.daemon.routes import CLIENT, STATUS, Mended, answered, application
+from memory_mcp.service.daemon.security import LOOPBACK, Refusal
 from memory_mcp_team.access.who import Grant, Principal, see
 from memory_mcp_team.postgres.memories import PRIVATE, PROJECT, TEAM
 from memory_mcp_team.server.host import SERVED, Served

@@ -23,14 +23,14 @@ from memory_mcp.base import metrics
 from memory_mcp.base.children import few_collections
 from memory_mcp.base.errors import ConfigError
 from memory_mcp.config import Settings
-from memory_mcp.daemon.http import MAX_BODY, Uvicorn, bind, hosts_of
-from memory_mcp.daemon.routes import Connection
-from memory_mcp.daemon.security import LOOPBACK, Rules
-from memory_mcp.daemon.security import Guard as HostGuard
 from memory_mcp.ingest import sources
 from memory_mcp.model.event import EventDraft
 from memory_mcp.server.build import assemble
 from memory_mcp.server.ending import signals_of_end
+from memory_mcp.service.daemon.http import MAX_BODY, Uvicorn, bind, hosts_of
+from memory_mcp.service.daemon.routes import Connection
+from memory_mcp.service.daemon.security import LOOPBACK, Rules
+from memory_mcp.service.daemon.security import Guard as HostGuard
 from memory_mcp.storage.lock import DirectoryLock
 from memory_mcp_team.access.administration import Administration
 from memory_mcp_team.access.directory import Directory

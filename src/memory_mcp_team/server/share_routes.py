@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery, MemoryMcpError, ResourceExhausted, no_such_space
-from memory_mcp.daemon.routes import STATUS
+from memory_mcp.service.daemon.routes import STATUS
 from memory_mcp_team.access.who import Grant, Principal, see
 from memory_mcp_team.sharing import space as sharing
 from memory_mcp_team.sharing.wire import MAX_BODY

@@ -13,11 +13,11 @@ from typing import cast
 
 from memory_mcp.base import metrics
 from memory_mcp.base.errors import MemoryMcpError, NotFound
-from memory_mcp.derive.derivation import Depth
-from memory_mcp.derive.derivation import Place as Where
 from memory_mcp.forgetting.act import Forgetting, lift_lines
 from memory_mcp.jobs.schedule import Daily, next_due
-from memory_mcp.llm.settings import OFF
+from memory_mcp.tree.derive.derivation import Depth
+from memory_mcp.tree.derive.derivation import Place as Where
+from memory_mcp.tree.llm.settings import OFF
 from memory_mcp_team.postgres.connection import EVENTS
 from memory_mcp_team.postgres.store import PostgresStorage
 from memory_mcp_team.postgres.tombstones import FORGET

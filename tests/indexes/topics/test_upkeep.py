@@ -11,11 +11,11 @@ import pytest
 
 from memory_mcp.app import App
 from memory_mcp.base import metrics
-from memory_mcp.daemon import gauges
 from memory_mcp.indexes.topics import keeper as keeping
 from memory_mcp.indexes.topics.keeper import TopicKeeper
-from memory_mcp.layers import topics as layering
-from memory_mcp.layers.base import Query
+from memory_mcp.search.layers import topics as layering
+from memory_mcp.search.layers.base import Query
+from memory_mcp.service.daemon import gauges
 from tests.daemon.test_metrics import samples
 from tests.indexes.topics.conftest import over, said, topics_of
 from tests.requirements import requirement
@@ -31,7 +31,7 @@ from pathlib import Path
 from memory_mcp.app import App
 from memory_mcp.config import Settings
 from memory_mcp.indexes.settings import TeleportSettings, TopicsSettings
-from memory_mcp.layers.base import Query
+from memory_mcp.search.layers.base import Query
 from memory_mcp.storage.settings import StorageSettings
 import memory_mcp.base.children as children
 started = []

@@ -8,11 +8,11 @@ from pathlib import Path
 from memory_mcp.base import paths
 from memory_mcp.base.errors import MemoryMcpError
 from memory_mcp.cli.checks.base import Look
-from memory_mcp.client import link
-from memory_mcp.client.spoolfile import client_of
 from memory_mcp.install.base import Place
 from memory_mcp.install.status import ClientStatus, statuses, trusting
 from memory_mcp.model.event import HOOK
+from memory_mcp.service.client import link
+from memory_mcp.service.client.spoolfile import client_of
 
 
 def running(look: Look) -> link.Line | None:

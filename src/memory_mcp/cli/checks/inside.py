@@ -9,7 +9,7 @@ from memory_mcp.base.errors import MemoryMcpError, SchemaTooOld, StorageLocked
 from memory_mcp.cli.checks import registry
 from memory_mcp.cli.checks.base import FAIL, OK, WARN, Check, Look, Opened
 from memory_mcp.cli.checks.hook_events import running
-from memory_mcp.client import link
+from memory_mcp.service.client import link
 from memory_mcp.storage import highwater
 
 RESTART = "memory-mcp daemon restart"

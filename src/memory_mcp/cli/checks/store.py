@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from memory_mcp.cli import render
 from memory_mcp.cli.checks.base import FAIL, OK, WARN, Check, Opened
-from memory_mcp.toc.check import FRESHNESS, check
+from memory_mcp.tree.toc.check import FRESHNESS, check
 
 
 def checks(opened: Opened) -> Iterator[Check]:

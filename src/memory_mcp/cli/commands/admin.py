@@ -71,7 +71,7 @@ def run_check(args: argparse.Namespace) -> int:
 
     Writers of the tree wait meanwhile. Returns 1 when there is any finding, else 0.
     """
-    from memory_mcp.toc.check import check
+    from memory_mcp.tree.toc.check import check
 
     with opened(args, settled=True) as app, app.derivation.publishing:
         findings = check(app.storage, app.calendar)
@@ -93,7 +93,7 @@ def run_rebuild(args: argparse.Namespace) -> int:
 
     Prints counts and returns 0. With another zone a daemon opens the store again.
     """
-    from memory_mcp.derive.rebuild_toc import RebuildToc
+    from memory_mcp.tree.derive.rebuild_toc import RebuildToc
 
     with opened(args, catch_up=False) as app, app.derivation.publishing, render.Progress("rebuilding") as bar:
         file_pending(app)
@@ -215,7 +215,7 @@ def _pictures(data: dict[str, Any], blocks: bool) -> Iterator[str]:
 
 def _run_prometheus(args: argparse.Namespace) -> int:
     """Print the text of `/metrics` and return 0; counters of another process are not in it, --json has no effect."""
-    from memory_mcp.daemon.gauges import exposition
+    from memory_mcp.service.daemon.gauges import exposition
 
     with opened(args, catch_up=False) as app:
         text = exposition(app)

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from memory_mcp.app import App
     from memory_mcp.cli.bulk import Memory
     from memory_mcp.cli.checks.base import Look
-    from memory_mcp.client import link
     from memory_mcp.config import Settings
     from memory_mcp.events.running import Connection
+    from memory_mcp.service.client import link
 
 
 class Session(NamedTuple):
@@ -192,7 +192,7 @@ def named_project(args: argparse.Namespace) -> str:
 
 def wanted(args: argparse.Namespace) -> "link.Wanted":
     """Return the daemon of this command: directory, settings file, profile, project. ConfigError for unusable settings."""
-    from memory_mcp.client import link
+    from memory_mcp.service.client import link
 
     profile = flags_of(args).get("server.profile")
     directory = str(settings_of(args).storage.directory.absolute())
@@ -205,7 +205,7 @@ def wanted(args: argparse.Namespace) -> "link.Wanted":
 def filling(args: argparse.Namespace) -> "Iterator[Memory]":
     """Yield the memory of a bulk command, closed at the end: the daemon's, or opened here; raises LayerUnavailable."""
     from memory_mcp.cli import bulk
-    from memory_mcp.client import link
+    from memory_mcp.service.client import link
 
     settings = settings_of(args)
     if settings.server.daemon and link.usable():
@@ -221,7 +221,7 @@ def forwarded(args: argparse.Namespace, argv: Sequence[str]) -> int | None:
 
     --json of `args` is passed on. None where no daemon is used or can be reached, and where this is the daemon.
     """
-    from memory_mcp.client import forward, link
+    from memory_mcp.service.client import forward, link
 
     if SESSION.get() is not None or not settings_of(args).server.daemon or not link.usable():
         return None

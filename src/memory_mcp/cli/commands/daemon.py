@@ -11,7 +11,7 @@ from memory_mcp.base import machine, paths
 from memory_mcp.base.errors import LayerUnavailable
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, family, leaf, print_result, settings_file, wanted
-from memory_mcp.client import link
+from memory_mcp.service.client import link
 
 #: Seconds to wait for the end of a daemon (longer than it may take), between two looks, and for an answer of it.
 _END_PATIENCE, _LOOK, _ANSWER = 8.0, 0.05, 10.0

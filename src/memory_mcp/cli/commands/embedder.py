@@ -169,7 +169,7 @@ def _restart(args: argparse.Namespace) -> bool:
     """
     from memory_mcp.cli.commands.daemon import stop
     from memory_mcp.cli.failures import reach
-    from memory_mcp.client import link
+    from memory_mcp.service.client import link
 
     if not link.usable() or not settings_of(args).server.daemon:
         return False

@@ -3,7 +3,7 @@
 import argparse
 
 from memory_mcp.cli.commands.base import Subparsers, leaf
-from memory_mcp.client import hook
+from memory_mcp.service.client import hook
 
 _ASIDE = (
     "The payload is kept in the spool of the data directory and stored by the daemon. The exit status is always 0. At the "

@@ -162,7 +162,7 @@ def _path(value: str | None) -> Path | None:
 
 def _remote(args: argparse.Namespace) -> tuple[Server, list[str]]:
     """Return the HTTP server with its token, made where missing but for --dry-run, and notes; ConfigError for port 0."""
-    from memory_mcp.daemon.token import token_of
+    from memory_mcp.service.daemon.token import token_of
 
     settings = settings_of(args)
     if not settings.server.http_port:

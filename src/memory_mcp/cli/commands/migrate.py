@@ -42,10 +42,10 @@ def run(args: argparse.Namespace) -> int:
     """
     from memory_mcp.archive import moving
     from memory_mcp.base.failpoints import failpoint
-    from memory_mcp.derive.derivation import Place
-    from memory_mcp.derive.rebuild_toc import RebuildToc
     from memory_mcp.model.ledger import AuditEntry
-    from memory_mcp.toc.check import check
+    from memory_mcp.tree.derive.derivation import Place
+    from memory_mcp.tree.derive.rebuild_toc import RebuildToc
+    from memory_mcp.tree.toc.check import check
 
     with opened(args, settled=True) as app, render.Progress("copying") as bar:
         target = _target(app.settings, args)

@@ -9,7 +9,7 @@ from memory_mcp.base.errors import LayerUnavailable
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, as_json, leaf, settings_of, wanted
 from memory_mcp.cli.failures import ours
-from memory_mcp.client import link
+from memory_mcp.service.client import link
 
 _ASIDE = (
     "The address works once, within two minutes; the page stays open to that browser for twelve hours at most. Pages that nobody "

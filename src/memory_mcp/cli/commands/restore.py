@@ -15,7 +15,7 @@ from memory_mcp.cli.commands import daemon
 from memory_mcp.cli.commands.backup import place_of, verified_lines, verified_shape
 from memory_mcp.cli.commands.base import Subparsers, as_json, leaf, settings_of, wanted
 from memory_mcp.cli.mistakes import refuse_command_word
-from memory_mcp.client import link
+from memory_mcp.service.client import link
 
 if TYPE_CHECKING:
     from memory_mcp.archive.backup import Backup
@@ -105,11 +105,11 @@ def _build(settings: "Settings", directory: Path, backup: "Backup", verified: "V
     from memory_mcp.app import App
     from memory_mcp.archive import beside, restore
     from memory_mcp.archive.reading import rows_of
-    from memory_mcp.derive.derivation import Place
-    from memory_mcp.derive.rebuild_toc import RebuildToc
     from memory_mcp.ingest.tombstones import Tombstones
     from memory_mcp.model.ledger import AuditEntry
     from memory_mcp.storage.duckdb import SCHEMA, open_storage
+    from memory_mcp.tree.derive.derivation import Place
+    from memory_mcp.tree.derive.rebuild_toc import RebuildToc
 
     with render.Progress("restoring") as bar:
         fresh, loaded = restore.load(backup, verified, directory, SCHEMA, open_storage, lambda: None)

@@ -44,12 +44,12 @@ def run(args: argparse.Namespace) -> int:
     if sys.stdin is not None and sys.stdin.isatty():
         hint = "memory-mcp try shows what to put into a client's configuration; memory-mcp serve --http serves many over HTTP."
         raise InvalidQuery("a client starts this and talks to it on a pipe; in a terminal nobody does", hint)
-    from memory_mcp.client import link
+    from memory_mcp.service.client import link
 
     settings = settings_of(args)
     # A daemon that runs already has the store open.
     if link.usable() and not args.held:
-        from memory_mcp.client import pump
+        from memory_mcp.service.client import pump
 
         if (status := pump.run(wanted(args), start=False)) is not None:
             return status

@@ -145,10 +145,10 @@ def _build(args: argparse.Namespace, directory: Path, path: Path) -> dict[str, A
     from memory_mcp.cli.commands.daemon import stop
     from memory_mcp.cli.commands.import_ import AUTO, Work, build, read_share, shares_at
     from memory_mcp.cli.import_report import report_shape
-    from memory_mcp.client import link
     from memory_mcp.config import load
     from memory_mcp.ingest.base import ImportReport
     from memory_mcp.requests.first_questions import first_questions
+    from memory_mcp.service.client import link
 
     stop(link.Wanted(str(directory.absolute())))
     app = App(load(flags={"storage.data_dir": str(directory)}, file=settings_file(args)))
@@ -192,7 +192,7 @@ def _ask(
     The daemon of the directory is stopped at the end. Raises StorageError with the server's last output when it fails in any way.
     """
     from memory_mcp.cli.commands.daemon import stop
-    from memory_mcp.client import link
+    from memory_mcp.service.client import link
 
     environment = {name: value for name, value in os.environ.items() if name.startswith(("MEMORY_MCP_", "PYTHON", "TZ"))}
     environment[DATA_DIR] = str(directory)

@@ -238,7 +238,7 @@ class HtmlExport:
 
 def _name_of(node_id: str) -> str:
     """Return the name of a period (year, month, week or day) for people, by its node id."""
-    from memory_mcp.derive.rollup import period_name
     from memory_mcp.model.ids import NodeId
+    from memory_mcp.tree.derive.rollup import period_name
 
     return period_name(NodeId(node_id))

@@ -7,7 +7,6 @@ from memory_mcp.base import metrics
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.base.metrics import span
 from memory_mcp.base.text import iter_terms, query_terms
-from memory_mcp.derive.build import pieces
 from memory_mcp.indexes.base import IndexQuery, Matches, Unfiled
 from memory_mcp.indexes.bm25.search import candidates, holding, search, unfiled_score
 from memory_mcp.indexes.bm25.weights import weigh
@@ -15,8 +14,9 @@ from memory_mcp.indexes.calibrate import SLACK
 from memory_mcp.indexes.candidates import Candidates
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.keeper import Keeper
+from memory_mcp.indexes.keywords import keyword_terms
 from memory_mcp.model.event import Event
-from memory_mcp.question.keywords import keyword_terms
+from memory_mcp.tree.derive.build import pieces
 
 
 def _terms_of(text: str) -> list[str]:

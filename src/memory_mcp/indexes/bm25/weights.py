@@ -11,9 +11,9 @@ from memory_mcp.indexes.bm25.kind import Body
 from memory_mcp.indexes.bm25.postings import term_key
 from memory_mcp.indexes.calibrate import SLACK
 from memory_mcp.indexes.files import Array
+from memory_mcp.indexes.keywords import keyword_need
 from memory_mcp.indexes.part import LivePart
 from memory_mcp.indexes.snapshot import Snapshot
-from memory_mcp.question.keywords import keyword_need
 
 #: Highest factor on the weight of a keyword's term, and of all of them together as a share of the query's own weight.
 _FACTOR, _SHARE = 0.8, 0.5

@@ -7,8 +7,8 @@ from memory_mcp.indexes.document import gist_of, subject
 from memory_mcp.model.ids import NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
-from memory_mcp.summarize.titles import SEPARATOR
-from memory_mcp.summarize.vocabulary import cjk_pairs, has_cjk, read_words
+from memory_mcp.tree.summarize.titles import SEPARATOR
+from memory_mcp.tree.summarize.vocabulary import cjk_pairs, has_cjk, read_words
 
 #: Weight up to which words do not count, and weight of two characters of a script without blanks.
 _QUIET, _PAIR = 0.15, 0.8

@@ -15,11 +15,11 @@ from memory_mcp.indexes.topics.base import Name, Topic, View
 from memory_mcp.indexes.topics.graph import TopicGraph
 from memory_mcp.indexes.topics.keeper import TopicKeeper
 from memory_mcp.indexes.topics.labels import holds, source_of
-from memory_mcp.llm.material import TopicMaterial
 from memory_mcp.model.ids import TopicId, hash_parts
 from memory_mcp.model.toc import make_llm_author
 from memory_mcp.model.topic import TopicLabel
 from memory_mcp.storage.base import Storage
+from memory_mcp.tree.llm.material import TopicMaterial
 
 #: Least segments of a topic to label; with one it has the title of that.
 _LEAST = 2

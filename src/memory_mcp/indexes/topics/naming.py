@@ -20,7 +20,7 @@ from memory_mcp.indexes.topics.labels import folded
 from memory_mcp.indexes.topics.phrases import Item, items_of
 from memory_mcp.indexes.topics.reading import Ints, Texts, places
 from memory_mcp.model.topic import MAX_LABEL
-from memory_mcp.summarize.titles import make_headline, without_date
+from memory_mcp.tree.summarize.titles import make_headline, without_date
 
 MAX_KEYWORDS = 12
 #: Added to both shares of a ratio: a word that nobody else names is no better than one that every thirtieth segment names.

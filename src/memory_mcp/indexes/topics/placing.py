@@ -13,7 +13,7 @@ from memory_mcp.indexes.topics.rows import Rows
 from memory_mcp.indexes.topics.tables import Tables
 from memory_mcp.model.ids import NodeId, segment_key_of
 from memory_mcp.model.topic import MAX_LABEL
-from memory_mcp.summarize.titles import make_headline
+from memory_mcp.tree.summarize.titles import make_headline
 
 #: Keywords of a topic's name in a project that has its first segment of it.
 _KEYWORDS = 8

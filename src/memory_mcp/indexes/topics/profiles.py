@@ -10,7 +10,7 @@ import numpy as np
 
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.topics.rows import SCALE, Rows
-from memory_mcp.summarize.vocabulary import shared_term_weight
+from memory_mcp.tree.summarize.vocabulary import shared_term_weight
 
 #: Weight of terms; the rest is vectors.
 TERMS = 0.8

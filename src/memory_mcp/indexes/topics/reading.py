@@ -20,8 +20,8 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from memory_mcp.summarize.titles import SEPARATOR, without_date
-from memory_mcp.summarize.vocabulary import TOKEN, has_cjk, lookup_word
+from memory_mcp.tree.summarize.titles import SEPARATOR, without_date
+from memory_mcp.tree.summarize.vocabulary import TOKEN, has_cjk, lookup_word
 
 Ints = NDArray[np.int64]
 #: Units and keys: there are millions of them.

@@ -32,7 +32,7 @@ from memory_mcp.server import arguments
 from memory_mcp.server.caller import agent_of, request_key
 from memory_mcp.server.tools.kit import ADDS, SETS, Group, offered
 from memory_mcp.storage.values import Request
-from memory_mcp.summarize.keywords import MAX_KEYWORDS
+from memory_mcp.tree.summarize.keywords import MAX_KEYWORDS
 
 #: Kind of source: the same event ingested by a tool or imported from a file is one event.
 _SOURCE = "jsonl"

@@ -1,0 +1,399 @@
+"""Read segments that may answer a query and return hits with exact quotations: the reading part of layer 2."""
+
+import heapq
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+
+from memory_mcp.base.text import densest, term_set
+from memory_mcp.events.evidence import Evidence, quotes_in
+from memory_mcp.indexes.calibrate import REQUESTED
+from memory_mcp.model.calendar import TimeWindow
+from memory_mcp.model.event import Event, EventType, note_kind
+from memory_mcp.model.exchange import LISTED_LAST, TurnKind, classify_turns, is_prompt, lacks_reply
+from memory_mcp.model.grip import Grip
+from memory_mcp.model.ids import EventId, GripId, NodeId, span_grip_id
+from memory_mcp.model.segment import Segment
+from memory_mcp.model.toc import TocNode
+from memory_mcp.search.layers.agentic.calibrate import TERMS
+from memory_mcp.search.layers.agentic.match import Weighted, count_terms, text_score
+from memory_mcp.search.layers.base import Hit, Query, unfiled_hit
+from memory_mcp.search.layers.standing import with_standing
+from memory_mcp.search.layers.turns import AFTER, turns_of
+from memory_mcp.storage.base import Storage
+from memory_mcp.storage.values import Scope
+from memory_mcp.tree.derive.build import searchable
+from memory_mcp.tree.toc.tree import Tree
+
+#: Most messages of one segment that become hits.
+PER_SEGMENT = 3
+#: Weights in a message's score of the messages one and two places away, and of its segment's score.
+NEIGHBOURS, SEGMENT = (0.5, 0.35), 0.35
+#: The highest sum there can be, so that a score lies within 0..1.
+_POSSIBLE = 1 + 2 * sum(NEIGHBOURS) + SEGMENT
+#: Terms of an average message, and characters per term; in scripts without spaces each character is a term.
+_AVERAGE, _PER_TERM = 16.0, 10
+#: Least characters of a query for which a message that holds it verbatim scores 1.
+_PHRASE = 10
+#: Mean characters per word from which a text counts as one without spaces.
+_LONG_WORDS = 12
+#: Length in characters of a quotation that no stored grip covers.
+_SPAN = 400
+#: Factors on the scores of tool calls and output: they rank first only when clearly better than messages.
+_VOICE = {EventType.TOOL_CALL: 0.7, EventType.TOOL_RESULT: 0.7}
+#: Events without a node that are read at a time.
+_WAITING = 5000
+#: Events without a node that are split into terms at a time: 0.1 ms each.
+_LIKELY = 150
+#: Segments whose events are cached, about 16 KB of text each.
+_KEPT = 128
+#: Share of its score that a message keeps whose exchange came to nothing.
+_DOUBTFUL = 0.3
+#: Share of what a request scores more than its best reply that goes over to that.
+_TAKEN = 0.5
+#: Weight of words of a segment's summary; words of the summary alone do not count.
+_SUMMARY_WEIGHT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """An event with query terms, and its score, 0..1, which includes its neighbours'."""
+
+    event: Event
+    score: float
+    #: Whether it only asks.
+    asks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A segment whose stored words hold query terms, and its best messages."""
+
+    segment: Segment
+    node: TocNode
+    #: The best messages, best first.
+    messages: tuple[Message, ...]
+    terms: frozenset[str]
+    coverage: float
+    score: float
+
+
+class Reader:
+    """Reads segments and chooses the words to quote."""
+
+    def __init__(self, storage: Storage, tree: Tree) -> None:
+        self._storage = storage
+        self._tree = tree
+        self._evidence = Evidence(storage)
+        #: Cached events by segment key and build.
+        self._kept: OrderedDict[tuple[int, int], list[Event]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def verify(
+        self,
+        segments: Sequence[Segment],
+        query: Weighted,
+        scope: Scope,
+        mean_tokens: float,
+        gone: Callable[[], bool] = lambda: False,
+        literal: bool = False,
+    ) -> list[Found]:
+        """Return the segments whose events in the scope hold query terms, in order, with scores; stops once `gone()`.
+
+        Each has at most three messages. With `literal`, tool output counts as much as messages. Segments
+        without a node are left out.
+        """
+        nodes = self._tree.nodes([s.node_id for s in segments])
+        events = self._events(segments, nodes)
+        continued = self._continued(segments, events)
+        found = []
+        for segment in segments:
+            if gone():
+                break
+            node = nodes.get(segment.node_id)
+            if node is not None:
+                own = events.get(segment.key, ())
+                turns = self._turns(segment, own, query, segment.stream in continued)
+                one = _found(segment, node, own, turns, query, scope, mean_tokens, literal)
+                found += [one] if one is not None else []
+        return found
+
+    def _continued(self, segments: Sequence[Segment], events: Mapping[int, Sequence[Event]]) -> set[int]:
+        """Return the streams of those segments that end without a reply and that something follows.
+
+        Each costs a read of what follows: most prompts without a reply are the last of their session.
+        """
+        unanswered = [s for s in segments if lacks_reply(events.get(s.key, ()))]
+        if not unanswered:
+            return set()
+        streams = {s.stream for s in unanswered}
+        cuts = self._storage.toc.cuts(streams)
+        continued = {s.stream for s in unanswered if any(cut.cut_no > s.cut_no for cut in cuts[s.stream])}
+        derived, last = self._tree.pending_from(), self._storage.events.last_seq()
+        if derived is None or continued == streams:
+            return continued
+        if last - derived > _WAITING:
+            return streams
+        return continued | {event.stream for event in self._storage.events.arrived(derived, last, Scope())} & streams
+
+    def _turns(self, segment: Segment, events: Sequence[Event], query: Weighted, is_continued: bool) -> dict[EventId, TurnKind]:
+        """Return the turns of a segment's events, if one may hold a term; its last prompt may have its reply behind them."""
+        if not any(query.may_be_in(searchable(e)) for e in events):
+            return {}
+        after = self._storage.events.around(events[-1], 0, AFTER)[1] if is_continued and lacks_reply(events) else []
+        return classify_turns((*events, *after), segment.is_begin)
+
+    def _events(self, segments: Sequence[Segment], nodes: Mapping[NodeId, TocNode]) -> dict[int, list[Event]]:
+        """Return events by segment key; those of 128 segments are cached under the build they were read for.
+
+        Segments that begin with a shorter duplicate of another event are left out.
+        """
+        built = {s.key: (s.key, nodes[s.node_id].built) for s in segments if s.node_id in nodes}
+        with self._lock:
+            kept = {key: self._kept[place] for key, place in built.items() if place in self._kept}
+        missing = [s for s in segments if s.key not in kept]
+        if missing:
+            read = self._storage.events.in_segments(missing)
+            # Segments that repeat a longer duplicate are found there.
+            hidden = self._storage.events.duplicates(own[0].event_id for own in read.values())
+            read = {key: own for key, own in read.items() if own[0].event_id not in hidden}
+            with self._lock:
+                for segment in missing:
+                    if segment.key in built:
+                        self._kept[built[segment.key]] = read.get(segment.key, [])
+                while len(self._kept) > _KEPT:
+                    self._kept.popitem(last=False)
+        if kept and self._tree.pending_from() is not None:
+            # An event whose longer duplicate has no node yet is found with that.
+            hidden = self._storage.events.duplicates(e.event_id for own in kept.values() for e in own)
+            kept = {key: [e for e in own if e.event_id not in hidden] for key, own in kept.items()}
+        return kept | read if missing else kept
+
+    def hits(self, chosen: Sequence[tuple[Found, Message]], query: Weighted) -> list[Hit]:
+        """Return a hit for each message, in order, with its best words exactly as stored and the one grip that cites them."""
+        grips = self._storage.grips.of_events({m.event.event_id for _, m in chosen})
+        read = {m.event.event_id: m.event for _, m in chosen}
+        every = [g for several in grips.values() for g in several]
+        missing = [g for g in every if not {g.event_id_start, g.event_id_end} <= read.keys()]
+        quotes = quotes_in(every, read) | (self._evidence.quotes(missing) if missing else {})
+        hits = [self._hit(f, m, grips.get(m.event.event_id, ()), quotes, query) for f, m in chosen]
+        return with_standing(hits, {f.node.node_id: f.node for f, _ in chosen}, self._storage)
+
+    def _hit(self, found: Found, message: Message, grips: Sequence[Grip], quotes: Mapping[GripId, str], query: Weighted) -> Hit:
+        """Return the hit of a message of a segment; `grips` are those of its event, `quotes` their words."""
+        event = message.event
+        grip, quote = _quote(event, grips, quotes, query)
+        return Hit(
+            node_id=found.node.node_id,
+            title=found.node.title,
+            quote=quote,
+            grip_ids=(grip,),
+            timestamp=event.timestamp,
+            session_id=found.segment.session_id,
+            project=found.segment.project,
+            agent=found.segment.agent,
+            role=event.role.value,
+            speaker=event.speaker,
+            score=round(message.score, 4),
+            parts=(("coverage", round(found.coverage, 4)), (TERMS, round(found.score, 4))),
+            event_id=event.event_id,
+            grip_id=grip,
+            keywords=found.node.keywords,
+            kind=note_kind(event),
+            asks=message.asks,
+        )
+
+    def waiting(self, after_seq: int, scope: Scope, stop: Callable[[], bool], probes: Sequence[str] = ()) -> Iterator[Event]:
+        """Yield the stored events of the scope after `after_seq`, which have no node yet; before every 5000 `stop()` may end it.
+
+        With `probes` the store leaves out events that hold none of them: during an import thousands wait.
+        """
+        last = self._storage.events.last_seq()
+        while after_seq < last and not stop():
+            yield from self._storage.events.arrived(after_seq, after_seq + _WAITING, scope, probes)
+            after_seq += _WAITING
+
+    def pending(self, query: Weighted, events: Iterable[Event], limit: int) -> list[Hit]:
+        """Return the best hits among events that have no node yet, best first, at most `limit`.
+
+        Those with most of the query's words are read first, newest first; the others only while none of those matches.
+        """
+        likely = sorted(events, key=lambda e: (query.probes_in(searchable(e)), e.order), reverse=True)
+        matched: list[tuple[Event, Counter[str]]] = []
+        for start in range(0, len(likely), _LIKELY):
+            for event in likely[start : start + _LIKELY]:
+                text = searchable(event)
+                if query.may_be_in(text) and (counts := count_terms(query, text)):
+                    matched.append((event, counts))
+            if matched:
+                break
+        scored = ((_own_score(query, event, counts), event, counts) for event, counts in matched)
+        best = heapq.nlargest(limit, scored, key=lambda found: (found[0], found[1].order))
+        turns = turns_of(self._storage, (event for _, event, _ in best))
+        hits = []
+        for own, event, counts in best:
+            turn = turns.get(event.event_id, TurnKind.PLAIN)
+            if turn & TurnKind.TO_MEMORY:
+                continue
+            score = own * _worth(turn)
+            hit = _unfiled(event, *_quote(event, [], {}, query), score * (1 + SEGMENT) / _POSSIBLE, query.share(counts))
+            parts = (*hit.parts, (TERMS, round(text_score(query, counts, 1, 1), 4)))
+            hits.append(replace(hit, parts=parts, asks=bool(turn & LISTED_LAST)))
+        hits.sort(key=lambda hit: hit.asks)
+        return with_standing(hits, {}, self._storage)
+
+    def listed(self, event: Event) -> Hit:
+        """Return a hit for an event found by its time alone: its first 400 characters, with a score of 1."""
+        end = min(len(event.text), _SPAN)
+        return _unfiled(event, span_grip_id(event.event_id, 0, end), event.text[:end], 1.0, 1.0)
+
+
+def _unfiled(event: Event, grip: GripId, quote: str, score: float, coverage: float) -> Hit:
+    """Return the hit of an event without a node; its only part is "coverage". Score and coverage get four decimals."""
+    return replace(unfiled_hit(event, grip, quote, round(score, 4)), parts=(("coverage", round(coverage, 4)),))
+
+
+def best_messages(found: Sequence[Found], limit: int) -> list[tuple[Found, Message]]:
+    """Return the best `limit` messages of some segments with those, best first, newest first among equals."""
+    every = ((f, m) for f in found for m in f.messages)
+    return sorted(every, key=lambda x: (-x[1].score, -x[1].event.timestamp, x[1].event.event_id))[:limit]
+
+
+def scope_of(query: Query, window: TimeWindow | None) -> Scope:
+    """Return the project, agent, role and speaker of a query as a scope, with `window` in place of the query's own."""
+    return Scope(query.project, query.agent, window, query.role, query.speaker, query.excluded)
+
+
+def may_show(event: Event, scope: Scope) -> bool:
+    """Return whether an event is within the time, role and speaker of a scope, and not excluded.
+
+    Project and agent are not compared.
+    """
+    if any(event.session_id == one.session_id and event.timestamp >= one.since_ms for one in scope.excluded):
+        return False
+    if scope.window is not None and not scope.window.contains(event.timestamp):
+        return False
+    if scope.role is not None and event.role.value != scope.role:
+        return False
+    return scope.speaker is None or event.speaker.casefold() == scope.speaker.casefold()
+
+
+def folded(text: str) -> str:
+    """Return a text in lower case with single spaces and none at its ends, for verbatim comparison."""
+    return " ".join(text.split()).lower()
+
+
+def _found(
+    segment: Segment,
+    node: TocNode,
+    events: Sequence[Event],
+    turns: Mapping[EventId, TurnKind],
+    query: Weighted,
+    scope: Scope,
+    mean_tokens: float,
+    literal: bool,
+) -> Found | None:
+    """Return a segment with its up to three best messages; None if no message of the scope holds a term.
+
+    With `literal`, tool output counts as much as messages. A message that holds a query of ten characters or more verbatim
+    scores 1.
+    """
+    counts = [count_terms(query, text) if query.may_be_in(text := searchable(e)) else Counter[str]() for e in events]
+    for at, event in enumerate(events):
+        if turns.get(event.event_id, TurnKind.PLAIN) & TurnKind.TO_MEMORY:
+            counts[at] = Counter[str]()
+    shown = [at for at, event in enumerate(events) if counts[at] and may_show(event, scope)]
+    if not shown:
+        return None
+    total = sum((counts[at] for at in shown), Counter[str]())
+    summary = " ".join([node.title, *node.keywords, *(b.text for b in node.bullets)])
+    weighted = total + Counter({t: c * _SUMMARY_WEIGHT for t, c in count_terms(query, summary).items() if t in total})
+    score = text_score(query, weighted, segment.tokens, mean_tokens)
+    own = [_own_score(query, e, c, literal) if c else 0.0 for e, c in zip(events, counts, strict=True)]
+    messages = [Message(events[at], (_with_neighbours(own, at) + SEGMENT * score) / _POSSIBLE) for at in shown]
+    phrase = folded(query.text)
+    if len(phrase) >= _PHRASE:
+        messages = [replace(m, score=1.0) if phrase in folded(m.event.text) else m for m in messages]
+    messages = _by_exchange(messages, events, turns)
+    best = sorted(messages, key=lambda m: (-m.score, m.event.order))[:PER_SEGMENT]
+    # A segment that only asks must not keep the walk from reading on.
+    worth = REQUESTED if all(m.asks for m in best) else 1.0
+    return Found(segment, node, tuple(best), frozenset(total), query.share(total) * worth, score * worth)
+
+
+def _by_exchange(messages: Sequence[Message], events: Sequence[Event], turns: Mapping[EventId, TurnKind]) -> list[Message]:
+    """Return the messages with requests below all others; the best reply of each has a share of what the request has more.
+
+    What came to nothing counts less.
+    """
+    if not any(turns.get(m.event.event_id, TurnKind.PLAIN) & (LISTED_LAST | TurnKind.DOUBTFUL) for m in messages):
+        return list(messages)
+    begun = list(accumulate(is_prompt(e) for e in events))
+    exchange = {e.event_id: number for e, number in zip(events, begun, strict=True)}
+    scores = {m.event.event_id: m.score for m in messages}
+    for message in messages:
+        name = message.event.event_id
+        if turns.get(name, TurnKind.PLAIN) & TurnKind.ASKS:
+            replies = [i for i in scores if turns.get(i, TurnKind.PLAIN) & TurnKind.REPLY and exchange[i] == exchange[name]]
+            if best := max(replies, key=scores.__getitem__, default=None):
+                scores[best] += _TAKEN * max(0.0, message.score - scores[best])
+    asking = {i for i in scores if turns.get(i, TurnKind.PLAIN) & LISTED_LAST}
+    return [
+        replace(m, score=scores[i] * _worth(turns.get(i, TurnKind.PLAIN)), asks=i in asking)
+        for m in messages
+        for i in [m.event.event_id]
+    ]
+
+
+def _worth(turn: TurnKind) -> float:
+    """Return the factor on the score of a message with this turn."""
+    return REQUESTED if turn & LISTED_LAST else _DOUBTFUL if turn & TurnKind.DOUBTFUL else 1.0
+
+
+def _own_score(query: Weighted, event: Event, counts: Mapping[str, int], literal: bool = False) -> float:
+    """Return the score of a message's own words, 0..1; tool output counts .7 of it unless `literal`.
+
+    `counts` are how often each term occurs in it; longer messages score less.
+    """
+    length = len(event.text) / _PER_TERM
+    if not event.text.isascii() and len(event.text) >= _LONG_WORDS * (event.text.count(" ") + 1):
+        length = float(len(event.text))
+    return text_score(query, counts, length, _AVERAGE) * (1.0 if literal else _VOICE.get(event.type, 1.0))
+
+
+def _with_neighbours(own: Sequence[float], at: int) -> float:
+    """Return a message's score plus shares of those one and two places away; `own` are all scores of the segment."""
+    score = own[at]
+    for distance, share in enumerate(NEIGHBOURS, start=1):
+        before = own[at - distance] if at >= distance else 0.0
+        behind = own[at + distance] if at + distance < len(own) else 0.0
+        score += share * (before + behind)
+    return score
+
+
+def _quote(event: Event, grips: Sequence[Grip], quotes: Mapping[GripId, str], query: Weighted) -> tuple[GripId, str]:
+    """Return the grip and words of the stored grip that holds most of the query, or a span chosen for it.
+
+    A stored grip must hold 60% of what the whole event holds; of equals the shortest is taken. A span has about 400
+    characters, cut at white space.
+    """
+    scored = []
+    for grip in grips:
+        text = quotes.get(grip.grip_id, "")
+        share = query.share(query.wanted & term_set(text))
+        if share:
+            scored.append((-share, len(text), grip.grip_id, text))
+    needed = query.share(query.wanted & term_set(event.text))
+    if scored and -min(scored)[0] >= needed * 0.6:
+        _, _, grip_id, text = min(scored)
+        return grip_id, text
+    start, end = 0, len(event.text)
+    if end > _SPAN:
+        best = densest(event.text, _SPAN, lambda part: query.share(query.wanted & term_set(part)))
+        start = (event.text.rfind(" ", max(0, best - 40), best + 1) + 1 if best else 0) or best
+        end = min(end, best + _SPAN)
+        gap = event.text.find(" ", end, end + 40)
+        end = gap if gap > 0 else end
+    return span_grip_id(event.event_id, start, end), event.text[start:end]

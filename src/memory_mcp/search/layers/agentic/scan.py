@@ -1,0 +1,137 @@
+"""Search events word by word in stretches of time, whatever the layers find.
+
+If a keyword index knows which segments hold the words, only those and the events without a node are read.
+"""
+
+import datetime as dt
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from memory_mcp.base.text import terms
+from memory_mcp.indexes.shown import Holding
+from memory_mcp.model.calendar import TimeWindow
+from memory_mcp.model.event import Event
+from memory_mcp.model.exchange import LISTED_LAST, TurnKind
+from memory_mcp.model.ids import span_grip_id
+from memory_mcp.search.layers.agentic.read import folded, scope_of
+from memory_mcp.search.layers.base import Hit, Query, Slice, unfiled_hit
+from memory_mcp.search.layers.turns import turns_of
+from memory_mcp.storage.base import Storage
+from memory_mcp.tree.toc.tree import Tree
+
+#: Returns the segments of a project (None: of all) that hold all of some terms; None if unknown.
+Holder = Callable[[Sequence[str], str | None], Holding | None]
+#: Most segments to read one by one: of more, comparing all events is faster.
+_FEW = 300
+#: Most slices of a scan.
+SLICES = 8
+#: Score of a scan's hit, which holds every word. Not calibrated: no layer found it, so it is compared with nothing.
+SCORE = 0.5
+#: Score of a hit that holds the whole question verbatim.
+WHOLE = 0.97
+#: Characters quoted around the words.
+_SPAN = 400
+_WEEK = dt.timedelta(days=7)
+
+
+class Scan:
+    """Searches the events of the store by slices of time, or in the segments that an index names; a `Scanner`."""
+
+    def __init__(self, storage: Storage, tree: Tree, holding: Holder) -> None:
+        """Create the scanner; `holding` returns the segments that hold some terms, or None if it cannot tell."""
+        self._storage = storage
+        self._tree = tree
+        self._holding = holding
+
+    def named(self, query: Query, words: Sequence[str]) -> Slice | None:
+        """Return the events that hold all of `words`, of the segments that the index says hold them and of unindexed events.
+
+        None if all events must be read: the index cannot tell, more than 300 segments hold the words, or too
+        few of a literal text were found among the newest.
+        """
+        # A literal text may begin and end inside words, which an index does not know.
+        inner = [" ".join(w.split()[1:-1]) for w in words] if query.literal else words
+        told = self._segments_with(inner, query.project)
+        if told is not None and len(told.segments) <= _FEW:
+            return self._within(told, query, words)
+        # Most literal texts are whole words: read the newest segments that hold these, and everything only if none does.
+        told = self._segments_with(words, query.project) if query.literal else told
+        if told is None or not told.segments:
+            return None
+        found = self._within(replace(told, segments=told.segments[:_FEW]), query, words)
+        wanted = 1 if len(told.segments) <= _FEW else query.limit
+        return found if len(found.hits) >= wanted else None
+
+    def slices(self, query: Query) -> list[TimeWindow]:
+        """Return the time with events in the query's scope, cut at Mondays into at most 8 stretches, newest first; [] for none.
+
+        Each is cut down to the query's window, where it has one.
+        """
+        calendar = self._tree.calendar
+        held = self._storage.events.span(scope_of(query, query.window))
+        if held is None:
+            return []
+        first, last = (calendar.to_local(ms).date() for ms in (held.start_ms, held.end_ms))
+        monday = first - dt.timedelta(days=first.weekday())
+        weeks = (last - monday).days // 7 + 1
+        step = -(-weeks // SLICES) * _WEEK
+        starts = [monday + n * step for n in range(-(-weeks * _WEEK // step))]
+        windows = [calendar.days_window(day, day + step) for day in starts]
+        return [w.intersection(query.window) for w in reversed(windows)]
+
+    def read(self, query: Query, words: Sequence[str]) -> Slice:
+        """Return the newest `query.limit` events of the window and scope that hold all of `words`, and the number compared."""
+        count, found = self._storage.events.holding(scope_of(query, query.window), words, query.limit)
+        return Slice(tuple(self._hits(found, words)), count)
+
+    def _segments_with(self, texts: Sequence[str], project: str | None) -> Holding | None:
+        """Return the segments that hold every word of some texts; None if the index cannot tell. `project` None means all."""
+        return self._holding(list(dict.fromkeys(t for text in texts for t in terms(text))), project)
+
+    def _within(self, where: Holding, query: Query, words: Sequence[str]) -> Slice:
+        """Search some segments and the events stored since, in the way `EventStore.holding` searches all events.
+
+        Return the newest `query.limit` that hold all of `words`, and the number compared.
+        """
+        scope = scope_of(query, query.window)
+        last, wanted = self._storage.events.last_seq(), [folded(w) for w in words]
+        waiting = self._storage.events.arrived(where.events, last, scope) if last > where.events else []
+        found = {e.event_id: e for e in waiting if all(w in folded(e.text) for w in wanted)}
+        count = len(waiting)
+        if where.segments:
+            segments = list(self._storage.toc.segments(where.segments).values())
+            compared, held = self._storage.events.holding(scope, words, query.limit, segments)
+            count, found = count + compared, found | {e.event_id: e for e in held}
+        newest = sorted(found.values(), key=lambda e: e.order, reverse=True)[: query.limit]
+        return Slice(tuple(self._hits(newest, words)), count)
+
+    def _hits(self, events: Sequence[Event], words: Sequence[str]) -> list[Hit]:
+        """Return a hit for each event, once, in order, quoting 400 characters around the words.
+
+        It has the node of a segment that cites the event, if any. A single text of several words scores
+        `WHOLE`, others `SCORE`.
+        """
+        grips = self._storage.grips.of_events([e.event_id for e in events])
+        keys = {g.segment for several in grips.values() for g in several if g.segment}
+        segments = self._storage.toc.segments(keys)
+        nodes = self._storage.toc.heads({s.node_id for s in segments.values()})
+        hits: dict[str, Hit] = {}
+        turns = turns_of(self._storage, events)
+        score = WHOLE if len(words) == 1 and len(words[0].split()) > 1 else SCORE
+        for event in events:
+            turn = turns.get(event.event_id, TurnKind.PLAIN)
+            if turn & TurnKind.TO_MEMORY:
+                continue
+            start = 0
+            if len(event.text) > _SPAN:  # at white space up to 100 characters before the first of the words
+                lower = event.text.lower()
+                places = [p for p in (lower.find(w.lower()) for w in words) if p >= 0]
+                start = event.text.rfind(" ", 0, max(0, min(places, default=0) - _SPAN // 4) + 1) + 1
+            end = min(len(event.text), start + _SPAN)
+            hit = unfiled_hit(event, span_grip_id(event.event_id, start, end), event.text[start:end], score)
+            own = next((segments[g.segment] for g in grips.get(event.event_id, ()) if g.segment in segments), None)
+            node = nodes.get(own.node_id) if own is not None else None
+            if node is not None:
+                hit = replace(hit, node_id=node.node_id, title=node.title, level=node.level, keywords=node.keywords)
+            hits.setdefault(hit.event_id, replace(hit, parts=(("scan", score),), asks=bool(turn & LISTED_LAST)))
+        return sorted(hits.values(), key=lambda hit: hit.asks)

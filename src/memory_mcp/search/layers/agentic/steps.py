@@ -1,0 +1,54 @@
+"""Describe the steps of a walk: what was compared where, and the decision. Pure."""
+
+from collections.abc import Mapping, Sequence
+
+from memory_mcp.model.calendar import TocLevel, level_of
+from memory_mcp.model.ids import ROOT, NodeId
+from memory_mcp.search.layers.agentic.match import Weighted
+from memory_mcp.search.layers.agentic.read import Found
+from memory_mcp.search.layers.base import Step
+from memory_mcp.tree.toc.tree import below as finer
+
+#: Share of the query's weight above which a match is called strongest.
+STRONG_MATCH = 0.5
+
+
+def descended(node_id: NodeId, held: Mapping[NodeId, frozenset[str]], query: Weighted, tell: bool) -> Step:
+    """Return the step of a descent from `node_id` to the child that holds most of the query.
+
+    `held` maps each compared child to the query terms it holds; if none holds any, the step says that the branch is left.
+    Without `tell` the terms and the score are "" and 0: they may be of another project.
+    """
+    level = finer(level_of(node_id))
+    best = max(held, key=lambda i: query.share(held[i]), default=None)
+    if best is None or not held[best]:
+        return Step(node_id, label(node_id), len(held), level, "", 0.0, "Nothing here: leaving this branch")
+    if not tell:
+        return Step(node_id, label(node_id), len(held), level, "", 0.0, f"Drilling into {label(best)}")
+    share = round(query.share(held[best]), 4)
+    strength = "strongest" if share > STRONG_MATCH else "best, though weak,"
+    words = f"below it: {', '.join(t for t in query.weights if t in held[best])}"
+    return Step(
+        node_id, label(node_id), len(held), level, words, share, f"Drilling into {label(best)} ({strength} {level} match)"
+    )
+
+
+def swept(node_id: NodeId, compared: int, found: Sequence[Found], otherwise: str) -> Step:
+    """Return the step of comparing `compared` segments below a node, naming the best of `found` by its title and coverage.
+
+    If nothing was found, `otherwise` is the decision, without title and with a score of 0.
+    """
+    best = max(found, key=lambda f: (f.coverage, f.score), default=None)
+    if best is None:
+        return Step(node_id, label(node_id), compared, TocLevel.SEGMENT, "", 0.0, otherwise)
+    told = f"Found {len(found)} relevant segment{'s' if len(found) != 1 else ''}"
+    return Step(node_id, label(node_id), compared, TocLevel.SEGMENT, best.node.title, round(best.coverage, 3), told)
+
+
+def label(node_id: NodeId) -> str:
+    """Return a node's name for people: Root, Year 2026, Month 2026-01, Day 2026-01-30, Segment and the rest of its id."""
+    if node_id == ROOT:
+        return "Root"
+    level = level_of(node_id)
+    name = node_id.split(":", 2)[2]
+    return f"{level.capitalize()} {name}" if level is not TocLevel.SEGMENT else f"Segment {name}"

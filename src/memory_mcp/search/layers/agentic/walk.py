@@ -1,0 +1,85 @@
+"""The state of one walk through the tree, and what its bounds allow it next."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from memory_mcp.model.ids import NodeId
+from memory_mcp.model.segment import Segment
+from memory_mcp.search.layers.agentic.match import Weighted
+from memory_mcp.search.layers.agentic.read import Found
+from memory_mcp.search.layers.base import Query, Step
+from memory_mcp.search.layers.budget import Budget
+from memory_mcp.storage.values import Scope
+
+#: Time reserved for reading the words to quote: a share of the limit, between these milliseconds. It takes 8 at 100,000
+#: documents on an idle machine.
+_TO_QUOTE, _QUOTE_SHARE, _MOST_TO_QUOTE = 8.0, 0.4, 60.0
+
+
+@dataclass(slots=True)
+class Walk:
+    """The state of one search."""
+
+    query: Query
+    weighted: Weighted
+    scope: Scope
+    budget: Budget
+    mean_tokens: float
+    #: Nodes and calls reserved for scanning events, and when the walk ends (monotonic seconds).
+    kept_nodes: int = 0
+    kept_calls: int = 0
+    until: float = math.inf
+    #: Whether anything that may answer was not compared.
+    is_cut: bool = False
+    frontier: list[tuple[float, int, int, NodeId]] = field(default_factory=list)
+    seen: set[NodeId] = field(default_factory=set)
+    found: list[Found] = field(default_factory=list)
+    path: list[Step] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+    #: Segments that may answer, with the best that they can cover, which need not be read for the hits wanted.
+    unread: list[tuple[float, Segment]] = field(default_factory=list)
+    #: Whether time is short: it goes depth first until anything is found, and reports what it finds at once.
+    is_hasty: bool = False
+    #: In haste, a node with more segments than could be compared: events below it are scanned first.
+    crowded: NodeId | None = None
+    #: The slices of its time that are not scanned yet.
+    slices: Sequence[Scope] = ()
+    #: The score of the best message reported so far.
+    reported: float = 0.0
+
+    def begin(self, *, is_hasty: bool) -> None:
+        """Forget what an earlier attempt left undone."""
+        self.is_cut, self.is_hasty = False, is_hasty
+        self.crowded, self.slices, self.unread = None, (), []
+
+    def is_late(self, found: Sequence[Found] = (), step_ms: float = 0.0) -> bool:
+        """Return whether the time is up, or only what is needed to quote the finds is left after a step of `step_ms`."""
+        to_quote = max(_TO_QUOTE, min(_MOST_TO_QUOTE, _QUOTE_SHARE * self.budget.bounds.timeout_ms))
+        has_finds = bool(self.found or found)
+        return self.budget.out_of_time() or (has_finds and self.budget.is_short_of(to_quote + step_ms))
+
+    def end(self) -> str:
+        """Lift what was reserved for scanning; return the name of the bound that ended the walk, if it was cut."""
+        is_late, is_called = self.budget.clock.monotonic() > self.until, self.budget.calls_left() <= self.kept_calls
+        self.kept_nodes, self.kept_calls, self.until = 0, 0, math.inf
+        return "timeout_ms" if is_late else "max_rpc_calls" if is_called else "max_nodes_visited"
+
+    def has_enough(self) -> bool:
+        """Return whether every segment with a term is found, or nothing left can cover more than the hits wanted."""
+        counts = Counter(t for f in self.found for t in f.terms)
+        if self.found and all(counts[t] >= count for t, count in self.weighted.counts.items()):
+            return True
+        if len(self.found) < self.query.limit:
+            return False
+        covered = sorted((f.coverage for f in self.found), reverse=True)[self.query.limit - 1]
+        return -self.frontier[0][0] <= covered
+
+    def nodes_left(self) -> int:
+        """Return how many nodes the walk may still compare, without those reserved for scanning; 0 at least."""
+        return max(0, self.budget.nodes_left() - self.kept_nodes)
+
+    def visit(self, count: int) -> int:
+        """Count up to `count` nodes as visited, but none of the reserved ones; return how many may be compared."""
+        return self.budget.visit(min(count, self.nodes_left()) if self.kept_nodes else count)

@@ -1,0 +1,65 @@
+"""Weigh a query's words by the tree, and tell which of a question's occur nowhere. Needs no index."""
+
+from collections.abc import Sequence
+
+from memory_mcp.base.text import query_terms, term_hash, term_set
+from memory_mcp.search.layers.agentic.absent import Holds, absent_in
+from memory_mcp.search.layers.agentic.match import weigh
+from memory_mcp.search.layers.base import Weighed
+from memory_mcp.storage.base import Storage
+from memory_mcp.storage.values import Scope
+from memory_mcp.tree.derive.build import searchable
+from memory_mcp.tree.toc.tree import Tree
+
+#: Most events without a segment that are read for a word; while more wait, an import is running and no word counts as missing.
+_WAITING = 500
+
+
+class TreeWords:
+    """Weighs a query's words by their frequencies in the tree; a `Words`."""
+
+    def __init__(self, tree: Tree, storage: Storage) -> None:
+        self._tree = tree
+        self._storage = storage
+
+    def weigh(self, text: str, project: str | None) -> Weighed:
+        """Return the terms of a text with IDF weights in a project (None: all); no terms for a text without words."""
+        tally = self._tree.tally(project)
+        if not query_terms(text):
+            return Weighed({}, {}, tally.segments, tally.events)
+        found = weigh(text, self._tree.frequencies(), project, tally.segments)
+        return Weighed(found.weights, found.counts, tally.segments, tally.events)
+
+    def missing(self, words: Sequence[str], project: str | None) -> tuple[str, ...]:
+        """Return the words, or stretches of CJK runs, that no segment and no event without one holds."""
+        absent = absent_in(words, self._holding(project))
+        after = self._tree.pending_from() if absent else None
+        if after is None:
+            return absent
+        last = self._storage.events.last_seq()
+        if last - after > _WAITING:
+            return ()
+        waiting = self._storage.events.arrived(after, last, Scope(project, None, None))
+        spoken = set[str]().union(*(term_set(searchable(event)) for event in waiting))
+        return absent_in(absent, spoken.__contains__)
+
+    def absent_from(self, text: str, words: Sequence[str]) -> tuple[str, ...]:
+        """Return those words that a text holds in no form."""
+        return absent_in(words, term_set(text).__contains__)
+
+    def projects_with(self, word: str) -> tuple[str, ...]:
+        """Return the projects whose segments hold a word in some form."""
+        if absent_in([word], self._holding(None)):
+            return ()
+        projects = self._tree.frequencies().projects
+        return tuple(project for project in projects if not absent_in([word], self._holding(project)))
+
+    def _holding(self, project: str | None) -> Holds:
+        """Return a function that tells whether a segment of the project holds a term."""
+        frequencies = self._tree.frequencies()
+
+        def holds(term: str) -> bool:
+            """Return whether a segment holds the term."""
+            return frequencies.of(term_hash(term), project) > 0
+
+        return holds

@@ -1,0 +1,35 @@
+"""Tell which part of a memory an index leaves out by age."""
+
+from collections.abc import Mapping
+
+from memory_mcp.indexes.base import Filters
+from memory_mcp.model.calendar import TocLevel
+from memory_mcp.tree.toc.tree import Tree
+
+
+class Coverage:
+    """Compares the cutoffs of one index (UTC milliseconds by level, as `LiveIndex.cutoffs`) with what the tree holds."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+
+    def cut(self, cutoffs: Mapping[str, int]) -> tuple[int, str]:
+        """Return the moment before which segments are left out, and a remark with their share; 0 and "" if none is left out."""
+        cut = cutoffs.get(TocLevel.SEGMENT, 0)
+        before = self._tree.count_before(cut, None)
+        if not before:
+            return 0, ""
+        share = before / self._tree.tally().segments
+        return cut, f"leaves out {share:.1%} of all segments, those before {self._tree.calendar.day_of(cut)}"
+
+    def gap(self, filters: Filters, cutoffs: Mapping[str, int]) -> list[str]:
+        """Return a notice of what a search with these filters lacks; none where it lacks nothing."""
+        if filters.level is not None:
+            cut = cutoffs.get(filters.level, 0)
+        else:
+            cut = max(cutoffs.values(), default=0) if filters.wants_nodes else cutoffs.get(TocLevel.SEGMENT, 0)
+        since = 0 if filters.window is None else max(filters.window.start_ms, 0)
+        until = cut if filters.window is None else min(cut, filters.window.end_ms)
+        if since >= until or self._tree.count_before(until, filters.project) <= self._tree.count_before(since, filters.project):
+            return []
+        return [f"partial: the index leaves out what ended before {self._tree.calendar.day_of(cut)}"]

@@ -1,0 +1,102 @@
+"""Layers 3 and 4 fused; with only one of them available the answer is marked partial."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+
+from memory_mcp.base.errors import InvalidQuery, LayerUnavailable
+from memory_mcp.base.metrics import span
+from memory_mcp.indexes.base import IndexQuery
+from memory_mcp.search.layers.base import CONTRACTS, LayerAnswer, LayerName, LayerStatus, Query
+from memory_mcp.search.layers.budget import Budget
+from memory_mcp.search.layers.fuse import fuse, fuse_unfiled
+from memory_mcp.search.layers.score import BOTH, KEYWORDS, MEANING
+from memory_mcp.search.layers.teleport import DEPTH, Found, Teleported, TeleportLayer, as_layer, search_sides
+
+#: Least number of documents requested from each side: the other side's best may rank low here.
+_DEPTH = 100
+
+
+class HybridLayer:
+    """The keyword and the vector layer fused; a `Layer`."""
+
+    name = LayerName.HYBRID
+
+    def __init__(self, bm25: TeleportLayer, vector: TeleportLayer) -> None:
+        self.contract = CONTRACTS[self.name]
+        self._bm25 = bm25
+        self._vector = vector
+
+    def status(self) -> LayerStatus:
+        """Return the status: healthy if both sides are usable, else the first that is not is the reason; the smaller count."""
+        sides = (self._bm25.status(), self._vector.status())
+        lacking = next((s for s in sides if not s.usable), None)
+        reason = f"{lacking.name}: {lacking.reason}" if lacking else ""
+        count = min(s.count for s in sides)
+        partial = max(sides, key=lambda side: side.covered_from)
+        if lacking is None and partial.covered_from:
+            reason = f"{partial.name}: {partial.reason}"
+        return LayerStatus(self.name, all(s.enabled for s in sides), lacking is None, count, reason, "", partial.covered_from)
+
+    def teleport(self, query: IndexQuery) -> Teleported:
+        """Return the best `query.limit` documents of both sides, or of the only one available, marked as partial then.
+
+        Filters that exclude nodes give messages (see `messages`). A notice tells each side that could not answer. The total is
+        the keyword side's, or the number of distinct documents if that is more. Raises InvalidQuery for an empty text and
+        LayerUnavailable when neither side can answer.
+        """
+        if not query.text.strip():
+            raise InvalidQuery("the query is empty", "Give at least one word to look for.")
+        if not query.filters.wants_nodes:
+            return self.messages(query)
+        with span("hybrid_search"):
+            began = time.perf_counter()
+            sides: dict[LayerName, Found] = {}
+            missing: dict[LayerName, LayerUnavailable] = {}
+            for layer in (self._bm25, self._vector):
+                try:
+                    sides[layer.name] = layer.find(replace(query, limit=max(query.limit, _DEPTH)))
+                except LayerUnavailable as error:
+                    missing[layer.name] = error
+            if not sides:
+                raise missing[LayerName.BM25]
+            if missing:
+                (only,) = sides.values()
+                found = replace(only, matches=only.matches[: query.limit])
+            else:
+                bm25, vector = sides[LayerName.BM25], sides[LayerName.VECTOR]
+                matches = fuse(bm25.matches, vector.matches, query.limit)
+                unfiled = fuse_unfiled(bm25.unfiled, vector.unfiled)
+                total = max(bm25.total, len({m.grip_id or m.node_id for m in (*bm25.matches, *vector.matches)}))
+                notices = tuple(dict.fromkeys((*bm25.notices, *vector.notices)))
+                found = Found(tuple(matches), tuple(unfiled), total, 0.0, notices, bool(notices))
+            took = (time.perf_counter() - began) * 1000
+            found = replace(found, took_ms=took, notices=(*found.notices, *_partial(missing)))
+            return self._bm25.show(query, replace(found, is_partial=found.is_partial or bool(missing)))
+
+    def messages(self, query: IndexQuery) -> Teleported:
+        """Return the best `query.limit` messages of both sides, or of the only one available, marked as partial then.
+
+        Each side also rates what the other found, so that every message has both numbers whatever its rank.
+        Raises LayerUnavailable when neither can answer.
+        """
+        with span("hybrid_search"):
+            began = time.perf_counter()
+            searched = search_sides((self._vector, self._bm25), replace(query, limit=max(DEPTH, query.limit)))
+            sides, missing = searched.sides, searched.missing
+            if not sides:
+                raise missing[LayerName.BM25]
+            weights = BOTH if not missing else KEYWORDS if LayerName.BM25 in sides else MEANING
+            found = self._bm25.listed(sides, weights, query, searched.keyword_sides)
+            took = (time.perf_counter() - began) * 1000
+        notices = (*found.notices, *_partial(missing))
+        return replace(found, took_ms=took, notices=notices, partial=found.partial or bool(missing))
+
+    def search(self, query: Query, budget: Budget) -> LayerAnswer:
+        """Return the best messages of both sides, or of one, for one call. Raises LayerUnavailable if neither can answer."""
+        return as_layer(query, budget, self.messages)
+
+
+def _partial(missing: Mapping[LayerName, LayerUnavailable]) -> list[str]:
+    """Return a notice for each side that could not answer: "partial: NAME could not answer (REASON)"."""
+    return [f"partial: {name} could not answer ({error.reason})" for name, error in missing.items()]

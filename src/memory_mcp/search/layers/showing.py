@@ -1,0 +1,174 @@
+"""Turn matches of an index into hits with the words they stand for.
+
+The words are read from the copies beside the index where those are current, otherwise from the store. Matches that neither
+holds, or that the caller may not see, are left out.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from memory_mcp.base.text import densest, probe, term_set
+from memory_mcp.events.evidence import quotes_in, said_of
+from memory_mcp.indexes.base import DocType, Filters, Match, Unfiled
+from memory_mcp.indexes.keys import session_name
+from memory_mcp.indexes.shown import Shown
+from memory_mcp.model.calendar import TocLevel
+from memory_mcp.model.exchange import QUESTION_MARKS
+from memory_mcp.model.grip import Quotation
+from memory_mcp.model.ids import GripId, NodeId, span_grip_id
+from memory_mcp.model.toc import TocBullet, TocNode
+from memory_mcp.search.layers.base import Aside, Hit, unfiled_hit
+from memory_mcp.search.layers.standing import with_standing
+from memory_mcp.storage.base import Storage
+from memory_mcp.tree.toc.tree import Tree, share_of
+
+#: Length in characters of a quotation from an event that no grip covers yet.
+_SPAN = 400
+#: Hits, best first, that get asides.
+_WITH_ASIDES = 10
+
+
+def _count(probes: Sequence[str], text: str) -> int:
+    """Return how many probes a text may hold."""
+    lower = text.lower()
+    return sum(one in lower for one in probes)
+
+
+class Showing:
+    """Reads the nodes and quotations of matches."""
+
+    def __init__(self, storage: Storage, tree: Tree, shown: Shown) -> None:
+        self._storage = storage
+        self._tree = tree
+        self._shown = shown
+
+    def hits(self, matches: Sequence[Match], filters: Filters, wanted: frozenset[str]) -> list[Hit]:
+        """Return a hit, in order, for each match the store still holds for this caller; `wanted` are the query's terms.
+
+        A node shows its best grip, else the bullet with most of the terms, a statement's if it has any. Quotations of
+        other projects than the filter's are left out.
+        """
+        nodes = self._nodes(matches, filters.project)
+        bullets = self._bullets(nodes, filters.excluded, wanted)
+        named: list[GripId | None] = []
+        for match in matches:
+            bullet = bullets.get(match.node_id)
+            first = bullet.grip_ids[0] if bullet and bullet.grip_ids else None
+            named.append(match.grip_id or match.best_grip or first)
+        said = self.said([g for g in named if g])
+        requests = self._shown.requests(g for m, g in zip(matches, named, strict=True) if g and m.doc_type is DocType.NODE)
+        seen: list[Hit] = []
+        for match, grip in zip(matches, named, strict=True):
+            found = said.get(grip) if grip else None
+            judged = replace(match, asks=match.asks or grip in requests)
+            hit = self._hit(judged, grip, nodes.get(match.node_id), found, bullets.get(match.node_id))
+            # The index filters by project already, but is not trusted to.
+            if hit and (filters.project is None or not hit.event_id or hit.project == filters.project):
+                seen.append(hit)
+        return with_standing(self._with_asides(seen, wanted), nodes, self._storage)
+
+    def _with_asides(self, hits: Sequence[Hit], wanted: frozenset[str]) -> list[Hit]:
+        """Return the hits with what tells more beside them: what a reply replies to, what a person's question got in return."""
+        first = hits[:_WITH_ASIDES]
+        quoted = [GripId(h.grip_id) for h in first if h.grip_id and (not h.speaker or h.quote.rstrip().endswith(QUESTION_MARKS))]
+        asides = self._shown.beside(quoted)
+        # Splitting texts into terms would cost a third of a question's time.
+        probes = [probe(term) for term in wanted]
+        shown = []
+        for hit in hits:
+            pieces = asides.get(GripId(hit.grip_id), [])
+            if pieces and all(bool(said.speaker) == bool(hit.speaker) for _, said in pieces):
+                grip, said = max(pieces, key=lambda piece: _count(probes, piece[1].quote))
+                aside = Aside(said.quote, grip, said.role, said.speaker, said.event_id)
+                shown.append(replace(hit, beside=(aside,)))
+            else:
+                shown.append(hit)
+        return shown
+
+    def _bullets(
+        self, nodes: Mapping[NodeId, TocNode], excluded: frozenset[tuple[int, int]], wanted: frozenset[str]
+    ) -> dict[NodeId, TocBullet]:
+        """Return by node the bullet with most of the terms `wanted`, a statement's if it has any, of no excluded session."""
+        cited = {g for node in nodes.values() for b in node.bullets for g in b.grip_ids[:1]}
+        left_out = dict(excluded)
+        said = self.said(cited) if left_out else {}
+        silent = {g for g, s in said.items() if s.timestamp >= left_out.get(session_name(s.session_id), s.timestamp + 1)}
+        requests = self._shown.requests(cited - silent)
+        bullets: dict[NodeId, TocBullet] = {}
+        for node_id, node in nodes.items():
+            heard = [b for b in node.bullets if silent.isdisjoint(b.grip_ids[:1])]
+            told = [b for b in heard if requests.isdisjoint(b.grip_ids[:1])] or heard
+            if told:
+                bullets[node_id] = max(told, key=lambda b: len(wanted & term_set(b.text)))
+        return bullets
+
+    def _nodes(self, matches: Sequence[Match], project: str | None) -> dict[NodeId, TocNode]:
+        """Return the nodes of matches, with bullets only where one is shown; with a project, that project's share of periods."""
+        ids = {m.node_id for m in matches}
+        with_bullets = {m.node_id for m in matches if m.grip_id is None and m.best_grip is None}
+        whole = self._shown.nodes(with_bullets)
+        whole |= self._tree.nodes([i for i in with_bullets if i not in whole])
+        if project is not None:
+            whole = {i: n if n.level is TocLevel.SEGMENT else share_of(n, project) for i, n in whole.items()}
+        heads = self._shown.nodes(ids - with_bullets, with_bullets=False)
+        return heads | self._storage.toc.heads([i for i in ids - with_bullets if i not in heads]) | whole
+
+    def said(self, ids: Collection[GripId]) -> dict[GripId, Quotation]:
+        """Return the quotations of grips with facts about their events; those that no longer resolve are left out."""
+        copied = self._shown.said(ids)
+        grips = self._storage.grips.get_many([i for i in ids if i not in copied])
+        events = self._storage.events.get_many({i for g in grips.values() for i in (g.event_id_start, g.event_id_end)})
+        quotes = quotes_in(grips.values(), events)
+        return copied | {i: said_of(grips[i], events[grips[i].event_id_start], quote) for i, quote in quotes.items()}
+
+    def _hit(
+        self, match: Match, named: GripId | None, node: TocNode | None, said: Quotation | None, bullet: TocBullet | None
+    ) -> Hit | None:
+        """Return the hit of a match; None without its node, or for a grip without its quotation.
+
+        `named` is the grip quoted, `bullet` the node's best for the query. A hit names at most three grips.
+        """
+        if node is None or (match.doc_type is DocType.GRIP and said is None):
+            return None
+        own = match.doc_type is DocType.NODE
+        ids = tuple(dict.fromkeys(i for i in (named, *match.also, *(bullet.grip_ids if bullet and own else ())) if i))
+        kind = said.kind if said else ""
+        if bullet and (not named or named in bullet.grip_ids):
+            kind = bullet.kind.value
+        return Hit(
+            node_id=node.node_id,
+            title=node.title,
+            quote=said.quote if said else (bullet.text if bullet else ""),
+            grip_ids=ids[:3],
+            timestamp=said.timestamp if said else node.start_ms,
+            session_id=said.session_id if said else "",
+            project=said.project if said else (node.projects[0] if len(node.projects) == 1 else ""),
+            agent=said.agent if said else "",
+            role=said.role if said else "",
+            speaker=said.speaker if said else "",
+            score=match.score,
+            parts=match.parts,
+            event_id=said.event_id if said else "",
+            level=node.level,
+            grip_id=named if named and said and not own else "",
+            raw=match.raw,
+            similarity=match.similarity,
+            keywords=node.keywords,
+            kind=kind,
+            asks=match.asks,
+        )
+
+    def unfiled(self, found: Iterable[Unfiled], wanted: frozenset[str]) -> list[Hit]:
+        """Return a hit for each event not indexed yet, in order, quoting up to 400 characters with most of the terms `wanted`."""
+        hits = []
+        for one in found:
+            event = one.event
+            start = 0
+            if len(event.text) > _SPAN:
+                best = densest(event.text, _SPAN, lambda part: len(wanted & term_set(part)))
+                start = event.text.rfind(" ", max(0, best - 40), best + 1) + 1 or best
+            end = min(len(event.text), start + _SPAN)
+            grip = span_grip_id(event.event_id, start, end)
+            hit = unfiled_hit(event, grip, event.text[start:end], one.score)
+            hits.append(replace(hit, grip_id=grip, raw=one.raw))
+        return with_standing(hits, {}, self._storage)

@@ -1,0 +1,80 @@
+"""What each index returns for the messages of a query, the candidates of all of them, and these as matches."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from memory_mcp.indexes import keys
+from memory_mcp.indexes.base import DocType, Match, Unfiled
+from memory_mcp.indexes.candidates import NONE, Candidates, lone
+from memory_mcp.indexes.files import Array
+from memory_mcp.model.exchange import LISTED_LAST, TurnKind
+from memory_mcp.model.ids import EventId, NodeId
+from memory_mcp.search.layers.base import LayerName
+from memory_mcp.search.layers.score import joined
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What one index returns for messages: candidates, events not indexed yet, and the score of each of those by id."""
+
+    found: Candidates
+    unfiled: tuple[Unfiled, ...]
+    shares: Mapping[EventId, float]
+    notices: tuple[str, ...] = ()
+    #: Whether the index lacks something of what was asked for.
+    is_partial: bool = False
+
+
+#: Names of the columns of `Candidates.words` and `Candidates.meaning` in a result's parts.
+PARTS = ("own", "near", "segment", "best", "similarity", "segment_similarity")
+#: What each index that could answer returns.
+Sides = Mapping[LayerName, Side]
+
+
+def pending_events(*several: Sides) -> dict[int, Unfiled]:
+    """Return the events not indexed yet that any side returns, by the name of their message; the last of equals."""
+    indexed_names = {name for sides in several for side in sides.values() for name in side.found.message.tolist()}
+    pending = ((keys.message_name(u.event.event_id), u) for sides in several for side in sides.values() for u in side.unfiled)
+    return {name: unfiled for name, unfiled in pending if name not in indexed_names}
+
+
+def candidates_of(sides: Sides, pending: Mapping[int, Unfiled], turns: Mapping[EventId, TurnKind]) -> Candidates:
+    """Return the messages of all sides, each once, and after them those events of `pending` that ask the memory nothing."""
+    found = joined(*(sides[n].found if n in sides else NONE for n in (LayerName.BM25, LayerName.VECTOR)))
+    pending_messages: list[Candidates] = []
+    for name, unfiled in pending.items():
+        event, turn = unfiled.event, turns.get(unfiled.event.event_id, TurnKind.PLAIN)
+        if not turn & TurnKind.TO_MEMORY:
+            share = {n: side.shares.get(event.event_id, 0.0) for n, side in sides.items()}
+            words, meaning = share.get(LayerName.BM25, 0.0), share.get(LayerName.VECTOR, 0.0)
+            session = keys.session_name(event.session_id)
+            pending_messages.append(lone(name, session, event.timestamp, event.role.value, words, meaning, turn))
+    return Candidates.joined([found, *pending_messages])
+
+
+def matches_of(found: Candidates, score: Array) -> list[Match]:
+    """Return candidates in order as matches of grips; `score` is `(n,)`.
+
+    One not indexed yet has no grip and a node id of "". Parts are the columns named in `PARTS`, zeros left out; scores
+    have six decimals.
+    """
+    rows = zip(
+        found.hi.tolist(), found.lo.tolist(), found.node_hi.tolist(), found.node_lo.tolist(), found.unit.tolist(),
+        found.start.tolist(), ((found.turn & LISTED_LAST) != 0).tolist(), found.raw.tolist(), found.words.tolist(),
+        found.meaning.tolist(), score.tolist(), strict=True,
+    )  # fmt: skip
+    return [
+        Match(
+            doc_type=DocType.GRIP,
+            node_key=unit,
+            node_id=keys.node_of(node_hi, node_lo) if unit else NodeId(""),
+            grip_id=keys.grip_of(hi, lo) if hi or lo else None,
+            start_ms=start,
+            score=round(value, 6),
+            raw=raw,
+            similarity=meaning[0],
+            parts=tuple((name, round(x, 4)) for name, x in zip(PARTS, (*words, *meaning), strict=True) if x),
+            asks=asks,
+        )
+        for hi, lo, node_hi, node_lo, unit, start, asks, raw, words, meaning, value in rows
+    ]

@@ -1,0 +1,86 @@
+"""Put the statements that replaced superseded ones, and the latest decisions, among the hits."""
+
+from collections.abc import Iterable, Set
+from dataclasses import replace
+
+from memory_mcp.base.errors import NotFound
+from memory_mcp.base.text import term_set
+from memory_mcp.events.evidence import Evidence
+from memory_mcp.model.calendar import TimeWindow
+from memory_mcp.model.grip import RETRACTED
+from memory_mcp.model.ids import GripId, grip_time
+from memory_mcp.model.toc import MemoryKind
+from memory_mcp.search.layers.base import Hit, unfiled_hit
+from memory_mcp.search.layers.standing import with_standing
+from memory_mcp.storage.base import Storage
+
+#: Share of the query's terms that a decision must hold.
+_NAMED = 0.5
+#: Share of the best decision's terms that another one must hold.
+_NEAR = 0.6
+#: A pattern that matches nothing: decisions are selected by their kind.
+_NOTHING = "a^"
+
+
+class Successors:
+    """Finds what supersedes a statement, and the latest decisions, in the store; as `policy.search.Successors`."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+
+    def put_before(self, hits: Iterable[Hit]) -> list[Hit]:
+        """Return `hits` with the statement that holds now before each superseded one, once, if no hit shows it.
+
+        That statement scores at least as much as the best one it replaced. Retracted ones, and successors
+        that were forgotten or are of another project, get none. Costs nothing where none is superseded.
+        """
+        hits = list(hits)
+        worth: dict[str, float] = {}
+        for hit in hits:
+            if hit.superseded_by:
+                worth[hit.superseded_by] = max(hit.score, worth.get(hit.superseded_by, 0.0))
+        if not worth:
+            return hits
+        known = {grip for hit in hits for grip in (*hit.grip_ids, hit.grip_id)}
+        made: list[Hit] = []
+        for hit in hits:
+            successor = hit.superseded_by
+            if successor and successor != RETRACTED and successor not in known:
+                known.add(GripId(successor))
+                made += self._shown(GripId(successor), hit.project, worth[successor])
+            shown = hit.grip_id or next(iter(hit.grip_ids), "")
+            made.append(replace(hit, score=max(hit.score, worth.get(shown, 0.0))))
+        return made
+
+    def decided(self, project: str | None, named: Set[str], window: TimeWindow | None, most: int) -> list[Hit]:
+        """Return the newest `most` decisions that hold the terms `named`, oldest first, each successor before what it replaced.
+
+        A decision must hold half of the terms, and 60% of what the best one holds. Reads every decision.
+        `project` None means all.
+        """
+        found: list[tuple[float, int, GripId, str]] = []
+        for one in self._storage.superseded.stated([MemoryKind.DECISION.value], _NOTHING):
+            share = len(named & term_set(one.text)) / len(named) if named else 1.0
+            at_ms = grip_time(one.grip_id)
+            if project in (None, one.project) and share >= _NAMED and (window is None or window.contains(at_ms)):
+                found.append((share, at_ms, one.grip_id, one.project))
+        best = max((share for share, *_ in found), default=0.0)
+        newest = sorted((at_ms, grip_id, of) for share, at_ms, grip_id, of in found if share >= _NEAR * best)[-most:]
+        hits = [hit for _, grip_id, of in newest for hit in self._shown(grip_id, of, best)]
+        return self.put_before(hits)
+
+    def _shown(self, grip_id: GripId, project: str, score: float) -> list[Hit]:
+        """Return the statement as a list of one hit with this score; empty if it was forgotten or is not of exactly `project`."""
+        try:
+            found = Evidence(self._storage).expand(grip_id, 0, 0)
+        except NotFound:
+            return []
+        event = found.excerpt[0]
+        if event.project != project:
+            return []
+        hit = unfiled_hit(event, found.grip_id, found.quote, score)
+        if found.node_segment is not None:
+            [segment] = self._storage.toc.segments([found.node_segment]).values()
+            heads = self._storage.toc.heads([segment.node_id])
+            hit = replace(hit, node_id=segment.node_id, grip_id=found.grip_id, title="".join(h.title for h in heads.values()))
+        return with_standing([hit], {}, self._storage)

@@ -1,0 +1,391 @@
+"""Layers 3 and 4: one class for the keyword and the vector index. The index gives ids, the store the words.
+
+Events that are not indexed yet are searched beside the index, so that everything acknowledged can be found.
+"""
+
+import heapq
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from memory_mcp.base.errors import IndexNotReady, IndexUnreadable, InvalidQuery, LayerUnavailable
+from memory_mcp.base.metrics import span
+from memory_mcp.base.text import probe, query_terms, terms
+from memory_mcp.indexes import keys
+from memory_mcp.indexes.base import DocType, Filters, IndexQuery, Match, Searcher, Unfiled
+from memory_mcp.indexes.candidates import Candidates
+from memory_mcp.indexes.files import Array
+from memory_mcp.indexes.keys import left_out
+from memory_mcp.indexes.keywords import keyword_terms
+from memory_mcp.indexes.shown import MOST_WAITING, Shown
+from memory_mcp.model.event import EventType
+from memory_mcp.model.exchange import LISTED_LAST, TurnKind
+from memory_mcp.model.ids import EventId
+from memory_mcp.search.layers.base import CONTRACTS, Hit, LayerAnswer, LayerName, LayerStatus, Query
+from memory_mcp.search.layers.boost import keyword_boost
+from memory_mcp.search.layers.budget import Budget
+from memory_mcp.search.layers.coverage import Coverage
+from memory_mcp.search.layers.score import KEYWORDS, MEANING, Weights, grounded, ranked
+from memory_mcp.search.layers.showing import Showing
+from memory_mcp.search.layers.sides import Side, Sides, candidates_of, matches_of, pending_events
+from memory_mcp.search.layers.turns import turns_of
+from memory_mcp.storage.base import Storage
+from memory_mcp.storage.values import Scope
+from memory_mcp.tree.toc.tree import Tree
+
+#: A search of one or both indexes for messages.
+Jump = Callable[[IndexQuery], "Teleported"]
+#: Messages requested from each side: the other side's best may rank low here.
+DEPTH = 120
+#: Types of events without words of their own.
+_MARKS = frozenset({EventType.SESSION_START, EventType.SESSION_END})
+
+#: A time after every event, UTC milliseconds.
+_NEVER = 1 << 62
+#: Newest events not indexed yet that are compared by meaning: each has to be embedded. Words are compared in all of them.
+EMBEDDED = 64
+#: When more than `MOST_WAITING` events wait, an import is running: so many of its newest events are searched. A question
+#: during an import takes 45 ms of CPU with 500 and 165 with 2,000 (measured on real histories).
+BROUGHT = 500
+#: Longest wait in seconds for an index that is still being loaded.
+_LOADING = 2.0
+#: Literal beginnings of the error messages of layers that are off.
+NOT_ENABLED = {LayerName.BM25: "BM25 index not enabled", LayerName.VECTOR: "Vector index not enabled"}
+#: The tools that search by one layer, best first.
+TOOLS = {LayerName.HYBRID: "hybrid_search", LayerName.BM25: "teleport_search", LayerName.VECTOR: "vector_teleport"}
+#: The tool that needs only the tree.
+_ALWAYS = "search_children"
+_SPANS = {LayerName.BM25: "teleport_search", LayerName.VECTOR: "vector_teleport"}
+_WORDS = {LayerName.BM25: "BM25 index", LayerName.VECTOR: "Vector index"}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Matches of an index, before their words are read."""
+
+    matches: tuple[Match, ...]
+    #: Events that are not indexed yet.
+    unfiled: tuple[Unfiled, ...]
+    #: Number of documents that match, shown or not.
+    total: int
+    took_ms: float
+    notices: tuple[str, ...] = ()
+    is_partial: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Teleported:
+    """Hits of one search of an index."""
+
+    hits: tuple[Hit, ...]
+    total: int
+    took_ms: float
+    notices: tuple[str, ...] = ()
+    #: Whether one of two sides could not answer, or an index lacks something of the time that was asked for.
+    partial: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """Why a layer has no index: whether it is enabled, the reason, and the settings that would change it."""
+
+    enabled: bool
+    reason: str = ""
+    enable_with: str = ""
+
+    def status(self, name: LayerName) -> LayerStatus:
+        """Return the status of a layer without an index: unhealthy, a count of 0, the reason, and the settings that enable it."""
+        return LayerStatus(name, self.enabled, healthy=False, reason=self.reason, enable_with=self.enable_with)
+
+    def error(self, message: str, others: Sequence[LayerStatus]) -> LayerUnavailable:
+        """Return the error of a layer without an index, with what enables it and the tool of `others` to use instead."""
+        how = f"Enable with {self.enable_with}" if self.enable_with else self.reason[:1].upper() + self.reason[1:]
+        return LayerUnavailable(message, f"{how}; use {best_tool(others)} meanwhile.", self.reason)
+
+
+class TeleportLayer:
+    """Searches one index by words or by meaning."""
+
+    def __init__(
+        self,
+        name: LayerName,
+        searcher: "Callable[[], Searcher | Switch]",
+        storage: Storage,
+        tree: Tree,
+        shown: Shown,
+        others: Callable[[], Sequence[LayerStatus]] = tuple,
+    ) -> None:
+        """Create the keyword or the vector layer.
+
+        `searcher` returns the index, or why there is none, and is called on every use; `shown` are copies beside the keyword
+        index; `others` returns the status of the layers to suggest when this one cannot be used.
+        """
+        self.name = name
+        self._others = others
+        self.contract = CONTRACTS[name]
+        #: Called on every use, so that nothing is loaded before it is needed.
+        self._find = searcher
+        self._storage = storage
+        self._tree = tree
+        self._showing = Showing(storage, tree, shown)
+        self._coverage = Coverage(tree)
+
+    def status(self) -> LayerStatus:
+        """Return the status of the layer: why there is no index, or the index's health and number of documents."""
+        found = self._find()
+        if isinstance(found, Switch):
+            return found.status(self.name)
+        status = found.keeper.status()
+        reason = status.reason
+        if status.building is not None and not status.ready:
+            reason = f"{reason} ({status.building:,} documents so far)"
+        covered_from, remark = self._coverage.cut(found.keeper.index.cutoffs) if status.ready else (0, "")
+        return LayerStatus(self.name, True, status.ready, status.documents, reason or remark, "", covered_from)
+
+    @property
+    def searcher(self) -> Searcher:
+        """The index. Raises LayerUnavailable, with the tool to use instead, when there is none."""
+        found = self._find()
+        if isinstance(found, Switch):
+            raise found.error(NOT_ENABLED[self.name], self._others())
+        return found
+
+    def teleport(self, query: IndexQuery) -> Teleported:
+        """Return the best documents for a text, events not indexed yet included.
+
+        Raises InvalidQuery for an empty text and LayerUnavailable when the index cannot answer.
+        """
+        if not query.text.strip():
+            raise InvalidQuery("the query is empty", "Give at least one word to look for.")
+        with span(_SPANS[self.name]):
+            return self.show(query, self.find(query))
+
+    def find(self, query: IndexQuery) -> Found:
+        """Return matching documents and events not indexed yet, without their words.
+
+        Waits up to 2 seconds for an index being loaded; raises LayerUnavailable when it cannot answer.
+        """
+        # Loading an index takes a second after a start: waiting is better than an error.
+        self.searcher.keeper.index.wait(_LOADING)
+        began = time.perf_counter()
+        # Read before the search: an event indexed meanwhile is found twice rather than not at all.
+        done = self.searcher.keeper.index.position.events
+        with self._explaining():
+            found = self.searcher.search(query)
+        beside, notices = self._beside(query, done)
+        took = (time.perf_counter() - began) * 1000
+        return Found(found.best, tuple(beside), found.total + len(beside), took, tuple(notices), bool(notices))
+
+    def show(self, query: IndexQuery, found: Found) -> Teleported:
+        """Return at most `query.limit` hits of what was found, best first, without events not indexed yet that a hit shows."""
+        with span("collect_results"):
+            wanted = _wanted(query)
+            hits = sorted(self._showing.hits(found.matches, query.filters, wanted), key=lambda h: h.asks)
+            known = {h.event_id for h in hits}
+            # During an import hundreds may match, and finding the words to quote costs more than comparing.
+            fresh = (u for u in found.unfiled if u.event.event_id not in known)
+            beside = self._unfiled(heapq.nlargest(query.limit, fresh, key=lambda u: u.score), wanted)
+            if beside:
+                hits = sorted([*hits, *beside], key=lambda h: (h.asks, -h.score))[: query.limit]
+        return Teleported(tuple(hits), found.total, found.took_ms, found.notices, found.is_partial)
+
+    def _unfiled(self, found: Sequence[Unfiled], wanted: frozenset[str]) -> list[Hit]:
+        """Return hits of events not indexed yet, without questions to the memory; those that only ask are marked."""
+        turns = turns_of(self._storage, (u.event for u in found))
+        evidence = [u for u in found if not turns.get(u.event.event_id, TurnKind.PLAIN) & TurnKind.TO_MEMORY]
+        hits = self._showing.unfiled(evidence, wanted)
+        return [replace(h, asks=bool(turns.get(EventId(h.event_id), TurnKind.PLAIN) & LISTED_LAST)) for h in hits]
+
+    @contextmanager
+    def _explaining(self) -> Iterator[None]:
+        """Turn IndexUnreadable of the block into IndexNotReady with the tool to use instead."""
+        try:
+            yield
+        except IndexUnreadable as error:
+            hint = f"It is built in the background: retry in a few seconds, or use {best_tool(self._others())} meanwhile."
+            raise IndexNotReady(f"{_WORDS[self.name]} not ready: {error.message}", hint, error.message) from error
+
+    def _beside(self, query: IndexQuery, done: int) -> tuple[list[Unfiled], list[str]]:
+        """Return matches among events after sequence number `done`, which are not indexed yet, and what the search lacks.
+
+        Nothing if the filters exclude grips or name a kind. Of more than 2000 events the newest 500 and the
+        live ones are compared, and a notice tells; by meaning only the newest 64.
+        """
+        filters = query.filters
+        lacking = self._coverage.gap(filters, self.searcher.keeper.index.cutoffs)
+        last = self._storage.events.last_seq()
+        if last <= done or not filters.wants_grips or filters.kind is not None:
+            return [], lacking
+        first = done if last - done <= MOST_WAITING else last - BROUGHT
+        scope = Scope(filters.project, filters.agent, filters.window)
+        excluded = dict(filters.excluded)
+        probes = list(map(probe, _wanted(query))) if self.name is LayerName.BM25 else ()
+        # Live events are not lost among those of a running import.
+        live = self._storage.events.arrived(done, first, scope, probes, live=True)[-MOST_WAITING:] if first > done else []
+        spoken = []
+        for event in (*live, *self._storage.events.arrived(first, last, scope, probes)):
+            by_speaker = filters.speaker is None or event.speaker.casefold() == filters.speaker.casefold()
+            if excluded and event.timestamp >= excluded.get(keys.session_name(event.session_id), _NEVER):
+                continue
+            if event.type not in _MARKS and by_speaker and filters.role in (None, event.role.value):
+                spoken.append(event)
+        with self._explaining():
+            spoken = spoken[-EMBEDDED:] if self.name is LayerName.VECTOR else spoken
+            waiting = self.searcher.unfiled(query.text, spoken, query.keywords)
+        found = [u for u in waiting if u.raw >= query.least]
+        return found, [*lacking, f"{first - done:,} events wait to be indexed"] if first > done else lacking
+
+    def side(self, query: IndexQuery, also: Array) -> Side:
+        """Return message candidates of the index and events not indexed yet.
+
+        `also` are names of messages, `(n,)` uint64, that are rated whatever their rank. Waits up to 2 seconds
+        for an index being loaded; raises LayerUnavailable when it cannot answer.
+        """
+        self.searcher.keeper.index.wait(_LOADING)
+        # Read before the search: an event indexed meanwhile is found twice rather than not at all.
+        done = self.searcher.keeper.index.position.events
+        query = replace(query, keywords=())  # they are searched as a query of their own
+        with self._explaining():
+            found = self.searcher.candidates(query, also)
+        beside, notices = self._beside(query, done)
+        with self._explaining():
+            scale = self.searcher.scale(query.text) if beside else 1.0
+        shares = {u.event.event_id: max(u.raw / scale, 0.0) for u in beside}
+        return Side(found, tuple(beside), shares, tuple(notices), bool(notices))
+
+    def rated(self, query: IndexQuery, names: Array) -> Candidates:
+        """Return candidates for the named messages only, `(n,)` uint64; unknown ones are left out.
+
+        Raises IndexNotReady when the index cannot be read, LayerUnavailable when there is none.
+        """
+        with self._explaining():
+            found: Candidates = self.searcher.candidates(replace(query, limit=0), names)
+        return found
+
+    def listed(self, sides: Sides, weights: Weights, query: IndexQuery, keyword_sides: Sides) -> Teleported:
+        """Return one ranked list of messages from one or both sides, at most `query.limit`, with the words quoted of each.
+
+        `keyword_sides` are those of the query's keywords, empty without any. The total is the number of candidates; an event
+        not indexed yet is one, as if it were its segment's only message. Messages that the store no longer holds are left
+        out. `took_ms` is 0.
+        """
+        pending = pending_events(keyword_sides, sides)
+        # Each prompt costs a read: those that cannot be shown are not looked up.
+        likely = heapq.nlargest(query.limit, pending.values(), key=lambda u: u.score)
+        turns = turns_of(self._storage, (u.event for u in likely))
+        everything = grounded(candidates_of(sides, pending, turns))
+        boost = keyword_boost(everything, candidates_of(keyword_sides, pending, turns), weights) if keyword_sides else None
+        ranking = ranked(everything, weights, query.literal, query.limit, boost)
+        matches = matches_of(everything.taken(ranking.places), ranking.score)
+        wanted = _wanted(query)
+        hits: list[Hit] = []
+        filed = self._showing.hits([m for m in matches if m.grip_id], query.filters, wanted)
+        by_grip = {h.grip_id: h for h in filed}
+        for match, place in zip(matches, ranking.places.tolist(), strict=True):
+            if match.grip_id:
+                hits += [by_grip[match.grip_id]] if match.grip_id in by_grip else []
+            else:
+                one = replace(pending[int(everything.message[place])], score=match.score)
+                hits += [replace(hit, asks=match.asks) for hit in self._showing.unfiled([one], wanted)]
+        notices = tuple(dict.fromkeys(n for s in (*sides.values(), *keyword_sides.values()) for n in s.notices))
+        return Teleported(tuple(hits), len(everything), 0.0, notices, any(side.is_partial for side in sides.values()))
+
+    def search(self, query: Query, budget: Budget) -> LayerAnswer:
+        """Return the best messages of this index at the cost of one call; raises LayerUnavailable when it cannot answer."""
+        weights = KEYWORDS if self.name is LayerName.BM25 else MEANING
+
+        def jump(asked: IndexQuery) -> Teleported:
+            """Return the best messages of this index alone, at most `asked.limit`, chosen from its best 120."""
+            with span(_SPANS[self.name]):
+                searched = search_sides([self], replace(asked, limit=DEPTH))
+                if not searched.sides:
+                    raise searched.missing[self.name]
+                return self.listed(searched.sides, weights, asked, searched.keyword_sides)
+
+        return as_layer(query, budget, jump)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchedSides:
+    """What each index returns for the messages of a query and of its keywords, and why others could not answer."""
+
+    sides: Sides
+    keyword_sides: Sides
+    missing: Mapping[LayerName, LayerUnavailable]
+
+
+def search_sides(layers: Sequence[TeleportLayer], query: IndexQuery) -> SearchedSides:
+    """Search indexes for the messages of a query and of its keywords.
+
+    Each index also rates what the others found, and for the query what was found for the keywords and the other way round, so
+    that every message has all numbers whatever its rank.
+    """
+    names, text = np.zeros(0, dtype=np.uint64), "\n".join(query.keywords)
+    if not terms(text):
+        sides, missing, _ = _sides(layers, query, names)
+        return SearchedSides(sides, {}, missing)
+    keyword_query = replace(query, text=text)
+    keyword_sides, _, names = _sides(layers, keyword_query, names)
+    sides, missing, names = _sides(layers, query, names)
+    rated_by = [layer for layer in layers if layer.name in keyword_sides]
+    return SearchedSides(sides, _all_rated(rated_by, keyword_query, keyword_sides, names), missing)
+
+
+def _sides(
+    layers: Sequence[TeleportLayer], query: IndexQuery, names: Array
+) -> tuple[dict[LayerName, Side], dict[LayerName, LayerUnavailable], Array]:
+    """Return what the indexes find, why others could not answer, and the names of all messages: `names` and those found."""
+    sides: dict[LayerName, Side] = {}
+    missing: dict[LayerName, LayerUnavailable] = {}
+    for layer in layers:
+        try:
+            sides[layer.name] = layer.side(query, names)
+            names = np.union1d(names, sides[layer.name].found.message)
+        except LayerUnavailable as error:
+            missing[layer.name] = error
+    return _all_rated([layer for layer in layers if layer.name in sides], query, sides, names), missing, names
+
+
+def _all_rated(layers: Sequence[TeleportLayer], query: IndexQuery, sides: Sides, names: Array) -> dict[LayerName, Side]:
+    """Return the sides with those messages of `names`, `(n,)` uint64, that each did not find, rated."""
+    rated_sides: dict[LayerName, Side] = {}
+    for layer in layers:
+        side = rated_sides[layer.name] = sides[layer.name]
+        unrated = names[~np.isin(names, side.found.message)]
+        if len(unrated):
+            found = Candidates.joined([side.found, layer.rated(query, unrated)])
+            rated_sides[layer.name] = replace(side, found=found)
+    return rated_sides
+
+
+def _wanted(query: IndexQuery) -> frozenset[str]:
+    """Return the terms of a query and of its keywords, which quotations are chosen by."""
+    question_terms = query_terms(query.text)
+    return frozenset((*question_terms, *keyword_terms(query.keywords, question_terms)))
+
+
+def best_tool(statuses: Sequence[LayerStatus]) -> str:
+    """Return the name of the tool of the best usable layer: of hybrid, BM25, vector in this order; search_children if none is."""
+    usable = {status.name for status in statuses if status.usable}
+    return next((tool for name, tool in TOOLS.items() if name in usable), _ALWAYS)
+
+
+def as_layer(query: Query, budget: Budget, jump: Jump) -> LayerAnswer:
+    """Run `jump` as a layer search: one call, each message one hit, each hit one node visited.
+
+    No hits without a call left, and, with a notice, for a time without a word to look for. Hits that the node
+    bound has no room for are left out; those visited before cost nothing. Errors of `jump` are passed on.
+    """
+    if query.window is not None and not terms(query.text):
+        return LayerAnswer((), window=query.window, notices=("a time and no word to look for",))
+    if not budget.call():
+        return LayerAnswer((), window=query.window)
+    filters = Filters(
+        DocType.GRIP, None, query.window, query.project, query.agent, query.speaker, None, query.role, left_out(query.excluded)
+    )
+    found = jump(IndexQuery(query.text, filters, query.limit, literal=query.literal, keywords=query.keywords))
+    hits = tuple(hit for hit in found.hits if budget.visit_named([hit.event_id or hit.node_id]))
+    return LayerAnswer(hits, window=query.window, notices=found.notices, is_partial=found.partial)

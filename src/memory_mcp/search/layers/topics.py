@@ -1,0 +1,189 @@
+"""Layer 5: topics of a query, each with a statement that shows it; it returns no hits.
+
+Importing it loads nothing of the graph: many memories have none.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from memory_mcp.base import metrics
+from memory_mcp.base.clock import Clock
+from memory_mcp.base.errors import IndexNotReady, IndexUnreadable
+from memory_mcp.base.metrics import span
+from memory_mcp.indexes.shown import Shown
+from memory_mcp.indexes.topics.base import Link, Topic, TopicsStatus, View
+from memory_mcp.model.ids import GripId, NodeId
+from memory_mcp.model.toc import TocBullet, TocNode
+from memory_mcp.model.topic import TopicLabel
+from memory_mcp.question.subjects import topic_subject
+from memory_mcp.search.layers.base import CONTRACTS, NO_TOPIC, LayerAnswer, LayerName, LayerStatus, Query, Theme
+from memory_mcp.search.layers.budget import Budget
+from memory_mcp.search.layers.teleport import Switch, best_tool
+from memory_mcp.storage.base import Storage
+from memory_mcp.tree.toc.tree import Tree
+
+if TYPE_CHECKING:
+    from memory_mcp.indexes.keeper import Rebuilt
+    from memory_mcp.indexes.topics.graph import TopicGraph
+    from memory_mcp.indexes.topics.keeper import TopicKeeper
+
+#: Most themes of an answer, and segments of each that are searched for a statement: some have none.
+_THEMES, _EXAMPLES = 10, 3
+#: Literal beginning of the error message when the layer is off or empty.
+NOT_ENABLED = "Topic graph not enabled"
+
+
+class TopicsLayer:
+    """Layer 5: answers with topics and never with hits; a `Layer`."""
+
+    name = LayerName.TOPICS
+
+    def __init__(
+        self,
+        keeper: "Callable[[], TopicKeeper | Switch]",
+        storage: Storage,
+        tree: Tree,
+        shown: Shown,
+        clock: Clock,
+        others: Callable[[], Sequence[LayerStatus]] = tuple,
+    ) -> None:
+        """Create the layer.
+
+        `keeper` returns the maintainer of the topic graph, or why there is none, and is called on every use; `shown` are copies
+        of nodes beside the keyword index; `others` returns the status of the layers to suggest when this one cannot be used.
+        """
+        self.contract = CONTRACTS[self.name]
+        self._find = keeper
+        self._storage = storage
+        self._tree = tree
+        self._shown = shown
+        self._clock = clock
+        self._others = others
+
+    def status(self) -> LayerStatus:
+        """Return the status of the layer: why there are no topics, or the graph's health and number of topics."""
+        keeper = self._find()
+        if isinstance(keeper, Switch):
+            return keeper.status(self.name)
+        status = keeper.status()
+        return LayerStatus(self.name, enabled=True, healthy=status.healthy, count=status.topic_count, reason=status.message)
+
+    def detail(self) -> TopicsStatus:
+        """Return the status of the topic graph; when it is off, one with the reason as message."""
+        keeper = self._find()
+        if isinstance(keeper, Switch):
+            return TopicsStatus(keeper.enabled, healthy=False, message=keeper.reason)
+        return keeper.status()
+
+    @property
+    def keeper(self) -> "TopicKeeper":
+        """The maintainer of the graph. Raises LayerUnavailable when the layer is off."""
+        keeper = self._find()
+        if isinstance(keeper, Switch):
+            raise keeper.error(NOT_ENABLED, self._others())
+        return keeper
+
+    def graph(self) -> "TopicGraph":
+        """Return the current graph.
+
+        Raises LayerUnavailable when the layer is off, and IndexNotReady with the reason and the tool to use instead when the
+        graph cannot be read.
+        """
+        try:
+            return self.keeper.graph()
+        except IndexUnreadable as error:
+            hint = f"{error.message[:1].upper()}{error.message[1:]}; use {best_tool(self._others())} meanwhile."
+            raise IndexNotReady(f"{NOT_ENABLED} yet", hint, error.message) from error
+
+    def view(self, project: str | None) -> View:
+        """Return a view of one project, or of all for None, at the current time."""
+        return View(self._clock.now_ms(), project)
+
+    def label(self, topic_id: str, label: str, project: str | None, by: str) -> Topic:
+        """Store a topic's label for viewers of a project, or of all for None; "" removes it. Return the topic as it is then.
+
+        `by` is the author, as in `model.toc`. Raises NotFound for an unknown topic, LayerUnavailable, IndexNotReady for no graph.
+        """
+        topic = self.graph().topic(topic_id, self.view(project))
+        self.keeper.label([TopicLabel(topic.topic_id, project, label, by, self._clock.now_ms())])
+        return self.graph().topic(topic.topic_id, self.view(project))
+
+    def pin(self, topic_id: str, on: bool, project: str | None, by: str) -> Topic:
+        """Pin or unpin a topic; a pinned one is listed first and however old it is. Return the topic as it is then.
+
+        `by` is the author, as in `model.toc`. Raises NotFound for an unknown topic, LayerUnavailable, IndexNotReady for no graph.
+        """
+        topic = self.graph().topic(topic_id, self.view(project))
+        self._storage.toc.set_pin(topic.topic_id, on, by)
+        self.keeper.reread()
+        return self.graph().topic(topic.topic_id, self.view(project))
+
+    def rebuild(self) -> "Rebuilt":
+        """Rebuild the topic graph and wait for it; return its number of segments (as `documents`) and the time it took.
+
+        Raises LayerUnavailable when the layer is off, IndexNotReady while a rebuild is running; other errors of the
+        rebuild are passed on.
+        """
+        return self.keeper.rebuild()
+
+    def search(self, query: Query, budget: Budget) -> LayerAnswer:
+        """Return at most ten themes and no hits, at the cost of one call and the nodes read; a notice if no topic fits.
+
+        Nothing for a query by role or speaker, which topics do not know, or without a call left. Raises
+        LayerUnavailable when the layer is off, IndexNotReady when the graph cannot be read.
+        """
+        graph = self.graph()
+        if query.role is not None or query.speaker is not None or not budget.call():
+            return LayerAnswer((), window=query.window)
+        with span("topics_search"), metrics.timed("topics_search_latency_seconds"):
+            view = replace(self.view(query.project), agent=query.agent, window=query.window)
+            topics = graph.best(view, query.text, _THEMES, topic_subject(query.text))
+            links = [graph.links(t.topic_id, view, _EXAMPLES, text=query.text)[0] for t in topics]
+            node_ids = sorted({link.node_id for topic_links in links for link in topic_links})
+            nodes = self.nodes(node_ids[: budget.visit_named(node_ids)])
+            themes = [_theme(topic, link, nodes, query.text) for topic, link in zip(topics, links, strict=True)]
+        notices = (NO_TOPIC,) if query.text and not topics and graph.top(view, 1)[1] else ()
+        return LayerAnswer((), window=query.window, themes=tuple(themes), notices=notices)
+
+    def nodes(self, ids: Sequence[NodeId]) -> dict[NodeId, TocNode]:
+        """Return segments by id, with their bullets, from the index's copies or the store; unknown ones are left out."""
+        copies = self._shown.nodes(ids)
+        return copies | self._tree.nodes([i for i in ids if i not in copies])
+
+
+def _theme(topic: Topic, links: Sequence[Link], nodes: dict[NodeId, TocNode], text: str) -> Theme:
+    """Return a topic as a theme with the statement that tells most about it and the text, of the first segment that has one.
+
+    `nodes` are the segments read; without a statement its quote is "".
+    """
+    segments = (nodes[link.node_id] for link in links if link.node_id in nodes)
+    bullet = next((statement for node in segments if (statement := telling(node, topic, text)) is not None), None)
+    return Theme(
+        topic_id=topic.topic_id,
+        label=topic.label,
+        about=(*topic.parts, *topic.keywords),
+        segments=topic.mentions,
+        first_ms=topic.first_ms,
+        last_ms=topic.last_ms,
+        quote=bullet.text if bullet else "",
+        grip_id=bullet.grip_ids[0] if bullet else GripId(""),
+    )
+
+
+def telling(node: TocNode, topic: Topic, text: str = "") -> TocBullet | None:
+    """Return the bullet of a node that tells most about a topic and a text (see `by_telling`); None if no bullet has a grip."""
+    return next(iter(by_telling(node, topic, text)), None)
+
+
+def by_telling(node: TocNode, topic: Topic, text: str = "") -> list[TocBullet]:
+    """Return the bullets with a grip, those first that share most terms with text (twice) and topic, by weight."""
+    from memory_mcp.indexes.topics.documents import terms_of
+
+    weights = {**terms_of(" ".join((topic.label, *topic.keywords))), **{t: 2 * w for t, w in terms_of(text).items()}}
+
+    def worth(bullet: TocBullet) -> float:
+        """Return the summed weight of the wanted terms that a bullet holds, each once."""
+        return sum(weights.get(term, 0.0) for term in terms_of(bullet.text))
+
+    return sorted((b for b in node.bullets if b.grip_ids), key=worth, reverse=True)

@@ -1,0 +1,169 @@
+"""The last resort: search the events word by word in slices of time, if an intent allows it and nothing else sufficed.
+
+No index is asked and nothing is embedded; what exists is found unless a bound ends the scan, and then the slices already
+read count. Several slices are read at once.
+"""
+
+import contextvars
+import logging
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from memory_mcp.base.errors import DeadlineExceeded, StorageError
+from memory_mcp.base.text import STOPWORDS
+from memory_mcp.model.calendar import TimeWindow
+from memory_mcp.search.layers.base import Hit, LayerName, Query, Scanner, Slice
+from memory_mcp.search.layers.budget import Budget
+from memory_mcp.search.policy.explain import Scanned
+from memory_mcp.search.policy.plan import Plan
+from memory_mcp.search.policy.stopping import SCAN, Interrupt, reserve_ms, stop
+
+log = logging.getLogger(__name__)
+
+#: Slices read at once: more only wait for each other on a small machine.
+AT_ONCE = 2
+#: Less for each hit that was said earlier.
+_LATER = 0.001
+#: Most words that every event found must hold; nobody said a longer question in those words.
+_MOST_WORDS = 6
+#: Least and most characters of a question that is searched for as a phrase.
+_SHORTEST_PHRASE, _LONGEST_PHRASE = 10, 200
+#: Shortest word that is searched for.
+_SHORTEST = 2
+#: Seconds between two checks whether the caller has gone.
+_LOOK = 0.01
+
+
+def looked_for(text: str, exact: Sequence[str]) -> tuple[str, ...]:
+    """Return what an event must contain: the literal pieces `exact` if there are any, else the words of `text`, else nothing.
+
+    Words are in lower case, without stop words and single characters; of more than six none is searched for.
+    """
+    if exact:
+        return tuple(exact)
+    words = [w.strip(".,;:!?()[]{}\"'`").lower() for w in text.split()]
+    wanted = dict.fromkeys(w for w in words if len(w) >= _SHORTEST and w not in STOPWORDS)
+    return tuple(wanted) if len(wanted) <= _MOST_WORDS else ()
+
+
+def to_find(plan: Plan, question: str, found: Sequence[Hit], is_enough: bool, was_cut: bool) -> Iterator[tuple[str, ...]]:
+    """Yield what scans have to find, one after the other until one does: first a phrase, then words, either only if due.
+
+    Where a walk alone was asked and did not suffice or see everything, the question itself, word for word, if it has 10 to 200
+    characters and the best hit does not hold it; then the words that nothing found, or literal pieces not found surely.
+    """
+    alone = set(plan.order) <= {LayerName.TOPICS, LayerName.AGENTIC} and not plan.browses
+    phrase = " ".join(question.strip().strip('"“”`').split())
+    is_held = any(phrase.lower() in " ".join(h.quote.split()).lower() for h in found[:1])
+    if alone and (was_cut or not is_enough) and not is_held and _SHORTEST_PHRASE <= len(phrase) <= _LONGEST_PHRASE:
+        yield (phrase,)
+    words = looked_for(plan.text, plan.exact)
+    if words and not is_enough and (not found or plan.first_match):
+        yield words
+
+
+class _Scan:
+    """A scan at work: the slices for its threads, and what they found."""
+
+    def __init__(self, scanner: Scanner, query: Query, words: Sequence[str], budget: Budget) -> None:
+        """Prepare a scan for events that hold all of `words`; nothing is read before `start`."""
+        self._scanner = scanner
+        self._query = query
+        self._words = words
+        self._budget = budget
+        self._left: Iterator[tuple[int, TimeWindow | None]] | None = None
+        self._handing_out = threading.Lock()
+        self._working: set[int] = set()
+        self.woken = threading.Condition()
+        self.slices = 0
+        self.read: dict[int, Slice] = {}
+        self.error: BaseException | None = None
+
+    def start(self) -> None:
+        """Start two threads with the caller's context; the caller waits on `woken` until `working()` is empty."""
+        context = contextvars.copy_context()
+        for number in range(AT_ONCE):
+            thread = threading.Thread(target=context.copy().run, args=(self._work,), name=f"{SCAN}{number}", daemon=True)
+            with self.woken:
+                thread.start()
+                self._working.add(thread.ident or 0)
+
+    def working(self) -> list[int]:
+        """Return the identities of the threads still at work (as `threading.get_ident`), in a new list."""
+        return list(self._working)
+
+    def stop(self, interrupt: Interrupt) -> None:
+        """Cancel the scan and interrupt the threads that are still at work, without waiting for them."""
+        self._budget.cancel()
+        stop(self.working, self.woken, interrupt)
+
+    def _work(self) -> None:
+        """Read slices until none is left, there is enough, or a bound says so, keeping an error in `error`. A thread's body."""
+        error: BaseException | None = None
+        try:
+            while (got := self._next()) is not None:
+                place, window = got
+                found = self._scanner.read(replace(self._query, window=window), self._words)
+                with self.woken:
+                    self.read[place] = found
+        except BaseException as caught:  # handed to whoever waits
+            error = caught
+        with self.woken:
+            self.error = self.error or error
+            self._working.discard(threading.get_ident())
+            self.woken.notify_all()
+
+    def _next(self) -> tuple[int, TimeWindow | None] | None:
+        """Return the number and window of the next slice, counted as one call; None if none is left or may be read.
+
+        The first call finds out the slices; where an index names the segments, it reads those, for one call, as slice 0,
+        and no other is left. Enough hits, an error of any thread and a cancelled budget end the scan.
+        """
+        with self._handing_out:
+            if self._left is None:
+                named = self._scanner.named(self._query, self._words) if self._budget.call() else None
+                windows = self._scanner.slices(self._query) if named is None else []
+                self.slices = len(windows) if named is None else 1
+                if named is not None:
+                    self.read[0] = named
+                self._left = iter(enumerate(windows))
+            found = sum(len(s.hits) for s in list(self.read.values()))
+            if self.error is not None or found >= self._query.limit or self._budget.is_cancelled():
+                return None
+            got = next(self._left, None)
+            return got if got is not None and self._budget.call() else None
+
+
+def escalate(
+    scanner: Scanner, query: Query, words: Sequence[str], budget: Budget, why: str, interrupt: Interrupt
+) -> tuple[tuple[Hit, ...], Scanned]:
+    """Search the events of the query's time, newest first, within the budget; return the hits and what the scan cost.
+
+    Every event found holds all of `words`; at most the query's limit of hits is returned. When the budget ends the scan,
+    the slices read by then count. `why` is the trigger, for the explanation; `interrupt` stops the reads of a thread.
+    Raises StorageError where the store cannot be read; other errors end the scan and are logged.
+    """
+    began = budget.clock.monotonic()
+    scan = _Scan(scanner, query, words, budget.branch())
+    ends = time.monotonic() + (budget.left_ms() - reserve_ms(budget)) / 1000
+    scan.start()
+    with scan.woken:
+        while scan.working() and time.monotonic() < ends and not budget.is_cancelled():
+            scan.woken.wait(max(0.0, min(_LOOK, ends - time.monotonic())))
+        late = bool(scan.working())
+        read, error = dict(scan.read), scan.error
+    if late:
+        scan.stop(interrupt)
+        if "timeout_ms" not in budget.hit:
+            budget.hit.append("timeout_ms")
+    if isinstance(error, StorageError):
+        raise error
+    if error is not None and not isinstance(error, DeadlineExceeded):
+        log.warning("the scan ended early", exc_info=error)
+    listed = sorted((h for place in sorted(read) for h in read[place].hits), key=lambda hit: hit.asks)[: query.limit]
+    # The newest first: of events that hold every word nothing else tells them apart.
+    hits = tuple(replace(h, score=round(h.score - _LATER * place, 4)) for place, h in enumerate(listed))
+    ms = round((budget.clock.monotonic() - began) * 1000, 1)
+    return hits, Scanned(why, scan.slices, len(read), sum(s.events for s in read.values()), len(hits), ms)

@@ -1,0 +1,137 @@
+"""Merge the hits of several layers: the best layer's list, then what the others add. Pure."""
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
+
+from memory_mcp.base.text import term_set
+from memory_mcp.model.calendar import TimeWindow
+from memory_mcp.model.event import Role
+from memory_mcp.model.exchange import question_share, strip_questions
+from memory_mcp.search.layers.base import Hit, LayerName
+from memory_mcp.search.policy.chain import BEST, MADE_OF
+from memory_mcp.search.policy.rank import BEHIND
+
+#: Results of a block, and how many of it are from inside the time that a question names: of the first block, and of others.
+_BLOCK, _INSIDE, _FURTHER = 5, 3, 4
+
+
+def identity(hit: Hit) -> str:
+    """Return the identity of a hit: its event's id, or its node's if it quotes none."""
+    return hit.event_id or hit.node_id
+
+
+def ahead(first: Sequence[Hit], rest: Sequence[Hit]) -> list[Hit]:
+    """Return `first` as it is, and behind it those of `rest` whose identity is not in it."""
+    known = {identity(h) for h in first}
+    return [*first, *(h for h in rest if identity(h) not in known)]
+
+
+def merge(found: Mapping[LayerName, Sequence[Hit]]) -> tuple[Hit, ...]:
+    """Return the best layer's list as it is, and behind it what other layers found besides, each hit once.
+
+    The best is the first of hybrid, bm25, vector and agentic that has hits. A further hit's score is its own, or 0.85
+    times the score before it where that is less. Layers that another one with hits is made of (`MADE_OF`) are left out.
+    Empty without hits.
+    """
+    lists = {name: hits for name, hits in found.items() if hits}
+    order = [n for n in (*BEST, LayerName.AGENTIC, *lists) if n in lists]
+    merged: list[Hit] = []
+    known: set[str] = set()
+    for name in dict.fromkeys(order):
+        if any(name in MADE_OF.get(other, ()) for other in lists):
+            continue
+        last = merged[-1].score if merged else 1.0
+        for hit in lists[name]:
+            if identity(hit) not in known:
+                known.add(identity(hit))
+                last = min(hit.score, last * BEHIND) if merged and name is not order[0] else hit.score
+                merged.append(replace(hit, score=round(last, 6)))
+    return tuple(merged)
+
+
+def merge_by_odds(found: Mapping[LayerName, Sequence[Hit]], odds: Mapping[LayerName, float]) -> tuple[Hit, ...]:
+    """Return what the tree found and what indexes did as one list, where both looked at different times; scores never rise.
+
+    Each hit ranks by its score times how likely its layer's list holds the answer, 0..1 in `odds`.
+    """
+    indexed: dict[LayerName, Sequence[Hit]] = {name: hits for name, hits in found.items() if name != LayerName.AGENTIC}
+    best = max(odds[name] for name in indexed)
+    lists = ((odds[LayerName.AGENTIC], found[LayerName.AGENTIC]), (best, merge(indexed)))
+    ranked = sorted(((hit.score * factor, hit) for factor, hits in lists for hit in hits), key=lambda pair: -pair[0])
+    merged: dict[str, Hit] = {}
+    for _, hit in ranked:
+        merged.setdefault(identity(hit), hit)
+    return descending(list(merged.values()))
+
+
+def arbitration(found: Mapping[LayerName, Sequence[Hit]], *, by_odds: bool = False) -> str:
+    """Return how layers were merged: "merged bm25 5, vector 4: 3 of 6 in several; bm25 comes first"; "" below two with hits."""
+    lists = {name: hits for name, hits in found.items() if hits}
+    if len(lists) < 2:
+        return ""
+    named = [{identity(h) for h in hits} for hits in lists.values()]
+    everything, shared = set.union(*named), sum(sum(k in n for n in named) > 1 for k in set.union(*named))
+    told = ", ".join(f"{name} {len(hits)}" for name, hits in lists.items())
+    first = next(n for n in (*BEST, LayerName.AGENTIC, *lists) if n in lists)
+    return f"merged {told}: {shared} of {len(everything)} in several; {'the likelier' if by_odds else first} comes first"
+
+
+def by_time(ranked: Sequence[Hit]) -> tuple[list[Hit], list[Hit]]:
+    """Return the hits inside the time that a question names, and those marked as `outside` it, both in order.
+
+    What holds now in the place of one inside goes with that one, whenever it was said.
+    """
+    successors = {h.superseded_by for h in ranked if not h.outside} - {""}
+    inside = [h for h in ranked if not h.outside or not successors.isdisjoint((h.grip_id, *h.grip_ids))]
+    taken = {identity(h) for h in inside}
+    return inside, [h for h in ranked if identity(h) not in taken]
+
+
+def preferred(inside: Sequence[Hit], everywhere: Sequence[Hit], window: TimeWindow) -> tuple[Hit, ...]:
+    """Return hits with those inside a time first: three of the first five, four of each further five.
+
+    The others are from outside. Those outside are marked and are taken from `everywhere`; where either runs
+    out the other fills up. Scores never rise. What happened in a time is often told outside it: with three
+    and two the right session was among five for 134 of 156 questions that name a time, inside alone for 122.
+    """
+    held = list(inside)
+    outside = [replace(h, outside=True) for h in everywhere if not window.contains(h.timestamp)]
+    merged: list[Hit] = []
+    while held or outside:
+        most = _FURTHER if merged else _INSIDE
+        block = held[:most] + outside[: _BLOCK - min(len(held), most)]
+        block += held[most : most + _BLOCK - len(block)]
+        merged += block
+        taken = {identity(h) for h in block}
+        held = [h for h in held if identity(h) not in taken]
+        outside = [h for h in outside if identity(h) not in taken]
+    return descending(merged)
+
+
+def descending(hits: Sequence[Hit]) -> tuple[Hit, ...]:
+    """Return hits in their order with scores that never rise: one above the score before it gets less than that."""
+    shown: list[Hit] = []
+    for hit in hits:
+        score = min(hit.score, shown[-1].score * BEHIND) if shown else hit.score
+        shown.append(replace(hit, score=round(score, 6)))
+    return tuple(shown)
+
+
+def behind_replies(hits: Sequence[Hit], wanted: Set[str]) -> list[Hit]:
+    """Return the hits with each prompt that only asks as far as the terms `wanted` go directly behind its reply.
+
+    Such a prompt asks in one sentence and tells in others, which hold none of them. A reply that stood behind it takes its place
+    and score. Prompts whose reply is no hit, with that beside it, stay.
+    """
+    replies: dict[str, Hit] = {aside.event_id: hit for hit in hits if hit.role == Role.ASSISTANT for aside in hit.beside}
+    ordered = list(hits)
+    for prompt in hits:
+        reply = replies.get(prompt.event_id)
+        if reply is None or prompt.speaker or not (0 < question_share(prompt.quote) < 1):
+            continue
+        place = ordered.index(prompt)
+        behind = next((at for at, hit in enumerate(ordered) if at > place and identity(hit) == identity(reply)), None)
+        if behind is not None and wanted.isdisjoint(term_set(strip_questions(prompt.quote))):
+            raised = ordered.pop(behind)
+            ordered.insert(place, replace(raised, score=max(raised.score, prompt.score)))
+    return ordered

@@ -1,0 +1,173 @@
+"""One layer at work in a thread of its own, what it has reported so far, and how it ended."""
+
+import contextvars
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from memory_mcp.base.errors import DeadlineExceeded, LayerUnavailable
+from memory_mcp.search.layers.base import Hit, Layer, LayerAnswer, LayerName, Query
+from memory_mcp.search.layers.budget import Budget
+from memory_mcp.search.policy.explain import Outcome, Tried
+from memory_mcp.search.policy.stopping import LAYER, reserve_ms
+
+log = logging.getLogger(__name__)
+
+#: Share of the reserve by which a layer ends before the wait for it does, so that its partial answer still counts.
+TO_HEAR = 0.5
+_NODES, _CALLS = "max_nodes_visited", "max_rpc_calls"
+_UNITS = {_NODES: "nodes", _CALLS: "calls"}
+
+
+@dataclass(slots=True)
+class Path:
+    """One layer at work."""
+
+    name: LayerName
+    layer: Layer
+    query: Query
+    budget: Budget
+    woken: threading.Condition
+    answer: LayerAnswer | None = None
+    #: What it has reported before it ended.
+    partial: LayerAnswer | None = None
+    error: BaseException | None = None
+    done: bool = False
+    #: Whether it is not waited for any longer: what it returns later does not count.
+    is_abandoned: bool = False
+    ms: float = 0.0
+    thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Start the search in a new daemon thread, with the caller's context, without waiting."""
+        context = contextvars.copy_context()
+        self.thread = threading.Thread(target=context.run, args=(self._work,), name=f"{LAYER}{self.name}", daemon=True)
+        self.thread.start()
+
+    def _work(self) -> None:
+        """Search, keep the answer or the error and the time taken, and wake who waits. The body of the thread."""
+        began = self.budget.clock.monotonic()
+        try:
+            answer, error = self.layer.search(self.query, self.budget), None
+        except BaseException as caught:  # handed to whoever waits
+            answer, error = None, caught
+        with self.woken:
+            self.done = True
+            if not self.is_abandoned:
+                self.answer, self.error = answer, error
+                self.ms = (self.budget.clock.monotonic() - began) * 1000
+            self.woken.notify_all()
+
+    def report(self, partial: LayerAnswer) -> None:
+        """Keep an answer as far as it goes, and wake who waits."""
+        with self.woken:
+            self.partial = partial
+            self.woken.notify_all()
+
+    def abandon(self, is_late: bool) -> bool:
+        """Cancel it, if it is still at work, and return whether it was; if `is_late`, what it has reported is its answer."""
+        with self.woken:
+            if self.done:
+                return False
+            self.is_abandoned = True
+            self.answer = self.partial if is_late else None
+            self.ms = (self.budget.clock.monotonic() - self.budget.begun) * 1000
+        self.budget.cancel()
+        return True
+
+    @property
+    def hits(self) -> tuple[Hit, ...]:
+        """What it has found so far."""
+        answer = self.answer or self.partial
+        return () if answer is None else answer.hits
+
+    @property
+    def working(self) -> int:
+        """The identity of the thread that is at work; 0 for none."""
+        return 0 if self.done or self.thread is None else self.thread.ident or 0
+
+    def ran_out(self) -> bool:
+        """Return whether it ended without hits because it was out of time or stopped; it then counts as no answer.
+
+        If it used up the time of the whole search, or of a strict one, the time limit is recorded as reached.
+        """
+        budget = self.budget
+        if self.answer is None or self.answer.hits or (budget.left_ms() > 0 and not budget.is_cancelled()):
+            return False
+        if budget.strict or budget.elapsed_ms() >= budget.bounds.timeout_ms:
+            budget.record_hit("timeout_ms")
+        return True
+
+    def find_cut(self, paths: Sequence["Path"]) -> Tried | None:
+        """Return the record of a path that found nothing because a bound ended it; None if none did."""
+        bound = next((bound for bound in (_NODES, _CALLS) if bound in self.budget.cut_by), None)
+        if bound is None:
+            reason = "found nothing in its share of the time, not searched to the end"
+            return Tried(self.name, Outcome.CUT, reason, 0, 0.0, round(self.ms, 1)) if self.budget.cut_by else None
+        own_count, usage = (
+            _count_used(self, bound),
+            _describe_usage(bound, [path for path in paths if path is not self], self.budget),
+        )
+        if not own_count:
+            return record_untried(self.name, paths, self.budget)
+        reason = f"found nothing in {own_count} {_UNITS[bound]}, not searched to the end{': ' + usage if usage else ''}"
+        return Tried(self.name, Outcome.CUT, reason, 0, 0.0, round(self.ms, 1))
+
+    def record_end(self, winner: LayerName | None) -> Tried:
+        """Return the record of a path without an answer: unavailable, failed (which is logged), timed out, or cancelled.
+
+        Without an error it was cancelled if there is a `winner`, else timed out.
+        """
+        match self.error:
+            case None:
+                outcome = Outcome.CANCELLED if winner else Outcome.TIMED_OUT
+                reason = f"{winner} had evidence enough" if winner else "its time was up"
+            case LayerUnavailable():
+                outcome, reason = Outcome.UNAVAILABLE, self.error.reason
+            case DeadlineExceeded():
+                outcome, reason = Outcome.TIMED_OUT, "its time was up"
+            case _:
+                outcome, reason = Outcome.FAILED, str(self.error)
+                log.warning("the layer %s failed", self.name, exc_info=self.error)
+        return Tried(self.name, outcome, reason, 0, 0.0, round(self.ms, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """How long paths are waited for, by the machine's clock: milliseconds from `begun` (seconds), more while nothing is found."""
+
+    begun: float
+    limit_ms: float
+    first_find_ms: float
+
+    @staticmethod
+    def of(paths: Sequence[Path], budget: Budget) -> "Wait":
+        """Return the wait for paths that begin now."""
+        reserved = reserve_ms(budget)
+        limit = min(budget.ms_to_limit() - reserved, max(path.budget.ms_to_limit() for path in paths) + reserved * TO_HEAR)
+        return Wait(time.monotonic(), limit, max(path.budget.ms_to_first_find() for path in paths))
+
+    def left_ms(self, paths: Sequence[Path]) -> float:
+        """Return the milliseconds until the paths still at work are abandoned; not above 0 once that is due."""
+        allowed = self.limit_ms if any(path.hits for path in paths) else max(self.limit_ms, self.first_find_ms)
+        return allowed - (time.monotonic() - self.begun) * 1000
+
+
+def record_untried(name: LayerName, paths: Sequence[Path], budget: Budget) -> Tried:
+    """Return the record of a layer that was not begun because the paths of the search left it too few nodes."""
+    reason = _describe_usage(_NODES, paths, budget) or _describe_usage(_CALLS, paths, budget) or "no node was left"
+    return Tried(name, Outcome.NOT_TRIED, f"not tried: {reason}", 0, 0.0, 0.0)
+
+
+def _count_used(path: Path, bound: str) -> int:
+    """Return how much of a bound a path has used."""
+    return path.budget.used_nodes if bound == _NODES else path.budget.used_calls
+
+
+def _describe_usage(bound: str, paths: Sequence[Path], budget: Budget) -> str:
+    """Return how much of a bound paths have used, in words: "14 of 20 nodes used by hybrid"; "" for nothing."""
+    users = [path for path in paths if _count_used(path, bound)]
+    names, count = " and ".join(path.name for path in users), sum(_count_used(path, bound) for path in users)
+    return f"{count} of {getattr(budget.bounds, bound)} {_UNITS[bound]} used by {names}" if users else ""

@@ -1,0 +1,309 @@
+"""Plan a search from the question, the status of the layers and the settings: what is tried, in which order, and why. Pure."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from memory_mcp.base.errors import InvalidQuery
+from memory_mcp.model.calendar import Calendar, TimeWindow
+from memory_mcp.question.intent import AMBIGUOUS, Intent
+from memory_mcp.question.understand import Question, understand
+from memory_mcp.search.layers.base import LayerName, LayerStatus, Query
+from memory_mcp.search.layers.budget import StopConditions
+from memory_mcp.search.policy.chain import BEST, CHAINS, MADE_OF, RULES, Rules
+from memory_mcp.search.policy.rank import POOL
+from memory_mcp.search.policy.tier import Tier, detect
+
+#: Default number of paths that run side by side (2 to 5).
+PATHS = 3
+#: Share of a time limit that the best accelerator may usually take.
+_OF_TIME = 0.6
+_LEFT_OUT = "left out of this plan"
+#: Hits of a first page that may turn out to be repetitions; of later pages twice those shown.
+_FOLDED = 6
+
+
+class Mode(StrEnum):
+    """How layers are run (agent-retrieval-policy-prd.md, section 5.4)."""
+
+    SEQUENTIAL = "sequential"
+    PARALLEL = "parallel"
+    HYBRID = "hybrid"
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """The caller's options; None leaves a choice to the policy."""
+
+    intent: Intent | None = None
+    mode: Mode | None = None
+    bounds: Mapping[str, int | None] = field(default_factory=dict)
+    #: Least score of a result. Given, it takes the place of the floor below which nothing is relevant.
+    min_confidence: float | None = None
+    #: Whether an answer that has none keeps all of its results, and not only the nearest.
+    keeps_all: bool = False
+    #: Layers that are not to be used.
+    without: frozenset[LayerName] = frozenset()
+    #: Results left out, to page on.
+    offset: int = 0
+    #: The moment time words are relative to, UTC milliseconds, and the calendar they are read on.
+    as_of: int | None = None
+    calendar: Calendar | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A layer that was not used, and why."""
+
+    layer: str
+    reason: str
+    #: Whether it was left out because it would use up the time.
+    too_slow: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a question will be answered, decided before any layer runs."""
+
+    intent: Intent
+    confidence: float
+    signals: tuple[str, ...]
+    #: Texts that a result must hold literally, if the query names such things.
+    exact: tuple[str, ...]
+    #: The words to search for: the question without its deadline, its time and the words that ask for a search.
+    text: str
+    #: The words of `text` that results are judged by: without those that ask for patterns.
+    judged: str
+    #: Whether nothing in particular is asked for: what happened is listed.
+    browses: bool
+    tier: Tier
+    mode: Mode
+    why_mode: str
+    #: Usable layers in the order in which they are tried; agentic is always the last.
+    order: tuple[LayerName, ...]
+    skipped: tuple[Skipped, ...]
+    #: The layer that the intent would have tried first.
+    first: LayerName
+    bounds: StopConditions
+    #: Whether no bound may be exceeded.
+    strict: bool
+    #: Score from which evidence is enough.
+    min_confidence: float
+    #: The least score of a result, if the caller named one.
+    floor: float | None
+    first_match: bool
+    #: When a scan of the events may follow, in words; "" for never.
+    escalates_when: str
+    #: Deadline in milliseconds, read from the question or given with it.
+    deadline_ms: int | None = None
+    #: The moment the question is asked, UTC milliseconds.
+    now_ms: int = 0
+    window: TimeWindow | None = None
+    #: The words that the window was read from; "" for one that the caller gave.
+    window_words: str = ""
+    #: Time before which an index of the order leaves out what ended, UTC milliseconds; 0 if all of them are whole.
+    covered_from: int = 0
+    #: The subject of which the latest decision is asked for, "" for any; None if the question is another.
+    last_of: str | None = None
+    #: Whether an answer that has none keeps all of its results.
+    keeps_all: bool = False
+
+    @property
+    def is_overview(self) -> bool:
+        """Whether nothing in particular is asked for, and no list of one time either."""
+        return self.browses and self.intent is Intent.EXPLORE
+
+    def gap(self, window: TimeWindow | None) -> TimeWindow | None:
+        """Return the part of a window (None: of all time) that an index of the order does not cover; None if there is none."""
+        part = TimeWindow(0, self.covered_from).intersection(window)
+        return part if part.start_ms < part.end_ms else None
+
+    @property
+    def asks_parts_first(self) -> bool:
+        """Whether a layer is asked before the one that it is a part of."""
+        return any(part in self.order[:at] for at, name in enumerate(self.order) for part in MADE_OF.get(name, ()))
+
+    @property
+    def looks_up(self) -> bool:
+        """Whether a keyword index may be asked: the order has the BM25 or the hybrid layer."""
+        return not {LayerName.BM25, LayerName.HYBRID}.isdisjoint(self.order)
+
+    @property
+    def paths(self) -> tuple[LayerName, ...]:
+        """The layers that run at once in the parallel and hybrid modes: topics, and at most `bounds.beam_width` others.
+
+        Of a layer and the layers it is made of only the whole runs. Topics return no hits and do not count.
+        """
+        parts = {part for n in self.order for part in MADE_OF.get(n, ())}
+        beside = [n for n in self.order if n is LayerName.TOPICS]
+        return (*beside, *[n for n in self.order if n not in parts and n not in beside][: self.bounds.beam_width])
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a plan depends on besides the question: status and usual time of the layers, the settings, and the current time."""
+
+    statuses: Sequence[LayerStatus]
+    settings: StopConditions
+    now_ms: int
+    calendar: Calendar
+    #: Average time of each layer in milliseconds; a layer that has not run yet is missing.
+    usual_ms: Mapping[LayerName, float] = field(default_factory=dict)
+
+
+def make_plan(query: Query, how: How, known: Known) -> Plan:
+    """Return a question's plan; `how` wins over its words. Raises InvalidQuery if it is empty, ConfigError for bad bounds."""
+    if not query.text.strip():
+        raise InvalidQuery("the query is empty", "Give at least one word to look for.")
+    now_ms = known.now_ms if how.as_of is None else how.as_of
+    seen = understand(query.text, now_ms, how.calendar or known.calendar, how.bounds.get("timeout_ms"))
+    rules, live = RULES[intent := how.intent or seen.intent], [_without(s, how.without) for s in known.statuses]
+    browses = seen.asks_period or (seen.is_general and (query.window is not None or intent is Intent.EXPLORE))
+    text = "" if browses else seen.words
+    mode, why = _mode(how, seen)
+    bounds = _bounds(how.bounds, known.settings, rules, mode, seen.deadline_ms, pool_of(query.limit, how.offset))
+    slow = _too_slow(live, known.usual_ms, bounds.timeout_ms) if intent is Intent.TIME_BOXED else {}
+    order, skipped, first = _routed(intent, live, browses, slow)
+    return Plan(
+        intent=intent,
+        confidence=1.0 if how.intent else seen.confidence,
+        signals=(f"{intent}: named by the caller",) if how.intent else seen.signals,
+        exact=seen.exact,
+        text=text,
+        judged=seen.particular if text and intent is Intent.EXPLORE else text,
+        browses=browses,
+        tier=detect(live),
+        mode=mode,
+        why_mode=why,
+        order=order,
+        skipped=skipped,
+        first=first,
+        bounds=bounds,
+        strict=rules.strict or how.bounds.get("timeout_ms") is not None,
+        min_confidence=rules.min_confidence if how.min_confidence is None else how.min_confidence,
+        floor=how.min_confidence,
+        first_match=rules.first_match and bool(seen.exact),
+        escalates_when=rules.trigger if rules.escalates and not browses else "",
+        deadline_ms=seen.deadline_ms,
+        now_ms=now_ms,
+        window=query.window or seen.window,
+        window_words="" if query.window else seen.window_words,
+        covered_from=max((s.covered_from for s in live if s.name in order), default=0),
+        last_of=seen.last_of,
+    )
+
+
+def pool_of(limit: int, offset: int) -> int:
+    """Return the number of hits to ask a layer for, more than are shown, for folding and further pages.
+
+    For a first page `limit` + 7, at least 14; for later ones 3 x (`limit` + `offset` + 1) + 14.
+    """
+    wanted = limit + offset + 1
+    return max(POOL, wanted + _FOLDED) if not offset else wanted * 3 + POOL
+
+
+def layers_named(names: Sequence[str]) -> frozenset[LayerName]:
+    """Return layers by name. Raises InvalidQuery for an unknown name and for the agentic layer, which cannot be left out."""
+    known = [n.value for n in LayerName if n not in (LayerName.TOC, LayerName.AGENTIC)]
+    for name in names:
+        if name not in known:
+            raise InvalidQuery(f"cannot plan without {name!r}", f"Layers that can be left out are {', '.join(known)}.")
+    return frozenset(LayerName(n) for n in names)
+
+
+def _without(status: LayerStatus, left_out: frozenset[LayerName]) -> LayerStatus:
+    """Return the status of a layer, disabled with a reason if it, or one that it is made of, is left out."""
+    if status.name in left_out:
+        return replace(status, enabled=False, reason=_LEFT_OUT)
+    missing = sorted(MADE_OF.get(status.name, frozenset()) & left_out)
+    return replace(status, enabled=False, reason=f"{missing[0]}: {_LEFT_OUT}") if missing else status
+
+
+def _too_slow(statuses: Sequence[LayerStatus], usual_ms: Mapping[LayerName, float], timeout_ms: int) -> dict[LayerName, str]:
+    """Return the accelerators that would use up a short time limit while a quicker one is usable, with the reason.
+
+    That is: those that usually take more than 60% of `timeout_ms`. Those that have not run yet count as quick.
+    """
+    usable = [s.name for s in statuses if s.usable and s.name in BEST]
+    quickest = min((usual_ms.get(n, 0.0) for n in usable), default=0.0)
+    return {
+        name: f"usually takes {usual_ms[name]:.0f} ms, too long for {timeout_ms} ms"
+        for name in usable
+        if usual_ms.get(name, 0.0) > max(_OF_TIME * timeout_ms, quickest)
+    }
+
+
+def _routed(
+    intent: Intent, statuses: Sequence[LayerStatus], browsing: bool, slow: Mapping[LayerName, str]
+) -> tuple[tuple[LayerName, ...], tuple[Skipped, ...], LayerName]:
+    """Return the usable layers of an intent's chain, those passed over with their reasons, and the layer wanted first.
+
+    The agentic layer is always among them, and last. `slow` are layers to pass over, with reasons; when `browsing` only topics
+    (to explore) and agentic are used. The chain follows what is live; the tier is a label for people.
+    """
+    known = {s.name: s for s in statuses}
+    if browsing:  # themes are what topics are for; the tree lists what happened
+        topics = known.get(LayerName.TOPICS)
+        if intent is not Intent.EXPLORE or topics is None:
+            return (LayerName.AGENTIC,), (), LayerName.AGENTIC
+        if topics.usable:
+            return (LayerName.TOPICS, LayerName.AGENTIC), (), LayerName.TOPICS
+        return (LayerName.AGENTIC,), (Skipped(LayerName.TOPICS, topics.reason),), LayerName.TOPICS
+    skipped: list[Skipped] = []
+    order: list[LayerName] = []
+    for name in CHAINS[intent]:
+        for candidate in (name,) if name is not None else BEST:
+            status = known.get(candidate)
+            if status is not None and status.usable and candidate not in slow:
+                order.append(candidate)
+                break
+            reason = slow.get(candidate) or (status.reason if status is not None else "no such layer")
+            skipped.append(Skipped(candidate, reason, candidate in slow))
+    first = CHAINS[intent][0] or order[0]
+    if LayerName.AGENTIC not in order:  # it needs nothing but the tree, and is tried whatever its status says
+        order.append(LayerName.AGENTIC)
+        skipped = [s for s in skipped if s.layer != LayerName.AGENTIC]
+    return tuple(order), tuple(skipped), first
+
+
+def _mode(how: How, seen: Question) -> tuple[Mode, str]:
+    """Return how the layers run, and why: the caller's mode, parallel for a beam above 1, hybrid if unsure, else sequential."""
+    beam = how.bounds.get("beam_width") or 1
+    if how.mode is not None:
+        return how.mode, "named by the caller"
+    if beam > 1:
+        return Mode.PARALLEL, f"beam_width={beam}"
+    if how.intent is None and seen.confidence <= AMBIGUOUS:
+        return Mode.HYBRID, "the intent is ambiguous"
+    return Mode.SEQUENTIAL, "the default"
+
+
+def _bounds(
+    given: Mapping[str, int | None],
+    settings: StopConditions,
+    rules: Rules,
+    mode: Mode,
+    deadline_ms: int | None,
+    wanted: int,
+) -> StopConditions:
+    """Return the bounds of the settings, changed by those of the intent and then by the caller's.
+
+    An intent changes only bounds that the settings leave at their defaults. The number of nodes is at least `wanted`, unless
+    set. A deadline lowers the time limit; side by side the beam is at least 2. Raises ConfigError for a bound out of range.
+    """
+    usual = StopConditions()
+    own = {f.name for f in dataclasses.fields(settings) if getattr(settings, f.name) != getattr(usual, f.name)}
+    changes = {name: value for name, value in rules.bounds.items() if name not in own}
+    if mode is Mode.SEQUENTIAL:
+        changes.pop("beam_width", None)
+    else:
+        changes["beam_width"] = max(changes.get("beam_width", PATHS), 2) if settings.beam_width < 2 else settings.beam_width
+    bounds = settings.with_(**changes)
+    # Results count as visited nodes: a limit above the intent's bound raises that bound.
+    if "max_nodes_visited" not in own:
+        bounds = bounds.with_(max_nodes_visited=max(bounds.max_nodes_visited, wanted))
+    bounds = bounds.with_(**given)
+    if mode is not Mode.SEQUENTIAL and bounds.beam_width < 2:
+        bounds = bounds.with_(beam_width=2)
+    return bounds if deadline_ms is None else bounds.with_(timeout_ms=min(bounds.timeout_ms, deadline_ms))

@@ -1,0 +1,311 @@
+"""Judge how likely one of the first results holds the answer, and how well each result fits the question. Pure.
+
+What goes in is what the search knows: how the results' scores stand to each other, what the indexes say of the best one, how
+much of the question, by rarity in this store, its exchange holds and how close together, and which words the store holds
+nowhere. What comes out is one probability, calibrated on questions of which three in four have an answer: the weights
+(`relevance_weights`) are fitted by `bench.quality.fit` on the tuning halves of all corpora, and words of no language are listed.
+
+Invariants
+1. Nothing is withheld from an answer that is strong or weak; one that is none keeps its nearest results.
+2. No answer is strong while a word of the question occurs nowhere in the scope, or where none of the first results holds any.
+3. A result that holds no word of the question gains nothing by what stands beside it: that may be the question itself.
+"""
+
+import math
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, fields, replace
+from enum import StrEnum
+
+from memory_mcp.base.text import cjk_runs, term_set, terms
+from memory_mcp.model.ids import NodeId
+from memory_mcp.search.layers.base import Hit, Weighed
+from memory_mcp.search.policy.relevance_weights import ANSWER, HIT
+
+#: Results that are judged, best first, and results whose words count for the exchange of one of them.
+COMPARED, NEIGHBOURS = 5, 14
+#: Results that an answer keeps which is probably not in this memory.
+NEAREST = 2
+#: Probabilities from which an answer is strong, and below which it is none, also where every word of its subject is missing:
+#: below the second lies 1 % of right answers on the tuning halves.
+STRONG, NOTHING, ALL_MISSING = 0.8, 0.25, 0.35
+#: Probability from which no further layer is asked: 97 % of the questions with an answer are above it.
+ENOUGH = 0.32
+#: Probabilities that a message answers from which it is close (96 % of those that do and come among the first three are), and
+#: from which it is exact if it holds all words together.
+CLOSE, EXACT = 0.05, 0.5
+#: Share of what the scope knows of the question, by weight, that counts as all of it.
+_ALL = 0.95
+#: Share of the question, by weight, that counts as the whole of it; share of the terms of two results that say the same.
+_WHOLE, _ALIKE = 0.9, 0.5
+#: Milliseconds between messages of one exchange; terms in a row within which words stand together.
+_EXCHANGE_MS, _TOGETHER = 600_000, 12
+#: Bounds of a score whose log odds are taken.
+_LEAST, _MOST = 1e-4, 0.97
+
+
+class Confidence(StrEnum):
+    """How sure an answer is."""
+
+    STRONG = "strong"
+    WEAK = "weak"
+    NONE = "none"
+
+
+class Fit(StrEnum):
+    """How well a result answers a question."""
+
+    EXACT = "exact"
+    CLOSE = "close"
+    LOOSE = "loose"
+
+
+class Signals(StrEnum):
+    """What the results were found by: each has weights of its own."""
+
+    BOTH = "both"
+    KEYWORDS = "keywords"
+    MEANING = "meaning"
+    TREE = "tree"
+
+
+@dataclass(frozen=True, slots=True)
+class HitEvidence:
+    """What is known of one result."""
+
+    #: Log odds of its score among all candidates, with those of results that repeat it.
+    lead: float
+    #: The indexes' numbers, 0..1: the message's own, its neighbours', its segment's; similarities of message and segment.
+    own: float
+    near: float
+    segment: float
+    similarity: float
+    segment_similarity: float
+    #: Shares of the question, by weight, that its exchange holds, and that some words of it hold close together.
+    held: float
+    together: float
+    #: Whether it holds word for word what the question names literally.
+    literal: float
+
+
+_HIT_VALUES = tuple(field.name for field in fields(HitEvidence))
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the results show for a question."""
+
+    #: What is known of the first results, in order.
+    hits: tuple[HitEvidence, ...]
+    signals: Signals
+    #: Share of the question, by weight, that the scope holds nowhere.
+    unknown: float
+    #: Share of the other first results that are of the best one's segment.
+    united: float
+    #: Whether the message that is best by its words and the one that is nearest in meaning are of one segment.
+    agreed: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """A result as it is judged: its parts, its terms, and those of the question among them, with their share by weight."""
+
+    hit: Hit
+    parts: Mapping[str, float]
+    terms: set[str]
+    held: set[str]
+    share: float
+
+    def repeats(self, other: "_Result") -> bool:
+        """Return whether both hold the whole question and say nearly the same."""
+        is_whole = min(self.share, other.share) >= _WHOLE
+        return is_whole and len(self.terms & other.terms) >= _ALIKE * len(self.terms | other.terms)
+
+
+class Reader:
+    """Reads what results show for one question; each text is taken apart once."""
+
+    def __init__(self, weighed: Weighed, subjects: Set[str], missing: Set[str] = frozenset(), *, looks_up: bool = False) -> None:
+        """Take the question's terms.
+
+        Args:
+            weighed: The terms with their weights and how many segments hold them.
+            subjects: The terms that name what the question is about; results are judged by them, or by all if there are none.
+            missing: The terms of the words that occur nowhere.
+            looks_up: Whether a keyword index was asked: results without its numbers hold none of the words then.
+
+        """
+        self._looks_up = looks_up
+        absent = {term for term in weighed.weights if not weighed.counts.get(term)}
+        # A word that is not missing occurs in another form; a pair of ideographs that no text holds is mostly the border of two.
+        borders = {term for term in absent - missing if term in subjects or cjk_runs(term)}
+        weights = {term: weight for term, weight in weighed.weights.items() if term not in borders}
+        named = {term: weight for term, weight in weights.items() if term in subjects} or weights
+        self._asked = replace(weighed, weights=named)
+        self._total = sum(named.values()) or 1.0
+        self._unknown = replace(weighed, weights=weights).share(absent - borders)
+        #: What the indexes' shares of the whole question are divided by.
+        self._whole = 1 - weighed.share(borders) or 1.0
+        self._read: dict[str, tuple[set[str], set[str], float]] = {}
+        self._close: dict[str, float] = {}
+        self._latest: tuple[object, Evidence] | None = None
+
+    def evidence(self, hits: Sequence[Hit], literal: Sequence[bool]) -> Evidence:
+        """Return what results show, best first; `literal` tells which of the first hold what the question names literally."""
+        # A layer's list is judged, and then the answer, which mostly is the same list.
+        key = [(hit.event_id, hit.grip_id, hit.score) for hit in hits[:NEIGHBOURS]]
+        if self._latest is None or self._latest[0] != key:
+            self._latest = key, self._judged(hits, literal)
+        return self._latest[1]
+
+    def _judged(self, hits: Sequence[Hit], literal: Sequence[bool]) -> Evidence:
+        """Return what results show, without a look at what was judged before."""
+        results = [_Result(hit, dict(hit.parts), *self._terms(hit)) for hit in hits[:NEIGHBOURS]]
+        first = results[:COMPARED]
+        best = max(first, key=lambda result: result.hit.score, default=None)
+        found = [*literal, *([False] * len(first))]
+        return Evidence(
+            hits=tuple(self._hit_evidence(one, results, is_literal=found[at]) for at, one in enumerate(first)),
+            signals=_signals(results, looks_up=self._looks_up),
+            unknown=self._unknown,
+            united=sum(one.hit.node_id == best.hit.node_id for one in first) / COMPARED if best else 0.0,
+            agreed=float(bool(results) and _highest(results, "own") == _highest(results, "similarity")),
+        )
+
+    def _terms(self, hit: Hit) -> tuple[set[str], set[str], float]:
+        """Return the terms of a result, those of the question among them, and their share of it."""
+        text = f"{hit.quote} {hit.speaker}"
+        if text not in self._read:
+            said = term_set(text)
+            held = self._asked.weights.keys() & said
+            self._read[text] = said, held, self._share(held)
+        return self._read[text]
+
+    def _share(self, held: Set[str]) -> float:
+        """Return the share of the question, by weight, of some of its terms."""
+        return sum(map(self._asked.weights.__getitem__, held)) / self._total
+
+    def _hit_evidence(self, one: _Result, results: Sequence[_Result], *, is_literal: bool) -> HitEvidence:
+        """Return what is known of one of some results."""
+        exchange, score, node, at = set(one.held), one.hit.score, one.hit.node_id, one.hit.timestamp
+        beside: Mapping[str, float] = one.parts if one.held else {}
+        for other in results:
+            if one.held and other.hit.node_id == node and abs(other.hit.timestamp - at) <= _EXCHANGE_MS:
+                exchange |= other.held
+            # What says the same does not speak against it.
+            if other is not one and one.repeats(other):
+                score += other.hit.score
+        score = min(max(score, _LEAST), _MOST)
+        return HitEvidence(
+            lead=math.log(score / (1 - score)),
+            own=one.parts.get("own", one.parts.get("terms", 0.0)) / self._whole,
+            near=beside.get("near", 0.0) / self._whole,
+            segment=beside.get("segment", beside.get("coverage", 0.0)) / self._whole,
+            similarity=one.parts.get("similarity", 0.0) ** 2,
+            segment_similarity=one.parts.get("segment_similarity", 0.0),
+            held=self._share(exchange),
+            together=self._together(one),
+            literal=float(is_literal),
+        )
+
+    def _together(self, one: _Result) -> float:
+        """Return the largest share of the question, by weight, that a few words in a row of a result hold."""
+        if len(one.held) < 2:
+            return one.share
+        text = one.hit.quote
+        if text not in self._close:
+            places = [(place, term) for place, term in enumerate(terms(text)) if term in one.held]
+            best, start = 0.0, 0
+            for end, (place, _) in enumerate(places):
+                while place - places[start][0] > _TOGETHER:
+                    start += 1
+                best = max(best, self._share({term for _, term in places[start : end + 1]}))
+            self._close[text] = best
+        return self._close[text]
+
+
+def _signals(results: Sequence[_Result], *, looks_up: bool) -> Signals:
+    """Return what results were found by."""
+    by_words, by_meaning = (any(name in one.parts for one in results) for name in ("segment", "similarity"))
+    by_words = by_words or (looks_up and by_meaning)
+    if by_words:
+        return Signals.BOTH if by_meaning else Signals.KEYWORDS
+    return Signals.MEANING if by_meaning else Signals.TREE
+
+
+def is_of_tree(hit: Hit) -> bool:
+    """Return whether a hit was found by walking the tree."""
+    return any(name == "terms" for name, _ in hit.parts)
+
+
+def _highest(results: Sequence[_Result], name: str) -> NodeId:
+    """Return the segment of the first result in which a part is highest."""
+    return max(results, key=lambda one: one.parts.get(name, 0.0)).hit.node_id
+
+
+def probability(found: Evidence) -> float:
+    """Return how likely one of the first results holds the answer, 0..1; 0 without results."""
+    return logistic(ANSWER[found.signals], values_of(found)) if found.hits else 0.0
+
+
+def holds_words(found: Evidence) -> bool:
+    """Return whether one of the first results holds any word of the question, or what it names literally."""
+    return any(hit.together or hit.literal for hit in found.hits)
+
+
+def holds_known(found: Evidence) -> bool:
+    """Return whether one of the first results holds all words of the question together that the scope knows, if it knows any."""
+    known = 1 - found.unknown
+    return known > 0 and any(hit.together >= _ALL * known for hit in found.hits)
+
+
+def values_of(found: Evidence) -> dict[str, float]:
+    """Return what speaks for an answer with results, by the names of the weights: its best result and all of them."""
+    return hit_values(max(found.hits, key=lambda hit: hit.lead)) | {
+        "unknown": found.unknown,
+        "united": found.united,
+        "agreed": found.agreed,
+        "literal": max(hit.literal for hit in found.hits),
+    }
+
+
+def hit_values(hit: HitEvidence) -> dict[str, float]:
+    """Return what speaks for a result, by the names of the weights."""
+    return {name: getattr(hit, name) for name in _HIT_VALUES}
+
+
+def logistic(weights: Mapping[str, float], values: Mapping[str, float]) -> float:
+    """Return the probability, 0..1, that weights give to values by name; the weight called "" is added."""
+    odds = weights[""] + sum(weight * values[name] for name, weight in weights.items() if name)
+    return 1 / (1 + math.exp(-odds))
+
+
+def confidence(
+    sure: float,
+    missing: Sequence[str],
+    *,
+    has_hits: bool,
+    is_whole: bool = False,
+    all_missing: bool = False,
+    holds_words: bool = True,
+) -> Confidence:
+    """Return the word for a probability: never STRONG with a word missing, NONE where nothing relevant is known.
+
+    Not NONE where a result `is_whole`, as it is exact or holds all that is known. `all_missing` is whether no word that names the
+    subject occurs, `holds_words` whether one of the first results holds any word of the question: without one none is STRONG.
+    """
+    if not has_hits or (sure < (ALL_MISSING if all_missing else NOTHING) and not is_whole):
+        return Confidence.NONE
+    return Confidence.STRONG if sure >= STRONG and holds_words and not missing else Confidence.WEAK
+
+
+def fits(found: Evidence) -> list[Fit]:
+    """Return how well each of the first results fits."""
+    known = 1 - found.unknown
+    return [_fit(hit, logistic(HIT[found.signals], hit_values(hit)), known) for hit in found.hits]
+
+
+def _fit(hit: HitEvidence, sure: float, known: float) -> Fit:
+    """Return how well a result fits that is right so likely; `known` is the share of the question that the scope knows."""
+    if hit.literal or (sure >= EXACT and known > 0 and hit.together >= _ALL * known):
+        return Fit.EXACT
+    return Fit.CLOSE if sure >= CLOSE else Fit.LOOSE

@@ -1,0 +1,61 @@
+"""Find the words of a question's subject that a scope holds, but no result vouches for."""
+
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, replace
+
+from memory_mcp.base.text import cjk_runs, terms
+from memory_mcp.model.ids import NodeId
+from memory_mcp.search.layers.base import Hit, Query, Scanner, Weighed, Words
+from memory_mcp.search.policy.relevance import COMPARED
+
+#: Most segments that hold a word which is looked up, most messages of these, and most events to read without an index.
+_FEW_SEGMENTS, _MOST_MENTIONS, _FEW_EVENTS = 12, 40, 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectCheck:
+    """Checks the words of one question's subject against its results."""
+
+    words: Words
+    scanner: Scanner
+    #: The question's words in the scope.
+    weighed: Weighed
+    query: Query
+
+    def find_uncertain_words(self, subjects: Sequence[str], hits: Sequence[Hit]) -> tuple[str, ...]:
+        """Return the words that the scope holds in another form or in parts, if no first hit holds these.
+
+        They may be other words: a rabbit is no rabbitmq, and what comes next in app.js is no next.js.
+        """
+        counts = self.weighed.counts
+        inexact_words = [word for word in subjects if not cjk_runs(word) and not any(map(counts.get, terms(word)[:1]))]
+        return self.words.absent_from(_text_of(hits[:COMPARED]), inexact_words) if inexact_words else ()
+
+    def find_words_of_questions(self, subjects: Sequence[str], hits: Sequence[Hit]) -> tuple[str, ...]:
+        """Return the words that only questions hold: a recorded prompt tells nothing of what it asks for.
+
+        Rare words that none of the hits holds are looked up in the segments that an index names, else in all events if few. A
+        question of a first hit's segment is part of what answers.
+        """
+        segments = {hit.node_id for hit in hits[:COMPARED]}
+        return tuple(word for word in self.words.absent_from(_text_of(hits), subjects) if self._is_only_asked(word, segments))
+
+    def _is_only_asked(self, word: str, segments: Set[NodeId]) -> bool:
+        """Return whether all messages with a rare word only ask, or are of the session that asks; False if that is unknown."""
+        count = min((self.weighed.counts.get(term, 0) for term in terms(word)), default=_FEW_SEGMENTS + 1)
+        if count > _FEW_SEGMENTS:
+            return False
+        query = replace(self.query, window=None, literal=False, limit=_MOST_MENTIONS)
+        found = self.scanner.named(query, [word])
+        if found is None and self.weighed.events <= _FEW_EVENTS:
+            found = self.scanner.read(query, [word])
+        if found is None or len(found.hits) == _MOST_MENTIONS or not (found.hits or count):
+            return False
+        earlier = [hit for hit in found.hits if hit.session_id not in query.excluded_sessions]
+        telling = [hit for hit in earlier if not hit.asks or hit.node_id in segments]
+        return all(self.words.absent_from(hit.quote, [word]) for hit in telling)
+
+
+def _text_of(hits: Sequence[Hit]) -> str:
+    """Return what hits say and who said it."""
+    return "\n".join(f"{hit.quote} {hit.speaker}" for hit in hits)

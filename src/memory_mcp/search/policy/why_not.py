@@ -1,0 +1,333 @@
+"""Find a change of a call's arguments with which a missing result is found, by trying changes.
+
+Everything that may exclude the target is undone: filters first, then the number of results, tokens, the floor and bounds, and
+then the layers. The words stay the caller's: a question made of the target's own words would find it and explain nothing.
+Once the target shows, changes that are not needed are taken back and numbers made small.
+"""
+
+import datetime as dt
+import itertools
+import json
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from memory_mcp.base.errors import DeadlineExceeded, InvalidQuery
+from memory_mcp.model.calendar import TimeWindow
+from memory_mcp.model.ids import parse_span_grip
+from memory_mcp.question.intent import Intent
+from memory_mcp.search.layers.base import Target
+from memory_mcp.search.policy.explain import WhyNot
+from memory_mcp.search.policy.plan import Mode
+
+#: A call's arguments, or a change of them; inside `bounds` as well, "" stands for one that is not given.
+Arguments = Mapping[str, Any]
+
+#: Most results and tokens a call can ask for.
+_MOST, _MOST_TOKENS = 100, 200_000
+#: Bounds under which a walk reads a large memory.
+_WIDE = {"max_nodes_visited": 5000, "max_rpc_calls": 500}
+#: Time limit that is tried where the call names one (milliseconds).
+_LONG = 5000
+#: Numbers of results that an overview is tried with: it lists the finest periods that are few enough.
+_LISTED = (100, 1, 2, 3, 5, 8, 12, 20, 40)
+_OVERVIEW = "what happened"
+_HOUR_MS = 3_600_000
+#: Arguments that a cursor is bound to.
+_QUESTION = frozenset(
+    {"query", "keywords", "since", "until", "as_of", "tz", "agent", "project", "scope", "role", "speaker", "intent", "mode"}
+)
+#: Tries to make a number small, once it is known within a factor of two.
+_HALVINGS = 4
+_ELSEWHERE = "it belongs to another project, and that alone does not explain it: ask again there"
+_NO_WAY = "no filter, number, bound or layer keeps it out: the question holds too few of its words"
+_NO_TIME = "the time for trying was over before a change was found that shows it"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """How a call is understood."""
+
+    #: Scope of the call; None for everything.
+    project: str | None
+    agent: str | None
+    window: TimeWindow | None
+    #: The time words that the window was read from, "" for one given with since and until.
+    window_words: str
+    #: The question without them.
+    text: str
+    intent: Intent
+    mode: Mode
+    bounds: Mapping[str, int]
+    limit: int
+    #: Results left out before the first.
+    offset: int
+    floor: float | None
+
+
+class Door(Protocol):
+    """Runs calls as the caller would see their results."""
+
+    def look(self, arguments: Arguments) -> Seen:
+        """Return how a call is understood, without running it. Raises InvalidQuery for a call that cannot be."""
+        ...
+
+    def ask(self, arguments: Arguments) -> Sequence[Collection[str]]:
+        """Run a call and return the ids that each of its results shows, in order.
+
+        Raises DeadlineExceeded when the time is over, InvalidQuery for a call that is refused.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """Arguments by name, those inside bounds as `bounds.<name>`, and the reason for each."""
+
+    values: Mapping[str, Any]
+    reasons: Mapping[str, str]
+
+    def plus(self, reason: str, **values: Any) -> "_Change":
+        """Return this change with more arguments, all for one reason; those inside bounds are named `bounds__NAME`."""
+        named = {k.replace("__", "."): v for k, v in values.items()}
+        return _Change({**self.values, **named}, {**self.reasons, **dict.fromkeys(named, reason)})
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the change as arguments of a call; those named `bounds.<name>` are in one mapping `bounds`."""
+        told = {k: v for k, v in self.values.items() if "." not in k}
+        inner = {k.partition(".")[2]: v for k, v in self.values.items() if "." in k}
+        return {**told, "bounds": inner} if inner else told
+
+    def why(self) -> str:
+        """Return the reasons of the changes joined by "; ", each once."""
+        return "; ".join(dict.fromkeys(self.reasons[k] for k in self.values if self.reasons[k]))
+
+
+_NOTHING = _Change({}, {})
+
+
+def applied(given: Arguments, change: Arguments) -> dict[str, Any]:
+    """Return a call's arguments after a change, as a copy; a change of bounds leaves those it does not name."""
+    bounds = {**given.get("bounds", {}), **change.get("bounds", {})}
+    return {**given, **change, **({"bounds": bounds} if bounds else {})}
+
+
+def place_of(target: Target, shown: Sequence[Collection[str]]) -> int | None:
+    """Return which result, counted from 0, is the first to show one of the target's ids or a span of its event, or None."""
+    for place, ids in enumerate(shown):
+        spans = (parse_span_grip(i) for i in ids)
+        if not target.ids.isdisjoint(ids) or any(s is not None and s[0] in target.ids for s in spans):
+            return place
+    return None
+
+
+def why_not(target: Target, given: Arguments, door: Door) -> WhyNot:
+    """Return why a target is not among the results of a call, and a change of the call that shows it.
+
+    Runs many calls. If it is among the results, its place is told; if no change was found, or the time was over before, the
+    change is empty, or asks all projects for a target of another one. Raises InvalidQuery if the call itself is refused.
+    """
+    tries = _Tries(target, given, door)
+    found: _Change | None = None
+    try:
+        seen = door.look(given)
+        elsewhere = not target.is_period and seen.project is not None and target.project != seen.project
+        place = tries.place(_NOTHING)
+        if place is not None:
+            return WhyNot(target.id, f"it is result {seen.offset + place + 1}", {}, place)
+        for change in _candidates(target, given, door, seen):
+            if tries.place(change) is not None:
+                found = change
+                break
+        else:
+            return WhyNot(target.id, _ELSEWHERE, {"scope": "all"}) if elsewhere else WhyNot(target.id, _NO_WAY, {})
+        for better in tries.smaller(found, seen):
+            found = better
+    except DeadlineExceeded:
+        if found is None:
+            return WhyNot(target.id, _NO_TIME, {})
+    return WhyNot(target.id, found.why(), found.arguments())
+
+
+class _Tries:
+    """Runs calls with changes, each of them once."""
+
+    def __init__(self, target: Target, given: Arguments, door: Door) -> None:
+        self._target = target
+        self._given = given
+        self._door = door
+        self._known: dict[str, int | None] = {}
+
+    def place(self, change: _Change) -> int | None:
+        """Return which result shows the target, None where none does or the call is refused; equal calls run once.
+
+        Raises DeadlineExceeded when the time is over.
+        """
+        arguments = applied(self._given, change.arguments())
+        key = json.dumps(arguments, sort_keys=True)
+        if key not in self._known:
+            try:
+                self._known[key] = place_of(self._target, self._door.ask(arguments))
+            except InvalidQuery:
+                self._known[key] = None
+        return self._known[key]
+
+    def smaller(self, change: _Change, seen: Seen) -> Iterator[_Change]:
+        """Yield ever smaller changes that still show the target: fewer arguments, then smaller numbers, then fewer again."""
+        change = yield from self._fewer(change)
+        walk = [((f"bounds.{name}",), seen.bounds[name]) for name in ("max_nodes_visited", "max_rpc_calls", "max_depth")]
+        tokens = (("token_budget", "bounds.max_token_budget"), seen.bounds["max_token_budget"])
+        # Arguments that must have the same number, and the number that the call has now.
+        for names, low in ((("limit",), seen.limit), *walk, tokens):
+            own = tuple(n for n in names if n in change.values)
+            if own:
+                change = self._least(change, own, low)
+                yield change
+        # Fewer results may fit where more did not.
+        yield from self._fewer(change)
+
+    def _fewer(self, change: _Change) -> Generator[_Change, None, _Change]:
+        """Yield changes with ever fewer arguments that still show the target, at least one each; return the last."""
+        fewer = True
+        while fewer:
+            fewer = False
+            for name in sorted(change.values, key=lambda n: n != "cursor"):
+                less = _Change({k: v for k, v in change.values.items() if k != name}, change.reasons)
+                if less.values and self.place(less) is not None:
+                    change, fewer = less, True
+                    yield change
+        return change
+
+    def _least(self, change: _Change, names: Sequence[str], low: int) -> _Change:
+        """Return the change with about the least number that these arguments may all have; `low` does not show the target."""
+
+        def having(number: int) -> _Change:
+            """Return the change with this number for each of `names`."""
+            return _Change({**change.values, **dict.fromkeys(names, number)}, change.reasons)
+
+        place = self.place(change)
+        if names[0] == "limit" and place is not None and self.place(having(place + 1)) is not None:
+            return having(place + 1)
+        high = most = change.values[names[0]]
+        for number in itertools.takewhile(lambda n: n < most, (2**n * max(low, 1) for n in itertools.count(1))):
+            if self.place(having(number)) is not None:
+                high = number
+                break
+            low = number
+        for _ in range(_HALVINGS):
+            middle = (low + high) // 2
+            if middle <= low:
+                break
+            if self.place(having(middle)) is not None:
+                high = middle
+            else:
+                low = middle
+        return having(high)
+
+
+def _candidates(target: Target, given: Arguments, door: Door, seen: Seen) -> Iterator[_Change]:
+    """Yield changes to try, the smallest first; each may change more than is needed.
+
+    In turn: no filters, another page, more results and tokens, for a period overviews of its time, each with several numbers of
+    results; then bounds, and other layers.
+    """
+    change = _unfiltered(target, given, door)
+    yield change
+    if "cursor" in given:
+        yield change.plus("it is on another page", cursor="")
+    change = change.plus(f"it comes after the first {seen.limit} results", limit=_MOST)
+    tokens = seen.bounds["max_token_budget"]
+    reason = f"the token budget of {tokens} has no room for it"
+    own = {"bounds__max_token_budget": _MOST_TOKENS} if "max_token_budget" in given.get("bounds", {}) else {}
+    change = change.plus(reason, token_budget=_MOST_TOKENS, **own)
+    yield change
+    if "cursor" in given:
+        change = change.plus("it is on another page", cursor="")
+        yield change
+    if target.is_period:
+        for window, limit in itertools.product(target.listed_in, _LISTED):
+            since, until = (dt.datetime.fromtimestamp(ms / 1000, dt.UTC).isoformat() for ms in (window.start_ms, window.end_ms))
+            listed = {"query": _OVERVIEW, "intent": Intent.EXPLORE.value, "since": since, "until": until, "limit": limit}
+            yield change.plus("a period is listed by an overview of its time", **listed, agent="")
+    for way in _ways(given, seen):
+        yield way(change)
+
+
+def _unfiltered(target: Target, given: Arguments, door: Door) -> _Change:
+    """Return the change that undoes every filter that excludes the target: project, agent, role, speaker, time, cursor.
+
+    Role and speaker are undone whenever they are given. May look at the call twice.
+    """
+    change = _NOTHING
+    seen = door.look(given)
+    if seen.project is not None and (target.is_period or target.project != seen.project):
+        own = {"project": ""} if given.get("project") else {}
+        reason = "" if target.is_period else f"it belongs to project {target.project or '(none)'}"
+        change = change.plus(reason or f"it is looked for in project {seen.project}", scope="all", **own)
+    if seen.agent is not None and (target.is_period or target.agent != seen.agent):
+        change = change.plus(f"it is of agent {target.agent or '(several)'}", agent="")
+    for name in ("role", "speaker"):
+        # Who said it may be a part of the target alone: whether this keeps it out is tried, and taken back where it does not.
+        if given.get(name):
+            change = change.plus(f"it was not said by {name} {given[name]}", **{name: ""})
+    for name in ("since", "until"):
+        if given.get(name) and _is_outside(target, seen.window):
+            change = change.plus("it lies outside since and until", **{name: ""})
+    # Time words count only where since and until are not given.
+    seen = door.look(applied(given, {**change.arguments(), "cursor": ""}))
+    if seen.window_words and _is_outside(target, seen.window):
+        own = {"query": seen.text} if seen.text or target.is_period else _day_of(target)
+        change = change.plus(f'it lies outside "{seen.window_words}"', **(own if any(own.values()) else {"query": _OVERVIEW}))
+    if given.get("cursor") and _QUESTION & change.values.keys():
+        change = change.plus("", cursor="")
+    return change
+
+
+def _day_of(target: Target) -> dict[str, str]:
+    """Return the arguments that ask for the hours around a target."""
+    since, until = (dt.datetime.fromtimestamp((target.timestamp + hours * _HOUR_MS) / 1000, dt.UTC) for hours in (-12, 12))
+    return {"since": since.isoformat(), "until": until.isoformat()}
+
+
+def _is_outside(target: Target, window: TimeWindow | None) -> bool:
+    """Return whether a target is outside a window; a period always is."""
+    return window is not None and (target.is_period or not window.contains(target.timestamp))
+
+
+def _ways(given: Arguments, seen: Seen) -> Iterator[Callable[[_Change], _Change]]:
+    """Yield functions that add a floor of 0 and wide bounds to a change, and then another layer or mode.
+
+    What costs most, wide bounds, is tried with the call's own layers alone.
+    """
+    floored = seen.floor == 0
+    floor = "what there is was taken for irrelevant" if seen.floor is None else f"it scored less than {seen.floor}"
+    bounds: dict[str, Any] = {f"bounds__{k}": v for k, v in _WIDE.items()}
+    if "max_depth" in given.get("bounds", {}):
+        bounds["bounds__max_depth"] = 5
+    if "timeout_ms" in given.get("bounds", {}):
+        bounds["bounds__timeout_ms"] = _LONG
+    if given.get("timeout_ms"):
+        bounds["timeout_ms"] = _LONG
+    cursor = {"cursor": ""} if given.get("cursor") else {}
+    others: list[dict[str, Any]] = []
+    if seen.mode is not Mode.SEQUENTIAL:
+        others.append({"mode": Mode.SEQUENTIAL.value, **cursor})
+    others += [
+        {"intent": i.value, "mode": Mode.SEQUENTIAL.value, **cursor} for i in Intent if i not in (seen.intent, Intent.TIME_BOXED)
+    ]
+
+    def way(other: Mapping[str, Any], low: bool, *, wide: bool) -> Callable[[_Change], _Change]:
+        """Return the function that adds `other` arguments, a floor of 0 if `low`, and wide bounds if `wide`."""
+
+        def apply(change: _Change) -> _Change:
+            """Return a change with these arguments, the floor and the bounds added, each with its reason."""
+            if other:
+                change = change.plus("the layers that were asked do not name it, others do", **other)
+            change = change.plus(floor, bounds__min_confidence=0) if low else change
+            return change.plus("the search ended at its bounds before it came there", **bounds) if wide else change
+
+        return apply
+
+    floors = (False,) if floored else (False, True)
+    yield from (way({}, low, wide=wide) for wide in (False, True) for low in floors if low or wide)
+    yield from (way(other, low, wide=False) for other in others for low in floors)

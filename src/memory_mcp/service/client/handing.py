@@ -1,0 +1,123 @@
+"""Hands a hook's payload to the daemon that runs, by one request over its local socket.
+
+The modules json, socket and signal together would cost a hook as much as all else it does with a tool call. So over a Unix
+socket the request is put together, and its answer read, by hand, and what those modules are made of is used.
+
+Invariants
+1. Nothing is told to any process but the daemon of this user, and nothing is started.
+2. Whoever gets False may write the payload itself: under the same name it is the same file.
+"""
+
+import os
+
+from memory_mcp import __version__
+from memory_mcp.base import machine, paths
+from memory_mcp.service.client.spoolfile import quoted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import _socket
+    from collections.abc import Mapping
+    from types import FrameType
+
+#: The method of the daemon, and what its answer says of a payload that is on the disk.
+METHOD, KEPT = "hook/keep", "kept"
+#: Longer payloads are not handed over, bytes: the daemon would be longer about one than a hook waits.
+LONGEST = 256 * 1024
+#: How long a daemon may take (seconds); one that is not busy takes some milliseconds.
+PATIENCE = 0.5
+_CHUNK, _LONGEST_ANSWER = 1 << 16, 1 << 20
+
+
+def hand(directory: str, name: str, payload: bytes, told: "Mapping[str, str]") -> bool:
+    """Hand a payload to the running daemon; return whether that has written it under this name, without secrets, into the spool.
+
+    `told`: "project_dir", "cwd", "pids". False also for more than `LONGEST` bytes, for no daemon, for any error, and
+    when `PATIENCE` seconds are over; nothing is started or raised.
+    """
+    if len(payload) > LONGEST:
+        return False
+    if os.path.lexists(paths.door_file(directory)):
+        return _over_tcp(directory, name, payload, told)
+    try:
+        return os.path.exists(place := paths.socket_path(directory)) and _over_socket(place, name, payload, told)
+    except (OSError, ValueError):
+        return False
+
+
+def stop_after(seconds: float) -> None:
+    """Have TimeoutError raised in the main thread after so many seconds, whatever it waits for then; 0 cancels that.
+
+    It replaces the handler of SIGALRM, and an earlier call's time. Does nothing where the platform has no timer signal.
+    """
+    # The signal module without its names for people, which would cost as much as connecting does.
+    import _signal  # type: ignore[import-not-found]  # has no stub
+
+    def stop(_: int, __: "FrameType | None") -> None:
+        """Raise TimeoutError; the handler of SIGALRM."""
+        raise TimeoutError("no answer in time")
+
+    if hasattr(_signal, "setitimer"):
+        _signal.signal(_signal.SIGALRM, stop)
+        _signal.setitimer(_signal.ITIMER_REAL, seconds)
+
+
+def _over_socket(place: str, name: str, payload: bytes, told: "Mapping[str, str]") -> bool:
+    """Hand the payload over a Unix socket; return whether the daemon keeps it, False where the platform has no such sockets.
+
+    Raises OSError when the connection fails, TimeoutError when there is no answer after `PATIENCE` seconds.
+    """
+    import _socket
+    import binascii
+
+    if not hasattr(_socket, "AF_UNIX"):
+        return False
+    # Hello and request in one piece: the daemon's greeting does not change the request.
+    hello = f'{{"memory-mcp":"{__version__}","kind":"rpc","pid":{os.getpid()},"cwd":{quoted(paths.here())}}}\n'
+    words = ",".join(f"{quoted(key)}:{quoted(value)}" for key, value in told.items())
+    params = f'{{"name":{quoted(name)},"told":{{{words}}},"payload":"'
+    head = f'{hello}{{"id":1,"method":"{METHOD}","params":{params}'.encode("ascii")
+    sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    try:
+        stop_after(PATIENCE)
+        try:
+            sock.connect(place)
+            if machine.is_foreign_peer(sock):
+                return False
+            sock.sendall(head + binascii.b2a_base64(payload, newline=False) + b'"}}\n')
+            return b'"result":{"' + KEPT.encode() + b'":true}' in _second_line(sock)
+        finally:
+            stop_after(0)
+    finally:
+        sock.close()
+
+
+def _second_line(sock: "_socket.socket") -> bytes:
+    """Return the second line that comes, the answer to the request.
+
+    The first is the daemon's greeting. b"" when it closes before both are whole, or sends more than `_LONGEST_ANSWER` bytes.
+    """
+    got = b""
+    while got.count(b"\n") < 2:
+        more = sock.recv(_CHUNK)
+        if not more or len(got) > _LONGEST_ANSWER:
+            return b""
+        got += more
+    return got.split(b"\n")[1]
+
+
+def _over_tcp(directory: str, name: str, payload: bytes, told: "Mapping[str, str]") -> bool:
+    """Hand the payload over loopback TCP; return whether the daemon keeps it in time, False also for any error and a refusal."""
+    import binascii
+
+    from memory_mcp.service.client import link
+
+    asked = {"name": name, "told": dict(told), "payload": binascii.b2a_base64(payload, newline=False).decode("ascii")}
+    try:
+        stop_after(PATIENCE)
+        try:
+            return link.call(directory, METHOD, asked, deadline=PATIENCE).get(KEPT) is True
+        finally:
+            stop_after(0)
+    except (OSError, ValueError, link.Refused):
+        return False

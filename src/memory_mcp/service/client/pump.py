@@ -1,0 +1,392 @@
+"""Relays one client's stdin and stdout to the daemon, and goes on with the next daemon when one dies. Standard library only.
+
+Invariants
+1. Every line of the client reaches a daemon: what was in flight when one died is sent again to the next, under the same
+   request key, so that a write is applied once.
+2. The client sees one connection: its handshake is said again to each new daemon in the client's own era, and the second
+   answer is swallowed.
+3. Nothing is said to stdout but what a daemon answered, and errors for lines and calls that no daemon could take.
+4. Without a daemon it goes on trying for one: it never opens the store itself. While another process has the store, a child
+   that never opens it either stands in: it greets the client and says to each call who has it.
+"""
+
+import json
+import os
+import select
+import signal
+import sys
+import time
+from contextlib import suppress
+from typing import Any
+
+from memory_mcp.base import lines, machine
+from memory_mcp.service.client import link
+
+#: Set in a call's `_meta`; see the server's side for what it does.
+KEY = "memory-mcp/key"
+#: A call that was in flight at so many deaths is not sent again: it may be what kills. Fewer would give up calls that were
+#: only slow while something else did (measured with a daemon killed every three seconds).
+_DEATHS = 8
+_CHUNK = 1 << 16
+#: How long a daemon may take to close after the client has gone (seconds).
+_LEAVE = 5.0
+#: A pipe that is ready takes this much without blocking (POSIX).
+_PIPE = 4096
+#: A client's handshake waits so long for a daemon that does not come (seconds): clients give up after a minute.
+_HANDSHAKE = 50.0
+#: Between two tries for a daemon while calls wait (seconds).
+_PAUSE = 0.5
+#: Between two tries for a daemon while the process that has the store lives (seconds): each starts one, which ends at once.
+_LOOK = 30.0
+#: Waiting bytes above which one side is not read any further.
+_FULL = 8 * 1024 * 1024
+#: Requests of a handshake that a new daemon must hear again besides the first, by what they set.
+_LASTING = {"logging/setLevel": "level", "resources/subscribe": "uri"}
+_UNDONE = {"resources/unsubscribe": "resources/subscribe"}
+#: By these a client greets, in one era or the other; an error for one of them would end the connection.
+_GREETINGS = frozenset({"initialize", "server/discover"})
+#: The code of an error for a call that no daemon could take, and how most answers begin.
+_UNAVAILABLE = -32000
+_USUAL = b'{"jsonrpc":"2.0","id":'
+
+
+class Relay:
+    """The state of a conversation that is needed to continue it with another daemon. Pure: takes and returns lines."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._calls = 0
+        self._replays = 0
+        self._opening: bytes = b""
+        self._opening_id = ""
+        self._answered = False
+        self._initialized: bytes = b""
+        self._lasting: dict[tuple[str, str], dict[str, Any]] = {}
+        #: Requests without an answer: id, line, how many daemons have died over it, and whether it greets.
+        self._pending: dict[str, list[Any]] = {}
+        self._swallow: set[str] = set()
+        #: Answers of this relay itself, until they are taken out.
+        self.answers: list[bytes] = []
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the client waits for an answer."""
+        return bool(self._pending)
+
+    def from_client(self, given: bytes | lines.Cut) -> bytes:
+        """Return a client's line for the daemon, a call with a key; b"" for an empty one or one answered here (see `answers`)."""
+        found = lines.read(given.removesuffix(b"\n") if isinstance(given, bytes) else given)
+        line, message = found.line, found.message
+        if found.answer:
+            self.answers.append(found.answer)
+        if message is None or "method" not in message:
+            return line
+        method, params = message["method"], message.get("params") or {}
+        if "id" not in message:
+            if method == "notifications/initialized":
+                self._initialized = line
+            elif method == "notifications/cancelled":
+                self._pending.pop(json.dumps(params.get("requestId")), None)
+            return line
+        if method == "tools/call":
+            self._calls += 1
+            meta = params.get("_meta")
+            params["_meta"] = {**(meta if isinstance(meta, dict) else {}), KEY: f"{self._name}:{self._calls}"}
+            message["params"] = params
+            # Not escaped: the daemon bounds a line as this relay does, and escapes would make it longer.
+            line = json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+            if len(line) > lines.LONGEST + _CHUNK:
+                # Numbers may be written longer than they came; the daemon would close the connection over it.
+                self.answers.append(lines.too_long(message["id"]))
+                return b""
+        name = json.dumps(message["id"])
+        if method == "initialize":
+            self._opening, self._opening_id, self._answered = line, name, False
+        self._lasts(method, params, message)
+        self._pending[name] = [line, 0, method in _GREETINGS]
+        return line
+
+    def _lasts(self, method: str, params: dict[str, Any], message: dict[str, Any]) -> None:
+        """Note a request that each new daemon must hear again, or that one of these is undone."""
+        if method in _LASTING:
+            what = str(params.get("uri", "")) if method == "resources/subscribe" else ""
+            self._lasting[method, what] = message
+        elif method in _UNDONE:
+            self._lasting.pop((_UNDONE[method], str(params.get("uri", ""))), None)
+
+    def from_daemon(self, line: bytes) -> bytes:
+        """Return a daemon's line for the client, closing what it answers; b"" if only this relay asked or repeated it."""
+        name = _answered_id(line)
+        if name is None:
+            return line
+        if name in self._swallow:
+            self._swallow.discard(name)
+            return b""
+        if name == self._opening_id:
+            # A client whose first greeting timed out greets in the older era too. Refused, it is not to be said again.
+            self._answered = b'"result"' in line[:200]
+        self._pending.pop(name, None)
+        return line
+
+    def lost(self) -> None:
+        """Count one more death of a daemon for each request in flight; none is answered or given up here."""
+        for entry in self._pending.values():
+            entry[1] += 1
+
+    def again(self) -> tuple[list[bytes], list[bytes]]:
+        """Return the lines a new daemon must be sent (handshake, what lasts, open calls), and errors for calls given up."""
+        self._swallow.clear()
+        said: list[bytes] = []
+        if self._opening and self._answered:
+            said.append(self._opening)
+            self._swallow.add(self._opening_id)
+            if self._initialized:
+                said.append(self._initialized)
+            for message in self._lasting.values():
+                self._replays += 1
+                name = f"{self._name}:again:{self._replays}"
+                self._swallow.add(json.dumps(name))
+                said.append(json.dumps({**message, "id": name}, separators=(",", ":")).encode() + b"\n")
+        given_up = [name for name, (_, deaths, _) in self._pending.items() if deaths >= _DEATHS]
+        told = [self._give_up(name, "the daemon ended each time this call was made") for name in given_up]
+        return said + [line for line, *_ in self._pending.values()], told
+
+    def give_up_all(self, why: str, but_greetings: bool = False) -> list[bytes]:
+        """Return errors that give `why` for all open requests, and drop these; `but_greetings`: greetings are left waiting."""
+        return [self._give_up(name, why) for name, (*_, greets) in list(self._pending.items()) if not (greets and but_greetings)]
+
+    def _give_up(self, name: str, why: str) -> bytes:
+        """Drop an open request, named by its id as JSON, and return the error line (UNAVAILABLE) that answers it."""
+        del self._pending[name]
+        hint = "memory-mcp doctor looks into it; nothing acknowledged is lost. A retry may help (retryable: true)."
+        text = f"UNAVAILABLE: {why}. {hint}"
+        error = {"jsonrpc": "2.0", "id": json.loads(name), "error": {"code": _UNAVAILABLE, "message": text}}
+        return json.dumps(error, separators=(",", ":")).encode() + b"\n"
+
+
+def _answered_id(line: bytes) -> str | None:
+    """Return the id, as JSON, that a daemon's line answers; None for a request, a notification or no JSON."""
+    head = line[:200]
+    if head.startswith(_USUAL):
+        # The id can be read without reading a long answer.
+        token, _, rest = head[len(_USUAL) :].partition(b",")
+        if rest.startswith((b'"result"', b'"error"')):
+            with suppress(ValueError):
+                return json.dumps(json.loads(token))
+    try:
+        message = json.loads(line)
+    except ValueError:
+        return None
+    if not isinstance(message, dict) or "method" in message or "id" not in message:
+        return None
+    return json.dumps(message["id"])
+
+
+class Pump:
+    """The loop between two descriptors and a daemon."""
+
+    def __init__(self, wanted: link.Wanted, line: link.Line | None, stands_in: bool = False) -> None:
+        self._wanted = wanted
+        self._stands_in = stands_in
+        self._source, self._sink = machine.End(0, reads=True), machine.End(1, reads=False)
+        self._relay = Relay(os.urandom(8).hex())
+        self._line: link.Line | None = line
+        self._from_client, self._from_daemon = lines.Splitter(), lines.Splitter(link.LONGEST)
+        self._to_daemon, self._to_client = bytearray(), bytearray()
+        self._ended, self._leaves = False, 0.0
+        self._began = time.monotonic()
+        self._next_try, self._next_look = 0.0, self._began + _LOOK
+        if line is not None:
+            self._heard(bytes(line.rest))
+
+    def run(self) -> None:
+        """Relay until the client closes its end and the daemon has answered what it will, or the client is gone."""
+        goes_on = True
+        while goes_on:
+            if self._line is None:
+                if self._ended and not self._to_client:
+                    break
+                if self._relay.waiting and not self._ended and time.monotonic() >= self._next_try:
+                    self._again()
+            goes_on = self._turn()
+        self._sink.close()
+
+    def _turn(self) -> bool:
+        """Wait until something can be read or written, and do that; return False when there is nothing more to do."""
+        sock = self._line.sock if self._line else None
+        reads: list[Any] = []
+        if not self._ended and len(self._to_daemon) < _FULL:
+            reads.append(self._source)
+        if sock is not None and len(self._to_client) < _FULL:
+            reads.append(sock)
+        writes: list[Any] = ([sock] if sock is not None and self._to_daemon else []) + ([self._sink] if self._to_client else [])
+        if (not reads and not writes) or (self._ended and not self._sink.listens()):
+            return False
+        tries = self._ended or (sock is None and self._relay.waiting)
+        readable, writable, _ = select.select(reads, writes, [], _PAUSE if tries else None)
+        if not readable and not writable:
+            return not self._ended or time.monotonic() < self._leaves
+        if self._sink in writable:
+            try:
+                del self._to_client[: self._sink.write(self._to_client[:_PIPE])]
+            except OSError:
+                return False
+        if sock is not None and sock in writable:
+            self._send()
+        if self._source in readable:
+            self._read()
+        if self._line is not None and self._line.sock in readable:
+            self._receive()
+        return True
+
+    def _read(self) -> None:
+        """Pass on what the client sent; at its end let the daemon finish within `_LEAVE` seconds."""
+        try:
+            got = self._source.read(_CHUNK)
+        except OSError:
+            got = b""
+        if self._stands_in and got:
+            self._look()
+        for line in self._from_client.feed(got) if got else [self._from_client.end()]:
+            self._to_daemon += self._relay.from_client(line)
+        self._to_client += b"".join(self._relay.answers)
+        self._relay.answers.clear()
+        if self._line is None:
+            # What the relay holds as in flight is said again by `_again`; the rest has nobody to hear it.
+            self._to_daemon.clear()
+        if not got:
+            self._ended, self._leaves = True, time.monotonic() + _LEAVE
+            self._close_writing()
+
+    def _close_writing(self) -> None:
+        """Tell the daemon that no more comes, by closing that direction, once all of it is sent."""
+        if self._line is not None and not self._to_daemon:
+            try:
+                self._line.sock.shutdown(1)
+            except OSError:
+                self._lost()
+
+    def _send(self) -> None:
+        assert self._line is not None
+        try:
+            done = self._line.sock.send(self._to_daemon[: 1 << 18])
+        except BlockingIOError:
+            return
+        except OSError:
+            self._lost()
+            return
+        del self._to_daemon[:done]
+        if self._ended:
+            self._close_writing()
+
+    def _receive(self) -> None:
+        """Take in what the daemon sent; at its end drop the connection."""
+        assert self._line is not None
+        try:
+            got = self._line.sock.recv(_CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            got = b""
+        self._heard(got)
+        if not got:
+            self._lost()
+
+    def _heard(self, got: bytes) -> None:
+        """Pass on bytes of the daemon; a line that is too long ends the connection."""
+        for line in self._from_daemon.feed(got):
+            if isinstance(line, lines.Cut):
+                self._lost()
+                return
+            self._to_client += self._relay.from_daemon(line + b"\n")
+
+    def _lost(self) -> None:
+        """Drop the connection to a daemon that has gone, with a half line of it; open calls stay to be sent again."""
+        if self._line is not None:
+            self._line.close()
+        self._line, self._stands_in = None, False
+        self._relay.lost()
+        self._from_daemon.end()
+        self._to_daemon.clear()
+
+    def _again(self) -> None:
+        """Connect to a daemon, and say what it must know; else open calls get errors, greetings only once 50 s have passed."""
+        try:
+            line = link.reach(self._wanted, "mcp")
+        except (OSError, ValueError, link.Refused) as error:
+            why = str(error).rstrip(".") or "no daemon could be reached"
+            patient = time.monotonic() - self._began < _HANDSHAKE and not isinstance(error, link.Refused)
+            self._to_client += b"".join(self._relay.give_up_all(why, but_greetings=patient))
+            self._next_try = time.monotonic() + _PAUSE
+            return
+        self._take(line)
+
+    def _look(self) -> None:
+        """Replace the stand-in by a daemon, if one comes; tried each `_LOOK` s, or once the store's owner has gone."""
+        from memory_mcp.service.client import standin
+
+        now = time.monotonic()
+        held = machine.lives(standin.alone(self._wanted.directory))
+        if held and now < self._next_look:
+            return
+        self._next_look = now + _LOOK
+        try:
+            line = link.reach(self._wanted, "mcp")
+        except link.Unusable:
+            return
+        except (OSError, ValueError, link.Refused):
+            if not held:
+                # It starts slowly; the one that stands in would name a process that has ended.
+                self._lost()
+            return
+        if self._line is not None:
+            self._line.close()
+        self._stands_in = False
+        self._from_daemon.end()
+        self._take(line)
+
+    def _take(self, line: link.Line) -> None:
+        """Go on with a daemon: send it what it must know, and tell the client which calls are given up."""
+        said, told_client = self._relay.again()
+        self._line = line
+        self._wanted.note_identity()
+        line.sock.setblocking(False)
+        self._to_daemon = bytearray(b"".join(said))
+        self._to_client += b"".join(told_client)
+        self._heard(bytes(line.rest))
+
+
+def run(wanted: link.Wanted, start: bool = True) -> int | None:
+    """Relay stdin and stdout to the daemon until the client goes; return 0, or the exit status of a refusal, told on stderr.
+
+    Where no daemon runs, `start` has one started, and tried for again while calls wait: a slow start would else leave
+    this client without one for its life. None, with nothing read yet, where this process has to serve: no daemon starts
+    with the settings, the directory can only be read, or there is no daemon and no `start`.
+    """
+    line: link.Line | None = None
+    stands_in = False
+    try:
+        line = link.reach(wanted, "mcp", start)
+    except link.Refused as error:
+        sys.stderr.write(f"{error}\n")
+        return error.status
+    except (OSError, ValueError) as error:
+        if not start or str(error).startswith("INVALID_ARGUMENT"):
+            return None
+        sys.stderr.write(f"memory-mcp: {error}\n")
+        from memory_mcp.service.client import standin
+
+        stands_in = isinstance(error, link.Unusable) or ("is in use by" in str(error) and standin.alone(wanted.directory) > 0)
+        # A pair of sockets is nobody's stdin on Windows.
+        reads_only = os.path.isdir(wanted.directory) and not os.access(wanted.directory, os.W_OK)
+        if stands_in and (machine.WINDOWS or reads_only):
+            return None
+        line = standin.begin(wanted) if stands_in else None
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if line is not None:
+        wanted.note_identity()
+        for note in link.notes(line.about) if not stands_in else ():
+            sys.stderr.write(f"memory-mcp: {note}\n")
+        line.sock.setblocking(False)
+    Pump(wanted, line, stands_in).run()
+    return 0

@@ -1,0 +1,182 @@
+"""The private methods of the daemon, which this program's commands and hooks call."""
+
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from memory_mcp import __version__
+from memory_mcp.app import App
+from memory_mcp.base import paths
+from memory_mcp.base.errors import StorageError
+from memory_mcp.ingest import handover
+from memory_mcp.requests import carrying, first_questions, merging, portable
+from memory_mcp.server.service import Awaited, Service
+from memory_mcp.service.daemon.doors import Doors
+from memory_mcp.service.daemon.rpc import Conversation, Execute, Method, Pipe
+
+#: An import waits while more events than this are not in the tree yet: as many as are searched beside it.
+_MOST_WAITING = 2000
+#: How long a turn of other work is (seconds), and how many of them are waited for at most.
+_TURN, _TURNS = 0.01, 10
+#: How often a waiting import looks at how much is left (seconds).
+_LOOK = 0.1
+
+
+class Methods:
+    """The methods: each takes the caller's conversation and the parameters, and returns the result as JSON values."""
+
+    def __init__(
+        self, service: Service, doors: Doors, execute: Execute, status: Callable[[], dict[str, Any]], stop: Callable[[str], None]
+    ) -> None:
+        """Make the methods of one memory.
+
+        `execute` runs a command line on the App, `status` returns what `daemon status` shows, `stop` ends the daemon.
+        """
+        self._doors = doors
+        self._service = service
+        self._host = service.host
+        self._execute = execute
+        self._status = status
+        self._stop = stop
+        self._spool = Path(paths.spool_dir(str(service.host.settings.storage.directory)))
+
+    def table(self) -> dict[str, Method]:
+        """Return every method by the name that callers send, such as "cli/run"; those of exports and merges are among them."""
+        return {
+            "daemon/status": self.status,
+            "daemon/stop": self.stop,
+            "cli/run": self.run,
+            "memory/sources": self.sources,
+            "import/marks": self.marks,
+            "import/store": self.store,
+            "import/finish": self.finish,
+            "carry/page": partial(self.carry, carrying.page),
+            "carry/day": partial(self.carry, carrying.day),
+            **{
+                f"carry/{give.__name__}": partial(self.carry, give)
+                for give in (*merging.METHODS, *portable.METHODS, *first_questions.METHODS)
+            },
+            "hook/recall": self.recall,
+            "http/open": self._doors.hold,
+            "pages/open": self._doors.visit,
+        }
+
+    async def status(self, _: Conversation, __: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what `daemon status` shows of process, clients, queues and HTTP, as `_Daemon.status` does, made in a thread."""
+        return await anyio.to_thread.run_sync(self._status)
+
+    async def stop(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """End the daemon soon after this answer; return its `pid` and `version`. The parameter `reason` is logged."""
+        self._stop(str(params.get("reason", "asked to")))
+        return {"pid": os.getpid(), "version": __version__}
+
+    async def run(self, talk: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Run a command line in a thread, whose output goes to the caller's terminal as it comes.
+
+        Return its exit status as `status`. It is cancelled as a reading call when the caller disconnects. Parameters:
+        argv (required), encoding, out_tty, err_tty, columns, plain, confirmed.
+        """
+        argv = [str(word) for word in params["argv"]]
+        encoding = str(params.get("encoding", "utf-8"))
+        out = Pipe(talk, "out", bool(params.get("out_tty")), encoding)
+        err = Pipe(talk, "err", bool(params.get("err_tty")), encoding)
+        look = (int(params.get("columns", 0)), bool(params.get("plain")), bool(params.get("confirmed")))
+
+        def work(app: App) -> int:
+            """Run the command on the open memory, flush its output and return its exit status."""
+            status = self._execute(app, argv, talk, out, err, look, self._stop)
+            out.flush()
+            err.flush()
+            return status
+
+        return {"status": await self._host.read(work)}
+
+    async def store(self, talk: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Store a file of events that the caller's process read and cleaned.
+
+        Return how many were `new` and how many `known` already. The parameter `name` is the file's name in the spool's folder of
+        imports. It is stored in slices, each when searches have had their turn and few events wait for the tree, then the
+        positions of its importer. Raises what `handover.slices` raises for a wrong name or file; slices stored before that stay.
+        """
+        # An import lasts as long as its connection; what can wait, waits.
+        if self._service.import_goes_on(id(talk)):
+            talk.at_end.append(partial(self._service.import_ended, id(talk)))
+        source, each = await anyio.to_thread.run_sync(handover.slices, self._spool, str(params["name"]))
+        new = known = 0
+        marks: dict[str, str] = {}
+        while (piece := await anyio.to_thread.run_sync(next, each, None)) is not None:
+            await self._give_way()
+            # The deriver keeps up with what is stored, so that few events are searched without the tree.
+            while self._service.pending > _MOST_WAITING and self._service.deriving and not self._host.deriver_error():
+                await anyio.sleep(_TURN)
+            stored = await self._host.write(partial(App.append, drafts=piece.drafts, source=source))
+            new, known = new + len(stored.new), known + len(stored.known)
+            marks |= piece.marks
+        if marks:
+            # Behind everything of the file: a mark that is missing after a crash costs reading, one too many would lose.
+            await self._host.write(lambda app: app.storage.outbox.mark_all(marks))
+        return {"new": new, "known": known}
+
+    async def _give_way(self) -> None:
+        """Wait while searches run, at most `_TURNS` turns of `_TURN` seconds."""
+        for _ in range(_TURNS):
+            if not self._host.calls:
+                return
+            await anyio.sleep(_TURN)
+
+    async def sources(self, _: Conversation, __: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return {"sources": names}: importers, hooks and tools that stored events came from."""
+        return {"sources": list(await self._host.read(lambda app: app.storage.latest()))}
+
+    async def marks(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return {"marks": {name: position}} of importers whose names begin with the parameter `prefix`, which is required."""
+        return {"marks": await self._host.read(lambda app: app.storage.outbox.marks(str(params["prefix"])))}
+
+    async def finish(self, talk: Conversation, _: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Wait until everything stored so far is in the tree and the indexes and these are on disk.
+
+        Return `holdings`, see `App.holdings`. The caller gets a message with each change: `left` (events), `indexed` and
+        `to_index` (documents). It also ends the caller's import. Raises StorageError when filing fails twice; what was stored
+        stays.
+        """
+        # Opens the store where it is not open yet.
+        awaited = Awaited(await self._host.write(lambda app: app.storage.events.last_seq()))
+        self._service.import_ended(id(talk))
+        before: tuple[int, int, int] | None = None
+        while True:
+            now = self._service.upkeep(awaited)
+            if now is None:
+                break
+            if error := self._service.failure(awaited):
+                raise StorageError(f"filing what was stored failed: {error}", "It is stored; run: memory-mcp doctor")
+            if now != before:
+                left, indexed, to_index = before = now
+                await talk.tell({"left": left, "indexed": indexed, "to_index": to_index})
+            await anyio.sleep(_LOOK)
+        # A small import may be in memory alone: it is on disk before the command ends.
+        await self._host.write(lambda app: app.accelerators.commit())
+        return {"holdings": await self._host.read(lambda app: app.holdings())}
+
+    async def carry(
+        self, give: Callable[[App, Mapping[str, Any]], dict[str, Any]], _: Conversation, params: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """Return the result of a function of an export or a merge, called with the App and the caller's parameters.
+
+        Waits up to 0.1 s first while searches run; what the function raises passes.
+        """
+        await self._give_way()
+        return await self._host.read(lambda app: give(app, params))
+
+    async def recall(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return in `text` fenced quotations that fit a prompt well, for a model; "" for none.
+
+        What is missing of the memory comes first, also where nothing fits. Parameters: prompt, project, session_id.
+        """
+        from memory_mcp.server.recall import recall_text
+
+        prompt, project, session = (str(params.get(name, "")) for name in ("prompt", "project", "session_id"))
+        return {"text": await self._host.read(lambda app: recall_text(app, prompt, project, session))}

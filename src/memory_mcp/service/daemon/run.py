@@ -1,0 +1,382 @@
+"""Runs the daemon: takes the lock, listens, serves and ends.
+
+Invariants
+1. It holds the directory's lock before it listens and until the store is closed: there are never two.
+2. It listens before it loads or opens anything, so that early callers wait for an answer instead of connecting again.
+3. It ends within three seconds of a request to end; what was acknowledged is committed, the rest is derived later.
+"""
+
+import gc
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memory_mcp import __version__
+from memory_mcp.base import metrics, paths
+from memory_mcp.base.children import few_collections, kill_all
+from memory_mcp.base.errors import MemoryMcpError
+from memory_mcp.config import ServerSettings, Settings
+from memory_mcp.service.client import door
+from memory_mcp.service.client.handing import METHOD
+from memory_mcp.service.daemon import log as logs
+from memory_mcp.service.daemon.clients import Client, Clients, resident_bytes
+from memory_mcp.storage.highwater import damage_met
+from memory_mcp.storage.lock import DAEMON, DirectoryLock, owner
+
+if TYPE_CHECKING:
+    from anyio.abc import SocketStream, TaskGroup
+
+    from memory_mcp.app import App
+    from memory_mcp.server.guard import MemoryServer
+    from memory_mcp.service.daemon.http import HttpDoor
+    from memory_mcp.service.daemon.rpc import Execute, Lines
+    from memory_mcp.web.memory import Pulse
+
+log = logging.getLogger(__name__)
+
+#: What callers are told whose memory was taken away under their connection.
+DISPLACED = (
+    "the memory that was here is missing: {} was moved or deleted while clients were connected, and this is a new, empty one. "
+    "To get it back, stop the daemon (memory-mcp daemon stop), move the new directory away and put the other one in its place, "
+    "or restore a backup"
+)
+#: A daemon that is ending is waited for (seconds): it takes three at most.
+_SUCCESSION = 5.0
+#: Ending takes at most so long, whatever hangs (seconds).
+_END = 2.7
+#: The interpreter hands its lock on after so long (seconds): a call beside bulk work waits this often, not five times it.
+_SWITCH = 0.0005
+#: How often it is looked whether the directory is still there and anybody needs this process (seconds): seldom, and more
+#: often as the end of the idle time is near.
+_LOOK, _LOOK_NEAR = 3.0, 0.5
+#: An answer that is being written when the daemon is asked to end still goes out (seconds).
+_LAST_WORDS = 0.1
+
+
+def run(settings: Settings, told: Mapping[str, str], execute: "Execute") -> int:
+    """Run the daemon of a data directory until it is idle or is asked to end; return the exit status, 0.
+
+    It locks the directory, listens, logs to a file and changes the working directory of this process. Where a daemon owns the
+    directory, it is waited for `_SUCCESSION` seconds. `told` are the settings of the start as callers spell theirs, to compare
+    with them; `execute` runs a command line on the open App. Raises StorageLocked where another process owns the directory,
+    OSError where there is no way to listen.
+    """
+    directory = settings.storage.directory.absolute()
+    wait = _SUCCESSION if owner(directory).get("kind") == DAEMON else 0.0
+    lock = DirectoryLock(directory, wait, DAEMON)
+
+    # DuckDB makes its log with whatever mode is left; nothing of this process is for others.
+    os.umask(0o077)
+    listener, secret = door.listen(str(directory), settings.server.socket)
+    logs.begin(paths.log_file(str(directory)), redirect=not sys.stderr.isatty())
+    os.chdir(directory)
+    sys.setswitchinterval(_SWITCH)
+    log.info("memory-mcp %s listens", __version__)
+    try:
+        with few_collections():
+            import anyio
+
+            daemon = _Daemon(settings, told, execute, lock, listener, secret)
+        anyio.run(daemon.run)
+    finally:
+        lock.release()
+        log.info("ended")
+    return 0
+
+
+class _Daemon:
+    """The parts of the daemon, which share one event loop."""
+
+    #: What callers are told whose memory was taken away; "" where none was.
+    _displaced = ""
+
+    def __init__(
+        self,
+        settings: Settings,
+        told: Mapping[str, str],
+        execute: "Execute",
+        lock: DirectoryLock,
+        listener: socket.socket,
+        secret: str,
+    ) -> None:
+        """Make all parts; nothing is opened or answered before `run`. Parameters are as in `run`, the lock held."""
+        import anyio
+
+        from memory_mcp.server.service import Service
+        from memory_mcp.service.daemon.doors import Doors
+        from memory_mcp.service.daemon.intake import Intake
+        from memory_mcp.service.daemon.methods import Methods
+        from memory_mcp.service.daemon.rpc import Private
+        from memory_mcp.service.daemon.settings import InForce
+        from memory_mcp.service.daemon.socket import SocketDoor
+
+        self._settings = settings
+        self._lock = lock
+        self._directory = str(lock.directory)
+        self._listener = listener
+        self._began = time.monotonic()
+        self._ending = anyio.Event()
+        self._why = ""
+        self._service = Service(settings, lock, self._opened)
+        self._clients = Clients()
+        metrics.provide("daemon_clients", lambda: {"": float(len(self._clients))})
+        self._assembling = threading.Lock()
+        self._server: MemoryServer | None = None
+        self._doors = Doors(settings.server, self._http_door, paths.token_file(self._directory))
+        methods = Methods(self._service, self._doors, execute, self.status, self.stop)
+        self._intake = Intake(paths.spool_dir(self._directory))
+        self._in_force = InForce(lambda: self._service.settings, told)
+        private = Private({**methods.table(), METHOD: self._intake.keep}).serve
+        project = settings.server.project
+        self._door = SocketDoor(self._speak, self._clients, private, self._greet, project, secret)
+        self._identity = paths.identity(self._directory) if lock.is_new else []
+
+    def _greet(self, hello: Mapping[str, Any]) -> dict[str, str]:
+        """Return what differs for a caller, as `InForce.answer`; note where it was connected to a memory that is gone.
+
+        That is where the store was made by this process and the caller comes from another directory of the same path.
+        """
+        if self._identity and hello.get("directory") not in (None, [], self._identity):
+            self._displaced = DISPLACED.format(self._directory)
+            if (app := self._service.host.opened) is not None:
+                app.displaced = self._displaced
+        return self._in_force.answer(hello)
+
+    def _opened(self, app: "App") -> None:
+        """Tell an App that was just opened what was noted before, and begin to count for metrics."""
+        app.settings_file, app.displaced = self._in_force.file, self._displaced
+        metrics.start()
+
+    async def run(self) -> None:
+        """Serve until `stop`, then close everything in order; the process is ended after `_END` seconds if that takes longer."""
+        import anyio
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._keep_listening, tasks)
+            tasks.start_soon(self._end_on_signal)
+            tasks.start_soon(self._end_when_idle)
+            self._service.host.start()
+            self._doors.tasks = tasks
+            if self._doors.lasting:
+                tasks.start_soon(self._open_http)
+            await self._ending.wait()
+            log.info("ending: %s", self._why)
+            threading.Thread(target=_give_up, name="end", daemon=True).start()
+            with suppress(OSError):
+                door.forget(self._directory)
+            await anyio.sleep(_LAST_WORDS)
+            tasks.cancel_scope.cancel()
+        await anyio.to_thread.run_sync(self._service.close)
+
+    async def _keep_listening(self, tasks: "TaskGroup") -> None:
+        """Accept connections until cancelled; listen at a new address file when the old one was removed or replaced.
+
+        No other process can take over: a second daemon is refused while this one holds the store's lock. It
+        looks every `_LOOK` seconds; that it cannot listen is logged once, and it tries again.
+        """
+        import anyio
+
+        tasks.start_soon(self._door.serve, self._listener)
+        found, told = door.seen(self._directory), False
+        while True:
+            await anyio.sleep(_LOOK)
+            if (found is not None and door.seen(self._directory) == found) or self._ending.is_set() or not self._lock.in_place:
+                continue
+            try:
+                listener, self._door.secret = door.listen(self._directory, self._settings.server.socket)
+            except OSError as error:
+                if not told:
+                    log.warning("nobody finds this process: %s", error)
+                found, told = None, True
+                continue
+            log.warning("the file by which this process is found was taken away or replaced; it listens at a new one")
+            found, told = door.seen(self._directory), False
+            tasks.start_soon(self._door.serve, listener)
+
+    def _assembled(self) -> "MemoryServer":
+        """Return the MCP server, made for the first client that speaks MCP: commands and hooks are answered without it.
+
+        What is loaded by then is kept out of later garbage collections.
+        """
+        with self._assembling:
+            if self._server is None:
+                with few_collections():
+                    from memory_mcp.server.build import assemble
+
+                    self._server = assemble(self._service.host)
+                # What was loaded stays: looking through it again and again held every call up.
+                gc.freeze()
+            return self._server
+
+    async def _speak(self, stream: "SocketStream", lines: "Lines", client: Client) -> None:
+        """Speak MCP on a connection, until either side disconnects."""
+        import anyio
+
+        server = await anyio.to_thread.run_sync(self._assembled)
+        from memory_mcp.service.daemon.protocol import speak
+
+        await speak(server, stream, lines, client)
+
+    def stop(self, why: str) -> None:
+        """Begin to end and return at once; call it in the event loop's thread. The first reason that is not "" is logged."""
+        self._why = self._why or why
+        self._ending.set()
+
+    async def _end_on_signal(self) -> None:
+        """Begin to end the daemon at each signal that asks for it (as `signals_of_end` yields them), until cancelled."""
+        from memory_mcp.server.ending import signals_of_end
+
+        with signals_of_end() as received:
+            async for number in received:
+                self.stop(f"signal {signal.Signals(number).name}")
+
+    async def _end_when_idle(self) -> None:
+        """Look every few seconds whether to end, and begin that.
+
+        It ends when nobody has used it for long and no work is left, its settings changed, or the store is
+        damaged. Where the data directory was taken away the process ends at once with status 1, closing
+        nothing. It also closes an unused door, and saves a store anew whose file was deleted.
+        """
+        import anyio
+
+        while True:
+            left = self._settings.server.idle_exit_secs - self._idle_s()
+            await anyio.sleep(min(_LOOK, max(_LOOK_NEAR, left)))
+            if not self._lock.in_place:
+                # Closing would write into what may be another daemon's directory by now.
+                log.critical("the data directory was taken away; ended without closing it")
+                logging.shutdown()
+                os._exit(1)
+            self._doors.close_unvisited(self._settings.server.idle_exit_secs)
+            # Clients take the next daemon with their next call; those of the HTTP door cannot start one.
+            under_way = self._service.host.calls or self._doors.url or self._clients.commands() or self._work()
+            if not under_way and self._in_force.state().changed:
+                self.stop("the settings file changed")
+            if self._service.host.opened is not None and damage_met(self._lock.directory):
+                self.stop("the store is damaged; the next start saves what is whole")
+            if (app := self._service.host.opened) is not None:
+                await anyio.to_thread.run_sync(_save_anew, app)
+            if self._idle_s() >= self._settings.server.idle_exit_secs and not self._work():
+                await anyio.to_thread.run_sync(self._service.tidy)
+                if self._idle_s() >= self._settings.server.idle_exit_secs:
+                    self.stop(f"idle for {self._settings.server.idle_exit_secs} s")
+
+    def _idle_s(self) -> float:
+        """Return the seconds since the last use: since the last client left or a person last asked for a page.
+
+        0 while a client is connected; a page that is left open is no use.
+        """
+        visited = self._doors.visits.idle_s()
+        return self._clients.idle_s() if visited is None else min(self._clients.idle_s(), visited)
+
+    def _http_door(self, settings: ServerSettings) -> "HttpDoor":
+        """Return a door for the settings, not bound yet; raises ConfigError where the address or the token cannot be used."""
+        import anyio
+
+        from memory_mcp.service.daemon.gauges import exposition
+        from memory_mcp.service.daemon.http import HttpDoor
+        from memory_mcp.web.memory import Memory
+
+        pages = (Memory(self._service.host, partial(anyio.to_thread.run_sync, self.status), self._pulse), self._doors.visits)
+        return HttpDoor(
+            self._assembled(),
+            settings,
+            Path(self._directory),
+            lambda: {"clients": len(self._clients), "events_to_file": self._service.pending},
+            lambda: exposition(self._service.host.app()),
+            self._take_hook,
+            pages=pages,
+        )
+
+    async def _open_http(self) -> None:
+        """Open the HTTP door as the settings say; a MemoryMcpError is only logged, and `daemon status` shows it."""
+        try:
+            await self._doors.open(self._settings.server)
+        except MemoryMcpError as error:
+            log.error("HTTP is off: %s", error)  # noqa: TRY400 - the text says it all
+
+    def _pulse(self) -> "Pulse":
+        """Return the memory's version, last event and change of the tree; zeros while nothing is open."""
+        from memory_mcp.web.memory import Pulse
+
+        app = self._service.host.opened
+        return Pulse() if app is None else Pulse(app.storage.events.last_seq(), app.storage.toc.version())
+
+    def _take_hook(self, client: str, payload: bytes) -> None:
+        """Write a payload that came over HTTP into the spool and count it as a use; raises OSError when it cannot be kept."""
+        self._clients.touch()
+        self._intake.take(client, payload)
+
+    def _work(self) -> list[str]:
+        """Return, in words, the unfinished work that keeps this process running without any connection; [] for none."""
+        if self._doors.lasting:
+            return ["serves HTTP by its settings"]
+        app = self._service.host.opened
+        if app is None:
+            return []
+        looked_at = {
+            "files events": self._service.pending or self._service.deriving,
+            "brings an index up to date": self._service.indexing,
+            "runs a job, or is about to": app.scheduler.due_soon(),
+        }
+        return [work for work, under_way in looked_at.items() if under_way]
+
+    def status(self) -> dict[str, Any]:
+        """Return what `daemon status` shows, as JSON values, all keys at any time.
+
+        `clients` and `commands` are lists as in `Clients`, `queues` holds counts, `stays_for` words as `_work`,
+        `settings_changed` names. "" for nothing: `settings_unusable`, `http` (URL), `missing`, `last_error`.
+        """
+        from memory_mcp.search.policy.stopping import at_work
+        from memory_mcp.service.daemon.gauges import spooled
+
+        host, waiting = self._service.host, spooled(self._directory)
+        queues = {"events_to_file": self._service.pending, "spool": waiting, "calls": host.calls, "searches": at_work()}
+        return {
+            "running": True,
+            "pid": os.getpid(),
+            "version": __version__,
+            "uptime_s": round(time.monotonic() - self._began, 1),
+            "rss_bytes": resident_bytes(),
+            "clients": self._clients.shapes(),
+            "served": self._clients.served,
+            "commands": self._clients.commands(),
+            "idle_exit_s": self._settings.server.idle_exit_secs,
+            "stays_for": self._work(),
+            "queues": queues,
+            "deriving": self._service.deriving,
+            "indexing": self._service.indexing,
+            "settings_changed": list(self._in_force.state().changed),
+            "settings_unusable": self._in_force.state().unusable,
+            "http": self._doors.url,
+            "http_connections": self._doors.connections,
+            "missing": paths.loss_told(self._directory),
+            "last_error": logs.last_error.text or host.deriver_error(),
+            "data_dir": self._directory,
+            "log": paths.log_file(self._directory),
+        }
+
+
+def _give_up() -> None:
+    """Wait `_END` seconds, then kill the child processes and end this process at once, with status 0."""
+    time.sleep(_END)
+    log.warning("ended without waiting any longer; the next start goes on from what is committed")
+    kill_all()
+    os._exit(0)
+
+
+def _save_anew(app: "App") -> None:
+    """Save the open store anew when its file was deleted: this process can still read all of it. A failure is logged."""
+    try:
+        app.storage.save_anew()
+    except Exception:
+        log.exception("the database file was deleted and cannot be written anew; make a backup before this process ends")

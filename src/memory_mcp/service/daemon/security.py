@@ -1,0 +1,279 @@
+"""Checks every HTTP request before its route: it is passed on, or refused with a next step.
+
+Invariants
+1. No route is reached by a request that fails a check, whether the route exists or not.
+2. The order is Host, Origin, token, size: no byte of a body is read for somebody without the token.
+3. A refusal is small JSON and repeats nothing of the token or the request; a browser gets it as a page.
+4. Pages take no token: their address and a cookie prove the visit (`web/visits.py`), and only requests that the person or a
+   page of the same origin makes are let in, from no other site and no other port. A ticket is this user's alone.
+"""
+
+import hmac
+import html
+import json
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import anyio
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from memory_mcp.base import metrics
+from memory_mcp.service.daemon.peers import is_another_users
+from memory_mcp.web.headers import HEADERS, LONE_HEADERS, LONE_STYLE
+from memory_mcp.web.visits import COOKIE, ENTER, PAGES, Visits
+
+#: Names of this machine that only it can mean.
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+#: Of a body that is too large, so many times the bound is read and thrown away: a client that still sends would
+#: otherwise meet a closed connection instead of the answer.
+_SWALLOWED = 8
+#: A body announced as too large is waited for so long (seconds): some clients hold it back until they are asked for it.
+_PATIENCE = 2.0
+
+_ORIGIN = re.compile(r"https?://([^/?#@\s]+)\Z")
+_POLICY = b"content-security-policy"
+_AUTHORITY = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::([0-9]{1,5}))?\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A response that refuses a request, with the reason and a next step."""
+
+    status: int
+    code: str
+    message: str
+    hint: str
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    #: Whether a browser shows it to a person.
+    is_page: bool = False
+
+    def body(self) -> bytes:
+        """Return the body: an HTML page of message and hint for `is_page`, else JSON, {"error": {"code", "message", "hint"}}."""
+        if self.is_page:
+            message, hint = html.escape(self.message), html.escape(self.hint)
+            # Without an icon of its own the browser would ask another route for one.
+            head = (
+                '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+                '<meta name="color-scheme" content="light dark"><title>memory-mcp</title><link rel="icon" href="data:,">'
+            )
+            return f"{head}<style>{LONE_STYLE}</style><main><h1>{message}</h1><p>{hint}</p></main></html>".encode()
+        return json.dumps({"error": {"code": self.code, "message": self.message, "hint": self.hint}}).encode()
+
+    async def send(self, send: Send) -> None:
+        """Send the response whole, as a page or JSON, with its headers and no-store."""
+        kind = b"text/html; charset=utf-8" if self.is_page else b"application/json"
+        style = ((_POLICY, LONE_HEADERS[_POLICY.decode()].encode()),) if self.is_page else ()
+        await send_whole(send, self.status, self.body(), kind, (*self.headers, *style))
+
+
+async def send_whole(send: Send, status: int, body: bytes, kind: bytes, headers: Iterable[tuple[bytes, bytes]]) -> None:
+    """Send a whole response of a media type, which nobody may keep (no-store), with further headers."""
+    fixed = [(b"content-type", kind), (b"content-length", str(len(body)).encode()), (b"cache-control", b"no-store")]
+    await send({"type": "http.response.start", "status": status, "headers": [*fixed, *headers]})
+    await send({"type": "http.response.body", "body": body})
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The checks that a request must pass."""
+
+    #: None: no token is required, which only tests use.
+    token: str | None
+    #: Where the token is kept, in words for a refusal.
+    token_place: str
+    max_body: int
+    #: Host headers let in besides loopback's, as names or `name:port`.
+    allowed_hosts: tuple[str, ...] = ()
+    #: The browsers that were let in; None where no pages are served.
+    visits: Visits | None = None
+    _allowed: frozenset[tuple[str, str]] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Split the allowed hosts into names and ports, loopback's among them; one that is no host is left out."""
+        pairs = [_parts(host.lower()) for host in self.allowed_hosts]
+        object.__setattr__(self, "_allowed", frozenset([(name, "") for name in LOOPBACK] + [p for p in pairs if p]))
+
+    def refuse(self, scope: Scope) -> Refusal | None:
+        """Return the refusal of the first check of the headers that fails; None when all pass.
+
+        In order: Host (421), Origin (403), token (401), or for pages the visit (403), put into the scope; length (400, 413).
+        """
+        hosts = _values(scope, b"host")
+        if len(hosts) != 1 or not self._is_ours(hosts[0].lower()):
+            hint = "Use 127.0.0.1 or localhost, or name the host in server.http_allowed_hosts."
+            return Refusal(421, "PERMISSION_DENIED", "the Host header names another server", hint)
+        if self.visits is not None and scope["path"].startswith(PAGES):
+            return self._refuse_visitor(scope, self.visits) or self._refuse_length(scope)
+        origins = _values(scope, b"origin")
+        origin = _ORIGIN.match(origins[0].lower()) if len(origins) == 1 else None
+        if origins and (origin is None or not self._is_ours(origin[1])):
+            hint = "Pages of other sites have no access; name the host in server.http_allowed_hosts if it is yours."
+            return Refusal(403, "PERMISSION_DENIED", "the Origin header names another site", hint)
+        if self.token is not None and not _proves(_values(scope, b"authorization"), self.token):
+            hint = f"Send 'Authorization: Bearer TOKEN'; the token is in {self.token_place}."
+            challenge = ((b"www-authenticate", b'Bearer realm="memory-mcp"'),)
+            return Refusal(401, "UNAUTHENTICATED", "the bearer token is missing or wrong", hint, challenge)
+        return self._refuse_length(scope)
+
+    def _refuse_visitor(self, scope: Scope, visits: Visits) -> Refusal | None:
+        """Return the refusal (403) of a browser that was not let in, or that another page made ask; None for any other.
+
+        A visit found is put into the scope. Browsers say in `Sec-Fetch-Site` who made them ask, older ones in `Origin`; another
+        port of the same host is another origin. An address with a ticket may be followed from any page, but by this user alone.
+        """
+        ticket = scope["path"].removeprefix(ENTER) if scope["path"].startswith(ENTER) else ""
+        enters = scope["method"] == "GET" and ticket != "" and "/" not in ticket
+        if not enters:
+            # Several cookies may have the visit's name: a server on another port of this host can set one too.
+            pairs = (pair.strip().partition("=") for given in _values(scope, b"cookie") for pair in given.split(";"))
+            visit = visits.find(scope["path"], [value.strip() for name, _, value in pairs if name.strip() == COOKIE])
+            if visit is None:
+                hint = "Run memory-mcp open in a terminal; it opens a new visit."
+                return Refusal(403, "UNAUTHENTICATED", "this visit has ended, or is another browser's", hint, is_page=True)
+            scope["visit"] = visit
+        elif not self.allowed_hosts and is_another_users(scope.get("client"), scope.get("server")):
+            # With hosts of its own a proxy may stand before the door, which is its own user.
+            hint = "The address is for a browser of the user who ran memory-mcp open."
+            return Refusal(403, "PERMISSION_DENIED", "another user of this machine asks", hint, is_page=True)
+        origins, site = _values(scope, b"origin"), _values(scope, b"sec-fetch-site")
+        own = [f"{scheme}://{host.lower()}" for scheme in ("http", "https") for host in _values(scope, b"host")]
+        foreign = any(origin.lower() not in own for origin in origins) or not set(site) <= {"same-origin", "none"}
+        unproven = scope["method"] not in ("GET", "HEAD") and not (origins or site)
+        if not enters and (foreign or unproven):
+            hint = "Only the pages themselves may ask; open them with memory-mcp open."
+            return Refusal(403, "PERMISSION_DENIED", "another page made the browser ask for this", hint, is_page=True)
+        return None
+
+    def _refuse_length(self, scope: Scope) -> Refusal | None:
+        """Return the refusal of a body whose length is told by two headers (400) or declared as too large (413).
+
+        None for neither. A length that is no number passes here.
+        """
+        length = _values(scope, b"content-length")
+        if length and _values(scope, b"transfer-encoding"):
+            hint = "Send Content-Length or Transfer-Encoding, not both."
+            # What follows the body would be read as a request of its own, or not, by who stands between.
+            return Refusal(400, "INVALID_ARGUMENT", "the length of the body is told twice", hint, ((b"connection", b"close"),))
+        declared = int(length[0]) if length and length[0].isdecimal() and len(length[0]) < 20 else 0
+        if declared > self.max_body:
+            return self.too_large()
+        return None
+
+    def too_large(self) -> Refusal:
+        """Return the refusal (413) of a body that is larger than `max_body` bytes."""
+        hint = "Send less at once."
+        return Refusal(413, "RESOURCE_EXHAUSTED", f"the request body is larger than {self.max_body} bytes", hint)
+
+    def _is_ours(self, authority: str) -> bool:
+        """Whether a host, with or without a port, is loopback or an allowed one."""
+        parts = _parts(authority)
+        return parts is not None and (parts in self._allowed or (parts[0], "") in self._allowed)
+
+
+def _proves(given: list[str], token: str) -> bool:
+    """Whether there is exactly one Authorization header, and it is Bearer with the token, compared in constant time."""
+    scheme, _, told = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+    return scheme.lower() == "bearer" and hmac.compare_digest(told.strip().encode("latin-1"), token.encode())
+
+
+def _parts(authority: str) -> tuple[str, str] | None:
+    """Return name and port ("" for none) of lower-case `name`, `name:port`, `[v6]` or `[v6]:port`; None for anything else."""
+    found = _AUTHORITY.match(authority)
+    return None if found is None else (found[1] or found[2], found[3] or "")
+
+
+def _values(scope: Scope, name: bytes) -> list[str]:
+    """Return the values of a header, whose name is in lower case, stripped and in order; [] where it does not come."""
+    return [value.decode("latin-1").strip() for key, value in scope["headers"] if key == name]
+
+
+class Guard:
+    """Middleware that passes to `app` what passes the rules, with its whole body, and counts requests by route and status."""
+
+    def __init__(self, app: ASGIApp, rules: Rules, route_of: Callable[[str], str] = lambda _: "other") -> None:
+        """Serve `app` behind `rules`; `route_of` names a path's route for the count of requests."""
+        self._app = app
+        self._rules = rules
+        self._route_of = route_of
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request that passes the rules, once its body is read; refuse any other.
+
+        Raises ValueError for anything but HTTP and lifespan. A client that leaves before its body is whole is not answered.
+        """
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            raise ValueError(f"the door speaks HTTP only, not {scope['type']}")
+        route = self._route_of(scope["path"])
+
+        async def counted(message: Message) -> None:
+            """Send a message; as the response begins, count it and add the headers that every page has."""
+            if message["type"] == "http.response.start":
+                metrics.count("http_requests_total", route=route, status=str(message["status"]))
+                if scope["path"].startswith(PAGES):
+                    # Add the headers of a page that the response does not have itself.
+                    given = list(message.get("headers", ()))
+                    present = {name.lower() for name, _ in given}
+                    more = [(name.encode(), value.encode()) for name, value in HEADERS.items() if name.encode() not in present]
+                    message = {**message, "headers": given + more}
+            await send(message)
+
+        refusal = self._rules.refuse(scope)
+        if refusal is None:
+            body = _Body(receive, self._rules.max_body)
+            await body.read()
+            if body.gone:
+                return
+            if not body.too_large:
+                await self._app(scope, body.replay, counted)
+                return
+            refusal = self._rules.too_large()
+        elif refusal.status == 413:
+            with anyio.move_on_after(_PATIENCE):
+                await _Body(receive, self._rules.max_body).read()
+        await refusal.send(counted)
+
+
+class _Body:
+    """A request's body, read whole before the request is passed on, since every route needs all of it."""
+
+    def __init__(self, receive: Receive, bound: int) -> None:
+        """Read from `receive`, keeping a body of up to `bound` bytes; nothing is read yet."""
+        self._receive = receive
+        self._bound = bound
+        self._chunks: list[bytes] | None = []
+        self._size = 0
+        #: The client left before all of it came.
+        self.gone = False
+
+    @property
+    def too_large(self) -> bool:
+        """Whether more came than the bound, counted as it came, whatever the headers say."""
+        return self._size > self._bound
+
+    async def read(self) -> None:
+        """Read the body; one too large is thrown away, up to `_SWALLOWED` bounds. Sets `gone` where the client leaves first."""
+        chunks: list[bytes] = []
+        while self._size <= _SWALLOWED * self._bound:
+            message = await self._receive()
+            if message["type"] != "http.request":
+                self.gone = True
+                return
+            self._size += len(message.get("body", b""))
+            if self.too_large:
+                chunks.clear()
+            else:
+                chunks.append(message.get("body", b""))
+            if not message.get("more_body", False):
+                break
+        self._chunks = chunks
+
+    async def replay(self) -> Message:
+        """Return the body that was read as one message, at later calls what the client sends next."""
+        if self._chunks is None:
+            return await self._receive()
+        body, self._chunks = b"".join(self._chunks), None
+        return {"type": "http.request", "body": body, "more_body": False}

@@ -1,0 +1,47 @@
+"""Tell which openings many segments share, so that they name none of them, and find the segments that have one.
+
+The hash of an opening is a term of its segment like any other: the store's document frequencies count it, and the term sets
+of periods lead to the segments.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from memory_mcp.model.calendar import TocLevel, level_of
+from memory_mcp.model.ids import NodeId
+from memory_mcp.storage.base import TocStore
+from memory_mcp.tree.derive.build import Work
+from memory_mcp.tree.derive.terms import Hashes, children_of, read_sets
+
+#: Segments from which an opening is common to them. On three it may be a task that was taken up again.
+COMMON = 4
+
+
+def common_among(counts: Mapping[int, int]) -> frozenset[int]:
+    """Return the openings that name no segment, because many have them."""
+    return frozenset(opening for opening, count in counts.items() if count >= COMMON)
+
+
+def mark_common(work: Sequence[Work], common: frozenset[int]) -> list[Work]:
+    """Return the same work, each with those of its openings that are common."""
+    return [replace(each, repeated=common.intersection(each.openings)) for each in work]
+
+
+def holders_of(store: TocStore, openings: Collection[int]) -> list[NodeId]:
+    """Return the segments that have any of these openings, from the stored term sets, through the periods that lead to them."""
+    wanted = np.array(sorted(openings), dtype="<u4")
+    found: list[NodeId] = []
+    level = list(dict.fromkeys(NodeId(f"toc:year:{day[:4]}") for day, _ in store.segments_by_day()))
+    while level:
+        held = [node_id for node_id, hashes in read_sets(store, level).items() if _holds(hashes, wanted)]
+        found += [node_id for node_id in held if level_of(node_id) is TocLevel.SEGMENT]
+        level = [child for node_id in held if level_of(node_id) is not TocLevel.SEGMENT for child in children_of(store, node_id)]
+    return found
+
+
+def _holds(hashes: Hashes, wanted: Hashes) -> bool:
+    """Return whether a sorted set holds any of the wanted hashes."""
+    place = np.minimum(np.searchsorted(hashes, wanted), max(len(hashes) - 1, 0))
+    return bool(len(hashes)) and bool((hashes[place] == wanted).any())

@@ -1,0 +1,200 @@
+"""Build periods from their children: which are due, and their text.
+
+Invariants
+1. A roll-up is due whenever a child is newer than its parent, not when a clock strikes: open periods always have one.
+2. A week and a month are made of their own days, a year of its months; a bullet keeps the grips it had.
+3. Rolling up twice changes nothing: a period that comes to the same words is no new version, and nobody is told of it;
+   its counts, and that it is as new as its children, are written where they stand.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from memory_mcp.base.failpoints import failpoint
+from memory_mcp.model.calendar import PERIODS, Calendar, TocLevel, level_of, rollup_targets, span_of
+from memory_mcp.model.ids import NodeId, day_id
+from memory_mcp.model.toc import KIND_SALIENCE, REQUESTS_SALIENCE, MemoryKind, TocNode, author_digest
+from memory_mcp.storage.base import Storage
+from memory_mcp.storage.values import Build, Freshness, Tally
+from memory_mcp.tree.derive.build import keep_refinement, salience_of, source_of_children
+from memory_mcp.tree.derive.terms import children_of
+from memory_mcp.tree.summarize.base import Summarizer
+
+#: Bullets of a period.
+BULLETS = 10
+#: Periods published in one transaction: keeps a first roll-up of years of history in small steps.
+_PER_PUBLISH = 200
+#: Up to this many days are read one by one: a live write touches one, and others may be years apart.
+_DAYS_ALONE = 4
+
+
+def plan(freshness: Freshness) -> list[list[NodeId]]:
+    """Return the stale periods, one sorted list per level, finest first; all periods above a stale one are stale. Pure."""
+    newest: dict[NodeId, int] = {}
+    due: set[NodeId] = set()
+    for day, built in freshness.segment_days.items():
+        target = day_id(day)
+        if freshness.periods.get(target, -1) < built:
+            due.add(target)
+        newest[target] = max(built, freshness.periods.get(target, -1))
+    for target, built in newest.items():
+        chain = rollup_targets(target.removeprefix("toc:day:"))
+        above = target in due
+        for period in chain[1:]:
+            if above or freshness.periods.get(period, -1) < built:
+                due.add(period)
+        if chain[3] not in due and (chain[2] in due or freshness.periods.get(chain[3], -1) < freshness.periods.get(chain[2], -1)):
+            due.add(chain[3])
+    return [sorted(n for n in due if level_of(n) is level) for level in PERIODS]
+
+
+class RollUps:
+    """Applies plans: reads children, calls the summarizer, publishes level by level."""
+
+    def __init__(self, storage: Storage, calendar: Calendar, summarizer: Summarizer) -> None:
+        self._storage = storage
+        self._calendar = calendar
+        self._summarizer = summarizer
+
+    def run(self, should_stop: Callable[[], bool] = lambda: False) -> int:
+        """Publish every stale period, until `should_stop` returns true between two transactions; return how many were written.
+
+        At most 200 periods make a transaction; finer levels come first.
+        """
+        done = 0
+        for level in plan(self._storage.toc.freshness()):
+            for start in range(0, len(level), _PER_PUBLISH):
+                if should_stop():
+                    return done
+                ids = level[start : start + _PER_PUBLISH]
+                before = self._storage.toc.nodes(ids)
+                done += self._write(self.compute(ids, before), before)
+            if level:
+                failpoint("rollup.level_published")
+        return done
+
+    def run_days(self, days: Iterable[str]) -> int:
+        """Publish the periods above some days whose segments were published; return how many were written.
+
+        All of them in one transaction, and without looking at any other: a live write touches one day.
+        Periods whose children say the same get new counts alone.
+        """
+        targets = {period for day in days for period in rollup_targets(day)}
+        before = self._storage.toc.nodes(targets)
+        now: dict[NodeId, TocNode] = {}
+        for level in PERIODS:
+            ids = sorted(t for t in targets if level_of(t) is level)
+            same = [i for i in ids if i in before and level is not TocLevel.DAY and not self._hears(i, now, before)]
+            now |= {n.node_id: n for n in self.compute([i for i in ids if i not in same], before, now)}
+            for i in same:
+                tally = self._tally(i)
+                told = replace(before[i], agents=tally.agents, projects=tally.projects)
+                now[i] = replace(told, version=told.version + 1, session_count=tally.sessions, event_count=tally.events)
+        return self._write(list(now.values()), before)
+
+    def lacking(self, days: Iterable[str]) -> bool:
+        """Return whether one of these days has no node yet."""
+        ids = [day_id(day) for day in days]
+        return len(self._storage.toc.nodes(ids)) < len(ids)
+
+    def _hears(self, node_id: NodeId, now: Mapping[NodeId, TocNode], before: Mapping[NodeId, TocNode]) -> bool:
+        """Return whether a child of this stored period changed its text, or a language model wrote the period.
+
+        `now` are nodes to be published, `before` stored ones.
+        """
+        if author_digest(before[node_id].author):
+            return True
+        children = (i for i in children_of(self._storage.toc, node_id) if i in now)
+        return any(not _says_the_same(before.get(i), now[i]) for i in children)
+
+    def _write(self, nodes: Sequence[TocNode], before: Mapping[NodeId, TocNode]) -> int:
+        """Publish nodes with new text, and only the counts of the others, in one transaction; return how many in total."""
+        fresh = tuple(n for n in nodes if not _says_the_same(before.get(n.node_id), n))
+        told = {n.node_id for n in fresh}
+        same = tuple(replace(n, version=before[n.node_id].version) for n in nodes if n.node_id not in told)
+        if nodes:
+            self._storage.toc.publish(Build(nodes=fresh, counted=same))
+        return len(nodes)
+
+    def compute(
+        self, ids: Sequence[NodeId], before: Mapping[NodeId, TocNode], fresh: Mapping[NodeId, TocNode] | None = None
+    ) -> list[TocNode]:
+        """Return these periods' nodes, of one level, with their next version; those without children are left out.
+
+        `before` are the stored nodes, whose refined words stay; `fresh` are children that are not stored yet.
+        Nothing is written.
+        """
+        if len(ids) > _DAYS_ALONE and level_of(ids[0]) is TocLevel.DAY:
+            below: dict[NodeId, list[NodeId]] = {i: [] for i in ids}
+            first, after = min(span_of(i)[0] for i in ids), max(span_of(i)[1] for i in ids)
+            for cut in self._storage.toc.segments_of_days(first.isoformat(), after.isoformat(), None):
+                if day_id(cut.day) in below:
+                    below[day_id(cut.day)].append(cut.node_id)
+        else:
+            below = {i: children_of(self._storage.toc, i) for i in ids}
+        found = self._storage.toc.nodes([c for children in below.values() for c in children]) | dict(fresh or {})
+        nodes = []
+        for node_id in ids:
+            children = sorted((found[c] for c in below[node_id] if c in found), key=lambda n: (n.start_ms, n.node_id))
+            if children:
+                node = roll_up(node_id, children, self._tally(node_id), self._calendar, self._summarizer)
+                earlier = before.get(node_id)
+                node = keep_refinement(node, earlier, partial(source_of_children, children))
+                nodes.append(replace(node, version=earlier.version + 1 if earlier else 1))
+        return nodes
+
+    def _tally(self, node_id: NodeId) -> Tally:
+        """Return the counts of the segments of a period, of all projects."""
+        first, after = span_of(node_id)
+        return self._storage.toc.tally(first.isoformat(), after.isoformat(), None)
+
+
+def _says_the_same(before: TocNode | None, now: TocNode) -> bool:
+    """Return whether nothing but counts, version, build number and pin differs; False without a former node."""
+    if before is None:
+        return False
+    stamped = replace(now, version=before.version, built=before.built, pinned=before.pinned)
+    return replace(stamped, session_count=before.session_count, event_count=before.event_count) == before
+
+
+def roll_up(node_id: NodeId, children: Sequence[TocNode], tally: Tally, calendar: Calendar, summarizer: Summarizer) -> TocNode:
+    """Return the node of a period from its children, as the summarizer writes it, with at most 10 bullets. Pure.
+
+    Children that hold nothing but requests tell nothing of it, unless there are no others.
+    """
+    telling = [child for child in children if not child.holds_requests]
+    gist = summarizer.roll_up(telling or children, BULLETS)
+    window = calendar.node_window(node_id)
+    kind = max((b.kind for b in gist.bullets), key=lambda k: KIND_SALIENCE[k], default=MemoryKind.OBSERVATION)
+    return TocNode(
+        node_id=node_id,
+        level=level_of(node_id),
+        start_ms=window.start_ms,
+        end_ms=window.end_ms,
+        title=f"{period_name(node_id)} · {gist.title}",
+        summary=gist.summary,
+        bullets=gist.bullets,
+        keywords=gist.keywords,
+        kind=kind,
+        salience=salience_of(gist.bullets) if telling else REQUESTS_SALIENCE,
+        session_count=tally.sessions,
+        event_count=tally.events,
+        agents=tally.agents,
+        projects=tally.projects,
+    )
+
+
+def period_name(node_id: NodeId) -> str:
+    """Return the date of a period in words: 2026, January 2026, 2026-W04 (19 to 25 Jan), Fri 30 Jan 2026."""
+    first, after = span_of(node_id)
+    level = level_of(node_id)
+    if level is TocLevel.YEAR:
+        return f"{first.year}"
+    if level is TocLevel.MONTH:
+        return f"{first:%B %Y}"
+    if level is TocLevel.DAY:
+        return f"{first:%a} {first.day} {first:%b %Y}"
+    last = first.fromordinal(after.toordinal() - 1)
+    start = f"{first.day} {first:%b}" if first.month != last.month else f"{first.day}"
+    return f"{node_id.removeprefix('toc:week:')} ({start} to {last.day} {last:%b})"

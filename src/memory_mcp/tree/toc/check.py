@@ -1,0 +1,183 @@
+"""Every invariant of a whole store, as a list of findings; empty means all is well. Reads only.
+
+What is checked: each event that is shown lies in exactly one segment, and one that is shown stands for each that is not;
+cuts of a stream do not overlap and their counts are right; each segment has its node and each period its roll-up;
+parents are newer than children; windows tile; every bullet has grips, every grip resolves and its hash matches the words;
+term sets cover their segments; nothing acknowledged is lost.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from memory_mcp.model.calendar import Calendar, TocLevel, level_of, parents_of, rollup_targets, source_level
+from memory_mcp.model.grip import hash_quote, join_quote
+from memory_mcp.model.ids import EventId, GripId, NodeId
+from memory_mcp.model.segment import Segment
+from memory_mcp.model.toc import TocNode
+from memory_mcp.storage.base import Storage
+from memory_mcp.tree.derive.build import hashes_of
+from memory_mcp.tree.derive.terms import children_of, from_bytes, read_sets, union, without
+
+#: The rule that a period that is not rolled up yet breaks: the only one that is repaired by waiting.
+FRESHNESS = "freshness"
+#: Cuts whose events are compared at a time.
+_CUTS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One broken invariant: which rule, about what, and how."""
+
+    rule: str
+    subject: str
+    detail: str
+
+
+def check(storage: Storage, calendar: Calendar) -> list[Finding]:
+    """Return all findings in what is derived so far, by rule. Reads the whole store; events not derived yet are no finding."""
+    storage.reread()
+    cuts = {c.key: c for c in storage.toc.iter_cuts()}
+    nodes = {n.node_id: n for n in storage.toc.all_nodes()}
+    findings = [Finding("acknowledged", "events", storage.loss.told)] if storage.loss else []
+    findings += _cuts_in_order(cuts.values())
+    findings += _events_in_segments(storage, list(cuts.values()))
+    findings += _nodes(storage, calendar, cuts.values(), nodes)
+    findings += _bullets(storage, nodes.values())
+    findings += _grips(storage, cuts.keys())
+    for node_id in (n for n in nodes if level_of(n) is not TocLevel.SEGMENT):
+        below = union(read_sets(storage.toc, children_of(storage.toc, node_id)).values())
+        if len(without(below, read_sets(storage.toc, [node_id])[node_id])):
+            findings.append(Finding("terms", node_id, "does not hold all terms of what lies below it"))
+    return findings
+
+
+def _cuts_in_order(cuts: Iterable[Segment]) -> Iterator[Finding]:
+    """Yield findings where cuts of a stream overlap, end before they start, or are open though a later one exists."""
+    before: Segment | None = None
+    for cut in cuts:
+        if cut.start > cut.end:
+            yield Finding("cuts", cut.node_id, "starts after its end")
+        if before and before.stream == cut.stream:
+            if cut.start <= before.end:
+                yield Finding("cuts", cut.node_id, f"overlaps {before.node_id}")
+            if before.open:
+                yield Finding("cuts", before.node_id, "is open although a later segment of its stream exists")
+        before = cut
+
+
+def _events_in_segments(storage: Storage, cuts: Sequence[Segment]) -> Iterator[Finding]:
+    """Yield findings where a derived event is not in exactly one segment, or a segment miscounts or lacks terms of its events.
+
+    Events that a duplicate hides need not be in one; see `_pairs`.
+    """
+    derived_to = storage.outbox.checkpoint("deriver")
+    waiting = _waiting(storage, derived_to)
+    # By stream, how many counted events are now hidden by a duplicate that is not derived yet.
+    hidden_by = storage.events.duplicates(waiting)
+    hidden = storage.events.get_many(i for i, shown in hidden_by.items() if shown in waiting and i not in waiting)
+    outdone = Counter(event.stream for event in hidden.values())
+    placed: set[EventId] = set()
+    for start in range(0, len(cuts), _CUTS):
+        part = cuts[start : start + _CUTS]
+        events = storage.events.in_segments(part)
+        sets = read_sets(storage.toc, [c.node_id for c in part])
+        for cut in part:
+            own = [e for e in events.get(cut.key, ()) if e.event_id not in waiting]
+            if not len(own) <= cut.events <= len(own) + outdone[cut.stream]:
+                yield Finding("partition", cut.node_id, f"counts {cut.events} events and holds {len(own)}")
+            for event in own:
+                if event.event_id in placed:
+                    yield Finding("partition", event.event_id, f"is in more than one segment, {cut.node_id} among them")
+                placed.add(event.event_id)
+            if len(without(from_bytes(hashes_of(own)), sets[cut.node_id])):
+                yield Finding("terms", cut.node_id, "words of its events are missing from its term set")
+    for batch in storage.events.iter_all():
+        pairs = storage.events.duplicates(s.event.event_id for s in batch)
+        yield from _pairs(storage, pairs)
+        for stored in batch:
+            known = stored.event.event_id in placed or stored.event.event_id in pairs
+            if stored.seq <= derived_to and not known:
+                yield Finding("partition", stored.event.event_id, "is in no segment")
+
+
+def _pairs(storage: Storage, pairs: Mapping[EventId, EventId]) -> Iterator[Finding]:
+    """Yield findings on `pairs`, shown events by hidden ones, where the shown one is missing, hidden, or said by another."""
+    events = storage.events.get_many([*pairs, *pairs.values()]) if pairs else {}
+    chained = storage.events.duplicates(pairs.values()) if pairs else {}
+    for hidden, shown in pairs.items():
+        one, other = events.get(hidden), events.get(shown)
+        if one is None or other is None or shown in chained or one.role is not other.role:
+            yield Finding("duplicates", hidden, f"is not shown, and {shown} cannot stand for it")
+
+
+def _waiting(storage: Storage, derived_to: int) -> set[EventId]:
+    """Return the ids of events not derived yet; the span of a segment may include some."""
+    waiting: set[EventId] = set()
+    while found := storage.events.after(derived_to, 2000):
+        waiting.update(s.event.event_id for s in found)
+        derived_to = found[-1].seq
+    return waiting
+
+
+def _nodes(storage: Storage, calendar: Calendar, cuts: Iterable[Segment], nodes: Mapping[NodeId, TocNode]) -> Iterator[Finding]:
+    """Yield findings on nodes that are missing, have no segment below, are not in a parent's list, or have a wrong window.
+
+    Also on periods made of children of another level, and periods older than a child (`FRESHNESS`).
+    """
+    expected: set[NodeId] = set()
+    for cut in cuts:
+        expected.add(cut.node_id)
+        expected.update(rollup_targets(cut.day))
+    for missing in sorted(expected - set(nodes)):
+        yield Finding("nodes", missing, "has no node")
+    for extra in sorted(set(nodes) - expected):
+        yield Finding("nodes", extra, "has a node and nothing below it")
+    listed = {p: set(storage.toc.child_ids(p)) for p in {p for n in nodes for p in parents_of(n)}}
+    for node_id, node in nodes.items():
+        for parent in parents_of(node_id):
+            if node_id not in listed[parent]:
+                yield Finding("tree", node_id, f"is not among the children of {parent}")
+        if node.level is not TocLevel.SEGMENT:
+            window = calendar.node_window(node.node_id)
+            if (node.start_ms, node.end_ms) != (window.start_ms, window.end_ms):
+                yield Finding("windows", node.node_id, "does not have its calendar window")
+            children = [nodes[c] for c in children_of(storage.toc, node.node_id) if c in nodes]
+            if any(c.level is not source_level(node.node_id) for c in children):
+                yield Finding("tree", node.node_id, "is made of children of another level")
+            newest = max((c.built for c in children), default=0)
+            if newest > node.built:
+                yield Finding(FRESHNESS, node.node_id, "is older than one of its children")
+
+
+def _bullets(storage: Storage, nodes: Iterable[TocNode]) -> Iterator[Finding]:
+    """Yield findings on bullets without a grip, or with one that does not exist."""
+    wanted: dict[GripId, NodeId] = {}
+    for node in nodes:
+        for bullet in node.bullets:
+            if not bullet.grip_ids:
+                yield Finding("evidence", node.node_id, f"a bullet names no grip: {bullet.text[:60]!r}")
+            wanted.update(dict.fromkeys(bullet.grip_ids, node.node_id))
+    ids = list(wanted)
+    for start in range(0, len(ids), 2000):
+        part = ids[start : start + 2000]
+        stored = storage.grips.get_many(part)
+        for grip_id in part:
+            if grip_id not in stored:
+                yield Finding("evidence", wanted[grip_id], f"names a grip that does not exist: {grip_id}")
+
+
+def _grips(storage: Storage, cuts: Collection[int]) -> Iterator[Finding]:
+    """Yield findings on grips that quote a missing event, whose hash is wrong, or whose segment is missing."""
+    for batch in storage.grips.iter_all():
+        events = storage.events.get_many({i for g in batch for i in (g.event_id_start, g.event_id_end)})
+        for grip in batch:
+            first, last = events.get(grip.event_id_start), events.get(grip.event_id_end)
+            if first is None or last is None:
+                yield Finding("grips", grip.grip_id, "quotes an event that does not exist")
+                continue
+            tail = None if first.event_id == last.event_id else last.text
+            if hash_quote(join_quote(first.text, tail, grip.span_start, grip.span_end)) != grip.hash_quote:
+                yield Finding("grips", grip.grip_id, "its hash does not match the stored words")
+            elif grip.segment not in cuts:
+                yield Finding("grips", grip.grip_id, "belongs to no segment")

@@ -1,0 +1,400 @@
+"""The tree as a reader sees it: root, nodes, children, context; for a scoped caller made of one project's own bullets.
+
+Invariants
+1. Under a project's scope no derived text of another project is ever returned: a period's title, summary, keywords,
+   counts and terms come from that project's segments alone.
+2. A node exists for a scope only if a segment of that scope lies below it.
+"""
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar, cast
+
+from memory_mcp.base.errors import NotFound
+from memory_mcp.model.calendar import (
+    EVERY_DAY,
+    LEVELS,
+    Calendar,
+    TimeWindow,
+    TocLevel,
+    level_of,
+    parents_of,
+    rollup_targets,
+    span_of,
+)
+from memory_mcp.model.event import Event
+from memory_mcp.model.ids import ROOT, NodeId, segment_key_of
+from memory_mcp.model.project import shorten_names
+from memory_mcp.model.segment import Segment
+from memory_mcp.model.toc import EXTRACTIVE, TocNode
+from memory_mcp.storage.base import Storage
+from memory_mcp.storage.values import Scope, Tally
+from memory_mcp.tree.derive.rollup import period_name, roll_up
+from memory_mcp.tree.derive.segments import overlap
+from memory_mcp.tree.derive.terms import Frequencies, Hashes, from_bytes, read_sets, union
+from memory_mcp.tree.summarize.base import Summarizer
+from memory_mcp.tree.toc.outline import Outline
+
+T = TypeVar("T")
+#: Build number, rows of terms, last of them: see TocStore.stamps.
+Stamp = tuple[int, int, int]
+
+#: The most salient segments that a scope's period is written from; counts and terms come from all.
+_CHILDREN = 160
+#: Assembled nodes and sets kept in memory, all scopes together.
+_KEPT = 512
+#: A segment is filed under the day it began; it may go on into the next.
+_REACH_MS = 86_400_000
+#: A moment behind all others that a calendar knows.
+_FAR_MS = 250_000_000_000_000
+#: Nodes kept as stored, about 4 KB each.
+_NODES_KEPT = 2000
+#: Term sets kept, bytes: a month of a busy store is 0.2 MB, a year 0.8 MB.
+_HASH_BYTES_KEPT = 24 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The end of the segment before this one, and the periods above it."""
+
+    before: tuple[Event, ...]
+    parents_of: tuple[TocNode, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Assembled:
+    node: TocNode
+    hashes: Hashes
+
+
+class Tree:
+    """Reading side of layer 1. Safe from any thread."""
+
+    def __init__(
+        self, storage: Storage, calendar: Calendar, summarizer: Summarizer, lag: Callable[[], float] = lambda: 0.0
+    ) -> None:
+        """Read `storage`; statistics may be `lag()` seconds old, which is above 0 only during an import."""
+        self._storage = storage
+        self._calendar = calendar
+        self._summarizer = summarizer
+        self._kept: OrderedDict[tuple[str, NodeId, int], _Assembled] = OrderedDict()
+        self._nodes: OrderedDict[NodeId, TocNode] = OrderedDict()
+        self._hashes: OrderedDict[tuple[NodeId, Stamp], Hashes] = OrderedDict()
+        self._hash_bytes = 0
+        self._lock = threading.Lock()
+        self._facts: dict[object, object] = {}
+        self._facts_of = -1
+        self._statistics: dict[object, tuple[float, object]] = {}
+        self._lag = lag
+
+    def _statistic(self, key: object, read: Callable[[], T]) -> T:
+        """Return the result of `read`, cached by `key` until anything is stored; in an import up to `lag()` seconds old."""
+        if lag := self._lag():
+            with self._lock:
+                at, value = self._statistics.get(key, (-lag, None))
+            if time.monotonic() - at < lag:
+                return cast("T", value)
+        found = self._fact(key, read)
+        with self._lock:
+            self._statistics[key] = (time.monotonic(), found)
+        return found
+
+    def _fact(self, key: object, read: Callable[[], T]) -> T:
+        """Return the result of `read`, cached by `key` until anything is stored."""
+        version = self._storage.toc.version()
+        with self._lock:
+            if version != self._facts_of:
+                self._facts.clear()
+                self._facts_of = version
+            if key in self._facts:
+                return cast("T", self._facts[key])
+        found = read()
+        with self._lock:
+            if version == self._facts_of:
+                self._facts[key] = found
+        return found
+
+    @property
+    def calendar(self) -> Calendar:
+        """The store's calendar."""
+        return self._calendar
+
+    def node(self, node_id: NodeId, project: str | None = None) -> TocNode:
+        """Return one node as the scope sees it, also by a former id; raises NotFound if there is none for it."""
+        if node_id == ROOT:
+            return self.root(project)
+        found = self.nodes([node_id], project)
+        if not found:
+            aliased = self._storage.toc.find(node_id)
+            found = self.nodes([aliased.node_id], project) if aliased else {}
+        if not found:
+            raise NotFound(
+                f"no node {node_id} here", "Browse from the root with browse_toc, or search_children with no parent_id."
+            )
+        return next(iter(found.values()))
+
+    def with_terms(self, ids: Sequence[NodeId], project: str | None = None) -> tuple[dict[NodeId, TocNode], dict[NodeId, Hashes]]:
+        """Return the nodes that the scope has and the terms below them, `(n,)` sorted uint32, in one read."""
+        if project is not None:
+            return self.nodes(ids, project), self.term_sets(ids, project)
+        stamps = self._storage.toc.stamps(ids)
+        return self._stored(stamps), self._sets(list(stamps), stamps)
+
+    def nodes(self, ids: Sequence[NodeId], project: str | None = None) -> dict[NodeId, TocNode]:
+        """Return the nodes of `ids` that exist for the scope, in their order; one named by an id of an older day comes last."""
+        place = {node_id: at for at, node_id in enumerate(ids)}
+        found = self._stored(self._storage.toc.stamps(ids))
+        stored = dict(sorted(found.items(), key=lambda pair: place.get(pair[0], len(place))))
+        if project is None:
+            return stored
+        segments = {i: n for i, n in stored.items() if n.level is TocLevel.SEGMENT and project in (n.projects or ("",))}
+        periods = [n for n in stored.values() if n.level is not TocLevel.SEGMENT]
+        assembled = {n.node_id: a.node for n in periods if (a := self._assembled(n, project))}
+        return {i: (segments | assembled)[i] for i in stored if i in segments or i in assembled}
+
+    def _stored(self, stamps: Mapping[NodeId, Stamp]) -> dict[NodeId, TocNode]:
+        """Return nodes as stored, from memory while their build is the same, pinned as now; unknown ones are left out."""
+        pins = self._storage.toc.pins()
+        with self._lock:
+            kept = {i: self._nodes[i] for i, s in stamps.items() if i in self._nodes and self._nodes[i].built == s[0]}
+        missing = [i for i in stamps if i not in kept]
+        read = self._storage.toc.nodes(missing) if missing else {}
+        with self._lock:
+            self._nodes.update(read)
+            while len(self._nodes) > _NODES_KEPT:
+                self._nodes.popitem(last=False)
+        found = kept | read
+        return {i: n if n.pinned == (i in pins) else replace(n, pinned=i in pins) for i, n in found.items()}
+
+    def root(self, project: str | None = None) -> TocNode:
+        """Return the root node: counts and years of everything in the scope, without bullets. Never stored."""
+        tally = self.tally(project)
+        years = self.children(ROOT, project)
+        names = ", ".join(y.removeprefix("toc:year:") for y in years)
+        windows = [self._calendar.node_window(y) for y in years]
+        title = f"{tally.events} events in {tally.sessions} sessions, {names}" if years else "Nothing recorded yet"
+        return TocNode(
+            node_id=ROOT,
+            level=TocLevel.ROOT,
+            start_ms=min((w.start_ms for w in windows), default=0),
+            end_ms=max((w.end_ms for w in windows), default=0),
+            title=title,
+            summary="",
+            bullets=(),
+            keywords=(),
+            session_count=tally.sessions,
+            event_count=tally.events,
+            agents=tally.agents,
+            projects=tally.projects,
+        )
+
+    def outline(self, project: str | None = None) -> Outline:
+        """Return the shape of the tree for a scope, cached until anything is stored."""
+        return self._fact(("outline", project), lambda: Outline(self._storage.toc.segments_by_day(project)))
+
+    def children(self, node_id: NodeId, project: str | None = None) -> list[NodeId]:
+        """Return the ids of the direct children that hold something of the scope, in time order; [] for a segment."""
+        if level_of(node_id) is TocLevel.SEGMENT:
+            return []
+        if level_of(node_id) is TocLevel.DAY:
+            first, after = (d.isoformat() for d in span_of(node_id))
+            return [s.node_id for s in self._storage.toc.segments_of_days(first, after, project)]
+        return self.outline(project).children(node_id)
+
+    def count_children(self, node_id: NodeId, project: str | None = None) -> int:
+        """Return the number of children of a node; 0 for a segment. Cheaper than listing them."""
+        level = level_of(node_id)
+        if level is TocLevel.DAY:
+            return self.count_below(node_id, Scope(project=project))
+        return 0 if level is TocLevel.SEGMENT else len(self.outline(project).children(node_id))
+
+    def descendants(
+        self, node_id: NodeId, level: TocLevel, project: str | None = None, window: TimeWindow | None = None
+    ) -> list[NodeId]:
+        """Return ids of one level below a node that the scope has, in time order: those that begin in the node's time."""
+        if level is TocLevel.SEGMENT:
+            return [s.node_id for s in self.segments_below(node_id, Scope(project=project, window=window))]
+        inside = window if node_id == ROOT else self._calendar.node_window(node_id).intersection(window)
+        whole = None if inside is None else TimeWindow(self._begin(level, inside.start_ms), inside.end_ms)
+        outline = self.outline(project)
+        return [i for i in self._storage.toc.ids_at(level, whole) if outline.holds(i)]
+
+    def _begin(self, level: TocLevel, ms: int) -> int:
+        """Return the start of the period of `level` that holds a moment, so that a period cut by the window is not lost."""
+        day = self._calendar.to_local(ms).date()
+        if level is TocLevel.WEEK:
+            day = day.fromordinal(day.toordinal() - day.weekday())
+        elif level is TocLevel.MONTH:
+            day = day.replace(day=1)
+        elif level is TocLevel.YEAR:
+            day = day.replace(month=1, day=1)
+        return self._calendar.midnight_of(day)
+
+    def segments_below(self, node_id: NodeId, scope: Scope) -> list[Segment]:
+        """Return the segments below a node of the scope's project, agent and window (not role or speaker), in time order."""
+        if node_id == ROOT:
+            return self._storage.toc.segments_in(scope)
+        if level_of(node_id) is TocLevel.SEGMENT:
+            key = segment_key_of(node_id)
+            filed = [] if key is None else list(self._storage.toc.segments([key]).values())
+        else:
+            first, after = (d.isoformat() for d in span_of(node_id))
+            filed = self._storage.toc.segments_of_days(first, after, scope.project)
+        return [
+            s
+            for s in filed
+            if (scope.project is None or s.project == scope.project)
+            and (scope.agent is None or s.agent == scope.agent)
+            and (scope.window is None or (s.end[0] >= scope.window.start_ms and s.start[0] < scope.window.end_ms))
+        ]
+
+    def count_below(self, node_id: NodeId, scope: Scope) -> int:
+        """Return an upper bound of the project's segments below a node in the window, cheaply.
+
+        The day before the window counts too: a segment that began late in it may reach into the window.
+        """
+        if level_of(node_id) is TocLevel.SEGMENT:
+            return len(self.segments_below(node_id, scope))
+        first, after = EVERY_DAY if node_id == ROOT else (d.isoformat() for d in span_of(node_id))
+        if scope.window:
+            if scope.window.start_ms >= scope.window.end_ms:
+                return 0
+            first = max(first, self._calendar.day_of(max(scope.window.start_ms, 0) - _REACH_MS))
+            after = min(after, self._calendar.day_of(min(scope.window.end_ms - 1, _FAR_MS) + _REACH_MS))
+        return self.outline(scope.project).count(first, after) if first < after else 0
+
+    def count_before(self, ms: int, project: str | None) -> int:
+        """Return the number of a project's segments (None: all) of days before that of a moment, UTC milliseconds."""
+        return self.outline(project).count(EVERY_DAY[0], self._calendar.day_of(min(ms, _FAR_MS))) if ms > 0 else 0
+
+    def reaches(self, node_id: NodeId, window: TimeWindow | None) -> bool:
+        """Return whether a segment filed under a period may reach into the window: also one that began on the evening before."""
+        if window is None:
+            return True
+        own = self._calendar.node_window(node_id)
+        return TimeWindow(own.start_ms, own.end_ms + _REACH_MS).intersects(window)
+
+    def siblings(self, node_id: NodeId, project: str | None = None) -> list[NodeId]:
+        """Return the ids of the neighbours under the same parents, nearest in time first, without the node itself."""
+        own = self._storage.toc.find(node_id)
+        start = own.start_ms if own else 0
+        around = [c for p in parents_of(node_id) for c in self.children(p, project) if c != node_id]
+        starts = {n.node_id: n.start_ms for n in self._storage.toc.nodes(around).values()}
+        return sorted(dict.fromkeys(around), key=lambda i: (abs(starts.get(i, 0) - start), i))
+
+    def path(self, node_id: NodeId) -> list[NodeId]:
+        """Return the ids from the year down to the node, [] for the root; a week's by the first of its months with segments."""
+        if node_id == ROOT:
+            return []
+        level = level_of(node_id)
+        if level in (TocLevel.SEGMENT, TocLevel.DAY):
+            chain = rollup_targets(node_id.split(":")[2])[::-1]
+            return [*chain, node_id] if level is TocLevel.SEGMENT else list(chain)
+        up = [node_id]
+        while (above := parents_of(up[-1])) and above[0] != ROOT:
+            outline = self.outline()
+            up.append(next((p for p in above if outline.holds(p)), above[0]))
+        return up[::-1]
+
+    def context(self, segment: Segment, project: str | None = None) -> Context:
+        """Return the overlap before a segment (none for a stream's first) and the periods above it, the year first."""
+        cuts = self._storage.toc.cuts([segment.stream])[segment.stream]
+        place = next((i for i, c in enumerate(cuts) if c.key == segment.key), 0)
+        previous = self._storage.events.in_segment(cuts[place - 1]) if place else []
+        above = self.path(segment.node_id)[:-1]
+        nodes = self.nodes(above, project)
+        return Context(tuple(overlap(previous, segment.start[0])), tuple(nodes[i] for i in above if i in nodes))
+
+    def term_sets(self, ids: Sequence[NodeId], project: str | None = None) -> dict[NodeId, Hashes]:
+        """Return the terms below each node that the scope may know, `(n,) uint32`, sorted; empty or missing for others."""
+        if project is None:
+            return self._sets(ids, self._storage.toc.stamps(ids))
+        segments = [i for i in ids if level_of(i) is TocLevel.SEGMENT]
+        found = self._sets(segments, self._storage.toc.stamps(segments))
+        stored = self._storage.toc.nodes([i for i in ids if level_of(i) is not TocLevel.SEGMENT])
+        return found | {n.node_id: a.hashes for n in stored.values() if (a := self._assembled(n, project))}
+
+    def _sets(self, ids: Sequence[NodeId], found_stamps: Mapping[NodeId, Stamp]) -> dict[NodeId, Hashes]:
+        """Return the whole term sets of nodes; those read before come from memory while their rows are the same."""
+        stamps = {i: s for i, s in found_stamps.items() if s[1]}
+        with self._lock:
+            found = {i: self._hashes[i, s] for i, s in stamps.items() if (i, s) in self._hashes}
+        missing = [i for i in ids if i not in found]
+        read = read_sets(self._storage.toc, missing) if missing else {}
+        with self._lock:
+            for node_id, hashes in read.items():
+                if node_id in stamps:
+                    self._hashes[node_id, stamps[node_id]] = hashes
+                    self._hash_bytes += hashes.nbytes
+            while self._hash_bytes > _HASH_BYTES_KEPT and self._hashes:
+                self._hash_bytes -= self._hashes.popitem(last=False)[1].nbytes
+        return found | read
+
+    def refined(self) -> frozenset[NodeId]:
+        """Return the nodes whose text an agent wrote, cached until anything is stored."""
+        return self._fact("refined", lambda: frozenset(self._storage.toc.refined()))
+
+    def frequencies(self) -> Frequencies:
+        """Return the document frequencies of terms by project, cached until anything is stored (`lag()` s in an import)."""
+        return self._statistic("frequencies", lambda: Frequencies(self._storage.toc.frequencies()))
+
+    def tally(self, project: str | None = None) -> Tally:
+        """Return counts over everything of a scope, cached until anything is stored; in an import up to `lag` seconds old."""
+        return self._statistic(("tally", project), lambda: self._storage.toc.tally(*EVERY_DAY, project))
+
+    def short_names(self) -> Mapping[str, str]:
+        """Return each project's shortest name that no other one has (`model.project.shorten_names`), cached like `tally`."""
+        projects = self.tally().projects
+        return self._statistic("short names", lambda: shorten_names(projects))
+
+    def pending_from(self) -> int | None:
+        """Return the event number behind which events are not yet in the tree; None when all are."""
+        done = self._fact("derived", lambda: self._storage.outbox.checkpoint("deriver"))
+        return done if done < self._storage.events.last_seq() else None
+
+    def _assembled(self, stored: TocNode, project: str) -> _Assembled | None:
+        """Return one project's part of a period, node and terms, cached by build number; None where it has no segments there."""
+        key = (project, stored.node_id, stored.built)
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        first, after = span_of(stored.node_id)
+        tally = self._storage.toc.tally(first.isoformat(), after.isoformat(), project)
+        if not tally.segments:
+            return None
+        days = (first.isoformat(), after.isoformat(), project)
+        terms = union(map(from_bytes, self._storage.toc.terms_of_days(*days)))
+        if stored.author != EXTRACTIVE and tally.segments == self._storage.toc.tally(*days[:2], None).segments:
+            # It holds no other project: the agent's text is this project's own.
+            return self._keep(key, _Assembled(stored, terms))
+        ids = self._storage.toc.salient(*days, _CHILDREN)
+        nodes = sorted(self._storage.toc.nodes(ids).values(), key=lambda n: (n.start_ms, n.node_id))
+        node = roll_up(stored.node_id, nodes, tally, self._calendar, self._summarizer)
+        return self._keep(key, _Assembled(node, terms))
+
+    def _keep(self, key: tuple[str, NodeId, int], made: _Assembled) -> _Assembled:
+        """Cache an assembled period, dropping the oldest of more than 512; return it."""
+        with self._lock:
+            self._kept[key] = made
+            while len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+        return made
+
+
+def share_of(node: TocNode, project: str) -> TocNode:
+    """Return a period with one project's bullets only, without summary and keywords; reads nothing from the store."""
+    own = tuple(b for b in node.bullets if b.project == project)
+    name = period_name(node.node_id)
+    title = f"{name} · {own[0].text}" if own else name
+    return replace(node, title=title, summary="", bullets=own, keywords=(), projects=(project,) if project else ())
+
+
+def below(level: TocLevel) -> TocLevel:
+    """Return the next finer level; that of segments for a segment itself, years for the root."""
+    if level is TocLevel.ROOT:
+        return LEVELS[0]
+    return LEVELS[min(LEVELS.index(level) + 1, len(LEVELS) - 1)]
