@@ -349,9 +349,8 @@ OF_A_HOOK = (
 #: Where no daemon answers: what takes secrets out.
 RULES = (
     "ingest.own_secrets",
-    *("ingest", "ingest.payloads", "ingest.redact", "ingest.secret_rules", "ingest.secret_values", "ingest.named_rules"),
-    *("ingest.context_rules", "ingest.command_rules", "ingest.list_rules", "ingest.vendor_rules", "ingest.label_rules"),
-    "ingest.drawn_rules",
+    *("ingest", "ingest.payloads", "ingest.redact", "ingest.secret_rules", "ingest.secret_checks", "ingest.secret_values"),
+    *("ingest.secrets_in_code", "ingest.secrets_in_text"),
 )
 
 

@@ -22,8 +22,7 @@ from typing import Any
 
 from memory_mcp.base.paths import name_of
 from memory_mcp.ingest.own_secrets import OwnSecrets
-from memory_mcp.ingest.redact import Private, redactor, replaced, strip_private
-from memory_mcp.ingest.secret_rules import Span
+from memory_mcp.ingest.redact import Private, Span, redactor, replace_spans, strip_private
 
 #: Strings longer than this are searched without their key, characters: a key belongs to a value, not a text.
 _SHORT = 2_000
@@ -116,7 +115,7 @@ class Payloads:
                 _share(span, lines, starts)
         changed = False
         for leaf in leaves:
-            clean, was = replaced(leaf.text, leaf.spans, Counter()) if leaf.spans else leaf.text, str(leaf.holder[leaf.at])
+            clean, was = replace_spans(leaf.text, leaf.spans, Counter()) if leaf.spans else leaf.text, str(leaf.holder[leaf.at])
             if clean != was:
                 changed = True
                 leaf.holder[leaf.at] = f"{clean.strip()}~{name_of(was)}" if leaf.key in _NAMES else clean

@@ -1,23 +1,21 @@
 """Remove secrets and private spans from text: one cheap search for anchors, then the rules they call for.
 
 Invariants
-1. Nothing is imported or scanned for a rule none of whose anchors stands in the text.
+1. Nothing is imported or scanned for a rule none of whose anchors is in the text.
 2. Every pattern begins at an anchor and scans each run of characters once: time grows with the text, whatever it is.
 3. Redacting twice changes nothing more.
 """
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib import import_module
 
-from memory_mcp.ingest.context_rules import CONTEXT_RULES
-from memory_mcp.ingest.drawn_rules import DRAWN_RULES
-from memory_mcp.ingest.label_rules import LABEL_RULES
-from memory_mcp.ingest.list_rules import LIST_RULES
-from memory_mcp.ingest.named_rules import NAMED_RULES
-from memory_mcp.ingest.secret_rules import RULES, Rule, Span, plain_start
-from memory_mcp.ingest.vendor_rules import VENDOR_RULES
+from memory_mcp.ingest.secret_rules import DETECTORS, PATTERNS, TOKENS
+from memory_mcp.ingest.secret_values import lazy_pattern
+from memory_mcp.ingest.secrets_in_code import Finder, Place
 
 #: What a secret is replaced by.
 REPLACEMENT = "[REDACTED:{}]"
@@ -57,20 +55,24 @@ _PRIVATE = re.compile(
 #: Each spelling of a tag's opening sign has one of these characters.
 _OPENING_SIGNS = "<\uff1c\u2039\u3008&\\%"
 #: Every vendor's token is at least so long; prose has hardly a word that is, and is passed over in 10 µs per 600 bytes.
-_LONG_RUN = re.compile(r"[a-z0-9_.~%+/=:-]{16,}+").findall
+_LONG_RUN = lazy_pattern(r"[a-z0-9_.~%+/=:-]{16,}+")
 _ASCII_LOWER = {c: c + 32 for c in range(ord("A"), ord("Z") + 1)}
 
 #: Characters that may separate a vendor's token from the text before it, within a run; runs are joined by the first.
 _SIGNS = " _.~%+/=:-"
 #: Farthest that a vendor's anchor looks back and ahead (characters), and number of surroundings that are cached.
-_BACK, _AHEAD, _MOST_SEEN = 16, 144, 4096
+_BACK, _AHEAD, _MOST_CONTEXTS = 16, 144, 4096
 
-_Match = Callable[[str], object]
-_MatchAt = Callable[[str, int], object]
 #: Parts of anchors that save looking for each of them in the many texts that hold no such part.
 _SHARED = frozenset(("=", "/", "<", "api", "cred", "pdp", "sql", "sign", "pw", "net ", "identified", "base64"))
 #: By an anchor's plain text: its patterns, each with the numbers of its rules.
-_Words = dict[str, list[tuple[_Match, list[int]]]]
+_Words = dict[str, list[tuple[re.Pattern[str], list[int]]]]
+#: A place where a token may begin: not inside a word, but behind an escaped line feed of quoted text.
+_BEGIN = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
+_TOKEN_RUN = lazy_pattern("[A-Za-z0-9_-]*+")
+_ESCAPES = ("\\n", "\\r", "\\t")
+#: The plain text a pattern begins with.
+_PLAIN = lazy_pattern(r"(?:[^\\.\[\](){}|?*+^$]|\\[^\w])+(?![?*{+])")
 
 
 def strip_private(text: str) -> str:
@@ -108,144 +110,246 @@ class Private:
         self.kept = "".join(out) + ("" if depth else text[at:])
 
 
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A secret's place, and the rule that found it."""
+
+    start: int
+    end: int
+    rule: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What finds one kind of secret in texts that hold one of its anchors."""
+
+    name: str
+    anchors: tuple[str, ...]
+    find: Finder
+
+
+def make_rules() -> tuple[list[Rule], list[Rule]]:
+    """Return the rules by surroundings and those of vendors, in the order in which they are applied."""
+    surroundings = [
+        Rule(name, anchors, _pattern_finder(lazy_pattern(search), check) if isinstance(search, str) else search)
+        for name, anchors, search, check in PATTERNS
+    ]
+    tokens = [Rule(name, tuple(anchors.split()), _token_finder(anchors.split(), pattern)) for name, anchors, pattern in TOKENS]
+    detectors = [
+        Rule(name, tuple(anchors.split()), partial(_find_detected, module, detector, grows))
+        for name, anchors, module, detector, grows in DETECTORS
+    ]
+    return surroundings, [*tokens, *detectors]
+
+
+def _pattern_finder(pattern: re.Pattern[str], check: Callable[[str], bool] | None = None) -> Finder:
+    def find(text: str, _lowered: str) -> Iterator[Place]:
+        group = "secret" if "secret" in pattern.groupindex else 0
+        for match in pattern.finditer(text):
+            if check is None or check(match[group]):
+                yield match.span(group)
+
+    return find
+
+
+def _token_finder(anchors: list[str], source: str) -> Finder:
+    """Return what finds a vendor's token: where a prefix is, or by its whole pattern if an anchor is inside the token."""
+    pattern, prefixes = lazy_pattern(_BEGIN + source), sorted(set(map(plain_start, anchors)))
+    # An anchor that begins with a sign, or with a choice, is inside the token.
+    if not all(prefix[:1].isalnum() for prefix in prefixes):
+        return _pattern_finder(pattern)
+
+    def find(text: str, lowered: str) -> Iterator[Place]:
+        done = 0
+        for start in sorted({start for prefix in prefixes for start in _iter_starts(lowered, prefix)}):
+            if start >= done and (match := pattern.match(text, start)):
+                done = match.end()
+                # Examples are filled with x.
+                if "xxxx" not in lowered[start:done]:
+                    yield start, done
+
+    return find
+
+
+def _iter_starts(text: str, part: str) -> Iterator[int]:
+    start = text.find(part)
+    while start >= 0:
+        yield start
+        start = text.find(part, start + len(part))
+
+
+def _find_detected(module: str, detector: str, grows: bool, text: str, _lowered: str) -> Iterator[Place]:
+    """Yield the matches of a detector, grown over their run of characters or only where they are alone."""
+    for pattern in _detector_patterns(module, detector):
+        done = 0
+        for match in pattern.finditer(text):
+            group = pattern.groups if pattern.groups and match[pattern.groups] and not grows else 0
+            start, end = match.span(group)
+            # A letter or digit is next to it, but not that of an escaped line feed, return or tab before it.
+            is_inside = text[end : end + 1].isalnum() or (
+                text[start - 1 : start].isalnum() and text[max(0, start - 2) : start] not in _ESCAPES
+            )
+            if start < done or (is_inside and not grows):
+                continue
+            if grows and (run := _TOKEN_RUN.match(text, end)):
+                end = run.end()
+            done = end
+            yield start, end
+
+
+@cache
+def _detector_patterns(module: str, detector: str) -> tuple[re.Pattern[str], ...]:
+    # Imported on the first hit only: it brings an HTTP client with it and takes a third of a second.
+    return tuple(getattr(import_module(f"detect_secrets.plugins.{module}"), detector).denylist)
+
+
+def plain_start(anchor: str) -> str:
+    """Return the literal text that an anchor begins with; "" if it begins with a choice."""
+    if not anchor.startswith("~"):
+        return anchor
+    start = _PLAIN.match(anchor, 1)
+    return start[0].replace("\\", "") if start else ""
+
+
 class Redactor:
-    """All rules, compiled for searching."""
+    """All rules, compiled at their first use."""
 
     def __init__(self) -> None:
-        """Compile all rules, which takes some milliseconds; see `redactor`."""
-        self._told = _Told((*RULES, *NAMED_RULES, *CONTEXT_RULES, *LABEL_RULES, *LIST_RULES, *DRAWN_RULES))
-        self._vendor = _Vendors(VENDOR_RULES)
+        """Sort all rules by their anchors; see `redactor`."""
+        surroundings, vendors = make_rules()
+        self._surroundings = _SurroundingsFilter(surroundings)
+        self._vendors = _TokenFilter(vendors)
 
     def suspects(self, text: str) -> bool:
-        """Return whether any rule has to look at `text` at all; False means that it holds no secret that a rule knows."""
+        """Return whether any rule has to look at `text`; False means that it holds no secret."""
         lowered = text.lower()
-        return bool(self._told.called(lowered) or self._vendor.called(_long_runs(lowered)))
+        return bool(self._surroundings.select(lowered) or self._vendors.select(_long_runs(lowered)))
 
     def redact(self, text: str, counts: Counter[str]) -> str:
-        """Return `text` with every secret replaced by its rule's name in brackets; replacements are added to `counts`."""
+        """Return `text` with every secret replaced by its rule's name, counted in `counts`."""
         spans = self.find(text)
-        return replaced(text, spans, counts) if spans else text
+        return replace_spans(text, spans, counts) if spans else text
 
     def find(self, text: str) -> list[Span]:
-        """Return the secrets in `text`, rule by rule, not in the order of their places; some may overlap."""
+        """Return the secrets in `text`, rule by rule; some may overlap."""
         lowered = text.lower()
         runs = _long_runs(lowered)
         # The vendors' rules first: a token that both find is named after its vendor.
-        rules = [*(self._vendor.called(runs) if runs else ()), *self._told.called(lowered)]
+        rules = [*(self._vendors.select(runs) if runs else ()), *self._surroundings.select(lowered)]
         if not rules:
             return []
         # Lower case is longer for a few letters; places in it must be places in the text.
         aligned = lowered if len(lowered) == len(text) else text.translate(_ASCII_LOWER)
-        return [span for rule in rules for span in rule.find(text, aligned)]
+        return [Span(start, end, rule.name) for rule in rules for start, end in rule.find(text, aligned)]
 
 
 @cache
 def redactor() -> Redactor:
-    """Return the one redactor of this process: making it takes 5 ms, and a server opens many memories."""
+    """Return the one redactor of this process."""
     return Redactor()
 
 
 def _long_runs(lowered: str) -> str:
-    """Return the runs of 16 or more characters of tokens in a text, each behind a blank; "" for none."""
-    runs = _LONG_RUN(lowered)
+    """Return the runs of 16 or more characters of tokens in a text, a blank before each; "" for none."""
+    runs = _LONG_RUN.findall(lowered)
     return f" {' '.join(runs)}" if runs else ""
 
 
-class _Told:
-    """Rules with anchors anywhere: each is searched by its plain text first, then by its pattern."""
+class _SurroundingsFilter:
+    """Selects rules with anchors anywhere: searches each one's plain text first, then its pattern."""
 
-    def __init__(self, rules: tuple[Rule, ...]) -> None:
-        """Compile the rules' anchors, sorted by their plain texts, and these by parts that they share."""
+    def __init__(self, rules: list[Rule]) -> None:
         self._rules = rules
-        callers: dict[str, list[int]] = {}
+        numbers_of: dict[str, list[int]] = {}
         for number, rule in enumerate(rules):
             for anchor in rule.anchors:
-                callers.setdefault(anchor, []).append(number)
-        words = {plain_start(anchor) for anchor in callers} | _SHARED
+                numbers_of.setdefault(anchor, []).append(number)
+        words = {plain_start(anchor) for anchor in numbers_of} | _SHARED
         roots = {word for word in words if not any(part.strip() and part != word and part in word for part in words)}
-        asked: dict[str, _Words] = {}
-        foreign: _Words = {}
-        for anchor, numbers in callers.items():
+        words_of: dict[str, _Words] = {}
+        self._foreign: _Words = {}
+        for anchor, numbers in numbers_of.items():
             word = plain_start(anchor)
             # A word is looked for only where another that is part of it was found; a blank is everywhere.
             parts = [part for part in roots if part.strip() and part in word]
-            part = max(parts, key=lambda part: (len(part), part), default=word)
-            told = asked.setdefault(part, {}) if word.isascii() else foreign
+            root = max(parts, key=lambda part: (len(part), part), default=word)
+            patterns = words_of.setdefault(root, {}) if word.isascii() else self._foreign
             # A plain anchor is met wherever its text is: the empty pattern always matches.
-            told.setdefault(word, []).append((re.compile(anchor[1:] if anchor[0] == "~" else "").search, numbers))
-        # What is asked where a part stands, and the longer words that are looked for then.
-        self._asked = {part: (told.pop(part, []), told) for part, told in asked.items()}
-        self._foreign = foreign
+            patterns.setdefault(word, []).append((lazy_pattern(anchor[1:] if anchor[0] == "~" else ""), numbers))
+        #: By root its own patterns, and the longer words that are looked for where it is.
+        self._roots = {root: (patterns.pop(root, []), patterns) for root, patterns in words_of.items()}
 
-    def called(self, lowered: str) -> list[Rule]:
-        """Return the rules with an anchor in a text in lower case, in their order; no other rule can find anything in it."""
+    def select(self, lowered: str) -> list[Rule]:
+        """Return the rules with an anchor in a text in lower case, in their order; no other one can find anything."""
         # A filter looks for a hundred words in the time a loop looks for sixty.
-        stands = lowered.__contains__
+        is_present = lowered.__contains__
         hits: set[int] = set()
-        for part in filter(stands, self._asked):
-            own, longer = self._asked[part]
-            for search, numbers in own:
-                if search(lowered):
+        for root in filter(is_present, self._roots):
+            patterns, longer = self._roots[root]
+            for pattern, numbers in patterns:
+                if pattern.search(lowered):
                     hits.update(numbers)
-            for word in filter(stands, longer):
-                for search, numbers in longer[word]:
-                    if search(lowered):
-                        hits.update(numbers)
+            _add_hits(lowered, filter(is_present, longer), longer, hits)
         if not lowered.isascii():
-            for word in filter(stands, self._foreign):
-                for search, numbers in self._foreign[word]:
-                    if search(lowered):
-                        hits.update(numbers)
+            _add_hits(lowered, filter(is_present, self._foreign), self._foreign, hits)
         return [self._rules[number] for number in sorted(hits)]
 
 
-class _Vendors:
-    """Rules with anchors at the start of a token or with a sign; most letters of long runs are skipped."""
+def _add_hits(lowered: str, words: Iterable[str], patterns_of: _Words, hits: set[int]) -> None:
+    for word in words:
+        for pattern, numbers in patterns_of[word]:
+            if pattern.search(lowered):
+                hits.update(numbers)
 
-    def __init__(self, rules: tuple[Rule, ...]) -> None:
-        """Sort the anchors by their first letter, and compile what finds the places to look at."""
+
+class _TokenFilter:
+    """Selects rules with anchors at the start of a token or with a sign; most letters of long runs are skipped."""
+
+    def __init__(self, rules: list[Rule]) -> None:
         self._rules = rules
-        self._callers: dict[str, list[tuple[_MatchAt, int]]] = {}
+        self._by_letter: dict[str, list[tuple[re.Pattern[str], int]]] = {}
         for number, rule in enumerate(rules):
             for anchor in rule.anchors:
-                pattern = re.compile(anchor[1:] if anchor[0] == "~" else re.escape(anchor))
-                self._callers.setdefault(plain_start(anchor)[:1], []).append((pattern.match, number))
+                self._by_letter.setdefault(plain_start(anchor)[:1], []).append((lazy_pattern(_as_pattern(anchor)), number))
         anchors = sorted({anchor for rule in rules for anchor in rule.anchors})
-        signs = re.escape(_SIGNS)
         inner = [anchor for anchor in anchors if plain_start(anchor)[:1] in _SIGNS[1:] and plain_start(anchor)]
         # A run behind a backslash may begin with the letter of an escape.
-        starts = _by_letter(anchor for anchor in anchors if anchor not in inner)
-        self._begins = tuple(re.compile(f"{before}(?={starts})").finditer for before in (f"[{signs}]", " [nrt]"))
+        starts = _branch_by_letter(anchor for anchor in anchors if anchor not in inner)
+        self._begins = tuple(lazy_pattern(f"{before}(?={starts})") for before in (f"[{re.escape(_SIGNS)}]", " [nrt]"))
         # Side by side, each with its sign first, so that all else is passed over quickly.
-        self._inner = re.compile("|".join(a[1:] if a[0] == "~" else re.escape(a) for a in inner)).search
+        self._inner = lazy_pattern("|".join(map(_as_pattern, inner)))
 
-    def called(self, runs: str) -> list[Rule]:
-        """Return the rules with an anchor in the long runs of a text, in their order; no other rule can find anything in it."""
+    def select(self, runs: str) -> list[Rule]:
+        """Return the rules with an anchor in the long runs of a text, in their order; no other one can find anything."""
         numbers: set[int] = set()
-        seen: set[str] = set()
+        contexts: set[str] = set()
         for begins in self._begins:
-            for place in begins(runs):
-                self._note(runs, place.end(), numbers, seen)
-        inner = self._inner(runs)
+            for match in begins.finditer(runs):
+                self._add_numbers(runs, match.end(), numbers, contexts)
+        inner = self._inner.search(runs)
         while inner:
-            self._note(runs, inner.start(), numbers, seen)
-            inner = self._inner(runs, inner.start() + 1)
+            self._add_numbers(runs, inner.start(), numbers, contexts)
+            inner = self._inner.search(runs, inner.start() + 1)
         return [self._rules[number] for number in sorted(numbers)]
 
-    def _note(self, runs: str, at: int, numbers: set[int], seen: set[str]) -> None:
-        """Add to `numbers` the rules with an anchor at a place; each surrounding text is examined once (`seen`)."""
+    def _add_numbers(self, runs: str, at: int, numbers: set[int], contexts: set[str]) -> None:
+        """Add the rules with an anchor at a place; each surrounding text is examined once (`contexts`)."""
         if at >= _BACK:
-            around = runs[at - _BACK : at + _AHEAD]
-            if around in seen:
+            context = runs[at - _BACK : at + _AHEAD]
+            if context in contexts:
                 return
-            if len(seen) < _MOST_SEEN:
-                seen.add(around)
-        for match, number in (*self._callers.get(runs[at : at + 1], ()), *self._callers.get("", ())):
-            if number not in numbers and match(runs, at):
+            if len(contexts) < _MOST_CONTEXTS:
+                contexts.add(context)
+        for pattern, number in (*self._by_letter.get(runs[at : at + 1], ()), *self._by_letter.get("", ())):
+            if number not in numbers and pattern.match(runs, at):
                 numbers.add(number)
 
 
-def _by_letter(anchors: Iterable[str]) -> str:
+def _as_pattern(anchor: str) -> str:
+    return anchor[1:] if anchor[0] == "~" else re.escape(anchor)
+
+
+def _branch_by_letter(anchors: Iterable[str]) -> str:
     """Return a pattern that matches any of the anchors ("~" marks one that is a pattern), branching once per first letter."""
     branches: dict[str, list[str]] = {}
     for anchor in anchors:
@@ -270,8 +374,8 @@ def _any_of(words: list[str]) -> str:
     return alternatives[0] if len(alternatives) == 1 else f"(?:{'|'.join(alternatives)})"
 
 
-def replaced(text: str, spans: Iterable[Span], counts: Counter[str]) -> str:
-    """Return `text` with the spans replaced, counted by rule in `counts`; overlapping ones as one, named after the first."""
+def replace_spans(text: str, spans: Iterable[Span], counts: Counter[str]) -> str:
+    """Return `text` with spans replaced, overlapping ones as one, named after the first."""
     out: list[str] = []
     at = 0
     for span in sorted(spans, key=lambda span: (span.start, -span.end)):

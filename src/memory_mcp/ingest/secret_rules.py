@@ -1,385 +1,397 @@
-"""Rules for secrets known by the text around them: assignments, headers, addresses, key blocks, JWTs."""
+# ruff: noqa: E501 - a row a line reads as the table it is
+"""What redaction takes out, one row a rule; `redact` looks for the anchors, and applies the rules that they call.
 
-import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Protocol
+An anchor is a lower-case text without which its rule finds nothing; one that begins with ~ is a pattern. The patterns of
+detect-secrets are used where their time is linear. Left to rules of our own, because theirs can take quadratic time or stop in
+the middle of a token: JWTs, basic authentication, keywords, OpenAI, npm, GitLab, Cloudant, IBM and SoftLayer.
+"""
 
-from memory_mcp.ingest.secret_values import (
-    is_chosen,
-    is_dotted,
-    is_drawn,
-    is_foreign,
-    is_hard,
-    is_location,
-    is_login,
-    is_mixed,
-    is_phrase,
-    is_placeholder,
-    is_random,
-    is_word,
-    is_worded,
-    login_in,
+from collections.abc import Callable
+
+from memory_mcp.ingest import secret_checks as checks
+from memory_mcp.ingest import secrets_in_code as code
+from memory_mcp.ingest import secrets_in_text as text
+from memory_mcp.ingest.secret_values import is_login
+
+#: Tokens known by their own form: rule, anchors, pattern. A token ends where its alphabet does, so that none is replaced by half.
+TOKENS: tuple[tuple[str, str, str], ...] = (
+    ("anthropic", "sk-ant-", "sk-ant-[A-Za-z0-9_-]{16,}+"),
+    ("openai", "sk-proj- sk-svcacct- sk-admin-", "sk-(?:proj|svcacct|admin)-[A-Za-z0-9_-]{16,}+"),
+    ("openrouter", "sk-or-", "sk-or-[A-Za-z0-9_-]{20,}+"),
+    ("openai", "~sk-[a-z0-9]{20}", r"sk-(?=[A-Za-z]{0,40}\d)[A-Za-z0-9]{20,}+(?![_-])"),
+    ("github", "ghp_ gho_ ghu_ ghs_ ghr_", "gh[pousr]_[A-Za-z0-9]{30,}+"),
+    ("github", "~ghs_[0-9]{4}", r"ghs_\d{4,12}_eyJ[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_-]+){1,2}"),
+    ("github", "github_pat_", "github_pat_[A-Za-z0-9_]{30,}+"),
+    ("gitlab", "~gl[a-z]{2,5}-[a-z0-9_-]{16}", r"gl(?:pat|dt|ft|ffct|soat|rt|rtr|ptt|imt|agent|oas|cbt|wt)-[A-Za-z0-9_-]{16,}+(?:\.[A-Za-z0-9_-]+){0,3}"),
+    ("gitlab", "gr1348941", "GR1348941[A-Za-z0-9_-]{20,}+"),
+    ("aws-access-key", "akia asia abia acca a3t", "(?:AKIA|ASIA|ABIA|ACCA|A3T[A-Z0-9])[0-9A-Z]{16}(?![A-Za-z0-9])"),
+    ("google", "aiza", "AIza[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])"),
+    ("google", r"~aq\.[a-z0-9_-]{40}", r"AQ\.(?=[A-Za-z_-]{0,40}\d)[A-Za-z0-9_-]{40,}+"),
+    ("google", "gocspx-", "GOCSPX-[A-Za-z0-9_-]{20,}+"),
+    ("google", "ya29.", r"ya29\.[A-Za-z0-9_-]{20,}+"),
+    ("google", "1//0", "1//0[A-Za-z0-9_-]{30,}+"),
+    ("slack", "xox", r"xox[a-z](?:\.xox[a-z])?-(?=[A-Za-z-]{0,40}\d)[A-Za-z0-9-]{10,}+"),
+    ("slack", "xapp-", r"xapp-\d-[A-Za-z0-9-]{10,}+"),
+    ("slack", "hooks.slack.com", r"hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9/_+-]{16,}+"),
+    ("stripe", "sk_live_ rk_live_ sk_test_ rk_test_ sk_prod_ rk_prod_", "[sr]k_(?:live|test|prod)_[A-Za-z0-9]{10,}+"),
+    ("stripe", "whsec_", "whsec_[A-Za-z0-9+/=]{20,}+"),
+    ("npm", "npm_", "npm_[A-Za-z0-9]{30,}+"),
+    ("pypi", "pypi-", "pypi-[A-Za-z0-9_-]{40,}+"),
+    ("huggingface", "hf_", "hf_[A-Za-z0-9]{30,}+"),
+    ("huggingface", "api_org_", "api_org_[A-Za-z0-9]{30,}+"),
+    ("azure", "accountkey= sharedaccesskey=", "(?:Account|SharedAccess)Key=[A-Za-z0-9+/]{40,}+={0,2}"),
+    ("azure", "sig=", "sig=[A-Za-z0-9_%+/-]{40,}+={0,2}"),
+    ("azure", "~~(?<=8q~)", "[A-Za-z0-9_~.-]{3}8Q~[A-Za-z0-9_~.-]{31,34}"),
+    ("sendgrid", r"~sg\.[a-z0-9_-]{16}", r"SG\.[A-Za-z0-9_-]{16,64}\.[A-Za-z0-9_-]{16,}+"),
+    ("mailgun", "~key-[0-9a-f]{32}", "key-[0-9a-f]{32}(?![0-9A-Za-z])"),
+    ("telegram", ":aa", r"\d{8,10}:AA[A-Za-z0-9_-]{33}(?![A-Za-z0-9_-])"),
+    ("discord", "/webhooks/", r"discord(?:app)?\.com/api/webhooks/\d{15,}/[A-Za-z0-9_-]{30,}+"),
+    ("digitalocean", "doo_v1_ dop_v1_ dor_v1_", "do[opr]_v1_[0-9a-f]{32,}+"),
+    ("databricks", "dapi", r"dapi[0-9a-f]{32}(?:-\d)?(?![0-9A-Za-z])"),
+    ("linear", "lin_", "lin_(?:api|oauth)_[A-Za-z0-9]{30,}+"),
+    ("figma", "figd_", "figd_[A-Za-z0-9_-]{30,}+"),
+    ("memory-mcp", "mmk_", "mmk_[0-9]{1,18}_[0-9a-f]{16}_[0-9a-f]{64}"),
+    ("groq", "gsk_", "gsk_[A-Za-z0-9]{40,}+"),
+    ("replicate", "r8_", "r8_[A-Za-z0-9]{30,}+"),
+    ("xai", "xai-", "xai-[A-Za-z0-9]{40,}+"),
+    ("perplexity", "pplx-", "pplx-[A-Za-z0-9]{40,}+"),
+    ("tavily", "tvly-", "tvly-[A-Za-z0-9-]{20,}+"),
+    ("langsmith", "lsv2_", "lsv2_(?:pt|sk)_[A-Za-z0-9_]{30,}+"),
+    ("vault", "hvs. hvb.", r"hv[sb]\.[A-Za-z0-9_-]{20,}+"),
+    ("docker", "dckr_", "dckr_(?:pat|oat)_[A-Za-z0-9_-]{20,}+"),
+    ("shopify", "shpat_ shpca_ shppa_ shpss_", "shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32,}+"),
+    ("posthog", "phx_", "phx_[A-Za-z0-9]{30,}+"),
+    ("sentry", "sntrys_ sntryu_", "sntry[su]_[A-Za-z0-9+/=_-]{30,}+"),
+    ("supabase", "sbp_ sb_secret_", "(?:sbp_[0-9a-f]{40}|sb_secret_[A-Za-z0-9_-]{20,}+)"),
+    ("age", "age-secret-key-", "AGE-SECRET-KEY-(?:PQ-)?1[0-9A-Z]{40,}+"),
+    ("new-relic", "nrak-", "NRAK-[A-Z0-9]{20,}+"),
+    ("notion", "ntn_", "ntn_[A-Za-z0-9]{30,}+"),
+    ("airtable", r"~pat[a-z0-9]{14}\.[0-9a-f]{64}", r"pat[A-Za-z0-9]{14}\.[0-9a-f]{64}"),
+    ("doppler", "dp.pt. dp.st. dp.ct. dp.sa. dp.scim. dp.audit.", r"dp\.(?:pt|st|ct|sa|scim|audit)\.[A-Za-z0-9._-]{30,}+"),
+    ("pulumi", "pul-", "pul-[0-9a-f]{40}(?![0-9A-Za-z])"),
+    ("terraform", ".atlasv1.", r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_-]{50,}+"),
+    ("netlify", "nfp_", "nfp_[A-Za-z0-9]{30,}+"),
+    ("planetscale", "pscale_", "pscale_(?:tkn|pw|oauth)_[A-Za-z0-9_.-]{30,}+"),
+    ("grafana", "glc_ glsa_", "gl(?:c|sa)_[A-Za-z0-9+/=_]{30,}+"),
+    ("postman", "pmak-", "PMAK-[0-9a-f]{24}-[0-9a-f]{34}"),
+    ("fly", "fm1_ fm2_ fo1_", "f[mo][12]_[A-Za-z0-9+/=_,-]{40,}+"),
+    ("tailscale", "tskey-", "tskey-[a-z]+-[A-Za-z0-9-]{16,}+"),
+    ("atlassian", "atatt3 atctt3 atbb", "AT(?:ATT3|CTT3|BB)[A-Za-z0-9_=+/-]{24,}+"),
+    ("facebook", "eaacedeose0cba", "EAACEdEose0cBA[A-Za-z0-9]{20,}+"),
+    ("rubygems", "rubygems_", "rubygems_[0-9a-f]{40,}+"),
+    ("vercel", "vercel_blob_rw_", "vercel_blob_rw_[A-Za-z0-9_]{20,}+"),
+    ("bedrock", "~absk[a-z0-9+/]{100}", "ABSK[A-Za-z0-9+/]{100,}+={0,2}"),
+    ("firebase", ":apa91b", "AAAA[A-Za-z0-9_-]{7}:APA91b[A-Za-z0-9_-]{100,}+"),
+    ("azure-devops", "~[a-z0-9]{76}azdo[a-z0-9]{4}", "[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}(?![A-Za-z0-9])"),
+    ("alibaba", "~ltai[a-z0-9]{16}", r"LTAI(?=[A-Za-z]{0,20}\d)[A-Za-z0-9]{16,24}(?![A-Za-z0-9])"),
+    ("tencent", "~akid[a-z0-9]{32}", r"AKID(?=[A-Za-z]{0,32}\d)[A-Za-z0-9]{32}(?![A-Za-z0-9])"),
+    ("yandex", "~aqvn[a-z0-9_-]{35}", "AQVN[A-Za-z0-9_-]{35,38}(?![A-Za-z0-9_-])"),
+    ("discord", r"~\.[a-z0-9_-]{6}\.[a-z0-9_-]{27}", r"[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}+"),
+    ("teams", "webhook.office.com", r"webhook\.office\.com/webhookb2/[@A-Za-z0-9_-]{30,}+(?:/[A-Za-z0-9_-]+){0,4}"),
+    ("gitlab", "glptt-", "glptt-[0-9a-f]{40}"),
+    ("mailgun", "~-[0-9a-f]{8}-", "[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8}(?![0-9A-Za-z-])"),
+    ("brevo", "xkeysib-", "xkeysib-[0-9a-f]{64}-[A-Za-z0-9]{16}"),
+    ("resend", "~re_[a-z0-9]{8}_[a-z0-9]{20}", "re_[A-Za-z0-9]{8}_[A-Za-z0-9]{20,}+"),
+    ("square", "~eaaa[a-z0-9_-]{58}", r"(?<![+/])EAAA(?=[A-Za-z_-]{0,50}\d)[A-Za-z0-9_-]{58,62}(?![+/A-Za-z0-9_-])"),
+    ("square", "sq0atp- sq0csp- sq0idp-", "sq0(?:atp|csp|idp)-[A-Za-z0-9_-]{22,}+"),
+    ("plaid", "access-production- access-development- access-sandbox-", "access-(?:production|development|sandbox)-[0-9a-f-]{36}(?![0-9A-Za-z])"),
+    ("flutterwave", "flwseck", "FLWSECK(?:_TEST)?-[0-9a-zA-Z]{12,}+(?:-X)?"),
+    ("mollie", "~_[a-z0-9]{30}", r"live_(?=[A-Za-z]{0,30}\d)[A-Za-z0-9]{30}(?![A-Za-z0-9])"),
+    ("easypost", "~ez[at]k[a-z0-9]{54}", "EZ[AT]K[A-Za-z0-9]{54}"),
+    ("shippo", "shippo_", "shippo_(?:live|test)_[0-9a-f]{40}"),
+    ("nuget", "~oy2[a-z0-9]{43}", r"oy2(?=[a-z]{0,30}\d)[a-z0-9]{43}(?![A-Za-z0-9])"),
+    ("cargo", "~cio[a-z0-9]{32}", r"cio(?=[A-Za-z]{0,31}\d)[A-Za-z0-9]{32}(?![A-Za-z0-9])"),
+    ("clojars", "clojars_", "CLOJARS_[0-9a-f]{60}"),
+    ("artifactory", "~akc[a-z0-9]{10}", "AKC[A-Za-z0-9]{60,73}(?![A-Za-z0-9])"),
+    ("artifactory", "cmvmdgtu", "cmVmdGtu[A-Za-z0-9]{50,}+"),
+    ("circleci", "ccipat_ cciprj_", "CCIP(?:AT|RJ)_[A-Za-z0-9]{16,}_[0-9a-f]{40}"),
+    ("buildkite", "bkua_ bkct_ bkaj_", "bk(?:ua|ct|aj)_[A-Za-z0-9]{36,}+"),
+    ("sonar", "sqp_ squ_ sqa_", "sq[pua]_[0-9a-f]{40}(?![0-9A-Za-z])"),
+    ("octopus", "~api-[a-z0-9]{25}", r"API-(?=[A-Z]{0,25}\d)[A-Z0-9]{25,32}(?![A-Za-z0-9])"),
+    ("harness", r"~pat\.[a-z0-9_-]{22}\. ~sat\.[a-z0-9_-]{22}\.", r"[ps]at\.[A-Za-z0-9_-]{22}\.[0-9a-f]{24}\.[A-Za-z0-9]{20}"),
+    ("infisical", r"~st\.[0-9a-f]{24}", r"st\.[0-9a-f]{24}\.[0-9a-f]{32}\.[0-9a-f]{32}"),
+    ("1password", "ops_eyj", "ops_eyJ[A-Za-z0-9_-]{100,}+={0,2}"),
+    ("1password", "~a3-[a-z0-9]{6}-", "A3-[A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})(?:-[A-Z0-9]{5}){3}"),
+    ("bitwarden", r"~0\.[0-9a-f]{8}-[0-9a-f]{4}-", r"0\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.[A-Za-z0-9]{30}:[A-Za-z0-9+/=]{20,}+"),
+    ("heroku", "hrku-", "HRKU-[A-Za-z0-9_-]{30,}+"),
+    ("render", "rnd_", "rnd_[A-Za-z0-9]{26,}+"),
+    ("cloudflare", "v1.0-", r"v1\.0-[0-9a-f]{24}-?[0-9a-f]{146}"),
+    ("cloudflare", "cfut_ cfat_ cfk_", "cf(?:ut|at|k)_[A-Za-z0-9]{40,}+"),
+    ("together", "tgp_v1_", "tgp_v1_[A-Za-z0-9_-]{36,}+"),
+    ("google", "~goog[a-z0-9]{20}", r"GOOG(?=[A-Z]{0,40}\d)[A-Z0-9]{20}(?:[A-Z0-9]{37})?(?![A-Za-z0-9])"),
+    ("instagram", "~igqv[a-z0-9]", "IGQV[A-Za-z0-9_-]{60,}+"),
+    ("yandex", r"~t1\.[a-z0-9_-]{7}", r"t1\.[A-Za-z0-9_-]{7,}={0,2}\.[A-Za-z0-9_-]{86}={0,2}"),
+    ("aws-mws", "amzn.mws.", r"amzn\.mws\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
+    ("nats", "~s[uaocnx][a-z2-7]{56}", "S[UAOCNX](?=[A-Z]{0,54}[2-7])[A-Z2-7]{56}(?![A-Za-z0-9])"),
+    ("django", "django-insecure-", r"django-insecure-[^\s\"'`]{30,}+"),
+    ("elevenlabs", "~_[a-z0-9]{30}", "sk_[0-9a-f]{48}(?![0-9A-Za-z])"),
+    ("pinecone", "pcsk_", "pcsk_[A-Za-z0-9]{4,8}_[A-Za-z0-9]{50,}+"),
+    ("langfuse", "sk-lf-", "sk-lf-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
+    ("neon", "napi_", "napi_[a-z0-9]{60,}+"),
+    ("mongodb", "mdb_sa_sk_", "mdb_sa_sk_[A-Za-z0-9_-]{36,}+"),
+    ("new-relic", "~[0-9a-f]{36}nral", "[0-9a-f]{36}NRAL(?![0-9A-Za-z])"),
+    ("honeycomb", "~_[a-z0-9]{30}", "hca[a-z]{2}_[a-z0-9]{58}(?![0-9A-Za-z])"),
+    ("dynatrace", r"~dt0[a-z][0-9]{2}\.", r"dt0[a-z]\d{2}\.[A-Z0-9]{24}\.[A-Z0-9]{64}"),
+    ("launchdarkly", "~-[0-9a-f]{8}-", "(?:sdk|api|mob)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
+    ("notion", "~_[a-z0-9]{30}", r"secret_(?=[A-Za-z]{0,42}\d)[A-Za-z0-9]{43}(?![A-Za-z0-9])"),
+    ("dropbox", r"~sl\.[a-z0-9_.-]{130}", r"sl\.(?:u\.)?[A-Za-z0-9_-]{130,}+"),
+    ("contentful", "cfpat-", "CFPAT-[A-Za-z0-9_-]{43}"),
+    ("typeform", "tfp_", "tfp_[A-Za-z0-9_-]{40,}+"),
+    ("hubspot", "~-[0-9a-f]{8}-", r"pat-(?:na|eu|ap)\d-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
+    ("mapbox", "sk.eyj", r"sk\.eyJ[A-Za-z0-9_-]{40,}\.[A-Za-z0-9_-]{20,}+"),
+    ("facebook", "~eaa[a-z0-9]{100}", r"(?<![+/])EAA(?=[A-Za-z]{0,50}\d)[A-Za-z0-9]{100,}+(?![+/=])"),
+    ("twitter", "aaaaaaaaaaaaaaaaaaaaa", r"(?<![+/])A{21,23}(?=[A-Za-z%]{0,60}\d)[A-Za-z0-9%]{60,}+(?![+/])"),
+    ("prefect", "~_[a-z0-9]{30}", r"pn[ub]_(?=[A-Za-z]{0,35}\d)[A-Za-z0-9]{36}(?![A-Za-z0-9])"),
+    ("readme", "rdme_", "rdme_[a-z0-9]{70}"),
+    ("slack", "xoxd-", "xoxd-[A-Za-z0-9%+/=_-]{20,}+"),
+    ("cursor", "crsr_", "crsr_[0-9a-f]{40,}+"),
+    ("cursor", "~key_[0-9a-f]{60}", "key_[0-9a-f]{60,}+"),
+    ("fireworks", "~fw_[a-z0-9]{22}", r"fw_(?=[A-Za-z]{0,21}\d)[A-Za-z0-9]{22,}+"),
+    ("helicone", "sk-helicone-", "sk-helicone-(?:[a-z]{2}-)?[a-z0-9]{7}(?:-[a-z0-9]{7}){2}-[a-z0-9]{7,}+"),
+    ("wandb", "wandb_v1_", "wandb_v1_[A-Za-z0-9_-]{40,}+"),
+    ("browserbase", "bb_live_ bb_test_", "bb_(?:live|test)_[A-Za-z0-9_-]{20,}+"),
+    ("daytona", "~dtn_[0-9a-f]{40}", "dtn_[0-9a-f]{40,}+"),
+    ("matrix", "~syt_[a-z0-9_-]{20}", "(?:syt|syr)_[A-Za-z0-9+/=-]{2,80}_[A-Za-z]{20}_[A-Za-z0-9]{6}"),
+    ("bedrock", "bedrock-api-key-", "bedrock-api-key-[A-Za-z0-9+/]{60,}+={0,2}"),
+    ("jsr", "~jsr[pd]_[a-z0-9]{40}", "jsr[pd]_[A-Za-z0-9]{40,}+"),
+    ("datadog", "ddapp_ ddapi_", "ddap[pi]_[A-Za-z0-9]{30,}+"),
+    ("cerebras", "csk-", "csk-[a-z0-9]{40,}+"),
+    ("nvidia", "nvapi-", "nvapi-[A-Za-z0-9_-]{40,}+"),
+    ("jina", "jina_", "jina_[A-Za-z0-9_-]{40,}+"),
+    ("voyage", "~pa-[a-z0-9_-]{40}", r"pa-(?=[A-Za-z_-]{0,40}\d)(?=[a-z0-9_-]{0,40}[A-Z])[A-Za-z0-9_-]{40,}+"),
+    ("firecrawl", "~fc-[0-9a-f]{32}", "fc-[0-9a-f]{32}(?![0-9A-Za-z])"),
+    ("e2b", "e2b_", "e2b_[0-9a-f]{40}"),
+    ("apify", "apify_", "apify_(?:api|proxy)_[A-Za-z0-9]{30,}+"),
+    ("dify", "~app-[a-z0-9]{24}", r"app-(?=[A-Za-z]{0,23}\d)(?=[a-z0-9]{0,23}[A-Z])[A-Za-z0-9]{24}(?![A-Za-z0-9-])"),
+    ("mem0", "~m0-[a-z0-9]{40}", "m0-[A-Za-z0-9]{40}(?![A-Za-z0-9])"),
+    ("trigger.dev", "tr_dev_ tr_prod_ tr_stg_ tr_pat_", "tr_(?:dev|prod|stg|pat)_[A-Za-z0-9]{20,}+"),
+    ("inngest", "signkey-", "signkey-[a-z]+-[0-9a-f]{32,}+"),
+    ("axiom", "~-[0-9a-f]{8}-", "xa(?:at|pt)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
+    ("vercel", "~vc[pciark]_[a-z0-9]{24}", r"vc[pciark]_(?=[A-Za-z]{0,56}\d)[A-Za-z0-9]{24,}+"),
+    ("maxmind", "~_(?=mmk)", "[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk"),
+    ("paddle", "pdl_live_ pdl_sdbx_ pdl_ntfset_", "pdl_(?:live|sdbx|ntfset)_[A-Za-z0-9_/+]{30,}+"),
+    ("razorpay", "rzp_live_ rzp_test_", "rzp_(?:live|test)_[A-Za-z0-9]{14,}+"),
+    ("mercadopago", "app_usr-", "APP_USR-[0-9a-f-]{30,}+"),
+    ("xendit", "xnd_production_ xnd_development_", "xnd_(?:production|development)_[A-Za-z0-9]{30,}+"),
+    ("midtrans", "mid-server-", "(?:SB-)?Mid-server-[A-Za-z0-9_-]{20,}+"),
+    ("lob", "~_[a-z0-9]{30}", "(?:live|test)_(?:pub_)?[0-9a-f]{31,35}(?![A-Za-z0-9])"),
+    ("gocardless", "~live_[a-z0-9_-]{40}", r"live_(?=[A-Za-z_-]{0,40}\d)[A-Za-z0-9_-]{40}(?![A-Za-z0-9_-])"),
+    ("stytch", "secret-live- secret-test-", "secret-(?:live|test)-[A-Za-z0-9_=-]{30,}+"),
+    ("polar", "polar_", "polar_[a-z]{2,4}_[A-Za-z0-9]{30,}+"),
+    ("frame.io", "fio-u-", "fio-u-[A-Za-z0-9_-]{40,}+"),
+    ("infracost", "~ico-[a-z0-9]{32}", r"ico-(?=[A-Za-z]{0,31}\d)[A-Za-z0-9]{32}(?![A-Za-z0-9])"),
+    ("adafruit", "~aio_[a-z0-9]{28}", "aio_[A-Za-z0-9]{28}(?![A-Za-z0-9])"),
+    ("duffel", "duffel_live_ duffel_test_", "duffel_(?:live|test)_[A-Za-z0-9_-]{40,}+"),
+    ("wakatime", "~waka_[0-9a-z]{6,8}-", "waka_[0-9a-z]{6,8}-[0-9a-f-]{27,}+"),
+    ("sourcegraph", "sgp_ slk_", "(?:sgp_(?:[0-9a-f]{16}_|local_)?[0-9a-f]{40}|slk_[0-9a-f]{64})"),
+    ("clickup", "~pk_[0-9]{6,9}_[a-z0-9]{32}", r"pk_\d{6,9}_[A-Z0-9]{32}"),
+    ("telnyx", "~key0[0-9a-z]{30}", "KEY0[0-9A-Z]{28,34}_[A-Za-z0-9]{20,}+"),
+    ("pubnub", "sec-c-", "sec-c-[A-Za-z0-9=+/-]{30,}+"),
+    ("asana", "~1/[0-9]{15} ~2/[0-9]{15}", r"[12]/\d{15,17}(?:/\d{10,17})?:[0-9a-f]{32}"),
+    ("atlassian", "atatt3 atctt3", "AT[AC]TT3[A-Za-z0-9_=+/-]{24,}+"),
+    ("scalingo", "tk-us-", "tk-us-[A-Za-z0-9_-]{40,}+"),
+    ("defined", "dnkey-", "dnkey-[=A-Za-z0-9_-]{60,}+"),
+    ("intra42", "s-s4t2", "s-s4t2(?:ud|af)-[0-9a-f]{64}"),
+    ("openshift", "sha256~", "sha256~[A-Za-z0-9_-]{43}"),
+    ("clickhouse", "~4b1d[a-z0-9]{38}", "4b1d(?=[a-z0-9]{0,30}[A-Z])[A-Za-z0-9]{38}(?![A-Za-z0-9])"),
+    ("settlemint", "sm_aat_ sm_pat_ sm_sat_", "sm_[aps]at_[A-Za-z0-9]{16,}+"),
+    ("nightfall", "~nf-[a-z0-9]{32}", "NF-[A-Za-z0-9]{32}(?![A-Za-z0-9])"),
+    ("databento", "~db-[a-z0-9]{29}", r"db-(?=[a-z0-9]{0,28}[A-Z])(?=[A-Za-z]{0,28}\d)[A-Za-z0-9]{29}(?![A-Za-z0-9])"),
+    ("ably", r"~\.[a-z0-9_-]{6}:[a-z0-9_-]{43}", r"[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{6}:[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])"),
+    ("elastic", "essu_", "essu_[A-Za-z0-9+/=]{40,}+"),
+    ("new-relic", "nrii- nrra- nriq- nrjs-", "NR(?:II|RA|IQ|JS)-[A-Za-z0-9_-]{19,}+"),
+    ("slack", "xoxe", r"xoxe(?:\.xox[bp])?-\d-[A-Za-z0-9-]{20,}+"),
+    ("zapier", "hooks.zapier.com", r"hooks\.zapier\.com/hooks/catch/\d+/[A-Za-z0-9/]{5,}+"),
+    ("ifttt", "maker.ifttt.com", r"maker\.ifttt\.com/trigger/[A-Za-z0-9_-]{1,64}/(?:json/)?with/key/[A-Za-z0-9_-]{16,}+"),
+    ("make", r"~\.(?=make\.com/)", r"hook\.[a-z0-9.]{2,12}\.make\.com/[a-z0-9]{20,}+"),
+    ("feishu", "open.feishu.cn open.larksuite.com", r"open\.(?:feishu\.cn|larksuite\.com)/open-apis/bot/v2/hook/[0-9a-f-]{20,}+"),
+    ("dingtalk", "oapi.dingtalk.com", r"oapi\.dingtalk\.com/robot/send\?access_token=[0-9a-f]{40,}+"),
+    ("wecom", "qyapi.weixin.qq.com", r"qyapi\.weixin\.qq\.com/cgi-bin/webhook/send\?key=[0-9a-f-]{30,}+"),
+    ("bitcoin", "~xprv[a-z0-9]{100} ~yprv[a-z0-9]{100} ~zprv[a-z0-9]{100}", "[xyz]prv[1-9A-HJ-NP-Za-km-z]{100,112}(?![A-Za-z0-9])"),
+)  # fmt: skip
+
+#: Of detect-secrets: rule, anchors, module, class, and whether a token grows over its whole run of characters (a vendor's
+#: prefix is unmistakable) or must stand alone (its form also occurs inside other data).
+DETECTORS: tuple[tuple[str, str, str, str, bool], ...] = (
+    ("artifactory", "~akc[a-z0-9]{10}", "artifactory", "ArtifactoryDetector", False),
+    ("azure", "~=(?<=accountkey=)", "azure_storage_key", "AzureStorageKeyDetector", True),
+    ("discord", r"~\.[a-z0-9_-]{6}\.[a-z0-9_-]{27}", "discord", "DiscordBotTokenDetector", False),
+    ("github", "~_(?<=gh[pousr]_)", "github_token", "GitHubTokenDetector", True),
+    ("mailchimp", "~-us[0-9]", "mailchimp", "MailchimpDetector", False),
+    ("pypi", "~-age(?<=pypi-age)", "pypi_token", "PypiTokenDetector", True),
+    ("sendgrid", r"~\.(?<=sg\.)[a-z0-9_-]{16}", "sendgrid", "SendGridDetector", True),
+    ("slack", "~-(?<=xox[a-z]-) hooks.slack.com", "slack", "SlackDetector", True),
+    ("square", "~-(?<=sq0csp-)", "square_oauth", "SquareOAuthDetector", True),
+    ("stripe", "~_live_(?<=k_live_)", "stripe", "StripeDetector", True),
+    ("telegram", ":aa", "telegram_token", "TelegramBotTokenDetector", False),
+    ("twilio", "~(?:ac|sk)[0-9a-z]{32}", "twilio", "TwilioKeyDetector", False),
 )
 
-#: A place where a token may begin: not inside a word, but behind an escaped line feed of quoted text.
-BEGIN = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A secret's place, and the rule that found it."""
-
-    start: int
-    end: int
-    rule: str
-
-
-class Rule(Protocol):
-    """Finds one kind of secret in texts that hold one of its anchors."""
-
-    @property
-    def anchors(self) -> tuple[str, ...]:
-        """Lower-case texts without which the rule finds nothing; one that begins with ~ is a pattern."""
-        ...
-
-    def find(self, text: str, lowered: str, /) -> Iterator[Span]:
-        """Yield the secrets in `text`, of which `lowered` is the lower case of equal length, in any order; in linear time."""
-        ...
-
-
-#: The plain text a pattern begins with.
-_PLAIN = re.compile(r"(?:[^\\.\[\](){}|?*+^$]|\\[^\w])+(?![?*{+])")
-
-
-def plain_start(anchor: str) -> str:
-    """Return the literal text that a pattern begins with; "" if it begins with a choice."""
-    if not anchor.startswith("~"):
-        return anchor
-    start = _PLAIN.match(anchor, 1)
-    return start[0].replace("\\", "") if start else ""
-
-
-@dataclass(frozen=True, slots=True)
-class PatternRule:
-    """A pattern; the group named `secret`, else the whole match, is replaced."""
-
-    name: str
-    anchors: tuple[str, ...]
-    pattern: re.Pattern[str]
-    check: Callable[[re.Match[str]], bool] | None = None
-
-    def find(self, text: str, _lowered: str) -> Iterator[Span]:
-        """Yield the matches of the pattern, or their group `secret`, that pass the check."""
-        group = "secret" if "secret" in self.pattern.groupindex else 0
-        for match in self.pattern.finditer(text):
-            if self.check is None or self.check(match):
-                yield Span(match.start(group), match.end(group), self.name)
-
-
-@dataclass(frozen=True, slots=True)
-class AssignmentRule:
-    """`name = value` in code, environment files, YAML, JSON and connection strings, with a name that marks a secret."""
-
-    name: str
-    anchors: tuple[str, ...]
-
-    def find(self, text: str, lowered: str) -> Iterator[Span]:
-        """Yield values assigned to names of secrets that look like one; behind `pass` alone those that do by themselves."""
-        for hint in _HINTS:
-            done = 0
-            for place in every(hint, lowered):
-                start = place.start()
-                if start < done:
-                    continue
-                before = text[max(0, start - 16) : start]
-                bare = _BARE_PASS.match(text, start) is not None and not before.endswith(("_", "-"))
-                if not bare and not names_secret(place[0], before):
-                    continue
-                if match := _ASSIGNED.match(text, start):
-                    for span in _assigned(text, match, self.name):
-                        if bare and not gives_away_plainly("pass", text[span.start : span.end]):
-                            continue
-                        done = span.end
-                        yield span
-
-
-@dataclass(frozen=True, slots=True)
-class FlagRule:
-    """`--password value` on a command line."""
-
-    name: str
-    anchors: tuple[str, ...]
-
-    def find(self, text: str, _lowered: str) -> Iterator[Span]:
-        """Yield the values behind options such as --password or --api-key, if they look like secrets."""
-        for match in _FLAG.finditer(text):
-            name = match["key"].lower()
-            if name.startswith(("key", "token")) and not names_secret(name, text[match.start() : match.start("key")]):
-                continue
-            yield from _assigned(text, match, self.name)
-
-
-@dataclass(frozen=True, slots=True)
-class KeyBlockRule:
-    """Whole private key blocks; the first line alone does not count."""
-
-    name: str = "private-key"
-    anchors: tuple[str, ...] = ("private key", "private-lines:")
-
-    def find(self, text: str, _lowered: str) -> Iterator[Span]:
-        """Yield private key blocks with a line of key, also those whose first line is missing."""
-        for match in _KEY_BLOCK.finditer(text):
-            if _KEY_LINE.search(match[0]):
-                yield Span(match.start(), match.end(), self.name)
-        for match in _KEY_END.finditer(text):
-            start = end = match.start()
-            while start > 0 and end - start < _LONGEST_KEY:
-                line = text.rfind("\n", 0, start - 1) + 1
-                if not _BODY_LINE.fullmatch(text, line, start) or " " in text[line:start].strip():
-                    break
-                start = line
-            if _KEY_LINE.search(text, start, end):
-                yield Span(start, match.end(), self.name)
-
-
-def every(hint: re.Pattern[str], lowered: str) -> Iterator[re.Match[str]]:
-    """Yield the matches of a name in a text in lower case, also one that begins inside another: `keycloak_api_key` holds two."""
-    place = hint.search(lowered)
-    while place:
-        yield place
-        place = hint.search(lowered, place.start() + 1)
-
-
-_KEY_END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
-#: A line of a key's body, with what quoting puts around it.
-_BODY_LINE = re.compile(r"[\s>|+\"',\d\u2192-]{0,16}[A-Za-z0-9+/=]{4,80}[\s\"',\\n]{0,6}")
-#: No key is longer, characters.
-_LONGEST_KEY = 16_384
-
-
-_KEY_LINE = re.compile(r"[A-Za-z0-9+/=]{24}|(?:[A-Za-z0-9+/=]{16,}\s*){2}")
-# The body is what key lines, their line numbers and their quoting are made of, so that code about keys is not swallowed.
-_KEY_BLOCK = re.compile(
-    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-    r"(?:[A-Za-z0-9+/=\s\\:,.\"'>|\u2192]|-(?!----))*+(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)?"
-    r"|Private-Lines: \d+\s++(?:[A-Za-z0-9+/=]{16,64}\s*+)++"
+#: Passwords handed to a program by an option of its own: rule, what must be in the text, and the pattern up to the value.
+_COMMANDS: tuple[tuple[str, str, str], ...] = (
+    ("mysql", "mysql mariadb", r"\b(?:mysql|mariadb)(?:dump|admin|import|show|check|-dump|-admin)?\b[^\n|;&]{0,200}?\s-p"),
+    ("sshpass", "sshpass", r"\bsshpass\s+-p\s*"),
+    ("redis", "redis-cli", r"\bredis-cli\b[^\n|;&]{0,200}?\s(?:-a|--pass)\s+"),
+    ("mongo", "mongo", r"\bmongo(?:sh|dump|restore|export|import|stat|top)?\b[^\n|;&]{0,200}?\s-p\s+"),
+    ("ldap", "ldap", r"\bldap(?:search|modify|add|delete|passwd|whoami|compare|modrdn)\b[^\n|;&]{0,200}?\s-w\s+"),
+    ("smb", "smbclient rpcclient", r"\b(?:smbclient|rpcclient)\b[^\n|;&]{0,200}?\s-U\s*\\?[\"'`]?[\w.\\-]+%"),
+    ("openssl", "-passin -passout", r"-pass(?:in|out)\s+pass:"),
+    ("archive", "zip rar 7z", r"\b(?:(?:un)?zip\b[^\n|;&]{0,200}?\s-P\s*|(?:7z[ar]?|unrar|rar)\b[^\n|;&]{0,200}?\s-p)"),
+    ("registry", "login", r"\b(?:docker|podman|helm|nerdctl|skopeo|buildah)\b[^\n|;&]{0,40}?\blogin\b[^\n|;&]{0,80}?\s-p\s+"),
+    ("rdp", "freerdp", r"\b[xw]l?freerdp\b[^\n|;&]{0,200}?\s/p:"),
+    ("rdp", "rdesktop", r"\brdesktop\b[^\n|;&]{0,200}?\s-p\s*"),
+    ("ssh", "plink pscp psftp", r"\b(?:plink|pscp|psftp)\b[^\n|;&]{0,200}?\s-pw\s+"),
+    ("ssh", "ssh-keygen", r"\bssh-keygen\b[^\n|;&]{0,200}?\s-[NP]\s+"),
+    ("mqtt", "mosquitto", r"\bmosquitto_(?:pub|sub|rr)\b[^\n|;&]{0,200}?\s(?:-P|--pw)\s+"),
+    ("ftp", "ncftp", r"\bncftp(?:put|get|ls)?\b[^\n|;&]{0,200}?\s-p\s+"),
+    ("ftp", "lftp", r"\blftp\b[^\n|;&]{0,200}?\s-u\s*\\?[\"'`]?[^\s,]{1,64},"),
+    ("sql", "sqlcmd bcp isql", r"\b(?:sqlcmd|bcp|isql)\b[^\n|;&]{0,200}?\s-P\s*"),
+    ("azure", "az login", r"\baz\s+login\b[^\n|;&]{0,200}?\s-p\s+"),
+    ("twine", "twine", r"\btwine\s+upload\b[^\n|;&]{0,200}?\s-p\s+"),
+    ("openssl", "openssl", r"\bopenssl\s+\w+\b[^\n|;&]{0,200}?\s-[kK]\s+"),
+    ("java", "keytool jarsigner", r"-(?:store|key|srcstore|deststore|srckey|destkey)pass\s+"),
+    ("winrm", "evil-winrm crackmapexec netexec nxc", r"\b(?:evil-winrm|crackmapexec|netexec|nxc)\b[^\n|;&]{0,200}?\s-p\s+"),
+    ("htpasswd", "htpasswd", r"\bhtpasswd\s+-\w*b\w*\s+(?:-\w+\s+)*\S+\s+\S+\s+"),
 )
-
-#: A secret's name with something assigned to it; prose that only speaks of keys and tokens is passed over.
-_HINTS = tuple(
-    re.compile(rf"{word}[a-z0-9_\"'`\\\])-]{{0,60}}+[ \t]{{0,8}}+[:=]")
-    for word in ("pass", "pwd", "secret", "token", "credential", "key", "pat(?![a-z])", "pw(?![a-z])", "kennwort")
+#: The names of programs are words of every day; their options occur in command lines only.
+_OPTIONS = (r"~ -(?:[pauwcnb-]|k |\w{0,7}pass )", " /p:")
+_KEYS = (r"~key(?:(?<=private.key)|(?<=privatekey)|(?<=sharedkey)|(?<=client.key)|(?<=static key))",)
+_DOLLARS = (r"~\$(?:2[abxy]|argon2|[1567y]\$|apr1|ansible_vault|production|sandbox|[0-9]{4,7}\$|[a-z0-9]{8,64}\$[0-9a-f]{32})",)
+_LOGINS = (r"~://[^\s/@]{0,330}@",)
+_LOGIN_WORDS = tuple(rf"~{word}\s?(?:is |are |ist |sind |[=:])" for word in ("login", "creds", "credentials", "zugangsdaten"))
+_CALLS = (
+    *("login", "getconnection", "basicauth", "basic_auth", "authenticate", "authentication", "authenticator", "credential"),
+    *("credentials", "sign_in", "signin", r"auth\s?="),
 )
-NAME = r"(?i:pass(?!port)(?:word|wd|phrase|code)?|pwd|secret|token|credentials?|key|pat(?![A-Za-z])|pw(?![A-Za-z])|kennwort)"
-NAME_END = r"(?:s?(?:[_-][A-Za-z0-9_-]{0,40}+|[A-Z0-9][A-Za-z0-9_]{0,40}+)?)"
-#: What makes a key a secret one; a key alone, a primary or a public key is none.
-_KEY_OF = re.compile(
-    r"(?:(?i:api|access|auth|private|priv|pvt|account|encryption|encrypt|signing|master|service|shared|secret|deploy"
-    r"|license|functions?|app|admin|server|pre-?shared)[ _.-]?"
-    r"|(?<!PUBLIC)(?<=[A-Z0-9])_)\Z"
+_LOGIN_CALLS = tuple(rf"~{call}\s{{0,2}}\(\s{{0,8}}(?:[\w.]{{1,40}},\s{{0,8}})?[\"']" for call in _CALLS)
+#: The words for a password in several languages.
+_SPOKEN = (
+    *("~pass[pwcde]", "pwd", "pw: ", "auth is ", "~pass (?:for \\S{1,20} )?is ", "kennwort"),
+    *("contrase", "clave", "senha", "wachtwoord", "has\u0142o", "\u043f\u0430\u0440\u043e\u043b\u044c"),
+    *("\u5bc6\u7801", "\u5bc6\u78bc", "\u53e3\u4ee4", "\u30d1\u30b9\u30ef\u30fc\u30c9", "\ube44\ubc00\ubc88\ud638"),
 )
-_PASSWORDS = ("password", "passwd", "passphrase", "passcode")
-#: Capitals before PASS with which it is another word.
-_OTHER_PASS = ("BY", "COM", "TRES", "SUR", "EN", "OVER", "UNDER", "MULTI")
-_BLANK = ("", " ", "\n", "\t", "=", ":", '"', "'", "(", ",", ".")
-_VALUE_GROUPS = ("escaped", "double", "single", "tick", "bare")
-_VALUE = (
-    r"(?:\\[\"'](?P<escaped>[^\"'\\\r\n]++)"
-    r"|\"(?P<double>(?:[^\"\\\r\n]|\\[^\r\n])++)"
-    r"|'(?P<single>(?:[^'\\\r\n]|\\[^\r\n])++)"
-    r"|`(?P<tick>[^`\\\r\n]++)"
-    r"|(?P<bare>[^\s\"'`,;&<>(){}\[\]\\|=]{1,2000}+={0,2}))"
+_HEADINGS = (
+    *(f"{sign}{word}" for word in ("pass", "pwd", "secret", "token", "api") for sign in ("|", "| ", ",", ";", "\t")),
+    *(f"\n{word}" for word in ("password,", "password;", "password\t", "token,")),
 )
-#: What is judged of an unquoted value is bounded, since every name inside it begins another; the rest goes with it.
-_BARE_REST = re.compile(r"[^\s\"'`,;&<>(){}\[\]\\|=]*+")
-#: Up to the next blank or quote, for passwords with signs that end a value in code.
-_RUN = re.compile(r"[^\s\"'`<>\\|]{10,64}")
-_ASSIGNED = re.compile(
-    rf"(?P<key>{NAME}{NAME_END})(?:\\?[\"'`\])]){{0,2}}[ \t]{{0,8}}(?P<op>:=|=>|={{1,3}}|:)[ \t]{{0,8}}{_VALUE}"
+_CODES = (
+    *("codes", "c\u00f3digos de", "\u6062\u590d", "\u5907\u7528", "\u5907\u4efd", "\u6551\u63f4"),
+    *("\u30b3\u30fc\u30c9", "\ubcf5\uad6c \ucf54\ub4dc"),
 )
-_FLAG = re.compile(rf"(?:--|(?<=\s)-)(?:[a-z0-9]{{1,20}}+-){{0,4}}(?P<key>{NAME}(?:-[a-z]{{1,20}})?)(?P<op>[ \t]){_VALUE}")
-
-#: Names with these ends describe a secret and do not hold one.
-_HARMLESS_END = re.compile(
-    r"(?:[_-]|(?<=[a-z]))(?i:urls?|uris?|endpoint|names?|ids?|types?|paths?|files?|dir|counts?|limit|length|len|size|expiry"
-    r"|expires?|expiration|ttl|age|lifetime|at|in|headers?|fields?|label|hint|prompt|policy|env|vars?|regex|pattern"
-    r"|placeholder|message|errors?|status|budget|usage|used|index|position|format|strategy|manager|provider|store|refs?"
-    r"|versions?|enabled|required|input|estimate|factor|algo|algorithm|method|mode|scheme|rounds|iterations|strength|class|func|handler|callback|rules?|scopes?|changed|match(?:es)?|uuid|function)$"
-)
-_PASSWORD_NAME = re.compile(r"(?i)pass|pwd|^pw|kennwort")
-#: The name `pass` alone, which is a word of programs and of test reports as well.
-_BARE_PASS = re.compile(r"(?i)pass[ \t]{0,8}[=:](?![=:])(?<![A-Za-z0-9]pass.)(?<!\.pass.)")
-_SECRET_NAME = re.compile(r"(?i)secret")
-_CHOSEN_NAME = re.compile(r"(?i)pass|pwd|^pw|kennwort|secret")
-_OWN_SIGN = re.compile(r"\d\W*_?$")
-_IDENTIFIER = re.compile(r"^\w+$")
-#: Names in code end in one digit if in any; a password of two words and a dot ends in a number.
-_TWO_DIGITS = re.compile(r"^[^._]*\.[^._]*\d\d$")
-
-
-#: Tokens that only say where a list goes on or which request it was; names of types and resources.
-_OTHER_TOKEN = re.compile(
-    r"(?i:next|page|pagination|continuation|change|request|idempotency|sequence|sync|cancel|cancellation|start|starting|resume|lock|(?<!trans)action)[_-]?\Z"
-)
-_TYPE_OR_RESOURCE = re.compile(r"::[A-Za-z]{0,15}\Z|\d:\Z")
-
-
-def names_secret(name: str, before: str) -> bool:
-    """Return whether a lower-case name behind `before` is a secret's: a key must be of something, `pass` part of a name."""
-    if _TYPE_OR_RESOURCE.search(before) or (name.startswith("token") and _OTHER_TOKEN.search(before)):
-        return False
-    if name.startswith("key"):
-        return before[-1:] not in _BLANK and _KEY_OF.search(before) is not None
-    if name.startswith("pw") and not name.startswith("pwd"):
-        return before[-1:] in ("_", "-")
-    if name.startswith("pat"):
-        return before[-1:] == "_" or before[-1:].islower()
-    if name.startswith("pass") and not name.startswith(_PASSWORDS):
-        if before[-1:].isupper():
-            return not before.endswith(_OTHER_PASS)
-        return before.endswith(("_", "-")) or (before.endswith(('"', "'")) and name[4:5] in ('"', "'", "\\"))
-    return not before.lower().endswith(("publickey", "public_key", "public-key"))
-
-
-def _assigned(text: str, match: re.Match[str], rule: str) -> Iterator[Span]:
-    """Yield the span of an assigned value, if it looks like a secret; a password in its whole run of signs."""
-    group = next(g for g in _VALUE_GROUPS if match[g] is not None)
-    called = group == "bare" and (
-        text[match.end() : match.end() + 1] in ("(", "[", "{")
-        or (match[group][0] == "+" and not is_random(match[group]))
-        or match[group][-1] == ":"
-    )
-    if group == "bare" and _PASSWORD_NAME.search(match["key"]) and not _HARMLESS_END.search(match["key"]):
-        whole = _RUN.match(text, match.start(group))
-        if whole and len(whole[0]) > len(match[group]) and is_hard(whole[0].rstrip(",;")):
-            yield Span(match.start(group), match.start(group) + len(whole[0].rstrip(",;")), rule)
-            return
-    if not called and _gives_away(match, match[group], quoted=group != "bare"):
-        end = match.end(group)
-        rest = _BARE_REST.match(text, end) if group == "bare" and end - match.start(group) >= 2000 else None
-        yield Span(match.start(group), rest.end() if rest else end, rule)
-
-
-def _gives_away(match: re.Match[str], value: str, quoted: bool) -> bool:
-    """Return whether a value assigned to a secret's name is one: not if the name describes one (`token_url`) or it is a name."""
-    key, value = match["key"], value.strip()
-    if quoted and _PASSWORD_NAME.search(key) and is_phrase(value):
-        return not _HARMLESS_END.search(key)
-    if len(value) < 6 or len(value.split(None, 1)) > 1 or is_placeholder(value):
-        return False
-    if _HARMLESS_END.search(key) or (is_dotted(value) and not (_PASSWORD_NAME.search(key) and _TWO_DIGITS.search(value))):
-        return False
-    if is_location(value) or is_foreign(value):
-        return False
-    if not _PASSWORD_NAME.search(key):
-        return is_random(value) or is_worded(value) or (_SECRET_NAME.search(key) is not None and is_chosen(value))
-    if is_word(value):
-        return not quoted and match["op"] == "=" and key.isupper()
-    if quoted or is_mixed(value) or is_drawn(value):
-        return True
-    return match["op"] == "=" and (key.isupper() or not _IDENTIFIER.match(value))
-
-
-def gives_away_plainly(key: str, value: str, paired: bool = False) -> bool:
-    """Return whether a value is a secret by its key, where the two belong together less surely than in an assignment.
-
-    The value has to look like a secret by itself. With `paired` the link is beyond doubt, so that a value with letters
-    and digits and a digit at its end may be a password.
-    """
-    if is_placeholder(value) or _HARMLESS_END.search(key) or is_dotted(value) or is_location(value):
-        return False
-    if paired and _PASSWORD_NAME.search(key) and is_mixed(value) and _OWN_SIGN.search(value):
-        return True
-    return is_random(value) or (
-        _CHOSEN_NAME.search(key) is not None and (is_chosen(value) or is_drawn(value) or is_worded(value))
-    )
-
-
-def _is_credential(match: re.Match[str]) -> bool:
-    """Return whether the value of a header is a credential: random, chosen, worded, or ending in =; no placeholder."""
-    value = match["secret"]
-    if is_placeholder(value) or (login_in(value) and not is_login(value)):
-        return False
-    return is_random(value) or (value.endswith("=") and len(value) >= 8) or is_chosen(value) or is_worded(value)
-
-
-def _is_login(match: re.Match[str]) -> bool:
-    """Return whether the password in an address may be real: no placeholder, number or user's name, no word for a local host."""
-    user, value = match["user"], match["secret"]
-    if is_placeholder(value) or value.rstrip("]").lower() in ("pass", "pwd", "port", "user", user.lower()) or value.isdigit():
-        return False
-    # A word for a server on the same machine is what a manual writes.
-    return "://" not in value and not (is_word(value) and _OWN_HOST.match(match.string, match.end() - 1))
-
-
-_OWN_HOST = re.compile(r"@(?:localhost|127\.|\[::1\]|(?:[\w-]+\.)*example\.|%s|[{$<]|[a-z]+/)")
-
-
-def _is_long_user(match: re.Match[str]) -> bool:
-    """Return whether a user name in an address is a random token of at least 20 characters."""
-    return not is_placeholder(match["secret"]) and is_random(match["secret"], 20)
-
-
-#: Where something is assigned to a name that may be a secret's.
-_ASSIGNMENT = tuple(f"~{hint.pattern}" for hint in _HINTS)
-
-RULES: tuple[Rule, ...] = (
-    KeyBlockRule(),
-    PatternRule(
-        "jwt",
-        ("~eyj[a-z0-9_-]{8}",),
-        re.compile(
-            r"eyJ(?:(?<![A-Za-z0-9_-]eyJ)|(?<=\\[nrt]eyJ))[A-Za-z0-9_-]{8,}+(?:\.eyJ[A-Za-z0-9_-]{4,}+(?:\.[A-Za-z0-9_-]*+)?"
-            r"|(?:\.[A-Za-z0-9_-]*+){4})"
-        ),
-    ),
-    PatternRule(
-        "url-password",
-        (r"~://[^\s/@]{0,330}@",),
-        re.compile(r"://(?P<user>[^\s/:@\"'<>`]{0,64}):(?P<secret>[^\s/\"'<>`]{3,256})@(?=[\w.\[-])"),
-        _is_login,
-    ),
+#: By their surroundings: rule, anchors, pattern or finder, what the value (the group `secret`, else all) has to be.
+PATTERNS: tuple[tuple[str, tuple[str, ...], str | code.Finder, Callable[[str], bool] | None], ...] = (
+    ("private-key", ("private key", "private-lines:"), code.find_key_blocks, None),
+    ("jwt", ("~eyj[a-z0-9_-]{8}",),
+     r"eyJ(?:(?<![A-Za-z0-9_-]eyJ)|(?<=\\[nrt]eyJ))[A-Za-z0-9_-]{8,}+(?:\.eyJ[A-Za-z0-9_-]{4,}+(?:\.[A-Za-z0-9_-]*+)?|(?:\.[A-Za-z0-9_-]*+){4})", None),
+    ("url-password", _LOGINS, code.find_url_passwords, None),
     # Behind the scheme of a web page a slash ends host and port; elsewhere people leave it unescaped in passwords.
-    PatternRule(
-        "url-password",
-        (r"~://[^\s/]{0,330}/[^\s]{0,80}@",),
-        re.compile(r"(?<!http)(?<!https)://[^\s/:@\"'<>`]{0,64}:(?!\d{1,5}/)(?P<secret>[^\s\"'<>`]{6,64})@(?=[\w.\[-])"),
-        lambda match: not is_placeholder(match["secret"]) and (is_chosen(match["secret"]) or is_mixed(match["secret"])),
-    ),
-    PatternRule(
-        "url-token", (r"~://[^\s/@]{0,330}@",), re.compile(r"://(?P<secret>[A-Za-z0-9_-]{20,256})@(?=[\w.\[-])"), _is_long_user
-    ),
-    PatternRule(
-        "authorization",
-        ("authorization",),
-        re.compile(
-            r"(?<![A-Za-z])(?i:authorization)\\?[\"']?\s{0,4}[:=,]\s{0,4}\\?[\"'`]?(?:[A-Za-z][A-Za-z0-9-]{1,24}\s{1,4})?"
-            r"(?P<secret>[A-Za-z0-9._~+/=!$*-]{6,}+)"
-        ),
-        _is_credential,
-    ),
-    PatternRule(
-        "bearer",
-        ("~bearer[ \t]{1,4}[a-z0-9._~+/=-]{16}",),
-        re.compile(r"(?i:\bbearer)[ \t]{1,4}(?P<secret>[A-Za-z0-9._~+/=-]{16,}+)"),
-        _is_credential,
-    ),
-    PatternRule(
-        "aws-secret-key",
-        ("~secret(?:_?access_?key|(?<=aws_secret)|(?<=awssecret))",),
-        re.compile(
-            r"(?i:secret_?access_?key|aws_?secret(?:_?key)?)\\?[\"']?\s{0,4}(?:[:=]|=>)\s{0,4}\\?[\"']?"
-            r"(?P<secret>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])"
-        ),
-        lambda match: not is_placeholder(match["secret"]),
-    ),
-    PatternRule(
-        "curl-login",
-        (r"~ -u[ =][^\s:]{1,66}:", r"~--user[ =][^\s:]{1,66}:", r"~http[s]? -a [^\s:]{1,66}:", r"~--auth[ =][^\s:]{1,66}:"),
-        re.compile(r"(?: -u|--user|https? -a|--auth)[ =][\"']?[^\s:\"']{1,64}:(?P<secret>[^\s\"']{6,200})"),
-        lambda match: not is_placeholder(match["secret"]) and is_mixed(match["secret"]),
-    ),
-    AssignmentRule("assignment", _ASSIGNMENT),
-    FlagRule("assignment", (r"~--[a-z-]{0,42}(?:pass|pwd|secret|token|credential|key)", " -pass", " -secret", " -token")),
-)
+    ("url-password", (r"~://[^\s/]{0,330}/[^\s]{0,80}@",),
+     r"(?<!http)(?<!https)://[^\s/:@\"'<>`]{0,64}:(?!\d{1,5}/)(?P<secret>[^\s\"'<>`]{6,64})@(?=[\w.\[-])", checks.is_mixed_password),
+    ("url-token", _LOGINS, r"://(?P<secret>[A-Za-z0-9_-]{20,256})@(?=[\w.\[-])", checks.is_user_token),
+    ("authorization", ("authorization",),
+     r"(?<![A-Za-z])(?i:authorization)\\?[\"']?\s{0,4}[:=,]\s{0,4}\\?[\"'`]?(?:[A-Za-z][A-Za-z0-9-]{1,24}\s{1,4})?(?P<secret>[A-Za-z0-9._~+/=!$*-]{6,}+)", checks.is_credential),
+    ("bearer", ('~bearer[ \t]{1,4}[a-z0-9._~+/=-]{16}',), r"(?i:\bbearer)[ \t]{1,4}(?P<secret>[A-Za-z0-9._~+/=-]{16,}+)", checks.is_credential),
+    ("aws-secret-key", ("~secret(?:_?access_?key|(?<=aws_secret)|(?<=awssecret))",),
+     r"(?i:secret_?access_?key|aws_?secret(?:_?key)?)\\?[\"']?\s{0,4}(?:[:=]|=>)\s{0,4}\\?[\"']?(?P<secret>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])", checks.is_real),
+    ("curl-login", (r"~ -u[ =][^\s:]{1,66}:", r"~--user[ =][^\s:]{1,66}:", r"~http[s]? -a [^\s:]{1,66}:", r"~--auth[ =][^\s:]{1,66}:"),
+     r"(?: -u|--user|https? -a|--auth)[ =][\"']?[^\s:\"']{1,64}:(?P<secret>[^\s\"']{6,200})", checks.is_mixed_password),
+    ("assignment", tuple(f"~{hint}" for hint in code.ASSIGNMENT_HINTS), code.find_assignments, None),
+    ("assignment", (r"~--[a-z-]{0,42}(?:pass|pwd|secret|token|credential|key)", " -pass", " -secret", " -token"), code.find_flags, None),
+    ("named", tuple(f"~{hint}" for hint in code.NAMED_HINTS), code.find_named, None),
+    ("cookie", ("cookie", r"~ -b [\"'][a-z_]"), code.find_cookies, None),
+    ("kubernetes-secret", ("kind: secret",), code.find_manifest_values, None),
+    ("told-password", _SPOKEN, text.find_spoken, None),
+    *((name, _OPTIONS, code.make_command_finder(words, pattern), None) for name, words, pattern in _COMMANDS),
+    ("login", (r"~auth\\?[\"'=] ?", "~basic [a-z0-9+/]{8}"),
+     r"(?i)(?:\\?[\"']auth\\?[\"']\s{0,4}:\s{0,4}\\?[\"']|\bauth\s{0,4}[=:]\s{0,4}\"?|_auth\s{0,4}=\s{0,4}\"?|\bbasic\s{1,4})(?P<secret>[A-Za-z0-9+/_-]{8,}={0,2})", is_login),
+    ("password-file", (r"~:(?:[0-9]{4,5}|\*):[a-z0-9_*.-]{1,64}:[a-z]",),
+     r"(?m)(?:^|(?<=[\s'\"]))[\w.*-]{1,100}:(?:\d{4,5}|\*):[\w*.-]{1,64}:[\w.-]{1,64}:(?P<secret>[^\s:'\"]{4,200})(?=$|[\s'\"])", checks.may_be_password),
+    ("bitcoin", ("~wif(?![a-z0-9])", "privkey", "bitcoin"),
+     "(?<![A-Za-z0-9])(?P<secret>[5KL9c][1-9A-HJ-NP-Za-km-z]{50,51})(?![A-Za-z0-9])", checks.is_wallet_key),
+    ("telegram", ("api.telegram.org",), r"api\.telegram\.org/(?:file/)?bot(?P<secret>\d{6,12}:[\w-]{30,40})", None),
+    ("private-key-hex", ("accounts",), r"accounts\\?[\"']?\s?:\s?\[\s{0,12}\\?[\"'](?P<secret>(?:0x)?[0-9a-fA-F]{64})(?![0-9a-fA-F])", None),
+    ("aws-secret-key", (r"~akia[0-9a-z]{16}\W", r"~asia[0-9a-z]{16}\W"),
+     r"\bA[KS]IA[0-9A-Z]{16}(?:\W{1,8}\w{0,24}){1,5}?[\s:=\"'/|,]\s?[\"']?(?P<secret>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])", checks.is_key),
+    ("salesforce", ("~00d[a-z0-9]{12,15}!",), "(?<![A-Za-z0-9])00D[A-Za-z0-9]{12,15}![A-Za-z0-9._]{60,}+", None),
+    ("laravel", ("base64:",), "(?<![a-z])base64:(?P<secret>[A-Za-z0-9+/]{43}=)(?![A-Za-z0-9+/=])", checks.is_key),
+    ("session", ("sessionid=", "_session="), r"(?i)(?:sessionid|_session)=(?P<secret>[\w.%-]{16,200})", checks.is_key),
+    ("session", ("sessid=", ".sid="), r"(?i)(?:sessid|\.sid)=(?P<secret>[\w.%-]{16,200})", checks.may_be_password),
+    ("wireguard", ("wg set",), r"(?P<secret>[A-Za-z0-9+/]{43}=)[\"']?\s{0,2}\|\s{0,2}(?:sudo )?wg set", None),
+    ("header", (r"~-h [\"'][a-z0-9-]{2,40}: ?[\w.+/=-]{24}",),
+     r"-H\s[\"'](?!(?i:[^:\"']{0,30}(?:request|trace|correlation|if-|etag|span|idempotency)))[A-Za-z0-9-]{2,40}:\s?(?P<secret>[\w.+/=-]{24,400})[\"']", checks.is_key),
+    ("told-login", _LOGIN_WORDS,
+     r"(?i)\b(?:login|creds|credentials|zugangsdaten)\s?(?:\b(?:is|are|ist|sind)\s|[=:]\s?)[\"'`]?[\w.@-]{1,40}(?:\s/\s|:)(?P<secret>[!#-&*-.0-9?-Z^_a-z~]{8,80})", checks.is_spoken_login),
+    ("identity-number", ("~ssn(?![a-z0-9])", "social security"),
+     r"(?i)\b(?:ssn|social[ _-]security(?:[ _-](?:number|no\.?|\#))?)\b\W{1,4}(?:\w{1,6}\W)?(?P<secret>(?!123-45|078-05-1120|(?P<one>\d)(?P=one)+-)\d{3}-\d\d-\d{4})(?![\w-])", None),
+    ("openvpn", ("<auth-user-pass>",), r"<auth-user-pass>\s+[^\n]{1,64}\n\s*(?P<secret>\S{4,200})\s+</auth-user-pass>", checks.is_real),
+    ("decoded-password", ("base64 -d", "base64 --decode"),
+     r"echo\s+(?:-n\s+)?[\"']?(?P<secret>[A-Za-z0-9+/]{8,}={0,2})[\"']?\s*\|\s*base64 (?:-d|--decode|-D)\b", checks.encodes_password),
+    ("piped-password", ("~pass[pwcde]",),
+     r"echo\s+(?:-n\s+)?[\"']?[\w.-]{1,64}:(?P<secret>[^\s\"'|]{4,200})[\"']?\s*\|\s*(?:sudo\s+)?chpasswd", checks.is_real),
+    ("piped-password", (r"~\| ?(?:sudo|docker|podman|helm|cryptsetup|nerdctl)",),
+     r"(?:echo|printf)\s+(?:-n\s+)?[\"']?(?P<secret>[^\s\"'|$]{4,200})[\"']?\s*\|\s*(?:sudo\s+(?:-\w+\s+)*-S|(?:sudo\s+)?[\w./-]+\s[^\n|]{0,120}--password-stdin|(?:sudo\s+)?cryptsetup)", checks.is_real),
+    ("wifi", ("psk",), r"(?i)\bpsk\s{0,2}=\s{0,2}[\"']?(?P<secret>[^\s\"']{8,64})", checks.may_be_password),
+    ("wireguard", _KEYS, r"(?i:privatekey|presharedkey)\s{0,4}=\s{0,4}(?P<secret>[A-Za-z0-9+/]{43}=)", None),
+    ("kubeconfig", _KEYS, r"client-key-data\\?[\"']?:\s{0,4}\\?[\"']?(?P<secret>[A-Za-z0-9+/=]{40,}+)", None),
+    ("braintree", _DOLLARS, r"access_token\$(?:production|sandbox)\$[0-9a-z]{16}\$[0-9a-f]{32}", None),
+    ("totp", ("totp", "otpauth:"),
+     r"(?i)(?:otpauth://[^\s\"']{0,200}[?&]secret=|totp (?:secret|key|seed)(?: is|:)? )(?P<secret>[A-Za-z2-7]{16,128})", None),
+    ("laravel", ("base64:",), r"(?i)key\s{0,2}[:=]\s{0,2}[\"']?base64:(?P<secret>[A-Za-z0-9+/]{43}=)", None),
+    ("private-key-hex", _KEYS,
+     r"(?i)private[ _-]?key(?: is|\\?[\"']?\s?[:=])\s{0,3}\\?[\"']?(?P<secret>(?:0x)?[0-9a-f]{64})(?![0-9a-f])", checks.is_real),
+    ("cloudinary", _LOGINS, r"cloudinary://\d+:(?P<secret>[\w-]{20,})@", None),
+    ("password-hash", _DOLLARS, r"\$2[abxy]\$\d\d\$[./A-Za-z0-9]{53}", None),
+    ("password-hash", _DOLLARS, r"\$argon2(?:id|i|d)\$(?:v=\d+\$)?m=\d+,t=\d+,p=\d+\$[A-Za-z0-9+/]{8,}\$[A-Za-z0-9+/]{16,}+", None),
+    ("password-hash", _DOLLARS, r"\$(?:[156]|apr1|y\$[./A-Za-z0-9]{3}|7)\$(?:rounds=\d+\$)?[./A-Za-z0-9]{1,32}\$(?:[./A-Za-z0-9]{22,}+)", None),
+    ("password-hash", _DOLLARS,
+     r"(?:pbkdf2[_:]sha\d+(?::\d+)?|pbkdf2:sha\d+:\d+|scrypt:\d+:\d:\d)\$(?:\d+\$)?[^\s$\"']{4,64}\$[A-Za-z0-9+/=]{32,}+", None),
+    ("password-hash", ("{ssha",), r"(?i)\{ssha\d*\}[a-z0-9+/]{20,}={0,2}", None),
+    ("ansible-vault", _DOLLARS, r"\$ANSIBLE_VAULT;[\d.]+;AES256[^\n]{0,80}\n(?P<secret>(?:[ \t]*[0-9a-f]{20,80}(?:\n|\Z))+)", None),
+    ("server-password", ("requirepass", "masterauth", "bindpw", "rootpw", "rediscli_auth=", "setapikey ", "vault login "),
+     r"\b(?:(?:requirepass|masterauth|setapikey|vault login|bindpw|rootpw)[ \t]+|(?i:REDISCLI_AUTH)=)[\"']?(?P<secret>[^\s\"']{6,200})", checks.may_be_password),
+    ("windows-password", ("/pass:", "net user", "net use"),
+     r"(?i)(?:\bcmdkey\s[^\n]{0,200}?/pass:|\bnet[ ]user[ ]\S{1,64}[ ](?=\S{1,99}[ ]/add)|\bnet[ ]use[ ](?:\S{1,99}[ ]){1,2}(?=\S{1,99}[ ]/user))(?P<secret>[^\s\"'/*]\S{3,98})", checks.is_real),
+    ("secure-string", ("securestring",),
+     r"(?i)ConvertTo-SecureString\s+(?:-(?:String|AsPlainText|Force)\s+){0,3}[\"'](?P<secret>[^\"'$\r\n][^\"'\r\n]{3,200})", checks.is_real),
+    ("prompt", ("passphrase for", "password for"), r"(?i)\b(?:passphrase|password) for [^\n]{1,120}?: (?P<secret>\S{6,80})", checks.may_be_password),
+    ("sent-password", (r"~send[ \t-]{1,6}\"",),
+     r"(?i)\bsend\s+(?:--\s+)?\"(?=[^\"\\\n]{0,60}\d)(?=[^\"\\\n]{0,60}[a-z])(?P<secret>[^\s\"\\\n]{6,100})\\[rn]", checks.is_real),
+    ("login-call", _LOGIN_CALLS,
+     r"(?i)(?:login|getconnection|basicauth|basic_auth|authenticate|authentication|authenticator|credentials?|sign_in|signin|auth\s?=)\s{0,2}\(\s{0,8}(?:[\w.]{1,40},\s{0,8})?[\"'][^\"'\n]{1,80}[\"']\s{0,2},\s{0,8}[\"'](?P<secret>[^\"'\\\s]{6,120})[\"']", checks.looks_like_password),
+    ("sql-password", ("identified by", "identified with", r"~password(?:[ =\n]{1,3}password)?[ \n(]{1,4}[\"']"),
+     r"(?i)\b(?:identified\s+(?:with\s+\S{1,64}\s+)?by(?:\s+password)?|password(?:\s?=\s?password)?)[\s(]{1,4}[\"'](?P<secret>[^\"'\s]{6,120})[\"']", checks.may_be_password),
+    ("erlang-cookie", ("-setcookie", "erlang-cookie", "erlang_cookie", "release_cookie"),
+     r"(?i)(?:-setcookie|erlang[_-]cookie|release_cookie)[ =]{1,3}[\"']?(?P<secret>[A-Za-z0-9_-]{12,})", checks.is_real),
+    ("bootstrap-token", (r"~token(?:[\"' =:]{1,4}| create )[a-z0-9]{6}\.[a-z0-9]{16}",),
+     r"(?i:token)(?:\s+create\s+|\\?[\"']?[ =:]{1,3})[\"']?(?P<secret>[a-z0-9]{6}\.[a-z0-9]{16})(?![\w.])", checks.may_be_password),
+    ("facebook", ("access_token",), r"access_token=(?P<secret>\d{12,17}\|[\w-]{20,})", None),
+    ("signature", ("signature=", "x-amz-security-token="), r"(?i)(?:\bsignature=|x-amz-security-token=)(?P<secret>[A-Za-z0-9%/+]{40,}+)", checks.is_key),
+    ("request-key", ("appid=", "hmac=", "code=", "subscription-key=", "?key=", "&key=", "jwt=", "auth="),
+     "(?i)[?&](?:appid|hmac|code|subscription-key|key|jwt|auth)=(?P<secret>[A-Za-z0-9%_+/=-]{24,}+)", checks.is_request_key),
+    ("address-token", (r"~://[^\s\"'<>]{0,200}(?:mcp|hook)",),
+     r"://(?=[^\s\"'<>?#]{0,200}(?:mcp|hook))[^\s\"'<>?#]{1,200}/(?P<secret>(?![0-9a-f]{8}-[0-9a-f]{4}-)[A-Za-z0-9_-]{32,}+)(?=[/?#\"'`\s),]|$)", checks.is_password_or_login),
+    ("piped-password", ("<(",), r"<\(\s{0,2}(?:echo|printf)\s+(?:-n\s+)?[\"']?(?P<secret>[^\s\"'|$()]{16,400})[\"']?\s{0,2}\)", checks.is_password_or_login),
+    ("user-password", ("root:", "admin:", "administrator:", "ubuntu:", "deploy:", "postgres:"),
+     r"(?im)(?:^[\s#>-]{0,12}|(?:is|login|creds|credentials|as)[ ]{1,2})(?:root|admin(?:istrator)?|ubuntu|deploy|postgres):(?P<secret>[^\s\"'`<>/:]{8,64})$", checks.looks_like_password),
+    ("oracle", ("jdbc:oracle",), r"(?i)jdbc:oracle:\w+:[\w.-]{1,64}/(?P<secret>[^\s@\"'/]{4,64})@", checks.is_real),
+    ("oracle", ("sqlplus", "expdp", "impdp", "sqlldr"),
+     r"(?i)\b(?:sqlplus|expdp|impdp|sqlldr)\s+(?:-\w\s+)?[\"']?[\w.-]{1,64}/(?P<secret>[^\s@\"'/]{4,64})(?=@|[\s\"']|$)", checks.may_be_password),
+    ("wifi", ("wifi:",), r"WIFI:[^\s\"']{0,120}?;P:(?P<secret>[^;\s]{8,63});", None),
+    ("wordpress-salt", ("define(",),
+     r"define\(\s{0,4}['\"]\w{4,20}_(?:KEY|SALT)['\"]\s{0,4},\s{0,24}['\"](?P<secret>[^'\"\n]{40,100})['\"]", checks.is_salt),
+    ("telegram", ("api_hash", "api hash"),
+     r"(?i)api[_ ]hash\\?[\"']?(?:\s{0,3}[:=,|]\s{0,3}| is | )\\?[\"'`]?(?P<secret>[0-9a-f]{32})(?![0-9a-f])", None),
+    ("app-password", ("passw", "_pass"),
+     r"(?i:pass(?:w(?:or)?d)?)\w{0,20}\\?[\"']?\s{0,3}(?:[:=,]|is|->)\s{0,3}\\?[\"']?(?P<secret>(?:[a-z]{4}[ ]){3}[a-z]{4}|(?:[A-Za-z0-9]{4}[ ]){5}[A-Za-z0-9]{4})(?![A-Za-z0-9]| [a-z])", checks.is_app_password),
+    ("app-password", ("-u ", "--user "), r"(?:-u|--user) [\"'][^\s:\"']{1,64}:(?P<secret>(?:[A-Za-z0-9]{4}[ ]){3,5}[A-Za-z0-9]{4})[\"']", None),
+    ("auth", (r"~_auth\\?[\"']?[ ]?[=:]", "~_auth[ ][a-z0-9]"),
+     r"(?i)_auth(?:\\?[\"']?\s{0,2}[=:]\s{0,2}|\s)[\"']?(?P<secret>[A-Za-z0-9+/=_.~!@#$%^&*-]{8,200})", checks.is_password_or_login),
+    ("openvpn", _KEYS, r"-----BEGIN OpenVPN Static key V1-----\s+(?P<secret>(?:[ \t>+|-]*[0-9a-f]{16,64}\s*)+)", None),
+    ("labelled", ("token", "secret", "credential", "key", *text.FOREIGN_LABELS), text.find_labelled, None),
+    ("table", _HEADINGS, text.find_cells, None),
+    ("card-number", (r"~[2-6][0-9]{3}[ -]?[0-9]{4}[0-9 -]{5,7}[0-9]",), text.find_card_numbers, None),
+    ("seed-phrase", ("~" + " [a-z]{3,8}+" * 10 + " [a-z]{3}",), text.find_seed_phrases, None),
+    ("recovery-codes", _CODES, text.find_recovery_codes, None),
+    ("variable", (r"~=[\"']?[a-z0-9_+/.~!#%*-]{8}",), code.find_variables, None),
+    ("drawn", (r"~ [\"'`]?[a-z0-9][a-z0-9_+/-]{19}", r"~:[\"'][a-z0-9][a-z0-9_+/-]{19}"), code.find_drawn, None),
+)  # fmt: skip

@@ -5,61 +5,85 @@ import binascii
 import re
 from itertools import pairwise
 from math import log2
+from typing import cast
 
-_SIGN = re.compile(r"[!?#*@%^&+~$](?![({\[])")
-_JUMBLE = re.compile(r"[bcdfghjklmnpqrstvwxz]{5}")
-_CALL = re.compile(r"[(){}<>\[\]|;]|://|&&|\.\w+\(")
-_PLACEHOLDER = re.compile(
+
+class _LazyPattern:
+    """A regular expression that is compiled at its first use: all of them together take 300 ms."""
+
+    def __init__(self, pattern: str) -> None:
+        self.pattern = pattern
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        compiled = re.compile(self.pattern)
+        for method in ("search", "match", "fullmatch", "finditer", "findall", "sub", "groupindex"):
+            setattr(self, method, getattr(compiled, method))
+        return getattr(compiled, name)
+
+
+def lazy_pattern(pattern: str) -> re.Pattern[str]:
+    """Return a regular expression that is compiled at its first use."""
+    return cast("re.Pattern[str]", _LazyPattern(pattern))
+
+
+_SIGN = lazy_pattern(r"[!?#*@%^&+~$](?![({\[])")
+_JUMBLE = lazy_pattern(r"[bcdfghjklmnpqrstvwxz]{5}")
+_CALL = lazy_pattern(r"[(){}<>\[\]|;]|://|&&|\.\w+\(")
+_PLACEHOLDER = lazy_pattern(
     r"(?i)^(?:[<$%{\[*#@)\]},]|=\{\{|(?P<word>your|my|the|some|any|our|insert|enter|add|put|paste|replace|dummy|fake|sample|example"
     r"|test|mock|redacted|hidden|changeme|change|todo|tbd|none|null|nil|undefined|true|false|string|str|text|bytes|bool"
     r"|int|number|any|object|required|optional|password|passwd|secret|token|apikey|api|key|value|default|invalid"
     r"|incorrect|missing|wrong|empty|uint8array|enabled|disabled|process|os|env|config|settings|self|this|await|new|return|function)"
     r"(?:$|[^A-Za-z0-9]|(?<=y)api|(?<=your)[a-z]))"
 )
-_PLACEHOLDER_WORD = re.compile(
+_PLACEHOLDER_WORD = lazy_pattern(
     r"(?i)placeholder|x{4}|\.{3}|\u2026|\*{3}|(?!^(?:redacted|example)[^A-Za-z0-9])(?:redacted|example)|1234567890?$"
     r"|^(?:test|some|bad|my|wrong|good|new|old|challenge|fake)[_-]?pass?(?:word|phrase|wd)?\d?$|^\d+(?:\.\d+){3,}$"
     r"|\$\{?(?:pass|secret|token|key)|(?:asd|sdf|dfg|jkl|qwe|zxc).*(?:asd|sdf|dfg|jkl|qwe|zxc)"
 )
 #: Words that stand for a value, wherever they stand in it.
-_STANDS_FOR = re.compile(r"(?i)your[_-]|[_-]here\b")
+_STAND_IN = lazy_pattern(r"(?i)your[_-]|[_-]here\b")
 #: Parts of a value between its signs; a word, a number, a word with a number, and how long they are at most.
-_PARTS = re.compile(r"[A-Za-z0-9+/]+")
-_PLAIN_PART = re.compile(
+_PARTS = lazy_pattern(r"[A-Za-z0-9+/]+")
+_PLAIN_PART = lazy_pattern(
     r"\d{1,8}|(?:[A-Z]?[a-z]{1,19}|[A-Z]{1,19}|[a-z]{2,}(?:[A-Z][a-z]{2,}){1,4}|(?:[A-Z][a-z]{2,}){2,5})\d{0,4}|\w{1,3}"
 )
 #: Drawn characters behind words from which on they are a secret: a name has a short id at most, no key is shorter.
 _FEWEST_DRAWN = 16
 #: What everybody tries first gives nothing away.
-_FIRST = r"pa(?:ss?|ee)word|pass|se[ck]ret|guest|admin|root|user|test(?:ing)?|demo|foo(?:bar)?|letmein|qwerty|welcome|default"
-_COMMON = re.compile(rf"(?i)(?:(?:{_FIRST}|p@ss?word|passw0rd|p@ssw0rd)[\d!@#$]{{0,4}}|hunter2)$")
+_FIRST_GUESS = (
+    r"pa(?:ss?|ee)word|pass|se[ck]ret|guest|admin|root|user|test(?:ing)?|demo|foo(?:bar)?|letmein|qwerty|welcome|default"
+)
+_COMMON_GUESS = lazy_pattern(rf"(?i)(?:(?:{_FIRST_GUESS}|p@ss?word|passw0rd|p@ssw0rd)[\d!@#$]{{0,4}}|hunter2)$")
 #: The same in the digits and signs that stand for letters, and in a row.
-_SPELLED = re.compile(rf"(?:(?:my|the|super|top)[_-]?)?(?:(?:{_FIRST})[_-]?)+")
-_LETTERS_FOR = str.maketrans("013457@$", "oieastas")
+_DISGUISED = lazy_pattern(rf"(?:(?:my|the|super|top)[_-]?)?(?:(?:{_FIRST_GUESS})[_-]?)+")
+_LETTER_OF_SIGN = str.maketrans("013457@$", "oieastas")
 _LONGEST_COMMON = 24
 #: Values of code and of reports: a date, a constant of C, a version of a package, a part of a pattern, an index;
 #: and words that only name a password.
-_WRITTEN = re.compile(
+_CODE_VALUE = lazy_pattern(
     r"(?i)^(?:\d{4}-\d\d-\d\d[t ]\d\d:|0x[0-9a-f]{1,8}u?l{0,2}$|(?:\d+:)?\d+\.\d+[.+~-]?\d*[+~-][a-z]|\d+:\d+\.\d"
     r"|[^\s(]{0,40}\(\?:|[^\s{]{0,40}\{[a-z_]+\}|\w+\[-?\d+\]|\d+:\d+$|\d\.\d+-[0-9a-f]{32}$|[0-9a-f:]{2,30}::[0-9a-f:]{0,20}$"
     r"|\w+:[x*!]?:\d+:\d+:|\^\S{0,40}\[[^\]\s]+\][?*+{]|[a-z_$][\w$]*(?:\??\.[a-z_$][\w$]*)+(?:\?\?|\?\w|[!=]==?)|[a-z]+_$"
     r"|[a-z]{0,24}[_-]?pass(?:[\W_]|%[0-9a-f]{2})?word[_-]?[a-z]{0,24}\d{0,3}[!@#.]{0,3}$|(?:top|new|old|my|your)[_-]?secret\d{0,3}$)"
 )
-_SNAKE = re.compile(
+_SNAKE = lazy_pattern(
     r"^_?(?:[a-z]+\d{0,2}(?:_[a-z]+\d{0,2})+|[A-Z]+\d{0,2}(?:_[A-Z]+\d{0,2})+|[A-Z][A-Z0-9]{0,15}(?:_[A-Z0-9]{1,15}){2,}|[A-Z][a-z]+(?:To)?-[A-Z][A-Za-z]+"
     r"|\d[\d_]*[._][\d_.e]+)$"
 )
-_TOLD_OF = re.compile(r"(?i)pass(?:w|phrase|$)|pwd|secret|token")
+_SECRET_WORD = lazy_pattern(r"(?i)pass(?:w|phrase|$)|pwd|secret|token")
 #: Words with a number behind them: `client-valid-token-1`.
-_NUMBERED = re.compile(r"[a-z]+(?:[-_][a-z]+)+[-_]?\d{1,2}$")
-_DOTTED = re.compile(r"^(?:[abglsvwt]:)?[A-Za-z_$][\w$]*(?:(?:\?\.|\.|::|->)[A-Za-z_$][\w$]*)+$")
+_NUMBERED = lazy_pattern(r"[a-z]+(?:[-_][a-z]+)+[-_]?\d{1,2}$")
+_DOTTED = lazy_pattern(r"^(?:[abglsvwt]:)?[A-Za-z_$][\w$]*(?:(?:\?\.|\.|::|->)[A-Za-z_$][\w$]*)+$")
 _STOP = frozenset(
     "the a an your my his her our their this that is are be must should enter for of and or not at in with to from on by no "
     "invalid incorrect wrong missing required please password passphrase confirm new old current repeat has been was were "
     "least characters field value string optional default reset forgot change".split()
 )
-_LOCATION = re.compile(r"^(?:arn:|[a-z][a-z0-9+.-]*://|/|\./|\.\./|~/|[A-Za-z]:\\)")
-_PIECES = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
+_LOCATION = lazy_pattern(r"^(?:arn:|[a-z][a-z0-9+.-]*://|/|\./|\.\./|~/|[A-Za-z]:\\)")
+_PIECES = lazy_pattern(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
 #: Random text changes between letters, capitals and digits every other character; words and names do not.
 _RANDOM_PIECE = 3.4
 #: Names of classes and functions have longer pieces, even where short words and initials follow each other.
@@ -68,42 +92,51 @@ _MANY_PIECES, _JUMBLED_PIECE, _SIGNED_PIECE = 4, 2.2, 3.0
 _LONG, _LOWER = 32, 24
 #: Of drawn letters one in 26 follows the one before it, of hexadecimal ones one in seven.
 _FEWEST_STEPS, _IN_ORDER = 6, 0.6
-_BASE64 = re.compile(r"^[A-Za-z0-9+/]+={0,2}$")
-_HEX = re.compile(r"^(?:0x)?(?=[a-f]{0,40}\d)(?=\d{0,40}[a-f])[0-9a-f]+$")
+_BASE64 = lazy_pattern(r"^[A-Za-z0-9+/]+={0,2}$")
+_HEX = lazy_pattern(r"^(?:0x)?(?=[a-f]{0,40}\d)(?=\d{0,40}[a-f])[0-9a-f]+$")
 #: Words of a translation: how many, how long, and a character as programs escape it.
-_ESCAPED, _BETWEEN_WORDS = re.compile(r"\\u([0-9a-fA-F]{4})"), re.compile(r"[-/ ']")
+_ESCAPED, _BETWEEN_WORDS = lazy_pattern(r"\\u([0-9a-fA-F]{4})"), lazy_pattern(r"[-/ ']")
 _IN_PHRASES, _SHORTEST_LOGIN = " -:.'/()", 5
 _MOST_WORDS, _LONGEST_WORD, _LONGEST_NAME = 2, 12, 24
 _SHORTEST_TEXT, _FEWEST_BLANKS = 20, 2
-_WORDED = re.compile(r"[a-z]{4,10}(?:-[a-z]{4,10}){2,5}-?\d{2,4}[!$*_#?]?|[A-Z][a-z]{3,11}(?:\d{4}|\d{2,4}[!$*_#?])")
+_WORDED = lazy_pattern(r"[a-z]{4,10}(?:-[a-z]{4,10}){2,5}-?\d{2,4}[!$*_#?]?|[A-Z][a-z]{3,11}(?:\d{4}|\d{2,4}[!$*_#?])")
 #: Code: several assigned or listed names.
-_LISTED = re.compile(r"\w=\w+,|[a-z_]{4,}[=,(][a-z_]{4,}|\w\(\)|,,|==|\)[.,]\w{3}")
+_LISTED = lazy_pattern(r"\w=\w+,|[a-z_]{4,}[=,(][a-z_]{4,}|\w\(\)|,,|==|\)[.,]\w{3}")
 _SHORTEST_STRONG, _FEWEST_DIGITS, _STRONG_PIECE = 20, 2, 2.4
 #: A value in hexadecimal, or one with an id in it.
-_HEX_GROUPS = re.compile(r"^(?:0x)?[0-9a-f]+$|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
-_CALLED = re.compile(r"[A-Za-z_][\w.]*\Z")
-_BASE32 = re.compile(r"^(?:(?=[A-Z]{0,40}[2-7])[A-Z2-7]+|(?=[a-z]{0,40}[2-7])[a-z2-7]+)$")
+_HEX_GROUPS = lazy_pattern(r"^(?:0x)?[0-9a-f]+$|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
+_CALLED = lazy_pattern(r"[A-Za-z_][\w.]*\Z")
+_BASE32 = lazy_pattern(r"^(?:(?=[A-Z]{0,40}[2-7])[A-Z2-7]+|(?=[a-z]{0,40}[2-7])[a-z2-7]+)$")
 
 
 def is_dotted(value: str) -> bool:
-    """Return whether a value is a dotted name in code, such as `config.token`; random values with a dot are none."""
+    """Return whether a value is a dotted name of code: `config.token`."""
     return _DOTTED.match(value) is not None and not is_random(value.replace(".", ""))
 
 
 def is_location(value: str) -> bool:
-    """Return whether a value is a path or an address. Random base64 of 32 characters or more that begins with a slash is none."""
+    """Return whether a value is a path or an address.
+
+    Random base64 of 32 characters or more that begins with a slash is not.
+    """
     if not _LOCATION.match(value):
         return False
     return not (value[0] == "/" and len(value) >= _LONG and _BASE64.match(value) and is_random(value))
 
 
 def is_chosen(value: str) -> bool:
-    """Return whether a value looks made up as a password: 8 to 64 characters with letters, digits and a sign, and no code."""
+    """Return whether a value looks like a password that a person chose.
+
+    8 to 64 characters with letters, digits and a sign, and no code.
+    """
     return 8 <= len(value) <= 64 and is_mixed(value) and _SIGN.search(value) is not None and not _CALL.search(value)
 
 
 def is_drawn(value: str) -> bool:
-    """Return whether 10 or more ASCII characters look drawn by chance: many changes of kind, or five consonants in a row."""
+    """Return whether 10 or more ASCII characters look drawn by chance.
+
+    By many changes of kind, or five consonants in a row.
+    """
     if len(value) < 10 or not value.isascii():
         return False
     pieces = _PIECES.findall(value)
@@ -115,12 +148,12 @@ def is_drawn(value: str) -> bool:
 
 
 def is_worded(value: str) -> bool:
-    """Return whether a value is a password made of words and a number: `copper-indigo-juniper80`, `Sommer2041!`."""
+    """Return whether a value is words and a number: `copper-juniper80`, `Sommer2041!`."""
     return _WORDED.fullmatch(value) is not None
 
 
 def is_hard(value: str) -> bool:
-    """Return whether an unquoted value with brackets, commas or equals signs is a password and no code.
+    """Return whether an unquoted value with signs of code is a password.
 
     10 to 40 characters of both cases with a digit that change often, begin with a letter or digit and list no names.
     """
@@ -137,7 +170,10 @@ def is_hard(value: str) -> bool:
 
 
 def is_strong(value: str) -> bool:
-    """Return whether 20 or more characters of both cases with two digits look random: no hexadecimal, id, placeholder or path."""
+    """Return whether 20 or more mixed characters look random.
+
+    Both cases and two digits; not hexadecimal, an id, a placeholder or a path.
+    """
     pieces = _PIECES.findall(value)
     return (
         len(value) >= _SHORTEST_STRONG
@@ -157,14 +193,20 @@ def is_mixed(value: str) -> bool:
 
 
 def is_phrase(value: str) -> bool:
-    """Return whether quoted words are a passphrase: 3 to 10 words in small letters, none of which a message about one has."""
+    """Return whether quoted words are a passphrase.
+
+    3 to 10 words in small letters, none of which a message about one has.
+    """
     words = value.split(" ")
     return 3 <= len(words) <= 10 and all(3 <= len(w) <= 12 and w.isalpha() and w.islower() and w not in _STOP for w in words)
 
 
 def is_placeholder(value: str) -> bool:
-    """Return whether a value only represents a secret: a name, variable, row of stars, sequence, common guess, text or code."""
-    if is_sequence(value) or _WRITTEN.match(value) or says_text(value):
+    """Return whether a value only represents a secret.
+
+    Such as a name, variable, row of stars, sequence, common guess, text or code.
+    """
+    if is_sequence(value) or _CODE_VALUE.match(value) or says_text(value):
         return True
     if len(set(value)) <= 3 or _PLACEHOLDER_WORD.search(value) or is_common(value):
         return True
@@ -173,10 +215,10 @@ def is_placeholder(value: str) -> bool:
     # Names of what would stand there, in the spellings of code, and of a command that is called.
     is_named = (
         match is not None
-        or _STANDS_FOR.search(value) is not None
+        or _STAND_IN.search(value) is not None
         or _SNAKE.match(value) is not None
         or (
-            _TOLD_OF.search(value) is not None
+            _SECRET_WORD.search(value) is not None
             and (sum(map(str.isdigit, value)) <= value.isalnum() or _NUMBERED.match(value) is not None)
         )
     )
@@ -184,9 +226,9 @@ def is_placeholder(value: str) -> bool:
 
 
 def holds_drawn(value: str) -> bool:
-    """Return whether a value with words in it has a part that was drawn by a machine: `key_` and 64 digits of hexadecimal.
+    """Return whether words have a machine-drawn part, such as `key_` and 64 digits.
 
-    Words, numbers and short ids between its signs count as words; of what is left there must be `_FEWEST_DRAWN` characters.
+    Words, numbers and short ids between its signs count as words; the others need `_FEWEST_DRAWN` characters.
     """
     parts = [part for part in _PARTS.findall(value) if not _PLAIN_PART.fullmatch(part) or _JUMBLE.search(part.lower())]
     drawn = [part for part in parts if not is_sequence(part) and len(set(part)) > 3]
@@ -196,7 +238,6 @@ def holds_drawn(value: str) -> bool:
 
 
 def _is_jumbled(part: str) -> bool:
-    """Return whether letters and digits without a sign are no names written together: five consonants in a row, 20 or more."""
     return len(part) >= _SHORTEST_STRONG and _JUMBLE.search(part.lower()) is not None
 
 
@@ -204,11 +245,11 @@ def is_common(value: str) -> bool:
     """Return whether a value is a common guess: `secret1`, `s3cr3t`, `My$ecretPassword`."""
     if len(value) > _LONGEST_COMMON:
         return False
-    return bool(_COMMON.match(value) or _SPELLED.fullmatch(value.lower().translate(_LETTERS_FOR)))
+    return bool(_COMMON_GUESS.match(value) or _DISGUISED.fullmatch(value.lower().translate(_LETTER_OF_SIGN)))
 
 
 def is_word(value: str) -> bool:
-    """Return whether a value is one or two words of a language, as in a translation.
+    """Return whether a value is one or two words of a language.
 
     Digits, other signs or capitals inside make it none. Each word has at most 12 letters (24 with a capital first). Text
     with other than ASCII letters is one if its ASCII characters are letters or signs between words.
@@ -226,44 +267,44 @@ def is_word(value: str) -> bool:
 
 
 def is_foreign(value: str) -> bool:
-    """Return whether a value is a word in letters that keys and tokens do not have, as they are or as programs escape them."""
+    """Return whether a value is a word in letters that keys do not have."""
     return ("\\u" in value or not value.isascii()) and is_word(value)
 
 
 def login_in(value: str) -> str:
-    """Return the password of base64 that decodes to user:password; "" for any other value."""
+    """Return the password of base64 that decodes to user:password; "" for others."""
     try:
-        told = base64.b64decode(value + "=" * (-len(value) % 4), validate=True).decode("utf-8")
+        decoded = base64.b64decode(value + "=" * (-len(value) % 4), validate=True).decode("utf-8")
     except (ValueError, binascii.Error):
         return ""
-    user, _, word = told.partition(":")
-    return word if user and told.isprintable() else ""
+    user, _, password = decoded.partition(":")
+    return password if user and decoded.isprintable() else ""
 
 
 def is_login(value: str) -> bool:
-    """Return whether base64 decodes to user:password with a password that may be real: 5 characters or more, no placeholder."""
-    word = login_in(value)
-    return len(word) >= _SHORTEST_LOGIN and " " not in word and not is_placeholder(word) and not is_foreign(word)
+    """Return whether base64 decodes to user:password with a real password."""
+    password = login_in(value)
+    return len(password) >= _SHORTEST_LOGIN and " " not in password and not is_placeholder(password) and not is_foreign(password)
 
 
 def says_text(value: str) -> bool:
-    """Return whether base64 of 20 characters or more decodes to ASCII words or lines, as in examples of manuals."""
+    """Return whether base64 decodes to ASCII words or lines, as in manuals."""
     if len(value) < _SHORTEST_TEXT or not _BASE64.match(value):
         return False
     try:
-        told = base64.b64decode(value[: len(value) // 4 * 4], validate=True).decode("ascii")
+        decoded = base64.b64decode(value[: len(value) // 4 * 4], validate=True).decode("ascii")
     except (ValueError, binascii.Error):
         return False
-    return len(re.findall(r"[ \n]", told)) >= _FEWEST_BLANKS and told.replace("\n", "").isprintable()
+    return len(re.findall(r"[ \n]", decoded)) >= _FEWEST_BLANKS and decoded.replace("\n", "").isprintable()
 
 
 def is_called(text: str, start: int, end: int) -> bool:
-    """Return whether the name at a place of a text is a function that is called there: an opening bracket follows."""
+    """Return whether the name at a place of a text is called."""
     return text[end : end + 1] == "(" and _CALLED.match(text, start, end) is not None
 
 
 def is_sequence(value: str) -> bool:
-    """Return whether of 6 or more pairs of letters, or of digits, 60 % follow each other as in the alphabet: `a1b2c3d4`."""
+    """Return whether 60 % of six or more pairs are consecutive: `a1b2c3d4`."""
     letters = [ord(c) for c in value.lower() if "a" <= c <= "z"]
     digits = [int(c) for c in value if "0" <= c <= "9"]
     up = sum(b - a == 1 for a, b in pairwise(letters)) + sum((b - a) % 10 == 1 for a, b in pairwise(digits))
@@ -273,9 +314,9 @@ def is_sequence(value: str) -> bool:
 
 
 def is_random(value: str, shortest: int = 12) -> bool:
-    """Return whether a value of at least `shortest` characters looks drawn by a machine rather than named by a person.
+    """Return whether a value looks drawn by a machine, not named by a person.
 
-    By how often it changes between small letters, capitals and digits, and by its entropy.
+    By how often it changes between small letters, capitals and digits, and by its entropy; shorter ones never do.
     """
     pieces = _PIECES.findall(value)
     if len(value) < shortest or not pieces:
@@ -299,6 +340,6 @@ def is_random(value: str, shortest: int = 12) -> bool:
 
 
 def entropy(value: str) -> float:
-    """Return the bits per character of a text by its own frequencies, of its first 512 characters."""
+    """Return the bits per character by the own frequencies of the first 512."""
     head = value[:512]
     return -sum((n := head.count(c) / len(head)) * log2(n) for c in set(head))
