@@ -87,8 +87,8 @@ class Capture:
         if not self.directory:
             return False
         try:
-            found = os.lstat(paths.pauses_file(self.directory))
-            stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
+            state = os.lstat(paths.pauses_file(self.directory))
+            stamp = (state.st_mtime_ns, state.st_size, state.st_ino)
             if _read.get(self.directory, (None, None))[0] != stamp:
                 _read[self.directory] = (stamp, pauses.read(self.directory))
         except (OSError, ValueError):
@@ -97,7 +97,7 @@ class Capture:
 
     def _excluded(self, draft: EventDraft) -> str:
         """Return the kind of rule that excludes a draft, looked for in the order project, tool, path; "" for none."""
-        if any(_matches(rule, draft.project, whole=True) for rule in self.projects):
+        if any(_matches(rule, draft.project, to_end=True) for rule in self.projects):
             return EXCLUDED_PROJECT
         if (tool := draft.metadata.get("tool", "")) and any(re.fullmatch(_translated(rule), tool, re.I) for rule in self.tools):
             return EXCLUDED_TOOL
@@ -106,9 +106,9 @@ class Capture:
         return ""
 
 
-def listed(given: str) -> tuple[str, ...]:
+def listed(setting: str) -> tuple[str, ...]:
     """Return the rules of a setting, separated by commas, without blanks around them and empty ones."""
-    return tuple(rule for word in given.split(",") if (rule := word.strip()))
+    return tuple(rule for word in setting.split(",") if (rule := word.strip()))
 
 
 def _paths_of(draft: EventDraft) -> Iterator[str]:
@@ -116,22 +116,22 @@ def _paths_of(draft: EventDraft) -> Iterator[str]:
 
     Each as `_places` reads it and, where links lead elsewhere, as the real path.
     """
-    told, cwd = draft.metadata, draft.metadata.get("cwd", "")
-    named = told.get("files", "").split("\n")
+    metadata, cwd = draft.metadata, draft.metadata.get("cwd", "")
+    words = metadata.get("files", "").split("\n")
     if draft.type in _OF_TOOLS:
         # A command, and the arguments of a call, stand in its text; of a result only the first lines can name files.
         text = draft.text if draft.type is EventType.TOOL_CALL else ""
-        said = _HOME.sub("~", f"{told.get('command', '')} {text}")
+        command = _HOME.sub("~", f"{metadata.get('command', '')} {text}")
         # A path with blanks is quoted, or has them escaped.
-        named += [
-            *_WORDS.findall(said),
-            *(a or b for a, b in _QUOTED.findall(said)),
-            *_WORDS.findall(said.replace("\\ ", _BLANK)),
+        words += [
+            *_WORDS.findall(command),
+            *(a or b for a, b in _QUOTED.findall(command)),
+            *_WORDS.findall(command.replace("\\ ", _BLANK)),
         ]
-    for path in (cwd, draft.project, *dict.fromkeys(named)):
-        for place in _places(path.replace(_BLANK, " "), cwd):
-            yield place
-            if os.path.isabs(place) and (real := os.path.realpath(place)) != place:
+    for path in (cwd, draft.project, *dict.fromkeys(words)):
+        for absolute in _places(path.replace(_BLANK, " "), cwd):
+            yield absolute
+            if os.path.isabs(absolute) and (real := os.path.realpath(absolute)) != absolute:
                 yield real
 
 
@@ -141,17 +141,17 @@ def _places(path: str, cwd: str) -> Iterator[str]:
         yield path
     elif path:
         yield os.path.normpath(os.path.join(cwd, os.path.expanduser(path)))
-        if behind := _BEHIND.match(path):
-            yield os.path.normpath(os.path.expanduser(behind[1]))
+        if after_host := _BEHIND.match(path):
+            yield os.path.normpath(os.path.expanduser(after_host[1]))
 
 
-def _matches(rule: str, path: str, whole: bool = False) -> bool:
+def _matches(rule: str, path: str, to_end: bool = False) -> bool:
     """Return whether a path matches a rule or is below a match, in any case of letters; False for "".
 
-    `whole`: the path is a project, which must match to its end, not only a folder above it.
+    `to_end`: the path is a project, which must match to its end, not only a folder above it.
     """
     path = _composed(re.sub(r"[\\/]+", "/", path))
-    return bool(path) and _path_rule(rule, whole).search(path) is not None
+    return bool(path) and _path_rule(rule, to_end).search(path) is not None
 
 
 def _composed(text: str) -> str:
@@ -160,16 +160,16 @@ def _composed(text: str) -> str:
 
 
 @lru_cache(maxsize=512)
-def _path_rule(rule: str, whole: bool) -> re.Pattern[str]:
+def _path_rule(rule: str, to_end: bool) -> re.Pattern[str]:
     """Return the pattern of a rule.
 
-    A rule that begins with a slash, a tilde or a drive counts from the root, any other one from any folder on. `whole`:
+    A rule that begins with a slash, a tilde or a drive counts from the root, any other one from any folder on. `to_end`:
     nothing may follow the match; else folders below it match too.
     """
     spelled = _composed(os.path.expanduser(_HOME.sub("~", rule).replace("\\", "/"))).rstrip("/")
     begin = "^" if re.match(r"/|[A-Za-z]:", spelled) else "(?:^|/)"
     # Paths below match too, except for projects: one may be inside another.
-    return re.compile(begin + _translated(spelled) + ("$" if whole else "(?:/|$)"), re.I)
+    return re.compile(begin + _translated(spelled) + ("$" if to_end else "(?:/|$)"), re.I)
 
 
 def _translated(glob: str) -> str:

@@ -95,19 +95,19 @@ class Gate:
         """
         if why := self.capture.refusal(draft):
             return why
-        given = draft
-        told = {name: getattr(draft, name) for name in ("text", *_NAMES)}
+        original = draft
+        fields = {name: getattr(draft, name) for name in ("text", *_NAMES)}
         # Search all of them at once: if no tag is in the joined text, none is in a field.
-        if strip_private(row := "\n".join(told.values())) is not row:
-            kept: dict[str, Any] = {name: strip_private(value) for name, value in told.items()}
-            draft = replace(draft, **kept)
+        if strip_private(row := "\n".join(fields.values())) is not row:
+            public_fields: dict[str, Any] = {name: strip_private(value) for name, value in fields.items()}
+            draft = replace(draft, **public_fields)
         text = strip_private(without_ours(storable(draft.text)))
         if not text.strip():
             return OWN_OUTPUT if MARK in draft.text else EMPTY
         if not self.tombstones.empty:
-            before, project = text, draft.project
+            text_before, project = text, draft.project
             draft, text = self._without_forgotten(draft), self.tombstones.clean(text)
-            if text != before and not text.replace(FORGOTTEN_MARK, "").strip():
+            if text != text_before and not text.replace(FORGOTTEN_MARK, "").strip():
                 return FORGOTTEN
             # A pause of a project whose name was forgotten goes on under what is left of the name.
             if draft.project != project and (why := self.capture.refusal(draft)):
@@ -122,7 +122,7 @@ class Gate:
         if full_size:
             metadata[SIZE_KEY] = str(full_size)
         clean = replace(draft, text=text, metadata=metadata, **names)
-        return FORGOTTEN if self.tombstones.refuses(clean) else rename_draft(given, clean)
+        return FORGOTTEN if self.tombstones.refuses(clean) else rename_draft(original, clean)
 
     def again(self, draft: EventDraft) -> EventDraft | None:
         """Return a draft that passed before: itself if nothing was forgotten, else checked anew; None if it may not be stored."""
@@ -160,22 +160,22 @@ class Gate:
         Where something is taken out or cut, a hash keeps different values different. Blanks around the session's id go
         too. Redactions are counted in `report`.
         """
-        given: dict[str, Any] = {name: storable(getattr(draft, name)) for name in _NAMES}
-        given["session_id"] = given["session_id"].strip()
-        for item in given.items():
+        fields: dict[str, Any] = {name: storable(getattr(draft, name)) for name in _NAMES}
+        fields["session_id"] = fields["session_id"].strip()
+        for item in fields.items():
             if item in self._harmless_names:
                 continue
             name, value = item
-            given[name] = self._name(name, value, report)
+            fields[name] = self._name(name, value, report)
             # A source id belongs to one event, so it is not cached.
-            if given[name] == value and name != "source_id":
+            if fields[name] == value and name != "source_id":
                 if len(self._harmless_names) > _HARMLESS_LIMIT:
                     self._harmless_names.clear()
                 self._harmless_names.add(item)
         for name, bound in _NAMES.items():
-            if len(value := given[name]) > bound:
-                given[name] = f"{value[: bound - 17]}~{encode_base32(hash_parts('long id', value), 16)}"
-        return given
+            if len(value := fields[name]) > bound:
+                fields[name] = f"{value[: bound - 17]}~{encode_base32(hash_parts('long id', value), 16)}"
+        return fields
 
     def _name(self, name: str, value: str, report: ImportReport) -> str:
         """Return one field without private spans, forgotten values and secrets.
@@ -192,26 +192,26 @@ class Gate:
         # A hash of the whole keeps sessions apart that differed in what was taken out; it cannot be turned back.
         return f"{clean.strip()}~{encode_base32(hash_parts('redacted', name, value), 16)}"
 
-    def _metadata(self, given: Mapping[str, str], report: ImportReport) -> dict[str, str]:
+    def _metadata(self, metadata: Mapping[str, str], report: ImportReport) -> dict[str, str]:
         """Return metadata without private spans and secrets: the first 40 keys, values shortened to about 4,096 bytes.
 
         Keys are cut to 200 characters. Redactions are counted in `report`.
         """
-        kept: dict[str, str] = {}
-        for key, value in given.items():
-            if len(kept) >= MAX_METADATA_KEYS:
+        clean: dict[str, str] = {}
+        for key, value in metadata.items():
+            if len(clean) >= MAX_METADATA_KEYS:
                 break
             # Both were looked at, and stand as they are.
             if (key, value) in self._harmless:
-                kept[key] = value
+                clean[key] = value
                 continue
-            told = self._name("metadata", strip_private(storable(str(key))), report)
-            kept[told[:MAX_SESSION_CHARS]] = strip_private(storable(str(value)))
-        self._redact_values(kept, report)
-        for key, value in kept.items():
+            clean_key = self._name("metadata", strip_private(storable(str(key))), report)
+            clean[clean_key[:MAX_SESSION_CHARS]] = strip_private(storable(str(value)))
+        self._redact_values(clean, report)
+        for key, value in clean.items():
             if len(value) > MAX_METADATA_BYTES // 4:
-                kept[key] = shorten(value, MAX_METADATA_BYTES)[0]
-        return kept
+                clean[key] = shorten(value, MAX_METADATA_BYTES)[0]
+        return clean
 
     def _redact_values(self, values: dict[str, str], report: ImportReport) -> None:
         """Redact values in place, each with its key in view, counted in `report`; short harmless ones are not searched again."""
@@ -248,11 +248,11 @@ def _in_repository(draft: EventDraft, metadata: dict[str, str]) -> dict[str, str
     """
     if draft.original is not None and draft.original.trust is not None:
         return metadata
-    others = {key: value for key, value in metadata.items() if key != ROOT_COMMIT}
+    other_metadata = {key: value for key, value in metadata.items() if key != ROOT_COMMIT}
     cwd = draft.metadata.get("cwd", "")
     if draft.type is EventType.USER_MESSAGE and cwd and project_of(cwd) == draft.project and (root := root_commit_of(cwd)):
-        return {**others, ROOT_COMMIT: root}
-    return others
+        return {**other_metadata, ROOT_COMMIT: root}
+    return other_metadata
 
 
 def shorten(text: str, bound: int) -> tuple[str, int]:

@@ -54,18 +54,18 @@ class OwnSecrets:
             stamp = tuple(map(_stamp_of, self._files))
             if stamp != self._stamp:
                 self._stamp = stamp
-                found = {*map(str, self._configured), *map(_read, self._files)}
-                self._values = tuple(sorted((value for value in found if len(value) >= _SHORTEST), key=len, reverse=True))
+                candidates = {*map(str, self._configured), *map(_read, self._files)}
+                self._values = tuple(sorted((value for value in candidates if len(value) >= _SHORTEST), key=len, reverse=True))
         return self._values
 
 
 def _stamp_of(path: str) -> tuple[int, int, int]:
     """Return what changes with a file: inode, size and time (ns); zeros where it is missing."""
     try:
-        found = Path(path).lstat()
+        state = Path(path).lstat()
     except OSError:
         return 0, 0, 0
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return state.st_ino, state.st_size, state.st_mtime_ns
 
 
 def _read(path: str) -> str:

@@ -91,12 +91,12 @@ class Payloads:
             clean = self._redactor.redact(strip_private(plain), Counter())
             return payload if clean == plain else clean.encode("utf-8", "surrogateescape")
 
-    def clean_told(self, told: Mapping[str, str]) -> dict[str, str]:
+    def clean_told(self, fields: Mapping[str, str]) -> dict[str, str]:
         """Return a copy of the fields beside a payload (name to value) with the values cleaned as `clean` does."""
-        values: list[Any] = [dict(told)]
+        values: list[Any] = [dict(fields)]
         self._clean_values(values)
-        found: dict[str, str] = values[0]
-        return found
+        clean: dict[str, str] = values[0]
+        return clean
 
     def _clean_values(self, values: list[Any]) -> bool:
         """Clean JSON values in place; return whether anything was taken out. Names of things get a hash behind what is left."""
@@ -141,14 +141,14 @@ class Payloads:
             chars += len(leaf.text)
             if chars < _BATCH and number < len(leaves):
                 continue
-            if len(batch) == 1 or self._redactor.suspects("\n".join(one.text for one in batch)):
-                for one in batch:
-                    one.spans += self._redactor.find(one.text)
+            if len(batch) == 1 or self._redactor.suspects("\n".join(batched.text for batched in batch)):
+                for batched in batch:
+                    batched.spans += self._redactor.find(batched.text)
             batch, chars = [], 0
 
     def _look_around(self, view: "list[str | _Leaf]") -> None:
         """Search strings of at most 2,000 characters, but names of things, with keys and neighbours; note the finds with each."""
-        shown: list[_Leaf] = []
+        searched: list[_Leaf] = []
         starts: list[int] = []
         parts: list[str] = []
         length = 0
@@ -161,19 +161,19 @@ class Payloads:
                 quote = "" if part.is_number else '"'
                 # One character for one: places here are places in the string.
                 text = quote + part.text.replace('"', "'") + quote
-                shown.append(part)
+                searched.append(part)
                 starts.append(length + len(quote))
             parts.append(text)
             length += len(text)
         for span in self._redactor.find("".join(parts)):
-            _share(span, shown, starts)
+            _share(span, searched, starts)
 
 
-def _share(span: Span, shown: list[_Leaf], starts: list[int]) -> None:
+def _share(span: Span, searched: list[_Leaf], starts: list[int]) -> None:
     """Note a place in the view with the string it covers, or the strings of one list; a number is covered as a whole."""
     first: _Leaf | None = None
-    for number in range(max(0, bisect_right(starts, span.start) - 1), len(shown)):
-        leaf, start = shown[number], starts[number]
+    for number in range(max(0, bisect_right(starts, span.start) - 1), len(searched)):
+        leaf, start = searched[number], starts[number]
         if start >= span.end:
             return
         begin, end = max(0, span.start - start), min(len(leaf.text), span.end - start)
@@ -192,9 +192,9 @@ def json_values(text: str) -> tuple[list[Any], bool]:
     def mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         """Return an object's pairs as a mapping, the last one of a repeated key, and note a repeated key."""
         nonlocal twice
-        found = dict(pairs)
-        twice = twice or len(found) < len(pairs)
-        return found
+        mapping_of_pairs = dict(pairs)
+        twice = twice or len(mapping_of_pairs) < len(pairs)
+        return mapping_of_pairs
 
     decode, at = json.JSONDecoder(object_pairs_hook=mapping).raw_decode, 0
     values = []
@@ -240,8 +240,8 @@ def _read(values: list[Any]) -> tuple[list[str | _Leaf], set[str]]:
 
 def _reversed(parts: Iterator[tuple[str, Any]]) -> Iterator[Any]:
     """Yield the texts of members with a comma between them, the last member first."""
-    for name, place in reversed(list(parts)):
-        yield from (",", place, name)
+    for name, entry in reversed(list(parts)):
+        yield from (",", entry, name)
 
 
 def _ends(text: str) -> str:
@@ -268,13 +268,13 @@ def _strip(leaves: list[_Leaf]) -> None:
             inside, group, first = False, leaf.group, number
         if leaf.is_number or (not inside and leaf.text.isascii() and "private" not in leaf.text.lower()):
             continue
-        found = Private(leaf.text, inside)
-        if inside and leaf.key in _FORMS | _NAMES and not found.closes:
+        split = Private(leaf.text, inside)
+        if inside and leaf.key in _FORMS | _NAMES and not split.closes:
             continue
-        if found.closes and not inside:
-            for one in leaves[first:number]:
-                if one.key not in _FORMS | _NAMES and not one.is_number:
-                    one.text = ""
-        goes_on = found.open and (not inside or found.closes)
-        leaf.text = (_CLOSE if found.closes else "") + found.kept + (_OPEN if goes_on else "")
-        inside = found.open
+        if split.closes and not inside:
+            for earlier in leaves[first:number]:
+                if earlier.key not in _FORMS | _NAMES and not earlier.is_number:
+                    earlier.text = ""
+        goes_on = split.open and (not inside or split.closes)
+        leaf.text = (_CLOSE if split.closes else "") + split.kept + (_OPEN if goes_on else "")
+        inside = split.open

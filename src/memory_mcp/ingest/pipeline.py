@@ -118,12 +118,12 @@ class Pipeline:
         tasks = survey(importer, source, self._marks.marks(prefix_of(importer)), newest, report)
         done, total = 0, sum(t.size for t in tasks)
         for task in tasks:
-            before = done
+            done_before = done
 
-            def tell(now: ImportReport, file: Path, part: float, task: Task = task, before: int = before) -> None:
+            def tell(now: ImportReport, file: Path, part: float, task: Task = task, done_before: int = done_before) -> None:
                 """Call `progress` with the fraction of all tasks that is done."""
                 if progress is not None:
-                    progress(now, file, (before + part * task.size) / total if total else 1.0)
+                    progress(now, file, (done_before + part * task.size) / total if total else 1.0)
 
             for _ in reading(task, importer, self._log, self._marks, self._gate, report, tell):
                 continue
@@ -161,28 +161,28 @@ def prefix_of(importer: Importer) -> str:
     return f"import:{importer.name}:"
 
 
-def survey(importer: Importer, source: Source, known: Mapping[str, str], newest: int | None, report: ImportReport) -> list[Task]:
-    """Return the files of a source in groups, with those of `known`, the importer's marks by name, that are theirs.
+def survey(importer: Importer, source: Source, marks: Mapping[str, str], newest: int | None, report: ImportReport) -> list[Task]:
+    """Return the files of a source in groups, with those of `marks`, the importer's marks by name, that are theirs.
 
     Groups end at 4 MB or 256 files; there is one if only the newest are wanted. Counts files in `report`; those that
     vanish meanwhile as failed. Raises SourceUnreadable if the path is missing.
     """
     groups: list[list[SourceFile]] = [[]]
     group_bytes = 0
-    for found in importer.files(source) if isinstance(source, Path) else source:
+    for file in importer.files(source) if isinstance(source, Path) else source:
         report.files += 1
         try:
-            size, stamp = stamp_of(found, importer.growth)
-            written = found.stat().st_mtime_ns
+            size, stamp = stamp_of(file, importer.growth)
+            written = file.stat().st_mtime_ns
         except OSError as error:
-            report.fail(found, str(error))
+            report.fail(file, str(error))
             continue
         if newest is None and (group_bytes >= GROUP_BYTES or len(groups[-1]) >= GROUP_FILES):
             groups.append([])
             group_bytes = 0
-        groups[-1].append(SourceFile(found, mark_name(importer.name, found), size, stamp, written))
+        groups[-1].append(SourceFile(file, mark_name(importer.name, file), size, stamp, written))
         group_bytes += size
-    return [Task(tuple(g), {f.name: known[f.name] for f in g if f.name in known}, newest) for g in groups if g]
+    return [Task(tuple(g), {f.name: marks[f.name] for f in g if f.name in marks}, newest) for g in groups if g]
 
 
 def reading(
@@ -249,28 +249,28 @@ class _Run:
         for file in self._files:
             yield from self._guarded(file, self._read_whole)
 
-    def read_newest(self, wanted: int) -> Iterator[None]:
-        """Read files, latest change first, for `wanted` events in all, of the last its end; set `report.cut` if any are left."""
-        left = wanted
+    def read_newest(self, limit: int) -> Iterator[None]:
+        """Read files, latest change first, for `limit` events in all, of the last its end; set `report.cut` if any are left."""
+        remaining = limit
 
         def read(file: SourceFile, start: Mark) -> Iterator[None]:
             """Read the last events of a file, as many as are left; it gets no mark if earlier ones are left out."""
-            nonlocal left
+            nonlocal remaining
             # Counting first costs a second reading and saves holding the events.
             count = sum(len(step.drafts) for step in self._importer.read(file.path, start.offset, ImportReport()))
-            if count <= left:
+            if count <= remaining:
                 yield from self._read_whole(file, start)
             else:
                 self.report.cut = True
                 drafts = (draft for step in self._steps_from(file, start) for draft in step.drafts)
-                for draft in islice(drafts, count - left, None):
+                for draft in islice(drafts, count - remaining, None):
                     self._add(file, (draft,), None)
                     yield
                 self._end(file, None)
-            left -= min(count, left)
+            remaining -= min(count, remaining)
 
         for file in sorted(self._files, key=lambda f: (-f.mtime_ns, f.name)):
-            if left <= 0:
+            if remaining <= 0:
                 self.report.cut = True
                 return
             yield from self._guarded(file, read)
@@ -301,8 +301,8 @@ class _Run:
     def _guarded(self, file: SourceFile, read: Callable[[SourceFile, Mark], Iterator[None]]) -> Iterator[None]:
         """Read a file from where its last run ended with `read`; an unchanged one is counted, one that cannot be read too."""
         try:
-            known = Mark.parse(self._known.get(file.name, ""))
-            start = find_start(file.path, file.stamp, known, self._importer.growth)
+            last_mark = Mark.parse(self._known.get(file.name, ""))
+            start = find_start(file.path, file.stamp, last_mark, self._importer.growth)
             if start is None:
                 self.report.files_unchanged += 1
             else:
@@ -341,7 +341,7 @@ class _Run:
         Before drafts without a time, steps of other files are stored.
         """
         clock = perf_counter()
-        clean = [kept for draft in drafts if (kept := self._gate.clean(draft, self.report)) is not None]
+        clean = [clean_draft for draft in drafts if (clean_draft := self._gate.clean(draft, self.report)) is not None]
         self.report.seconds["redact"] += perf_counter() - clock
         if any(draft.timestamp is None for draft in clean):
             self.flush(sum(step.file is not file for step in self._steps))

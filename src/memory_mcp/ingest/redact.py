@@ -315,7 +315,7 @@ class _TokenFilter:
         inner = [anchor for anchor in anchors if plain_start(anchor)[:1] in _SIGNS[1:] and plain_start(anchor)]
         # A run behind a backslash may begin with the letter of an escape.
         starts = _branch_by_letter(anchor for anchor in anchors if anchor not in inner)
-        self._begins = tuple(lazy_pattern(f"{before}(?={starts})") for before in (f"[{re.escape(_SIGNS)}]", " [nrt]"))
+        self._begins = tuple(lazy_pattern(f"{separator}(?={starts})") for separator in (f"[{re.escape(_SIGNS)}]", " [nrt]"))
         # Side by side, each with its sign first, so that all else is passed over quickly.
         self._inner = lazy_pattern("|".join(map(_as_pattern, inner)))
 
@@ -357,8 +357,8 @@ def _branch_by_letter(anchors: Iterable[str]) -> str:
         # Those that begin with a choice stay whole, under "".
         branches.setdefault(letter, []).append("~" * marked + anchor[marked + len(letter) :])
     parts: list[str] = []
-    for letter, rest in sorted(branches.items(), reverse=True):
-        plain, patterns = [a for a in rest if a[0] != "~"], [a[1:] for a in rest if a[0] == "~"]
+    for letter, endings in sorted(branches.items(), reverse=True):
+        plain, patterns = [a for a in endings if a[0] != "~"], [a[1:] for a in endings if a[0] == "~"]
         parts.append(f"{letter}(?:{'|'.join([*([_any_of(plain)] if plain else ()), *patterns])})")
     return f"(?:{'|'.join(parts)})"
 
@@ -370,7 +370,7 @@ def _any_of(words: list[str]) -> str:
     branches: dict[str, list[str]] = {}
     for word in words:
         branches.setdefault(word[0], []).append(word[1:])
-    alternatives = [re.escape(first) + _any_of(rest) for first, rest in branches.items()]
+    alternatives = [re.escape(first) + _any_of(endings) for first, endings in branches.items()]
     return alternatives[0] if len(alternatives) == 1 else f"(?:{'|'.join(alternatives)})"
 
 

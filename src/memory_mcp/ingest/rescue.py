@@ -45,25 +45,27 @@ def fates(importers: Sequence[Importer], marks: Mapping[str, str], now_ms: int) 
     One per client that has files at its usual places, with the fewest days of them; 0 days for a client that keeps them.
     `now_ms` is in UTC milliseconds.
     """
-    soon, found = now_ms + SOON_DAYS * _DAY_MS, []
+    soon, forecasts = now_ms + SOON_DAYS * _DAY_MS, []
     for importer in importers:
         files: list[Lying] = []
-        kept: list[int] = []
+        days_of_paths: list[int] = []
         # When a file goes, and whether something of it is not imported.
         going: list[tuple[int, bool]] = []
         for path in importer.default_paths():
-            if path.exists() and (here := list(lying(importer, path, marks))):
+            if path.exists() and (client_files := list(lying(importer, path, marks))):
                 days = KEPT[importer.name](path) if importer.name in KEPT else 0
-                ends = [(file.written + days * _DAY_MS, file.unread > 0) for file in here if days]
+                ends = [(file.written + days * _DAY_MS, file.unread > 0) for file in client_files if days]
                 going += [end for end in ends if end[0] <= soon]
-                files += here
-                kept.append(days)
+                files += client_files
+                days_of_paths.append(days)
         if files:
             new, going_new = sum(file.unread > 0 for file in files), sum(is_new for _, is_new in going)
             first = min((at_ms for at_ms, _ in going), default=0)
             tables = tuple(_unread_tables(importer))
-            found.append(Fate(importer.name, importer.title, len(files), new, min(kept), len(going), going_new, first, tables))
-    return found
+            forecasts.append(
+                Fate(importer.name, importer.title, len(files), new, min(days_of_paths), len(going), going_new, first, tables)
+            )
+    return forecasts
 
 
 def _unread_tables(importer: Importer) -> Iterator[str]:
@@ -82,10 +84,10 @@ def _claude_days(sessions: Path) -> int:
     """Return the days after which Claude Code deletes `sessions`, by the settings beside them; 30 if they state none above 0."""
     try:
         settings = foreign_files.read_file(sessions.parent / "settings.json").decode("utf-8-sig")
-        told = jsonc.parse(settings).value.get("cleanupPeriodDays")
+        days = jsonc.parse(settings).value.get("cleanupPeriodDays")
     except (OSError, ValueError, AttributeError):
-        told = None
-    return told if isinstance(told, int) and told > 0 else _CLAUDE_DAYS
+        days = None
+    return days if isinstance(days, int) and days > 0 else _CLAUDE_DAYS
 
 
 #: Days after which a client deletes its session files, by importer; the folder of the sessions in.

@@ -51,11 +51,11 @@ def spelled(text: str) -> Spelled:
     places: list[int] = []
     words: list[int] = []
     word, inside = 0, False
-    for place, character in enumerate(text):
+    for index, character in enumerate(text):
         form = table[ord(character)]
         if form:
             parts.append(form)
-            places += [place] * len(form)
+            places += [index] * len(form)
             words += [word] * len(form)
             inside = True
         elif inside and (character.isspace() or (character not in _BLANK and unicodedata.category(character)[0] not in "CM")):
@@ -68,8 +68,8 @@ class _Table(dict[int, str]):
 
     def __missing__(self, code: int) -> str:
         """Return the form of a character not met before, and keep it."""
-        found = self[code] = _form(chr(code))
-        return found
+        form = self[code] = _form(chr(code))
+        return form
 
 
 @cache
@@ -94,17 +94,17 @@ def _form(character: str) -> str:
         return _SIGNS[character]
     if (digit := unicodedata.decimal(character, None)) is not None:
         return str(digit).translate(_ALIKE)
-    if named := _NAMED.search(unicodedata.name(character, "")):
-        character = named[1]
+    if named_letter := _NAMED.search(unicodedata.name(character, "")):
+        character = named_letter[1]
     out: list[str] = []
     # Compatibility forms, folded in case and without accents.
     for part in unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", character).casefold()):
         if unicodedata.combining(part):
             continue
         # Of some letters only the capital looks like another script's.
-        seen = part if part.isascii() else _latin().get(part) or _latin().get(part.upper()) or part
-        if seen.isalnum() and seen not in _BLANK:
-            out.append(seen.translate(_ALIKE))
+        look_alike = part if part.isascii() else _latin().get(part) or _latin().get(part.upper()) or part
+        if look_alike.isalnum() and look_alike not in _BLANK:
+            out.append(look_alike.translate(_ALIKE))
     return "".join(out)
 
 
@@ -113,13 +113,13 @@ def _latin() -> dict[str, str]:
     """Return the lower-case ASCII letter or digit by the look-alike character of another script; read once, in 50 ms."""
     from confusable_homoglyphs.confusables import confusables_data
 
-    found: dict[str, str] = {}
+    latin_of: dict[str, str] = {}
     for character, alike in confusables_data.items():
         if len(character) == 1 and not character.isascii():
             latin = (a["c"] for a in alike if len(a["c"]) == 1 and a["c"].isascii() and a["c"].isalnum())
             if (first := next(latin, None)) is not None:
-                found[character] = first.lower()
-    return found
+                latin_of[character] = first.lower()
+    return latin_of
 
 
 def runs(text: str) -> int:
@@ -129,14 +129,14 @@ def runs(text: str) -> int:
 
 
 def replace_spans(
-    text: str, whole: Spelled, key_spans: Iterable[tuple[int, int, int]], mark: str, ends_at: Sequence[int] = ()
+    text: str, spelled_text: Spelled, key_spans: Iterable[tuple[int, int, int]], mark: str, ends_at: Sequence[int] = ()
 ) -> str:
     """Return a text with spans of its key replaced by `mark`.
 
-    A span of under `JOINS_WORDS` characters that joins parts of words is left alone. `whole` is the text's key with its
+    A span of under `JOINS_WORDS` characters that joins parts of words is left alone. `spelled_text` is the text's key with its
     places, `key_spans` start, end and words in the key; `ends_at`: where each character ends in the text, unless behind itself.
     """
-    places, words = whole.places, whole.words
+    places, words = spelled_text.places, spelled_text.words
     spans: list[tuple[int, int]] = []
     for start, end, tokens in sorted(key_spans):
         first, last = places[start], ends_at[end - 1] if ends_at else places[end - 1] + 1

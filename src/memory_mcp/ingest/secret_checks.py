@@ -65,24 +65,24 @@ _FOUR_LETTERS = frozenset(
 )
 
 
-def names_secret(name: str, before: str) -> bool:
-    """Return whether a lower-case name after `before` is a secret's.
+def names_secret(name: str, prefix: str) -> bool:
+    """Return whether a lower-case name after `prefix` is a secret's.
 
     A key must be of something, `pass` part of a name.
     """
-    if _TYPE_OR_RESOURCE.search(before) or (name.startswith("token") and _OTHER_TOKEN.search(before)):
+    if _TYPE_OR_RESOURCE.search(prefix) or (name.startswith("token") and _OTHER_TOKEN.search(prefix)):
         return False
     if name.startswith("key"):
-        return before[-1:] not in _BLANK and _KEY_OF.search(before) is not None
+        return prefix[-1:] not in _BLANK and _KEY_OF.search(prefix) is not None
     if name.startswith("pw") and not name.startswith("pwd"):
-        return before[-1:] in ("_", "-")
+        return prefix[-1:] in ("_", "-")
     if name.startswith("pat"):
-        return before[-1:] == "_" or before[-1:].islower()
+        return prefix[-1:] == "_" or prefix[-1:].islower()
     if name.startswith("pass") and not name.startswith(_PASSWORDS):
-        if before[-1:].isupper():
-            return not before.endswith(_OTHER_PASS)
-        return before.endswith(("_", "-")) or (before.endswith(('"', "'")) and name[4:5] in ('"', "'", "\\"))
-    return not before.lower().endswith(("publickey", "public_key", "public-key"))
+        if prefix[-1:].isupper():
+            return not prefix.endswith(_OTHER_PASS)
+        return prefix.endswith(("_", "-")) or (prefix.endswith(('"', "'")) and name[4:5] in ('"', "'", "\\"))
+    return not prefix.lower().endswith(("publickey", "public_key", "public-key"))
 
 
 def names_password(key: str) -> bool:

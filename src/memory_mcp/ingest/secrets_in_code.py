@@ -128,15 +128,15 @@ def find_assignments(text: str, lowered: str) -> Iterator[Place]:
             start = name.start()
             if start < done:
                 continue
-            before = text[max(0, start - 16) : start]
-            bare = _BARE_PASS.match(text, start) is not None and not before.endswith(("_", "-"))
-            if not bare and not names_secret(name[0], before):
+            prefix = text[max(0, start - 16) : start]
+            bare = _BARE_PASS.match(text, start) is not None and not prefix.endswith(("_", "-"))
+            if not bare and not names_secret(name[0], prefix):
                 continue
-            if (match := _ASSIGNED.match(text, start)) and (place := _assigned_place(text, match)):
-                if bare and not is_secret_of("pass", text[slice(*place)]):
+            if (match := _ASSIGNED.match(text, start)) and (span := _assigned_place(text, match)):
+                if bare and not is_secret_of("pass", text[slice(*span)]):
                     continue
-                done = place[1]
-                yield place
+                done = span[1]
+                yield span
 
 
 def find_flags(text: str, _lowered: str) -> Iterator[Place]:
@@ -145,8 +145,8 @@ def find_flags(text: str, _lowered: str) -> Iterator[Place]:
         name = match["key"].lower()
         if name.startswith(("key", "token")) and not names_secret(name, text[match.start() : match.start("key")]):
             continue
-        if place := _assigned_place(text, match):
-            yield place
+        if span := _assigned_place(text, match):
+            yield span
 
 
 def _assigned_place(text: str, match: re.Match[str]) -> Place | None:
@@ -163,8 +163,8 @@ def _assigned_place(text: str, match: re.Match[str]) -> Place | None:
     )
     if is_call or not is_assigned_secret(match["key"], match["op"], value, quoted):
         return None
-    rest = _BARE_REST.match(text, end) if not quoted and end - start >= 2000 else None
-    return start, rest.end() if rest else end
+    tail = _BARE_REST.match(text, end) if not quoted and end - start >= 2000 else None
+    return start, tail.end() if tail else end
 
 
 _QUOTE = r"\\?[\"'`]"
@@ -214,11 +214,11 @@ def find_named(text: str, lowered: str) -> Iterator[Place]:
     for hint in _NAMED_HINTS:
         for name in _iter_hints(hint, lowered):
             start = name.start()
-            before = text[max(0, start - 24) : start]
-            if not names_secret(name[0], before) or not (match := _NAMED.match(text, start)):
+            prefix = text[max(0, start - 24) : start]
+            if not names_secret(name[0], prefix) or not (match := _NAMED.match(text, start)):
                 continue
             group = next(g for g in _NAMED_GROUPS if match[g] is not None)
-            if group in ("quoted", "plain") and not _MACHINE_NAME.search(before.rpartition(" ")[2] + match["key"]):
+            if group in ("quoted", "plain") and not _MACHINE_NAME.search(prefix.rpartition(" ")[2] + match["key"]):
                 continue
             if group == "line" and not (match["key"].isupper() and match[group][-1] not in ",;)"):
                 continue
@@ -368,8 +368,8 @@ def find_drawn(text: str, _lowered: str) -> Iterator[Place]:
         if not _WHOLE.fullmatch(value) or not (_is_prefixed(value) if value.islower() else is_strong(value)):
             continue
         end = start + len(value)
-        before = text[max(0, start - _BEFORE) : start].rpartition("\n")[2]
-        if not _ABOUT_OPEN.search(before) and _is_handed_over(before, text[end : end + _AFTER]):
+        line_before = text[max(0, start - _BEFORE) : start].rpartition("\n")[2]
+        if not _ABOUT_OPEN.search(line_before) and _is_handed_over(line_before, text[end : end + _AFTER]):
             yield start, end
 
 
@@ -378,13 +378,13 @@ def _is_prefixed(value: str) -> bool:
     return match is not None and is_random(match["body"], _SHORTEST_BODY) and not _OPEN_NAME.search(match["prefix"])
 
 
-def _is_handed_over(before: str, after: str) -> bool:
-    if entry := _ENTRY.search(before):
+def _is_handed_over(line_before: str, after: str) -> bool:
+    if entry := _ENTRY.search(line_before):
         return not _OPEN_NAME.search(entry["name"]) and (
             after[:1] == entry["open"] or not (entry["open"] or after[:1].strip(" \r\n\t,;}])"))
         )
-    if _SENTENCE.search(before) and _GOES_ON.match(after):
+    if _SENTENCE.search(line_before) and _GOES_ON.match(after):
         return True
-    if _LABEL_BEFORE.search(before):
+    if _LABEL_BEFORE.search(line_before):
         return after[:1].strip("\"'`.,;)") in ("", " ")
-    return _PIPE.search(before) is not None and _PIPED.match(after) is not None
+    return _PIPE.search(line_before) is not None and _PIPED.match(after) is not None

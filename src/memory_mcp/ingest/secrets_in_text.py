@@ -64,13 +64,13 @@ def find_spoken(text: str, lowered: str) -> Iterator[Place]:
         sign = lowered[start - 1 : start]
         if sign.isascii() and sign.isalnum() and not word[0].endswith("wort") and word[0].isascii():
             continue
-        place: Place | None = None
+        span: Place | None = None
         if match := (_SPOKEN.match(text, start) or _NOTED.match(text, start)):
-            place = _spoken_place(match, "plain" if match["quoted"] is None else "quoted")
+            span = _spoken_place(match, "plain" if match["quoted"] is None else "quoted")
         elif (match := _HANDED.match(text, start)) and _is_handed(text, match, start):
-            place = _spoken_place(match, "plain")
-        if place:
-            yield place
+            span = _spoken_place(match, "plain")
+        if span:
+            yield span
     if "machine" in lowered:
         for match in _NETRC.finditer(text):
             if not is_placeholder(match["secret"]):

@@ -210,8 +210,8 @@ class Spool:
         report.lines += 1
         report.lines_used += bool(heard.drafts)
         drafts = [_from_process(draft, envelope.pids) for draft in heard.drafts]
-        kept = [draft for one in drafts if (draft := self._gate.clean(one, report)) is not None]
-        return _Payload(file, client, tuple(kept), heard.ends, envelope.received_ms)
+        clean_drafts = [draft for draft_read in drafts if (draft := self._gate.clean(draft_read, report)) is not None]
+        return _Payload(file, client, tuple(clean_drafts), heard.ends, envelope.received_ms)
 
     def _set_aside(self, file: Path, reason: str, raw: bytes, report: DrainReport) -> None:
         """Move a file to `bad/` as the reason and its short text without secrets; count and quote it. If that fails, it stays."""
@@ -262,8 +262,8 @@ class Spool:
 
 def _from_process(draft: EventDraft, pids: str) -> EventDraft:
     """Return a prompt, or the start of a session, with the processes above its hook as metadata; others unchanged."""
-    named = draft.type in (EventType.USER_MESSAGE, EventType.SESSION_START) and pids
-    return replace(draft, metadata={**draft.metadata, PIDS: pids}) if named else draft
+    has_process = draft.type in (EventType.USER_MESSAGE, EventType.SESSION_START) and pids
+    return replace(draft, metadata={**draft.metadata, PIDS: pids}) if has_process else draft
 
 
 def _opened(name: str, raw: bytes) -> tuple[str, Envelope, str]:

@@ -28,10 +28,10 @@ class TombstoneFile:
     def stamp(self) -> tuple[int, int, int] | None:
         """Return (inode, bytes, time of the last change in ns) of the file, which every addition changes; None without a file."""
         try:
-            found = self._file.stat()
+            state = self._file.stat()
         except FileNotFoundError:
             return None
-        return found.st_ino, found.st_size, found.st_mtime_ns
+        return state.st_ino, state.st_size, state.st_mtime_ns
 
     def lines(self) -> list[str]:
         """Return all lines, in the order they were added; [] without a file."""
@@ -63,12 +63,12 @@ class TombstoneFile:
 
         Raises StorageError when what was forgotten here has another key than the copy.
         """
-        here = self.lines()
-        if here and self.key() != key:
+        own_lines = self.lines()
+        if own_lines and self.key() != key:
             raise StorageError("what was forgotten here has another key than the copy", "Forget it here, too.")
-        if not here:
+        if not own_lines:
             machine.put(self._key_file, key)
-        new = [line for line in dict.fromkeys(lines) if line not in here]
+        new = [line for line in dict.fromkeys(lines) if line not in own_lines]
         if new:
             append(self._file, new)
         return new
@@ -87,10 +87,10 @@ def append(file: Path, lines: Sequence[str]) -> None:
     machine.sync_names(file.parent)
 
 
-def find_line_values(lines: Sequence[str], named: int) -> list[list[int | str]]:
+def find_line_values(lines: Sequence[str], named_count: int) -> list[list[int | str]]:
     """Return the values that earlier versions noted for lines of events: [gram, start, length, tokens, hash] each.
 
-    They are written right before the event. [] where the number of all other values is not that of those a person `named`:
+    They are written right before the event. [] where the number of all other values is not that of those a person `named_count`:
     one of these may be among them then; and of values that were taken back before.
     """
     parsed: list[dict[str, Any]] = []
@@ -101,18 +101,18 @@ def find_line_values(lines: Sequence[str], named: int) -> list[list[int | str]]:
     if any("lifted" in line for line in parsed):
         return []
     runs = [(kind, list(run)) for kind, run in groupby(parsed, _kind_of)]
-    others: list[dict[str, Any]] = []
+    other_values: list[dict[str, Any]] = []
     of_lines: list[dict[str, Any]] = []
     for (kind, run), (following, _) in zip(runs, [*runs[1:], ("", [])], strict=True):
         if kind == "value":
             # Shorter ones were named, and came before the event's.
             last = max((at for at, line in enumerate(run) if line["length"] < _LINE), default=-1) + 1
             at = last if following == "event" else len(run)
-            others += run[:at]
+            other_values += run[:at]
             of_lines += run[at:]
-    if len(others) != named:
+    if len(other_values) != named_count:
         return []
-    still_named = {line["value"] for line in others}
+    still_named = {line["value"] for line in other_values}
     return [[*ln["gram"], ln["length"], ln["tokens"], ln["value"]] for ln in of_lines if ln["value"] not in still_named]
 
 

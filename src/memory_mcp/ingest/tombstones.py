@@ -121,13 +121,13 @@ class Tombstones:
         self._hasher: WindowHasher | None = None
 
     @classmethod
-    def tried(cls, wanted: Wanted) -> Self:
+    def tried(cls, request: Wanted) -> Self:
         """Return the tombstones of a dry run, with a random key, nothing written. Raises InvalidQuery for too short a value."""
-        made = cls(None)
-        made._key = secrets.token_bytes(KEY_BYTES)
-        for line in made._lines(wanted):
-            _take(made._known, line)
-        return made
+        tombstones = cls(None)
+        tombstones._key = secrets.token_bytes(KEY_BYTES)
+        for line in tombstones._lines(request):
+            _take(tombstones._known, line)
+        return tombstones
 
     @property
     def empty(self) -> bool:
@@ -135,18 +135,18 @@ class Tombstones:
         self._reread()
         return not (self._known.marks or self._known.ranges or self._known.has_values)
 
-    def add(self, wanted: Wanted) -> None:
+    def add(self, request: Wanted) -> None:
         """Remember what to forget, on disk when this returns; raises InvalidQuery, and adds nothing, for too short a value."""
         assert self._log is not None
         self._reread()
         self._key = self._key or self._log.key()
-        self._log.add([json.dumps(line) for line in self._lines(wanted)])
+        self._log.add([json.dumps(line) for line in self._lines(request)])
 
-    def lift_lines(self, named: int) -> int:
-        """Take back values that earlier versions noted for lines of events; return how many. `named`: by a person, ever."""
+    def lift_lines(self, named_count: int) -> int:
+        """Take back values that earlier versions noted for lines of events; return how many. `named_count`: by a person, ever."""
         if self.empty or self._log is None:
             return 0
-        lifted = find_line_values(self._log.lines(), named)
+        lifted = find_line_values(self._log.lines(), named_count)
         if lifted:
             self._log.add([json.dumps({"lifted": lifted})])
         return len(lifted)
@@ -178,11 +178,11 @@ class Tombstones:
 
     def _covers(self, what: EventDraft | Event) -> bool:
         """Return whether an event was forgotten as a whole, by the lines as last read; as `covers`."""
-        known = self._known
-        if (known.marks and not known.marks.isdisjoint(self._marks(what))) or self._in_range(what):
+        index = self._known
+        if (index.marks and not index.marks.isdisjoint(self._marks(what))) or self._in_range(what):
             return True
         # Its text in another form: the forgotten part cannot be found.
-        return bool(known.partly) and self._source(what) in known.partly and MARK not in self._clean(what.text)
+        return bool(index.partly) and self._source(what) in index.partly and MARK not in self._clean(what.text)
 
     def clean(self, text: str) -> str:
         """Return `text` with `MARK` in place of every forgotten value and part; also where it is written otherwise or encoded."""
@@ -193,11 +193,11 @@ class Tombstones:
         if len(text) > _SHORT:
             return self._marked(text)
         short = self._known.short
-        if (found := short.get(text)) is None:
+        if (clean := short.get(text)) is None:
             if len(short) >= _REMEMBERED:
                 short.clear()
-            found = short[text] = self._marked(text)
-        return found
+            clean = short[text] = self._marked(text)
+        return clean
 
     def _marked(self, text: str) -> str:
         """Return a text with `MARK` in place of forgotten parts and values; marks that are in it already stay."""
@@ -209,12 +209,12 @@ class Tombstones:
 
     def _cleaned(self, text: str) -> str:
         """Return a text without forgotten values, plain or encoded; base64 or hexadecimal that holds one goes whole."""
-        if found := self._spans(key_of(text)):
-            text = replace_spans(text, spelled(text), found, MARK)
+        if spans := self._spans(key_of(text)):
+            text = replace_spans(text, spelled(text), spans, MARK)
         text = self._unwrapped(text)
         for start, end, content in reversed(list(coded(text))):
-            if found := self._spans(key_of(content)):
-                is_part = replace_spans(content, spelled(content), found, MARK) == content
+            if spans := self._spans(key_of(content)):
+                is_part = replace_spans(content, spelled(content), spans, MARK) == content
                 text = text if is_part else text[:start] + MARK + text[end:]
         return text
 
@@ -222,17 +222,17 @@ class Tombstones:
         """Return a text without forgotten values that are written in entities, escapes and the like, up to 3 layers deep."""
         plain = text
         for layers in range(1, LAYERS + 1):
-            before, plain = plain, unwrapped(plain)
-            if plain == before:
+            wrapped, plain = plain, unwrapped(plain)
+            if plain == wrapped:
                 break
-            if found := self._spans(key_of(plain)):
+            if spans := self._spans(key_of(plain)):
                 inner = reading(text, layers)
-                told = spelled(inner.text)
-                places = Spelled(told.key, tuple(inner.begins[i] for i in told.places), told.words)
-                ends = tuple(inner.ends[i] for i in told.places)
-                rest = replace_spans(text, places, found, MARK, ends)
-                if rest != text:
-                    return self._unwrapped(rest)
+                inner_key = spelled(inner.text)
+                places = Spelled(inner_key.key, tuple(inner.begins[i] for i in inner_key.places), inner_key.words)
+                ends = tuple(inner.ends[i] for i in inner_key.places)
+                clean = replace_spans(text, places, spans, MARK, ends)
+                if clean != text:
+                    return self._unwrapped(clean)
         return text
 
     def _spans(self, key: str) -> list[tuple[int, int, int]]:
@@ -252,8 +252,8 @@ class Tombstones:
             return None
         metadata = {self._clean(k): self._clean(v) for k, v in event.metadata.items()}
         names: dict[str, Any] = {name: self._clean(getattr(event, name)) for name in NAMES}
-        told = replace(event, text=text, metadata=metadata, **names)
-        return event if told == event else told
+        clean = replace(event, text=text, metadata=metadata, **names)
+        return event if clean == event else clean
 
     def _found(self, key: str, gram: int) -> Iterable[tuple[int, int, int]]:
         """Yield (start, end, number of words) of each forgotten value in `key` whose windows have `gram` characters."""
@@ -261,16 +261,16 @@ class Tombstones:
         if not values or len(key) < gram:
             return
         hashes = self._grams(key, gram)
-        found = self._known.filters.get(gram)
-        if found is None:
+        has_value = self._known.filters.get(gram)
+        if has_value is None:
             import numpy as np
 
-            found = np.zeros(1 << _BITS, dtype=np.bool_)
-            found[list(self._known.values[gram])] = True
-            self._known.filters[gram] = found
-        for start in found[hashes].nonzero()[0].tolist():
-            for length, tokens, wanted in values[int(hashes[start])]:
-                if start + length <= len(key) and self._hash("value", key[start : start + length]) == wanted:
+            has_value = np.zeros(1 << _BITS, dtype=np.bool_)
+            has_value[list(self._known.values[gram])] = True
+            self._known.filters[gram] = has_value
+        for start in has_value[hashes].nonzero()[0].tolist():
+            for length, tokens, value_hash in values[int(hashes[start])]:
+                if start + length <= len(key) and self._hash("value", key[start : start + length]) == value_hash:
                     yield start, start + length, tokens
 
     def _grams(self, key: str, gram: int) -> "np.ndarray":
@@ -281,13 +281,13 @@ class Tombstones:
         base = int.from_bytes(hashlib.blake2b(b"gram", key=self._key, digest_size=8).digest(), "big") | 1
         # A window's hash is that of its first part times a power of the base, and that of its second part: in few steps.
         total, length, two, power = codes[:0], 0, codes * np.uint64(base), 1
-        left = gram
+        bits = gram
         while True:
-            if left & 1:
+            if bits & 1:
                 head = np.uint64(pow(base, length, 1 << 64))
                 total = two[: len(codes) - length - power + 1] * head + total[power:] if length else two
                 length += power
-            if not (left := left >> 1):
+            if not (bits := bits >> 1):
                 return (total[: len(codes) - gram + 1] >> np.uint64(64 - _BITS)).astype(np.int64)
             two = two[:-power] * np.uint64(pow(base, power, 1 << 64)) + two[power:]
             power *= 2
@@ -302,13 +302,13 @@ class Tombstones:
         """Return two to four keyed hashes of an event: of its id, its source's id, its words in its session, and at its time."""
         marks = [self._hash("id", what.event_id)] if isinstance(what, Event) else []
         marks += filter(None, [self._source(what)])
-        said = key_of(what.text)
-        if len(said) >= _SAYS_SOMETHING:
-            marks.append(self._hash("said", what.session_id, said))
+        words = key_of(what.text)
+        if len(words) >= _SAYS_SOMETHING:
+            marks.append(self._hash("said", what.session_id, words))
         elif not what.source_id:
-            marks.append(self._hash("said", what.session_id, said, what.role, str(what.timestamp)))
+            marks.append(self._hash("said", what.session_id, words, what.role, str(what.timestamp)))
         if what.timestamp is not None and states_time(what.metadata):
-            marks.append(self._hash("copied", said, what.role, str(what.timestamp)))
+            marks.append(self._hash("copied", words, what.role, str(what.timestamp)))
         return marks
 
     def _source(self, what: EventDraft | Event) -> str:
@@ -334,16 +334,16 @@ class Tombstones:
     def _scope(self, session: str | None, project: str | None) -> str:
         """Return the keyed hash of a session and a project, cached; None means all."""
         scopes = self._known.scopes
-        if (found := scopes.get((session, project))) is None:
+        if (scope_hash := scopes.get((session, project))) is None:
             if len(scopes) >= _REMEMBERED:
                 scopes.clear()
             parts = ("*" if part is None else f"={part}" for part in (session, project))
-            found = scopes[session, project] = self._hash("scope", *parts)
-        return found
+            scope_hash = scopes[session, project] = self._hash("scope", *parts)
+        return scope_hash
 
-    def _lines(self, wanted: Wanted) -> Iterable[dict[str, Any]]:
+    def _lines(self, request: Wanted) -> Iterable[dict[str, Any]]:
         """Yield the lines to write as dicts. Raises InvalidQuery for a value under 4 letters or digits (2 if all are Chinese)."""
-        for value in wanted.values:
+        for value in request.values:
             key, length = key_of(value), len(key_of(value))
             is_han = all("\u3400" <= character <= "\u9fff" for character in key)
             if length < (_SHORTEST_HAN if is_han else SHORTEST):
@@ -352,15 +352,15 @@ class Tombstones:
             gram = next(g for g in _GRAMS if length >= g)
             start = int(self._grams(key[:gram], gram)[0])
             yield {"value": self._hash("value", key), "length": length, "tokens": runs(value), "gram": [gram, start]}
-        for event in wanted.events:
+        for event in request.events:
             # Earlier versions wrote values, the lines of its text, before it.
             yield {"event": self._marks(event), "v": 2}
-        for cut in wanted.cuts:
+        for cut in request.cuts:
             partly = self._source(cut.event) if cut.text == cut.event.text else ""
             yield {"cut": self._hash("cut", cut.text), "spans": cut.spans, "partly": partly}
-        for span in wanted.ranges:
+        for span in request.ranges:
             yield {"scope": self._scope(span.session, span.project), "since": span.since, "until": span.until}
-        for sketch in wanted.sketches:
+        for sketch in request.sketches:
             yield {"windows": sketch.encode()}
 
     def _reread(self) -> None:
@@ -370,31 +370,31 @@ class Tombstones:
         stamp = self._log.stamp()
         if stamp == self._stamp:
             return
-        known = _Known()
+        index = _Known()
         lines = self._log.lines()
         if lines:
             self._key = self._log.key()
         for raw in lines:
             # A crash may have cut a line in two: what it was for was never said to be forgotten.
             with suppress(ValueError, KeyError, TypeError):
-                _take(known, json.loads(raw))
-        self._known, self._stamp = known, stamp
+                _take(index, json.loads(raw))
+        self._known, self._stamp = index, stamp
 
 
-def _take(known: _Known, line: dict[str, Any]) -> None:
+def _take(index: _Known, line: dict[str, Any]) -> None:
     """Add a line, as `_lines` makes it, to what is known. Raises KeyError, ValueError or TypeError for one of another form."""
     if "value" in line:
         gram, start = line["gram"]
-        known.values[gram].setdefault(int(start), set()).add((int(line["length"]), int(line["tokens"]), str(line["value"])))
+        index.values[gram].setdefault(int(start), set()).add((int(line["length"]), int(line["tokens"]), str(line["value"])))
     elif "event" in line:
-        known.marks.update(line["event"])
+        index.marks.update(line["event"])
     elif "cut" in line:
-        known.cuts[line["cut"]] = [(int(start), int(end)) for start, end in line["spans"]]
-        known.partly.update({line["partly"]} - {""})
+        index.cuts[line["cut"]] = [(int(start), int(end)) for start, end in line["spans"]]
+        index.partly.update({line["partly"]} - {""})
     elif "windows" in line:
-        known.restatements.add(Sketch.decode(*line["windows"]))
+        index.restatements.add(Sketch.decode(*line["windows"]))
     elif "lifted" in line:
         for gram, start, length, tokens, value in line["lifted"]:
-            known.values[gram].get(start, set()).discard((length, tokens, value))
+            index.values[gram].get(start, set()).discard((length, tokens, value))
     else:
-        known.ranges.setdefault(line["scope"], []).append((int(line["since"]), int(line["until"])))
+        index.ranges.setdefault(line["scope"], []).append((int(line["since"]), int(line["until"])))

@@ -61,11 +61,11 @@ class Watch:
             ready.register(descriptor, select.POLLIN)
         gone = False
         while not gone and all(descriptor == self._inotify for descriptor, _ in ready.poll()):
-            events, place = os.read(self._inotify, _BUFFER), 0
-            while place < len(events):
-                _, mask, _, length = _EVENT.unpack_from(events, place)
+            events, offset = os.read(self._inotify, _BUFFER), 0
+            while offset < len(events):
+                _, mask, _, length = _EVENT.unpack_from(events, offset)
                 gone = gone or bool(mask & _IGNORED)
-                place += _EVENT.size + length
+                offset += _EVENT.size + length
             act()
         for descriptor in (self._inotify, self._end_read):
             os.close(descriptor)

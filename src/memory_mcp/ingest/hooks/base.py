@@ -89,10 +89,10 @@ class Hooks(Protocol):
 
 def told_in(payload: str) -> Mapping[str, object]:
     """Return the object that a payload is; raises Malformed when it is something else."""
-    told = parsed(payload)
-    if not isinstance(told, Mapping):
+    fields = parsed(payload)
+    if not isinstance(fields, Mapping):
         raise Malformed("not a JSON object")
-    return told
+    return fields
 
 
 def parsed(payload: str) -> object:

@@ -50,20 +50,20 @@ class ClaudeCodeHooks:
         return heard(told_in(payload), envelope)
 
 
-def heard(told: Payload, envelope: Envelope, agent: str = AGENT) -> Heard:
+def heard(payload: Payload, envelope: Envelope, agent: str = AGENT) -> Heard:
     """Return what a payload in Claude Code's form gives, as events of `agent`.
 
     Events with nothing to keep give the reason; of a session's end and a compaction `ends` is the project. Raises
     Malformed without an event or a session.
     """
-    event = as_text(told.get("hook_event_name"))
+    event = as_text(payload.get("hook_event_name"))
     if not event:
         raise Malformed("no hook_event_name")
-    if not as_text(told.get("session_id")).strip():
+    if not as_text(payload.get("session_id")).strip():
         raise Malformed("no session_id")
     if event not in READ:
         return Heard(skipped=event if event in _PASSED_OVER else "unknown event")
-    telling = _Telling(told, envelope)
+    telling = _Telling(payload, envelope)
     drafts = [replace(d, agent=agent) for d in telling.drafts(event) if d.text.strip()]
     return Heard(drafts, "" if drafts else f"{event} with {NO_TEXT}", telling.project() if event in _ENDS else "")
 
@@ -71,9 +71,9 @@ def heard(told: Payload, envelope: Envelope, agent: str = AGENT) -> Heard:
 class _Telling:
     """One payload, and the transcript records that it corresponds to."""
 
-    def __init__(self, told: Payload, envelope: Envelope) -> None:
+    def __init__(self, payload: Payload, envelope: Envelope) -> None:
         """Take a payload; the envelope's project directory is the session's first directory."""
-        self.told = told
+        self.told = payload
         self._envelope = envelope
         self._state = State(Path(envelope.name))
         self._state.first_cwd = envelope.project_dir
@@ -141,8 +141,8 @@ class _Telling:
         """Return a tool's call and its result, the call earlier by the stated duration, at least 1 ms; two drafts."""
         answer, took = self.told.get("error" if failed else "tool_response"), self.told.get("duration_ms")
         took_ms = int(took) if isinstance(took, int | float) and 0 < took < _LONGEST_CALL else 0
-        use_id, given = self.text("tool_use_id"), self.told.get("tool_input")
-        call = {"type": "tool_use", "id": use_id, "name": self.text("tool_name"), "input": given}
+        use_id, tool_input = self.text("tool_use_id"), self.told.get("tool_input")
+        call = {"type": "tool_use", "id": use_id, "name": self.text("tool_name"), "input": tool_input}
         # This program's own output may stand beside the words: the fence lets the gate remove it.
         text = fence_text(answer_text(answer)) if is_answer(answer) else answer_text(answer)
         block = {"type": "tool_result", "tool_use_id": use_id, "content": text, "is_error": failed}
@@ -158,22 +158,22 @@ def answer_text(answer: object) -> str:
     """
     if isinstance(answer, str | list):
         return words_of(answer) or (_json(answer) if answer else "")
-    told = as_mapping(answer)
-    if "stdout" in told or "stderr" in told:
-        return "\n".join(filter(None, (as_text(told.get("stdout")).rstrip(), as_text(told.get("stderr")).rstrip())))
-    path = as_text(told.get("filePath"))
-    if path and told.get("type") == "create":
+    fields = as_mapping(answer)
+    if "stdout" in fields or "stderr" in fields:
+        return "\n".join(filter(None, (as_text(fields.get("stdout")).rstrip(), as_text(fields.get("stderr")).rstrip())))
+    path = as_text(fields.get("filePath"))
+    if path and fields.get("type") == "create":
         return f"File created successfully at: {path}"
-    if path and ("structuredPatch" in told or "newString" in told):
+    if path and ("structuredPatch" in fields or "newString" in fields):
         return f"The file {path} has been updated."
-    read = as_text(as_mapping(told.get("file")).get("content"))
-    names = "\n".join(name for name in as_list(told.get("filenames")) if isinstance(name, str))
-    if text := read or names or words_of(told.get("content")) or words_of(told.get("contents")):
+    read = as_text(as_mapping(fields.get("file")).get("content"))
+    names = "\n".join(name for name in as_list(fields.get("filenames")) if isinstance(name, str))
+    if text := read or names or words_of(fields.get("content")) or words_of(fields.get("contents")):
         return text
-    if told.get("status") and told.get("description"):
-        return f"{told['status']}: {told['description']}"
-    field = as_text(told.get("result")) or as_text(told.get("message")) or as_text(told.get("text"))
-    return field or (_json(answer) if told else "")
+    if fields.get("status") and fields.get("description"):
+        return f"{fields['status']}: {fields['description']}"
+    field = as_text(fields.get("result")) or as_text(fields.get("message")) or as_text(fields.get("text"))
+    return field or (_json(answer) if fields else "")
 
 
 def _json(value: object) -> str:

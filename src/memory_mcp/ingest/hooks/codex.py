@@ -45,7 +45,7 @@ class CodexHooks:
 
     def read(self, payload: str, envelope: Envelope) -> Heard:
         """Return what a payload gives, see `heard`, which raises Malformed; of a stopped turn nothing, with that reason."""
-        told = told_in(payload)
-        if told.get("hook_event_name") == _INTERRUPT:
+        fields = told_in(payload)
+        if fields.get("hook_event_name") == _INTERRUPT:
             return Heard(skipped=_INTERRUPT)
-        return heard(told, envelope, AGENT)
+        return heard(fields, envelope, AGENT)

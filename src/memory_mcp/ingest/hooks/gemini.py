@@ -35,20 +35,20 @@ class GeminiHooks:
 
     def read(self, payload: str, envelope: Envelope) -> Heard:
         """Return what a payload gives, put into Claude Code's form, or the reason why nothing; Malformed for another form."""
-        told = told_in(payload)
-        event = as_text(told.get("hook_event_name"))
+        fields = told_in(payload)
+        event = as_text(fields.get("hook_event_name"))
         if event and event not in EVENTS:
             return Heard(skipped=event if event in _PASSED_OVER else "unknown event")
-        named: dict[str, object] = {"hook_event_name": EVENTS.get(event, event)}
+        claude_fields: dict[str, object] = {"hook_event_name": EVENTS.get(event, event)}
         if event == "BeforeAgent":
-            named["prompt"] = _ADDED.sub("", as_text(told.get("prompt")))
+            claude_fields["prompt"] = _ADDED.sub("", as_text(fields.get("prompt")))
         elif event == "AfterAgent":
-            named["last_assistant_message"] = told.get("prompt_response")
+            claude_fields["last_assistant_message"] = fields.get("prompt_response")
         elif event == "AfterTool":
-            answer = as_mapping(told.get("tool_response"))
+            answer = as_mapping(fields.get("tool_response"))
             text = answer_text(answer.get("llmContent"))
             if error := as_mapping(answer.get("error")):
-                named |= {"hook_event_name": "PostToolUseFailure", "error": as_text(error.get("message")) or text}
+                claude_fields |= {"hook_event_name": "PostToolUseFailure", "error": as_text(error.get("message")) or text}
             else:
-                named["tool_response"] = match[1] if (match := _WRAPPED.match(text)) else text
-        return heard({**told, **named}, at_time(envelope, told.get("timestamp")), AGENT)
+                claude_fields["tool_response"] = match[1] if (match := _WRAPPED.match(text)) else text
+        return heard({**fields, **claude_fields}, at_time(envelope, fields.get("timestamp")), AGENT)

@@ -25,21 +25,21 @@ class OpencodeHooks:
 
     def read(self, payload: str, envelope: Envelope) -> Heard:
         """Return a prompt, an answer's parts in order, or an event as Claude Code has it; Malformed for another form."""
-        told = told_in(payload)
-        parts = told.get("parts")
+        fields = told_in(payload)
+        parts = fields.get("parts")
         if not isinstance(parts, list):
-            return heard(told, at_time(envelope, told.get("time")), AGENT)
-        common = {k: v for k, v in told.items() if k != "parts"}
+            return heard(fields, at_time(envelope, fields.get("time")), AGENT)
+        common = {k: v for k, v in fields.items() if k != "parts"}
         listed = [as_mapping(part) for part in parts]
-        if told.get("role") != "user":
-            found = [heard({**common, **one}, _named(envelope, name, at), AGENT) for name, at, one in _answers(listed)]
-            drafts = [draft for one in found for draft in one.drafts]
-            return Heard(drafts, "" if drafts else next((one.skipped for one in found), _NOTHING))
-        envelope = _named(envelope, as_text(told.get("message_id")), told.get("time"))
+        if fields.get("role") != "user":
+            events = [heard({**common, **event}, _named(envelope, name, at), AGENT) for name, at, event in _answers(listed)]
+            drafts = [draft for event in events for draft in event.drafts]
+            return Heard(drafts, "" if drafts else next((event.skipped for event in events), _NOTHING))
+        envelope = _named(envelope, as_text(fields.get("message_id")), fields.get("time"))
         words = "\n".join(filter(str.strip, map(_words, listed)))
         if not words:
             return Heard(skipped=_NOTHING)
-        if not told.get("agent_id"):
+        if not fields.get("agent_id"):
             return heard({**common, "hook_event_name": "UserPromptSubmit", "prompt": words}, envelope, AGENT)
         # The task of a subagent is another agent's words.
         task = heard({**common, "hook_event_name": "Stop", "last_assistant_message": words}, envelope, AGENT)
@@ -63,8 +63,10 @@ def _answers(parts: Sequence[Mapping[str, object]]) -> Iterator[tuple[str, objec
         name = as_text(part.get("id"))
         if part.get("type") == "tool":
             state = as_mapping(part.get("state"))
-            given = {"file_path" if key == "filePath" else key: value for key, value in as_mapping(state.get("input")).items()}
-            used: dict[str, object] = {"tool_name": part.get("tool"), "tool_input": given, "tool_use_id": part.get("callID")}
+            tool_input = {
+                "file_path" if key == "filePath" else key: value for key, value in as_mapping(state.get("input")).items()
+            }
+            used: dict[str, object] = {"tool_name": part.get("tool"), "tool_input": tool_input, "tool_use_id": part.get("callID")}
             start, end = (as_mapping(state.get("time")).get(key) for key in ("start", "end"))
             if isinstance(start, int) and isinstance(end, int):
                 used["duration_ms"] = end - start

@@ -27,7 +27,7 @@ class PlainHooks:
             several, _ = json_values(payload)
         except (ValueError, RecursionError):
             several = [parsed(payload)]
-        values = [one for value in several for one in (value if isinstance(value, list) else [value])]
+        values = [event for value in several for event in (value if isinstance(value, list) else [value])]
         drafts = []
         for number, value in enumerate(values):
             if not isinstance(value, Mapping):
