@@ -62,8 +62,8 @@ finally:
     print(*sys.modules, file=sys.stderr)
 """
 #: What a command line needs before any command is known.
-_FRONT = "__main__ cli cli.commands cli.commands.base cli.commands.registry cli.main cli.render base base.environment base.errors model"
-FRONT = {"memory_mcp", "memory_mcp.model.sentinel", *(f"memory_mcp.{name}" for name in _FRONT.split())}
+_FRONT = "__main__ cli cli.commands cli.commands.base cli.commands.registry cli.main cli.render base base.environment base.errors"
+FRONT = {"memory_mcp", "memory_mcp.model", "memory_mcp.model.sentinel", *(f"memory_mcp.{name}" for name in _FRONT.split())}
 LIGHT = {"memory_mcp.base.paths", "memory_mcp.service.client.door", "memory_mcp.base.machine", "memory_mcp.base.ownership"}
 #: What looks through every line that is printed; on the standard library alone.
 FENCE = {"memory_mcp.model.fencing", "memory_mcp.model.lookalikes"}
