@@ -1,4 +1,4 @@
-"""`export --html` by the installed command: one file that shows a hostile memory and does nothing that its texts say."""
+"""`export --format html` by the installed command: one file that shows a hostile memory and does nothing that its texts say."""
 
 import base64
 import hashlib
@@ -18,7 +18,7 @@ import pytest
 from bench.place import Place
 from memory_mcp.app import App
 from memory_mcp.base.errors import ResourceExhausted
-from memory_mcp.cli.html_export.words import groups, terms
+from memory_mcp.cli.html_export.index import groups, terms
 from memory_mcp.cli.html_export.writing import HtmlExport
 from memory_mcp.requests import portable
 from tests.browser import pages
@@ -47,11 +47,11 @@ SECRET = "AKIAQ3EGRJ7XKZ5LBN2P"
 #: What our templates are made of.
 ELEMENTS = set(
     """html head meta title style body a header p h1 h2 h3 h4 h5 h6 dl div dt dd bdi section form label input ol nav ul li main
-    details summary span b figure blockquote figcaption code pre time footer script""".split()
+    details summary span b figure blockquote figcaption code pre time footer script strong""".split()
 )
 ATTRIBUTES = set(
     """charset http-equiv content name lang class href id aria-label aria-hidden hidden role for type autocomplete autocapitalize
-    spellcheck placeholder dir tabindex open""".split()
+    spellcheck placeholder dir tabindex open datetime title data-item data-open""".split()
 )
 VOID = {"meta", "input"}
 
@@ -137,7 +137,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
 @pytest.fixture(scope="module")
 def page(place: Place, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("out") / "all.html"
-    done = json.loads(place.ok("export", "--html", str(path), "--json"))
+    done = json.loads(place.ok("export", str(path), "--format", "html", "--json"))
     assert (done["format"], done["events"], done["segments"], done["days"]) == ("html", 13, done["segments"], 3)
     assert done["bytes"] == path.stat().st_size
     assert path.stat().st_mode & 0o777 == 0o600
@@ -198,10 +198,12 @@ def test_the_policy_allows_the_pages_own_script_and_style_alone_and_headings_com
 def test_quotations_say_who_and_when_and_show_what_would_turn_the_writing(seen: Seen) -> None:
     assert not set("\u202e\u202c\u2066\x1b\x07\u2028") & set(seen.text)
     assert "The file \ufffdgnp.exe\ufffd, \ufffd[31mred\ufffd[0m and a bell \ufffd matter." in seen.text
-    assert all(a.get("dir") == "auto" for tag, a in seen.elements if tag in ("blockquote", "pre"))
+    shown = [a for tag, a in seen.elements if tag in ("blockquote", "pre") or a.get("class") == "text"]
+    assert len(shown) > len(TEXTS)
+    assert all(a.get("dir") == "auto" for a in shown)
     # 09:00 UTC, told in the store's zone, which is named.
     assert "Asia/Tokyo" in seen.text
-    assert re.search(r"<i>Ada</i>, 2026-01-30 18:0\d grip:\d+:", seen.text)
+    assert re.search(r"<i>Ada</i>, Fri 30 Jan 2026, 18:0\d grip:\d+:", seen.text)
 
 
 def test_nothing_of_the_file_is_taken_in_again(place: Place, page: Path) -> None:
@@ -296,7 +298,7 @@ def test_terms_of_a_text(text: str) -> None:
 
 
 def test_the_script_takes_words_apart_as_the_index_does(browser: "Browser") -> None:
-    source = files("memory_mcp.cli.html_export").joinpath("static", "words.js").read_text(encoding="utf-8")
+    source = files("memory_mcp.web").joinpath("static", "file_words.js").read_text(encoding="utf-8")
     every = [chr(c) for c in range(0x20, 0x3000) if unicodedata.category(chr(c)) not in ("Cn", "Cs")]
     texts = [*WORDS, *TEXTS, "x" * 70, "__init__ _", *("a" + "b".join(every[at : at + 40]) for at in range(0, len(every), 40))]
     with pages(browser) as page:
@@ -347,7 +349,7 @@ def test_on_a_phone_or_by_keys_one_searches_unfolds_asks_nobody_and_can_read_all
             if expected:
                 results.first.locator("a").click()
                 opened = shown.locator("details.segment[open]").filter(has_text=expected[:20])
-                assert opened.locator("pre").filter(has_text=expected[:20]).first.is_visible(), query
+                assert opened.locator(".text, pre").filter(has_text=expected[:20]).first.is_visible(), query
         assert shown.told == []
         assert fetched == [page.as_uri()]
         shown.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
@@ -362,11 +364,11 @@ def test_without_script_everything_can_be_unfolded(page: Path, browser: "Browser
         shown.goto(page.as_uri())
         assert not shown.locator("#search").is_visible()
         for level in ("month", "week", "day"):
-            shown.locator(f"details.{level}:not([open]) > summary").first.click()
+            shown.locator(f"details.level-{level}:not([open]) > summary").first.click()
         segment = shown.locator("details.segment").first
         segment.locator("summary").first.click()
         segment.locator("details.conversation > summary").click()
-        assert segment.locator("pre").first.is_visible()
+        assert segment.locator(".text").first.is_visible()
 
 
 def least_contrast(shown: Any) -> float:

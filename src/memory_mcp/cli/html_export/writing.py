@@ -2,24 +2,23 @@
 
 Invariants
 1. One page of a day is in memory at a time, with the index of the words and the ids of the quotations so far.
-2. The file has its name once it is complete; one that would be too large to open is not written.
+2. The file gets its name once it is complete; one that would be too large to open is not written.
 """
 
 import codecs
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import IO, Any
 
-from memory_mcp import __version__
 from memory_mcp.base.errors import ResourceExhausted
 from memory_mcp.cli import render
 from memory_mcp.cli.exporting import Ask, Tell, replacing
-from memory_mcp.cli.html_export.cleaning import Cleaner, indexed
-from memory_mcp.cli.html_export.index import Index
-from memory_mcp.cli.html_export.page import Page, anchor
+from memory_mcp.cli.html_export.cleaning import Cleaner, searched_texts
+from memory_mcp.cli.html_export.index import SearchIndex
+from memory_mcp.web.file_page import FilePage, anchor
 
 #: Largest file, bytes: a browser takes half a minute and 2 GB to open more.
 LARGEST = 200_000_000
@@ -28,7 +27,7 @@ _CHUNK = 1 << 20
 #: Periods asked for at once.
 _PERIODS = 50
 #: The texts of a period that holds more than was asked for: they would tell of the rest.
-_UNTOLD: Mapping[str, Any] = {"title": "", "summary": "", "bullets": []}
+_WITHOUT_TEXTS: Mapping[str, Any] = {"title": "", "summary": "", "bullets": []}
 _RANKS = {"year": 2, "month": 3, "week": 4, "day": 5}
 
 
@@ -41,53 +40,58 @@ class _Counts:
 
 
 @dataclass(slots=True)
-class _Written:
+class _WrittenDays:
     """What was written of the days, and at which offsets."""
 
-    segments: list[str] = field(default_factory=list)
-    #: The element in which a quotation is shown.
+    segment_anchors: list[str] = field(default_factory=list)
+    #: The element in which a quotation is shown, by its grip.
     quoted: dict[str, str] = field(default_factory=dict)
-    #: Where in the file aside each day begins and ends.
+    #: Where in the temporary file each day begins and ends.
     spans: dict[str, tuple[int, int]] = field(default_factory=dict)
     counts: dict[str, _Counts] = field(default_factory=dict)
     events: int = 0
 
 
 class HtmlExport:
-    """One HTML file of what `asked` names (project, agent, since, until)."""
+    """One HTML file of what `filters` name (project, agent, since, until)."""
 
-    def __init__(self, ask: Ask, asked: Mapping[str, Any], tell: Tell, largest: int = LARGEST) -> None:
-        """Prepare an export of at most `largest` bytes; nothing is asked for or written yet."""
-        self._ask, self._asked, self._tell, self._largest = ask, dict(asked), tell, largest
-        self._page, self._cleaner, self._index = Page(), Cleaner(), Index()
-        self._done = _Written()
+    def __init__(self, ask: Ask, filters: Mapping[str, Any], tell: Tell, largest: int = LARGEST) -> None:
+        """Prepare an export of at most `largest` bytes; nothing is read or written yet."""
+        self._ask, self._filters, self._tell, self._largest = ask, dict(filters), tell, largest
+        self._written = _WrittenDays()
+        self._page, self._cleaner, self._index = FilePage(self._written.quoted), Cleaner(), SearchIndex()
         self._size = 0
 
     def write(self, path: Path) -> dict[str, Any]:
-        """Write the file, replacing one of its name once complete; to be called once.
+        """Write the file, replacing one of its name once complete; call it once.
 
-        The days are written to a temporary file beside it first. Returns events, segments, days and bytes (counts), and left_out
-        and redacted (counts by reason). Raises ResourceExhausted where the file would be too large for a browser, StorageError
-        where it cannot be written; nothing is left of it then.
+        Returns events, segments, days and bytes (counts), and left_out and redacted (counts by reason). Raises
+        ResourceExhausted where the file would be too large for a browser, StorageError where it cannot be written; nothing
+        is left of it then.
         """
-        contents = self._ask("contents", self._asked)
+        contents = self._ask("contents", self._filters)
         days: list[list[str]] = contents["days"]
-        with replacing(path) as stream, tempfile.TemporaryFile(prefix=".memory-mcp-export-", dir=path.parent) as aside:
-            for number, (day, *above) in enumerate(days, 1):
-                self._day(aside, day, above)
-                self._tell(number / len(days), self._done.events)
-            kept = [day for day in days if day[0] in self._done.spans]
+        with replacing(path) as stream, tempfile.TemporaryFile(prefix=".memory-mcp-export-", dir=path.parent) as days_file:
+            for number, (day, *period_ids) in enumerate(days, 1):
+                self._write_day(days_file, day, period_ids)
+                self._tell(number / len(days), self._written.events)
+            written_days = [day for day in days if day[0] in self._written.spans]
             before, after = self._page.tail()
-            head, index = self._page.head(self._head(contents, kept)), self._index.lines(self._done.segments)
-            for text in chain([head], self._tree(kept, aside), [before], index, [after]):
-                self._count(len(text.encode()))
+            head = self._page.head(self._head_values(contents, written_days))
+            index = self._index.json_lines(self._written.segment_anchors)
+            for text in chain([head], self._iter_tree(written_days, days_file), [before], index, [after]):
+                self._add_size(len(text.encode()))
                 stream.write(text)
-        done = self._done
-        counts = {"events": done.events, "segments": len(done.segments), "days": len(kept), "bytes": path.stat().st_size}
+        counts = {
+            "events": self._written.events,
+            "segments": len(self._written.segment_anchors),
+            "days": len(written_days),
+            "bytes": path.stat().st_size,
+        }
         return counts | {"left_out": dict(self._cleaner.left_out), "redacted": dict(self._cleaner.redacted)}
 
-    def _count(self, size: int) -> None:
-        """Add to the size of the file, bytes; raise ResourceExhausted where it becomes too large."""
+    def _add_size(self, size: int) -> None:
+        """Count bytes of the file; raise ResourceExhausted where it becomes too large."""
         self._size += size
         if self._size > self._largest:
             raise ResourceExhausted(
@@ -95,149 +99,134 @@ class HtmlExport:
                 "Export a part of it with --since and --until, or --project.",
             )
 
-    def _day(self, aside: IO[bytes], day: str, above: Sequence[str]) -> None:
-        """Write the segments of a day to the temporary file, and note where they are; a day without messages has no place.
-
-        `above` are the ids of its year, month and week. Raises ResourceExhausted where the file becomes too large.
-        """
-        start = aside.tell()
-        at: Sequence[int] | None = (0, 0)
+    def _write_day(self, days_file: IO[bytes], day: str, period_ids: Sequence[str]) -> None:
+        """`period_ids`: of its year, month and week. A day without messages gets no span."""
+        start = days_file.tell()
+        position: Sequence[int] | None = (0, 0)
         is_open = False
-        while at is not None:
-            found = self._ask("stretch", {**self._asked, "day": day, "at": list(at)})
-            for told in found["segments"]:
-                if is_open and told["begins"]:
-                    self._put(aside, self._page.close_segment())
-                is_open = self._segment(aside, told, is_open, [f"toc:day:{day}", *above]) or (is_open and not told["begins"])
-            at = found["next"]
+        while position is not None:
+            stretch = self._ask("stretch", {**self._filters, "day": day, "at": list(position)})
+            for segment in stretch["segments"]:
+                if is_open and segment["begins"]:
+                    self._put(days_file, self._page.close_segment())
+                is_written = self._write_segment(days_file, segment, is_open, [f"toc:day:{day}", *period_ids])
+                is_open = is_written or (is_open and not segment["begins"])
+            position = stretch["next"]
         if is_open:
-            self._put(aside, self._page.close_segment())
-        if aside.tell() > start:
-            self._done.spans[day] = (start, aside.tell())
+            self._put(days_file, self._page.close_segment())
+        if days_file.tell() > start:
+            self._written.spans[day] = (start, days_file.tell())
 
-    def _segment(self, aside: IO[bytes], told: Mapping[str, Any], is_open: bool, above: Sequence[str]) -> bool:
-        """Write a segment, or the next part of it, to the temporary file; return whether anything was written.
+    def _write_segment(self, days_file: IO[bytes], segment: Mapping[str, Any], is_open: bool, period_ids: Sequence[str]) -> bool:
+        """Write a segment, or the next part of it; return whether anything was written.
 
-        Its words are indexed and its messages counted for the periods `above`. Nothing is written for a beginning
-        without messages.
+        Its words are indexed and its messages counted for the periods. Nothing is written for a beginning without messages.
         """
-        clean = self._cleaner.segment(told)
-        if not clean["messages"] and (told["begins"] or not is_open):
+        clean = self._cleaner.clean_segment(segment)
+        if not clean["events"] and (segment["begins"] or not is_open):
             return False
-        opens = told["begins"] or not is_open
-        if opens:
-            self._done.segments.append(anchor(told["id"]))
-            self._put(aside, self._page.open_segment({**clean, "id": told["id"]}))
-        number = len(self._done.segments) - 1
-        for text in indexed(clean, opens):
-            self._index.add(number, text)
+        is_beginning = segment["begins"] or not is_open
+        if is_beginning:
+            self._written.segment_anchors.append(anchor(segment["id"]))
+            self._put(days_file, self._page.open_segment({**clean, "id": segment["id"]}))
+        number = len(self._written.segment_anchors) - 1
+        for text in searched_texts(clean, is_beginning):
+            self._index.add_text(number, text)
         for bullet in clean["bullets"]:
-            self._done.quoted |= dict.fromkeys(bullet["grips"], self._done.segments[number])
-        self._put(aside, self._page.messages(clean["messages"]))
-        self._done.events += len(clean["messages"])
-        for node_id in above:
-            counts = self._done.counts.setdefault(node_id, _Counts())
-            counts.segments += opens
-            counts.events += len(clean["messages"])
+            self._written.quoted.update(dict.fromkeys(bullet["grips"], self._written.segment_anchors[number]))
+        self._put(days_file, self._page.messages(clean["events"]))
+        self._written.events += len(clean["events"])
+        for node_id in period_ids:
+            counts = self._written.counts.setdefault(node_id, _Counts())
+            counts.segments += is_beginning
+            counts.events += len(clean["events"])
         return True
 
-    def _put(self, aside: IO[bytes], text: str) -> None:
-        """Append a text to the temporary file, counting its size; raise ResourceExhausted where the file becomes too large."""
+    def _put(self, days_file: IO[bytes], text: str) -> None:
+        """Append a text, counting its size; raise ResourceExhausted where the file becomes too large."""
         raw = text.encode()
-        self._count(len(raw))
-        aside.write(raw)
+        self._add_size(len(raw))
+        days_file.write(raw)
 
-    def _tree(self, days: Sequence[Sequence[str]], aside: IO[bytes]) -> Iterator[str]:
+    def _iter_tree(self, days: Sequence[Sequence[str]], days_file: IO[bytes]) -> Iterator[str]:
         """Yield the periods around the days, with the days' segments, oldest first.
 
         `days` are (day as ISO date, then the node ids of its year, month and week). A period that comes again is continued
-        without its texts.
+        without its texts: the last week of a month is also the first of the next.
         """
-        ids = [f"toc:day:{day}" for day, *_ in days] + [node_id for _, *above in days for node_id in above]
-        ids = list(dict.fromkeys(ids))
-        texts: dict[str, Any] = {}
-        for start in range(0, len(ids), _PERIODS):
-            found = self._ask("periods", {**self._asked, "ids": ids[start : start + _PERIODS]})["periods"]
-            texts |= {node_id: self._cleaner.period(text) for node_id, text in found.items()}
-        open_now: list[str] = []
-        told: set[str] = set()
-        for day, *above in days:
-            wanted = [*above, f"toc:day:{day}"]
-            same = next((n for n, pair in enumerate(zip(open_now, wanted, strict=False)) if pair[0] != pair[1]), len(open_now))
-            yield from (self._page.close_period() for _ in open_now[same:])
-            for node_id in wanted[same:]:
-                yield self._period(node_id, texts, days, again=node_id in told)
-                told.add(node_id)
-            open_now = wanted
-            yield from self._read(aside, *self._done.spans[day])
-        yield from (self._page.close_period() for _ in open_now)
+        texts = self._period_texts(days)
+        open_ids: list[str] = []
+        shown_ids: set[str] = set()
+        for day, *period_ids in days:
+            node_ids = [*period_ids, f"toc:day:{day}"]
+            shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(open_ids, node_ids, strict=False)))
+            yield from (self._page.close_period() for _ in open_ids[shared:])
+            for node_id in node_ids[shared:]:
+                is_continued = node_id in shown_ids
+                text = _WITHOUT_TEXTS if is_continued else texts.get(node_id, _WITHOUT_TEXTS)
+                yield self._open_period(node_id, text, is_continued, is_only_day=len(days) == 1)
+                shown_ids.add(node_id)
+            open_ids = node_ids
+            yield from self._iter_day(days_file, *self._written.spans[day])
+        yield from (self._page.close_period() for _ in open_ids)
 
-    def _read(self, aside: IO[bytes], start: int, after: int) -> Iterator[str]:
-        """Yield a day's text from the temporary file, bytes `start` to `after`; its size, counted already, is taken off again."""
-        self._size -= after - start
-        aside.seek(start)
+    def _period_texts(self, days: Sequence[Sequence[str]]) -> dict[str, Any]:
+        node_ids = [f"toc:day:{day}" for day, *_ in days] + [node_id for _, *period_ids in days for node_id in period_ids]
+        node_ids = list(dict.fromkeys(node_ids))
+        texts: dict[str, Any] = {}
+        for start in range(0, len(node_ids), _PERIODS):
+            periods = self._ask("periods", {**self._filters, "ids": node_ids[start : start + _PERIODS]})["periods"]
+            texts |= {node_id: self._cleaner.clean_period(period) for node_id, period in periods.items()}
+        return texts
+
+    def _iter_day(self, days_file: IO[bytes], start: int, end: int) -> Iterator[str]:
+        """Yield a day's text from the temporary file; its size, counted already, is taken off again."""
+        self._size -= end - start
+        days_file.seek(start)
         decoder = codecs.getincrementaldecoder("utf-8")()
-        while start < after:
-            chunk = aside.read(min(_CHUNK, after - start))
+        while start < end:
+            chunk = days_file.read(min(_CHUNK, end - start))
             start += len(chunk)
             yield decoder.decode(chunk)
 
-    def _period(self, node_id: str, texts: Mapping[str, Any], days: Sequence[Sequence[str]], again: bool) -> str:
-        """Return the beginning of a period; `again`: it was opened before, and is continued without its texts.
-
-        Its statements link to the segments in which their quotations are shown.
-        """
+    def _open_period(self, node_id: str, text: Mapping[str, Any], is_continued: bool, is_only_day: bool) -> str:
         level = node_id.split(":")[1]
-        text = _UNTOLD if again else texts.get(node_id, _UNTOLD)
-        places = self._done.quoted
-        bullets = [{**b, "leads": next((places[g] for g in b["grips"] if g in places), "")} for b in text["bullets"]]
-        segments, events = self._done.counts[node_id].segments, self._done.counts[node_id].events
+        counts = self._written.counts[node_id]
+        in_words = f"{render.plural(counts.segments, 'segment')}, {render.plural(counts.events, 'message')}"
         return self._page.open_period(
             {
-                "id": "" if again else node_id,
+                **text,
+                "anchor": "" if is_continued else anchor(node_id),
                 "node_id": node_id,
                 "level": level,
                 "rank": _RANKS[level],
-                "date": _name_of(node_id) + (", continued" if again else ""),
-                "title": text["title"],
-                "summary": text["summary"],
-                "bullets": bullets,
-                "count": "" if again else f"{render.plural(segments, 'segment')}, {render.plural(events, 'message')}",
-                "unfolded": level == "year" or len(days) == 1,
+                "date": _period_name(node_id) + (", continued" if is_continued else ""),
+                "count": "" if is_continued else in_words,
+                "unfolded": level == "year" or is_only_day,
             }
         )
 
-    def _head(self, contents: Mapping[str, Any], days: Sequence[Sequence[str]]) -> dict[str, Any]:
-        """Return the values of the head of the page: version, name, facts (counts in words), about (pairs), now, and months.
-
-        `about` leaves out what is "" among project, agent, from, to and zone; `months` are pairs (node id, name).
-        """
-        done = self._done
-        whose = contents["project"]
-        counts = (
-            f"{render.plural(done.events, 'message')} in {render.plural(len(done.segments), 'segment')} "
-            f"on {render.plural(len(days), 'day')}"
-        )
+    def _head_values(self, contents: Mapping[str, Any], days: Sequence[Sequence[str]]) -> dict[str, Any]:
+        written = self._written
         about = [
-            ("project", whose),
-            ("agent", self._asked.get("agent", "")),
+            ("project", contents["project"]),
+            ("agent", self._filters.get("agent", "")),
             ("from", contents["first"]),
             ("to", contents["last"]),
             ("times in", contents["zone"]),
         ]
-        months = list(dict.fromkeys(month for _, _, month, _ in days))
+        month_ids = dict.fromkeys(month for _, _, month, _ in days)
         return {
-            "version": __version__,
             "name": contents["name"] or "All projects",
-            "facts": counts,
+            "facts": f"{render.plural(written.events, 'message')} in {render.plural(len(written.segment_anchors), 'segment')} "
+            f"on {render.plural(len(days), 'day')}",
             "about": [pair for pair in about if pair[1]],
             "now": contents["now"],
-            "months": [(month, _name_of(month)) for month in months],
+            "months": [(anchor(month_id), _period_name(month_id)) for month_id in month_ids],
         }
 
 
-def _name_of(node_id: str) -> str:
-    """Return the name of a period (year, month, week or day) for people, by its node id."""
+def _period_name(node_id: str) -> str:
     from memory_mcp.model.ids import NodeId
     from memory_mcp.tree.derive.rollup import period_name
 

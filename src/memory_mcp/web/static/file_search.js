@@ -1,7 +1,7 @@
 (() => {
   const MOST = 50, AROUND = 90, LEAST_PREFIX = 3;
   const byId = (id) => document.getElementById(id);
-  const form = byId("search"), box = byId("words"), list = byId("results"), told = byId("told");
+  const form = byId("search"), box = byId("words"), list = byId("results"), counts = byId("counts");
   const index = JSON.parse(byId("index").textContent);
   const names = Object.keys(index.terms);
   const stop = new Set(index.stop);
@@ -135,15 +135,15 @@
   function search() {
     const query = box.value.trim();
     list.replaceChildren();
-    told.textContent = "";
+    counts.textContent = "";
     if (!query) return;
     const { asked, found, whole } = ranked(query);
     const shown = found.slice(0, MOST);
     list.append(...shown.map((one) => result(one, query)));
-    if (!found.length) told.textContent = "Nothing here holds these words.";
-    else if (!whole) told.textContent = `No stretch holds all ${asked.length} words; ${found.length} hold some of them.`;
-    else told.textContent = found.length === 1 ? "1 stretch" : `${found.length} stretches`;
-    if (found.length > MOST) told.textContent += `, the first ${MOST} are shown`;
+    if (!found.length) counts.textContent = "Nothing here holds these words.";
+    else if (!whole) counts.textContent = `No stretch holds all ${asked.length} words; ${found.length} hold some of them.`;
+    else counts.textContent = found.length === 1 ? "1 stretch" : `${found.length} stretches`;
+    if (found.length > MOST) counts.textContent += `, the first ${MOST} are shown`;
   }
 
   let waiting = 0;
