@@ -74,16 +74,11 @@ class _Kept(dict[str, _T]):
         return found
 
 
-class _Terms(threading.local):
-    """Per thread: a stemmer (not thread-safe) and caches of terms by token."""
+class _Stemmer(threading.local):
+    """A stemmer for each thread: it is not thread-safe."""
 
     def __init__(self) -> None:
-        """Make this thread's own stemmer and empty caches."""
         self.stem = Stemmer.Stemmer("english", 0).stemWord
-        #: Terms and their hashes by token, and terms by a stretch between two white spaces.
-        self.known = _Kept(_terms_of, _CACHE_LIMIT)
-        self.hashed = _Kept(_hashes_of, _CACHE_LIMIT)
-        self.placed = _Kept(lambda piece: tuple(iter_terms(piece)), _PLACED_LIMIT)
 
 
 def iter_terms(text: str) -> Iterator[str]:
@@ -91,7 +86,7 @@ def iter_terms(text: str) -> Iterator[str]:
 
     Stop words are left out; a token of code gives itself and then its parts, a plain word its stem.
     """
-    return chain.from_iterable(map(_state.known.__getitem__, _raws(text)))
+    return chain.from_iterable(map(_TERMS.__getitem__, _raws(text)))
 
 
 def terms(text: str) -> list[str]:
@@ -101,12 +96,12 @@ def terms(text: str) -> list[str]:
 
 def term_set(text: str) -> set[str]:
     """Return the distinct terms of a text, stop words left out; faster than `terms` where order and number do not matter."""
-    return set().union(*map(_state.known.__getitem__, set(_raws(text))))
+    return set().union(*map(_TERMS.__getitem__, set(_raws(text))))
 
 
 def stem(word: str) -> str:
     """Return the stem of a plain word, which must be in lower case: its only term, where it is no stop word."""
-    return str(_state.stem(word))
+    return str(_stemmer.stem(word))
 
 
 def query_terms(text: str) -> list[str]:
@@ -119,7 +114,7 @@ def query_terms(text: str) -> list[str]:
 
 def tokens_with_terms(text: str) -> list[tuple[str, tuple[str, ...]]]:
     """Return the distinct tokens of a text as they are written, in order, with the terms of each; those without are left out."""
-    return [(raw, found) for raw in dict.fromkeys(_raws(text)) if (found := _state.known[raw])]
+    return [(raw, found) for raw in dict.fromkeys(_raws(text)) if (found := _TERMS[raw])]
 
 
 def cjk_runs(token: str) -> list[str]:
@@ -140,7 +135,7 @@ def placed_terms(text: str) -> Iterator[tuple[int, int, str]]:
             for at in range(len(piece) - step + 1):
                 yield from ((start + at, start + at + step, term) for term in iter_terms(piece[at : at + step]))
         else:
-            for term in _state.placed[piece]:
+            for term in _PLACED_TERMS[piece]:
                 yield start, match.end(), term
 
 
@@ -167,7 +162,7 @@ def hashes_in(*texts: str) -> set[int]:
     raws: set[str] = set()
     for text in texts:
         raws.update(_raws(text))
-    return set().union(*map(_state.hashed.__getitem__, raws))
+    return set().union(*map(_HASHES.__getitem__, raws))
 
 
 def _raws(text: str) -> list[str]:
@@ -197,7 +192,7 @@ def _terms_of(raw: str) -> tuple[str, ...]:
     if raw.isalpha() and raw.isascii() and (raw.islower() or raw.istitle()) and len(raw) <= MAX_TOKEN:
         # Most tokens are plain words: `_latin` says the same of them.
         folded = raw.lower()
-        return () if folded in STOPWORDS else (_state.stem(folded),)
+        return () if folded in STOPWORDS else (_stemmer.stem(folded),)
     runs = [] if raw.isascii() else _CJK_RUN.findall(raw)
     if not runs:
         return tuple(_latin(raw))
@@ -209,7 +204,7 @@ def _terms_of(raw: str) -> tuple[str, ...]:
 
 def _hashes_of(raw: str) -> tuple[int, ...]:
     """Return the hashes of a token's terms."""
-    return tuple(map(term_hash, _state.known.get(raw) or _terms_of(raw)))
+    return tuple(map(term_hash, _TERMS.get(raw) or _terms_of(raw)))
 
 
 def _latin(raw: str) -> Iterator[str]:
@@ -225,10 +220,10 @@ def _latin(raw: str) -> Iterator[str]:
     folded = _fold(token)
     if folded.isalpha() and (token.islower() or token.istitle() or token.isupper() or not token.isascii()):
         if folded not in STOPWORDS and len(folded) <= MAX_TOKEN:
-            yield _state.stem(folded)
+            yield _stemmer.stem(folded)
         return
     if _PLURAL_ACRONYM.match(token):
-        yield _state.stem(folded[:-1])
+        yield _stemmer.stem(folded[:-1])
         return
     if len(folded) <= MAX_TOKEN:
         yield folded
@@ -257,7 +252,7 @@ def _pieces(token: str, whole: str) -> Iterator[str]:
     for part in _PARTS.findall(bare):
         piece = _fold(part)
         if piece != whole and piece not in STOPWORDS and len(piece) <= MAX_TOKEN:
-            yield _state.stem(piece)
+            yield _stemmer.stem(piece)
 
 
 def _fold(token: str) -> str:
@@ -303,4 +298,8 @@ def densest(text: str, width: int, worth: Callable[[str], float]) -> int:
     return max(range(0, max(len(text), 1), width // 2), key=lambda at: (worth(text[at : at + width]), -at))
 
 
-_state = _Terms()
+_stemmer = _Stemmer()
+# Caches of all threads: the layers of one question look at the same texts, each in a thread of its own.
+_TERMS = _Kept(_terms_of, _CACHE_LIMIT)
+_HASHES = _Kept(_hashes_of, _CACHE_LIMIT)
+_PLACED_TERMS = _Kept(lambda piece: tuple(iter_terms(piece)), _PLACED_LIMIT)

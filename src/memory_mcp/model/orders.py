@@ -50,6 +50,11 @@ _OTHER = (
 )
 # Cyrillic and Greek look-alikes of i are folded into l.
 _LATIN = re.compile("|".join(_VOID).replace("i", "l"))
+#: Each phrase of `_VOID` holds one of these: most texts do not, and looking for them takes a tenth of a pattern's time.
+_NEEDED = tuple(
+    """instruc prompt directive guideline above told anweisung instruktion befehl vorgabe opdracht aanwijzing consignes ordenes
+    indicaciones istruzioni direttive ordens <| <<sys>>""".replace("i", "l").split()
+)
 _WRITTEN = re.compile("|".join(_OTHER), re.I)
 
 #: Characters of tags, which `iter_readings` reads.
@@ -67,9 +72,17 @@ def _gives_orders(text: str) -> bool:
     Only text with other than ASCII characters is also read with look-alikes, invisible characters and disguise removed.
     """
     if text.isascii():
-        return _LATIN.search(text.lower().replace("i", "l")) is not None
+        return _voids_rules(text.lower())
     decomposed = unicodedata.normalize("NFKD", text)
-    # Without accents and invisible characters.
-    stripped = "".join(c for c in decomposed if c in _TAGS or unicodedata.category(c) not in ("Mn", "Cf"))
-    folded_readings = (reading.folded.replace("i", "l") for reading in iter_readings(stripped))
-    return any(map(_LATIN.search, folded_readings)) or _WRITTEN.search(text) is not None
+    unseen = {ord(c): None for c in set(decomposed) if c not in _TAGS and unicodedata.category(c) in ("Mn", "Cf")}
+    bare = decomposed.translate(unseen) if unseen else decomposed
+    return any(_voids_rules(reading.folded) for reading in iter_readings(bare)) or _WRITTEN.search(text) is not None
+
+
+def _voids_rules(text: str) -> bool:
+    """Return whether a text in lower case, its look-alikes and accents removed, holds a phrase in Latin letters."""
+    folded = text.replace("i", "l")
+    for needed in _NEEDED:
+        if needed in folded:
+            return _LATIN.search(folded) is not None
+    return False

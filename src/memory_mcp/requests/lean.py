@@ -7,16 +7,17 @@ Invariants
 3. What is shown never takes more room than there is.
 """
 
-from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
 from typing import Any
 
 from memory_mcp.base.text import placed_terms
+from memory_mcp.model.frozen import copy_with
 from memory_mcp.model.ids import short_grip
 from memory_mcp.model.orders import describe_flags
 from memory_mcp.requests.excerpts import Excerpt, width_in
 from memory_mcp.requests.plain import fullest, size_of
-from memory_mcp.requests.results import Brief, Lines, Result, Style, bare_results, line_of, node_shown, repeats
+from memory_mcp.requests.results import Brief, Lines, Result, Style, bare_results, find_repetitions, line_of, node_shown
 from memory_mcp.search.layers.base import Hit
 from memory_mcp.search.policy.relevance import NEAREST, Confidence, Fit
 
@@ -24,8 +25,8 @@ from memory_mcp.search.policy.relevance import NEAREST, Confidence, Fit
 QUOTE, LINE, LEAST_QUOTE = 400, 150, 80
 #: Letters of what is said beside a result (13 words), and the fewest of such a message that tell something.
 BESIDE, LEAST_BESIDE = 80, 80
-#: What the field of lines adds to a response.
-_ALSO = ',"also":[]'
+#: What the field of lines adds to a response, and that of a quotation to a result.
+_ALSO, _QUOTE_FIELD = ',"also":[]', '"quote":,'
 #: Good results that make a strong answer whole, and loose ones that are still shown with them.
 _ENOUGH, _LOOSE_LINES = 2, 3
 
@@ -67,28 +68,47 @@ def select(hits: tuple[Hit, ...], further: tuple[Hit, ...], confidence: Confiden
     )
 
 
+class _Quotation:
+    """The quotation of one result, which is cut to several widths before one of them is shown."""
+
+    def __init__(self, excerpt: Excerpt) -> None:
+        self.excerpt = excerpt
+        #: The cuts made so far, by letters, with the bytes that each adds to its result.
+        self._cuts: dict[int, tuple[str, int]] = {}
+
+    def cut(self, letters: int) -> tuple[str, int]:
+        """Return the quotation of so many letters, and the bytes that it adds to its result."""
+        if letters not in self._cuts:
+            quote = _cut(self.excerpt, letters)
+            self._cuts[letters] = quote, len(_QUOTE_FIELD) + size_of(quote) if quote else 0
+        return self._cuts[letters]
+
+
 class LeanHits:
     """Hits as lean results and lines, cut to the room that there is."""
 
     def __init__(self, selection: Selection, weights: Mapping[str, float], style: Style) -> None:
         """Prepare the results and lines of a selection; `weights` are those of the question's terms."""
         shown, self._weights, self._words, self._for_page = selection.results, weights, style.words, style.for_page
-        repeated = [repeats(hit, shown[:at]) for at, hit in enumerate(shown)]
+        further = selection.lines
+        repeated = find_repetitions([*shown, *further])
         #: Positions of the hits that are shown: not of one that repeats a quotation and names no node of its own.
-        self.positions = [at for at, again in enumerate(repeated) if not again or node_shown(shown[at], style)]
+        self.positions = [at for at, hit in enumerate(shown) if not repeated[at] or node_shown(hit, style)]
         results = [shown[at] for at in self.positions]
         self._ends = [*self.positions[1:], selection.hits]
-        self._excerpts = [Excerpt("" if repeated[at] else shown[at].quote, weights, style.words) for at in self.positions]
+        excerpts = [Excerpt("" if repeated[at] else shown[at].quote, weights, style.words) for at in self.positions]
+        self._quotations = list(map(_Quotation, excerpts))
         quoted = [at for at, hit in enumerate(results) if hit.fit != Fit.LOOSE][: style.quoted]
         self._at_length = [at in quoted for at in range(len(results))]
         self._beside = [_beside(hit, results, weights, style) for hit in results]
-        further = selection.lines
         lines = [
-            hit for at, hit in enumerate(further) if hit.grip_ids and hit.quote and not repeats(hit, [*shown, *further[:at]])
+            hit
+            for hit, repeats in zip(further, repeated[len(shown) :], strict=True)
+            if hit.grip_ids and hit.quote and not repeats
         ]
         bare = bare_results([*results, *lines], style)
         # Only words that are shown are marked.
-        self._bare = [replace(one, flag=describe_flags(excerpt.text)) for one, excerpt in zip(bare, self._excerpts, strict=False)]
+        self._bare = [copy_with(one, flag=describe_flags(excerpt.text)) for one, excerpt in zip(bare, excerpts, strict=False)]
         self._lines = list(zip(lines, bare[len(results) :], strict=True))
 
     def page(self, room: int, aim: int) -> LeanPage:
@@ -98,66 +118,84 @@ class LeanHits:
         them, then lines; then longer quotations, those of the first results before others, as long as all takes at most
         `aim` bytes.
         """
-        frames, results = self._bare, self._fitting(self._bare, room)
-        while results is None and frames:
-            frames = frames[:-1]
-            results = self._fitting(frames, room)
-        if not frames or results is None:
+        frames, sizes = self._bare, [size_of(frame) + 1 for frame in self._bare]
+        letters = self._fit_quotations(sizes, room)
+        while letters is None and sizes:
+            sizes = sizes[:-1]
+            letters = self._fit_quotations(sizes, room)
+        if not sizes or letters is None:
             return LeanPage((), (), 0)
-        hits = self._ends[len(frames) - 1]
+        frames, hits = frames[: len(sizes)], self._ends[len(sizes) - 1]
         if len(frames) < len(self._bare):
-            return LeanPage(results, (), hits)
-        frames, events = self._with_beside(frames, room - _size(results))
-        results = tuple(replace(result, also=frame.also) for result, frame in zip(results, frames, strict=True))
-        lines = self._fitting_lines(room - _size(results) - len(_ALSO), events)
-        used = sum(size_of(line) + 1 for line in lines) + len(_ALSO)
-        return LeanPage(self._widened(frames, min(room, aim) - used) or results, lines, hits)
+            return LeanPage(self._quote(frames, *letters), (), hits)
+        left = room - self._size(sizes, *letters)
+        frames, events, added = self._with_beside(frames, left)
+        lines, used = self._fit_lines(left - sum(added) - len(_ALSO), events)
+        sizes = [size + more for size, more in zip(sizes, added, strict=True)]
+        widened = self._widen_quotations(sizes, min(room, aim) - used - len(_ALSO))
+        return LeanPage(self._quote(frames, *(widened or letters)), lines, hits)
 
-    def _fitting_lines(self, room: int, events: Set[str]) -> Lines:
-        """Return as many lines as fit into so many bytes, without those of these events."""
+    def _fit_lines(self, room: int, events: Set[str]) -> tuple[Lines, int]:
+        """Return as many lines as fit into so many bytes, without those of these events, and the bytes that they take."""
         lines: list[Any] = []
+        used = 0
         for hit, bare in self._lines:
             if hit.event_id in events:
                 continue
             quote = _cut(Excerpt(hit.quote, self._weights, self._words), LINE)
-            line: Brief | str = line_of(replace(bare, flag=describe_flags(hit.quote)), quote)
+            line: Brief | str = line_of(bare, quote, describe_flags(hit.quote))
             if self._for_page:
                 line = Brief(when=bare.when, who=bare.who, quote=" ".join(quote.split()), grip=bare.grip)
-            room -= size_of(line) + 1
-            if room < 0:
+            size = size_of(line) + 1
+            if used + size > room:
                 break
+            used += size
             lines.append(line)
-        return tuple(lines)
+        return tuple(lines), used
 
-    def _fitting(self, frames: Sequence[Result], room: int) -> tuple[Result, ...] | None:
-        """Return results with quotations of the usual length, or as long as fits; None if not even the shortest do."""
-        return _longest(lambda most: self._cut(frames, min(most, QUOTE), min(most, LINE)), room, LEAST_QUOTE, QUOTE)
+    def _fit_quotations(self, sizes: Sequence[int], room: int) -> tuple[int, int] | None:
+        """Return the letters of long and of short quotations, the usual ones or what fits; None if not even the shortest do."""
+        letters = _most(lambda most: self._size(sizes, min(most, QUOTE), min(most, LINE)), room, LEAST_QUOTE, QUOTE)
+        return None if letters is None else (min(letters, QUOTE), min(letters, LINE))
 
-    def _widened(self, frames: Sequence[Result], room: int) -> tuple[Result, ...] | None:
-        """Return results with quotations of the usual length at least, as long as fits; None if not even those do."""
-        longest = max((len(excerpt.text) for excerpt in self._excerpts), default=0)
+    def _widen_quotations(self, sizes: Sequence[int], room: int) -> tuple[int, int] | None:
+        """Return the letters of long and of short quotations, the usual ones at least; None if not even those fit."""
+        longest = max((len(quotation.excerpt.text) for quotation in self._quotations), default=0)
         most = max(longest, QUOTE)
-        first = _longest(lambda quote: self._cut(frames, quote, LINE), room, QUOTE, most)
-        if first is None or longest <= LINE or first != self._cut(frames, most, LINE):
-            return first
-        return _longest(lambda line: self._cut(frames, most, line), room, LINE, longest) or first
+        quote = _most(lambda letters: self._size(sizes, letters, LINE), room, QUOTE, most)
+        if quote is None:
+            return None
+        if quote < most or longest <= LINE:
+            return quote, LINE
+        return most, _most(lambda letters: self._size(sizes, most, letters), room, LINE, longest) or LINE
 
-    def _cut(self, frames: Sequence[Result], quote: int, line: int) -> tuple[Result, ...]:
+    def _quote(self, frames: Sequence[Result], quote: int, line: int) -> tuple[Result, ...]:
         """Return results with `quote` letters of those that are quoted at length and `line` letters of others."""
-        parts = zip(frames, self._excerpts, self._at_length, strict=False)
-        return tuple(replace(frame, quote=_cut(excerpt, quote if at_length else line)) for frame, excerpt, at_length in parts)
+        quotes = (quotation.cut(quote if long else line)[0] for quotation, long in self._widths(len(frames)))
+        return tuple(copy_with(frame, quote=text) for frame, text in zip(frames, quotes, strict=True))
 
-    def _with_beside(self, frames: Sequence[Result], room: int) -> tuple[list[Result], set[str]]:
-        """Return results with what is said beside them as far as these bytes hold it, and the ids of those messages."""
-        framed, events = list(frames), set[str]()
+    def _size(self, sizes: Sequence[int], quote: int, line: int) -> int:
+        """Return the bytes of what `_quote` returns for results of these sizes, in a list of compact JSON."""
+        return sum(sizes) + sum(quotation.cut(quote if long else line)[1] for quotation, long in self._widths(len(sizes)))
+
+    def _widths(self, count: int) -> Iterable[tuple[_Quotation, bool]]:
+        """Return the first quotations, and whether each is quoted at length."""
+        return zip(self._quotations[:count], self._at_length, strict=False)
+
+    def _with_beside(self, frames: Sequence[Result], room: int) -> tuple[list[Result], set[str], list[int]]:
+        """Return results with what is said beside them as far as these bytes hold it, their ids, and bytes by result."""
+        framed, events, added = list(frames), set[str](), [0] * len(frames)
         for at, (frame, (ids, lines)) in enumerate(zip(frames, self._beside, strict=True)):
-            whole = replace(frame, also=lines)
-            room -= size_of(whole) - size_of(frame)
+            if not lines:
+                continue
+            framed[at] = copy_with(frame, also=lines)
+            added[at] = size_of(framed[at]) - size_of(frame)
+            room -= added[at]
             if room < 0:
+                framed[at], added[at] = frame, 0
                 break
-            framed[at] = whole
             events.update(ids)
-        return framed, events
+        return framed, events, added
 
 
 def _beside(
@@ -168,8 +206,9 @@ def _beside(
     told = [aside for aside in hit.beside if aside.event_id not in results and (aside.speaker or _tells(aside.quote, weights))]
     lines = (
         line_of(
-            Result(when="", who=aside.speaker or aside.role, grip=short_grip(aside.grip_id), flag=describe_flags(aside.quote)),
+            Result(when="", who=aside.speaker or aside.role, grip=short_grip(aside.grip_id)),
             _cut(Excerpt(aside.quote, weights, style.words), BESIDE),
+            describe_flags(aside.quote),
         )
         for aside in told
     )
@@ -181,17 +220,13 @@ def _tells(prompt: str, weights: Mapping[str, float]) -> bool:
     return len(prompt) >= LEAST_BESIDE and any(term in weights for _, _, term in placed_terms(prompt))
 
 
-def _longest(make: Callable[[int], tuple[Result, ...]], room: int, least: int, most: int) -> tuple[Result, ...] | None:
-    """Return the results with the longest quotations that fit into so many bytes; None if not even the shortest do."""
-    whole = make(most)
-    return whole if _size(whole) <= room else fullest(make, lambda shown: _size(shown) <= room, least, most)
+def _most(size_at: Callable[[int], int], room: int, least: int, most: int) -> int | None:
+    """Return the most letters with which quotations fit into so many bytes; None if not even `least` do."""
+    if size_at(most) <= room:
+        return most
+    return fullest(lambda letters: letters, lambda letters: size_at(letters) <= room, least, most)
 
 
 def _cut(excerpt: Excerpt, letters: int) -> str:
     """Return a quotation of so many letters around what matched."""
     return excerpt.cut(width_in(excerpt.text, letters))
-
-
-def _size(results: Sequence[Result]) -> int:
-    """Return the bytes of results in a list of compact JSON."""
-    return sum(size_of(result) + 1 for result in results)

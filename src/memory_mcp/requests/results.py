@@ -6,7 +6,7 @@ quotation.
 """
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from memory_mcp.base.text import term_set
@@ -168,28 +168,22 @@ class Style:
 
 def bare_results(hits: Sequence[Hit], style: Style) -> list[Result]:
     """Return the lean results of hits, their quotations, own lines and flags still empty."""
-    made: list[Result] = []
+    results: list[Result] = []
     titled: set[str] = set()
-    above = style.project or ""
+    project_above = style.project or ""
     for hit in hits:
-        result = _bare(hit, style)
-        is_titled = (style.for_page or bool(result.node)) and bool(hit.node_id) and hit.node_id not in titled
-        title = _title(hit) if is_titled else ""
-        if hit.project != above:
-            name = hit.project if style.for_page else style.names.get(hit.project, hit.project)
-            result = replace(result, project=name or _NO_PROJECT)
-        if style.for_page:
-            result = replace(result, agent=hit.agent, session=hit.session_id, kind=hit.kind, score=round(hit.score, 2))
-        if style.raw_score and hit.raw is not None:
-            score: dict[str, Any] = {style.raw_score: round(hit.raw, 2)}
-            result = replace(result, **score)
-        made.append(replace(result, title=title))
+        node = node_shown(hit, style)
+        has_title = (style.for_page or bool(node)) and bool(hit.node_id) and hit.node_id not in titled
+        project = ""
+        if hit.project != project_above:
+            project = (hit.project if style.for_page else style.names.get(hit.project, hit.project)) or _NO_PROJECT
+        results.append(_bare(hit, style, node=node, title=_title(hit) if has_title else "", project=project))
         titled.add(hit.node_id)
-        above = hit.project
-    return made
+        project_above = hit.project
+    return results
 
 
-def line_of(result: Result, quote: str) -> str:
+def line_of(result: Result, quote: str, flag: str) -> str:
     """Return a bare result in a line: citation, day, speaker and project, what to know of it in brackets, and this quotation.
 
     As a text it takes half of what an object's names would.
@@ -197,15 +191,20 @@ def line_of(result: Result, quote: str) -> str:
     times = f"{result.times} times" if result.times else ""
     last = f"last {result.last}" if result.last else ""
     over = "superseded" if result.superseded_by else ""
-    notes = ", ".join(filter(None, (times, last, over, result.flag)))
+    notes = ", ".join(filter(None, (times, last, over, flag)))
     head = (result.grip, result.when[:10], result.who, result.project, f"({notes})" if notes else "")
     return f"{' '.join(filter(None, head))}: {' '.join(quote.split())}"
 
 
-def repeats(hit: Hit, before: Sequence[Hit]) -> bool:
-    """Return whether an earlier hit has the same quotation, word for word, of at least `_TELLING` characters."""
-    words = hit.quote.split()
-    return len(hit.quote) >= _TELLING and any(other.quote.split() == words for other in before)
+def find_repetitions(hits: Sequence[Hit]) -> list[bool]:
+    """Return whether each hit has the quotation of an earlier one, word for word, of at least `_TELLING` characters."""
+    earlier: set[str] = set()
+    repeated: list[bool] = []
+    for hit in hits:
+        words = " ".join(hit.quote.split())
+        repeated.append(len(hit.quote) >= _TELLING and words in earlier)
+        earlier.add(words)
+    return repeated
 
 
 def _title(hit: Hit) -> str:
@@ -223,24 +222,28 @@ def node_shown(hit: Hit, style: Style) -> str:
     return hit.node_id if named else ""
 
 
-def _bare(hit: Hit, style: Style) -> Result:
-    """Return the lean result of a hit without quotation, title, project and flag."""
+def _bare(hit: Hit, style: Style, *, node: str, title: str, project: str) -> Result:
+    """Return the lean result of a hit without quotation and flag."""
     grip = hit.grip_id or (hit.grip_ids[0] if hit.grip_ids else "")
+    when = style.calendar.format_iso(hit.timestamp)
+    last = style.calendar.day_of(hit.last) if hit.last > hit.timestamp else ""
+    further: dict[str, Any] = {}
+    if style.for_page:
+        further = {"agent": hit.agent, "session": hit.session_id, "kind": hit.kind, "score": round(hit.score, 2)}
+    if style.raw_score and hit.raw is not None:
+        further[style.raw_score] = round(hit.raw, 2)
     return Result(
-        when=style.calendar.format_iso(hit.timestamp)[:16],
+        when=when[:16],
         who=hit.speaker or hit.role,
         grip=grip if style.for_page else short_grip(grip),
-        node=node_shown(hit, style),
+        node=node,
+        title=title,
+        project=project,
         fit=hit.fit if hit.fit != _USUAL_FIT else "",
         times=hit.times if hit.times > 1 else 0,
-        last=_last(hit, style.calendar),
+        last=last if last != when[:10] else "",
         outside=hit.outside,
         superseded_by=hit.superseded_by if style.for_page else short_grip(hit.superseded_by),
         why_superseded=hit.why_superseded,
+        **further,
     )
-
-
-def _last(hit: Hit, calendar: Calendar) -> str:
-    """Return the day on which the like was said last; "" where it is the hit's own."""
-    last = calendar.format_iso(max(hit.last, hit.timestamp))[:10]
-    return last if last != calendar.format_iso(hit.timestamp)[:10] else ""

@@ -14,6 +14,7 @@ from memory_mcp.indexes.keys import session_name
 from memory_mcp.indexes.shown import Shown
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.exchange import QUESTION_MARKS
+from memory_mcp.model.frozen import copy_with
 from memory_mcp.model.grip import Quotation
 from memory_mcp.model.ids import GripId, NodeId, span_grip_id
 from memory_mcp.model.toc import TocBullet, TocNode
@@ -60,7 +61,7 @@ class Showing:
         seen: list[Hit] = []
         for match, grip in zip(matches, named, strict=True):
             found = said.get(grip) if grip else None
-            judged = replace(match, asks=match.asks or grip in requests)
+            judged = match if match.asks or grip not in requests else replace(match, asks=True)
             hit = self._hit(judged, grip, nodes.get(match.node_id), found, bullets.get(match.node_id))
             # The index filters by project already, but is not trusted to.
             if hit and (filters.project is None or not hit.event_id or hit.project == filters.project):
@@ -80,7 +81,7 @@ class Showing:
             if pieces and all(bool(said.speaker) == bool(hit.speaker) for _, said in pieces):
                 grip, said = max(pieces, key=lambda piece: _count(probes, piece[1].quote))
                 aside = Aside(said.quote, grip, said.role, said.speaker, said.event_id)
-                shown.append(replace(hit, beside=(aside,)))
+                shown.append(copy_with(hit, beside=(aside,)))
             else:
                 shown.append(hit)
         return shown

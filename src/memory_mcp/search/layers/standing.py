@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
+from memory_mcp.model.frozen import copy_with
 from memory_mcp.model.grip import RETRACTED, Supersession
 from memory_mcp.model.ids import GripId, NodeId, parse_span_grip
 from memory_mcp.model.toc import KIND_SALIENCE, MemoryKind, TocNode
@@ -60,7 +61,7 @@ def _standing(hit: Hit, node: TocNode | None, pins: frozenset[str], over: Mappin
     # Reading kinds costs 0.1 ms a hit (measured); a node that is an observation holds no bullet of another kind.
     plain = node is not None and node.kind is MemoryKind.OBSERVATION and not hit.kind
     pinned = hit.node_id in pins or not pins.isdisjoint(grips) or hit.event_id in _events_in(pins)
-    return replace(
+    return copy_with(
         hit,
         kind="" if plain else kind_said(hit.quote, hit.kind),
         salience=node.salience if node else 0.0,
@@ -91,5 +92,6 @@ def kind_said(words: str, told: str = "") -> str:
         return told if told != MemoryKind.OBSERVATION else ""
     text = words[:_READ]
     said = (text[s.start : s.end] for s in find_spans(text))
-    kind = max((kind_of(s, cues_of(s)) for s in said), key=KIND_SALIENCE.__getitem__, default=MemoryKind.OBSERVATION)
+    # No cues are sought: but for a question mark a kind depends on none of them.
+    kind = max((kind_of(s, cues_of(s, 0)) for s in said), key=KIND_SALIENCE.__getitem__, default=MemoryKind.OBSERVATION)
     return "" if kind is MemoryKind.OBSERVATION else kind.value

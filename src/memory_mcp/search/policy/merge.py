@@ -1,12 +1,12 @@
 """Merge the hits of several layers: the best layer's list, then what the others add. Pure."""
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import replace
 
 from memory_mcp.base.text import term_set
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.event import Role
 from memory_mcp.model.exchange import question_share, strip_questions
+from memory_mcp.model.frozen import copy_with
 from memory_mcp.search.layers.base import Hit, LayerName
 from memory_mcp.search.policy.chain import BEST, MADE_OF
 from memory_mcp.search.policy.rank import BEHIND
@@ -45,7 +45,7 @@ def merge(found: Mapping[LayerName, Sequence[Hit]]) -> tuple[Hit, ...]:
             if identity(hit) not in known:
                 known.add(identity(hit))
                 last = min(hit.score, last * BEHIND) if merged and name is not order[0] else hit.score
-                merged.append(replace(hit, score=round(last, 6)))
+                merged.append(_scored(hit, round(last, 6)))
     return tuple(merged)
 
 
@@ -95,7 +95,7 @@ def preferred(inside: Sequence[Hit], everywhere: Sequence[Hit], window: TimeWind
     and two the right session was among five for 134 of 156 questions that name a time, inside alone for 122.
     """
     held = list(inside)
-    outside = [replace(h, outside=True) for h in everywhere if not window.contains(h.timestamp)]
+    outside = [copy_with(h, outside=True) for h in everywhere if not window.contains(h.timestamp)]
     merged: list[Hit] = []
     while held or outside:
         most = _FURTHER if merged else _INSIDE
@@ -113,8 +113,13 @@ def descending(hits: Sequence[Hit]) -> tuple[Hit, ...]:
     shown: list[Hit] = []
     for hit in hits:
         score = min(hit.score, shown[-1].score * BEHIND) if shown else hit.score
-        shown.append(replace(hit, score=round(score, 6)))
+        shown.append(_scored(hit, round(score, 6)))
     return tuple(shown)
+
+
+def _scored(hit: Hit, score: float) -> Hit:
+    """Return the hit with this score."""
+    return hit if hit.score == score else copy_with(hit, score=score)
 
 
 def behind_replies(hits: Sequence[Hit], wanted: Set[str]) -> list[Hit]:
@@ -133,5 +138,5 @@ def behind_replies(hits: Sequence[Hit], wanted: Set[str]) -> list[Hit]:
         behind = next((at for at, hit in enumerate(ordered) if at > place and identity(hit) == identity(reply)), None)
         if behind is not None and wanted.isdisjoint(term_set(strip_questions(prompt.quote))):
             raised = ordered.pop(behind)
-            ordered.insert(place, replace(raised, score=max(raised.score, prompt.score)))
+            ordered.insert(place, copy_with(raised, score=max(raised.score, prompt.score)))
     return ordered

@@ -13,9 +13,10 @@ Invariants
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from memory_mcp.base.errors import ConfigError
+from memory_mcp.model.frozen import copy_with
 from memory_mcp.model.grip import RETRACTED, GripUsage
 from memory_mcp.model.ids import GripId
 from memory_mcp.model.toc import KIND_SALIENCE, MemoryKind
@@ -41,6 +42,7 @@ _SAME = 0.9
 #: of fewer than two runs is not compared: "yes, do that" is said everywhere and about everything.
 _RUN, _RUN_UNPARTED, _LONG_WORDS = 3, 8, 20
 _WORD = re.compile(r"\w+(?:[^\w\s]+\w+)*")
+_Run = tuple[str, ...]
 #: The part of a score that counts how many hits were folded into one.
 _FOLDED = "folded"
 #: Grips that one hit names at most.
@@ -107,7 +109,7 @@ def rank(
         }
         value = sum(weights[name] * signals[name] for name in SIGNALS) / sum(weights.values())
         shown = tuple((name, round(v, 4)) for name, v in signals.items() if weights[name])
-        valued.append((value, replace(hit, parts=(*hit.parts, *shown, ("rank", round(value, 4))))))
+        valued.append((value, copy_with(hit, parts=(*hit.parts, *shown, ("rank", round(value, 4))))))
     ordered = [hit for _, hit in sorted(valued, key=lambda pair: (pair[1].asks, -pair[0], identity(pair[1])))]
     ordered = _worth_less(_behind_their_successors(ordered))
     return _collapsed(ordered) if settings.collapse else ordered
@@ -120,7 +122,7 @@ def show_values(hits: Sequence[Hit], settings: RankingSettings) -> tuple[Hit, ..
     valued: list[Hit] = []
     for hit in hits:
         value = dict(hit.parts).get("rank", hit.score)
-        valued.append(replace(hit, score=min(value, valued[-1].score) if valued else value))
+        valued.append(copy_with(hit, score=min(value, valued[-1].score) if valued else value))
     return tuple(valued)
 
 
@@ -190,7 +192,7 @@ def _worth_less(placed: Sequence[Hit]) -> list[Hit]:
         score = hit.score if over is None else min(hit.score, round(over * BEHIND, 6))
         for grip in _ids(hit):
             scores.setdefault(grip, score)
-        worth.append(replace(hit, score=score))
+        worth.append(copy_with(hit, score=score))
     return worth
 
 
@@ -200,7 +202,7 @@ def _collapsed(ordered: Sequence[Hit]) -> list[Hit]:
     That one takes its grips, three in all, counts it in `times` and in `parts` as "folded", and has the time of the last.
     """
     kept: list[Hit] = []
-    runs: list[frozenset[str]] = []
+    runs: list[frozenset[_Run]] = []
     for hit in ordered:
         own = _runs(hit.quote)
         at = next((at for at, better in enumerate(kept) if _says_the_same(better, runs[at], hit, own)), None)
@@ -215,7 +217,7 @@ def _collapsed(ordered: Sequence[Hit]) -> list[Hit]:
         last = max(better.last or better.timestamp, hit.last or hit.timestamp)
         folded = dict(better.parts).get(_FOLDED, 0.0) + 1
         parts = (*(part for part in better.parts if part[0] != _FOLDED), (_FOLDED, folded))
-        kept[at] = replace(better, grip_ids=grips, times=times, last=last, parts=parts)
+        kept[at] = copy_with(better, grip_ids=grips, times=times, last=last, parts=parts)
     return kept
 
 
@@ -231,7 +233,7 @@ def besides(earlier: Sequence[Hit], hits: Sequence[Hit], settings: RankingSettin
     return [hit for hit, own in fresh if not any(_says_the_same(better, theirs, hit, own) for better, theirs in shown)]
 
 
-def _says_the_same(better: Hit, theirs: frozenset[str], hit: Hit, own: frozenset[str]) -> bool:
+def _says_the_same(better: Hit, theirs: frozenset[_Run], hit: Hit, own: frozenset[_Run]) -> bool:
     """Return whether `hit` adds nothing to `better`: the same first grip, the same event, or nearly the same words.
 
     Not if only `better` is superseded. `theirs` and `own` are the runs of words of both.
@@ -239,7 +241,7 @@ def _says_the_same(better: Hit, theirs: frozenset[str], hit: Hit, own: frozenset
     if better.superseded_by and not hit.superseded_by:
         # What still holds is not hidden behind what does not.
         return False
-    if set(better.grip_ids[:1]) & set(hit.grip_ids[:1]):
+    if hit.grip_ids and better.grip_ids[:1] == hit.grip_ids[:1]:
         return True
     if hit.event_id and better.event_id == hit.event_id:
         return True
@@ -248,14 +250,14 @@ def _says_the_same(better: Hit, theirs: frozenset[str], hit: Hit, own: frozenset
     return len(own & theirs) >= _SAME * len(own | theirs)
 
 
-def _runs(quote: str) -> frozenset[str]:
+def _runs(quote: str) -> frozenset[_Run]:
     """Return all runs of 3 words (8 characters in scripts without spaces), case folded; empty below 6 words (16 characters).
 
     Signs around words do not count: the same sentence ends with a full stop here and with a colon there.
     """
     words = _WORD.findall(quote.casefold())
     unparted = sum(map(len, words)) > _LONG_WORDS * len(words)
-    pieces, sep, run = (list("".join(words)), "", _RUN_UNPARTED) if unparted else (words, " ", _RUN)
+    pieces, run = ("".join(words), _RUN_UNPARTED) if unparted else (words, _RUN)
     if len(pieces) < 2 * run:
         return frozenset()
-    return frozenset(sep.join(pieces[at : at + run]) for at in range(len(pieces) - run + 1))
+    return frozenset(zip(*(pieces[at:] for at in range(run)), strict=False))

@@ -9,6 +9,7 @@ from memory_mcp.base.clock import Clock
 from memory_mcp.base.text import term_set
 from memory_mcp.model.calendar import Calendar, TimeWindow
 from memory_mcp.model.exchange import only_asks
+from memory_mcp.model.frozen import copy_with
 from memory_mcp.model.grip import GripUsage
 from memory_mcp.model.ids import GripId
 from memory_mcp.question.phrases import particular
@@ -157,7 +158,7 @@ class Search:
         """
         if not self._plan.text:
             return tuple(hits), SURE if hits else NO_RESULT
-        telling, asking = [h for h in hits if not h.asks], [replace(h, fit=relevance.Fit.LOOSE) for h in hits if h.asks]
+        telling, asking = [h for h in hits if not h.asks], [_fitted(h, relevance.Fit.LOOSE) for h in hits if h.asks]
         if not telling:
             return self._keep_nearest(asking), replace(NO_RESULT, missing=self._missing)
         evidences = self._read_evidence(telling)
@@ -169,7 +170,7 @@ class Search:
         fits: dict[str, relevance.Fit] = {}
         for several, evidence in evidences:
             fits |= zip(map(identity, several), relevance.fits(evidence), strict=False)
-        judged = tuple(replace(hit, fit=fits.get(identity(hit), relevance.Fit.LOOSE)) for hit in telling)
+        judged = tuple(_fitted(hit, fits.get(identity(hit), relevance.Fit.LOOSE)) for hit in telling)
         is_whole = any(relevance.holds_known(evidence) for _, evidence in evidences)
         is_whole = is_whole or any(hit.fit is relevance.Fit.EXACT for hit in judged)
         unknown = bool(missing) and set(missing) >= set(self._subjects)
@@ -241,7 +242,7 @@ class Search:
         before = self._run(replace(self._asked, window=TimeWindow(0, window.start_ms)), self._budget.share(1.0))
         if before.hits:
             self._notices.append("nothing found in the time named; widened to what came before")
-            return replace(before, hits=tuple(replace(h, outside=True) for h in before.hits))
+            return replace(before, hits=tuple(copy_with(h, outside=True) for h in before.hits))
         if self._is_complete(before):
             self._notices.append("nothing found in the time named, nor before it")
         return run
@@ -332,7 +333,7 @@ class Search:
         if not plan.first_match or self._literally(ranked[: relevance.COMPARED]):
             return ranked
         # Those that hold a literal piece are scored as the best at least.
-        literal = [replace(h, score=max(h.score, ranked[0].score)) for h in ranked if self._literally([h])]
+        literal = [copy_with(h, score=max(h.score, ranked[0].score)) for h in ranked if self._literally([h])]
         return descending(ahead(literal, ranked))
 
     def _fell_back(self, run: Run) -> bool:
@@ -387,3 +388,8 @@ class Search:
             notices=tuple(notices),
             path=next((a.path for a in run.answers.values() if a.path), ()),
         )
+
+
+def _fitted(hit: Hit, fit: relevance.Fit) -> Hit:
+    """Return the hit with this fit."""
+    return hit if hit.fit == fit else copy_with(hit, fit=fit)

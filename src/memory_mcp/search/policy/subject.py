@@ -37,12 +37,21 @@ class SubjectCheck:
         Rare words that none of the hits holds are looked up in the segments that an index names, else in all events if few. A
         question of a first hit's segment is part of what answers.
         """
+        # A stretch of ideographs may be rare where all of them are not.
+        rare_words = [word for word in subjects if cjk_runs(word) or self._count(word) <= _FEW_SEGMENTS]
+        if not rare_words:
+            return ()
         segments = {hit.node_id for hit in hits[:COMPARED]}
-        return tuple(word for word in self.words.absent_from(_text_of(hits), subjects) if self._is_only_asked(word, segments))
+        absent_words = self.words.absent_from(_text_of(hits), rare_words)
+        return tuple(word for word in absent_words if self._is_only_asked(word, segments))
+
+    def _count(self, word: str) -> int:
+        """Return how many segments hold the rarest term of a word."""
+        return min((self.weighed.counts.get(term, 0) for term in terms(word)), default=_FEW_SEGMENTS + 1)
 
     def _is_only_asked(self, word: str, segments: Set[NodeId]) -> bool:
         """Return whether all messages with a rare word only ask, or are of the session that asks; False if that is unknown."""
-        count = min((self.weighed.counts.get(term, 0) for term in terms(word)), default=_FEW_SEGMENTS + 1)
+        count = self._count(word)
         if count > _FEW_SEGMENTS:
             return False
         query = replace(self.query, window=None, literal=False, limit=_MOST_MENTIONS)
