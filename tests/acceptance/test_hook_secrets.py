@@ -205,7 +205,8 @@ def test_with_a_daemon_a_hook_loads_no_rules_and_little_else(served: Path) -> No
     tool = payload("PostToolUse", tool_name="Bash", tool_input={"command": "ls"}, tool_response={"stdout": "x" * 5000})
     fresh = patient(served, tool)
     ours = {m for m in fresh if m.partition(".")[0] == "memory_mcp"}
-    needed = ("", ".client", ".client.hook", ".paths", ".machine", ".environment", ".client.handing", ".client.spoolfile")
+    client = [".service.client" + name for name in ("", ".hook", ".handing", ".spoolfile")]
+    needed = ("", ".base", ".base.paths", ".base.machine", ".base.environment", ".service", *client)
     assert ours == {f"memory_mcp{name}" for name in needed}
     bare = subprocess.run([sys.executable, "-c", "import sys; print(*sys.modules)"], capture_output=True, text=True, check=True)
     heavy = {"json", "re", "typing", "pathlib", "socket", "collections", "hashlib", "tomllib", "argparse", "base64"}

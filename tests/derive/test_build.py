@@ -325,7 +325,7 @@ def test_a_segments_context_names_its_day_week_month_and_year(app: App) -> None:
     last = {cut.session_id: cut for cut in app.storage.toc.iter_cuts()}
     assert len(list(app.storage.toc.iter_cuts())) == 2 * len(last) == 2 * len(days)
     for day, cut in last.items():
-        assert [n.node_id for n in app.tree.context(cut).parents_of] == list(rollup_targets(day))[::-1]
+        assert [n.node_id for n in app.tree.context(cut).parents] == list(rollup_targets(day))[::-1]
 
 
 @requirement("plan:segment-overlap")

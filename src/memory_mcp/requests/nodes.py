@@ -136,7 +136,7 @@ def get_node(app: App, request: GetNode, caller: Caller) -> WholeNode:
         context = Context(
             session_id=segment.session_id,
             before=[shapes.event(e, app.calendar) for e in told.before],
-            parents=[shapes.child(n) for n in reversed(told.parents_of)],
+            parents=[shapes.child(n) for n in reversed(told.parents)],
         )
     return WholeNode(
         node=_node(app, opened, scoped),

@@ -104,7 +104,7 @@ class Node:
     events: int
     projects: Sequence[str] = ()
     agents: Sequence[str] = ()
-    parents_of: Sequence[str] = ()
+    parents: Sequence[str] = ()
     previous: str = ""
     next: str = ""
     author: str = ""

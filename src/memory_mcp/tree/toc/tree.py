@@ -61,7 +61,7 @@ class Context:
     """The end of the segment before this one, and the periods above it."""
 
     before: tuple[Event, ...]
-    parents_of: tuple[TocNode, ...]
+    parents: tuple[TocNode, ...]
 
 
 @dataclass(frozen=True, slots=True)
