@@ -202,7 +202,7 @@ def _transcript(path: Path) -> Iterator[list[tuple[Event, str]]]:
 
 
 def _events(path: Path) -> Iterator[tuple[Event, str]]:
-    drafts = [d for read in ClaudeCodeImporter(IngestSettings()).read(path, 0, ImportReport()) for d in read.drafts]
+    drafts = [d for read in ClaudeCodeImporter(IngestSettings()).read_file(path, 0, ImportReport()) for d in read.drafts]
     seen: Counter[str] = Counter()
     for number, draft in enumerate(drafts):
         unit = f"{draft.source_id}#{seen[draft.source_id]}"

@@ -12,7 +12,7 @@ from memory_mcp.base.children import few_collections
 from memory_mcp.base.clock import Clock, SystemClock
 from memory_mcp.base.errors import MemoryMcpError
 from memory_mcp.config import Settings, config_path
-from memory_mcp.ingest.sources import all_importers, captured, follower, importer_named, syncing
+from memory_mcp.ingest.sources import all_importers, make_capture, make_follower, make_importer, make_syncer
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.search.layers.base import Layer, LayerName, LayerStatus, Query
 
@@ -114,7 +114,7 @@ class App:
         self.tree = Tree(self.storage, self.calendar, self.summarizer, lambda: _LAG if callbacks.importing() else 0.0)
         self.running, self.evidence = RunningSessions(self.storage.events, self.clock), Evidence(self.storage)
         self.log = EventLog(self.storage.events, self.clock, callbacks.before_write, self.running.observe)
-        self.gate = Gate(captured(settings.ingest, directory), self.storage.tombstones, (settings.server.http_token,))
+        self.gate = Gate(make_capture(settings.ingest, directory), self.storage.tombstones, (settings.server.http_token,))
         self.pipeline, self.spool = Pipeline(self.log, self.storage.outbox, self.gate), self._spool(directory)
         self.derivation, self.improver = self._derivation()
         self.shown, self.accelerators = self._shown(), self._accelerators(directory)
@@ -186,7 +186,7 @@ class App:
             busy=self._callbacks.importing,
             drain=lambda: self.drain(_DRAINED).new,
             spool_watched=self._watch is not None,
-            follow=follower(self.settings.ingest, self.storage.outbox, directory, self.append, lambda: self.gate.capture),
+            follow=make_follower(self.settings.ingest, self.storage.outbox, directory, self.append, lambda: self.gate.capture),
             briefings=BriefingSettings(directory, hooks.briefing, factor, refine=hooks.refine, gap_minutes=gap),
             publishing=lambda: self.derivation.publishing,
             housekeeping_at=self.settings.scheduler.housekeeping_at,
@@ -197,7 +197,7 @@ class App:
             commit_interval_secs=self.settings.teleport.bm25.commit_interval_secs,
             backups=self.backups,
             share=lambda stop: self._callbacks.share(self, stop),
-            sync=syncing(self.settings.sync, self.storage, directory, self.gate, self.append),
+            sync=make_syncer(self.settings.sync, self.storage, directory, self.gate, self.append),
             summarizer=self.settings.summarizer,
             improve_summaries=self._hands(directory),
         )
@@ -341,7 +341,7 @@ class App:
 
     def importer(self, name: str) -> "Importer":
         """Return the importer of a name, with the settings in force. Raises InvalidQuery for an unknown name."""
-        return importer_named(name, self.settings.ingest)
+        return make_importer(name, self.settings.ingest)
 
     def importers(self) -> "list[Importer]":
         """Return every importer, in the order in which they are asked whether a file is theirs."""

@@ -14,7 +14,7 @@ from memory_mcp.app import App
 from memory_mcp.cli.commands import registry
 from memory_mcp.cli.main import build_parser, main
 from memory_mcp.config import load
-from memory_mcp.ingest.ours import without_ours
+from memory_mcp.ingest.ours import remove_own_output
 from memory_mcp.model.sentinel import MARK
 from tests.cli.conftest import EVENTS, Cli, Told, said
 from tests.daemon.inside import SERVED, Beside
@@ -206,7 +206,7 @@ def test_an_empty_memory_tells_what_to_do_first(cli: Cli) -> None:
     ],
 )
 def test_what_is_recalled_carries_its_mark_and_never_comes_back(memory: Cli, argv: tuple[str, ...]) -> None:
-    assert without_ours(memory(*argv).out) == ""
+    assert remove_own_output(memory(*argv).out) == ""
     assert MARK in memory(*argv, "--json").out
 
 

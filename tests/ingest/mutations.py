@@ -42,7 +42,7 @@ def samples_of(name: str, folder: Path) -> list[Path]:
     importer = IMPORTERS[name](IngestSettings())
     if name == "copilot-chat":
         return sorted((folder / "copy").rename(folder / "chatSessions").iterdir())
-    files = [f for f in importer.files(folder / "copy") if "foreign" not in f.name]
+    files = [f for f in importer.iter_files(folder / "copy") if "foreign" not in f.name]
     if name in ("opencode", "goose"):
         database = SESSIONS[name](folder, 0)
         (_fill_opencode if name == "opencode" else _fill_goose)(database, folder / "copy")

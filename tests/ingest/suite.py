@@ -15,7 +15,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from memory_mcp.ingest.base import Importer, ImportReport, Read
+from memory_mcp.ingest.base import Importer, ImportReport, ReadStep
 from memory_mcp.model.event import FILE_TIME, EventDraft
 from tests.ingest.suite_sessions import (
     amp_session,
@@ -199,9 +199,9 @@ def write(path: Path, *lines: str, end: str = "\n") -> Path:
     return path
 
 
-def read(importer: Importer, file: Path, offset: int = 0) -> tuple[list[Read], ImportReport]:
+def read(importer: Importer, file: Path, offset: int = 0) -> tuple[list[ReadStep], ImportReport]:
     report = ImportReport()
-    steps = list(importer.read(file, offset, report))
+    steps = list(importer.read_file(file, offset, report))
     assert report.lines == report.lines_used + report.skipped.total()
     return steps, report
 
@@ -213,7 +213,9 @@ def plain(draft: EventDraft) -> dict[str, Any]:
     return {name: value for name, value in told.items() if value not in ("", {})}
 
 
-def outcome(steps: list[Read], report: ImportReport, spelled: Callable[[EventDraft], dict[str, Any]] = plain) -> dict[str, Any]:
+def outcome(
+    steps: list[ReadStep], report: ImportReport, spelled: Callable[[EventDraft], dict[str, Any]] = plain
+) -> dict[str, Any]:
     """What was read of a file, as the expectations spell it."""
     return {
         "lines": report.lines,
@@ -230,7 +232,7 @@ from pathlib import Path
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.registry import IMPORTERS
 from memory_mcp.ingest.settings import IngestSettings
-events = sum(len(s.drafts) for s in IMPORTERS[sys.argv[1]](IngestSettings()).read(Path(sys.argv[2]), 0, ImportReport()))
+events = sum(len(s.drafts) for s in IMPORTERS[sys.argv[1]](IngestSettings()).read_file(Path(sys.argv[2]), 0, ImportReport()))
 print(events, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 """
 
@@ -242,9 +244,9 @@ def peak(name: str, file: Path) -> tuple[int, int]:
     return events, most
 
 
-def texts(steps: list[Read]) -> list[str]:
+def texts(steps: list[ReadStep]) -> list[str]:
     return [draft.text for step in steps for draft in step.drafts]
 
 
-def ids(steps: list[Read]) -> list[str]:
+def ids(steps: list[ReadStep]) -> list[str]:
     return [draft.source_id for step in steps for draft in step.drafts]

@@ -29,7 +29,7 @@ def importer_of(case: str, include_thinking: bool = False) -> Importer:
 
 
 def files_of(case: str) -> list[Path]:
-    return list(importer_of(case).files(SAMPLES / case))
+    return list(importer_of(case).iter_files(SAMPLES / case))
 
 
 def drafts_of(case: str) -> list[EventDraft]:
@@ -62,7 +62,7 @@ def test_reading_goes_on_behind_any_record_of_a_sample(case: str) -> None:
 def test_every_file_of_a_sample_is_recognised_by_its_own_importer_first(case: str) -> None:
     for file in files_of(case):
         beginning = file.read_bytes()[:BEGINNING]
-        told = next(n for n, make in IMPORTERS.items() if make(IngestSettings()).recognises(file, beginning))
+        told = next(n for n, make in IMPORTERS.items() if make(IngestSettings()).recognises_file(file, beginning))
         assert told == case.split("/", maxsplit=1)[0]
 
 
@@ -98,7 +98,7 @@ def test_no_record_of_a_sample_raises_whatever_one_of_its_values_is(kind: str, t
         changed.write_text("\n".join(map(json.dumps, forms)) + "\n", encoding="utf-8")
         assert read(importer, changed)[1].lines
         for form in forms:
-            importer.recognises(file, json.dumps(form).encode())
+            importer.recognises_file(file, json.dumps(form).encode())
 
 
 def test_a_record_nested_as_deeply_as_can_be_read_costs_only_itself(tmp_path: Path) -> None:

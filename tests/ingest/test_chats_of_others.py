@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_mcp.ingest.base import ImportReport
-from memory_mcp.ingest.finding import owners
+from memory_mcp.ingest.finding import find_owners
 from memory_mcp.ingest.registry import IMPORTERS
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.model.event import RECORD, EventDraft
@@ -73,7 +73,7 @@ def laid_out(name: str, file: str, folder: Path) -> Path:
 
 
 def owner_of(file: Path) -> str | None:
-    return dict(owners([make(IngestSettings()) for make in IMPORTERS.values()], [file]))[file]
+    return dict(find_owners([make(IngestSettings()) for make in IMPORTERS.values()], [file]))[file]
 
 
 def spelled(draft: EventDraft) -> dict[str, Any]:
@@ -126,7 +126,7 @@ def test_an_export_is_read_from_its_archive(name: str, packed: int, tmp_path: Pa
         made.write(source, "data/conversations-000.json")
     importer = IMPORTERS[name](IngestSettings())
     assert outcome_of(name, archive) == outcome_of(name, source)
-    assert list(importer.files(tmp_path)) == [archive]
+    assert list(importer.iter_files(tmp_path)) == [archive]
     assert owner_of(archive) == name
 
 
@@ -156,10 +156,10 @@ def test_an_archive_of_something_else_counts_as_unreadable_when_it_is_named(tmp_
         made.writestr("a.png", b"x")
     (tmp_path / "broken.zip").write_bytes((tmp_path / "photos.zip").read_bytes()[:-30])
     importer = IMPORTERS["chatgpt"](IngestSettings())
-    assert list(importer.files(tmp_path)) == []
+    assert list(importer.iter_files(tmp_path)) == []
     assert owner_of(tmp_path / "photos.zip") == ""
     with pytest.raises(OSError, match=r"holds no conversations\.json"):
-        list(importer.read(tmp_path / "photos.zip", 0, ImportReport()))
+        list(importer.read_file(tmp_path / "photos.zip", 0, ImportReport()))
 
 
 _LEAVES = st.none() | st.integers() | st.floats() | st.text(max_size=5) | st.booleans()
@@ -200,7 +200,7 @@ def test_how_far_an_export_is_read_is_told_with_every_conversation(packed: bool,
         with zipfile.ZipFile(tmp_path / "export.zip", "w", zipfile.ZIP_DEFLATED) as made:
             made.write(file, "conversations.json")
         file = tmp_path / "export.zip"
-    reached = [step.offset for step in IMPORTERS["chatgpt"](IngestSettings()).read(file, 0, ImportReport())]
+    reached = [step.offset for step in IMPORTERS["chatgpt"](IngestSettings()).read_file(file, 0, ImportReport())]
     assert reached == sorted(set(reached))
     assert 0.9 * file.stat().st_size < reached[-1] <= file.stat().st_size
 

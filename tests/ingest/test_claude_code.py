@@ -46,7 +46,7 @@ def test_a_sample_gives_its_expected_events_and_no_image_data(name: str) -> None
 
 def test_every_record_that_gives_nothing_is_quoted_under_its_reason() -> None:
     report = ImportReport()
-    list(IMPORTER.read(SAMPLES / "bookkeeping.jsonl", 0, report))
+    list(IMPORTER.read_file(SAMPLES / "bookkeeping.jsonl", 0, report))
     assert set(report.quotes) == set(report.skipped)
     assert report.quotes["progress"][0].line == 10
 

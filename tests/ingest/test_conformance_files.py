@@ -21,7 +21,7 @@ from memory_mcp.base.clock import SystemClock
 from memory_mcp.events.log import EventLog
 from memory_mcp.ingest.base import Growth, Importer, ImportReport
 from memory_mcp.ingest.database import MAGIC, DatabaseImporter
-from memory_mcp.ingest.finding import owners
+from memory_mcp.ingest.finding import find_owners
 from memory_mcp.ingest.gate import Gate
 from memory_mcp.ingest.pipeline import Pipeline
 from memory_mcp.ingest.registry import IMPORTERS
@@ -67,7 +67,7 @@ def write_sources(name: str, folder: Path) -> list[Path]:
                 copy = folder / sample.name / sample.name
                 copy.parent.mkdir()
                 shutil.copytree(sample, copy) if sample.is_dir() else shutil.copy(sample, copy)
-                files += [file for file in reader(name).files(copy.parent) if file.is_file()]
+                files += [file for file in reader(name).iter_files(copy.parent) if file.is_file()]
     return files
 
 
@@ -194,7 +194,7 @@ def test_a_file_is_known_behind_a_long_string_and_many_records_of_no_kind(
     }
     for form, (before, lines) in padding.items():
         write_padded(file, before, lines)
-        assert dict(owners(EVERY, [file])) == {file: name}, form
+        assert dict(find_owners(EVERY, [file])) == {file: name}, form
         if form != "a long string" or importer.growth is not Growth.APPENDED:
             assert [text for text in texts(read(importer, file)[0]) if text.startswith("words of")] == [
                 f"words of {n}" for n in range(4)
@@ -340,7 +340,7 @@ def test_a_database_is_read_by_what_its_tables_have(name: str, tmp_path: Path) -
                 continue  # a key cannot be dropped
             read_texts, _ = words_of(importer, file)
             assert read_texts == expected_texts or not is_harmless, change
-            assert dict(owners(EVERY, [file])) == {file: name} or not is_harmless, change
+            assert dict(find_owners(EVERY, [file])) == {file: name} or not is_harmless, change
         file.write_bytes(raw)
 
 
@@ -421,4 +421,4 @@ def test_empty_files_folders_and_foreign_encodings_stop_nothing(name: str, tmp_p
         assert (report.files, report.new) == (1, 0), content[:20]
     file.unlink()
     file.mkdir()
-    list(importer.files(tmp_path))
+    list(importer.iter_files(tmp_path))

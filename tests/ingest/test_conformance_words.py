@@ -39,7 +39,7 @@ OTHERS = ({"origin": {"kind": "peer"}}, {"isSynthetic": True}, {"promptSource": 
 
 def read(name: str, file: Path) -> tuple[list[EventDraft], ImportReport]:
     report = ImportReport()
-    steps = list(IMPORTERS[name](IngestSettings()).read(file, 0, report))
+    steps = list(IMPORTERS[name](IngestSettings()).read_file(file, 0, report))
     return [draft for step in steps for draft in step.drafts], report
 
 

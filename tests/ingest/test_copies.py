@@ -10,7 +10,7 @@ import pytest
 
 from memory_mcp.app import App
 from memory_mcp.config import Settings
-from memory_mcp.ingest.frames import unpack
+from memory_mcp.ingest.frames import unpack_drafts
 from memory_mcp.ingest.jsonl import mapping_of
 from memory_mcp.ingest.registry import IMPORTERS
 from memory_mcp.ingest.settings import IngestSettings
@@ -73,7 +73,7 @@ def opened(folder: Path | None = None) -> Iterator[App]:
 def exported(app: App) -> list[str]:
     found = page(app, {})
     assert found["next"] == found["to"]
-    return sorted(json.dumps(mapping_of(draft), sort_keys=True) for draft in unpack(found["rows"]))
+    return sorted(json.dumps(mapping_of(draft), sort_keys=True) for draft in unpack_drafts(found["rows"]))
 
 
 def outcomes(originals: dict[str, list[EventDraft]], copying: Copying, folder: Path) -> list[list[str]]:

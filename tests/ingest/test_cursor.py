@@ -55,7 +55,7 @@ def test_what_an_open_client_wrote_into_its_log_is_read_and_nothing_is_written(t
     assert told(file) == ["words of 0", "words of 1", "words of 2"]
     assert before == {name: (tmp_path / name).read_bytes() for name in before}
     # The client goes on writing while it is read.
-    steps = importer().read(file, 0, ImportReport())
+    steps = importer().read_file(file, 0, ImportReport())
     next(steps)
     put_cursor(client, "bubbleId:u1:b3", cursor_bubble(3))
     client.commit()
@@ -180,7 +180,7 @@ def test_only_transcripts_and_databases_are_found(tmp_path: Path) -> None:
     for name in (*transcripts, "p/other.jsonl", "state.vscdb.backup", "state.vscdb"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")
-    assert [f.relative_to(tmp_path).as_posix() for f in importer().files(tmp_path)] == ["state.vscdb", *transcripts]
+    assert [f.relative_to(tmp_path).as_posix() for f in importer().iter_files(tmp_path)] == ["state.vscdb", *transcripts]
 
 
 _TEXTS = ["\ud800", "completed", '{"command": "x"}', "[1", "2026-03-02T09:00:00Z"]

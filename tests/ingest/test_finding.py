@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from memory_mcp.ingest.finding import look, sort_out
+from memory_mcp.ingest.finding import assign_files, summarize_files
 from memory_mcp.ingest.marks import Mark, mark_name
 from memory_mcp.ingest.registry import IMPORTERS
 from memory_mcp.ingest.settings import IngestSettings
@@ -21,35 +21,35 @@ def test_a_file_of_another_client_goes_to_its_own_importer(tmp_path: Path) -> No
         write(tmp_path / f"{name}.jsonl", *map(line, range(3)))
     write(tmp_path / "d.jsonl", "no conversation at all")
     own = {"claude-code": ["a.jsonl", "c.jsonl"], "jsonl": ["b.jsonl"]}
-    assert names(sort_out(ALL, "", tmp_path, {})) == own
+    assert names(assign_files(ALL, "", tmp_path, {})) == own
     # Named, what nobody recognises is read by who was named, and its lines are counted.
-    named = sort_out(ALL, "claude-code", tmp_path, {})
+    named = assign_files(ALL, "claude-code", tmp_path, {})
     assert names(named) == {"claude-code": ["a.jsonl", "c.jsonl", "d.jsonl"], "jsonl": ["b.jsonl"]}
     assert next(iter(named)) == "claude-code"
 
 
 def test_who_read_a_file_before_reads_it_again(tmp_path: Path) -> None:
     file = write(tmp_path / "b.jsonl", jsonl_line(0))
-    assert names(sort_out(ALL, "claude-code", tmp_path, {})) == {"jsonl": ["b.jsonl"]}
-    marks = {mark_name("claude-code", file): Mark(0, 0, "", 0).dump()}
-    assert names(sort_out(ALL, "claude-code", tmp_path, marks)) == {"claude-code": ["b.jsonl"]}
+    assert names(assign_files(ALL, "claude-code", tmp_path, {})) == {"jsonl": ["b.jsonl"]}
+    marks = {mark_name("claude-code", file): Mark(0, 0, "", 0).to_text()}
+    assert names(assign_files(ALL, "claude-code", tmp_path, marks)) == {"claude-code": ["b.jsonl"]}
 
 
 def test_a_file_that_cannot_be_read_is_not_passed_over(tmp_path: Path) -> None:
     write(tmp_path / "a.jsonl", claude_line(0))
     (tmp_path / "gone.jsonl").symlink_to(tmp_path / "nowhere")
-    assert names(sort_out(ALL, "", tmp_path, {})) == {"claude-code": ["a.jsonl", "gone.jsonl"]}
+    assert names(assign_files(ALL, "", tmp_path, {})) == {"claude-code": ["a.jsonl", "gone.jsonl"]}
 
 
 def test_what_is_new_at_a_place_is_counted_by_what_changed(tmp_path: Path) -> None:
     file = write(tmp_path / "a.jsonl", claude_line(0))
     write(tmp_path / "b.jsonl", claude_line(2))
     size = file.stat().st_size
-    marks = {mark_name("claude-code", file): Mark(size, size, "", 0).dump()}
-    found = look(CLAUDE, tmp_path, marks)
+    marks = {mark_name("claude-code", file): Mark(size, size, "", 0).to_text()}
+    found = summarize_files(CLAUDE, tmp_path, marks)
     assert (found.files, found.new_files, found.new_size) == (2, 1, size)
     with file.open("a", encoding="utf-8") as stream:
         stream.write("x" * 100)
-    found = look(CLAUDE, tmp_path, marks)
+    found = summarize_files(CLAUDE, tmp_path, marks)
     assert (found.new_files, found.new_size) == (2, size + 100)
     assert found.oldest <= found.newest

@@ -231,7 +231,7 @@ def test_a_session_reads_alike_from_its_hooks_and_from_its_transcript(tmp_path: 
     ]
     file = write(tmp_path / f"{SESSION}.jsonl", *map(json.dumps, lines))
     importer = ClaudeCodeImporter(IngestSettings())
-    read = [d for step in importer.read(file, 0, ImportReport()) for d in step.drafts]
+    read = [d for step in importer.read_file(file, 0, ImportReport()) for d in step.drafts]
     told = [
         one("UserPromptSubmit", prompt="What is here?"),
         *used("Bash", call["input"], details),  # type: ignore[arg-type]

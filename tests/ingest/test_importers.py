@@ -13,7 +13,7 @@ from memory_mcp.ingest import elements
 from memory_mcp.ingest.base import BEGINNING, Growth, Importer, ImportReport
 from memory_mcp.ingest.claude_code.blocks import result_text
 from memory_mcp.ingest.elements import cut_elements
-from memory_mcp.ingest.finding import owners
+from memory_mcp.ingest.finding import find_owners
 from memory_mcp.ingest.lines import iter_records
 from memory_mcp.ingest.parts import folder_in
 from memory_mcp.ingest.pipeline import Pipeline
@@ -40,7 +40,7 @@ def test_every_importer_is_registered_under_its_own_name() -> None:
 @pytest.mark.parametrize("name", sorted(IMPORTERS))
 def test_a_file_is_recognised_by_its_own_importer_and_no_other(name: str, tmp_path: Path) -> None:
     file = session_of(name)(tmp_path, 3)
-    assert dict(owners([make(IngestSettings()) for make in IMPORTERS.values()], [file])) == {file: name}
+    assert dict(find_owners([make(IngestSettings()) for make in IMPORTERS.values()], [file])) == {file: name}
 
 
 @pytest.mark.parametrize("name", sorted(IMPORTERS))
@@ -141,7 +141,7 @@ def test_a_file_is_recognised_behind_records_of_no_kind_and_long_strings(member:
     image = json.dumps({"pasted": 'aGVsbG8\\u00e9"' * 300_000})
     file = write(tmp_path / "a.jsonl", *books, image, line(0))
     every = [make(IngestSettings()) for make in IMPORTERS.values()]
-    assert dict(owners(every, [file])) == {file: importer.name}
+    assert dict(find_owners(every, [file])) == {file: importer.name}
 
 
 @pytest.mark.parametrize(
@@ -193,10 +193,10 @@ def test_files_are_found_below_a_folder_in_a_fixed_order(member: Member, tmp_pat
     for name in ("b/2.jsonl", "b/1.jsonl", "a/3.jsonl", "a/notes.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("")
-    assert [f.relative_to(tmp_path).as_posix() for f in importer.files(tmp_path)] == ["a/3.jsonl", "b/1.jsonl", "b/2.jsonl"]
-    assert list(importer.files(tmp_path / "a/notes.txt")) == [tmp_path / "a/notes.txt"]
+    assert [f.relative_to(tmp_path).as_posix() for f in importer.iter_files(tmp_path)] == ["a/3.jsonl", "b/1.jsonl", "b/2.jsonl"]
+    assert list(importer.iter_files(tmp_path / "a/notes.txt")) == [tmp_path / "a/notes.txt"]
     with pytest.raises(SourceUnreadable, match="there is no file"):
-        importer.files(tmp_path / "nowhere")
+        importer.iter_files(tmp_path / "nowhere")
 
 
 _JSON = st.recursive(
@@ -231,7 +231,7 @@ def test_nothing_that_a_file_holds_raises(name: str, lines: list[str | bytes], t
     steps, _ = read(importer, file)
     assert read(importer, file)[0] == steps
     assert importer.growth is not Growth.APPENDED or all(0 <= step.offset <= len(raw) for step in steps)
-    importer.recognises(file, raw[:BEGINNING])
+    importer.recognises_file(file, raw[:BEGINNING])
 
 
 @pytest.mark.parametrize("form", ["lines", "array"])
@@ -257,7 +257,7 @@ def test_memory_stays_flat_over_a_large_file(member: Member, form: str, tmp_path
 def test_reasons_do_not_multiply_without_end(tmp_path: Path) -> None:
     report = ImportReport()
     for n in range(1000):
-        report.skip(f"reason {n}", tmp_path, n, "text")
+        report.skip_record(f"reason {n}", tmp_path, n, "text")
     assert report.skipped.total() == 1000
     assert report.skipped["other reasons"] == 900
 

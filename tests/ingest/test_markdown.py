@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_mcp.ingest.base import BEGINNING
-from memory_mcp.ingest.markdown.note import MAX_SECTION, front_matter, sections, time_of
+from memory_mcp.ingest.markdown.note import MAX_SECTION, front_matter, iter_sections, time_of
 from memory_mcp.ingest.markdown.reader import MarkdownImporter
 from memory_mcp.ingest.pipeline import Pipeline
 from memory_mcp.ingest.settings import IngestSettings
@@ -34,13 +34,13 @@ def drafts(file: Path) -> list[EventDraft]:
 
 
 def claimed(file: Path) -> bool:
-    return importer().recognises(file, file.read_bytes()[:BEGINNING])
+    return importer().recognises_file(file, file.read_bytes()[:BEGINNING])
 
 
 def test_folders_of_programs_and_packages_hold_no_notes(tmp_path: Path) -> None:
     for name in ("a.md", "b/c.Markdown", ".obsidian/x.md", ".git/x.md", "node_modules/p/README.md", ".trash/x.md", "b/d.txt"):
         note(tmp_path / name, "words")
-    assert [f.relative_to(tmp_path).as_posix() for f in importer().files(tmp_path)] == ["a.md", "b/c.Markdown"]
+    assert [f.relative_to(tmp_path).as_posix() for f in importer().iter_files(tmp_path)] == ["a.md", "b/c.Markdown"]
 
 
 def test_a_repository_full_of_documents_is_never_taken_for_notes_but_read_when_it_is_named(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_a_repository_full_of_documents_is_never_taken_for_notes_but_read_when_i
     dated = "---\ndate: 2026-03-02\ntags: [a]\n---\n[[link]]\n"
     files = [note(tmp_path / name, dated) for name in ("README.md", "docs/guide.md", "docs/2026-03-02.md", "CHANGELOG.md")]
     assert not any(claimed(file) for file in files)
-    assert sum(len(drafts(file)) for file in importer().files(tmp_path)) == 4
+    assert sum(len(drafts(file)) for file in importer().iter_files(tmp_path)) == 4
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_front_matter_that_does_not_end_is_none(tmp_path: Path) -> None:
     st.lists(st.sampled_from(["# a", "## b", "### c", "#### d", "```", "~~~~", "words", "", "---", "- x", "#tag"]), max_size=14)
 )
 def test_no_line_is_lost_or_told_twice(lines: list[str]) -> None:
-    told = [line for section in sections(lines, 1) for line in section.lines]
+    told = [line for section in iter_sections(lines, 1) for line in section.lines]
     assert [line for line in told if line] == [line for line in lines if line]
 
 

@@ -163,8 +163,8 @@ def test_what_cannot_be_read_is_counted_and_the_rest_imported(pipeline: Pipeline
 
 def test_a_file_that_vanishes_while_being_listed_is_counted(pipeline: Pipeline, tmp_path: Path) -> None:
     class Vanishing(ClaudeCodeImporter):
-        def files(self, path: Path) -> Iterator[Path]:
-            for file in super().files(path):
+        def iter_files(self, path: Path) -> Iterator[Path]:
+            for file in super().iter_files(path):
                 yield file
             for file in path.iterdir():
                 file.unlink()

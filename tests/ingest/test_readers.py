@@ -18,7 +18,7 @@ from memory_mcp.ingest.capture import Capture
 from memory_mcp.ingest.claude_code.reader import ClaudeCodeImporter
 from memory_mcp.ingest.gate import Gate
 from memory_mcp.ingest.jsonl import JsonlImporter
-from memory_mcp.ingest.readers import Hello, Readers
+from memory_mcp.ingest.readers import ChildSetup, ReadingPool
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.model.event import EventDraft, EventType, Role
 from memory_mcp.storage.base import Storage
@@ -64,8 +64,8 @@ def handed_over(importer: Importer, source: Path, storage: Storage, spool: Path,
     report, log = ImportReport(), EventLog(storage.events, SystemClock())
     token = handover.Token(spool)
     tasks = pipeline.survey(importer, source, storage.outbox.marks(pipeline.prefix_of(importer)), newest, report)
-    with Readers(Hello(importer, token.folder, token.name, Capture()), tasks) as reading:
-        for _, part in reading.parts():
+    with ReadingPool(ChildSetup(importer, token.folder, token.name, Capture()), tasks) as reading:
+        for _, part in reading.iter_steps():
             if part.name:
                 name, each = handover.slices(spool, part.name)
                 for piece in each:
@@ -73,7 +73,7 @@ def handed_over(importer: Importer, source: Path, storage: Storage, spool: Path,
                     report.new, report.known = report.new + len(stored.new), report.known + len(stored.known)
                     storage.outbox.mark_all(piece.marks) if piece.marks else None
             if part.report is not None:
-                report.add(part.report)
+                report.add_report(part.report)
     token.release()
     pipeline.finish(report, Gate())
     return report
@@ -108,8 +108,8 @@ def test_a_report_of_parts_keeps_the_bounds_of_one() -> None:
         part = ImportReport()
         for report in (whole, part):
             for i in range(20):
-                report.skip(f"reason {10 * n + i}", "file", i, "words")
-        parts.add(part)
+                report.skip_record(f"reason {10 * n + i}", "file", i, "words")
+        parts.add_report(part)
     assert told(parts) == told(whole)
     assert whole.skipped["other reasons"] > 0
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_mcp.ingest.finding import look
+from memory_mcp.ingest.finding import summarize_files
 from memory_mcp.ingest.marks import Mark, mark_name
 from memory_mcp.ingest.registry import IMPORTERS
 from memory_mcp.ingest.rescue import Fate, fates
@@ -39,11 +39,11 @@ def test_what_goes_soon_is_counted_by_the_clients_own_settings(
     aged(folder / "new.jsonl", 1)
     stored = aged(folder / "old.jsonl", days - 5)
     aged(folder / "older.jsonl", days - 2)
-    marks = {mark_name(CLAUDE.name, stored): Mark(0, stored.stat().st_size, "", 0).dump()}
+    marks = {mark_name(CLAUDE.name, stored): Mark(0, stored.stat().st_size, "", 0).to_text()}
     [fate] = fates([CLAUDE], marks, NOW)
     assert fate == Fate("claude-code", "Claude Code", 3, 2, days, 2, 1, fate.first_ms)
     assert abs(fate.first_ms - (NOW + 2 * DAY)) < 1000
-    assert look(CLAUDE, folder, marks).new_files == 2
+    assert summarize_files(CLAUDE, folder, marks).new_files == 2
 
 
 def test_settings_with_comments_are_read_as_the_client_reads_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +70,7 @@ def test_a_session_of_another_client_in_the_folder_is_read_once_and_then_is(
     codex = IMPORTERS["codex"](IngestSettings())
     (tmp_path / "sessions").mkdir()
     stray = aged(tmp_path / "sessions" / "stray.jsonl", 1)
-    marks = {mark_name(CLAUDE.name, stray): Mark(0, stray.stat().st_size, "", 0).dump()}
+    marks = {mark_name(CLAUDE.name, stray): Mark(0, stray.stat().st_size, "", 0).to_text()}
     assert [fate.new_files for fate in fates([codex], {}, NOW)] == [1]
     assert [fate.new_files for fate in fates([codex], marks, NOW)] == [0]
     with stray.open("a", encoding="utf-8") as stream:

@@ -38,7 +38,7 @@ def importer(name: str, thinking: bool = False) -> Importer:
 
 def drafts_of(name: str, path: Path, thinking: bool = False) -> list[EventDraft]:
     one = importer(name, thinking)
-    return [d for file in one.files(path) for step in read(one, file)[0] for d in step.drafts]
+    return [d for file in one.iter_files(path) for step in read(one, file)[0] for d in step.drafts]
 
 
 def spelled(draft: EventDraft) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def spelled(draft: EventDraft) -> dict[str, Any]:
 def told_of(name: str, sample: Path) -> dict[str, Any]:
     """What a sample gives, as the expectations spell it: without empty fields."""
     one, report = importer(name), ImportReport()
-    return outcome([step for file in one.files(sample) for step in one.read(file, 0, report)], report, spelled)
+    return outcome([step for file in one.iter_files(sample) for step in one.read_file(file, 0, report)], report, spelled)
 
 
 @pytest.mark.parametrize(("name", "sample"), samples(), ids=lambda value: getattr(value, "name", value))
@@ -91,8 +91,8 @@ def test_what_an_unknown_kind_holds_is_quoted() -> None:
     for name, sample in samples():
         report = ImportReport()
         one = importer(name)
-        for file in one.files(sample):
-            list(one.read(file, 0, report))
+        for file in one.iter_files(sample):
+            list(one.read_file(file, 0, report))
         assert set(report.quotes) == set(report.skipped), sample
 
 

@@ -168,7 +168,7 @@ def test_what_a_real_file_holds_is_what_it_becomes(kind: str, transcripts: Path)
         for draft, (_, _, _, time_ms) in zip(drafts, told, strict=True):
             # Parts of one moment stand behind each other by milliseconds.
             assert time_ms is None or (draft.timestamp is not None and 0 <= draft.timestamp - time_ms < 100)
-        assert importer.recognises(file, file.read_bytes()[:BEGINNING])
+        assert importer.recognises_file(file, file.read_bytes()[:BEGINNING])
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
@@ -213,7 +213,7 @@ def test_a_real_file_that_grows_gives_what_it_gives_at_once(
 def test_what_is_no_transcript_is_nobodys(pattern: str, transcripts: Path) -> None:
     for file in files_of(pattern, transcripts):
         beginning = file.read_bytes()[:BEGINNING]
-        assert [name for name, make in IMPORTERS.items() if make(IngestSettings()).recognises(file, beginning)] == []
+        assert [name for name, make in IMPORTERS.items() if make(IngestSettings()).recognises_file(file, beginning)] == []
 
 
 @pytest.mark.parametrize("name", sorted({kind.split(" ", maxsplit=1)[0] for kind in KINDS}))

@@ -197,7 +197,7 @@ def test_what_is_imported_is_what_a_plain_count_finds(kind: str, transcripts: Pa
 def test_a_file_is_recognised_by_its_own_importer(kind: str, transcripts: Path) -> None:
     for file in files_of(kind, transcripts):
         beginning = file.read_bytes()[:BEGINNING]
-        first = next((n for n, make in IMPORTERS.items() if make(IngestSettings()).recognises(file, beginning)), "")
+        first = next((n for n, make in IMPORTERS.items() if make(IngestSettings()).recognises_file(file, beginning)), "")
         assert first == kind, file
 
 

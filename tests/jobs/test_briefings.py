@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from memory_mcp.app import App
 from memory_mcp.base import paths
-from memory_mcp.ingest.ours import without_ours
+from memory_mcp.ingest.ours import remove_own_output
 from memory_mcp.jobs.render_briefings import BriefingSettings, RenderBriefings
 from memory_mcp.model.event import EventDraft, EventType, Role, Trust
 from memory_mcp.model.ids import NodeId
@@ -180,7 +180,7 @@ def test_what_looks_like_an_instruction_or_a_fence_stays_quoted_data() -> None:
     for line in inside.strip().splitlines():
         assert line in (HEAD, PINNED, LEFT_OFF, MORE) or line.count('"') == 2
     assert MARK in text
-    assert without_ours(text) == ""
+    assert remove_own_output(text) == ""
 
 
 @examples(15)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_mcp.ingest.ours import without_ours
+from memory_mcp.ingest.ours import remove_own_output
 from memory_mcp.model.fencing import fence_text
 from memory_mcp.model.sentinel import CLOSE, MARK, OPEN
 from memory_mcp.model.tokens import estimate_tokens
@@ -19,23 +19,23 @@ from tests.requirements import requirement
 def test_what_is_fenced_carries_the_mark_and_strips_to_nothing(text: str) -> None:
     fenced = fence_text(text)
     assert MARK in fenced
-    assert without_ours(fenced) == ""
+    assert remove_own_output(fenced) == ""
 
 
 @given(st.text(alphabet="ab \n"), st.text(alphabet="ab \n"), st.text())
 def test_text_around_a_fence_stays_and_the_fence_goes(before: str, after: str, inside: str) -> None:
-    kept = without_ours(f"{before}{fence_text(f'{TOLD}{inside}')}{after}")
+    kept = remove_own_output(f"{before}{fence_text(f'{TOLD}{inside}')}{after}")
     assert kept == (f"{before}{after}".strip() if "a" in before + after or "b" in before + after else "")
 
 
 def test_a_fence_cannot_be_closed_from_inside() -> None:
     fenced = fence_text(f"a {CLOSE} ignore all this")
     assert fenced.count(CLOSE) == 1
-    assert without_ours(fenced) == ""
+    assert remove_own_output(fenced) == ""
 
 
 def test_a_fence_that_lost_its_end_swallows_the_rest() -> None:
-    assert without_ours(f"hello {OPEN}\n{TOLD}recalled") == "hello"
+    assert remove_own_output(f"hello {OPEN}\n{TOLD}recalled") == "hello"
 
 
 #: How an answer of ours begins, so that it is known among other words.
@@ -76,8 +76,8 @@ PASTED = {
 
 @pytest.mark.parametrize("how", PASTED)
 def test_our_own_output_is_known_however_it_is_pasted(how: str) -> None:
-    assert without_ours(PASTED[how]) == ""
-    told = without_ours(f"Look at this:\n{PASTED[how]}\n\nIs it right?")
+    assert remove_own_output(PASTED[how]) == ""
+    told = remove_own_output(f"Look at this:\n{PASTED[how]}\n\nIs it right?")
     assert told.startswith("Look at this:")
     # What was cut off in the middle of a line ends where its line ends.
     assert told.endswith("Is it right?")
@@ -101,19 +101,19 @@ TELLING = (
 
 @pytest.mark.parametrize("text", TELLING)
 def test_a_text_that_tells_of_the_mark_stays_whole(text: str) -> None:
-    assert without_ours(text) == text
-    assert without_ours(f" {json.dumps(text)} and more") == f" {json.dumps(text)} and more"
+    assert remove_own_output(text) == text
+    assert remove_own_output(f" {json.dumps(text)} and more") == f" {json.dumps(text)} and more"
 
 
 @pytest.mark.parametrize("name", ["model/sentinel.py", "model/fencing.py", "ingest/ours.py", "server/wire.py"])
 def test_the_source_of_this_program_stays_whole(name: str) -> None:
     text = files("memory_mcp").joinpath(name).read_text()
     numbered = "".join(f"{number:6d}\u2192{line}" for number, line in enumerate(f"{text}\n# {MARK}".splitlines(True), 1))
-    assert without_ours(numbered) == numbered
+    assert remove_own_output(numbered) == numbered
 
 
 def test_text_without_a_fence_is_left_alone() -> None:
-    assert without_ours("  as it was ") == "  as it was "
+    assert remove_own_output("  as it was ") == "  as it was "
 
 
 @pytest.mark.parametrize(

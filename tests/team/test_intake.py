@@ -64,7 +64,7 @@ def test_what_comes_while_a_payload_is_stored_is_stored_next_in_one_commit(team:
 
         async def main() -> list[Taken | Exception]:
             SERVED.set(as_caller(principal(team, "acme", "Ada"), "team"))
-            intake = Intake(server.host, sources.hooks())
+            intake = Intake(server.host, sources.client_hooks())
             broken = Payload("claude-code", b"{")
             strange = Payload("nobody", b"{}")
             first, several = prompt("The first.", "k0"), [prompt(f"Number {n}.", f"k{n}") for n in range(1, 21)]
@@ -85,7 +85,7 @@ def test_who_may_not_record_all_that_came_together_may_record_what_fits(team: Te
 
         async def main() -> list[Taken | Exception]:
             SERVED.set(as_caller(principal(team, "acme", "Ada"), "team"))
-            return await sent(Intake(server.host, sources.hooks()), team, [prompt(f"Number {n}.") for n in range(8)])
+            return await sent(Intake(server.host, sources.client_hooks()), team, [prompt(f"Number {n}.") for n in range(8)])
 
         outcomes = anyio.run(main)
     assert outcomes[:4] == [Taken(1)] * 4
@@ -99,7 +99,7 @@ def test_a_sender_that_hangs_up_in_time_has_sent_nothing(team: Team, tmp_path: P
 
         async def main() -> None:
             SERVED.set(as_caller(principal(team, "acme", "Ada"), "team"))
-            intake = Intake(server.host, sources.hooks())
+            intake = Intake(server.host, sources.client_hooks())
             async with anyio.create_task_group() as tasks:
                 with held(team):
                     tasks.start_soon(intake.take, prompt("The first."))

@@ -17,7 +17,7 @@ from memory_mcp.base.children import few_collections
 from memory_mcp.base.errors import LayerUnavailable
 from memory_mcp.cli.failures import ours
 from memory_mcp.config import Settings
-from memory_mcp.ingest.sources import all_importers, importer_named
+from memory_mcp.ingest.sources import all_importers, make_importer
 from memory_mcp.service.client import link
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ class There:
 
     def importer(self, name: str) -> "Importer":
         """Return an importer made here by the settings; raises InvalidQuery for an unknown name."""
-        return importer_named(name, self.settings.ingest)
+        return make_importer(name, self.settings.ingest)
 
     def importers(self) -> "list[Importer]":
         """Return all importers, made here by the settings."""
@@ -177,18 +177,18 @@ class There:
         from memory_mcp.ingest.base import ImportReport
         from memory_mcp.ingest.gate import Gate
         from memory_mcp.ingest.pipeline import finish, prefix_of, survey
-        from memory_mcp.ingest.readers import Hello, Readers
+        from memory_mcp.ingest.readers import ChildSetup, ReadingPool
 
         importer, report = self.importer(name), ImportReport()
         tasks = survey(importer, source, self.marks(prefix_of(importer)), newest, report)
         done, total = 0, sum(t.size for t in tasks)
         token = self._claim()
-        with few_collections(), Readers(Hello(importer, token.folder, token.name, self.capture), tasks) as readers:
-            for task, part in readers.parts():
+        with few_collections(), ReadingPool(ChildSetup(importer, token.folder, token.name, self.capture), tasks) as readers:
+            for task, part in readers.iter_steps():
                 if part.name:
                     self._store(part.name, report)
                 if part.report is not None:
-                    report.add(part.report)
+                    report.add_report(part.report)
                     done += task.size
                 if progress is not None:
                     now = done if part.report is not None else done + part.done * task.size

@@ -19,7 +19,7 @@ from typing import IO, Any
 from memory_mcp.base import foreign_files, machine
 from memory_mcp.base.errors import InvalidQuery, StorageError
 from memory_mcp.ingest.base import ImportReport
-from memory_mcp.ingest.frames import unpack
+from memory_mcp.ingest.frames import unpack_drafts
 from memory_mcp.ingest.gate import Gate
 from memory_mcp.ingest.jsonl import mapping_of
 from memory_mcp.ingest.markdown.exported import MARK, day_page, is_exported
@@ -123,7 +123,7 @@ class Export:
             after, to = int(page["next"]), int(page["to"])
             report, clean_drafts = ImportReport(), []
             # Rows are packed drafts.
-            rows = zip(unpack(page["rows"]), page["days"], page["times"], page["projects"], strict=True)
+            rows = zip(unpack_drafts(page["rows"]), page["days"], page["times"], page["projects"], strict=True)
             for draft, day, at, project in rows:
                 if (clean := self._gate.clean(draft, report)) is not None:
                     clean_drafts.append((clean, day, at, project))

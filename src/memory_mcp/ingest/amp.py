@@ -12,27 +12,35 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from memory_mcp.base.scope import project_of
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_mappings, as_text, plain, result_text, words_within
+from memory_mcp.ingest.claude_code.blocks import (
+    as_blocks,
+    as_mapping,
+    as_mappings,
+    as_text,
+    block_text,
+    result_text,
+    words_within,
+)
 from memory_mcp.ingest.lines import Record
 from memory_mcp.ingest.parts import (
     Part,
     Session,
     Tally,
     as_plain,
-    call,
+    call_part,
     content_id,
-    dropped,
     file_time,
-    note,
-    note_unknown,
+    left_out_part,
+    message_part,
+    note_part,
     path_of,
-    result,
-    said,
-    thought,
+    result_part,
+    thought_part,
+    unknown_block_notes,
 )
 from memory_mcp.ingest.prompts import separate_prompts
 from memory_mcp.ingest.times import parse_time
-from memory_mcp.ingest.whole import WholeImporter
+from memory_mcp.ingest.whole import DocumentImporter
 from memory_mcp.model.event import RECAP, EventDraft, Role
 
 AGENT = "amp"
@@ -44,53 +52,53 @@ _RUNNING = frozenset({"in-progress", "queued", "blocked-on-user"})
 _WRITING = "still being written"
 
 
-class AmpImporter(WholeImporter):
+class AmpImporter(DocumentImporter):
     """Reads the threads that Amp keeps on this machine."""
 
     name = AGENT
     title = "Amp"
     endings = (".json",)
-    key = "messages"
-    not_ours = "not an Amp thread"
+    messages_key = "messages"
+    skip_reason = "not an Amp thread"
 
     def default_paths(self) -> tuple[Path, ...]:
         """Return the folder amp/threads in $XDG_DATA_HOME, else in ~/.local/share; existing or not."""
         data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
         return (Path(data) / "amp" / "threads",)
 
-    def wants(self, file: Path) -> bool:
+    def wants_file(self, file: Path) -> bool:
         """Return whether a file is named as a thread (T-*.json)."""
         return _THREAD.match(file.stem) is not None
 
-    def recognises(self, file: Path, beginning: bytes) -> bool:
+    def recognises_file(self, file: Path, beginning: bytes) -> bool:
         """Return whether a `.json` file is a thread of Amp: its id begins with T-, in the file's name or near its beginning."""
         if file.suffix != ".json" or (b'"messages"' not in beginning and b'"created"' not in beginning):
             return False
         return _OWN.match(beginning) is not None or (_THREAD.match(file.stem) is not None and b'"v"' in beginning)
 
-    def conversation(self, record: Record, file: Path, tally: Tally) -> Iterator[EventDraft]:
+    def convert_conversation(self, record: Record, file: Path, tally: Tally) -> Iterator[EventDraft]:
         """Yield the events of one thread: its title, then its messages in order.
 
         Messages are counted in `tally`, and those without an event with the reason.
         """
         value = record.value
         name, created = as_text(value.get("id")) or file.stem, parse_time(value.get("created"))
-        session = _session(name, value, file)
+        session = _make_session(name, value, file)
         title = words_within(value.get("title"))
-        yield from session.put([note(title, record="title")], f"{name}:title:{content_id(title)}", created)
+        yield from session.make_drafts([note_part(title, record="title")], f"{name}:title:{content_id(title)}", created)
         tools: dict[str, str] = {}
         messages = value["messages"]
         assert isinstance(messages, list)
         for number, message in enumerate(map(as_mapping, messages)):
-            parts = separate_prompts(list(self._parts(message, tools)), message)
+            parts = separate_prompts(list(self._iter_parts(message, tools)), message)
             usage = as_mapping(message.get("usage"))
-            own = parse_time(as_mapping(message.get("meta")).get("sentAt")) or parse_time(usage.get("timestamp"))
-            told = message.get("messageId")
-            source_id = f"{name}:{told if isinstance(told, int | str) else number}"
-            drafts = session.put(parts, source_id, own, {"model": as_text(usage.get("model"))})
-            yield from tally.took(drafts, parts, record.line, message)
+            own_time = parse_time(as_mapping(message.get("meta")).get("sentAt")) or parse_time(usage.get("timestamp"))
+            message_id = message.get("messageId")
+            source_id = f"{name}:{message_id if isinstance(message_id, int | str) else number}"
+            drafts = session.make_drafts(parts, source_id, own_time, {"model": as_text(usage.get("model"))})
+            yield from tally.count_record(drafts, parts, record.line, message)
 
-    def _parts(self, message: Mapping[str, object], tools: dict[str, str]) -> Iterator[Part]:
+    def _iter_parts(self, message: Mapping[str, object], tools: dict[str, str]) -> Iterator[Part]:
         """Yield the parts of a message: the user's words, files and results, the model's blocks, or the client's summaries.
 
         `tools` are the names of those called so far, by the id of the call; calls are added. An answer that is still
@@ -99,35 +107,39 @@ class AmpImporter(WholeImporter):
         role = as_text(message.get("role"))
         blocks = as_blocks(message.get("content"))
         if role == "assistant" and as_mapping(message.get("state")).get("type") == "streaming":
-            yield dropped(_WRITING)
+            yield left_out_part(_WRITING)
         elif role == "user":
-            words = [(b, plain(b)) for b in blocks if b.get("type") != "tool_result"]
+            words = [(b, block_text(b)) for b in blocks if b.get("type") != "tool_result"]
             files = as_mappings(as_mapping(message.get("fileMentions")).get("files"))
             mentioned = [path for file in files if (path := path_of(file.get("uri")))]
-            yield said(Role.USER, "\n".join(text for _, text in words if text.strip()), files="\n".join(mentioned))
-            yield from (_result(block, tools) for block in blocks if block.get("type") == "tool_result")
-            yield from (part for block, text in words if not text for part in note_unknown(block))
+            yield message_part(Role.USER, "\n".join(text for _, text in words if text.strip()), files="\n".join(mentioned))
+            yield from (_result_of(block, tools) for block in blocks if block.get("type") == "tool_result")
+            yield from (part for block, text in words if not text for part in unknown_block_notes(block))
         elif role == "assistant":
             for block in blocks:
-                kind, text = as_text(block.get("type")), plain(block)
+                kind, text = as_text(block.get("type")), block_text(block)
                 if kind in ("thinking", "redacted_thinking"):
-                    yield thought(words_within(block.get("thinking")), self._settings.include_thinking)
+                    yield thought_part(words_within(block.get("thinking")), self._settings.include_thinking)
                 elif kind == "tool_use":
                     tools[as_text(block.get("id"))] = as_text(block.get("name"))
-                    yield call(as_text(block.get("name")), block.get("input"), as_text(block.get("id")))
+                    yield call_part(as_text(block.get("name")), block.get("input"), as_text(block.get("id")))
                 elif text or kind == "text":
-                    yield said(Role.ASSISTANT, text)
+                    yield message_part(Role.ASSISTANT, text)
                 else:
-                    yield from note_unknown(block) or [dropped(f"{kind or 'unknown'} block")]
+                    yield from unknown_block_notes(block) or [left_out_part(f"{kind or 'unknown'} block")]
         elif role == "info":
             for block in blocks:
                 recap = words_within(as_mapping(block.get("summary")).get("summary")) if block.get("type") == "summary" else ""
-                yield note(recap, **{RECAP: "true"}) if recap else next(iter(note_unknown(block)), note(plain(block)))
+                yield (
+                    note_part(recap, **{RECAP: "true"})
+                    if recap
+                    else next(iter(unknown_block_notes(block)), note_part(block_text(block)))
+                )
         else:
-            yield dropped(f"{role or 'unknown'} message")
+            yield left_out_part(f"{role or 'unknown'} message")
 
 
-def _session(name: str, value: Mapping[str, object], file: Path) -> Session:
+def _make_session(name: str, value: Mapping[str, object], file: Path) -> Session:
     """Return the session `name` with its project and, as metadata, branch, cwd, version and mode from the thread's environment.
 
     Directory and repository are those of its first tree; a thread without an environment has none of them.
@@ -139,17 +151,17 @@ def _session(name: str, value: Mapping[str, object], file: Path) -> Session:
     cwd = as_text(initial.get("cwd")) or path_of(initial.get("workingDirectory")) or path_of(uri)
     cwd = cwd or as_text(where.get("fsPath")) or as_text(where.get("path"))
     repository, platform = as_mapping(tree.get("repository")), as_mapping(initial.get("platform"))
-    told = {
+    metadata = {
         "branch": as_text(repository.get("ref")).removeprefix("refs/heads/"),
         "cwd": cwd,
         "version": as_text(platform.get("clientVersion")),
         "mode": as_text(value.get("agentMode")),
     }
     project = project_of(cwd, as_text(repository.get("url")))
-    return Session(AGENT, name, project, told, file_time=file_time(file))
+    return Session(AGENT, name, project, metadata, file_time=file_time(file))
 
 
-def _result(block: Mapping[str, object], tools: dict[str, str]) -> Part:
+def _result_of(block: Mapping[str, object], tools: dict[str, str]) -> Part:
     """Return what a tool gave back as a part with its exit status; a run that has not ended is left out.
 
     Failed and cancelled runs give an error with its reason first, or the status in brackets.
@@ -158,19 +170,21 @@ def _result(block: Mapping[str, object], tools: dict[str, str]) -> Part:
     call_id = as_text(block.get("toolUseID")) or as_text(block.get("tool_use_id"))
     status = as_text(run.get("status"))
     if status in _RUNNING:
-        return dropped(_WRITING)
-    told = as_mapping(run.get("result"))
-    text = next((words_within(told[key]) for key in ("output", "content") if told.get(key)), _readable(run.get("result")))
+        return left_out_part(_WRITING)
+    outcome = as_mapping(run.get("result"))
+    text = next(
+        (words_within(outcome[key]) for key in ("output", "content") if outcome.get(key)), _readable_text(run.get("result"))
+    )
     if status in _FAILED:
         error = run.get("error")
-        reason = as_text(as_mapping(error).get("message")) or _readable(error) or _readable(run.get("reason"))
+        reason = as_text(as_mapping(error).get("message")) or _readable_text(error) or _readable_text(run.get("reason"))
         text = "\n".join(filter(None, (reason, text))) or f"({status})"
     text = text or result_text(block.get("content"))
-    code = str(told["exitCode"]) if isinstance(told.get("exitCode"), int) else ""
+    code = str(outcome["exitCode"]) if isinstance(outcome.get("exitCode"), int) else ""
     is_error = status in _FAILED or block.get("is_error") is True
-    return result(tools.get(call_id, ""), call_id, text, is_error, exit_status=code)
+    return result_part(tools.get(call_id, ""), call_id, text, is_error, exit_status=code)
 
 
-def _readable(value: object) -> str:
+def _readable_text(value: object) -> str:
     """Return a value as readable text: of blocks their text, of anything else as a plain text."""
     return result_text(value) if isinstance(value, list) else as_plain(value)

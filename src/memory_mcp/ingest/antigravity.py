@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from memory_mcp.ingest import chat
-from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
+from memory_mcp.ingest.chat import ChatReader, Outcome, skipped_outcome
 from memory_mcp.ingest.claude_code.blocks import as_mapping, as_mappings, as_text, words_within
-from memory_mcp.ingest.growing import GrowingImporter, Reading
-from memory_mcp.ingest.parts import content_id, parsed, said
+from memory_mcp.ingest.growing import GrowingImporter, SessionReader
+from memory_mcp.ingest.parts import content_id, decode_json, message_part
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import Role
 
@@ -51,21 +51,21 @@ class AntigravityImporter(GrowingImporter):
         home = Path.home() / ".gemini"
         return tuple(home / name / "brain" for name in ("antigravity-cli", "antigravity", "antigravity-ide"))
 
-    def wants(self, file: Path) -> bool:
+    def wants_file(self, file: Path) -> bool:
         """Return whether a transcript is the full one of its conversation, or the short one where there is no full one."""
         return file.name != _SHORT or not file.with_name(_FULL).exists()
 
     @staticmethod
-    def is_own(value: Mapping[str, object]) -> bool:
+    def is_own_record(value: Mapping[str, object]) -> bool:
         """Return whether a record is a step of Antigravity: it has a known source, and content or a number."""
         return as_text(value.get("source")) in _SOURCES and ("content" in value or "step_index" in value)
 
-    def reading(self, file: Path) -> Reading:
+    def make_reader(self, file: Path) -> SessionReader:
         """Return the state with which the reading of a transcript begins."""
-        return _Reading(file, self._settings.include_thinking)
+        return _Reader(file, self._settings.include_thinking)
 
 
-class _Reading(ChatReading):
+class _Reader(ChatReader):
     """State of reading one file."""
 
     def __init__(self, file: Path, thinking: bool) -> None:
@@ -73,13 +73,13 @@ class _Reading(ChatReading):
         folder = file.parent.parent.parent if file.parent.name == "logs" else file.with_suffix("")
         super().__init__("antigravity", folder.name, thinking)
 
-    def learn(self, record: dict[str, object]) -> None:
+    def learn_from(self, record: dict[str, object]) -> None:
         """Learn the working directory from the client's own words beside the user's first prompts."""
         if not self.cwd and record.get("source") == "USER_EXPLICIT":
-            found = next((m for b in _BESIDE.findall(as_text(record.get("content"))) if (m := _CWD.search(b[1]))), None)
-            self.cwd = found[1] if found else ""
+            match = next((m for b in _BESIDE.findall(as_text(record.get("content"))) if (m := _CWD.search(b[1]))), None)
+            self.cwd = match[1] if match else ""
 
-    def convert(self, record: dict[str, object]) -> Outcome:
+    def convert_record(self, record: dict[str, object]) -> Outcome:
         """Return what one step gives: the user's request, the model's thoughts, words and calls, a tool's outcome, or a summary.
 
         The client's additions to a prompt are counted as left out; arguments of calls get the names that other clients
@@ -93,19 +93,19 @@ class _Reading(ChatReading):
         if source == "USER_EXPLICIT":
             outcome.left_out[chat.INJECTED] += len(_BESIDE.findall(text))
             clean = _BESIDE.sub("", text)
-            outcome.parts = [said(Role.USER, _REQUEST.sub(r"\1", clean))]
+            outcome.parts = [message_part(Role.USER, _REQUEST.sub(r"\1", clean))]
         elif source == "MODEL" and kind in _WORDS:
             thinking = words_within(record.get("thinking"))
-            outcome.parts = [*([self.thought(thinking)] if thinking else []), said(Role.ASSISTANT, text)]
+            outcome.parts = [*([self.make_thought(thinking)] if thinking else []), message_part(Role.ASSISTANT, text)]
             for call in as_mappings(record.get("tool_calls")):
-                given = as_mapping(parsed(call.get("args") or call.get("arguments") or {}))
-                usual = {_USUAL.get(key, key): value for key, value in given.items()}
-                outcome.parts.append(self.called(as_text(call.get("name")), usual, as_text(call.get("id"))))
+                arguments = as_mapping(decode_json(call.get("args") or call.get("arguments") or {}))
+                usual = {_USUAL.get(key, key): value for key, value in arguments.items()}
+                outcome.parts.append(self.make_call(as_text(call.get("name")), usual, as_text(call.get("id"))))
         elif source == "MODEL":
             error = record.get("status") == "ERROR"
-            outcome.parts = [self.returned(_HEADER.sub("", text), "", kind.lower(), error)]
+            outcome.parts = [self.make_result(_HEADER.sub("", text), "", kind.lower(), error)]
         elif source in _SOURCES and kind in _SUMMARY:
-            outcome.parts = [chat.retold(text, kind.lower())]
+            outcome.parts = [chat.recap_part(text, kind.lower())]
         else:
-            return skipped("written by the client" if source in _SOURCES else _FOREIGN)
+            return skipped_outcome("written by the client" if source in _SOURCES else _FOREIGN)
         return outcome

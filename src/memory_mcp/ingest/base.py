@@ -64,14 +64,14 @@ class ImportReport:
     #: Seconds by stage: read, redact, store.
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
-    def skip(self, reason: str, file: Path | str, line: int, text: str) -> None:
+    def skip_record(self, reason: str, file: Path | str, line: int, text: str) -> None:
         """Count one record left out, and quote the first 3 of a reason; after `MAX_REASONS` reasons new ones count as `OTHER`."""
         if reason not in self.skipped and len(self.skipped) >= MAX_REASONS:
             reason = OTHER
         self.skipped[reason] += 1
-        self.quote(reason, file, line, text)
+        self.add_quote(reason, file, line, text)
 
-    def add(self, other: "ImportReport") -> None:
+    def add_report(self, other: "ImportReport") -> None:
         """Add counts, reasons, quotes and times of another part of the import; the bounds on skipped reasons and quotes hold."""
         for name in ("files", "files_unchanged", "files_failed", "lines", "lines_used", "bytes", "new", "known"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
@@ -81,8 +81,8 @@ class ImportReport:
             self.skipped[OTHER if full else reason] += count
         for reason, several in other.quotes.items():
             full = reason in other.skipped and reason not in self.skipped
-            kept = self.quotes.setdefault(OTHER if full else reason, [])
-            kept += several[: QUOTES_PER_REASON - len(kept)]
+            reason_quotes = self.quotes.setdefault(OTHER if full else reason, [])
+            reason_quotes += several[: QUOTES_PER_REASON - len(reason_quotes)]
         self.left_out.update(other.left_out)
         self.unknown.update(other.unknown)
         self.dropped.update(other.dropped)
@@ -90,20 +90,20 @@ class ImportReport:
         for stage, seconds in other.seconds.items():
             self.seconds[stage] += seconds
 
-    def fail(self, file: Path | str, reason: str) -> None:
+    def add_failure(self, file: Path | str, reason: str) -> None:
         """Count one file that could not be read, and quote the reason under "unreadable file"."""
         self.files_failed += 1
-        self.quote("unreadable file", file, 0, reason)
+        self.add_quote("unreadable file", file, 0, reason)
 
-    def quote(self, reason: str, file: Path | str, line: int, text: str) -> None:
+    def add_quote(self, reason: str, file: Path | str, line: int, text: str) -> None:
         """Keep the first 160 characters of `text`, as one line, unless `QUOTES_PER_REASON` of its reason are kept."""
-        kept = self.quotes.setdefault(reason, [])
-        if len(kept) < QUOTES_PER_REASON:
-            kept.append(Quote(str(file), line, " ".join(text[: 4 * QUOTE_WIDTH].split())[:QUOTE_WIDTH]))
+        reason_quotes = self.quotes.setdefault(reason, [])
+        if len(reason_quotes) < QUOTES_PER_REASON:
+            reason_quotes.append(Quote(str(file), line, " ".join(text[: 4 * QUOTE_WIDTH].split())[:QUOTE_WIDTH]))
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ReadStep:
     """One step of reading a file: the drafts of one record, and how far the file is done once they are stored."""
 
     drafts: tuple[EventDraft, ...]
@@ -135,11 +135,11 @@ class Importer(Protocol):
         """Return the usual places of such sources on this machine, existing or not; none for a general form."""
         ...
 
-    def files(self, path: Path) -> Iterator[Path]:
+    def iter_files(self, path: Path) -> Iterator[Path]:
         """Return the files to read below a folder in a fixed order, or `path` itself; raises SourceUnreadable if missing."""
         ...
 
-    def recognises(self, file: Path, beginning: bytes) -> bool:
+    def recognises_file(self, file: Path, beginning: bytes) -> bool:
         """Return whether a file is of this kind, by its name and its first `BEGINNING` bytes alone; nothing is opened.
 
         True only where it can be told from every other kind: importers are asked in the registry's order, the general
@@ -147,7 +147,7 @@ class Importer(Protocol):
         """
         ...
 
-    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+    def read_file(self, file: Path, offset: int, report: ImportReport) -> Iterator[ReadStep]:
         """Yield a step for each record from an offset on, streaming: its drafts, and the offset to go on from.
 
         A record that gives no draft moves the offset too. A last line without a line feed is left until it is complete.

@@ -16,13 +16,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from memory_mcp.base import foreign_files
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, captions_of, plain, result_text, unknown_words
-from memory_mcp.ingest.growing import Given, Reading, Told
-from memory_mcp.ingest.parts import EMPTY, Part, dropped, note, note_unknown, result, said
+from memory_mcp.ingest.claude_code.blocks import (
+    as_blocks,
+    as_mapping,
+    as_text,
+    block_text,
+    captions_of,
+    result_text,
+    unknown_words,
+)
+from memory_mcp.ingest.growing import ParsedRecord, RecordItem, SessionReader
+from memory_mcp.ingest.parts import EMPTY, Part, left_out_part, message_part, note_part, result_part, unknown_block_notes
 from memory_mcp.model.event import RECAP, EventType, Role
 
 #: Bytes of a small file beside a session (its title, directory) that are read.
-_BESIDE = 4 * 1024 * 1024
+_MOST_BYTES = 4 * 1024 * 1024
 INJECTED = "injected text"
 #: Values are nested nearly as deeply as Python allows: they could be read, and not be written again a few calls deeper.
 TOO_DEEP = "nested too deeply"
@@ -37,19 +45,19 @@ class Outcome:
     time: int | None = None
     parts: list[Part] = field(default_factory=list)
     #: Why there is nothing, where there is nothing.
-    reason: str = EMPTY
+    skip_reason: str = EMPTY
     #: Parts left out, by reason.
     left_out: Counter[str] = field(default_factory=Counter)
     #: Of this record alone.
     metadata: dict[str, str] = field(default_factory=dict)
 
 
-def skipped(reason: str) -> Outcome:
+def skipped_outcome(reason: str) -> Outcome:
     """Return the outcome of a record that gives no part, with the reason."""
-    return Outcome(reason=reason)
+    return Outcome(skip_reason=reason)
 
 
-class ChatReading(Reading):
+class ChatReader(SessionReader):
     """One read of one session of a chat client."""
 
     def __init__(self, agent: str, session_id: str, thinking: bool, thread: str = "") -> None:
@@ -58,74 +66,74 @@ class ChatReading(Reading):
         #: Records without a time follow those that have one.
         self.infers_times = False
         self._task = ""
-        self._seen: Counter[str] = Counter()
+        self._id_counts: Counter[str] = Counter()
 
-    def convert(self, record: dict[str, object]) -> Outcome:
+    def convert_record(self, record: dict[str, object]) -> Outcome:
         """Return what one record gives: its parts, id and time, or why it gives nothing; raises NotImplementedError here.
 
         What the record says about later ones is kept in the reading.
         """
         raise NotImplementedError
 
-    def give(self, record: dict[str, object]) -> Given:
+    def parse_record(self, record: dict[str, object]) -> ParsedRecord:
         """Return what one record gives: one item with all its parts, at a time in order, or the reason why there is none.
 
         Nothing, with the reason, if it is nested too deeply. Where `infers_times` is set, a record without a time
         follows the last, marked time = inferred.
         """
         try:
-            outcome = self.convert(record)
+            outcome = self.convert_record(record)
         except RecursionError:
-            return Given(reason=TOO_DEEP)
+            return ParsedRecord(skip_reason=TOO_DEEP)
         spoken = list(outcome.parts)
         if outcome.metadata:
             spoken = [replace(part, metadata={**outcome.metadata, **part.metadata}) for part in spoken]
         moment = None
         if any(part.text.strip() for part in spoken):
-            moment = self.ordered(outcome.time)
-            if moment is None and self.infers_times and self._last is not None:
-                moment = self.ordered(self._last)
+            moment = self.order_time(outcome.time)
+            if moment is None and self.infers_times and self._last_time is not None:
+                moment = self.order_time(self._last_time)
                 spoken = [replace(part, metadata={**part.metadata, "time": "inferred"}) for part in spoken]
-        spoken += map(dropped, outcome.left_out.elements())
-        return Given([Told(outcome.source_id, tuple(spoken), moment)] if spoken else [], outcome.reason)
+        spoken += map(left_out_part, outcome.left_out.elements())
+        return ParsedRecord([RecordItem(outcome.source_id, tuple(spoken), moment)] if spoken else [], outcome.skip_reason)
 
-    def learn(self, record: dict[str, object]) -> None:
+    def learn_from(self, record: dict[str, object]) -> None:
         """Convert one of the first records, in a subagent's file only, for what it tells about later ones, such as the task."""
         if self.session.thread:
             with suppress(RecursionError):
-                self.convert(record)
+                self.convert_record(record)
 
-    def numbered(self, name: str) -> str:
+    def number_id(self, name: str) -> str:
         """Return an id for a record that is known by `name`: that at first, then "<name>~2", "<name>~3" and so on."""
-        self._seen[name] += 1
-        return name if self._seen[name] == 1 else f"{name}~{self._seen[name]}"
+        self._id_counts[name] += 1
+        return name if self._id_counts[name] == 1 else f"{name}~{self._id_counts[name]}"
 
-    def asked(self, text: str) -> Part:
+    def make_prompt(self, text: str) -> Part:
         """Return a user message: the human's words, or in a subagent's file those of the calling agent.
 
         The latter begin the subagent if they are its task, the first such text, and are a note otherwise.
         """
         if not self.session.thread:
-            return said(Role.USER, text)
+            return message_part(Role.USER, text)
         self._task = self._task or text
         begins = text == self._task
         return Part(Role.ASSISTANT, EventType.SUBAGENT_START if begins else EventType.NOTE, text.strip())
 
-    def read_prompt(self, content: object) -> list[Part]:
+    def prompt_parts(self, content: object) -> list[Part]:
         """Return what a content in the user's place says: its words as one (`asked`), then blocks of unknown kinds as notes."""
         blocks = as_blocks(content)
         texts = [text_of(block) for block in blocks]
-        return [self.asked("\n".join(filter(None, texts))), *note_unknown_blocks(blocks, texts)]
+        return [self.make_prompt("\n".join(filter(None, texts))), *note_unknown_blocks(blocks, texts)]
 
-    def returned(self, content: object, call_id: str, tool: str = "", error: bool = False, exit_status: str = "") -> Part:
+    def make_result(self, content: object, call_id: str, tool: str = "", error: bool = False, exit_status: str = "") -> Part:
         """Return a tool's result, by default named as the noted call; `content` may have any form that `result_text` takes."""
         text = result_text(content)
-        return result(tool or self.tools.get(call_id, ""), call_id, text, error, exit_status=exit_status)
+        return result_part(tool or self.tools.get(call_id, ""), call_id, text, error, exit_status=exit_status)
 
 
-def retold(text: str, record: str) -> Part:
+def recap_part(text: str, record: str) -> Part:
     """Return the summary that replaced a part of the conversation as a note marked `RECAP`, its kind as metadata `RECORD`."""
-    return note(text, record=record, **{RECAP: "true"})
+    return note_part(text, record=record, **{RECAP: "true"})
 
 
 def words_of(content: object) -> str:
@@ -144,13 +152,13 @@ def note_unknown_blocks(blocks: Sequence[Mapping[str, object]], texts: Sequence[
     """Return a note for each block whose text, as it was read, is blank, see `note_unknown`."""
     if all(texts):
         return []
-    return [part for block, text in zip(blocks, texts, strict=True) if not text for part in note_unknown(block)]
+    return [part for block, text in zip(blocks, texts, strict=True) if not text for part in unknown_block_notes(block)]
 
 
 def read_block(block: Mapping[str, object], role: Role) -> list[Part]:
     """Return the words of a block as a message by `role`; those of a kind that nobody described as a note, see `note_unknown`."""
     text = text_of(block)
-    return [said(role, text)] if text else note_unknown(block)
+    return [message_part(role, text)] if text else unknown_block_notes(block)
 
 
 def text_of(block: Mapping[str, object]) -> str:
@@ -159,14 +167,14 @@ def text_of(block: Mapping[str, object]) -> str:
         source = as_mapping(block.get("source"))
         media = as_text(source.get("media_type")) or as_text(block.get("mimeType")) or as_text(block.get("mime_type"))
         return f"[{' '.join(filter(None, ('image', media, *captions_of(block))))}]"
-    return plain(block)
+    return block_text(block)
 
 
-def beside(path: Path) -> object:
+def load_json_near(path: Path) -> object:
     """Return the JSON of a small file next to a session; None if it is missing, no JSON or larger than 4 MB."""
     try:
         with foreign_files.open_file(path) as stream:
-            raw = stream.read(_BESIDE + 1)
-        return json.loads(raw) if len(raw) <= _BESIDE else None
+            raw = stream.read(_MOST_BYTES + 1)
+        return json.loads(raw) if len(raw) <= _MOST_BYTES else None
     except (OSError, ValueError, RecursionError):
         return None

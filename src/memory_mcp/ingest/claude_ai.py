@@ -10,22 +10,22 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_list, as_mappings, as_text, plain, result_text, words_within
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_list, as_mappings, as_text, block_text, result_text, words_within
 from memory_mcp.ingest.exports import ExportImporter
 from memory_mcp.ingest.lines import Record
 from memory_mcp.ingest.parts import (
     Part,
     Session,
     Tally,
-    call,
+    call_part,
     content_id,
-    dropped,
     file_time,
-    note,
-    note_unknown,
-    result,
-    said,
-    thought,
+    left_out_part,
+    message_part,
+    note_part,
+    result_part,
+    thought_part,
+    unknown_block_notes,
 )
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import RECAP, RECORD, EventDraft, EventType, Role
@@ -45,12 +45,12 @@ class ClaudeAiImporter(ExportImporter):
 
     name = AGENT
     title = "Claude.ai export"
-    key = "chat_messages"
-    not_ours = "not a Claude.ai conversation"
+    messages_key = "chat_messages"
+    skip_reason = "not a Claude.ai conversation"
     #: A quote inside a text is escaped, so that no text can look like a key.
-    own = re.compile(rb'\A(?:\xef\xbb\xbf)?\s*(?:\[\s*)?\{.*?"chat_messages"\s*:\s*\[', re.DOTALL)
+    beginning_pattern = re.compile(rb'\A(?:\xef\xbb\xbf)?\s*(?:\[\s*)?\{.*?"chat_messages"\s*:\s*\[', re.DOTALL)
 
-    def conversation(self, record: Record, file: Path, tally: Tally) -> Iterator[EventDraft]:
+    def convert_conversation(self, record: Record, file: Path, tally: Tally) -> Iterator[EventDraft]:
         """Yield the events of one conversation: its title, its messages with branches as threads, and its summary at the end.
 
         Messages are counted in `tally`, those without an event with the reason.
@@ -59,22 +59,22 @@ class ClaudeAiImporter(ExportImporter):
         created, title = parse_time(value.get("created_at")), words_within(value.get("name")).strip()
         name = as_text(value.get("uuid")) or content_id(title, created)
         session = Session(AGENT, name, metadata={"model": as_text(value.get("model"))}, file_time=file_time(file))
-        yield from session.put([note(title, record="title")], f"{name}:title:{content_id(title)}", created)
+        yield from session.make_drafts([note_part(title, record="title")], f"{name}:title:{content_id(title)}", created)
         listed = as_list(value["chat_messages"])
         messages = as_mappings(listed)
-        branches = _branches(messages, as_text(value.get("current_leaf_message_uuid")))
+        branches = _branches_of(messages, as_text(value.get("current_leaf_message_uuid")))
         for number, (message, branch) in enumerate(zip(messages, branches, strict=True)):
             session.thread = branch
             source_id = as_text(message.get("uuid")) or f"{name}:{number}:{content_id(listed[number])}"
-            parts = list(self._parts(message))
-            drafts = session.put(parts, source_id, parse_time(message.get("created_at")))
-            yield from tally.took(drafts, parts, record.line, listed[number])
+            parts = list(self._iter_parts(message))
+            drafts = session.make_drafts(parts, source_id, parse_time(message.get("created_at")))
+            yield from tally.count_record(drafts, parts, record.line, listed[number])
         # It tells all of the conversation, whenever that was: without a time it stands behind the last message, and is
         # known again when the conversation has gone on.
-        session.thread, session.last, summary = "", None, words_within(value.get("summary"))
-        yield from session.put([note(summary, **{RECAP: "true"})], f"{name}:summary:{content_id(summary)}", None)
+        session.thread, session.last_time, summary = "", None, words_within(value.get("summary"))
+        yield from session.make_drafts([note_part(summary, **{RECAP: "true"})], f"{name}:summary:{content_id(summary)}", None)
 
-    def _parts(self, message: Mapping[str, object]) -> Iterator[Part]:
+    def _iter_parts(self, message: Mapping[str, object]) -> Iterator[Part]:
         """Yield the parts of one message: of the user what was typed and attached, of the model its blocks.
 
         Without usable blocks its plain text is taken. Thinking that is not kept, bookkeeping, unknown blocks without text, and
@@ -83,60 +83,60 @@ class ClaudeAiImporter(ExportImporter):
         """
         role = _ROLES.get(as_text(message.get("sender")))
         if role is None:
-            yield dropped(f"{as_text(message.get('sender')) or 'unknown'} message")
+            yield left_out_part(f"{as_text(message.get('sender')) or 'unknown'} message")
             return
         blocks = as_blocks(message.get("content"))
         if not any(b.get("text") or b.get("type") != "text" for b in blocks):
             blocks = as_blocks(words_within(message.get("text")).replace(_UNSUPPORTED, ""))
         if role is Role.USER:
-            yield from _asked(message, blocks)
+            yield from _iter_prompt_parts(message, blocks)
             return
         calls: dict[str, str] = {}
         for block in blocks:
-            kind, name, text = as_text(block.get("type")), as_text(block.get("name")), plain(block)
+            kind, name, text = as_text(block.get("type")), as_text(block.get("name")), block_text(block)
             if kind in ("thinking", "redacted_thinking", "reasoning"):
                 words = words_within(block.get("thinking")) or words_within(block.get("text"))
-                yield thought(words, self._settings.include_thinking)
+                yield thought_part(words, self._settings.include_thinking)
             elif kind == "tool_use":
                 call_id = as_text(block.get("id"))
                 calls[call_id] = name
                 usual = {"command": ""} if name == _ARTIFACTS else {}
-                yield call(name, block.get("input"), call_id, server=as_text(block.get("integration_name")), **usual)
+                yield call_part(name, block.get("input"), call_id, server=as_text(block.get("integration_name")), **usual)
             elif kind == "tool_result":
                 call_id = as_text(block.get("tool_use_id"))
                 content, failed = result_text(block.get("content")), block.get("is_error") is True
-                yield result(name or calls.get(call_id, ""), call_id, content, failed)
+                yield result_part(name or calls.get(call_id, ""), call_id, content, failed)
             elif kind in _SILENT:
-                yield dropped(kind)
+                yield left_out_part(kind)
             elif text or kind == "text":
-                yield said(Role.ASSISTANT, text)
+                yield message_part(Role.ASSISTANT, text)
             else:
-                yield from note_unknown(block) or [dropped(f"{kind or 'unknown'} block")]
+                yield from unknown_block_notes(block) or [left_out_part(f"{kind or 'unknown'} block")]
 
 
-def _asked(message: Mapping[str, object], blocks: Sequence[Mapping[str, object]]) -> Iterator[Part]:
+def _iter_prompt_parts(message: Mapping[str, object], blocks: Sequence[Mapping[str, object]]) -> Iterator[Part]:
     """Yield what the user typed, with the names of files, then each attachment's text.
 
     A long paste is an attachment without a name, and counts as said by the user.
     """
-    texts = [plain(block) for block in blocks]
+    texts = [block_text(block) for block in blocks]
     attached = as_blocks(message.get("attachments"))
     files = [as_text(file.get("file_name")) for key in ("files", "files_v2") for file in as_mappings(message.get(key))]
     names = list(dict.fromkeys(filter(None, [*(as_text(a.get("file_name")) for a in attached), *files])))
     words = "\n".join(filter(str.strip, [*texts, *(f"[{name}]" for name in names)]))
-    yield said(Role.USER, words, files="\n".join(names))
-    yield from (part for block, text in zip(blocks, texts, strict=True) if not text for part in note_unknown(block))
+    yield message_part(Role.USER, words, files="\n".join(names))
+    yield from (part for block, text in zip(blocks, texts, strict=True) if not text for part in unknown_block_notes(block))
     for attachment in attached:
         name, text = as_text(attachment.get("file_name")), words_within(attachment.get("extracted_content"))
         if name:
             yield Part(Role.SYSTEM, EventType.NOTE, f"[{name}]\n{text}" if text else "", {RECORD: "attachment", "files": name})
         elif text:
-            yield said(Role.USER, text, record="pasted")
+            yield message_part(Role.USER, text, record="pasted")
         else:
-            yield from note_unknown(attachment, "attachment") or [said(Role.USER, "")]
+            yield from unknown_block_notes(attachment, "attachment") or [message_part(Role.USER, "")]
 
 
-def _branches(messages: Sequence[Mapping[str, object]], leaf: str) -> list[str]:
+def _branches_of(messages: Sequence[Mapping[str, object]], leaf: str) -> list[str]:
     """Return the branch of each message, in order: "" if it was shown last, else "branch:<id>" of the message that began it.
 
     What was shown last are `leaf` and the messages above it. Exports without parents are one line of messages, all "";
@@ -145,13 +145,13 @@ def _branches(messages: Sequence[Mapping[str, object]], leaf: str) -> list[str]:
     parents = {as_text(m.get("uuid")): as_text(m.get("parent_message_uuid")) for m in messages}
     if not any(parents.values()):
         return [""] * len(messages)
-    shown: set[str] = set()
+    shown_ids: set[str] = set()
     at = leaf if leaf and leaf in parents else next(reversed([name for name in parents if name]), "")
-    while at in parents and at not in shown:
-        shown.add(at)
+    while at in parents and at not in shown_ids:
+        shown_ids.add(at)
         at = parents[at]
-    found: dict[str, str] = {}
+    branches: dict[str, str] = {}
     for message in messages:
-        own, parent = as_text(message.get("uuid")), as_text(message.get("parent_message_uuid"))
-        found[own] = "" if own in shown else found.get(parent, "") or f"branch:{own}"
-    return [found[as_text(m.get("uuid"))] for m in messages]
+        message_id, parent = as_text(message.get("uuid")), as_text(message.get("parent_message_uuid"))
+        branches[message_id] = "" if message_id in shown_ids else branches.get(parent, "") or f"branch:{message_id}"
+    return [branches[as_text(m.get("uuid"))] for m in messages]

@@ -15,15 +15,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from memory_mcp.ingest import chat
-from memory_mcp.ingest.base import Growth, ImportReport, Read
-from memory_mcp.ingest.chat import ChatReading, Outcome
+from memory_mcp.ingest.base import Growth, ImportReport, ReadStep
+from memory_mcp.ingest.chat import ChatReader, Outcome
 from memory_mcp.ingest.claude_code.answers import refusal_words, reply_metadata
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_mappings, as_text, words_within
-from memory_mcp.ingest.cline_text import Words, split_answer, split_prompt
+from memory_mcp.ingest.cline_text import PromptWords, split_answer, split_prompt
 from memory_mcp.ingest.files import ClientImporter, editor_data
-from memory_mcp.ingest.growing import read_whole
+from memory_mcp.ingest.growing import read_records
 from memory_mcp.ingest.lines import NOT_AN_OBJECT, Record, first_values, iter_records
-from memory_mcp.ingest.parts import Part, content_id, file_time, note_unknown, said
+from memory_mcp.ingest.parts import Part, content_id, file_time, message_part, unknown_block_notes
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import Role
 
@@ -55,41 +55,41 @@ class ClineImporter(ClientImporter):
     def default_paths(self) -> tuple[Path, ...]:
         """Return Cline's folders ($CLINE_DIR, else ~/.cline), Roo's and both extensions' in each editor; existing or not."""
         home = Path.home()
-        own = Path(os.environ.get("CLINE_DIR") or home / ".cline").expanduser()
-        folders = [own / "data" / "sessions", own / "data" / "tasks", home / ".roo" / "tasks"]
+        cline_home = Path(os.environ.get("CLINE_DIR") or home / ".cline").expanduser()
+        folders = [cline_home / "data" / "sessions", cline_home / "data" / "tasks", home / ".roo" / "tasks"]
         for editor in _EDITORS:
             folders += [editor_data() / editor / "User" / "globalStorage" / name / "tasks" for name in _EXTENSIONS]
         return tuple(folders)
 
-    def recognises(self, file: Path, beginning: bytes) -> bool:
+    def recognises_file(self, file: Path, beginning: bytes) -> bool:
         """Return whether a file is a conversation: it has one of two names, and messages near its beginning."""
         if file.name.endswith(_SESSION):
             return beginning.lstrip().startswith(b"{") and b'"messages"' in beginning
         return file.name == _TASK and any("role" in value and "content" in value for value in first_values(beginning))
 
-    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+    def read_file(self, file: Path, offset: int, report: ImportReport) -> Iterator[ReadStep]:
         """Yield a step for each message of the file, always from its start: its drafts.
 
         Messages without an event give none and are counted in `report` with the reason. Raises OSError when the file
         cannot be read.
         """
         del offset
-        reading = _Reading(file, self._settings.include_thinking)
+        reading = _Reader(file, self._settings.include_thinking)
         session = reading.session
         for record in iter_records(file):
             several = record.value.get("messages")
             if record.error or not isinstance(several, list):
-                yield from read_whole(reading, file, (record,), report)
+                yield from read_records(reading, file, (record,), report)
                 continue
             if not session.thread:
                 session.session_id = as_text(record.value.get("sessionId")) or session.session_id
             for value in several:
-                known, error = (value, "") if isinstance(value, dict) else ({}, NOT_AN_OBJECT)
-                message = Record(known, record.line, record.offset, str(value)[:1024], error)
-                yield from read_whole(reading, file, (message,), report)
+                fields, error = (value, "") if isinstance(value, dict) else ({}, NOT_AN_OBJECT)
+                message = Record(fields, record.line, record.offset, str(value)[:1024], error)
+                yield from read_records(reading, file, (message,), report)
 
 
-class _Reading(ChatReading):
+class _Reader(ChatReader):
     """State of reading one file."""
 
     def __init__(self, file: Path, thinking: bool) -> None:
@@ -100,14 +100,14 @@ class _Reading(ChatReading):
         """
         self._first = True
         folder = file.parent
-        history = as_mapping(chat.beside(folder / "history_item.json"))
+        history = as_mapping(chat.load_json_near(folder / "history_item.json"))
         roo = bool(history) or not _ROO.isdisjoint(file.parts)
         super().__init__("roo" if roo else "cline", folder.name, thinking)
         self.infers_times = True
         if file.name == _TASK:
             # The directory is in the task's history, its own or that of all tasks.
             if not history:
-                tasks = as_mappings(chat.beside(folder.parent.parent / "state" / "taskHistory.json"))
+                tasks = as_mappings(chat.load_json_near(folder.parent.parent / "state" / "taskHistory.json"))
                 history = next((task for task in tasks if task.get("id") == folder.name), {})
             self.cwd = as_text(history.get("workspace")) or as_text(history.get("cwdOnTaskInitialization"))
             self.session.file_time = file_time(file)
@@ -115,54 +115,54 @@ class _Reading(ChatReading):
             # The manifest gives directory and model; a file of another name belongs to a subagent.
             stem = file.name.removesuffix(_SESSION)
             self.session.thread = "" if stem == folder.name else stem
-            told = as_mapping(chat.beside(folder / f"{folder.name}.json"))
-            self.cwd = as_text(told.get("cwd")) or as_text(told.get("workspace_root"))
-            self.model = "" if self.session.thread else as_text(told.get("model"))
+            manifest = as_mapping(chat.load_json_near(folder / f"{folder.name}.json"))
+            self.cwd = as_text(manifest.get("cwd")) or as_text(manifest.get("workspace_root"))
+            self.model = "" if self.session.thread else as_text(manifest.get("model"))
 
-    def convert(self, record: dict[str, object]) -> Outcome:
+    def convert_record(self, record: dict[str, object]) -> Outcome:
         """Return what one message gives: the human's words and results, or words, thoughts and calls of the model, or a summary.
 
         Its id follows from what it says and how often it was said before. A first message without a time has the one in
         the task's name.
         """
         role = record.get("role")
-        told = as_mapping(record.get("modelInfo")) if role == "assistant" else {}
-        model = as_text(told.get("id")) or as_text(told.get("modelId"))
+        model_info = as_mapping(record.get("modelInfo")) if role == "assistant" else {}
+        model = as_text(model_info.get("id")) or as_text(model_info.get("modelId"))
         outcome = Outcome(time=parse_time(record.get("ts")), metadata={"model": model})
         blocks = as_blocks(record.get("content"))
         if record.get("isSummary") is True:
-            outcome.parts = [chat.retold(chat.words_of(record.get("content")), "summary")]
+            outcome.parts = [chat.recap_part(chat.words_of(record.get("content")), "summary")]
         elif role == "user":
-            self._user(blocks, outcome)
+            self._convert_prompt(blocks, outcome)
         elif role == "assistant":
-            outcome.parts = [part for block in blocks for part in self._spoken(block)]
+            outcome.parts = [part for block in blocks for part in self._iter_answer_parts(block)]
         else:
-            outcome.reason = _FOREIGN
+            outcome.skip_reason = _FOREIGN
         if outcome.time is None and self._first and _MOMENT.match(self.session.session_id):
             outcome.time = int(self.session.session_id)
         self._first = False
         content = [record.get(key) for key in ("id", "ts", "role", "content")]
-        outcome.source_id = self.numbered(content_id(self.session.session_id, self.session.thread, *content))
+        outcome.source_id = self.number_id(content_id(self.session.session_id, self.session.thread, *content))
         return outcome
 
-    def _user(self, blocks: Sequence[Mapping[str, object]], outcome: Outcome) -> None:
+    def _convert_prompt(self, blocks: Sequence[Mapping[str, object]], outcome: Outcome) -> None:
         """Add a user message to `outcome`: the human's words as its first part, then the results of tools.
 
         Context that the client added is counted as left out. Directory and time are taken from that context where they
         are missing.
         """
-        words = Words()
+        words = PromptWords()
         unknown_notes: list[Part] = []
         for block in blocks:
             if block.get("type") == "tool_result":
-                outcome.parts.append(self._returned(block, outcome))
+                outcome.parts.append(self._tool_result(block, outcome))
             elif block.get("type") == "file":
                 outcome.left_out["attached file"] += 1
-                words.add(f"[file {as_text(block.get('path'))}]")
+                words.add_text(f"[file {as_text(block.get('path'))}]")
             elif text := chat.text_of(block):
                 split_prompt(text, words)
             else:
-                unknown_notes += note_unknown(block)
+                unknown_notes += unknown_block_notes(block)
         outcome.left_out.update(words.left_out)
         if not self.cwd:
             self.cwd = words.cwd
@@ -170,54 +170,54 @@ class _Reading(ChatReading):
         for tool, text in words.results:
             refusal = refusal_words(tool, text)
             failed = text.startswith("The tool execution failed")
-            outcome.parts.append(self._refused(refusal, tool, "") if refusal else self.returned(text, "", tool, failed))
+            outcome.parts.append(self._refusal_part(refusal, tool, "") if refusal else self.make_result(text, "", tool, failed))
         if words.texts:
-            outcome.parts.insert(0, self.asked("\n".join(words.texts)))
+            outcome.parts.insert(0, self.make_prompt("\n".join(words.texts)))
         outcome.parts += unknown_notes
 
-    def _returned(self, block: Mapping[str, object], outcome: Outcome) -> Part:
+    def _tool_result(self, block: Mapping[str, object], outcome: Outcome) -> Part:
         """Return a tool's result, or the user's message: a tagged answer to a tool that asks, or the reason of a refusal.
 
         What the client added is counted in `outcome` as left out.
         """
         call, tool = as_text(block.get("tool_use_id")), as_text(block.get("name"))
         tool = tool or self.tools.get(call, "")
-        words = Words()
+        words = PromptWords()
         for inner in as_blocks(block.get("content")):
             split_prompt(chat.words_of_block(inner), words)
         outcome.left_out.update(words.left_out)
         texts = [*words.texts, *(text for _, text in words.results)]
-        if tool in _SPEAKING and words.asked and texts:
-            return self.asked("\n".join(texts))
+        if tool in _SPEAKING and words.is_tagged and texts:
+            return self.make_prompt("\n".join(texts))
         if refusal := refusal_words(tool, "\n".join(texts)):
-            return self._refused(refusal, tool, call)
-        return self.returned("\n".join(texts), call, tool, block.get("is_error") is True)
+            return self._refusal_part(refusal, tool, call)
+        return self.make_result("\n".join(texts), call, tool, block.get("is_error") is True)
 
-    def _refused(self, words: str, tool: str, call: str) -> Part:
+    def _refusal_part(self, words: str, tool: str, call: str) -> Part:
         """Return what was said while refusing a call as the user's message, with the call as metadata."""
         metadata = {"tool": tool, "tool_use_id": call, "is_error": "true", **reply_metadata(())}
-        return replace(self.asked(words), metadata=metadata)
+        return replace(self.make_prompt(words), metadata=metadata)
 
-    def _spoken(self, block: Mapping[str, object]) -> Iterator[Part]:
+    def _iter_answer_parts(self, block: Mapping[str, object]) -> Iterator[Part]:
         """Yield the parts of one block of an answer; a text is split into thoughts, words and calls written as XML."""
         kind = block.get("type")
         if kind in ("thinking", "redacted_thinking", "reasoning"):
-            yield self.thought(words_within(block.get("thinking")) or words_within(block.get("text")))
+            yield self.make_thought(words_within(block.get("thinking")) or words_within(block.get("text")))
         elif kind == "tool_use":
-            yield self._called(as_text(block.get("name")), as_mapping(block.get("input")), as_text(block.get("id")))
+            yield self._tool_call(as_text(block.get("name")), as_mapping(block.get("input")), as_text(block.get("id")))
         elif kind == "text":
             for thinking, tool, text, arguments in split_answer(words_within(block.get("text"))):
                 if tool:
-                    yield self._called(tool, arguments, "")
+                    yield self._tool_call(tool, arguments, "")
                 else:
-                    yield self.thought(text) if thinking else said(Role.ASSISTANT, text)
+                    yield self.make_thought(text) if thinking else message_part(Role.ASSISTANT, text)
         else:
             yield from chat.read_block(block, Role.ASSISTANT)
 
-    def _called(self, tool: str, arguments: Mapping[str, object], call: str) -> Part:
+    def _tool_call(self, tool: str, arguments: Mapping[str, object], call: str) -> Part:
         """Return a call of a tool; of one that only carries words to the user, these words as the model's, if there are some."""
         words = as_text(arguments.get(_SPEAKING.get(tool, "")))
         if words.strip():
-            self.remember(call, tool)
-            return said(Role.ASSISTANT, words)
-        return self.called(tool, arguments, call)
+            self.remember_call(call, tool)
+            return message_part(Role.ASSISTANT, words)
+        return self.make_call(tool, arguments, call)

@@ -39,19 +39,19 @@ _CLIENT = ("[ERROR] ", "[TASK RESUMPTION] ", "[NOTE] ", "[TOOL RESULTS", "[DUPLI
 
 
 @dataclass(slots=True)
-class Words:
+class PromptWords:
     """The parsed texts of one user message."""
 
     texts: list[str] = field(default_factory=list)
     #: Tool and text of results that are written as texts.
     results: list[tuple[str, str]] = field(default_factory=list)
     #: Whether the words stand in a tag that only the user's own have.
-    asked: bool = False
+    is_tagged: bool = False
     cwd: str = ""
     time: int | None = None
     left_out: Counter[str] = field(default_factory=Counter)
 
-    def add(self, text: str) -> None:
+    def add_text(self, text: str) -> None:
         """Add words without blanks around: as the text of a result that has none yet and no words behind it, else to `texts`."""
         if not text.strip():
             return
@@ -61,7 +61,7 @@ class Words:
             self.texts.append(text.strip())
 
 
-def split_prompt(text: str, words: Words) -> None:
+def split_prompt(text: str, words: PromptWords) -> None:
     """Add the contents of one text of a user message to `words`: words, results of tools, what was left out.
 
     Context of the client is removed and counted, its directory and time noted; attached files are replaced by their
@@ -70,27 +70,27 @@ def split_prompt(text: str, words: Words) -> None:
     for match in _CONTEXT.finditer(text) if "<" in text else ():
         words.left_out[INJECTED] += 1
         if match[1] == "environment_details":
-            _environment(match[2], words)
+            _read_environment(match[2], words)
     text = _CONTEXT.sub("", text) if "<" in text else text
     if text.startswith(_CLIENT):
         words.left_out[INJECTED] += 1
         text = inner[0] if (inner := _RESUMED.search(text)) else ""
     if heading := _RESULT.match(text):
-        rest = text[heading.end() :]
-        if asked := _ASKED.match(rest.lstrip()):
-            words.asked = True
-            words.texts.append(asked[2].strip())
+        remainder = text[heading.end() :]
+        if tagged := _ASKED.match(remainder.lstrip()):
+            words.is_tagged = True
+            words.texts.append(tagged[2].strip())
         else:
             words.results.append((heading[1], ""))
-            words.add(rest)
+            words.add_text(remainder)
         return
-    text, files = _ATTACHED.subn(_name_of, text)
+    text, files = _ATTACHED.subn(_file_label, text)
     words.left_out["attached file"] += files
-    if asked := _ASKED.search(text):
-        words.asked = True
-        words.texts.append(f"{text[: asked.start()]}{asked[2]}{text[asked.end() :]}".strip())
+    if tagged := _ASKED.search(text):
+        words.is_tagged = True
+        words.texts.append(f"{text[: tagged.start()]}{tagged[2]}{text[tagged.end() :]}".strip())
     else:
-        words.add(text)
+        words.add_text(text)
 
 
 def split_answer(text: str) -> Iterator[tuple[bool, str, str, Mapping[str, str]]]:
@@ -101,14 +101,14 @@ def split_answer(text: str) -> Iterator[tuple[bool, str, str, Mapping[str, str]]
     """
     at = 0
     for match in _CALL.finditer(text):
-        yield from _thoughts(text[at : match.start()])
+        yield from _iter_thoughts(text[at : match.start()])
         at = match.end()
         arguments = {m[1]: m[2].strip() for m in _ARGUMENT.finditer(match[2])}
         yield False, match[1], "", arguments or ({"input": match[2].strip()} if match[2].strip() else {})
-    yield from _thoughts(text[at:])
+    yield from _iter_thoughts(text[at:])
 
 
-def _thoughts(text: str) -> Iterator[tuple[bool, str, str, Mapping[str, str]]]:
+def _iter_thoughts(text: str) -> Iterator[tuple[bool, str, str, Mapping[str, str]]]:
     """Yield a text's pieces in the form of `split_answer`, thoughts apart from words; blank words are left out."""
     at = 0
     for match in _THINKING.finditer(text):
@@ -120,28 +120,28 @@ def _thoughts(text: str) -> Iterator[tuple[bool, str, str, Mapping[str, str]]]:
         yield False, "", text[at:], {}
 
 
-def _name_of(match: re.Match[str]) -> str:
+def _file_label(match: re.Match[str]) -> str:
     """Return "[file <path or address>]" for an attached file's tag, "[file]" where it names none."""
-    place = _PLACE.search(match[2])
-    return f"[file {place[1]}]" if place else "[file]"
+    address = _PLACE.search(match[2])
+    return f"[file {address[1]}]" if address else "[file]"
 
 
-def _environment(text: str, words: Words) -> None:
+def _read_environment(text: str, words: PromptWords) -> None:
     """Set directory and time (UTC ms) of `words` from the client's own details, where they state them.
 
     The time is None for an impossible one.
     """
-    if found := _CWD.search(text):
-        words.cwd = found[1]
-    if found := _UTC.search(text):
-        words.time = parse_time(found[1])
-    elif found := _LOCAL.search(text):
+    if match := _CWD.search(text):
+        words.cwd = match[1]
+    if match := _UTC.search(text):
+        words.time = parse_time(match[1])
+    elif match := _LOCAL.search(text):
         # As written in the United States, with its offset.
-        month, day, year, hour, minute, second, offset = (int(found[n]) for n in (1, 2, 3, 4, 5, 6, 8))
-        hour = hour % 12 + (12 if found[7] == "PM" else 0)
-        minutes = abs(offset) * 60 + int(found[9])
+        month, day, year, hour, minute, second, offset = (int(match[n]) for n in (1, 2, 3, 4, 5, 6, 8))
+        hour = hour % 12 + (12 if match[7] == "PM" else 0)
+        minutes = abs(offset) * 60 + int(match[9])
         try:
-            zone = dt.timezone(dt.timedelta(minutes=-minutes if found[8].startswith("-") else minutes))
+            zone = dt.timezone(dt.timedelta(minutes=-minutes if match[8].startswith("-") else minutes))
             words.time = int(dt.datetime(year, month, day, hour, minute, second, tzinfo=zone).timestamp() * 1000)
         except (ValueError, OverflowError):
             words.time = None

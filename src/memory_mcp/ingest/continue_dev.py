@@ -20,7 +20,7 @@ from memory_mcp.ingest.claude_code.blocks import (
     as_mapping,
     as_mappings,
     as_text,
-    plain,
+    block_text,
     words_within,
 )
 from memory_mcp.ingest.lines import Record, iter_records
@@ -29,20 +29,20 @@ from memory_mcp.ingest.parts import (
     Session,
     Tally,
     as_plain,
-    call,
+    call_part,
     content_id,
-    dropped,
     file_time,
-    note,
-    note_unknown,
+    left_out_part,
+    message_part,
+    note_part,
     path_of,
-    result,
-    said,
-    thought,
+    result_part,
+    thought_part,
+    unknown_block_notes,
 )
 from memory_mcp.ingest.prompts import separate_prompts
 from memory_mcp.ingest.times import parse_time
-from memory_mcp.ingest.whole import WholeImporter
+from memory_mcp.ingest.whole import DocumentImporter
 from memory_mcp.model.event import RECAP, EventDraft, Role
 
 AGENT = "continue"
@@ -54,29 +54,29 @@ CONTEXT = "context item"
 _ENDED = frozenset({"done", "errored", "canceled"})
 
 
-class ContinueImporter(WholeImporter):
+class ContinueImporter(DocumentImporter):
     """Reads the sessions that Continue keeps on this machine."""
 
     name = AGENT
     title = "Continue"
     endings = (".json",)
-    key = "history"
-    not_ours = "not a Continue session"
+    messages_key = "history"
+    skip_reason = "not a Continue session"
 
     def default_paths(self) -> tuple[Path, ...]:
         """Return the folder `sessions` in $CONTINUE_GLOBAL_DIR, else in ~/.continue; existing or not."""
         return (Path(os.environ.get("CONTINUE_GLOBAL_DIR") or Path.home() / ".continue") / "sessions",)
 
-    def wants(self, file: Path) -> bool:
+    def wants_file(self, file: Path) -> bool:
         """Return whether a file is a session, not the list of sessions."""
         return file.name != _LIST
 
-    def recognises(self, file: Path, beginning: bytes) -> bool:
+    def recognises_file(self, file: Path, beginning: bytes) -> bool:
         """Return whether a `.json` file is a session of Continue: no other client keeps a history with a workspace directory."""
-        named = b'"sessionId"' in beginning and b'"workspaceDirectory"' in beginning
-        return file.suffix == ".json" and named and _OWN.match(beginning) is not None
+        has_fields = b'"sessionId"' in beginning and b'"workspaceDirectory"' in beginning
+        return file.suffix == ".json" and has_fields and _OWN.match(beginning) is not None
 
-    def conversation(self, record: Record, file: Path, tally: Tally) -> Iterator[EventDraft]:
+    def convert_conversation(self, record: Record, file: Path, tally: Tally) -> Iterator[EventDraft]:
         """Yield the events of one session: its title, then its entries in order.
 
         An entry's id follows from its place and content. Entries are counted in `tally`, those without an event with the
@@ -87,24 +87,24 @@ class ContinueImporter(WholeImporter):
         session = Session(AGENT, name, project_of(cwd), {"cwd": cwd}, file_time=file_time(file))
         listed, began = file.parent / _LIST, ""
         with suppress(OSError):
-            began = _listed(listed, listed.stat().st_mtime_ns).get(name, "")
+            began = _load_start_times(listed, listed.stat().st_mtime_ns).get(name, "")
         created = parse_time(began) or parse_time(value.get("dateCreated"))
         title = words_within(value.get("title"))
-        yield from session.put([note(title, record="title")], f"{name}:title:{content_id(title)}", created)
+        yield from session.make_drafts([note_part(title, record="title")], f"{name}:title:{content_id(title)}", created)
         items = [as_mapping(item) for item in value["history"]]  # type: ignore[attr-defined]
-        answered = {as_text(m.get("toolCallId")) for m in map(_message, items) if m.get("role") == "tool"}
+        answered = {as_text(m.get("toolCallId")) for m in map(_message_of, items) if m.get("role") == "tool"}
         tools: dict[str, str] = {}
         for number, item in enumerate(items):
-            message = _message(item)
-            parts = separate_prompts(list(self._parts(item, message, tools, answered)), item)
+            message = _message_of(item)
+            parts = separate_prompts(list(self._iter_parts(item, message, tools, answered)), item)
             source_id = f"{name}:{number}:{content_id(message.get('role'), message.get('content'), message.get('toolCalls'))}"
-            own = parse_time(as_mapping(item.get("reasoning")).get("startAt"))
+            own_time = parse_time(as_mapping(item.get("reasoning")).get("startAt"))
             # The model is named in the first log of a prompt.
             log = next(iter(as_mappings(item.get("promptLogs"))), {})
-            drafts = session.put(parts, source_id, own, {"model": as_text(log.get("modelTitle"))})
-            yield from tally.took(drafts, parts, record.line, item)
+            drafts = session.make_drafts(parts, source_id, own_time, {"model": as_text(log.get("modelTitle"))})
+            yield from tally.count_record(drafts, parts, record.line, item)
 
-    def _parts(
+    def _iter_parts(
         self, item: Mapping[str, object], message: Mapping[str, object], tools: dict[str, str], answered: set[str]
     ) -> Iterator[Part]:
         """Yield the parts of an entry, then its summary of the conversation if it has one.
@@ -113,42 +113,44 @@ class ContinueImporter(WholeImporter):
         most 20 attached files. Context items, system prompts, unknown roles and unwanted thinking are left out with the reason.
         """
         role, blocks = as_text(message.get("role")), as_blocks(message.get("content"))
-        read = all_words if role in ("tool", "thinking") else plain
+        read = all_words if role in ("tool", "thinking") else block_text
         texts = ["[image]" if b.get("type") == "imageUrl" else read(b) for b in blocks]
         text = "\n".join(filter(None, texts))
         keep, summary = self._settings.include_thinking, words_within(item.get("conversationSummary"))
         if role == "user":
             context = as_mappings(item.get("contextItems"))
-            uris = [as_mapping(one.get("uri")) for one in context]
+            uris = [as_mapping(context_item.get("uri")) for context_item in context]
             files = [path_of(uri.get("value")) for uri in uris if uri.get("type") == "file"][:20]
-            yield said(Role.USER, text, files="\n".join(files))
-            yield from (dropped(CONTEXT) for _ in context)
+            yield message_part(Role.USER, text, files="\n".join(files))
+            yield from (left_out_part(CONTEXT) for _ in context)
         elif role == "thinking":
-            yield thought(text, keep)
+            yield thought_part(text, keep)
         elif role == "tool":
             call_id = as_text(message.get("toolCallId"))
-            yield result(tools.get(call_id, ""), call_id, text)
+            yield result_part(tools.get(call_id, ""), call_id, text)
         elif role == "assistant":
             if reasoning := words_within(as_mapping(item.get("reasoning")).get("text")):
-                yield thought(reasoning, keep)
-            yield said(Role.ASSISTANT, "" if text == summary else text)
-            yield from _calls(item, message, tools, answered)
+                yield thought_part(reasoning, keep)
+            yield message_part(Role.ASSISTANT, "" if text == summary else text)
+            yield from _iter_calls(item, message, tools, answered)
         elif role == "system":
-            yield dropped("system prompt")
+            yield left_out_part("system prompt")
         else:
-            yield dropped(f"{role or 'unknown'} message")
+            yield left_out_part(f"{role or 'unknown'} message")
         if role in ("user", "assistant") and not all(texts):
-            yield from (part for block, words in zip(blocks, texts, strict=True) if not words for part in note_unknown(block))
+            yield from (
+                part for block, words in zip(blocks, texts, strict=True) if not words for part in unknown_block_notes(block)
+            )
         if summary:
-            yield note(summary, **{RECAP: "true"})
+            yield note_part(summary, **{RECAP: "true"})
 
 
-def _message(item: Mapping[str, object]) -> Mapping[str, object]:
+def _message_of(item: Mapping[str, object]) -> Mapping[str, object]:
     """Return the message of an entry; {} where it has none."""
     return as_mapping(item.get("message"))
 
 
-def _calls(
+def _iter_calls(
     item: Mapping[str, object], message: Mapping[str, object], tools: dict[str, str], answered: set[str]
 ) -> Iterator[Part]:
     """Yield a message's tool calls, each with its result where the client keeps both together and the call has ended.
@@ -159,25 +161,25 @@ def _calls(
     states = [as_mapping(s) for s in as_list(item.get("toolCallStates")) or [item.get("toolCallState")]]
     by_id = {as_text(s.get("toolCallId")): s for s in states if s}
     calls = [as_mapping(c) for c in as_list(message.get("toolCalls"))] or [as_mapping(s.get("toolCall")) for s in states if s]
-    for made in calls:
-        call_id, function = as_text(made.get("id")), as_mapping(made.get("function"))
+    for tool_call in calls:
+        call_id, function = as_text(tool_call.get("id")), as_mapping(tool_call.get("function"))
         state = by_id.get(call_id, {})
         tools[call_id] = as_text(function.get("name"))
-        yield call(tools[call_id], state.get("parsedArgs") or function.get("arguments"), call_id)
+        yield call_part(tools[call_id], state.get("parsedArgs") or function.get("arguments"), call_id)
         status = as_text(state.get("status"))
         if call_id in answered or status not in _ENDED:
             continue
-        text = "\n".join(filter(None, map(_output, as_blocks(state.get("output")))))
-        yield result(tools[call_id], call_id, text or f"({status})", status != "done")
+        text = "\n".join(filter(None, map(_output_text, as_blocks(state.get("output")))))
+        yield result_part(tools[call_id], call_id, text or f"({status})", status != "done")
 
 
-def _output(item: Mapping[str, object]) -> str:
+def _output_text(item: Mapping[str, object]) -> str:
     """Return one item of what a call gave back as text."""
     return words_within(item.get("content")) or all_words(item)
 
 
 @lru_cache(maxsize=4)
-def _listed(file: Path, mtime_ns: int) -> Mapping[str, str]:
+def _load_start_times(file: Path, mtime_ns: int) -> Mapping[str, str]:
     """Return the time at which each session of a list began, by its id, as the list has it; cached until the file changes.
 
     Items that cannot be read are left out; raises OSError when the file cannot be read.

@@ -14,14 +14,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from memory_mcp.ingest.base import QUOTE_WIDTH, Growth, ImportReport, Read
+from memory_mcp.ingest.base import QUOTE_WIDTH, Growth, ImportReport, ReadStep
 from memory_mcp.ingest.claude_code.blocks import all_words, as_blocks, as_list, as_mapping, as_mappings, as_text, words_within
 from memory_mcp.ingest.claude_code.reader import OWN_SESSION
 from memory_mcp.ingest.copilot_shown import read_shown_call
 from memory_mcp.ingest.files import ClientImporter, editor_data
-from memory_mcp.ingest.growing import UNKNOWN, Given, Reading, Told, count
+from memory_mcp.ingest.growing import UNKNOWN, ParsedRecord, RecordItem, SessionReader, count_record
 from memory_mcp.ingest.lines import first_values, iter_records
-from memory_mcp.ingest.parts import Part, as_plain, call, dropped, parsed, path_of, result, said
+from memory_mcp.ingest.parts import Part, as_plain, call_part, decode_json, left_out_part, message_part, path_of, result_part
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import WORDS_VARY, Role
 from memory_mcp.model.sentinel import opens_own_session
@@ -49,11 +49,11 @@ class CopilotChatImporter(ClientImporter):
         storages = ("workspaceStorage", "globalStorage")
         return tuple(editor_data() / edition / "User" / storage for edition in _EDITIONS for storage in storages)
 
-    def wants(self, file: Path) -> bool:
+    def wants_file(self, file: Path) -> bool:
         """Return whether a file is in a folder of sessions."""
         return file.parent.name in _FOLDERS
 
-    def recognises(self, file: Path, beginning: bytes) -> bool:
+    def recognises_file(self, file: Path, beginning: bytes) -> bool:
         """Return whether a file is a session of Copilot Chat: its object, or a log of changes to one."""
         if file.suffix == ".json":
             return b'"responderUsername"' in beginning and b'"requests"' in beginning
@@ -63,7 +63,7 @@ class CopilotChatImporter(ClientImporter):
             file.suffix == ".jsonl" and b'"kind":0' in beginning[:40] and b'"responderUsername"' in beginning
         )
 
-    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+    def read_file(self, file: Path, offset: int, report: ImportReport) -> Iterator[ReadStep]:
         """Yield a step for each request of a session, with the log of changes applied first: its drafts; every offset is 0.
 
         Changes that do not fit give a step without drafts and are counted as skipped. Always read from its start; a
@@ -73,31 +73,40 @@ class CopilotChatImporter(ClientImporter):
         state: dict[str, object] = {}
         for record in iter_records(file):
             value = record.value
-            if record.error or not _apply(state, value):
-                reading = ChatReading(file, {}, self._settings.include_thinking)
-                yield Read(count(reading, Given(reason=record.error or UNKNOWN), report, file, record.line, record.quote), 0)
+            if record.error or not _apply_change(state, value):
+                reading = CopilotChatReader(file, {}, self._settings.include_thinking)
+                yield ReadStep(
+                    count_record(
+                        reading, ParsedRecord(skip_reason=record.error or UNKNOWN), report, file, record.line, record.quote
+                    ),
+                    0,
+                )
         listed = as_mappings(state.get("requests"))
         if state.get("requests") and not listed:
             report.lines += 1
-            report.skip(UNKNOWN, file, 0, as_plain(state["requests"])[:QUOTE_WIDTH])
-        reading = ChatReading(file, state, self._settings.include_thinking)
+            report.skip_record(UNKNOWN, file, 0, as_plain(state["requests"])[:QUOTE_WIDTH])
+        reading = CopilotChatReader(file, state, self._settings.include_thinking)
         is_own = bool(listed) and opens_own_session(as_text(as_mapping(listed[0].get("message")).get("text")))
         for number, request in enumerate(listed, 1):
-            given = Given(reason=OWN_SESSION) if is_own else reading.read_items(dict(request, last=number == len(listed)))
-            yield Read(count(reading, given, report, file, number, request), 0)
+            parsed_record = (
+                ParsedRecord(skip_reason=OWN_SESSION)
+                if is_own
+                else reading.read_record(dict(request, last=number == len(listed)))
+            )
+            yield ReadStep(count_record(reading, parsed_record, report, file, number, request), 0)
 
 
-class ChatReading(Reading):
+class CopilotChatReader(SessionReader):
     """One session."""
 
     def __init__(self, file: Path, session: Mapping[str, object], include_thinking: bool) -> None:
         """Begin the session; its directory is that of the workspace in whose storage the file is, "" for none."""
         super().__init__(AGENT, as_text(session.get("sessionId")) or file.stem, include_thinking)
-        beside = file.parent.parent / "workspace.json"
-        place = next((r.value for r in iter_records(beside)), {}) if beside.is_file() else {}
-        self.cwd = path_of(place.get("folder")) or str(Path(path_of(place.get("workspace"))).parent).strip(".")
+        workspace_file = file.parent.parent / "workspace.json"
+        workspace = next((r.value for r in iter_records(workspace_file)), {}) if workspace_file.is_file() else {}
+        self.cwd = path_of(workspace.get("folder")) or str(Path(path_of(workspace.get("workspace"))).parent).strip(".")
 
-    def give(self, record: dict[str, object]) -> Given:
+    def parse_record(self, record: dict[str, object]) -> ParsedRecord:
         """Return the words, answer and calls of one request, a millisecond apart, the last at the time that the answer took.
 
         Without a time where the request has none. An answer still being written, the last one without a result, is left
@@ -108,67 +117,69 @@ class ChatReading(Reading):
         key, time = as_text(record.get("requestId")), parse_time(record.get("timestamp"))
         typed = words_within(as_mapping(record.get("message")).get("text")) or words_within(as_text(record.get("message")))
         if not key:
-            return Given(reason=UNKNOWN)
-        told = [Told(key, (said(Role.USER, typed),), time)]
+            return ParsedRecord(skip_reason=UNKNOWN)
+        items = [RecordItem(key, (message_part(Role.USER, typed),), time)]
         if "result" not in record and record.get("last") is True:
             # An answer that is still being written would be known by its id ever after.
-            return Given([*told, Told(f"{key}#answer", (dropped(UNFINISHED),), None)])
+            return ParsedRecord([*items, RecordItem(f"{key}#answer", (left_out_part(UNFINISHED),), None)])
         outcome = as_mapping(record.get("result"))
-        rounds = list(self._rounds(as_mapping(outcome.get("metadata"))))
+        rounds = list(self._iter_rounds(as_mapping(outcome.get("metadata"))))
         if not rounds:
-            shown_calls = [one for one in as_mappings(record.get("response")) if as_text(one.get("kind")) in _CALLS]
-            rounds = [told for number, one in enumerate(shown_calls) for told in read_shown_call(one, f"{key}#tool{number}")]
-            answer = _shown(record)
+            shown_calls = [item for item in as_mappings(record.get("response")) if as_text(item.get("kind")) in _CALLS]
+            rounds = [
+                call_item for number, item in enumerate(shown_calls) for call_item in read_shown_call(item, f"{key}#tool{number}")
+            ]
+            answer = _shown_answer(record)
             answer = replace(answer, metadata={WORDS_VARY: "true"}) if shown_calls else answer
-            rounds.append(Told(as_text(record.get("responseId")) or f"{key}#answer", (answer,), None))
-        told += rounds
+            rounds.append(RecordItem(as_text(record.get("responseId")) or f"{key}#answer", (answer,), None))
+        items += rounds
         if time is not None:
             took = as_mapping(outcome.get("timings")).get("totalElapsed")
-            told = [replace(one, time=time + number) for number, one in enumerate(told)]
-            if len(told) > 1 and isinstance(took, int) and took >= len(told):
-                told[-1] = replace(told[-1], time=time + took)
-        return Given(told)
+            items = [replace(item, time=time + number) for number, item in enumerate(items)]
+            if len(items) > 1 and isinstance(took, int) and took >= len(items):
+                items[-1] = replace(items[-1], time=time + took)
+        return ParsedRecord(items)
 
-    def _rounds(self, metadata: Mapping[str, object]) -> Iterator[Told]:
+    def _iter_rounds(self, metadata: Mapping[str, object]) -> Iterator[RecordItem]:
         """Yield the model's thoughts, words, calls and results, round by round, without times.
 
         Their ids are the round's ("#t" behind it for a thought) and the call's ("#result" behind it for a result).
         """
         results = as_mapping(metadata.get("toolCallResults"))
-        for one in as_mappings(metadata.get("toolCallRounds")):
-            key = as_text(one.get("id"))
-            thinking = as_plain(as_mapping(one.get("thinking")).get("text"))
+        for tool_round in as_mappings(metadata.get("toolCallRounds")):
+            key = as_text(tool_round.get("id"))
+            thinking = as_plain(as_mapping(tool_round.get("thinking")).get("text"))
             if thinking.strip():
-                yield Told(f"{key}#t", (self.thought(thinking),), None)
-            if (words := words_within(one.get("response"))).strip():
-                yield Told(key, (said(Role.ASSISTANT, words),), None)
-            for made in as_mappings(one.get("toolCalls")):
-                name, call_id = as_text(made.get("name")), as_text(made.get("id"))
-                given = parsed(made.get("arguments"))
-                if isinstance(given, Mapping):
-                    given = {"file_path" if k == "filePath" else k: v for k, v in given.items()}
-                yield Told(call_id, (call(name, given, call_id),), None)
+                yield RecordItem(f"{key}#t", (self.make_thought(thinking),), None)
+            if (words := words_within(tool_round.get("response"))).strip():
+                yield RecordItem(key, (message_part(Role.ASSISTANT, words),), None)
+            for tool_call in as_mappings(tool_round.get("toolCalls")):
+                name, call_id = as_text(tool_call.get("name")), as_text(tool_call.get("id"))
+                arguments = decode_json(tool_call.get("arguments"))
+                if isinstance(arguments, Mapping):
+                    arguments = {"file_path" if k == "filePath" else k: v for k, v in arguments.items()}
+                yield RecordItem(call_id, (call_part(name, arguments, call_id),), None)
                 if call_id in results:
                     blocks = as_blocks(as_mapping(results[call_id]).get("content"))
-                    texts = [_text(block.get("value")) or all_words(block) for block in blocks]
-                    yield Told(f"{call_id}#result", (result(name, call_id, "\n".join(filter(None, texts))),), None)
+                    texts = [_layout_text(block.get("value")) or all_words(block) for block in blocks]
+                    yield RecordItem(f"{call_id}#result", (result_part(name, call_id, "\n".join(filter(None, texts))),), None)
 
 
-def _shown(request: Mapping[str, object]) -> Part:
+def _shown_answer(request: Mapping[str, object]) -> Part:
     """Return the displayed answer of a request as the model's words; references are shown by their names."""
     texts = []
-    for one in as_mappings(request.get("response")):
-        if one.get("kind") in (None, "markdownContent"):
-            texts.append(words_within(one.get("value")) or words_within(as_mapping(one.get("content")).get("value")))
-        elif one.get("kind") == "inlineReference":
-            target = as_mapping(one.get("inlineReference"))
+    for piece in as_mappings(request.get("response")):
+        if piece.get("kind") in (None, "markdownContent"):
+            texts.append(words_within(piece.get("value")) or words_within(as_mapping(piece.get("content")).get("value")))
+        elif piece.get("kind") == "inlineReference":
+            target = as_mapping(piece.get("inlineReference"))
             texts.append(as_text(target.get("name")) or as_text(target.get("path")).rsplit("/", 1)[-1])
-        elif as_text(one.get("kind")) in _CALLS and texts and not texts[-1].endswith("\n"):
+        elif as_text(piece.get("kind")) in _CALLS and texts and not texts[-1].endswith("\n"):
             texts.append("\n")
-    return said(Role.ASSISTANT, "".join(texts))
+    return message_part(Role.ASSISTANT, "".join(texts))
 
 
-def _text(value: object) -> str:
+def _layout_text(value: object) -> str:
     """Return the text of a result: as it is, or gathered in order from the tree of its layout; "" for none."""
     if not isinstance(value, Mapping) or "node" not in value:
         return words_within(value) if isinstance(value, Mapping) else as_plain(value)
@@ -183,30 +194,30 @@ def _text(value: object) -> str:
     return "".join(texts)
 
 
-def _apply(state: dict[str, object], change: dict[str, object]) -> bool:
+def _apply_change(state: dict[str, object], change: dict[str, object]) -> bool:
     """Apply one change, or a whole session, to `state` in place; return False if it is neither or does not fit.
 
     Kinds are 0 whole, 1 set, 2 cut at `i` and extend, 3 delete, at the path `k`. A change that does not fit may leave a
     part of itself done.
     """
     kind, path = change.get("kind"), change.get("k")
-    whole = change.get("v") if kind == _INITIAL else change if "requests" in change else None
-    if isinstance(whole, dict):
+    session_value = change.get("v") if kind == _INITIAL else change if "requests" in change else None
+    if isinstance(session_value, dict):
         state.clear()
-        state.update(whole)
+        state.update(session_value)
         return True
     if kind not in (_SET, _PUSH, _DELETE) or not isinstance(path, list) or not path:
         return False
     try:
-        place: object = state
+        container: object = state
         for step in path[:-1]:
-            place = place[step]  # type: ignore[index]
+            container = container[step]  # type: ignore[index]
         if change["kind"] == _SET:
-            place[path[-1]] = change.get("v")  # type: ignore[index]
+            container[path[-1]] = change.get("v")  # type: ignore[index]
         elif change["kind"] == _DELETE:
-            del place[path[-1]]  # type: ignore[attr-defined]
+            del container[path[-1]]  # type: ignore[attr-defined]
         else:
-            target, more, cut = place[path[-1]], change.get("v"), change.get("i")  # type: ignore[index]
+            target, more, cut = container[path[-1]], change.get("v"), change.get("i")  # type: ignore[index]
             if isinstance(cut, int):
                 del target[cut:]
             target.extend(as_list(more))

@@ -59,7 +59,7 @@ class Table:
         """The name as an identifier of SQL."""
         return '"' + self.name.replace('"', '""') + '"'
 
-    def column(self, name: str) -> str:
+    def column_sql(self, name: str) -> str:
         """Return a column for a query: NULL where the table has none of that name."""
         return name if name in self.columns else "NULL"
 
@@ -79,7 +79,7 @@ def open_database(file: Path) -> Iterator[sqlite3.Connection]:
     with ExitStack() as stack:
         path, options = _readable_path(file, stack)
         try:
-            con = _connect(path, options)
+            con = _connect_to(path, options)
             stack.callback(con.close)
             try:
                 con.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
@@ -88,7 +88,7 @@ def open_database(file: Path) -> Iterator[sqlite3.Connection]:
                     raise
                 # Its journal cannot be opened in a folder that cannot be written: the newest changes may lack.
                 con.close()
-                con = _connect(path, "immutable=1")
+                con = _connect_to(path, "immutable=1")
                 stack.callback(con.close)
             con.text_factory = lambda raw: raw.decode("utf-8", "replace")
             yield con
@@ -96,7 +96,7 @@ def open_database(file: Path) -> Iterator[sqlite3.Connection]:
             raise OSError(describe_error(error)) from None
 
 
-def _connect(path: Path, options: str) -> sqlite3.Connection:
+def _connect_to(path: Path, options: str) -> sqlite3.Connection:
     uri = f"{path.absolute().as_uri()}?{options}"
     return sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None)
 
@@ -118,10 +118,10 @@ def report_unread(names: Sequence[str], report: ImportReport, file: Path) -> Non
     """Count each table with a conversation that is not read as a record left out."""
     for name in names:
         report.lines += 1
-        report.skip(f"unknown table {name}", file, 0, name)
+        report.skip_record(f"unknown table {name}", file, 0, name)
 
 
-def checksum(value: object) -> int:
+def row_checksum(value: object) -> int:
     """Return 32 bits by which a row is known again."""
     return zlib.crc32(str(value).encode("utf-8", "surrogatepass"))
 

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from memory_mcp.ingest import chat
-from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
+from memory_mcp.ingest.chat import ChatReader, Outcome, skipped_outcome
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, words_within
 from memory_mcp.ingest.claude_code.wrappers import is_agent
-from memory_mcp.ingest.growing import GrowingImporter, Reading
-from memory_mcp.ingest.parts import Part, content_id, note, said
+from memory_mcp.ingest.growing import GrowingImporter, SessionReader
+from memory_mcp.ingest.parts import Part, content_id, message_part, note_part
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import Role
 
@@ -35,47 +35,47 @@ class DeepseekImporter(GrowingImporter):
         """Return the folder `sessions` in $DSH_HOME, else in ~/.dsh; existing or not."""
         return (Path(os.environ.get("DSH_HOME") or Path.home() / ".dsh").expanduser() / "sessions",)
 
-    def wants(self, file: Path) -> bool:
+    def wants_file(self, file: Path) -> bool:
         """Return whether a file is the log of its session's newest generation, the one with the highest number."""
-        found = [(int(m[1] or 0), f) for f in file.parent.glob("session*.jsonl") if (m := _FILE.match(f.name))]
-        return _FILE.match(file.name) is not None and file == max(found, default=(0, None))[1]
+        generations = [(int(m[1] or 0), f) for f in file.parent.glob("session*.jsonl") if (m := _FILE.match(f.name))]
+        return _FILE.match(file.name) is not None and file == max(generations, default=(0, None))[1]
 
     @staticmethod
-    def is_own(value: Mapping[str, object]) -> bool:
+    def is_own_record(value: Mapping[str, object]) -> bool:
         """Return whether a record is one of this client: a header with the delegation depth, or a numbered event with data."""
         if value.get("type") == "session":
             return "delegationDepth" in value
         return isinstance(value.get("seq"), int) and isinstance(value.get("data"), Mapping) and "/" in as_text(value.get("type"))
 
-    def reading(self, file: Path) -> Reading:
+    def make_reader(self, file: Path) -> SessionReader:
         """Return the state with which the reading of a log begins."""
-        return _Reading(file, self._settings.include_thinking)
+        return _Reader(file, self._settings.include_thinking)
 
 
-class _Reading(ChatReading):
+class _Reader(ChatReader):
     """State of reading one file."""
 
     def __init__(self, file: Path, thinking: bool) -> None:
         """Begin a session, named after its folder, or after a file of another name."""
         super().__init__("deepseek", file.parent.name if _FILE.match(file.name) else file.stem, thinking)
 
-    def learn(self, record: dict[str, object]) -> None:
+    def learn_from(self, record: dict[str, object]) -> None:
         """Learn session, directory and version from the header; a delegated session is a thread of the one that began it.
 
         In a delegated session's file the other first records are read for its task.
         """
-        super().learn(record)
+        super().learn_from(record)
         if record.get("type") != "session":
             return
         session = self.session
-        own, parent = as_text(record.get("id")), as_text(record.get("parentSession"))
+        session_id, parent = as_text(record.get("id")), as_text(record.get("parentSession"))
         depth = record.get("delegationDepth")
         helps = isinstance(depth, int) and depth > 0 and bool(parent)
-        session.session_id, session.thread = (parent, own) if helps else (own or session.session_id, "")
+        session.session_id, session.thread = (parent, session_id) if helps else (session_id or session.session_id, "")
         self.cwd = as_text(record.get("cwd"))
         self.version = f"session format {record.get('version')}"
 
-    def convert(self, record: dict[str, object]) -> Outcome:
+    def convert_record(self, record: dict[str, object]) -> Outcome:
         """Return what one event gives: prompts, answers, calls, results, titles.
 
         A prompt that no person typed is counted as left out, one that replaces others is their summary; chunks and
@@ -91,41 +91,41 @@ class _Reading(ChatReading):
         if kind == "user/message":
             # Only a message whose source is "user" was typed by a person.
             if replaces:
-                outcome.parts = [chat.retold(chat.words_of(data.get("content")), "compaction")]
+                outcome.parts = [chat.recap_part(chat.words_of(data.get("content")), "compaction")]
             elif (author := as_text(as_mapping(data.get("source")).get("kind"))) != "user" and not is_agent(author):
                 outcome.left_out[chat.INJECTED] += 1
             else:
-                outcome.parts = self.read_prompt(data.get("content"))
+                outcome.parts = self.prompt_parts(data.get("content"))
         elif kind == "assistant/message":
             self.model = as_text(as_mapping(message.get("source")).get("model"))
-            outcome.parts = [part for block in as_blocks(message.get("content")) for part in self._spoken(block)]
+            outcome.parts = [part for block in as_blocks(message.get("content")) for part in self._iter_answer_parts(block)]
         elif kind == "tool/call":
             name, call = as_text(data.get("name")), as_text(data.get("callId"))
-            outcome.parts = [self.called(name, data.get("arguments"), call)]
+            outcome.parts = [self.make_call(name, data.get("arguments"), call)]
         elif kind == "tool/result":
-            outcome.reason = _SHORTENED if replaces else outcome.reason
-            outcome.parts = [] if replaces else [self._returned(block, data) for block in as_blocks(message.get("content"))]
+            outcome.skip_reason = _SHORTENED if replaces else outcome.skip_reason
+            outcome.parts = [] if replaces else [self._tool_result(block, data) for block in as_blocks(message.get("content"))]
         elif kind == "session/title":
-            outcome.parts = [note(words_within(data.get("title")), record="title")]
+            outcome.parts = [note_part(words_within(data.get("title")), record="title")]
         else:
-            known = kind == "session" or DeepseekImporter.is_own(record)
-            return skipped("chunks" if kind in _CHUNKS else "bookkeeping" if known else _FOREIGN)
+            is_known = kind == "session" or DeepseekImporter.is_own_record(record)
+            return skipped_outcome("chunks" if kind in _CHUNKS else "bookkeeping" if is_known else _FOREIGN)
         return outcome
 
-    def _returned(self, block: Mapping[str, object], data: Mapping[str, object]) -> Part:
+    def _tool_result(self, block: Mapping[str, object], data: Mapping[str, object]) -> Part:
         """Return a tool's result, from one block of it, as an error where the block or the event says so."""
         source = as_mapping(as_mapping(data.get("message")).get("source"))
         call = as_text(block.get("toolCallId")) or as_text(source.get("callId"))
         error = block.get("isError") is True or bool(data.get("error"))
         content = block.get("content") if block.get("type") == "tool-result" else [block]
-        return self.returned(content, call, error=error)
+        return self.make_result(content, call, error=error)
 
-    def _spoken(self, block: Mapping[str, object]) -> Iterator[Part]:
+    def _iter_answer_parts(self, block: Mapping[str, object]) -> Iterator[Part]:
         """Yield the words or the thought of one block of an answer, one part.
 
         None for a call, which follows as an event of its own.
         """
         if block.get("type") == "reasoning":
-            yield self.thought(words_within(block.get("text")))
+            yield self.make_thought(words_within(block.get("text")))
         elif block.get("type") != "tool-call":
-            yield from chat.read_block(block, Role.ASSISTANT) or [said(Role.ASSISTANT, "")]
+            yield from chat.read_block(block, Role.ASSISTANT) or [message_part(Role.ASSISTANT, "")]

@@ -51,7 +51,7 @@ def cut_elements(text: str, unclosed: Container[str] = ()) -> tuple[str, list[El
         end = _end_of(words, match)
         if not end and match[1] not in unclosed:
             break
-        first.append(_element(match, words[: end or len(words)]))
+        first.append(_make_element(match, words[: end or len(words)]))
         words = words[end or len(words) :].lstrip()
     while len(last) < _MOST and (match := _CLOSING.search(words[-300:])) and match[1].lower() not in _NEVER_CUT:
         start = _start_of(words, match[1])
@@ -59,7 +59,7 @@ def cut_elements(text: str, unclosed: Container[str] = ()) -> tuple[str, list[El
             break
         opening = _OPENING.match(words, start)
         assert opening is not None
-        last.insert(0, _element(opening, words[start:]))
+        last.insert(0, _make_element(opening, words[start:]))
         words = words[:start].rstrip()
     words, inner = _cut_inner(words)
     return words, [*first, *inner, *last]
@@ -77,13 +77,13 @@ def _cut_inner(text: str) -> tuple[str, list[Element]]:
             continue
         end = _end_of(text, opening)
         if end and _BLANK_TO_END.match(text, end):
-            elements.append(_element(opening, text[opening.start() : end]))
+            elements.append(_make_element(opening, text[opening.start() : end]))
             pieces.append(text[position : opening.start()].rstrip())
             position = end
     return "\n".join(filter(None, (*pieces, text[position:].strip()))), elements
 
 
-def _element(opening: re.Match[str], text: str) -> Element:
+def _make_element(opening: re.Match[str], text: str) -> Element:
     """Return the element that `text` is, from its opening tag on, with or without its end."""
     if opening[0].endswith("/>"):
         return Element(opening[1], opening[0][len(opening[1]) + 1 : -2].strip())

@@ -16,10 +16,10 @@ from typing import ClassVar
 from memory_mcp.base import foreign_files
 from memory_mcp.ingest.beginnings import is_conversations
 from memory_mcp.ingest.lines import Record, iter_records
-from memory_mcp.ingest.whole import WholeImporter
+from memory_mcp.ingest.whole import DocumentImporter
 
 
-def _members(file: Path) -> list[str]:
+def _list_members(file: Path) -> list[str]:
     """Return the names of an archive's members with conversations, sorted.
 
     Raises OSError when there are none, or it cannot be read.
@@ -31,27 +31,27 @@ def _members(file: Path) -> list[str]:
     return sorted(names)
 
 
-class ExportImporter(WholeImporter):
+class ExportImporter(DocumentImporter):
     """Base of importers of such exports; `own` matches the beginning of one, unpacked."""
 
-    own: ClassVar[re.Pattern[bytes]]
+    beginning_pattern: ClassVar[re.Pattern[bytes]]
     endings = (".json", ".zip")
 
     def default_paths(self) -> tuple[Path, ...]:
         """Return no path: an export may be downloaded anywhere."""
         return ()
 
-    def wants(self, file: Path) -> bool:
+    def wants_file(self, file: Path) -> bool:
         """Return whether a file is named as an export's, or is an archive with one; False for one that cannot be read."""
         with suppress(OSError):
-            return bool(_members(file)) if file.suffix == ".zip" else is_conversations(file.name)
+            return bool(_list_members(file)) if file.suffix == ".zip" else is_conversations(file.name)
         return False
 
-    def recognises(self, file: Path, beginning: bytes) -> bool:
+    def recognises_file(self, file: Path, beginning: bytes) -> bool:
         """Return whether a `.json` or `.zip` file begins as an export of this service does, once unpacked."""
-        return file.suffix in (".json", ".zip") and self.own.match(beginning) is not None
+        return file.suffix in (".json", ".zip") and self.beginning_pattern.match(beginning) is not None
 
-    def records(self, file: Path) -> Iterator[Record]:
+    def iter_conversations(self, file: Path) -> Iterator[Record]:
         """Yield the conversations of an export, of an archive member by member; `offset` is in bytes of the file itself.
 
         Members of an archive are unpacked into a temporary folder one by one. Raises OSError when the file cannot be read,
@@ -61,18 +61,18 @@ class ExportImporter(WholeImporter):
             yield from (replace(record, offset=record.reached) for record in iter_records(file))
             return
         with tempfile.TemporaryDirectory(prefix="memory-mcp-") as private:
-            members = _members(file)
+            members = _list_members(file)
             for number, name in enumerate(members):
                 loose = Path(private) / f"{number}.json"
-                _unpack(file, name, loose)
-                whole = max(1, loose.stat().st_size)
+                _unpack_member(file, name, loose)
+                loose_size = max(1, loose.stat().st_size)
                 for record in iter_records(loose):
-                    reached = int((number + record.reached / whole) / len(members) * file.stat().st_size)
+                    reached = int((number + record.reached / loose_size) / len(members) * file.stat().st_size)
                     yield replace(record, reached=reached, offset=reached)
                 loose.unlink()
 
 
-def _unpack(file: Path, name: str, loose: Path) -> None:
+def _unpack_member(file: Path, name: str, loose: Path) -> None:
     """Write a member of an archive to a file of its own. Raises OSError when it cannot be read, or there is no room for it."""
     with foreign_files.Zip(file) as archive:
         size = archive.size(name)

@@ -18,13 +18,13 @@ def find_files(path: Path, endings: tuple[str, ...]) -> Iterator[Path]:
     `path`.
     """
     if path.is_dir():
-        return _below(path, endings)
+        return _iter_below(path, endings)
     if not path.exists():
         raise SourceUnreadable(f"there is no file or folder {path}", "Name an existing file or folder.")
     return iter((path.resolve() if path.is_symlink() else path,))
 
 
-def _below(path: Path, endings: tuple[str, ...]) -> Iterator[Path]:
+def _iter_below(path: Path, endings: tuple[str, ...]) -> Iterator[Path]:
     """Yield the files below a folder with one of the endings, sorted folder by folder; a folder that cannot be listed itself."""
     closed: list[Path] = []
 
@@ -61,15 +61,15 @@ class ClientImporter:
         """Keep the settings, which say whether the model's thinking is read."""
         self._settings = settings
 
-    def files(self, path: Path) -> Iterator[Path]:
+    def iter_files(self, path: Path) -> Iterator[Path]:
         """Return the files below a folder with one of `endings` that `wants` takes, in a fixed order, or `path` itself if a file.
 
         A folder that cannot be listed is returned as well. Raises SourceUnreadable when there is nothing at `path`.
         """
-        found = find_files(path, self.endings)
-        return (f for f in found if self.wants(f) or f.is_dir()) if path.is_dir() else found
+        paths = find_files(path, self.endings)
+        return (f for f in paths if self.wants_file(f) or f.is_dir()) if path.is_dir() else paths
 
-    def wants(self, file: Path) -> bool:
+    def wants_file(self, file: Path) -> bool:
         """Return whether a file with one of `endings` is the client's, by its name and place: any, unless overridden."""
         del file
         return True

@@ -18,7 +18,7 @@ from memory_mcp.ingest.marks import Mark, mark_name, stamp_of
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class FileSummary:
     """The files of one kind at one place, and how much of them is not imported (bytes; times UTC ms)."""
 
     importer: str
@@ -35,106 +35,110 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Lying:
+class FileState:
     """One file: time of its last change (UTC milliseconds), its size, and the bytes still to be read."""
 
     written: int
     size: int
-    unread: int
+    unread_bytes: int
 
 
-def look(importer: Importer, path: Path, marks: Mapping[str, str]) -> Finding:
+def summarize_files(importer: Importer, path: Path, marks: Mapping[str, str]) -> FileSummary:
     """Return how many files are at a place, their sizes and times, and how much of them is not imported.
 
     `marks` holds all importers' marks by name. Files that vanish meanwhile are left out. Raises SourceUnreadable when
     there is no such path.
     """
-    files = list(lying(importer, path, marks))
-    left = [file.unread for file in files if file.unread]
+    files = list(iter_file_states(importer, path, marks))
+    unread_sizes = [file.unread_bytes for file in files if file.unread_bytes]
     written = [file.written for file in files]
     size, oldest, newest = sum(file.size for file in files), min(written, default=0), max(written, default=0)
-    return Finding(importer.name, importer.title, path, len(files), size, len(left), sum(left), oldest, newest)
+    return FileSummary(
+        importer.name, importer.title, path, len(files), size, len(unread_sizes), sum(unread_sizes), oldest, newest
+    )
 
 
-def lying(importer: Importer, path: Path, marks: Mapping[str, str]) -> Iterator[Lying]:
+def iter_file_states(importer: Importer, path: Path, marks: Mapping[str, str]) -> Iterator[FileState]:
     """Yield the files of one kind at a place with their time, size and unread bytes; those that vanish meanwhile are left out.
 
     `marks` holds all importers' marks by name. Raises SourceUnreadable when there is no such path.
     """
-    elsewhere = read_by_others(marks)
-    for file in importer.files(path):
+    elsewhere = marks_by_file(marks)
+    for file in importer.iter_files(path):
         with suppress(OSError):
             state = file.stat()
-            yield Lying(int(state.st_mtime * 1000), state.st_size, unread(importer, file, marks, elsewhere))
+            yield FileState(int(state.st_mtime * 1000), state.st_size, count_unread_bytes(importer, file, marks, elsewhere))
 
 
-def read_by_others(marks: Mapping[str, str]) -> dict[str, str]:
+def marks_by_file(marks: Mapping[str, str]) -> dict[str, str]:
     """Return the texts of all importers' marks by the hash of their file's path; of several for a file the last."""
-    return {_file_in(name): text for name, text in marks.items()}
+    return {_file_hash(name): text for name, text in marks.items()}
 
 
-def _file_in(name: str) -> str:
+def _file_hash(name: str) -> str:
     """Return the hash of a file's path from the name of its mark ("import:<importer>:<hash>"): what follows the last colon."""
     return name.rpartition(":")[2]
 
 
-def unread(importer: Importer, file: Path, marks: Mapping[str, str], elsewhere: Mapping[str, str]) -> int:
+def count_unread_bytes(importer: Importer, file: Path, marks: Mapping[str, str], elsewhere: Mapping[str, str]) -> int:
     """Return the bytes of a file to read: 0 if it is unchanged, else at least 1; raises OSError if it is missing.
 
     What another client's importer read of a file that grows counts too (`elsewhere`, see `read_by_others`).
     """
     size, stamp = stamp_of(file, importer.growth)
     name = mark_name(importer.name, file)
-    known = Mark.parse(marks.get(name, ""))
-    if known is None and importer.growth is Growth.APPENDED:
-        known = Mark.parse(elsewhere.get(_file_in(name), ""))
-    if known is not None and known.size == stamp:
+    mark = Mark.from_text(marks.get(name, ""))
+    if mark is None and importer.growth is Growth.APPENDED:
+        mark = Mark.from_text(elsewhere.get(_file_hash(name), ""))
+    if mark is not None and mark.size == stamp:
         return 0
-    goes_on = known is not None and importer.growth is Growth.APPENDED and known.size <= size
-    return max(1, size - known.offset if known is not None and goes_on else size)
+    goes_on = mark is not None and importer.growth is Growth.APPENDED and mark.size <= size
+    return max(1, size - mark.offset if mark is not None and goes_on else size)
 
 
-def places(importers: Iterable[Importer], marks: Mapping[str, str]) -> list[Finding]:
+def summarize_usual_paths(importers: Iterable[Importer], marks: Mapping[str, str]) -> list[FileSummary]:
     """Return a finding for each usual place of importers that has files, in their order; `marks` are by name, of any importer."""
-    found = [look(i, path, marks) for i in importers for path in i.default_paths() if path.exists()]
-    return [finding for finding in found if finding.files]
+    findings = [summarize_files(i, path, marks) for i in importers for path in i.default_paths() if path.exists()]
+    return [finding for finding in findings if finding.files]
 
 
-def owners(importers: Sequence[Importer], files: Iterable[Path]) -> Iterator[tuple[Path, str | None]]:
+def find_owners(importers: Sequence[Importer], files: Iterable[Path]) -> Iterator[tuple[Path, str | None]]:
     """Yield (file, name) for each: of the first importer that recognises its beginning; "" for none, None if unreadable."""
     for file in files:
         try:
-            names = (i.name for beginning in iter_beginnings(file) for i in importers if i.recognises(file, beginning))
+            names = (i.name for beginning in iter_beginnings(file) for i in importers if i.recognises_file(file, beginning))
             owner = next(names, "")
         except OSError:
             owner = None
         yield file, owner
 
 
-def sort_out(importers: Sequence[Importer], named: str, path: Path, marks: Mapping[str, str]) -> dict[str, list[Path]]:
-    """Return the files at `path` by the name of the importer that reads them, `named` first.
+def assign_files(
+    importers: Sequence[Importer], importer_name: str, path: Path, marks: Mapping[str, str]
+) -> dict[str, list[Path]]:
+    """Return the files at `path` by the name of the importer that reads them, `importer_name` first.
 
-    `named` is whose files they are said to be: it keeps those it read before and gets those that none recognises or
+    `importer_name` is whose files they are said to be: it keeps those it read before and gets those that none recognises or
     that cannot be read. If it is "", the former are left out and the latter go to the first importer. Raises
     SourceUnreadable when there is no such path.
     """
-    order = sorted(importers, key=lambda importer: importer.name != named)
+    order = sorted(importers, key=lambda importer: importer.name != importer_name)
     listed: dict[Path, None] = {}
-    for importer in order[:1] if named else order:
-        listed |= dict.fromkeys(importer.files(path))
-    asked = (file for file in listed if not named or mark_name(named, file) not in marks)
-    found = dict(owners(order, asked))
-    sorted_out: dict[str, list[Path]] = {named: []} if named else {}
+    for importer in order[:1] if importer_name else order:
+        listed |= dict.fromkeys(importer.iter_files(path))
+    candidates = (file for file in listed if not importer_name or mark_name(importer_name, file) not in marks)
+    owner_names = dict(find_owners(order, candidates))
+    sorted_out: dict[str, list[Path]] = {importer_name: []} if importer_name else {}
     for file in listed:
-        if owner := found.get(file, named) or named:
+        if owner := owner_names.get(file, importer_name) or importer_name:
             sorted_out.setdefault(owner, []).append(file)
-    if closed := [file for file, owner in found.items() if owner is None and not named]:
+    if closed := [file for file, owner in owner_names.items() if owner is None and not importer_name]:
         # Their importer reports that they could not be read.
         sorted_out.setdefault(next(iter(sorted_out), order[0].name), []).extend(closed)
     return {name: files for name, files in sorted_out.items() if files}
 
 
-def nothing_there(path: Path, titles: Iterable[str]) -> SourceUnreadable:
+def no_files_error(path: Path, titles: Iterable[str]) -> SourceUnreadable:
     """Return, not raise, the error for a path without any importable file; its hint names the titles of what can be read."""
     return SourceUnreadable(
         f"no conversations and no events were found in {path}",

@@ -18,30 +18,30 @@ from memory_mcp.ingest.base import Growth, Importer, ImportReport
 from memory_mcp.ingest.capture import Capture
 from memory_mcp.ingest.marks import Mark
 from memory_mcp.ingest.pipeline import KeptMarks, Task, prefix_of, survey
-from memory_mcp.ingest.readers import Hello, Readers
+from memory_mcp.ingest.readers import ChildSetup, ReadingPool
 from memory_mcp.model.event import EventDraft
 from memory_mcp.storage.values import Appended
 
 log = logging.getLogger(__name__)
 
 #: Under which names agreements lie among the store's marks. On disk: do not change it.
-AGREED = "follow:"
+FOLLOW_PREFIX = "follow:"
 #: A look may take this share of the time: one that takes long is followed by a long rest.
 _SHARE = 0.005
 #: A rewritten file is read once it has not changed for this long (seconds).
 _SETTLED = 20.0
 
-Store = Callable[[Sequence[EventDraft], str], Appended]
+StoreDrafts = Callable[[Sequence[EventDraft], str], Appended]
 
 
-def agreed(marks: KeptMarks) -> set[str]:
+def followed_names(marks: KeptMarks) -> set[str]:
     """Return the names of the importers whose clients the user agreed to follow and did not take back."""
-    return {name.removeprefix(AGREED) for name, value in marks.marks(AGREED).items() if value == "on"}
+    return {name.removeprefix(FOLLOW_PREFIX) for name, value in marks.marks(FOLLOW_PREFIX).items() if value == "on"}
 
 
-def agree(marks: KeptMarks, names: Iterable[str], on: bool) -> None:
+def set_followed(marks: KeptMarks, names: Iterable[str], on: bool) -> None:
     """Store, in one transaction, that these clients are followed from now on, or no longer (`on` is False)."""
-    marks.mark_all({f"{AGREED}{name}": "on" if on else "off" for name in names})
+    marks.mark_all({f"{FOLLOW_PREFIX}{name}": "on" if on else "off" for name in names})
 
 
 class Follower:
@@ -52,7 +52,7 @@ class Follower:
         importers: Callable[[], Sequence[Importer]],
         marks: KeptMarks,
         spool: Path,
-        store: Store,
+        store: StoreDrafts,
         capture: Callable[[], Capture],
     ) -> None:
         """Follow clients that one of `importers` reads; it is called once, when a client is followed.
@@ -65,10 +65,10 @@ class Follower:
         self._store = store
         self._capture = capture
         #: Stamps of files that were read to their end or failed, by mark name.
-        self._seen: dict[str, int] = {}
+        self._read_stamps: dict[str, int] = {}
         self._rest_until = 0.0
 
-    def round(self, should_stop: Callable[[], bool]) -> int:
+    def run_round(self, should_stop: Callable[[], bool]) -> int:
         """Read what changed in the files of followed clients, store it, and return the number of new events.
 
         Ends early, between two parts, if it should stop. Does nothing, and returns 0, while it rests from a round that
@@ -77,30 +77,30 @@ class Follower:
         began = time.monotonic()
         if began < self._rest_until:
             return 0
-        names, new = agreed(self._marks), 0
+        names, new = followed_names(self._marks), 0
         # Loading every importer takes 40 ms, and most memories follow nobody.
         for importer in (i for i in self._importers() if i.name in names) if names else ():
             for path in importer.default_paths():
                 if path.exists() and not should_stop():
-                    new += self._read(importer, self._changed(importer, path), should_stop)
+                    new += self._read_tasks(importer, self._find_changed(importer, path), should_stop)
         self._rest_until = time.monotonic() + (time.monotonic() - began) / _SHARE if not new else 0.0
         return new
 
-    def _changed(self, importer: Importer, path: Path) -> list[Task]:
+    def _find_changed(self, importer: Importer, path: Path) -> list[Task]:
         """Return the files below a place that changed since they were last read, as tasks.
 
         Tasks without such files are left out. A file that is rewritten as a whole waits until it has not changed for 20
         s.
         """
-        known = self._marks.marks(prefix_of(importer))
+        stored_marks = self._marks.marks(prefix_of(importer))
         tasks = []
-        for task in survey(importer, path, known, None, ImportReport()):
+        for task in survey(importer, path, stored_marks, None, ImportReport()):
             files = []
             for file in task.files:
-                if file.name not in self._seen:
-                    mark = Mark.parse(known.get(file.name, ""))
-                    self._seen[file.name] = mark.size if mark else -1
-                if file.stamp != self._seen[file.name] and (
+                if file.name not in self._read_stamps:
+                    mark = Mark.from_text(stored_marks.get(file.name, ""))
+                    self._read_stamps[file.name] = mark.size if mark else -1
+                if file.stamp != self._read_stamps[file.name] and (
                     importer.growth is not Growth.REWRITTEN or time.time() - file.mtime_ns / 1e9 >= _SETTLED
                 ):
                     files.append(file)
@@ -108,7 +108,7 @@ class Follower:
                 tasks.append(replace(task, files=tuple(files)))
         return tasks
 
-    def _read(self, importer: Importer, tasks: list[Task], should_stop: Callable[[], bool]) -> int:
+    def _read_tasks(self, importer: Importer, tasks: list[Task], should_stop: Callable[[], bool]) -> int:
         """Read tasks in child processes or here, store them part by part, and return the number of new events.
 
         Ends after a part if it should stop. Files of tasks read to their end are remembered by their stamps. Raises what
@@ -119,23 +119,23 @@ class Follower:
         new = 0
         with (
             handover.claimed(self._spool) as token,
-            Readers(Hello(importer, token.folder, token.name, self._capture()), tasks) as readers,
+            ReadingPool(ChildSetup(importer, token.folder, token.name, self._capture()), tasks) as readers,
         ):
-            for task, part in readers.parts():
+            for task, part in readers.iter_steps():
                 if part.name:
-                    new += self._keep(part.name)
+                    new += self._store_part(part.name)
                     token.remove(part.name)
                 if part.report is not None:
-                    self._seen |= {file.name: file.stamp for file in task.files}
+                    self._read_stamps |= {file.name: file.stamp for file in task.files}
                 if should_stop():
                     break
         return new
 
-    def _keep(self, name: str) -> int:
+    def _store_part(self, name: str) -> int:
         """Store the events of the part of this name in the spool, then its marks; return the number of new events."""
-        source, each = handover.slices(self._spool, name)
+        source, pieces = handover.slices(self._spool, name)
         new = 0
-        for piece in each:
+        for piece in pieces:
             if piece.drafts:
                 new += len(self._store(piece.drafts, source).new)
             if piece.marks:

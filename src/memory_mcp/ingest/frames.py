@@ -10,7 +10,7 @@ from memory_mcp.model.ids import EventId
 _OWN = 11
 
 
-def pack(drafts: Sequence[EventDraft]) -> list[list[Any]]:
+def pack_drafts(drafts: Sequence[EventDraft]) -> list[list[Any]]:
     """Return a row for each draft: its 11 fields in the order of `EventDraft`, metadata as a dict.
 
     A draft that was stored elsewhere has 3 more: its id, source and trust there.
@@ -25,7 +25,7 @@ def pack(drafts: Sequence[EventDraft]) -> list[list[Any]]:
     ]
 
 
-def unpack(rows: Sequence[Sequence[Any]]) -> list[EventDraft]:
+def unpack_drafts(rows: Sequence[Sequence[Any]]) -> list[EventDraft]:
     """Return the drafts that `pack` was given. Raises ValueError, IndexError or TypeError for anything else."""
     return [
         EventDraft(

@@ -17,7 +17,7 @@ from memory_mcp.base.scope import project_of, root_commit_of
 from memory_mcp.base.storable import storable
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.capture import Capture
-from memory_mcp.ingest.ours import without_ours
+from memory_mcp.ingest.ours import remove_own_output
 from memory_mcp.ingest.own_secrets import OwnSecrets
 from memory_mcp.ingest.redact import redactor, strip_private
 from memory_mcp.ingest.tombstones import MARK as FORGOTTEN_MARK
@@ -101,7 +101,7 @@ class Gate:
         if strip_private(row := "\n".join(fields.values())) is not row:
             public_fields: dict[str, Any] = {name: strip_private(value) for name, value in fields.items()}
             draft = replace(draft, **public_fields)
-        text = strip_private(without_ours(storable(draft.text)))
+        text = strip_private(remove_own_output(storable(draft.text)))
         if not text.strip():
             return OWN_OUTPUT if MARK in draft.text else EMPTY
         if not self.tombstones.empty:
@@ -152,7 +152,7 @@ class Gate:
 
     def words(self, text: str) -> str:
         """Return words about events without private spans, output of ours, forgotten values and secrets; "" if none are left."""
-        return self.redact(strip_private(without_ours(strip_private(storable(text)))), ImportReport())
+        return self.redact(strip_private(remove_own_output(strip_private(storable(text)))), ImportReport())
 
     def _names(self, draft: EventDraft, report: ImportReport) -> dict[str, Any]:
         """Return the fields beside the text, by name, without private spans, forgotten values and secrets, cut to their bounds.

@@ -13,22 +13,22 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from memory_mcp.ingest import chat
-from memory_mcp.ingest.base import ImportReport, Read
-from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
+from memory_mcp.ingest.base import ImportReport, ReadStep
+from memory_mcp.ingest.chat import ChatReader, Outcome, skipped_outcome
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, words_within
 from memory_mcp.ingest.database import (
     MAGIC,
     DatabaseImporter,
-    checksum,
     find_unread,
     is_database,
     list_tables,
     open_database,
     report_unread,
+    row_checksum,
 )
-from memory_mcp.ingest.growing import read_whole
+from memory_mcp.ingest.growing import read_records
 from memory_mcp.ingest.lines import Record, first_values, iter_records
-from memory_mcp.ingest.parts import Part, content_id, note
+from memory_mcp.ingest.parts import Part, content_id, note_part
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import Role
 
@@ -62,20 +62,24 @@ class GooseImporter(DatabaseImporter):
             return (Path(root) / "data" / "sessions",)
         home = Path.home()
         if sys.platform == "darwin":
-            own = home / "Library" / "Application Support" / "Block.goose"
-            return (own / "sessions", own.with_name("Block.block.goose") / "sessions", home / ".local/share/goose/sessions")
+            app_folder = home / "Library" / "Application Support" / "Block.goose"
+            return (
+                app_folder / "sessions",
+                app_folder.with_name("Block.block.goose") / "sessions",
+                home / ".local/share/goose/sessions",
+            )
         if sys.platform == "win32":
             roaming = Path(os.environ.get("APPDATA") or home / "AppData" / "Roaming")
             return (roaming / "Block" / "goose" / "data" / "sessions",)
         return (Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share") / "goose" / "sessions",)
 
-    def recognises(self, file: Path, beginning: bytes) -> bool:
+    def recognises_file(self, file: Path, beginning: bytes) -> bool:
         """Return whether a file is Goose's: the database by its name, a file of lines by its header or its messages."""
         if beginning.startswith(MAGIC):
             return file.name == _DATABASE
-        return file.suffix == ".jsonl" and any(map(_is_own, first_values(beginning)))
+        return file.suffix == ".jsonl" and any(map(_is_own_record, first_values(beginning)))
 
-    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+    def read_file(self, file: Path, offset: int, report: ImportReport) -> Iterator[ReadStep]:
         """Yield a step for each message: its drafts, and the offset to go on from.
 
         The offset in a database is the highest row read and what it holds; a file of lines is always read from its start,
@@ -83,29 +87,29 @@ class GooseImporter(DatabaseImporter):
         cannot be read.
         """
         if is_database(file):
-            yield from self._rows(file, offset, report)
+            yield from self._read_rows(file, offset, report)
             return
-        reading = _Reading(AGENT, file.stem, self._settings.include_thinking)
+        reading = _Reader(AGENT, file.stem, self._settings.include_thinking)
         for record in iter_records(file):
-            reading.learn(record.value)
-            for read in read_whole(reading, file, (record,), report):
-                yield Read(read.drafts, 0)
+            reading.learn_from(record.value)
+            for read in read_records(reading, file, (record,), report):
+                yield ReadStep(read.drafts, 0)
 
-    def _rows(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+    def _read_rows(self, file: Path, offset: int, report: ImportReport) -> Iterator[ReadStep]:
         """Yield a step for each message of a database behind `offset`, each session's state read up to there first.
 
         A message's row is its line. Raises OSError when it cannot be read.
         """
-        readings: dict[str, _Reading] = {}
+        readings: dict[str, _Reader] = {}
         with open_database(file) as con:
             base = _Database(con)
             start = base.row_of(offset)
-            for row, session, record in base.messages("m.rowid > ? ORDER BY m.rowid", start):
+            for row, session, record in base.iter_messages("m.rowid > ? ORDER BY m.rowid", start):
                 if session not in readings:
-                    readings[session] = base.reading(session, start, self._settings.include_thinking)
+                    readings[session] = base.make_reader(session, start, self._settings.include_thinking)
                 quote = json.dumps(record, ensure_ascii=False, default=str)[:1024]
-                position = row | _check_of(session, record) << _ROW_BITS
-                yield from read_whole(readings[session], file, (Record(record, row, position, quote),), report)
+                position = row | _checksum_of(session, record) << _ROW_BITS
+                yield from read_records(readings[session], file, (Record(record, row, position, quote),), report)
             report_unread(find_unread(con, base.read_tables()), report, file)
 
     def read_tables(self, con: sqlite3.Connection) -> set[str]:
@@ -113,7 +117,7 @@ class GooseImporter(DatabaseImporter):
         return _Database(con).read_tables()
 
 
-def _is_own(value: Mapping[str, object]) -> bool:
+def _is_own_record(value: Mapping[str, object]) -> bool:
     """Return whether a record is a session's header or a message of Goose: content blocks, a role, and a whole number as time."""
     if "working_dir" in value:
         return "description" in value or "message_count" in value
@@ -135,7 +139,7 @@ class _Database:
         """Return the names of the tables that are read."""
         return {table.name for table in (*self._messages[:1], *self._sessions[:1])}
 
-    def messages(self, condition: str, *values: object) -> Iterator[tuple[int, str, dict[str, object]]]:
+    def iter_messages(self, condition: str, *values: object) -> Iterator[tuple[int, str, dict[str, object]]]:
         """Yield (row, session, message) of the messages that meet a condition, each as a file of lines holds it.
 
         `values` fill the condition's question marks.
@@ -145,41 +149,43 @@ class _Database:
             columns = ", ".join(f"m.{name}" if name in table.columns else "NULL" for name in names)
             query = f"SELECT m.rowid, {columns} FROM {table.sql} m WHERE {condition}"
             for row, session, role, content, created, metadata in self._con.execute(query, values):
-                message = {"role": role, "created": created, "content": _json(content), "metadata": _json(metadata)}
+                message = {"role": role, "created": created, "content": _parse_json(content), "metadata": _parse_json(metadata)}
                 yield row, str(session), message
 
     def row_of(self, position: int) -> int:
         """Return the row at which an earlier read ended; 0 where another message is there: the database is another."""
         row = position & ((1 << _ROW_BITS) - 1)
-        message = next(self.messages("m.rowid = ?", row), None)
-        return row if message and _check_of(*message[1:]) == position >> _ROW_BITS else 0
+        message = next(self.iter_messages("m.rowid = ?", row), None)
+        return row if message and _checksum_of(*message[1:]) == position >> _ROW_BITS else 0
 
-    def reading(self, session: str, row: int, thinking: bool) -> "_Reading":
+    def make_reader(self, session: str, row: int, thinking: bool) -> "_Reader":
         """Return the reading state of a session after its rows up to `row`, of which the last 50 are read.
 
         A subagent's session is a thread of its parent's.
         """
         cwd = kind = parent = ""
         for table in self._sessions[:1]:
-            columns = ", ".join(map(table.column, ("working_dir", "session_type", "parent_session_id")))
+            columns = ", ".join(map(table.column_sql, ("working_dir", "session_type", "parent_session_id")))
             row_values = self._con.execute(f"SELECT {columns} FROM {table.sql} WHERE id = ?", (session,)).fetchone()
             cwd, kind, parent = (str(value or "") for value in row_values or ("", "", ""))
         helps = kind == "sub_agent"
-        reading = _Reading(AGENT, parent or session if helps else session, thinking, session if helps else "")
+        reading = _Reader(AGENT, parent or session if helps else session, thinking, session if helps else "")
         reading.cwd = cwd
-        last = list(self.messages("m.session_id = ? AND m.rowid <= ? ORDER BY m.rowid DESC LIMIT ?", session, row, _LOOK_BACK))
+        last = list(
+            self.iter_messages("m.session_id = ? AND m.rowid <= ? ORDER BY m.rowid DESC LIMIT ?", session, row, _LOOK_BACK)
+        )
         for _, _, record in reversed(last):
-            for told in reading.read_items(record).told:
-                reading.drafts(told)
+            for item in reading.read_record(record).items:
+                reading.make_drafts(item)
         return reading
 
 
-def _check_of(session: str, record: Mapping[str, object]) -> int:
+def _checksum_of(session: str, record: Mapping[str, object]) -> int:
     """Return 32 bits by which a message is known again."""
-    return checksum((session, record.get("role"), record.get("created")))
+    return row_checksum((session, record.get("role"), record.get("created")))
 
 
-def _json(text: object) -> object:
+def _parse_json(text: object) -> object:
     """Return a text parsed as JSON; None if it is no text, not JSON or nested too deeply."""
     try:
         return json.loads(text) if isinstance(text, str) else None
@@ -187,37 +193,37 @@ def _json(text: object) -> object:
         return None
 
 
-class _Reading(ChatReading):
+class _Reader(ChatReader):
     """State of reading one session."""
 
-    def learn(self, record: dict[str, object]) -> None:
+    def learn_from(self, record: dict[str, object]) -> None:
         """Learn directory and session id from the header, a record with `working_dir`; other records say nothing."""
         if "working_dir" in record:
             self.cwd = as_text(record.get("working_dir"))
             self.session.session_id = as_text(record.get("id")) or self.session.session_id
 
-    def convert(self, record: dict[str, object]) -> Outcome:
+    def convert_record(self, record: dict[str, object]) -> Outcome:
         """Return what one message gives; a summary replaces the conversation, hidden messages are counted as left out.
 
         Its id follows from its session, time, role and words.
         """
         role, metadata = as_text(record.get("role")), as_mapping(record.get("metadata"))
         if role not in _ROLES:
-            return skipped("session header" if "working_dir" in record else _FOREIGN)
+            return skipped_outcome("session header" if "working_dir" in record else _FOREIGN)
         outcome = Outcome(time=parse_time(record.get("created")))
         blocks = as_blocks(record.get("content"))
         if as_mapping(metadata.get("usage")).get("isCompaction") is True:
-            outcome.parts = [chat.retold(chat.words_of(record.get("content")), "compaction")]
+            outcome.parts = [chat.recap_part(chat.words_of(record.get("content")), "compaction")]
         elif metadata.get("userVisible") is False:
             outcome.left_out[chat.INJECTED] += 1
         else:
             self.model = as_text(as_mapping(metadata.get("inference")).get("resolvedModel"))
-            outcome.parts = [part for block in blocks for part in self._part(role == "user", block, outcome)]
+            outcome.parts = [part for block in blocks for part in self._iter_parts(role == "user", block, outcome)]
         words = [[part.type, part.text, part.metadata.get("tool_use_id", "")] for part in outcome.parts]
         outcome.source_id = content_id(self.session.session_id, self.session.thread, record.get("created"), role, words)
         return outcome
 
-    def _part(self, user: bool, block: Mapping[str, object], outcome: Outcome) -> Iterator[Part]:
+    def _iter_parts(self, user: bool, block: Mapping[str, object], outcome: Outcome) -> Iterator[Part]:
         """Yield the part of one block: call, result, thought, error, or words; none for an empty one.
 
         The exit status is read from the last block of a result that is an error. Blocks of the client's own give none and are
@@ -225,27 +231,27 @@ class _Reading(ChatReading):
         """
         kind, call = as_text(block.get("type")), as_text(block.get("id"))
         if kind == "toolRequest":
-            asked = as_mapping(block.get("toolCall"))
-            value = as_mapping(asked.get("value"))
-            error = as_text(asked.get("error"))
-            given = value.get("arguments") or ({"error": error} if error else {})
-            yield self.called(as_text(value.get("name")), given, call)
+            tool_call = as_mapping(block.get("toolCall"))
+            value = as_mapping(tool_call.get("value"))
+            error = as_text(tool_call.get("error"))
+            arguments = value.get("arguments") or ({"error": error} if error else {})
+            yield self.make_call(as_text(value.get("name")), arguments, call)
         elif kind == "toolResponse":
             result = as_mapping(block.get("toolResult"))
-            told = result.get("value")
-            failed = result.get("status") == "error" or as_mapping(told).get("isError") is True
-            content = told.get("content") if isinstance(told, Mapping) else told
+            result_value = result.get("value")
+            failed = result.get("status") == "error" or as_mapping(result_value).get("isError") is True
+            content = result_value.get("content") if isinstance(result_value, Mapping) else result_value
             error_text = words_within(result.get("error"))
             texts = [chat.words_of_block(inner) for inner in as_blocks(error_text if content is None else content)]
             ended = _EXIT_CODE.search(texts[-1]) if texts and failed else None
-            yield self.returned(texts, call, error=failed, exit_status=ended[1] if ended else "")
+            yield self.make_result(texts, call, error=failed, exit_status=ended[1] if ended else "")
         elif kind in ("thinking", "redactedThinking", "reasoning"):
-            yield self.thought(words_within(block.get("thinking")) or words_within(block.get("text")))
+            yield self.make_thought(words_within(block.get("thinking")) or words_within(block.get("text")))
         elif kind == "error":
-            yield note(words_within(block.get("message")), record="api error")
+            yield note_part(words_within(block.get("message")), record="api error")
         elif kind in _CLIENT:
             outcome.left_out["written by the client"] += 1
         elif user and (text := chat.text_of(block)):
-            yield self.asked(text)
+            yield self.make_prompt(text)
         else:
             yield from chat.read_block(block, Role.ASSISTANT)

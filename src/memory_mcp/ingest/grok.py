@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from memory_mcp.ingest import chat
-from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
+from memory_mcp.ingest.chat import ChatReader, Outcome, skipped_outcome
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, words_within
-from memory_mcp.ingest.growing import GrowingImporter, Reading
-from memory_mcp.ingest.parts import Part, content_id, said
+from memory_mcp.ingest.growing import GrowingImporter, SessionReader
+from memory_mcp.ingest.parts import Part, content_id, message_part
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import Role
 
@@ -39,53 +39,53 @@ class GrokImporter(GrowingImporter):
         return (Path(os.environ.get("GROK_HOME") or Path.home() / ".grok").expanduser() / "sessions",)
 
     @staticmethod
-    def is_own(value: Mapping[str, object]) -> bool:
+    def is_own_record(value: Mapping[str, object]) -> bool:
         """Return whether a record is an update of a session."""
-        return "sessionUpdate" in _update(value)
+        return "sessionUpdate" in _update_of(value)
 
-    def reading(self, file: Path) -> Reading:
+    def make_reader(self, file: Path) -> SessionReader:
         """Return the state with which the reading of a session begins."""
-        return _Reading(file, self._settings.include_thinking)
+        return _Reader(file, self._settings.include_thinking)
 
 
-def _update(value: Mapping[str, object]) -> Mapping[str, object]:
+def _update_of(value: Mapping[str, object]) -> Mapping[str, object]:
     """Return the update in a record (params.update); {} for none."""
     return as_mapping(as_mapping(value.get("params")).get("update"))
 
 
-def _text(update: Mapping[str, object]) -> str:
+def _update_text(update: Mapping[str, object]) -> str:
     """Return the words of an update's content, its blocks joined without a blank; "" for none."""
     return "".join(map(chat.words_of_block, as_blocks(update.get("content"))))
 
 
-def _message(update: Mapping[str, object], role: Role) -> list[Part]:
+def _message_parts(update: Mapping[str, object], role: Role) -> list[Part]:
     """Return an update's content as one message, then blocks of unknown kinds as notes."""
     blocks = as_blocks(update.get("content"))
     texts = [chat.text_of(block) for block in blocks]
-    return [said(role, "".join(texts)), *chat.note_unknown_blocks(blocks, texts)]
+    return [message_part(role, "".join(texts)), *chat.note_unknown_blocks(blocks, texts)]
 
 
-class _Reading(ChatReading):
+class _Reader(ChatReader):
     """State of reading one file."""
 
     def __init__(self, file: Path, thinking: bool) -> None:
         """Begin a session, with id and directory from the summary beside it; without one it is named after its folder."""
-        info = as_mapping(as_mapping(chat.beside(file.with_name("summary.json"))).get("info"))
+        info = as_mapping(as_mapping(chat.load_json_near(file.with_name("summary.json"))).get("info"))
         super().__init__("grok", as_text(info.get("id")) or file.parent.name, thinking)
         self.cwd = as_text(info.get("cwd"))
 
-    def learn(self, record: dict[str, object]) -> None:
+    def learn_from(self, record: dict[str, object]) -> None:
         """Take over the session id that a record names; without one it stays."""
-        told = as_text(as_mapping(record.get("params")).get("sessionId"))
-        self.session.session_id = told or self.session.session_id
+        session_id = as_text(as_mapping(record.get("params")).get("sessionId"))
+        self.session.session_id = session_id or self.session.session_id
 
-    def convert(self, record: dict[str, object]) -> Outcome:
+    def convert_record(self, record: dict[str, object]) -> Outcome:
         """Return what one update gives: words, thoughts, calls, their outcome, recaps.
 
         A call that already ended gives both; a user's words hidden from the screen are counted as left out. Progress,
         bookkeeping and foreign records are skipped with the reason.
         """
-        params, update = as_mapping(record.get("params")), _update(record)
+        params, update = as_mapping(record.get("params")), _update_of(record)
         self.model = as_text(as_mapping(update.get("_meta")).get("modelId")) or self.model
         kind = as_text(update.get("sessionUpdate"))
         meta = as_mapping(params.get("_meta"))
@@ -93,33 +93,33 @@ class _Reading(ChatReading):
         event = as_text(meta.get("eventId"))
         outcome.source_id = event or content_id(self.session.session_id, record.get("timestamp"), update)
         if kind == "agent_thought_chunk":
-            outcome.parts = [self.thought(_text(update))]
+            outcome.parts = [self.make_thought(_update_text(update))]
         elif kind == "agent_message_chunk":
-            outcome.parts = _message(update, Role.ASSISTANT)
+            outcome.parts = _message_parts(update, Role.ASSISTANT)
         elif kind == "user_message_chunk" and as_mapping(update.get("_meta")).get("hideFromScrollback") is True:
             outcome.left_out[chat.INJECTED] += 1
         elif kind == "user_message_chunk":
-            outcome.parts = _message(update, Role.USER)
+            outcome.parts = _message_parts(update, Role.USER)
         elif kind == "tool_call":
             call = as_text(update.get("toolCallId"))
-            own = as_mapping(as_mapping(update.get("_meta")).get("x.ai/tool"))
-            tool = as_text(own.get("name")) or words_within(update.get("title")) or as_text(update.get("kind"))
-            outcome.parts = [self.called(tool, update.get("rawInput") or {}, call)]
+            tool_info = as_mapping(as_mapping(update.get("_meta")).get("x.ai/tool"))
+            tool = as_text(tool_info.get("name")) or words_within(update.get("title")) or as_text(update.get("kind"))
+            outcome.parts = [self.make_call(tool, update.get("rawInput") or {}, call)]
             if as_text(update.get("status")) in _ENDED:
-                outcome.parts.append(self._returned(update))
+                outcome.parts.append(self._tool_result(update))
         elif kind == "tool_call_update":
             if as_text(update.get("status")) not in _ENDED:
-                return skipped("tool progress")
-            outcome.parts = [self._returned(update)]
+                return skipped_outcome("tool progress")
+            outcome.parts = [self._tool_result(update)]
         elif kind == "session_recap":
             texts = (words_within(update.get(key)) for key in ("recap", "summary", "text"))
-            text = next(filter(None, texts), "") or _text(update)
-            outcome.parts = [chat.retold(text, kind)]
+            text = next(filter(None, texts), "") or _update_text(update)
+            outcome.parts = [chat.recap_part(text, kind)]
         else:
-            return skipped(kind if kind in _BOOKKEEPING else _FOREIGN)
+            return skipped_outcome(kind if kind in _BOOKKEEPING else _FOREIGN)
         return outcome
 
-    def _returned(self, update: Mapping[str, object]) -> Part:
+    def _tool_result(self, update: Mapping[str, object]) -> Part:
         """Return a tool's outcome, of its content or else its raw output, as an error where the update's status is failed.
 
         A change of a file is shown as "[changed <path>]".
@@ -131,4 +131,4 @@ class _Reading(ChatReading):
         raw = update.get("rawOutput")
         text = "\n".join(filter(None, texts)) or as_text(as_mapping(raw).get("output")) or words_within(raw)
         error = update.get("status") == "failed"
-        return self.returned(text, as_text(update.get("toolCallId")), error=error)
+        return self.make_result(text, as_text(update.get("toolCallId")), error=error)

@@ -13,12 +13,12 @@ from itertools import islice
 from pathlib import Path
 
 from memory_mcp.base.scope import project_of_session
-from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.base import Growth, ImportReport, ReadStep
 from memory_mcp.ingest.claude_code.reader import OWN_SESSION
 from memory_mcp.ingest.claude_code.wrappers import find_author
 from memory_mcp.ingest.files import ClientImporter
 from memory_mcp.ingest.lines import Record, first_values, iter_records, iter_tail
-from memory_mcp.ingest.parts import EMPTY, Part, Session, as_plain, call, file_time, folder_in, origin_in, thought
+from memory_mcp.ingest.parts import EMPTY, Part, Session, as_plain, call_part, file_time, folder_in, origin_in, thought_part
 from memory_mcp.ingest.prompts import separate_prompts
 from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.model.sentinel import opens_own_session
@@ -34,7 +34,7 @@ _TOGETHER = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class RecordItem:
     """One item of a record, with the client's own id for it."""
 
     source_id: str
@@ -44,14 +44,14 @@ class Told:
 
 
 @dataclass(slots=True)
-class Given:
+class ParsedRecord:
     """The items of one record, or the reason why there are none."""
 
-    told: list[Told] = field(default_factory=list)
-    reason: str = EMPTY
+    items: list[RecordItem] = field(default_factory=list)
+    skip_reason: str = EMPTY
 
 
-class Reading:
+class SessionReader:
     """State of reading one session; each client's subclass converts its records."""
 
     def __init__(self, agent: str, session_id: str, thinking: bool, thread: str = "") -> None:
@@ -67,69 +67,71 @@ class Reading:
         self.prompt = ""
         #: The byte offset at which reading goes on.
         self.offset = 0
-        self._last: int | None = None
+        self._last_time: int | None = None
 
-    def learn(self, record: dict[str, object]) -> None:
+    def learn_from(self, record: dict[str, object]) -> None:
         """Learn about the session from one of the file's first 50 records, before `give` is called; nothing unless overridden."""
 
-    def give(self, record: dict[str, object]) -> Given:
+    def parse_record(self, record: dict[str, object]) -> ParsedRecord:
         """Return what one record gives, and keep what it says about later ones. Raises NotImplementedError unless overridden."""
         raise NotImplementedError
 
-    def read_items(self, record: dict[str, object]) -> Given:
+    def read_record(self, record: dict[str, object]) -> ParsedRecord:
         """Return what one record gives (`give`), with the person's words alone as hers."""
-        return self.separate(self.give(record), record)
+        return self.separate_prompts(self.parse_record(record), record)
 
-    def separate(self, given: Given, record: Mapping[str, object]) -> Given:
+    def separate_prompts(self, parsed_record: ParsedRecord, record: Mapping[str, object]) -> ParsedRecord:
         """Return what a record gave with the person's words alone as hers, see `separate_prompts`."""
-        for number, item in enumerate(given.told):
+        for number, item in enumerate(parsed_record.items):
             if (parts := separate_prompts(item.parts, record, self.author_of)) is not item.parts:
-                given.told[number] = replace(item, parts=parts)
-        return given
+                parsed_record.items[number] = replace(item, parts=parts)
+        return parsed_record
 
     def author_of(self, record: Mapping[str, object]) -> str:
         """Return who wrote a record in the person's place, "" for the person; by its fields, unless overridden."""
         return find_author(record)
 
-    def ordered(self, time: int | None) -> int | None:
+    def order_time(self, time: int | None) -> int | None:
         """Return a record's time, moved to a millisecond after the last one if it is the same or less than a second earlier.
 
         A time that is earlier by more is believed; None stays None. The result is kept as the last one.
         """
-        if time is not None and self._last is not None and self._last - _TOGETHER < time <= self._last:
-            time = self._last + 1
-        self._last = time if time is not None else self._last
+        if time is not None and self._last_time is not None and self._last_time - _TOGETHER < time <= self._last_time:
+            time = self._last_time + 1
+        self._last_time = time if time is not None else self._last_time
         return time
 
-    def remember(self, call_id: str, tool: str) -> None:
+    def remember_call(self, call_id: str, tool: str) -> None:
         """Note which tool a call is of, for its result; the last 20,000 are kept. Does nothing where either is ""."""
         if call_id and tool:
             self.tools[call_id] = tool
             if len(self.tools) > _REMEMBERED:
                 self.tools.popitem(last=False)
 
-    def thought(self, text: str) -> Part:
+    def make_thought(self, text: str) -> Part:
         """Return the model's thinking as a note, marked as left out unless the settings keep thinking."""
-        return thought(text, self._thinking)
+        return thought_part(text, self._thinking)
 
-    def called(self, tool: str, arguments: object, call_id: str) -> Part:
+    def make_call(self, tool: str, arguments: object, call_id: str) -> Part:
         """Return a tool call, and note the name of its tool for its result; `arguments` are an object or its JSON as text."""
-        self.remember(call_id, tool)
-        return call(tool, arguments, call_id)
+        self.remember_call(call_id, tool)
+        return call_part(tool, arguments, call_id)
 
-    def drafts(self, told: Told) -> list[EventDraft]:
+    def make_drafts(self, item: RecordItem) -> list[EventDraft]:
         """Return the drafts of one item, with the session's directory, branch, version, project and, for the model's, model.
 
         The project follows from directory and remote; the time of the last draft is kept for `ordered`.
         """
         # Its own time counts: what came before has been seen to by `ordered`.
-        self.session.last = None
+        self.session.last_time = None
         self.session.project = project_of_session(self.cwd, self.remote, self.branch, self.origin)
         common = {"branch": self.branch, "cwd": self.cwd, "version": self.version}
-        if any(part.role is Role.ASSISTANT for part in told.parts):
+        if any(part.role is Role.ASSISTANT for part in item.parts):
             common["model"] = self.model
-        drafts = self.session.put(told.parts, told.source_id, told.time, common)
-        self._last = max(self._last or 0, self.session.last) if self.session.last is not None else self._last
+        drafts = self.session.make_drafts(item.parts, item.source_id, item.time, common)
+        self._last_time = (
+            max(self._last_time or 0, self.session.last_time) if self.session.last_time is not None else self._last_time
+        )
         return drafts
 
 
@@ -138,28 +140,28 @@ class GrowingImporter(ABC, ClientImporter):
 
     growth = Growth.APPENDED
 
-    def recognises(self, file: Path, beginning: bytes) -> bool:
+    def recognises_file(self, file: Path, beginning: bytes) -> bool:
         """Return whether a `.jsonl` file is this client's: one of its first records is."""
-        return file.suffix == ".jsonl" and any(map(self.is_own, first_values(beginning)))
+        return file.suffix == ".jsonl" and any(map(self.is_own_record, first_values(beginning)))
 
-    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+    def read_file(self, file: Path, offset: int, report: ImportReport) -> Iterator[ReadStep]:
         """Return a step for each record behind the byte offset: its drafts, and the offset to go on from once they are stored.
 
         Records without an event give no drafts and are counted in `report`. Raises OSError when the file cannot be read.
         """
-        return read_growing(self.reading(file), file, offset, report)
+        return read_appended(self.make_reader(file), file, offset, report)
 
     @staticmethod
     @abstractmethod
-    def is_own(value: Mapping[str, object]) -> bool:
+    def is_own_record(value: Mapping[str, object]) -> bool:
         """Return whether a record has this client's form, which no other client's record has."""
 
     @abstractmethod
-    def reading(self, file: Path) -> Reading:
+    def make_reader(self, file: Path) -> SessionReader:
         """Return the state with which the reading of a file begins."""
 
 
-def read_growing(reading: Reading, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+def read_appended(reading: SessionReader, file: Path, offset: int, report: ImportReport) -> Iterator[ReadStep]:
     """Yield a step for each record behind a byte offset: its drafts, and the offset to go on from once they are stored.
 
     Records without an event, and all of a session of our own summarizer, give no drafts and are counted in `report` with
@@ -169,39 +171,43 @@ def read_growing(reading: Reading, file: Path, offset: int, report: ImportReport
     reading.offset = offset
     folder = ""
     for record in islice(iter_records(file), _HEAD_RECORDS):
-        reading.learn(record.value)
+        reading.learn_from(record.value)
         folder = folder or folder_in(record.value)
         reading.origin = reading.origin or origin_in(record.value)
     reading.cwd = reading.cwd or folder
     for record in iter_tail(file, offset, LOOK_BACK) if offset else ():
         if record.offset > offset:
             break
-        for told in reading.read_items(record.value).told if not record.error else ():
-            reading.drafts(told)
+        for item in reading.read_record(record.value).items if not record.error else ():
+            reading.make_drafts(item)
     is_own = opens_own_session(reading.prompt)
     for record in iter_records(file, offset):
-        given = Given(reason=record.error or OWN_SESSION) if record.error or is_own else reading.read_items(record.value)
-        yield Read(count(reading, given, report, file, record.line, record.quote), record.offset)
+        parsed_record = (
+            ParsedRecord(skip_reason=record.error or OWN_SESSION) if record.error or is_own else reading.read_record(record.value)
+        )
+        yield ReadStep(count_record(reading, parsed_record, report, file, record.line, record.quote), record.offset)
 
 
-def read_whole(reading: Reading, file: Path, records: Iterable[Record], report: ImportReport) -> Iterator[Read]:
+def read_records(reading: SessionReader, file: Path, records: Iterable[Record], report: ImportReport) -> Iterator[ReadStep]:
     """Yield the drafts and the own offset of each record of a file read from its start; `report` counts them, used or skipped."""
     for record in records:
-        given = Given(reason=record.error) if record.error else reading.read_items(record.value)
-        yield Read(count(reading, given, report, file, record.line, record.quote), record.offset)
+        parsed_record = ParsedRecord(skip_reason=record.error) if record.error else reading.read_record(record.value)
+        yield ReadStep(count_record(reading, parsed_record, report, file, record.line, record.quote), record.offset)
 
 
-def count(reading: Reading, given: Given, report: ImportReport, file: Path, line: int, quote: object) -> tuple[EventDraft, ...]:
+def count_record(
+    reading: SessionReader, parsed_record: ParsedRecord, report: ImportReport, file: Path, line: int, quote: object
+) -> tuple[EventDraft, ...]:
     """Return the drafts of what one record gave, and count it in the report: one line, used, or skipped with its reason.
 
     The reason is that of the first part left out, else `given.reason`; parts left out are counted for a record that is
     used. `quote` is the record, or the beginning of its text.
     """
-    if not reading.session.file_time and any(item.time is None for item in given.told):
+    if not reading.session.file_time and any(item.time is None for item in parsed_record.items):
         # Without any time in the session, that of its file is nearer the truth than that of the import.
         reading.session.file_time = file_time(file)
-    drafts = tuple(draft for told in given.told for draft in reading.drafts(told))
-    parts = [part for told in given.told for part in told.parts if part.left_out or part.unknown]
+    drafts = tuple(draft for item in parsed_record.items for draft in reading.make_drafts(item))
+    parts = [part for item in parsed_record.items for part in item.parts if part.left_out or part.unknown]
     left_out = [part.left_out for part in parts if part.left_out]
     report.lines += 1
     if drafts:
@@ -210,5 +216,5 @@ def count(reading: Reading, given: Given, report: ImportReport, file: Path, line
             report.left_out.update(left_out)
             report.unknown.update(part.unknown for part in parts if part.unknown)
     else:
-        report.skip(next(iter(left_out), given.reason), file, line, as_plain(quote))
+        report.skip_record(next(iter(left_out), parsed_record.skip_reason), file, line, as_plain(quote))
     return drafts

@@ -21,7 +21,7 @@ from filelock import FileLock, Timeout
 
 from memory_mcp.base import foreign_files, machine
 from memory_mcp.base.errors import InvalidQuery
-from memory_mcp.ingest.frames import pack, unpack
+from memory_mcp.ingest.frames import pack_drafts, unpack_drafts
 from memory_mcp.model.event import EventDraft, Trust
 from memory_mcp.storage.values import Appended, Request
 
@@ -105,7 +105,7 @@ class Writer:
         """
         del source, trust, request
         self.mark_all({})
-        self._rows = pack(drafts)
+        self._rows = pack_drafts(drafts)
         self._events += len(drafts)
         self._chars += sum(len(d.text) for d in drafts)
         return Appended((), ())
@@ -158,7 +158,7 @@ def slices(spool: Path, name: str) -> tuple[str, Iterator[Slice]]:
         with stream:
             for line in stream:
                 rows, marks = json.loads(line)
-                yield Slice(unpack(rows), {str(k): str(v) for k, v in marks.items()})
+                yield Slice(unpack_drafts(rows), {str(k): str(v) for k, v in marks.items()})
 
     return str(head["source"]), each()
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.base.storable import storable
-from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.base import Growth, ImportReport, ReadStep
 from memory_mcp.ingest.files import find_files
 from memory_mcp.ingest.lines import first_values, iter_records
 from memory_mcp.ingest.redact import strip_private
@@ -51,15 +51,15 @@ class JsonlImporter:
         """Return no path: such files are made by hand."""
         return ()
 
-    def files(self, path: Path) -> Iterator[Path]:
+    def iter_files(self, path: Path) -> Iterator[Path]:
         """Return the `.jsonl` and `.ndjson` files below `path`, or `path` itself; raises SourceUnreadable without such a path."""
         return find_files(path, (".jsonl", ".ndjson"))
 
-    def recognises(self, file: Path, beginning: bytes) -> bool:
+    def recognises_file(self, file: Path, beginning: bytes) -> bool:
         """Return whether a .jsonl or .ndjson file holds, at its beginning, an object with the fields every event must have."""
         return file.suffix in (".jsonl", ".ndjson") and any(value.keys() >= _NEEDED for value in first_values(beginning))
 
-    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+    def read_file(self, file: Path, offset: int, report: ImportReport) -> Iterator[ReadStep]:
         """Yield a step for each line behind the byte offset: the draft of its event, and the offset to go on from.
 
         A line that is no event gives none, and is counted in `report` with the reason. Raises OSError when the file cannot
@@ -69,14 +69,14 @@ class JsonlImporter:
             report.lines += 1
             drafts: tuple[EventDraft, ...] = ()
             if record.error:
-                report.skip(record.error, file, record.line, record.quote)
+                report.skip_record(record.error, file, record.line, record.quote)
             else:
                 try:
-                    drafts = (exported_of(record.value),)
+                    drafts = (exported_draft_of(record.value),)
                     report.lines_used += 1
                 except InvalidQuery as error:
-                    report.skip(error.message, file, record.line, record.quote)
-            yield Read(drafts, record.offset)
+                    report.skip_record(error.message, file, record.line, record.quote)
+            yield ReadStep(drafts, record.offset)
 
 
 def mapping_of(draft: EventDraft) -> dict[str, object]:
@@ -102,22 +102,22 @@ def mapping_of(draft: EventDraft) -> dict[str, object]:
     return {name: value for name, value in shape.items() if value or name in _NEEDED}
 
 
-def exported_of(mapping: Mapping[str, object]) -> EventDraft:
+def exported_draft_of(mapping: Mapping[str, object]) -> EventDraft:
     """Return the draft of an event that was exported to a file, carrying its own id and source if it names them.
 
     Raises InvalidQuery for a value that `draft_of` refuses, for one of both without the other, for a source of another
     form, and for an id that is none or whose time is not the event's.
     """
-    named = _optional(mapping, "event_id")
+    stored_id = _optional_text(mapping, "event_id")
     draft = draft_of({name: value for name, value in mapping.items() if name not in _EXPORTED})
-    source = _optional(mapping, "source")
-    if not named and not source:
+    source = _optional_text(mapping, "source")
+    if not stored_id and not source:
         return draft
     # What was exported holds our own marks.
-    draft = replace(draft, metadata=_metadata(mapping))
-    if not named or not source:
+    draft = replace(draft, metadata=_parse_metadata(mapping))
+    if not stored_id or not source:
         raise InvalidQuery("event_id and source go together", "Leave both out of what was not exported.")
-    key = event_key(named)
+    key = event_key(stored_id)
     if draft.timestamp is None or key >> _HASH_BITS != max(0, draft.timestamp):
         raise InvalidQuery("event_id is not of the event's time", "Leave event_id and source out of what was not exported.")
     if not _SOURCE.fullmatch(source):
@@ -130,24 +130,24 @@ def draft_of(mapping: Mapping[str, object]) -> EventDraft:
     for name in mapping:
         if name not in FIELDS:
             near = get_close_matches(str(name), FIELDS, n=1)
-            raise InvalidQuery(f"unknown field {_show(name)}", f"Did you mean {near[0]}? {_FORM}" if near else _FORM)
-    role = _role(mapping)
+            raise InvalidQuery(f"unknown field {_quote_name(name)}", f"Did you mean {near[0]}? {_FORM}" if near else _FORM)
+    role = _parse_role(mapping)
     return EventDraft(
-        session_id=_required(mapping, "session_id"),
-        timestamp=_time(mapping),
+        session_id=_required_text(mapping, "session_id"),
+        timestamp=_parse_event_time(mapping),
         role=role,
-        type=_type(mapping, role),
-        text=_required(mapping, "text"),
-        source_id=_optional(mapping, "id"),
-        speaker=_optional(mapping, "speaker"),
-        agent=_optional(mapping, "agent"),
-        project=_optional(mapping, "project"),
-        thread=_optional(mapping, "thread"),
-        metadata={_free(key): value for key, value in _metadata(mapping).items()},
+        type=_parse_type(mapping, role),
+        text=_required_text(mapping, "text"),
+        source_id=_optional_text(mapping, "id"),
+        speaker=_optional_text(mapping, "speaker"),
+        agent=_optional_text(mapping, "agent"),
+        project=_optional_text(mapping, "project"),
+        thread=_optional_text(mapping, "thread"),
+        metadata={_escape_key(key): value for key, value in _parse_metadata(mapping).items()},
     )
 
 
-def _free(key: str) -> str:
+def _escape_key(key: str) -> str:
     """Return a metadata key from outside; one that would be a mark of ours, as it would be stored, gets "~" before it."""
     if key.isidentifier() and key != SHARED_BY:
         return key
@@ -155,49 +155,49 @@ def _free(key: str) -> str:
     return f"~{key}" if bare.startswith(MARK) or bare == SHARED_BY else key
 
 
-def _role(mapping: Mapping[str, object]) -> Role:
+def _parse_role(mapping: Mapping[str, object]) -> Role:
     """Return the role, whatever its case. Raises InvalidQuery for a missing or unknown one."""
-    name = _required(mapping, "role").strip().lower()
+    name = _required_text(mapping, "role").strip().lower()
     try:
         return Role(name)
     except ValueError:
         hint = f'Roles are {", ".join(Role)}; a person\'s name belongs in "speaker".'
-        raise InvalidQuery(f"unknown role {_show(name)}", hint) from None
+        raise InvalidQuery(f"unknown role {_quote_name(name)}", hint) from None
 
 
-def _type(mapping: Mapping[str, object], role: Role) -> EventType:
+def _parse_type(mapping: Mapping[str, object], role: Role) -> EventType:
     """Return the type, whatever its case, or the role's usual one where none is named. Raises InvalidQuery for an unknown one."""
-    name = _optional(mapping, "type").strip().lower()
+    name = _optional_text(mapping, "type").strip().lower()
     if not name:
         return DEFAULT_TYPES[role]
     try:
         return EventType(name)
     except ValueError:
-        raise InvalidQuery(f"unknown type {_show(name)}", f"Types are {', '.join(EventType)}.") from None
+        raise InvalidQuery(f"unknown type {_quote_name(name)}", f"Types are {', '.join(EventType)}.") from None
 
 
-def _time(mapping: Mapping[str, object]) -> int:
+def _parse_event_time(mapping: Mapping[str, object]) -> int:
     """Return the time, UTC ms. Raises InvalidQuery where it is missing, no time, or of a year before 1000 or after 9998."""
     value = mapping.get("timestamp")
     if value is None:
         raise InvalidQuery("timestamp is missing", _FORM)
     time_ms = parse_time(value)
     if time_ms is not None and not FIRST_MS <= time_ms < LATEST_MS:
-        raise InvalidQuery(f"timestamp is out of range: {_show(value)}", "Give a time from the year 1000 to 9998.")
+        raise InvalidQuery(f"timestamp is out of range: {_quote_name(value)}", "Give a time from the year 1000 to 9998.")
     if time_ms is None:
         raise InvalidQuery("timestamp is no time", "Use ISO 8601 (2026-01-30T12:00:00Z) or epoch milliseconds.")
     return time_ms
 
 
-def _required(mapping: Mapping[str, object], name: str) -> str:
+def _required_text(mapping: Mapping[str, object], name: str) -> str:
     """Return a text field. Raises InvalidQuery for one that is missing, blank or no text."""
-    value = _optional(mapping, name)
+    value = _optional_text(mapping, name)
     if not value.strip():
         raise InvalidQuery(f"{name} is missing" if mapping.get(name) is None else f"{name} is empty", _FORM)
     return value
 
 
-def _optional(mapping: Mapping[str, object], name: str) -> str:
+def _optional_text(mapping: Mapping[str, object], name: str) -> str:
     """Return a text field, "" where it is missing; of ids a number too. Raises InvalidQuery for another value."""
     value = mapping.get(name)
     if value is None:
@@ -209,7 +209,7 @@ def _optional(mapping: Mapping[str, object], name: str) -> str:
     raise InvalidQuery(f"{name} is not a text", _FORM)
 
 
-def _metadata(mapping: Mapping[str, object]) -> dict[str, str]:
+def _parse_metadata(mapping: Mapping[str, object]) -> dict[str, str]:
     """Return metadata as a new dict of texts, others as JSON, without null; {} for none. Raises InvalidQuery for no object."""
     value = mapping.get("metadata")
     if value is None:
@@ -220,6 +220,6 @@ def _metadata(mapping: Mapping[str, object]) -> dict[str, str]:
     return {str(k): v if isinstance(v, str) else dump(v) for k, v in value.items() if v is not None}
 
 
-def _show(name: object) -> str:
+def _quote_name(name: object) -> str:
     """Return the beginning of a name, 40 characters, in quotes as `repr` writes it, for a message."""
     return repr(str(name)[:_SHOWN])

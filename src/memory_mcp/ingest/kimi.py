@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from memory_mcp.ingest import chat
-from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
+from memory_mcp.ingest.chat import ChatReader, Outcome, skipped_outcome
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_mappings, as_text, words_within
-from memory_mcp.ingest.growing import GrowingImporter, Reading
-from memory_mcp.ingest.parts import Part, content_id, note_unknown, said
+from memory_mcp.ingest.growing import GrowingImporter, SessionReader
+from memory_mcp.ingest.parts import Part, content_id, message_part, unknown_block_notes
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import EventType, Role
 
@@ -42,38 +42,38 @@ class KimiImporter(GrowingImporter):
         """Return the folder `sessions` in $KIMI_CODE_HOME, else in ~/.kimi-code; existing or not."""
         return (Path(os.environ.get("KIMI_CODE_HOME") or Path.home() / ".kimi-code").expanduser() / "sessions",)
 
-    def wants(self, file: Path) -> bool:
+    def wants_file(self, file: Path) -> bool:
         """Return whether a wire is an agent's (agents/<agent>/wire.jsonl), none of the older client's, which add nothing."""
         return file.parent.parent.name == "agents"
 
     @staticmethod
-    def is_own(value: Mapping[str, object]) -> bool:
+    def is_own_record(value: Mapping[str, object]) -> bool:
         """Return whether a record is a wire's header or one of its families with a time."""
         kind = as_text(value.get("type"))
         if kind == "metadata":
             return "protocol_version" in value
         return kind.startswith(_FAMILIES) and "." in kind and "time" in value
 
-    def reading(self, file: Path) -> Reading:
+    def make_reader(self, file: Path) -> SessionReader:
         """Return the state with which the reading of a wire begins."""
-        return _Reading(file, self._settings.include_thinking)
+        return _Reader(file, self._settings.include_thinking)
 
 
-class _Reading(ChatReading):
+class _Reader(ChatReader):
     """State of reading one file."""
 
     def __init__(self, file: Path, thinking: bool) -> None:
         """Begin a session, with id and directory from the state beside it; an agent other than main is a thread."""
         nested = file.parent.parent.name == "agents"
         folder = file.parent.parent.parent if nested else file.parent
-        state = as_mapping(chat.beside(folder / "state.json"))
+        state = as_mapping(chat.load_json_near(folder / "state.json"))
         super().__init__("kimi", as_text(state.get("id")) or (folder.name if nested else file.stem), thinking)
         self.cwd = as_text(state.get("workDir")) or as_text(state.get("cwd"))
         self.session.thread = file.parent.name if nested and file.parent.name != "main" else ""
 
-    def learn(self, record: dict[str, object]) -> None:
+    def learn_from(self, record: dict[str, object]) -> None:
         """Learn the version from the header, and in an agent's file what `ChatReading` learns."""
-        super().learn(record)
+        super().learn_from(record)
         if record.get("type") == "metadata":
             self.version = f"wire {record.get('protocol_version')}"
 
@@ -82,26 +82,26 @@ class _Reading(ChatReading):
         origin = as_mapping(as_mapping(record.get("message")).get("origin"))
         return "" if as_text(origin.get("kind")) in _COMMANDS else super().author_of(record)
 
-    def convert(self, record: dict[str, object]) -> Outcome:
+    def convert_record(self, record: dict[str, object]) -> Outcome:
         """Return what one record gives: messages, steps of an answer, summaries; bookkeeping is skipped with the reason."""
         kind = as_text(record.get("type"))
         if kind in ("config.update", "profile.bind", "llm.request"):
             self.model = as_text(record.get("modelAlias")) or as_text(record.get("model")) or self.model
         outcome = Outcome(time=parse_time(record.get("time")))
         if kind == _APPENDED:
-            self._message(as_mapping(record.get("message")), outcome)
+            self._convert_message(as_mapping(record.get("message")), outcome)
         elif kind == _STEP:
-            self._step(as_mapping(record.get("event")), outcome)
+            self._convert_step(as_mapping(record.get("event")), outcome)
         elif kind == _COMPACTED:
-            outcome.parts = [chat.retold(words_within(record.get("summary")), "compaction")]
+            outcome.parts = [chat.recap_part(words_within(record.get("summary")), "compaction")]
         else:
-            known = kind == "forked" or kind.startswith(_FAMILIES) or KimiImporter.is_own(record)
-            return skipped("bookkeeping" if known else _FOREIGN)
+            is_known = kind == "forked" or kind.startswith(_FAMILIES) or KimiImporter.is_own_record(record)
+            return skipped_outcome("bookkeeping" if is_known else _FOREIGN)
         words = record.get("message") or record.get("event") or record.get("summary")
         outcome.source_id = content_id(self.session.session_id, self.session.thread, kind, record.get("time"), words)
         return outcome
 
-    def _message(self, message: Mapping[str, object], outcome: Outcome) -> None:
+    def _convert_message(self, message: Mapping[str, object], outcome: Outcome) -> None:
         """Give `outcome` the parts of a message by its role, or the reason why there are none; reminders are left out."""
         role = message.get("role")
         texts: list[str] = []
@@ -112,57 +112,59 @@ class _Reading(ChatReading):
             if clean.strip():
                 texts.append(clean.strip())
             elif not reminders and role != "tool":
-                unknown_notes += note_unknown(block)
+                unknown_notes += unknown_block_notes(block)
         if role == "user":
-            self._asked("\n".join(texts), as_mapping(message.get("origin")), outcome)
+            self._convert_prompt("\n".join(texts), as_mapping(message.get("origin")), outcome)
         elif role == "assistant":
-            outcome.parts = [said(Role.ASSISTANT, text) for text in texts]
-            for made in as_mappings(message.get("toolCalls")):
-                inner = as_mapping(made.get("function")) or made
-                outcome.parts.append(self.called(as_text(inner.get("name")), inner.get("arguments"), as_text(made.get("id"))))
+            outcome.parts = [message_part(Role.ASSISTANT, text) for text in texts]
+            for tool_call in as_mappings(message.get("toolCalls")):
+                inner = as_mapping(tool_call.get("function")) or tool_call
+                outcome.parts.append(
+                    self.make_call(as_text(inner.get("name")), inner.get("arguments"), as_text(tool_call.get("id")))
+                )
         elif role == "tool":
             call, failed = as_text(message.get("toolCallId")), message.get("isError") is True
-            outcome.parts = [self.returned(texts, call, error=failed)]
+            outcome.parts = [self.make_result(texts, call, error=failed)]
         else:
-            outcome.reason = "system prompt" if role == "system" else _FOREIGN
+            outcome.skip_reason = "system prompt" if role == "system" else _FOREIGN
             return
         outcome.parts += unknown_notes
 
-    def _asked(self, text: str, origin: Mapping[str, object], outcome: Outcome) -> None:
+    def _convert_prompt(self, text: str, origin: Mapping[str, object], outcome: Outcome) -> None:
         """Give `outcome` the parts of a user message: typed by the user, or by the author that its origin names.
 
         A slash command is the user's, without the text of its skill; what neither is, is counted as left out.
         """
         kind = as_text(origin.get("kind")) or "user"
         if kind == "compaction_summary":
-            outcome.parts = [chat.retold(text, "compaction")]
+            outcome.parts = [chat.recap_part(text, "compaction")]
         elif kind in _COMMANDS and kind != "shell_command" and origin.get("trigger") == "user-slash":
             outcome.left_out["skill text"] += 1
             name = as_text(origin.get("skillName")) or as_text(origin.get("commandName"))
-            given = as_text(origin.get("skillArgs")) or as_text(origin.get("commandArgs"))
-            outcome.parts = [said(Role.USER, f"/{name} {given}")]
+            arguments = as_text(origin.get("skillArgs")) or as_text(origin.get("commandArgs"))
+            outcome.parts = [message_part(Role.USER, f"/{name} {arguments}")]
         elif kind == "shell_command":
             typed = origin.get("phase") == "input"
-            outcome.parts = [said(Role.USER, f"! {text}") if typed else Part(Role.TOOL, EventType.NOTE, text)]
+            outcome.parts = [message_part(Role.USER, f"! {text}") if typed else Part(Role.TOOL, EventType.NOTE, text)]
         elif kind in _INJECTIONS:
             outcome.left_out[chat.INJECTED] += 1
         else:
             # Another author than the person is named by the same origin: see `separate_prompts`.
-            outcome.parts = [self.asked(text)]
+            outcome.parts = [self.make_prompt(text)]
 
-    def _step(self, event: Mapping[str, object], outcome: Outcome) -> None:
+    def _convert_step(self, event: Mapping[str, object], outcome: Outcome) -> None:
         """Give `outcome` what one step of an answer is: thought, words, call or result; or the reason why it gives nothing."""
         kind, call = as_text(event.get("type")), as_text(event.get("toolCallId"))
         if kind == "content.part":
             part = as_mapping(event.get("part"))
             if part.get("type") == "think":
-                outcome.parts = [self.thought(words_within(part.get("think")) or words_within(part.get("text")))]
+                outcome.parts = [self.make_thought(words_within(part.get("think")) or words_within(part.get("text")))]
             else:
                 outcome.parts = chat.read_block(part, Role.ASSISTANT)
         elif kind == "tool.call":
-            outcome.parts = [self.called(as_text(event.get("name")), event.get("args") or {}, call)]
+            outcome.parts = [self.make_call(as_text(event.get("name")), event.get("args") or {}, call)]
         elif kind == "tool.result":
             result = as_mapping(event.get("result"))
-            outcome.parts = [self.returned(result.get("output"), call, error=result.get("isError") is True)]
+            outcome.parts = [self.make_result(result.get("output"), call, error=result.get("isError") is True)]
         else:
-            outcome.reason = "bookkeeping" if kind in _STEPS else _FOREIGN
+            outcome.skip_reason = "bookkeeping" if kind in _STEPS else _FOREIGN

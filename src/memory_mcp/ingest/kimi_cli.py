@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from memory_mcp.ingest import chat
-from memory_mcp.ingest.base import Growth, ImportReport, Read
-from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
+from memory_mcp.ingest.base import Growth, ImportReport, ReadStep
+from memory_mcp.ingest.chat import ChatReader, Outcome, skipped_outcome
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_mappings, as_text, words_within
 from memory_mcp.ingest.files import ClientImporter
-from memory_mcp.ingest.growing import read_whole
+from memory_mcp.ingest.growing import read_records
 from memory_mcp.ingest.lines import first_values, iter_records
-from memory_mcp.ingest.parts import Part, content_id, file_time, note_unknown, said
+from memory_mcp.ingest.parts import Part, content_id, file_time, message_part, unknown_block_notes
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import Role
 
@@ -40,28 +40,28 @@ class KimiCliImporter(ClientImporter):
         """Return the folder `sessions` in $KIMI_SHARE_DIR, else in ~/.kimi; existing or not."""
         return (Path(os.environ.get("KIMI_SHARE_DIR") or Path.home() / ".kimi").expanduser() / "sessions",)
 
-    def wants(self, file: Path) -> bool:
+    def wants_file(self, file: Path) -> bool:
         """Return whether a file is a context by its name, in use or set aside."""
         return _FILE.match(file.name) is not None
 
-    def recognises(self, file: Path, beginning: bytes) -> bool:
+    def recognises_file(self, file: Path, beginning: bytes) -> bool:
         """Return whether a `.jsonl` file is a context: it has the client's own records, or a user's message under its name."""
         if file.suffix != ".jsonl":
             return False
         roles = [as_text(value.get("role")) for value in first_values(beginning)]
         return any(role in _OWN for role in roles) or (bool(_FILE.match(file.name)) and "user" in roles)
 
-    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+    def read_file(self, file: Path, offset: int, report: ImportReport) -> Iterator[ReadStep]:
         """Yield a step for each message of the file, always from its start: its drafts.
 
         Messages without an event give none and are counted in `report` with the reason. Raises OSError when the file
         cannot be read.
         """
         del offset
-        return read_whole(_Reading(file, self._settings.include_thinking), file, iter_records(file), report)
+        return read_records(_Reader(file, self._settings.include_thinking), file, iter_records(file), report)
 
 
-class _Reading(ChatReading):
+class _Reader(ChatReader):
     """State of reading one file."""
 
     def __init__(self, file: Path, thinking: bool) -> None:
@@ -73,21 +73,21 @@ class _Reading(ChatReading):
         helps = folder.parent.name == "subagents"
         main = folder.parent.parent if helps else folder
         super().__init__("kimi-cli", main.name, thinking, folder.name if helps else "")
-        for item in as_mappings(as_mapping(chat.beside(main.parent.parent.parent / "kimi.json")).get("work_dirs")):
+        for item in as_mappings(as_mapping(chat.load_json_near(main.parent.parent.parent / "kimi.json")).get("work_dirs")):
             path = as_text(item.get("path"))
             # A folder of sessions is named by the hash of their directory.
             if hashlib.md5(path.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest() == main.parent.name:
                 self.cwd = path
                 break
         self.session.file_time = file_time(file)
-        self._turns = _turns(folder / "wire.jsonl")
+        self._turns = _load_turns(folder / "wire.jsonl")
         # Without words, a turn can only be found by its place, and only in a session that was never shortened.
         self._by_words = any(words for _, words in self._turns)
         if not self._by_words and any(folder.glob("context_*.jsonl")):
             self._turns = []
         self._turn: int | None = None
 
-    def convert(self, record: dict[str, object]) -> Outcome:
+    def convert_record(self, record: dict[str, object]) -> Outcome:
         """Return what one message gives, at the time its turn began.
 
         Its id follows from its session, what it says and how often that was said before; the client's own records are
@@ -95,35 +95,37 @@ class _Reading(ChatReading):
         """
         role = as_text(record.get("role"))
         if role not in ("user", "assistant", "tool"):
-            return skipped(role if role in _OWN else _FOREIGN)
+            return skipped_outcome(role if role in _OWN else _FOREIGN)
         outcome = Outcome()
         blocks = as_blocks(record.get("content"))
         call = as_text(record.get("tool_call_id"))
         if role == "user":
-            self._user(blocks, outcome)
+            self._convert_prompt(blocks, outcome)
         elif role == "assistant":
             for block in blocks:
                 thinks = block.get("type") == "think"
                 said_parts = (
-                    [self.thought(words_within(block.get("think")))] if thinks else chat.read_block(block, Role.ASSISTANT)
+                    [self.make_thought(words_within(block.get("think")))] if thinks else chat.read_block(block, Role.ASSISTANT)
                 )
                 # A block without words takes its number all the same.
-                outcome.parts += said_parts or [said(Role.ASSISTANT, "")]
-            for made in as_mappings(record.get("tool_calls")):
-                inner = as_mapping(made.get("function"))
-                outcome.parts.append(self.called(as_text(inner.get("name")), inner.get("arguments"), as_text(made.get("id"))))
+                outcome.parts += said_parts or [message_part(Role.ASSISTANT, "")]
+            for tool_call in as_mappings(record.get("tool_calls")):
+                inner = as_mapping(tool_call.get("function"))
+                outcome.parts.append(
+                    self.make_call(as_text(inner.get("name")), inner.get("arguments"), as_text(tool_call.get("id")))
+                )
         else:
             texts = [_SYSTEM.sub(r"\2", chat.words_of_block(block)) for block in blocks]
             error = texts[:1] == ["ERROR"] or any(text.startswith("ERROR: ") for text in texts[:1])
-            outcome.parts = [self.returned(texts, call, error=error)]
+            outcome.parts = [self.make_result(texts, call, error=error)]
         # Messages after a prompt get the start of its turn as their time.
         outcome.time = self._turn
         content, calls = record.get("content"), record.get("tool_calls")
         session = self.session
-        outcome.source_id = self.numbered(content_id(session.session_id, session.thread, role, call, content, calls))
+        outcome.source_id = self.number_id(content_id(session.session_id, session.thread, role, call, content, calls))
         return outcome
 
-    def _user(self, blocks: Sequence[Mapping[str, object]], outcome: Outcome) -> None:
+    def _convert_prompt(self, blocks: Sequence[Mapping[str, object]], outcome: Outcome) -> None:
         """Give `outcome` a prompt's words, or the summary that replaced the conversation; the client's additions are left out.
 
         A prompt begins the turn whose time it and what follows have; the last time stays where no turn is found.
@@ -133,34 +135,34 @@ class _Reading(ChatReading):
         for block in blocks:
             text = chat.text_of(block)
             if _RECAP in text[:200]:
-                rest = [_SYSTEM.sub("", chat.words_of_block(b)) for b in blocks]
-                outcome.parts = [chat.retold("\n".join(filter(None, rest)) or _SYSTEM.sub(r"\2", text), "compaction")]
+                recap_texts = [_SYSTEM.sub("", chat.words_of_block(b)) for b in blocks]
+                outcome.parts = [chat.recap_part("\n".join(filter(None, recap_texts)) or _SYSTEM.sub(r"\2", text), "compaction")]
                 return
             clean, injected = _SYSTEM.subn("", text)
             outcome.left_out[chat.INJECTED] += injected
             texts.append(clean.strip())
-            unknown_notes += note_unknown(block) if not text else []
+            unknown_notes += unknown_block_notes(block) if not text else []
         words = "\n".join(filter(None, texts))
         outcome.parts = unknown_notes
         if not words:
             return
         # The next turn with the prompt's words, or where none has any the next one; those before it are used up.
-        for number, (time_ms, told) in enumerate(self._turns if not self.session.thread else ()):
-            if not self._by_words or told == words:
+        for number, (time_ms, turn_words) in enumerate(self._turns if not self.session.thread else ()):
+            if not self._by_words or turn_words == words:
                 self._turn, self._turns = time_ms, self._turns[number + 1 :]
                 break
-        outcome.parts = [self.asked(words), *unknown_notes]
+        outcome.parts = [self.make_prompt(words), *unknown_notes]
 
 
-def _turns(wire: Path) -> list[tuple[int | None, str]]:
+def _load_turns(wire: Path) -> list[tuple[int | None, str]]:
     """Return (start time or None, words of the prompt) of each turn, in order, from the wire; [] where there is none."""
     if not wire.is_file():
         return []
-    found = []
+    turns = []
     for record in iter_records(wire):
         message = as_mapping(record.value.get("message"))
         if message.get("type") == "TurnBegin":
             blocks = as_blocks(as_mapping(message.get("payload")).get("user_input"))
             words = "\n".join(filter(None, (chat.text_of(block).strip() for block in blocks)))
-            found.append((parse_time(record.value.get("timestamp")), words))
-    return found
+            turns.append((parse_time(record.value.get("timestamp")), words))
+    return turns

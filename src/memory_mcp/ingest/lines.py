@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from memory_mcp.base import foreign_files
-from memory_mcp.ingest.salvage import find_glued, salvage
+from memory_mcp.ingest.salvage import find_glued, salvage_object
 from memory_mcp.ingest.window import MAX_RECORD, NOT_JSON, TOO_LONG, TextWindow, count_line_feeds
 
 #: Records read to recognise the kind of a file: some clients keep their books before the first message.
@@ -69,13 +69,13 @@ def iter_records(file: Path, offset: int = 0) -> Iterator[Record]:
     Of a document (`.json`) that breaks off, what is whole in it, and then the error.
     """
     with foreign_files.open_file(file) as stream:
-        reader = _Reader(stream, offset, count_line_feeds(stream, 0, offset))
+        reader = _RecordReader(stream, offset, count_line_feeds(stream, 0, offset))
         if file.suffix != ".json":
-            yield from reader.records()
+            yield from reader.iter_records()
             return
         number = 0
-        for number, record in enumerate(reader.records(), 1):
-            if number == 1 and record.error == NOT_JSON and (value := salvage(stream, offset)):
+        for number, record in enumerate(reader.iter_records(), 1):
+            if number == 1 and record.error == NOT_JSON and (value := salvage_object(stream, offset)):
                 yield replace(record, value=value, error="")
                 yield replace(record, error=CUT)
                 return
@@ -84,7 +84,7 @@ def iter_records(file: Path, offset: int = 0) -> Iterator[Record]:
             stream.seek(reader.unfinished[0])
             quote = stream.read(_QUOTED).decode("utf-8", "replace")
             cut = Record({}, reader.unfinished[1], reader.unfinished[0], quote, CUT)
-            if value := salvage(stream, offset) if not number else {}:
+            if value := salvage_object(stream, offset) if not number else {}:
                 yield replace(cut, value=value, error="")
             yield cut
 
@@ -92,7 +92,7 @@ def iter_records(file: Path, offset: int = 0) -> Iterator[Record]:
 @lru_cache(maxsize=1)
 def first_values(beginning: bytes) -> Sequence[Mapping[str, object]]:
     """Return the first `FIRST` whole objects of the beginning of a file: lines, spread over lines, or items of an array."""
-    records = _Reader(BytesIO(beginning), 0, 0).records()
+    records = _RecordReader(BytesIO(beginning), 0, 0).iter_records()
     return tuple(record.value for record in islice(records, FIRST) if not record.error)
 
 
@@ -102,7 +102,7 @@ def iter_tail(file: Path, offset: int, width: int) -> Iterator[Record]:
         stream.seek(max(0, offset - width))
         if offset > width:
             stream.readline()
-        yield from _Reader(stream, stream.tell(), 0).records()
+        yield from _RecordReader(stream, stream.tell(), 0).iter_records()
 
 
 @dataclass(slots=True)
@@ -112,67 +112,67 @@ class _Line:
     end: int
     number: int
     #: Longer than `MAX_RECORD`; `raw` is its beginning.
-    too_long: bool
+    is_too_long: bool
     #: Opens an array of objects, as it seems; `raw` may be its beginning.
-    array: bool
+    opens_array: bool
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether the line is finished: it ends in a line feed, or is too long to be read."""
-        return self.too_long or self.raw.endswith(b"\n")
+        return self.is_too_long or self.raw.endswith(b"\n")
 
-    def text(self) -> str:
+    def decode_text(self) -> str:
         """Return the line as text, without a byte order mark at the file's beginning and blanks around it."""
         raw = self.raw.removeprefix(BOM) if self.start == 0 else self.raw
         return raw.strip(BLANKS).decode("utf-8", "replace").strip()
 
-    def bad(self, reason: str, offset: int | None = None) -> Record:
+    def error_record(self, reason: str, offset: int | None = None) -> Record:
         """Return a record for a line that is none, with the reason; reading goes on at `offset`, by default behind the line."""
         quote = self.raw[:_QUOTED].decode("utf-8", "replace")
         return Record({}, self.number, self.end if offset is None else offset, quote, reason)
 
 
-class _Reader:
+class _RecordReader:
     """Reads lines, and further lines until brackets that a line opens are closed."""
 
     def __init__(self, stream: BinaryIO, offset: int, number: int) -> None:
         """Read from a byte offset on; `number` is how many lines come before it."""
         self._stream = stream
         self._number = number
-        self._at = offset
+        self._offset = offset
         self._failures = 0
         #: Objects on the first lines of the file, once a line is broken; None before.
-        self._head: list[dict[str, object]] | None = None
+        self._head_objects: list[dict[str, object]] | None = None
         #: Offset and line number of a record that the file ends in; None for none.
         self.unfinished: tuple[int, int] | None = None
         stream.seek(offset)
 
-    def records(self) -> Iterator[Record]:
+    def iter_records(self) -> Iterator[Record]:
         """Yield the records from the offset on, unreadable ones with their error, up to the end or one that is not finished."""
         while line := self._next_line():
-            text = line.text()
-            if line.too_long:
-                yield line.bad(TOO_LONG)
-            elif line.array:
-                if not (yield from self._array(line)):
+            text = line.decode_text()
+            if line.is_too_long:
+                yield line.error_record(TOO_LONG)
+            elif line.opens_array:
+                if not (yield from self._iter_array(line)):
                     self.unfinished = line.start, line.number
                     return
             elif text:
-                record = self._object(line, text)
-                if record is None and line.complete and (self._is_of_lines() or find_glued(text, [])):
+                record = self._read_object(line, text)
+                if record is None and line.is_complete and (self._is_of_lines() or find_glued(text, [])):
                     # No longer record begins here: every line of the file is one.
                     self._go_to(line.end, line.number)
-                    record = line.bad(NOT_JSON)
+                    record = line.error_record(NOT_JSON)
                 if record is None:
                     self.unfinished = line.start, line.number
                     return
                 yield record
                 if record.error == NOT_JSON and record.offset == line.end and '{"' in text[1:]:
-                    yield from self._glued(line, text)
+                    yield from self._iter_glued(line, text)
 
     def _next_line(self) -> _Line | None:
         """Return the next line and go on behind it; of an array's or too long one only the beginning. None at the file's end."""
-        start = self._at
+        start = self._offset
         raw = self._stream.readline(_PEEK)
         if not raw:
             return None
@@ -185,26 +185,26 @@ class _Reader:
         end = start + len(raw)
         if too_long:
             raw, end = raw[:_QUOTED], self._next_feed(end)
-        self._at, self._number = end, self._number + 1
+        self._offset, self._number = end, self._number + 1
         return _Line(raw, start, end, self._number, too_long, array)
 
-    def _object(self, line: _Line, text: str) -> Record | None:
+    def _read_object(self, line: _Line, text: str) -> Record | None:
         """Return the object that begins on `line`, which may go on in further lines, or an error. None while it is incomplete."""
         try:
             value = json.loads(text)
         except json.JSONDecodeError as error:
             # Open structure, or a second value behind the first; a string cannot go on behind a line feed.
             opens = error.pos >= len(text) or error.msg.startswith("Extra data")
-            if text.startswith("{") and opens and line.complete and self._failures < _PATIENCE:
-                return self._spread(line)
-            return line.bad(NOT_JSON) if line.complete else None
+            if text.startswith("{") and opens and line.is_complete and self._failures < _PATIENCE:
+                return self._read_spread_object(line)
+            return line.error_record(NOT_JSON) if line.is_complete else None
         except (ValueError, RecursionError):
-            return line.bad(NOT_JSON) if line.complete else None
+            return line.error_record(NOT_JSON) if line.is_complete else None
         if isinstance(value, dict):
             return Record(value, line.number, line.end, text[:_QUOTED])
-        return line.bad(NOT_AN_OBJECT) if line.complete else None
+        return line.error_record(NOT_AN_OBJECT) if line.is_complete else None
 
-    def _spread(self, line: _Line) -> Record | None:
+    def _read_spread_object(self, line: _Line) -> Record | None:
         """Return an object that goes on in further lines, or an error, after which the next line is read; None if incomplete."""
         window = TextWindow(self._stream, line.start)
         outcome = window.value(window.skip_to("{"))
@@ -213,14 +213,14 @@ class _Reader:
         if isinstance(outcome, str):
             self._failures += 1
             self._go_to(line.end, line.number)
-            return line.bad(outcome)
+            return line.error_record(outcome)
         value, end = outcome
         self._go_to(window.offset(end), line.number + window.text.count("\n", 0, end) - 1)
         if isinstance(value, dict):
-            return Record(value, line.number, self._at, window.text[:_QUOTED])
-        return Record({}, line.number, self._at, window.text[:_QUOTED], NOT_AN_OBJECT)
+            return Record(value, line.number, self._offset, window.text[:_QUOTED])
+        return Record({}, line.number, self._offset, window.text[:_QUOTED], NOT_AN_OBJECT)
 
-    def _glued(self, line: _Line, text: str) -> Iterator[Record]:
+    def _iter_glued(self, line: _Line, text: str) -> Iterator[Record]:
         """Yield the records that were written behind a half one and reach the end of a broken line."""
         values = find_glued(text, [*self._head_values(), *self._values_at(line.end, _NEXT_LINES)])
         self._go_to(line.end, line.number)
@@ -229,13 +229,13 @@ class _Reader:
 
     def _is_of_lines(self) -> bool:
         """Return whether most of the first lines of the file are records."""
-        return 2 * len(self._head_values()) > min(_HEAD_LINES, count_line_feeds(self._stream, 0, self._at))
+        return 2 * len(self._head_values()) > min(_HEAD_LINES, count_line_feeds(self._stream, 0, self._offset))
 
     def _head_values(self) -> list[dict[str, object]]:
         """Return the objects on the first lines of the file; where reading goes on is left to the caller."""
-        if self._head is None:
-            self._head = self._values_at(0, _HEAD_LINES)
-        return self._head
+        if self._head_objects is None:
+            self._head_objects = self._values_at(0, _HEAD_LINES)
+        return self._head_objects
 
     def _values_at(self, offset: int, count: int) -> list[dict[str, object]]:
         """Return the objects on the lines behind a byte offset, each on a line of its own."""
@@ -248,19 +248,19 @@ class _Reader:
                     values.append(value)
         return values
 
-    def _array(self, line: _Line) -> Generator[Record, None, bool]:
+    def _iter_array(self, line: _Line) -> Generator[Record, None, bool]:
         """Yield the objects of an array that begins on `line`; return whether reading goes on behind it.
 
         It does not while the array is still open. Broken or empty arrays, and items that are no objects, give one error.
         """
         window = TextWindow(self._stream, line.start)
         good = at = window.skip_to("[") + 1
-        objects, others, error = 0, 0, ""
+        objects, non_objects, error = 0, 0, ""
         while not error:
             at = window.skip_space(at)
-            if objects + others and window.text.startswith(",", at):
+            if objects + non_objects and window.text.startswith(",", at):
                 at = window.skip_space(at + 1)
-            elif objects + others and at < len(window.text) and window.text[at] != "]":
+            elif objects + non_objects and at < len(window.text) and window.text[at] != "]":
                 error = NOT_JSON
             if error or window.text.startswith("]", at):
                 break
@@ -276,25 +276,25 @@ class _Reader:
                 quote, reached = window.text[at : at + _QUOTED], window.reached(end)
                 yield Record(value, line.number, line.start, quote, reached=reached)
             else:
-                others += 1
+                non_objects += 1
             good = at = window.drop(end)
         self._failures += bool(error)
         offset = self._next_feed(window.offset(good)) if error else window.offset(at + 1)
         self._go_to(offset, line.number - 1 + count_line_feeds(self._stream, line.start, offset))
-        if error or others or not objects:
-            yield line.bad(error or NOT_AN_OBJECT, self._at)
+        if error or non_objects or not objects:
+            yield line.error_record(error or NOT_AN_OBJECT, self._offset)
         return True
 
     def _go_to(self, offset: int, number: int) -> None:
         """Go on reading at a byte offset, with that number of lines before it."""
-        self._at, self._number = offset, number
+        self._offset, self._number = offset, number
         self._stream.seek(offset)
 
     def _next_feed(self, offset: int) -> int:
         """Return the offset behind the next line feed, or the end of the file."""
         self._stream.seek(offset)
-        while rest := self._stream.readline(_CHUNK):
-            offset += len(rest)
-            if rest.endswith(b"\n"):
+        while piece := self._stream.readline(_CHUNK):
+            offset += len(piece)
+            if piece.endswith(b"\n"):
                 break
         return offset

@@ -24,31 +24,31 @@ class Mark:
     head_bytes: int
 
     @classmethod
-    def parse(cls, text: str) -> "Mark | None":
+    def from_text(cls, text: str) -> "Mark | None":
         """Return the mark of a stored text; None if it is not one, such as ""."""
         try:
-            told = json.loads(text)
-            return cls(int(told["offset"]), int(told["size"]), str(told["head"]), int(told["head_bytes"]))
+            fields = json.loads(text)
+            return cls(int(fields["offset"]), int(fields["size"]), str(fields["head"]), int(fields["head_bytes"]))
         except (ValueError, KeyError, TypeError):
             return None
 
-    def dump(self) -> str:
+    def to_text(self) -> str:
         """Return the text to store."""
-        told = {"offset": self.offset, "size": self.size, "head": self.head, "head_bytes": self.head_bytes}
-        return json.dumps(told, separators=(",", ":"))
+        fields = {"offset": self.offset, "size": self.size, "head": self.head, "head_bytes": self.head_bytes}
+        return json.dumps(fields, separators=(",", ":"))
 
-    def at(self, offset: int) -> "Mark":
+    def with_offset(self, offset: int) -> "Mark":
         """Return a copy of the mark, of the same file read up to `offset` and not to its end."""
         return replace(self, offset=offset, size=offset)
 
-    def ended(self, offset: int, stamp: int) -> "Mark":
+    def with_end(self, offset: int, stamp: int) -> "Mark":
         """Return a copy of the mark, of the same file read to its end, with the stamp that it had."""
         return replace(self, offset=offset, size=stamp)
 
 
 def mark_name(importer: str, path: Path) -> str:
     """Return the name a file's mark is stored under: the importer's name and a hash of the file's absolute path."""
-    return f"import:{importer}:{_hash(str(path.absolute()).encode('utf-8', 'surrogateescape'))}"
+    return f"import:{importer}:{_hash_bytes(str(path.absolute()).encode('utf-8', 'surrogateescape'))}"
 
 
 def stamp_of(path: Path, growth: Growth) -> tuple[int, int]:
@@ -67,26 +67,26 @@ def stamp_of(path: Path, growth: Growth) -> tuple[int, int]:
     return state.st_size, written
 
 
-def find_start(path: Path, stamp: int, known: Mark | None, growth: Growth = Growth.APPENDED) -> Mark | None:
-    """Return the mark with the offset at which reading of a file begins; None when nothing changed since `known`.
+def find_start(path: Path, stamp: int, last_mark: Mark | None, growth: Growth = Growth.APPENDED) -> Mark | None:
+    """Return the mark with the offset at which reading of a file begins; None when nothing changed since `last_mark`.
 
     A file of lines that shrank or begins differently is read from its start, and so is one that is rewritten as a whole;
     a database goes on. Raises OSError when the file cannot be read.
     """
     with foreign_files.open_file(path) as stream:
         beginning = stream.read(_HEAD)
-    fresh = Mark(0, 0, _hash(beginning), len(beginning))
-    if known is None:
+    fresh = Mark(0, 0, _hash_bytes(beginning), len(beginning))
+    if last_mark is None:
         return fresh
     if growth is Growth.APPENDED:
-        if stamp < known.size or _hash(beginning[: known.head_bytes]) != known.head:
+        if stamp < last_mark.size or _hash_bytes(beginning[: last_mark.head_bytes]) != last_mark.head:
             return fresh
-        return None if stamp == known.size else fresh.at(known.offset)
-    if stamp == known.size:
+        return None if stamp == last_mark.size else fresh.with_offset(last_mark.offset)
+    if stamp == last_mark.size:
         return None
-    return fresh.at(known.offset) if growth is Growth.DATABASE else fresh
+    return fresh.with_offset(last_mark.offset) if growth is Growth.DATABASE else fresh
 
 
-def _hash(data: bytes) -> str:
+def _hash_bytes(data: bytes) -> str:
     """Return the first 32 hexadecimal digits of the SHA-256 of bytes."""
     return hashlib.sha256(data).hexdigest()[:32]

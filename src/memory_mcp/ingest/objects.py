@@ -14,21 +14,21 @@ def end_of_object(text: str, start: int, quote: str) -> int:
     signs = "[\"']" if len(sign) == 1 else re.escape(sign)
     depth, inside = int(text[start] != "{"), ""
     # A run of backslashes is taken whole, so that a text of nothing else is read once.
-    for found in re.finditer(rf"\\++(?:{signs})?|{signs}|[{{}}\[\]]", text[start:]):
-        one = found[0].lstrip("\\")
-        slashes = len(found[0]) - len(one)
-        if not one:
+    for match in re.finditer(rf"\\++(?:{signs})?|{signs}|[{{}}\[\]]", text[start:]):
+        char = match[0].lstrip("\\")
+        slashes = len(match[0]) - len(char)
+        if not char:
             continue
         if inside:
             # Each backslash of a string is written as twice as many as the quotation mark has, and one more pair.
-            if one == inside and slashes >= level and (slashes - level) % (2 * (level + 1)) == 0:
+            if char == inside and slashes >= level and (slashes - level) % (2 * (level + 1)) == 0:
                 inside = ""
-        elif one in "[{":
+        elif char in "[{":
             depth += 1
-        elif one in "]}":
+        elif char in "]}":
             depth -= 1
             if not depth:
-                return start + found.end()
+                return start + match.end()
         elif slashes == level:
-            inside = one
+            inside = char
     return 0

@@ -18,9 +18,9 @@ from memory_mcp.ingest.objects import end_of_object
 from memory_mcp.model.sentinel import MARK, opens_own_session
 
 #: Characters looked at before a mark: an escaped bracket, and what is put before a line.
-_BRACKET, _NEAR = 60, 120
+_BRACKET, _LOOK_BACK = 60, 120
 #: An object without end is removed if a sign of ours is within this many characters of its beginning.
-_SOON = 2_000
+_LOOK_AHEAD = 2_000
 _AMP = r"&(?:amp;){0,4}"
 _ESC = r"\\{1,15}"
 _LT = rf"(?:\\?<|{_AMP}(?:lt|\#0{{0,9}}60|\#x0{{0,9}}3c);|{_ESC}(?:u003c|x3c))"
@@ -91,7 +91,7 @@ def is_answer(value: object) -> bool:
     return isinstance(value, list | tuple) and any(map(is_answer, value))
 
 
-def without_ours(text: str) -> str:
+def remove_own_output(text: str) -> str:
     """Return `text` without this program's output (recalls, answers, a summarizer's prompt); "" if that is all.
 
     A text without our mark is returned as it is, and so is one that only tells of the mark.
@@ -100,11 +100,11 @@ def without_ours(text: str) -> str:
         return text
     if opens_own_session(text) or is_answer(_json_of(text)):
         return ""
-    kept = _without(text, _fences(text, list(_tags(text))))
-    return _without(kept, _answers(kept))
+    remaining = _cut_spans(text, _iter_fences(text, list(_iter_tags(text))))
+    return _cut_spans(remaining, _iter_answers(remaining))
 
 
-def _without(text: str, spans: Iterator[Span]) -> str:
+def _cut_spans(text: str, spans: Iterator[Span]) -> str:
     """Return `text` without spans, which come in order; "" if no letter or digit is left."""
     parts: list[str] = []
     at = 0
@@ -113,11 +113,11 @@ def _without(text: str, spans: Iterator[Span]) -> str:
         at = end
     if not at:
         return text
-    kept = "".join([*parts, text[at:]]).strip()
-    return kept if any(map(str.isalnum, kept)) else ""
+    remaining = "".join([*parts, text[at:]]).strip()
+    return remaining if any(map(str.isalnum, remaining)) else ""
 
 
-def _marks(text: str) -> Iterator[int]:
+def _iter_marks(text: str) -> Iterator[int]:
     """Yield the index of each of our marks in a text, ascending."""
     at = text.find(MARK)
     while at >= 0:
@@ -125,76 +125,76 @@ def _marks(text: str) -> Iterator[int]:
         at = text.find(MARK, at + len(MARK))
 
 
-def _near(text: str, at: int, many: int = _NEAR) -> str:
+def _text_before(text: str, at: int, many: int = _LOOK_BACK) -> str:
     """Return up to `many` characters before a place; with a line feed in front where the text begins there."""
     return text[at - many : at] if at > many else f"\n{text[:at]}"
 
 
-def _tags(text: str) -> Iterator[_Tag]:
+def _iter_tags(text: str) -> Iterator[_Tag]:
     """Yield the tags of ours that a text spells, escaped or not, in order, with how each is placed on its line."""
-    for at in _marks(text):
+    for at in _iter_marks(text):
         ends = _TAG_ENDS.match(text, at + len(MARK))
-        near = _near(text, at, _BRACKET)
+        near = _text_before(text, at, _BRACKET)
         begins = ends and (_TAG_CLOSES.search(near) or _TAG_OPENS.search(near))
         if not ends or not begins:
             continue
         closes, start = len(begins[0]) > 1 and _TAG_CLOSES.match(begins[0]) is not None, at - len(begins[0])
         joined = text[start - 1 : start].isspace() if closes else _JOINED.match(text, ends.end()) is not None
-        begins_line = _BEGINS_LINE.search(_near(text, start)) is not None
+        begins_line = _BEGINS_LINE.search(_text_before(text, start)) is not None
         yield _Tag(start, ends.end(), closes, begins_line, _ENDS_LINE.match(text, ends.end()) is not None, joined)
 
 
-def _fences(text: str, tags: list[_Tag]) -> Iterator[Span]:
+def _iter_fences(text: str, tags: list[_Tag]) -> Iterator[Span]:
     """Yield the spans of the text that are fenced by us, in order.
 
     A fence needs a sign of an answer inside, unless it is all of the text; of a fence without one of its ends, the lines
     that are ours.
     """
-    if len(tags) == 2 and _is_one(text, *tags):
+    if len(tags) == 2 and _is_single_fence(text, *tags):
         yield 0, len(text)
         return
     at = 0
     waiting = zip_longest(tags, tags[1:])
     for tag, following in waiting:
         if tag.closes:
-            found = _headless(text, at, tag)
-        elif following is not None and _pair(tag, following) and _SIGN.search(text, tag.end, following.start):
-            found = _margin(text, tag.start), following.end
+            span = _fence_without_head(text, at, tag)
+        elif following is not None and _is_fence(tag, following) and _SIGN.search(text, tag.end, following.start):
+            span = _margin_start(text, tag.start), following.end
             next(waiting)
         else:
-            found = _endless(text, tag, following.start if following else len(text))
-        if found:
-            yield found
-        at = max(tag.end, found[1] if found else 0)
+            span = _fence_without_end(text, tag, following.start if following else len(text))
+        if span:
+            yield span
+        at = max(tag.end, span[1] if span else 0)
 
 
-def _is_one(text: str, first: _Tag, last: _Tag) -> bool:
+def _is_single_fence(text: str, first: _Tag, last: _Tag) -> bool:
     """Return whether a text is one fence and nothing else: `first` opens, `last` closes, no letter or digit is outside."""
     if first.closes or not last.closes or not (first.ends_line and last.begins_line):
         return False
-    return not any(map(str.isalnum, text[: _margin(text, first.start)])) and not any(map(str.isalnum, text[last.end :]))
+    return not any(map(str.isalnum, text[: _margin_start(text, first.start)])) and not any(map(str.isalnum, text[last.end :]))
 
 
-def _pair(first: _Tag, last: _Tag) -> bool:
+def _is_fence(first: _Tag, last: _Tag) -> bool:
     """Return whether two tags are a fence's: on lines of their own, or at the ends of one joined line."""
     if first.closes or not last.closes:
         return False
     return last.begins_line if first.ends_line else first.begins_line and first.joined and last.joined
 
 
-def _margin(text: str, start: int) -> int:
+def _margin_start(text: str, start: int) -> int:
     """Return where the margin before `start` begins, such as "> " or a line number; `start` itself without one."""
-    near = _near(text, start, _BRACKET)
-    found = _QUOTED.search(near) if _BEGINS_LINE.search(near) else None
-    return start - len(found[0]) if found else start
+    near = _text_before(text, start, _BRACKET)
+    margin = _QUOTED.search(near) if _BEGINS_LINE.search(near) else None
+    return start - len(margin[0]) if margin else start
 
 
-def _lines(text: str, start: int, end: int) -> Iterator[Span]:
+def _iter_lines(text: str, start: int, end: int) -> Iterator[Span]:
     """Yield start and end of the lines of a stretch that are not blank; escaped line ends count as well."""
-    for found in _LINE_ENDS.finditer(text, start, end):
-        if text[start : found.start()].strip():
-            yield start, found.start()
-        start = found.end()
+    for line_end in _LINE_ENDS.finditer(text, start, end):
+        if text[start : line_end.start()].strip():
+            yield start, line_end.start()
+        start = line_end.end()
     if text[start:end].strip():
         yield start, end
 
@@ -202,60 +202,60 @@ def _lines(text: str, start: int, end: int) -> Iterator[Span]:
 def _is_own(text: str, line: Span) -> bool:
     """Return whether a line begins as one of an answer of ours does."""
     # Whether a line goes on does not matter, how it begins does.
-    return _OWN_LINE.match(text, line[0], min(line[1], line[0] + _NEAR)) is not None
+    return _OWN_LINE.match(text, line[0], min(line[1], line[0] + _LOOK_BACK)) is not None
 
 
-def _headless(text: str, at: int, tag: _Tag) -> Span | None:
+def _fence_without_head(text: str, at: int, tag: _Tag) -> Span | None:
     """Return the span from our lines before a closing tag, whose opening one is missing, to the tag's end.
 
     None unless there are two such lines or a sign of ours. A first line that was cut goes too.
     """
-    start = own = count = 0
-    for number, line in enumerate(_lines(text, at, tag.start) if tag.begins_line else ()):
+    start = run_start = count = 0
+    for number, line in enumerate(_iter_lines(text, at, tag.start) if tag.begins_line else ()):
         count = count + 1 if _is_own(text, line) else 0
         if count == 1:
-            own = line[0]
-            start = 0 if number == 1 and not at else own
+            run_start = line[0]
+            start = 0 if number == 1 and not at else run_start
     # The sign may stand in what is lost: several such lines right before the tag are no prose either.
-    return (start, tag.end) if count > 1 or (count and _SIGN.search(text, own, tag.start)) else None
+    return (start, tag.end) if count > 1 or (count and _SIGN.search(text, run_start, tag.start)) else None
 
 
-def _endless(text: str, tag: _Tag, limit: int) -> Span | None:
+def _fence_without_end(text: str, tag: _Tag, limit: int) -> Span | None:
     """Return the span of an unclosed opening tag and of our lines after it, up to `limit`; None without a sign of ours there."""
     joined = tag.begins_line and tag.joined and not tag.ends_line
     if tag.closes or not (tag.ends_line or joined):
         return None
     end = tag.end
-    for number, line in enumerate(_lines(text, tag.end, limit)):
+    for number, line in enumerate(_iter_lines(text, tag.end, limit)):
         if not (joined and not number) and not _is_own(text, line):
             break
         end = line[1]
-    return (_margin(text, tag.start), end) if _SIGN.search(text, tag.end, end) else None
+    return (_margin_start(text, tag.start), end) if _SIGN.search(text, tag.end, end) else None
 
 
-def _answers(text: str) -> Iterator[Span]:
+def _iter_answers(text: str) -> Iterator[Span]:
     """Yield the spans of structured answers: JSON, also inside JSON, Python or YAML; one without an end reaches to the text's."""
     done = 0
-    for at in _marks(text):
-        behind, near = at + len(MARK), _near(text, at)
-        found = _ORIGIN.search(near) if _MORE.match(text, behind) else None
+    for at in _iter_marks(text):
+        after_mark, near = at + len(MARK), _text_before(text, at)
+        origin = _ORIGIN.search(near) if _MORE.match(text, after_mark) else None
         if at < done:
             continue
-        if found:
-            start = at - len(found[0])
-            done = end_of_object(text, start, found[2])
-            if not done and not _SIGN.search(text, behind, behind + _SOON):
+        if origin:
+            start = at - len(origin[0])
+            done = end_of_object(text, start, origin[2])
+            if not done and not _SIGN.search(text, after_mark, after_mark + _LOOK_AHEAD):
                 # None that follows ends either, and looking for each one's end would take long.
                 return
             done = done or len(text)
-            yield _margin(text, start), done
-        elif (found := _YAML_ORIGIN.search(near)) and _YAML_MORE.match(text, behind):
-            done = behind
-            for line in _lines(text, behind, len(text)):
+            yield _margin_start(text, start), done
+        elif (origin := _YAML_ORIGIN.search(near)) and _YAML_MORE.match(text, after_mark):
+            done = after_mark
+            for line in _iter_lines(text, after_mark, len(text)):
                 if not _YAML_LINE.match(text, line[0]):
                     break
                 done = line[1]
-            yield at - len(found[0]) + 1, done
+            yield at - len(origin[0]) + 1, done
 
 
 def _json_of(text: str) -> object:

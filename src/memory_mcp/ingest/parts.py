@@ -58,57 +58,57 @@ class Part:
     details: object = None
 
 
-def said(role: Role, text: str, **metadata: str) -> Part:
+def message_part(role: Role, text: str, **metadata: str) -> Part:
     """Return a part with stripped words, by `role` a message of the user or of the model; for any other role a note in it.
 
     A `record` among the metadata is the mark `RECORD`.
     """
-    return Part(role, _MESSAGE_TYPES.get(role, EventType.NOTE), text.strip(), _marked(metadata))
+    return Part(role, _MESSAGE_TYPES.get(role, EventType.NOTE), text.strip(), _mark_metadata(metadata))
 
 
-def note(text: str, **metadata: str) -> Part:
+def note_part(text: str, **metadata: str) -> Part:
     """Return a note of the system, without blanks around its text; `metadata` is kept with it, `record` as our mark."""
-    return Part(Role.SYSTEM, EventType.NOTE, text.strip(), _marked(metadata))
+    return Part(Role.SYSTEM, EventType.NOTE, text.strip(), _mark_metadata(metadata))
 
 
-def _marked(metadata: Mapping[str, str]) -> dict[str, str]:
+def _mark_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
     """Return metadata with `record` under the key of our mark."""
     return {RECORD if key == "record" else key: value for key, value in metadata.items()} if metadata else {}
 
 
-def thought(text: str, keep: bool) -> Part:
+def thought_part(text: str, keep: bool) -> Part:
     """Return the model's thinking as a note marked with record = thinking; left out unless `keep`."""
     return Part(Role.ASSISTANT, EventType.NOTE, text, {RECORD: "thinking"}, "" if keep else THINKING)
 
 
-def dropped(reason: str) -> Part:
+def left_out_part(reason: str) -> Part:
     """Return a part that is left out, with its reason and without text."""
     return Part(Role.SYSTEM, EventType.NOTE, "", {}, reason)
 
 
-def note_unknown(block: Mapping[str, object], kind: str = "") -> list[Part]:
+def unknown_block_notes(block: Mapping[str, object], kind: str = "") -> list[Part]:
     """Return the words of a block of a kind that nobody described, as a note with its kind; [] for one without words."""
     kind = kind or as_text(block.get("type")) or as_text(block.get("kind")) or "block"
     words = unknown_words(block)
     return [Part(Role.SYSTEM, EventType.NOTE, words.strip(), {RECORD: kind}, unknown=kind)] if words.strip() else []
 
 
-def call(name: str, arguments: object, call_id: str, **metadata: str) -> Part:
+def call_part(name: str, arguments: object, call_id: str, **metadata: str) -> Part:
     """Return a call of a tool; `arguments` an object, or its JSON as text. Without a name it is called "tool"."""
-    name, given = name or "tool", parsed(arguments)
-    text = call_text(name, given) if isinstance(given, Mapping) else f"{name}: {given}" if given else name
-    told = call_metadata(name, given) | {"tool_use_id": call_id} | metadata
-    return Part(Role.ASSISTANT, EventType.TOOL_CALL, text, told, questions=questions_in(name, given))
+    name, values = name or "tool", decode_json(arguments)
+    text = call_text(name, values) if isinstance(values, Mapping) else f"{name}: {values}" if values else name
+    all_metadata = call_metadata(name, values) | {"tool_use_id": call_id} | metadata
+    return Part(Role.ASSISTANT, EventType.TOOL_CALL, text, all_metadata, questions=questions_in(name, values))
 
 
-def result(name: str, call_id: str, text: str, is_error: bool = False, **metadata: str) -> Part:
+def result_part(name: str, call_id: str, text: str, is_error: bool = False, **metadata: str) -> Part:
     """Return a tool's result, "(no output)" for an empty text; non-empty `metadata` overrides what is found in the text."""
-    told = {"tool": name, "tool_use_id": call_id} | result_metadata(text, is_error, None)
-    told |= {key: value for key, value in metadata.items() if value}
-    return Part(Role.TOOL, EventType.TOOL_RESULT, text.strip("\n").rstrip() or "(no output)", told)
+    all_metadata = {"tool": name, "tool_use_id": call_id} | result_metadata(text, is_error, None)
+    all_metadata |= {key: value for key, value in metadata.items() if value}
+    return Part(Role.TOOL, EventType.TOOL_RESULT, text.strip("\n").rstrip() or "(no output)", all_metadata)
 
 
-def parsed(value: object) -> object:
+def decode_json(value: object) -> object:
     """Return the value that a text holds as JSON object or list, else `value` itself: clients store objects inside texts."""
     if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
         return value
@@ -167,14 +167,14 @@ def file_time(file: Path) -> str:
     return str(int(file.stat().st_mtime * 1000))
 
 
-def after(own: int | None, last: int | None) -> int | None:
-    """Return `own`, or a millisecond after `last` where `own` is not later or is unknown (None, 0 or less).
+def next_time(own_time: int | None, last: int | None) -> int | None:
+    """Return `own_time`, or a millisecond after `last` where `own_time` is not later or is unknown (None, 0 or less).
 
     An own time more than a day earlier is believed. None where neither is known.
     """
-    if own is None or own <= 0:
+    if own_time is None or own_time <= 0:
         return None if last is None else last + 1
-    return own if last is None or own > last or last - own > _DAY else last + 1
+    return own_time if last is None or own_time > last or last - own_time > _DAY else last + 1
 
 
 @dataclass(slots=True)
@@ -187,14 +187,14 @@ class Session:
     metadata: Mapping[str, str] = field(default_factory=dict)
     thread: str = ""
     #: Time of the last part (milliseconds); None before the first one that has any.
-    last: int | None = None
+    last_time: int | None = None
     #: The file's modification time, for parts without a time.
     file_time: str = ""
     #: What calls asked the person, by the id of the call.
     questions: dict[str, tuple[Question, ...]] = field(default_factory=dict)
 
-    def put(
-        self, parts: Sequence[Part], source_id: str, own: int | None, metadata: Mapping[str, str] | None = None
+    def make_drafts(
+        self, parts: Sequence[Part], source_id: str, own_time: int | None, metadata: Mapping[str, str] | None = None
     ) -> list[EventDraft]:
         """Return the drafts of one message at its own time, each part a millisecond after the other.
 
@@ -204,29 +204,29 @@ class Session:
         the file was written. Moves `last`.
         """
         drafts = []
-        for number, part in enumerate(map(self._answered, parts)):
-            self.last = after(own if not number else None, self.last)
+        for number, part in enumerate(map(self._as_answer, parts)):
+            self.last_time = next_time(own_time if not number else None, self.last_time)
             if part.left_out or not part.text.strip():
                 continue
-            told = {**self.metadata, **(metadata or {}), **part.metadata}
-            if own is None:
-                told |= {FILE_TIME: self.file_time} if self.last is None else {"time": "inferred"}
+            fields = {**self.metadata, **(metadata or {}), **part.metadata}
+            if own_time is None:
+                fields |= {FILE_TIME: self.file_time} if self.last_time is None else {"time": "inferred"}
             draft = EventDraft(
                 session_id=self.session_id,
                 role=part.role,
                 type=part.type,
                 text=part.text,
-                timestamp=self.last,
+                timestamp=self.last_time,
                 source_id=f"{source_id}#{number}" if number else source_id,
                 agent=self.agent,
                 project=self.project,
                 thread=self.thread,
-                metadata={key: value for key, value in told.items() if value},
+                metadata={key: value for key, value in fields.items() if value},
             )
             drafts.append(draft)
         return drafts
 
-    def _answered(self, part: Part) -> Part:
+    def _as_answer(self, part: Part) -> Part:
         """Return a tool's result as the person's message where it holds a person's words, any other part as it is.
 
         The questions of a call are remembered for its result.
@@ -236,9 +236,9 @@ class Session:
             self.questions[call_id] = part.questions
         if part.type is not EventType.TOOL_RESULT:
             return part
-        asked = self.questions.get(call_id, ())
-        answers = answers_in(asked, part.details, part.text)
-        refusal = refusal_words(tool, part.text, asked) if part.metadata.get("is_error") else ""
+        questions = self.questions.get(call_id, ())
+        answers = answers_in(questions, part.details, part.text)
+        refusal = refusal_words(tool, part.text, questions) if part.metadata.get("is_error") else ""
         text = answer_text(answers) or refusal
         metadata = {**part.metadata, **reply_metadata(answers)}
         return replace(part, role=Role.USER, type=EventType.USER_MESSAGE, text=text, metadata=metadata) if text else part
@@ -251,7 +251,9 @@ class Tally:
         """Count in `report`, for one file."""
         self._report, self._file = report, file
 
-    def took(self, drafts: Sequence[EventDraft], parts: Iterable[Part], line: int, quote: object) -> tuple[EventDraft, ...]:
+    def count_record(
+        self, drafts: Sequence[EventDraft], parts: Iterable[Part], line: int, quote: object
+    ) -> tuple[EventDraft, ...]:
         """Count one record: as used, with what was left out, or as skipped with the reason; return its drafts as a tuple.
 
         The reason is that of the first part left out, else "no content"; `quote` is the record, a text or any JSON value.
@@ -265,18 +267,18 @@ class Tally:
                 self._report.left_out.update(left_out)
                 self._report.unknown.update(part.unknown for part in concerned if part.unknown)
         else:
-            self.skip(next(iter(left_out), EMPTY), line, quote)
+            self.skip_record(next(iter(left_out), EMPTY), line, quote)
         return tuple(drafts)
 
-    def skip(self, reason: str, line: int, quote: object) -> None:
+    def skip_record(self, reason: str, line: int, quote: object) -> None:
         """Count one record that gave nothing, and quote it."""
         self._report.lines += 1
-        self._report.skip(reason, self._file, line, as_plain(quote)[:_QUOTED])
+        self._report.skip_record(reason, self._file, line, as_plain(quote)[:_QUOTED])
 
-    def whole(self, records: Iterable[Record]) -> Iterator[Record]:
+    def iter_valid(self, records: Iterable[Record]) -> Iterator[Record]:
         """Yield the records that are JSON objects; the others are counted as skipped."""
         for record in records:
             if record.error:
-                self.skip(record.error, record.line, record.quote)
+                self.skip_record(record.error, record.line, record.quote)
             else:
                 yield record

@@ -14,12 +14,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from memory_mcp.ingest import chat
-from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
+from memory_mcp.ingest.chat import ChatReader, Outcome, skipped_outcome
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, words_within
 from memory_mcp.ingest.claude_code.wrappers import without_ansi
-from memory_mcp.ingest.growing import GrowingImporter, Reading
+from memory_mcp.ingest.growing import GrowingImporter, SessionReader
 from memory_mcp.ingest.lines import first_values
-from memory_mcp.ingest.parts import Part, content_id, note, said
+from memory_mcp.ingest.parts import Part, content_id, message_part, note_part
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import RECORD, EventType, Role
 
@@ -62,22 +62,22 @@ class PiImporter(GrowingImporter):
         """Return the folders of sessions of pi, then its forks: by environment variables, else in the home; existing or not."""
         home = Path.home()
         folder = Path(os.environ.get("PI_CODING_AGENT_DIR") or home / ".pi" / "agent").expanduser()
-        own = Path(os.environ.get("PI_CODING_AGENT_SESSION_DIR") or folder / "sessions").expanduser()
+        session_folder = Path(os.environ.get("PI_CODING_AGENT_SESSION_DIR") or folder / "sessions").expanduser()
         openclaw = Path(os.environ.get("OPENCLAW_STATE_DIR") or home / ".openclaw").expanduser()
-        return (own, home / ".omp" / "agent" / "sessions", openclaw / "agents")
+        return (session_folder, home / ".omp" / "agent" / "sessions", openclaw / "agents")
 
-    def wants(self, file: Path) -> bool:
+    def wants_file(self, file: Path) -> bool:
         """Return whether a file is a session, also one that OpenClaw ended or deleted, and no copy of one at a point in time."""
         return (file.suffix == ".jsonl" and not _is_copy(file)) or _ARCHIVE.search(file.name) is not None
 
-    def recognises(self, file: Path, beginning: bytes) -> bool:
+    def recognises_file(self, file: Path, beginning: bytes) -> bool:
         """Return whether a .jsonl file or archive is a session of pi or a fork: by its header, or messages with own times."""
         if (file.suffix != ".jsonl" and not _ARCHIVE.search(file.name)) or _is_copy(file):
             return False
-        return any(map(self.is_own, first_values(beginning)))
+        return any(map(self.is_own_record, first_values(beginning)))
 
     @staticmethod
-    def is_own(value: Mapping[str, object]) -> bool:
+    def is_own_record(value: Mapping[str, object]) -> bool:
         """Return whether a record is a session's header of this form, or a message with a role and time of this form."""
         message = value.get("message")
         if value.get("type") == "session":
@@ -87,9 +87,9 @@ class PiImporter(GrowingImporter):
             return False
         return as_text(message.get("role")) in _ROLES and isinstance(message.get("timestamp"), int | float)
 
-    def reading(self, file: Path) -> Reading:
+    def make_reader(self, file: Path) -> SessionReader:
         """Return the state with which the reading of a session begins."""
-        return _Reading(file, self._settings.include_thinking)
+        return _Reader(file, self._settings.include_thinking)
 
 
 def _is_copy(file: Path) -> bool:
@@ -97,7 +97,7 @@ def _is_copy(file: Path) -> bool:
     return any(mark in file.name for mark in _COPIES)
 
 
-class _Reading(ChatReading):
+class _Reader(ChatReader):
     """State of reading one file."""
 
     def __init__(self, file: Path, thinking: bool) -> None:
@@ -106,25 +106,25 @@ class _Reading(ChatReading):
         Its agent is pi, or omp or openclaw by the place of the file.
         """
         archived = _ARCHIVE.sub("", file.name)
-        own = file.stem if archived == file.name else archived
+        own_stem = file.stem if archived == file.name else archived
         # A subagent's file is in a folder named after its caller's file.
         main, above = file, file.parent
         while above.name and above != above.parent and (caller := above.with_name(f"{above.name}.jsonl")).is_file():
             main, above = caller, caller.parent
-        stem = own if main == file else main.stem
+        stem = own_stem if main == file else main.stem
         super().__init__("pi", stem.rpartition("_")[2] or stem, thinking, "" if main == file else file.stem)
         self._agent_file = main != file
         if file.parent.name == "sessions" and file.parent.parent.parent.name == "agents":
             self.session.agent = "openclaw"
         elif self._agent_file or ".omp" in file.parts:
             self.session.agent = "omp"
-        self._entry = ""
+        self._last_entry = ""
 
-    def learn(self, record: dict[str, object]) -> None:
+    def learn_from(self, record: dict[str, object]) -> None:
         """Learn session, directory and format from the header, and which of the clients wrote the file."""
-        entry = self._entry
-        super().learn(record)
-        self._entry = entry
+        entry = self._last_entry
+        super().learn_from(record)
+        self._last_entry = entry
         if record.get("type") == "session":
             # A subagent's file belongs to the session of the file beside it.
             session = self.session
@@ -138,7 +138,7 @@ class _Reading(ChatReading):
         elif record.get("type") == "title" and "pad" in record:
             self.session.agent = "omp"
 
-    def convert(self, record: dict[str, object]) -> Outcome:
+    def convert_record(self, record: dict[str, object]) -> Outcome:
         """Return what one entry gives: messages, summaries, extensions' words, titles; bookkeeping is skipped with the reason.
 
         An entry that does not go on from the last one names the one it goes on from as metadata `branches_from`.
@@ -147,16 +147,16 @@ class _Reading(ChatReading):
         message = as_mapping(record.get("message"))
         outcome = Outcome()
         if kind == "message" and message:
-            self._message(message, outcome)
+            self._convert_message(message, outcome)
         elif kind in ("compaction", "branch_summary"):
-            outcome.parts = [chat.retold(words_within(record.get("summary")), kind)]
+            outcome.parts = [chat.recap_part(words_within(record.get("summary")), kind)]
         elif kind == "custom_message":
-            self._extension(record, outcome)
+            self._convert_extension(record, outcome)
         elif kind in ("session_info", "title", "title_change"):
-            outcome.parts = [note(words_within(record.get("name")) or words_within(record.get("title")), record="title")]
+            outcome.parts = [note_part(words_within(record.get("name")) or words_within(record.get("title")), record="title")]
         else:
-            self._entry = as_text(record.get("id")) if kind != "session" else self._entry
-            return skipped(kind if kind in _BOOKKEEPING else _FOREIGN)
+            self._last_entry = as_text(record.get("id")) if kind != "session" else self._last_entry
+            return skipped_outcome(kind if kind in _BOOKKEEPING else _FOREIGN)
         when = record.get("timestamp") or record.get("updatedAt") or message.get("timestamp")
         outcome.time = parse_time(when)
         # From content and times alone, so that copies in other files have the same id.
@@ -167,12 +167,12 @@ class _Reading(ChatReading):
             *(record.get(key) for key in ("summary", "content", "name", "title")),
         )
         parent = as_text(record.get("parentId"))
-        if self._entry and record.get("id") and parent != self._entry:
+        if self._last_entry and record.get("id") and parent != self._last_entry:
             outcome.metadata["branches_from"] = parent or "the beginning"
-        self._entry = as_text(record.get("id")) or self._entry
+        self._last_entry = as_text(record.get("id")) or self._last_entry
         return outcome
 
-    def _message(self, message: Mapping[str, object], outcome: Outcome) -> None:
+    def _convert_message(self, message: Mapping[str, object], outcome: Outcome) -> None:
         """Give `outcome` the parts of a message, by its role: user, model, tool, command run by the user, extension, summary.
 
         An answer that ended with an error has that as a note, an aborted one a mark. Copies of an answer, system prompts
@@ -181,33 +181,33 @@ class _Reading(ChatReading):
         role = as_text(message.get("role"))
         blocks = as_blocks(message.get("content"))
         if role == "user":
-            self._user(message, outcome)
+            self._convert_prompt(message, outcome)
         elif role == "assistant" and message.get("model") == _MIRROR:
-            outcome.reason = "copy of an answer"
+            outcome.skip_reason = "copy of an answer"
         elif role == "assistant":
             self.model = as_text(message.get("model"))
-            outcome.parts = [part for block in blocks for part in self._spoken(block)]
+            outcome.parts = [part for block in blocks for part in self._iter_answer_parts(block)]
             if message.get("stopReason") == "error":
-                outcome.parts.append(note(words_within(message.get("errorMessage")), record="api error"))
+                outcome.parts.append(note_part(words_within(message.get("errorMessage")), record="api error"))
             elif message.get("stopReason") == "aborted":
                 outcome.metadata[RECORD] = "aborted"
-                outcome.reason = "aborted before a word"
+                outcome.skip_reason = "aborted before a word"
         elif role == "toolResult":
             call, tool = as_text(message.get("toolCallId")), as_text(message.get("toolName"))
             content = [{"type": "text", "text": chat.words_of_block(block)} for block in blocks]
             error = message.get("isError") is True
             ended = _EXIT_CODE.search(content[-1]["text"]) if content and error else None
-            outcome.parts = [self.returned(content, call, tool, error, ended[1] if ended else "")]
+            outcome.parts = [self.make_result(content, call, tool, error, ended[1] if ended else "")]
         elif role in ("bashExecution", "pythonExecution"):
-            outcome.parts = _executed(message)
+            outcome.parts = _execution_parts(message)
         elif role in ("custom", "hookMessage"):
-            self._extension(message, outcome)
+            self._convert_extension(message, outcome)
         elif role in ("branchSummary", "compactionSummary"):
-            outcome.parts = [chat.retold(words_within(message.get("summary")), role)]
+            outcome.parts = [chat.recap_part(words_within(message.get("summary")), role)]
         else:
-            outcome.reason = "system prompt" if role in ("system", "developer") else _FOREIGN
+            outcome.skip_reason = "system prompt" if role in ("system", "developer") else _FOREIGN
 
-    def _user(self, message: Mapping[str, object], outcome: Outcome) -> None:
+    def _convert_prompt(self, message: Mapping[str, object], outcome: Outcome) -> None:
         """Give `outcome` what the human typed, without the skills and files that pi substitutes.
 
         Written by the client or, in a subagent's file, by the caller, it is not the human's.
@@ -225,35 +225,35 @@ class _Reading(ChatReading):
             outcome.left_out[chat.INJECTED] += envelopes
             text = _RECEIVED.sub("", text.strip())
         if not self._agent_file and (message.get("synthetic") is True or message.get("attribution") == "agent"):
-            outcome.parts = [note(text, record="written by the client")]
+            outcome.parts = [note_part(text, record="written by the client")]
         else:
-            outcome.parts = [self.asked(text)]
+            outcome.parts = [self.make_prompt(text)]
         outcome.parts += chat.note_unknown_blocks(blocks, texts)
 
-    def _spoken(self, block: Mapping[str, object]) -> Iterator[Part]:
+    def _iter_answer_parts(self, block: Mapping[str, object]) -> Iterator[Part]:
         """Yield the part of one block of an answer: thought, call or words; none for a block without text."""
         kind = block.get("type")
         if kind in ("thinking", "redactedThinking"):
-            yield self.thought(words_within(block.get("thinking")))
+            yield self.make_thought(words_within(block.get("thinking")))
         elif kind == "toolCall":
-            yield self.called(as_text(block.get("name")), block.get("arguments"), as_text(block.get("id")))
+            yield self.make_call(as_text(block.get("name")), block.get("arguments"), as_text(block.get("id")))
         else:
             yield from chat.read_block(block, Role.ASSISTANT)
 
-    def _extension(self, told: Mapping[str, object], outcome: Outcome) -> None:
+    def _convert_extension(self, fields: Mapping[str, object], outcome: Outcome) -> None:
         """Give `outcome` what an extension added to the conversation; counted as left out if the human did not see it."""
-        if told.get("display") is False:
+        if fields.get("display") is False:
             outcome.left_out[chat.INJECTED] += 1
             return
-        record = f"extension {as_text(told.get('customType'))}".strip()
-        outcome.parts = [note(chat.words_of(told.get("content")), record=record)]
+        record = f"extension {as_text(fields.get('customType'))}".strip()
+        outcome.parts = [note_part(chat.words_of(fields.get("content")), record=record)]
 
 
-def _executed(message: Mapping[str, object]) -> list[Part]:
+def _execution_parts(message: Mapping[str, object]) -> list[Part]:
     """Return two parts: a command that the human ran from the prompt, as the user's message, and its output as a tool's note."""
     code = message.get("exitCode")
     command = words_within(message.get("command")) or words_within(message.get("code"))
     metadata = {"command": command, "exit_status": str(code) if isinstance(code, int) else ""}
     sign = "!" if message.get("role") == "bashExecution" else "$"
     printed = without_ansi(words_within(message.get("output"))).strip()
-    return [said(Role.USER, f"{sign} {command}"), Part(Role.TOOL, EventType.NOTE, printed, metadata)]
+    return [message_part(Role.USER, f"{sign} {command}"), Part(Role.TOOL, EventType.NOTE, printed, metadata)]

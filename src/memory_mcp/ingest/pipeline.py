@@ -21,7 +21,7 @@ from typing import Protocol
 from memory_mcp.base import metrics
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.base.failpoints import failpoint
-from memory_mcp.ingest.base import Growth, Importer, ImportReport, Quote, Read
+from memory_mcp.ingest.base import Growth, Importer, ImportReport, Quote, ReadStep
 from memory_mcp.ingest.capture import PAUSED
 from memory_mcp.ingest.gate import Gate
 from memory_mcp.ingest.marks import Mark, find_start, mark_name, stamp_of
@@ -169,13 +169,13 @@ def survey(importer: Importer, source: Source, marks: Mapping[str, str], newest:
     """
     groups: list[list[SourceFile]] = [[]]
     group_bytes = 0
-    for file in importer.files(source) if isinstance(source, Path) else source:
+    for file in importer.iter_files(source) if isinstance(source, Path) else source:
         report.files += 1
         try:
             size, stamp = stamp_of(file, importer.growth)
             written = file.stat().st_mtime_ns
         except OSError as error:
-            report.fail(file, str(error))
+            report.add_failure(file, str(error))
             continue
         if newest is None and (group_bytes >= GROUP_BYTES or len(groups[-1]) >= GROUP_FILES):
             groups.append([])
@@ -257,7 +257,7 @@ class _Run:
             """Read the last events of a file, as many as are left; it gets no mark if earlier ones are left out."""
             nonlocal remaining
             # Counting first costs a second reading and saves holding the events.
-            count = sum(len(step.drafts) for step in self._importer.read(file.path, start.offset, ImportReport()))
+            count = sum(len(step.drafts) for step in self._importer.read_file(file.path, start.offset, ImportReport()))
             if count <= remaining:
                 yield from self._read_whole(file, start)
             else:
@@ -289,7 +289,7 @@ class _Run:
             self.report.known += len(stored.known)
             failpoint("import.batch_stored")
         last = {step.file.name: step.mark for step in steps}
-        marks = {name: mark.dump() for name, mark in last.items() if mark is not None}
+        marks = {name: mark.to_text() for name, mark in last.items() if mark is not None}
         if marks:
             self._marks.mark_all(marks)
             failpoint("import.mark_written")
@@ -301,14 +301,14 @@ class _Run:
     def _guarded(self, file: SourceFile, read: Callable[[SourceFile, Mark], Iterator[None]]) -> Iterator[None]:
         """Read a file from where its last run ended with `read`; an unchanged one is counted, one that cannot be read too."""
         try:
-            last_mark = Mark.parse(self._known.get(file.name, ""))
+            last_mark = Mark.from_text(self._known.get(file.name, ""))
             start = find_start(file.path, file.stamp, last_mark, self._importer.growth)
             if start is None:
                 self.report.files_unchanged += 1
             else:
                 yield from read(file, start)
         except OSError as error:
-            self.report.fail(file.path, str(error))
+            self.report.add_failure(file.path, str(error))
         self._tell(file, file.size)
         self._done += file.size
 
@@ -319,14 +319,14 @@ class _Run:
         for step in self._steps_from(file, start):
             self.report.bytes += max(0, step.offset - offset) if in_bytes else 0
             offset = step.offset
-            self._add(file, step.drafts, start.at(offset))
+            self._add(file, step.drafts, start.with_offset(offset))
             yield
         self.report.bytes += 0 if in_bytes else file.size
-        self._end(file, start.ended(offset, file.stamp))
+        self._end(file, start.with_end(offset, file.stamp))
 
-    def _steps_from(self, file: SourceFile, start: Mark) -> Iterator[Read]:
+    def _steps_from(self, file: SourceFile, start: Mark) -> Iterator[ReadStep]:
         """Yield the importer's steps from the offset of `start` on; the seconds they take are added to the report."""
-        steps = self._importer.read(file.path, start.offset, self.report)
+        steps = self._importer.read_file(file.path, start.offset, self.report)
         while True:
             clock = perf_counter()
             step = next(steps, None)

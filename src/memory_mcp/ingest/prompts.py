@@ -6,8 +6,8 @@ services, notes and events from elsewhere have nobody between the person and the
 
 from collections.abc import Callable, Mapping, Sequence
 
-from memory_mcp.ingest.claude_code.wrappers import find_author, is_plain, note_of, unwrap
-from memory_mcp.ingest.parts import Part, dropped
+from memory_mcp.ingest.claude_code.wrappers import author_note, find_author, is_plain, unwrap_prompt
+from memory_mcp.ingest.parts import Part, left_out_part
 from memory_mcp.model.event import RECORD, EventType
 
 
@@ -33,21 +33,21 @@ def separate_prompts(
         elif part.type is not EventType.USER_MESSAGE or part.left_out or not part.text.strip():
             spoken.append(part)
         else:
-            words, *extra_notes = _pieces(part, author)
+            words, *extra_notes = _split_prompt(part, author)
             spoken.append(words)
             notes += extra_notes
     return (*spoken, *notes)
 
 
-def _pieces(part: Part, author: str) -> list[Part]:
+def _split_prompt(part: Part, author: str) -> list[Part]:
     """Return the person's words, if there are some, then the notes; at least one part."""
     pieces: list[Part] = []
-    for piece in unwrap(part.text):
+    for piece in unwrap_prompt(part.text):
         if piece.reason:
-            pieces.append(dropped(piece.reason))
+            pieces.append(left_out_part(piece.reason))
         elif piece.type is EventType.USER_MESSAGE and not author:
             pieces.append(Part(piece.role, piece.type, piece.text, part.metadata))
         else:
-            note = note_of(author, piece.text) if piece.type is EventType.USER_MESSAGE else piece
+            note = author_note(author, piece.text) if piece.type is EventType.USER_MESSAGE else piece
             pieces.append(Part(note.role, note.type, note.text, {RECORD: note.name} if note.name else {}))
     return pieces

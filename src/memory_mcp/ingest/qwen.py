@@ -11,14 +11,14 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from memory_mcp.ingest.base import ImportReport, Read
+from memory_mcp.ingest.base import ImportReport, ReadStep
 from memory_mcp.ingest.claude_code.blocks import as_mapping, as_mappings, as_text, words_within
-from memory_mcp.ingest.claude_code.wrappers import INJECTED, unwrap
+from memory_mcp.ingest.claude_code.wrappers import INJECTED, unwrap_prompt
 from memory_mcp.ingest.gemini.reader import GeminiImporter, is_session, read_session
-from memory_mcp.ingest.gemini.records import POLITE, GeminiReading, content_blocks, note_unknown_parts, parts_text, response_text
-from memory_mcp.ingest.growing import UNKNOWN, Given, Reading, Told, read_growing
+from memory_mcp.ingest.gemini.records import POLITE, GeminiReader, content_blocks, note_unknown_parts, parts_text, response_text
+from memory_mcp.ingest.growing import UNKNOWN, ParsedRecord, RecordItem, SessionReader, read_appended
 from memory_mcp.ingest.lines import first_values
-from memory_mcp.ingest.parts import Part, content_id, note, result, said
+from memory_mcp.ingest.parts import Part, content_id, message_part, note_part, result_part
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import RECAP, RECORD, EventType, Role
 
@@ -41,7 +41,7 @@ class QwenImporter(GeminiImporter):
         home = Path(os.environ.get("QWEN_RUNTIME_DIR") or os.environ.get("QWEN_HOME") or Path.home() / _HOME)
         return (home / "projects", home / "tmp")
 
-    def recognises(self, file: Path, beginning: bytes) -> bool:
+    def recognises_file(self, file: Path, beginning: bytes) -> bool:
         """Return whether a file is Qwen Code's: its records name a session and have parts or a payload, or it has the older form.
 
         The latter only in the client's folder.
@@ -51,7 +51,7 @@ class QwenImporter(GeminiImporter):
                 return True
         return _HOME in file.parts and is_session(file, beginning)
 
-    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+    def read_file(self, file: Path, offset: int, report: ImportReport) -> Iterator[ReadStep]:
         """Return the steps of the records behind the byte offset: the drafts of each, and the offset to go on from.
 
         An older session in Gemini CLI's form, written as one object, is read from its start. Records without an event are
@@ -59,35 +59,40 @@ class QwenImporter(GeminiImporter):
         """
         thinking = self._settings.include_thinking
         if file.suffix == ".json" or (file.parent.name == "chats" and file.name.startswith("session-")):
-            return read_session(GeminiReading(file, AGENT, thinking), file, offset, report)
-        return read_growing(QwenReading(AGENT, file.stem, thinking), file, offset, report)
+            return read_session(GeminiReader(file, AGENT, thinking), file, offset, report)
+        return read_appended(QwenReader(AGENT, file.stem, thinking), file, offset, report)
 
 
-class QwenReading(Reading):
+class QwenReader(SessionReader):
     """One read of one session of the newer form."""
 
-    def learn(self, record: dict[str, object]) -> None:
+    def learn_from(self, record: dict[str, object]) -> None:
         """Learn directory (the first one named) and first prompt from a record."""
         self.cwd = self.cwd or as_text(record.get("cwd"))
         if record.get("type") == "user" and not record.get("subtype"):
-            self.prompt = self.prompt or _text(record)
+            self.prompt = self.prompt or _text_of(record)
 
-    def give(self, record: dict[str, object]) -> Given:
+    def parse_record(self, record: dict[str, object]) -> ParsedRecord:
         """Return what a record gives, after taking over its session, thread, directory, branch, version and model.
 
         A call and its result are named by the call's id. An unknown kind gives only the reason, and nothing is taken over.
         """
-        readers = {"user": self._user, "assistant": self._assistant, "tool_result": self._results, "system": self._system}
+        readers = {
+            "user": self._prompt_parts,
+            "assistant": self._answer_parts,
+            "tool_result": self._result_parts,
+            "system": self._system_parts,
+        }
         reader = readers.get(as_text(record.get("type")))
         if reader is None:
-            return Given(reason=UNKNOWN)
+            return ParsedRecord(skip_reason=UNKNOWN)
         for name, key in (("cwd", "cwd"), ("branch", "gitBranch"), ("version", "version"), ("model", "model")):
             setattr(self, name, as_text(record.get(key)) or getattr(self, name))
         self.session.session_id = as_text(record.get("sessionId")) or self.session.session_id
         self.session.thread = as_text(record.get("agentId")) if record.get("isSidechain") is True else ""
         parts, reason = reader(record)
         source_id = as_text(record.get("uuid")) or f"content:{content_id(record)}"
-        given = Given(reason=reason)
+        parsed_record = ParsedRecord(skip_reason=reason)
         # Thoughts are numbered separately, so that ids do not depend on whether they are kept.
         numbers = {"": 0, "#t": 0}
         for part in parts:
@@ -98,61 +103,65 @@ class QwenReading(Reading):
                 number = numbers[kind]
                 numbers[kind] += 1
                 key = f"{source_id}{kind or '#'}{number}" if kind or number else source_id
-            given.told.append(Told(key, (part,), self.ordered(parse_time(record.get("timestamp")))))
-        return given
+            parsed_record.items.append(RecordItem(key, (part,), self.order_time(parse_time(record.get("timestamp")))))
+        return parsed_record
 
-    def _user(self, record: Mapping[str, object]) -> tuple[list[Part], str]:
+    def _prompt_parts(self, record: Mapping[str, object]) -> tuple[list[Part], str]:
         """Return (parts, reason) of a record in the user's role; the reason counts only where no part is kept.
 
         A subagent's is its task; what the client wrote is left out or a note.
         """
-        text = _text(record)
+        text = _text_of(record)
         if subtype := as_text(record.get("subtype")):
-            shown = words_within(as_mapping(record.get("systemPayload")).get("displayText"))
-            return [note(shown or text, record=subtype)], subtype
-        unknown_notes = note_unknown_parts(_message(record))
+            displayed = words_within(as_mapping(record.get("systemPayload")).get("displayText"))
+            return [note_part(displayed or text, record=subtype)], subtype
+        unknown_notes = note_unknown_parts(_content_of(record))
         if not text.strip():
-            return unknown_notes, Given().reason
+            return unknown_notes, ParsedRecord().skip_reason
         if self.session.thread:
-            words = unwrap(text)[0]
+            words = unwrap_prompt(text)[0]
             part = Part(Role.ASSISTANT, EventType.SUBAGENT_START, words.text, left_out=INJECTED if words.reason else "")
             return [part, *unknown_notes], INJECTED if words.reason else ""
-        return [said(Role.USER, text), *unknown_notes], ""
+        return [message_part(Role.USER, text), *unknown_notes], ""
 
-    def _assistant(self, record: Mapping[str, object]) -> tuple[list[Part], str]:
+    def _answer_parts(self, record: Mapping[str, object]) -> tuple[list[Part], str]:
         """Return (parts, reason) of an answer: calls, thoughts and words in order.
 
         The reason counts only if nothing of them can be kept; names of called tools are noted.
         """
         parts = []
-        for block in _blocks(record):
+        for block in _blocks_of(record):
             if "functionCall" in block:
-                given = as_mapping(block["functionCall"])
-                parts.append(self.called(as_text(given.get("name")), given.get("args"), as_text(given.get("id"))))
+                function_call = as_mapping(block["functionCall"])
+                parts.append(
+                    self.make_call(
+                        as_text(function_call.get("name")), function_call.get("args"), as_text(function_call.get("id"))
+                    )
+                )
             elif block.get("thought") is True:
-                parts.append(self.thought(words_within(block.get("text"))))
+                parts.append(self.make_thought(words_within(block.get("text"))))
             else:
-                parts.append(said(Role.ASSISTANT, parts_text([block])))
-        parts += note_unknown_parts(_message(record))
-        return parts, Given().reason
+                parts.append(message_part(Role.ASSISTANT, parts_text([block])))
+        parts += note_unknown_parts(_content_of(record))
+        return parts, ParsedRecord().skip_reason
 
-    def _results(self, record: Mapping[str, object]) -> tuple[list[Part], str]:
+    def _result_parts(self, record: Mapping[str, object]) -> tuple[list[Part], str]:
         """Return (parts, reason): the results of tools in a record, as errors if they failed or were cancelled.
 
         The reason counts only where there are none.
         """
-        told = as_mapping(record.get("toolCallResult"))
-        failed = told.get("status") in ("error", "cancelled")
+        call_result = as_mapping(record.get("toolCallResult"))
+        failed = call_result.get("status") in ("error", "cancelled")
         parts = []
-        for block in _blocks(record):
+        for block in _blocks_of(record):
             answer = as_mapping(block.get("functionResponse"))
-            call_id = as_text(answer.get("id")) or as_text(told.get("callId"))
+            call_id = as_text(answer.get("id")) or as_text(call_result.get("callId"))
             name = as_text(answer.get("name")) or self.tools.get(call_id, "")
             text = response_text(answer) if answer else parts_text([block]) or words_within(block)
-            parts.append(result(name, call_id, text or words_within(told.get("resultDisplay")), is_error=failed))
-        return parts, Given().reason
+            parts.append(result_part(name, call_id, text or words_within(call_result.get("resultDisplay")), is_error=failed))
+        return parts, ParsedRecord().skip_reason
 
-    def _system(self, record: Mapping[str, object]) -> tuple[list[Part], str]:
+    def _system_parts(self, record: Mapping[str, object]) -> tuple[list[Part], str]:
         """Return (parts, reason) of what the client recorded: a summary, a title or a typed command, one part.
 
         None of other kinds. The reason counts only where no part is kept.
@@ -162,25 +171,25 @@ class QwenReading(Reading):
             texts = [parts_text(content.get("parts")).strip() for content in as_mappings(payload.get("compressedHistory"))]
             # All before the model's polite answer to the summary, without one the first text.
             end = next((number for number, text in enumerate(texts) if text in POLITE), 1)
-            return [note("\n".join(texts[:end]), record="compacted", **{RECAP: "true"})], subtype
+            return [note_part("\n".join(texts[:end]), record="compacted", **{RECAP: "true"})], subtype
         if subtype == "custom_title":
-            return [note(as_text(payload.get("customTitle")), record="title")], subtype
+            return [note_part(as_text(payload.get("customTitle")), record="title")], subtype
         if subtype == "slash_command" and payload.get("phase") == "invocation":
-            return [said(Role.USER, as_text(payload.get("rawCommand")))], subtype
+            return [message_part(Role.USER, as_text(payload.get("rawCommand")))], subtype
         return [], f"system {subtype}" if subtype in _BOOKKEEPING else UNKNOWN
 
 
-def _blocks(record: Mapping[str, object]) -> list[Mapping[str, object]]:
+def _blocks_of(record: Mapping[str, object]) -> list[Mapping[str, object]]:
     """Return the blocks of a record's message, those that are objects; [] for none."""
-    return content_blocks(_message(record))
+    return content_blocks(_content_of(record))
 
 
-def _message(record: Mapping[str, object]) -> object:
+def _content_of(record: Mapping[str, object]) -> object:
     """Return the content of a record's message, in any of its forms."""
     message = as_mapping(record.get("message"))
     return message.get("parts") if "parts" in message else message.get("content")
 
 
-def _text(record: Mapping[str, object]) -> str:
+def _text_of(record: Mapping[str, object]) -> str:
     """Return the words of a record's message; "" for none."""
-    return parts_text(_message(record))
+    return parts_text(_content_of(record))

@@ -33,7 +33,7 @@ _HEX = re.compile(r"(?:[0-9a-fA-F]{2})+")
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class DecodedText:
     """A text unwrapped: of each of its characters the place where its wrapping begins, and where it ends."""
 
     text: str
@@ -41,12 +41,12 @@ class Reading:
     ends: tuple[int, ...]
 
 
-def unwrapped(text: str) -> str:
+def decode_layer(text: str) -> str:
     """Return the text with one layer of encoding taken away; the same text if there is none."""
-    return _WRAPPED.sub(lambda match: _plain(str(match.lastgroup), match[0]), text)
+    return _WRAPPED.sub(lambda match: _decode_piece(str(match.lastgroup), match[0]), text)
 
 
-def reading(text: str, layers: int) -> Reading:
+def decode_layers(text: str, layers: int) -> DecodedText:
     """Return the text with `layers` layers of encoding removed, and the original place of each character."""
     begins, ends = tuple(range(len(text))), tuple(range(1, len(text) + 1))
     for _ in range(layers):
@@ -56,7 +56,7 @@ def reading(text: str, layers: int) -> Reading:
         stops: list[int] = []
         at = 0
         for match in _WRAPPED.finditer(text):
-            plain = _plain(str(match.lastgroup), match[0])
+            plain = _decode_piece(str(match.lastgroup), match[0])
             parts += text[at : match.start()], plain
             starts += [*range(at, match.start()), *[match.start()] * len(plain)]
             stops += [*range(at + 1, match.start() + 1), *[match.end()] * len(plain)]
@@ -65,10 +65,10 @@ def reading(text: str, layers: int) -> Reading:
         stops += range(at + 1, len(text) + 1)
         begins, ends = tuple(begins[i] for i in starts), tuple(ends[i - 1] for i in stops)
         text = "".join([*parts, text[at:]])
-    return Reading(text, begins, ends)
+    return DecodedText(text, begins, ends)
 
 
-def _plain(kind: str, wrapped: str) -> str:
+def _decode_piece(kind: str, wrapped: str) -> str:
     """Return the content of one encoded piece, by the `kind` of its encoding.
 
     Kinds are entity, percent, equals, hex, octal, short, tag and bar, which gives a blank; "" for any other kind, which
@@ -88,14 +88,14 @@ def _plain(kind: str, wrapped: str) -> str:
     return " " if kind == "bar" else ""
 
 
-def coded(text: str) -> Iterator[tuple[int, int, str]]:
+def iter_encoded(text: str) -> Iterator[tuple[int, int, str]]:
     """Yield (start, end, content) of each stretch of 16 or more characters that decodes, as base64 or hexadecimal, to UTF-8."""
     for match in _CODED.finditer(text):
-        given = match[0]
+        encoded = match[0]
         with suppress(ValueError):
-            if _HEX.fullmatch(given):
-                yield match.start(), match.end(), bytes.fromhex(given).decode()
+            if _HEX.fullmatch(encoded):
+                yield match.start(), match.end(), bytes.fromhex(encoded).decode()
                 continue
-            raw = given.rstrip("=").replace("-", "+").replace("_", "/")
+            raw = encoded.rstrip("=").replace("-", "+").replace("_", "/")
             raw = raw[: len(raw) - (len(raw) % 4 == 1)]
             yield match.start(), match.end(), base64.b64decode(raw + "=" * (-len(raw) % 4)).decode()

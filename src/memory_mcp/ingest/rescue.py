@@ -11,7 +11,7 @@ from pathlib import Path
 from memory_mcp.base import foreign_files
 from memory_mcp.ingest.base import Importer
 from memory_mcp.ingest.database import DatabaseImporter
-from memory_mcp.ingest.finding import Lying, lying
+from memory_mcp.ingest.finding import FileState, iter_file_states
 from memory_mcp.install.edit import jsonc
 
 #: Sessions that are deleted within so many days are reported.
@@ -47,19 +47,19 @@ def fates(importers: Sequence[Importer], marks: Mapping[str, str], now_ms: int) 
     """
     soon, forecasts = now_ms + SOON_DAYS * _DAY_MS, []
     for importer in importers:
-        files: list[Lying] = []
+        files: list[FileState] = []
         days_of_paths: list[int] = []
         # When a file goes, and whether something of it is not imported.
         going: list[tuple[int, bool]] = []
         for path in importer.default_paths():
-            if path.exists() and (client_files := list(lying(importer, path, marks))):
+            if path.exists() and (client_files := list(iter_file_states(importer, path, marks))):
                 days = KEPT[importer.name](path) if importer.name in KEPT else 0
-                ends = [(file.written + days * _DAY_MS, file.unread > 0) for file in client_files if days]
+                ends = [(file.written + days * _DAY_MS, file.unread_bytes > 0) for file in client_files if days]
                 going += [end for end in ends if end[0] <= soon]
                 files += client_files
                 days_of_paths.append(days)
         if files:
-            new, going_new = sum(file.unread > 0 for file in files), sum(is_new for _, is_new in going)
+            new, going_new = sum(file.unread_bytes > 0 for file in files), sum(is_new for _, is_new in going)
             first = min((at_ms for at_ms, _ in going), default=0)
             tables = tuple(_unread_tables(importer))
             forecasts.append(
@@ -74,7 +74,7 @@ def _unread_tables(importer: Importer) -> Iterator[str]:
         return
     names: dict[str, None] = {}
     for path in importer.default_paths():
-        for file in importer.files(path) if path.exists() else ():
+        for file in importer.iter_files(path) if path.exists() else ():
             with suppress(OSError):
                 names |= dict.fromkeys(importer.unread_tables(file))
     yield from names

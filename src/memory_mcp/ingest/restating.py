@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from memory_mcp.ingest.readings import LAYERS, unwrapped
+from memory_mcp.ingest.readings import LAYERS, decode_layer
 from memory_mcp.ingest.respelling import key_of
 
 if TYPE_CHECKING:
@@ -209,7 +209,7 @@ class Restatements:
 def _plain(text: str) -> str:
     """Return the words of a text between blanks and line ends, without wrapping, invisible characters and line numbers."""
     for _ in range(LAYERS):
-        inner = unwrapped(text)
+        inner = decode_layer(text)
         if inner == text:
             break
         text = inner

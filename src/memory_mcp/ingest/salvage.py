@@ -56,7 +56,7 @@ def find_glued(text: str, samples: Sequence[dict[str, object]]) -> list[dict[str
     return []
 
 
-def salvage(stream: BinaryIO, start: int) -> dict[str, object]:
+def salvage_object(stream: BinaryIO, start: int) -> dict[str, object]:
     """Return the object that begins at a byte offset and breaks off, without what is not whole in it; {} for none.
 
     Of a list or object in it, what it holds before the item that breaks off.
@@ -65,7 +65,7 @@ def salvage(stream: BinaryIO, start: int) -> dict[str, object]:
     text = stream.read(MAX_RECORD).decode("utf-8-sig", "replace").strip("\0 \t\r\n")
     for _ in range(_ATTEMPTS if text.startswith("{") else 0):
         try:
-            value = json.loads(_close(text))
+            value = json.loads(_close_brackets(text))
         except json.JSONDecodeError as error:
             text = text[: min(error.pos, len(text) - 1)]
         except (ValueError, RecursionError):
@@ -76,7 +76,7 @@ def salvage(stream: BinaryIO, start: int) -> dict[str, object]:
     return {}
 
 
-def _close(text: str) -> str:
+def _close_brackets(text: str) -> str:
     """Return a text that breaks off, cut behind the last whole item of its outermost object or of a value of that, and closed."""
     opened: list[str] = []
     #: Where the last whole item of the outermost value, and of the one inside it, ends.

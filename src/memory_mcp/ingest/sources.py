@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from memory_mcp.archive.shared import SyncSettings
     from memory_mcp.ingest.base import Importer
     from memory_mcp.ingest.capture import Capture
-    from memory_mcp.ingest.following import Store
+    from memory_mcp.ingest.following import StoreDrafts
     from memory_mcp.ingest.gate import Gate
     from memory_mcp.ingest.hooks.base import Hooks
     from memory_mcp.ingest.pipeline import KeptMarks
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from memory_mcp.storage.values import Appended
 
 
-def importer_named(name: str, settings: "IngestSettings") -> "Importer":
+def make_importer(name: str, settings: "IngestSettings") -> "Importer":
     """Return a new importer by its registered name. Raises InvalidQuery for an unknown one."""
     from memory_mcp.ingest.registry import IMPORTERS
 
@@ -31,11 +31,11 @@ def importer_named(name: str, settings: "IngestSettings") -> "Importer":
     return IMPORTERS[name](settings)
 
 
-def follower(
+def make_follower(
     settings: "IngestSettings",
     marks: "KeptMarks",
     directory: Path | None,
-    store: "Store",
+    store: "StoreDrafts",
     capture: "Callable[[], Capture]",
 ) -> Callable[[Callable[[], bool]], int]:
     """Return a function that reads what followed clients wrote, in one round, and returns the number of new events.
@@ -47,17 +47,17 @@ def follower(
         return lambda _: 0
     from memory_mcp.ingest.following import Follower
 
-    return Follower(lambda: all_importers(settings), marks, Path(paths.spool_dir(str(directory))), store, capture).round
+    return Follower(lambda: all_importers(settings), marks, Path(paths.spool_dir(str(directory))), store, capture).run_round
 
 
-def captured(settings: "IngestSettings", directory: Path | None) -> "Capture":
+def make_capture(settings: "IngestSettings", directory: Path | None) -> "Capture":
     """Return what is never recorded in a store: by the settings and by the pauses in `directory` (None, in memory: none)."""
     from memory_mcp.ingest.capture import Capture
 
     return Capture.of(settings, directory)
 
 
-def exchange(storage: "Storage", data_dir: Path, folder: Path, gate: "Gate", store: "Store") -> "Exchange":
+def make_exchange(storage: "Storage", data_dir: Path, folder: Path, gate: "Gate", store: "StoreDrafts") -> "Exchange":
     """Return the exchange of a store in `data_dir` with others through a folder; what comes in and goes out passes the gate."""
     from memory_mcp.archive.exchange import Exchange
     from memory_mcp.ingest.base import ImportReport
@@ -75,8 +75,8 @@ def exchange(storage: "Storage", data_dir: Path, folder: Path, gate: "Gate", sto
     return Exchange(storage, data_dir, folder, take, clean)
 
 
-def syncing(
-    settings: "SyncSettings", storage: "Storage", data_dir: Path | None, gate: "Gate", store: "Store"
+def make_syncer(
+    settings: "SyncSettings", storage: "Storage", data_dir: Path | None, gate: "Gate", store: "StoreDrafts"
 ) -> "Callable[[Callable[[], bool]], Synced | None]":
     """Return a function that exchanges once through the folder of the settings.
 
@@ -88,12 +88,12 @@ def syncing(
         """Exchange once, unless no folder is set or the store is in memory."""
         if not settings.directory or data_dir is None:
             return None
-        return exchange(storage, data_dir.absolute(), Path(settings.directory).expanduser(), gate, store).run(should_stop)
+        return make_exchange(storage, data_dir.absolute(), Path(settings.directory).expanduser(), gate, store).run(should_stop)
 
     return work
 
 
-def hooks() -> "Mapping[str, Hooks]":
+def client_hooks() -> "Mapping[str, Hooks]":
     """Return what reads the payloads of each client's hooks, by the client's name; "json" reads the plain form."""
     from memory_mcp.ingest.hooks.registry import HOOKS
 

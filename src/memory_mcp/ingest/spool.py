@@ -185,7 +185,7 @@ class Spool:
                 return None
             raw = foreign_files.read_file(file, -1)
         except OSError as error:
-            report.fail(file, str(error))
+            report.add_failure(file, str(error))
             report.left += 1
             return None
         report.files += 1
@@ -218,7 +218,7 @@ class Spool:
         report.bad += 1
         # Cut after redaction, so that no half of a secret is left.
         clean = self._gate.redact(strip_private(raw.decode("utf-8", "replace").replace("\0", "\ufffd")), ImportReport())
-        report.quote(reason[:200], file.name, 0, clean.partition("\n")[2][:4096])
+        report.add_quote(reason[:200], file.name, 0, clean.partition("\n")[2][:4096])
         head = json.dumps({"reason": self._gate.redact(reason, ImportReport()), "bytes": len(raw)})
         try:
             for folder in (self._directory / "bad", self._directory / "tmp"):
@@ -232,7 +232,7 @@ class Spool:
             os.replace(aside, self._directory / "bad" / file.name)
             file.unlink()
         except OSError as error:
-            report.fail(file, str(error))
+            report.add_failure(file, str(error))
             report.left += 1
             return
         failpoint("drain.set_aside")

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from memory_mcp.base.errors import InvalidQuery
-from memory_mcp.ingest.readings import LAYERS, coded, reading, unwrapped
+from memory_mcp.ingest.readings import LAYERS, decode_layer, decode_layers, iter_encoded
 from memory_mcp.ingest.respelling import JOINS_WORDS, Spelled, key_of, replace_spans, runs, spelled
 from memory_mcp.ingest.restating import Restatements, Sketch, WindowHasher
 from memory_mcp.ingest.tombstone_file import KEY_BYTES, TombstoneFile, find_line_values
@@ -212,7 +212,7 @@ class Tombstones:
         if spans := self._spans(key_of(text)):
             text = replace_spans(text, spelled(text), spans, MARK)
         text = self._unwrapped(text)
-        for start, end, content in reversed(list(coded(text))):
+        for start, end, content in reversed(list(iter_encoded(text))):
             if spans := self._spans(key_of(content)):
                 is_part = replace_spans(content, spelled(content), spans, MARK) == content
                 text = text if is_part else text[:start] + MARK + text[end:]
@@ -222,11 +222,11 @@ class Tombstones:
         """Return a text without forgotten values that are written in entities, escapes and the like, up to 3 layers deep."""
         plain = text
         for layers in range(1, LAYERS + 1):
-            wrapped, plain = plain, unwrapped(plain)
+            wrapped, plain = plain, decode_layer(plain)
             if plain == wrapped:
                 break
             if spans := self._spans(key_of(plain)):
-                inner = reading(text, layers)
+                inner = decode_layers(text, layers)
                 inner_key = spelled(inner.text)
                 places = Spelled(inner_key.key, tuple(inner.begins[i] for i in inner_key.places), inner_key.words)
                 ends = tuple(inner.ends[i] for i in inner_key.places)

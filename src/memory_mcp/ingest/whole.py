@@ -5,41 +5,41 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
-from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.base import Growth, ImportReport, ReadStep
 from memory_mcp.ingest.files import ClientImporter
 from memory_mcp.ingest.lines import Record, iter_records
 from memory_mcp.ingest.parts import Tally
 from memory_mcp.model.event import EventDraft
 
 
-class WholeImporter(ABC, ClientImporter):
+class DocumentImporter(ABC, ClientImporter):
     """Base of such importers; see `Importer`."""
 
     name: str
     title: str
     growth = Growth.REWRITTEN
     #: Where a conversation has its messages, and what they are there: a list, or a mapping.
-    key: ClassVar[str]
-    kind: ClassVar[type] = list
+    messages_key: ClassVar[str]
+    messages_type: ClassVar[type] = list
     #: What a record without them is called.
-    not_ours: ClassVar[str]
+    skip_reason: ClassVar[str]
 
-    def records(self, file: Path) -> Iterator[Record]:
+    def iter_conversations(self, file: Path) -> Iterator[Record]:
         """Yield the conversations of a file, each with its end in bytes as `offset`; what is no JSON object with its error."""
         return iter_records(file)
 
-    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+    def read_file(self, file: Path, offset: int, report: ImportReport) -> Iterator[ReadStep]:
         """Yield the events of each conversation in one step, from the file's start; others are skipped. May raise OSError."""
         del offset  # what is written anew as a whole is read from its start
         tally = Tally(report, file)
-        for record in tally.whole(self.records(file)):
-            if isinstance(record.value.get(self.key), self.kind):
-                yield Read(tuple(self.conversation(record, file, tally)), record.offset)
+        for record in tally.iter_valid(self.iter_conversations(file)):
+            if isinstance(record.value.get(self.messages_key), self.messages_type):
+                yield ReadStep(tuple(self.convert_conversation(record, file, tally)), record.offset)
             else:
-                tally.skip(self.not_ours, record.line, record.quote)
-                yield Read((), record.offset)
+                tally.skip_record(self.skip_reason, record.line, record.quote)
+                yield ReadStep((), record.offset)
 
     @abstractmethod
-    def conversation(self, record: Record, file: Path, tally: Tally) -> Iterator[EventDraft]:
+    def convert_conversation(self, record: Record, file: Path, tally: Tally) -> Iterator[EventDraft]:
         """Yield the events of one conversation, in order; count its messages in `tally`, those without one with the reason."""
         ...

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from memory_mcp.app import App
-from memory_mcp.ingest.frames import pack
+from memory_mcp.ingest.frames import pack_drafts
 from memory_mcp.model.event import COPY_OF, HOOK, Event, make_carried_draft
 from memory_mcp.model.ids import EventId
 from memory_mcp.requests.scope import known_project
@@ -58,7 +58,8 @@ def page(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
     days = [app.calendar.day_of(event.timestamp) for event in rows]
     times = [f"{app.calendar.to_local(event.timestamp):%H:%M}" for event in rows]
     told = {"days": days, "times": times, "projects": [event.project for event in rows]}
-    return {"rows": pack([make_carried_draft(_without_copy_mark(event)) for event in rows]), "next": reached, "to": to, **told}
+    packed_rows = pack_drafts([make_carried_draft(_without_copy_mark(event)) for event in rows])
+    return {"rows": packed_rows, "next": reached, "to": to, **told}
 
 
 def _find_copies(app: App, events: Sequence[Event]) -> set[EventId]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from memory_mcp.app import App
 from memory_mcp.events.evidence import quotes_in
-from memory_mcp.ingest.frames import pack
+from memory_mcp.ingest.frames import pack_drafts
 from memory_mcp.model.calendar import TimeWindow, rollup_targets
 from memory_mcp.model.event import Event, make_carried_draft
 from memory_mcp.model.ids import GripId, NodeId
@@ -137,7 +137,7 @@ def _segment(app: App, cut: Segment, window: TimeWindow | None, events: Sequence
         "project": cut.project,
         "agent": cut.agent,
         "session": cut.session_id,
-        "rows": pack([make_carried_draft(e) for e in events]),
+        "rows": pack_drafts([make_carried_draft(e) for e in events]),
         "times": [_stamp(app, e.timestamp) for e in events],
         "begins": begins,
     }

@@ -88,7 +88,7 @@ class TeamServer:
         self.workers = Workers(self._work, self.opened, own.workers)
         databases = {False: self.database, **({True: self._replica.database} if self._replica else {})}
         self.follower = Follower(databases, self.opened, _TENDERS, self.workers.hear)
-        self._intake = Intake(self.host, sources.hooks())
+        self._intake = Intake(self.host, sources.client_hooks())
         #: Whether somebody asked this server to end.
         self.draining = False
         self.address: tuple[str, int] = ("", 0)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from memory_mcp.base.errors import InvalidQuery
-from memory_mcp.ingest.jsonl import exported_of, mapping_of
+from memory_mcp.ingest.jsonl import exported_draft_of, mapping_of
 from memory_mcp.model.event import SHARED_BY, EventDraft, Role
 from memory_mcp.model.grip import Supersession
 from memory_mcp.model.ids import EventId, GripId, event_id_from, event_key
@@ -47,7 +47,7 @@ def heard(rows: Sequence[Any]) -> tuple[list[EventDraft], int]:
     drafts, wrong = [], 0
     for row in rows:
         try:
-            draft = exported_of(row) if isinstance(row, Mapping) else None
+            draft = exported_draft_of(row) if isinstance(row, Mapping) else None
         except (InvalidQuery, ValueError):
             draft = None
         if draft is None or draft.original is None:

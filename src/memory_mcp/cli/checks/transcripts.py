@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from memory_mcp.cli import render
 from memory_mcp.cli.checks.base import OK, WARN, Check, Opened
 from memory_mcp.config import Settings
-from memory_mcp.ingest.following import agreed
+from memory_mcp.ingest.following import followed_names
 from memory_mcp.ingest.rescue import Fate, fates
 from memory_mcp.ingest.sources import all_importers
 
@@ -18,7 +18,7 @@ def checks(opened: Opened) -> Iterator[Check]:
     """
     outbox = opened.storage.outbox
     client_fates = fates(all_importers(opened.settings.ingest), outbox.marks("import:"), opened.now_ms)
-    yield from _describe_fates(client_fates, agreed(outbox), opened.calendar.day_of)
+    yield from _describe_fates(client_fates, followed_names(outbox), opened.calendar.day_of)
 
 
 def before_a_store(settings: Settings, now_ms: int) -> Iterator[Check]:

@@ -19,7 +19,7 @@ from memory_mcp.cli.mistakes import nothing_used, refuse_no_transcript
 if TYPE_CHECKING:
     from memory_mcp.cli.bulk import Memory, Upkeep
     from memory_mcp.ingest.base import ImportReport
-    from memory_mcp.ingest.finding import Finding
+    from memory_mcp.ingest.finding import FileSummary
 
 AUTO = "auto"
 #: The registered importers; named here because only `app` reads a registry, and held to it by a test.
@@ -95,12 +95,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _are_foreign(app: "Memory", shares: "Sequence[Share]") -> bool:
     """Whether no importer recognises any of the first 50 files of its share as its client's."""
-    from memory_mcp.ingest.finding import owners
+    from memory_mcp.ingest.finding import find_owners
 
     for share in shares:
         importer = app.importer(share.source)
-        files = importer.files(share.files) if isinstance(share.files, Path) else share.files
-        if any(owner for _, owner in owners([importer], islice(files, _LOOKED_AT))):
+        files = importer.iter_files(share.files) if isinstance(share.files, Path) else share.files
+        if any(owner for _, owner in find_owners([importer], islice(files, _LOOKED_AT))):
             return False
     return True
 
@@ -143,7 +143,7 @@ def shares_at(app: "Memory", source: str, path: Path | None) -> list[Share]:
     source. Raises InvalidQuery where the source is unknown or has no usual place and no path is given, SourceUnreadable where
     there is nothing to read.
     """
-    from memory_mcp.ingest.finding import nothing_there, sort_out
+    from memory_mcp.ingest.finding import assign_files, no_files_error
     from memory_mcp.ingest.pipeline import prefix_of
 
     importers = app.importers()
@@ -159,25 +159,25 @@ def shares_at(app: "Memory", source: str, path: Path | None) -> list[Share]:
     shares = []
     for path_read in places:
         marks = app.marks(prefix_of(app.importer(importer_name))) if importer_name else {}
-        for name, files in sort_out(importers, importer_name, path_read, marks).items():
+        for name, files in assign_files(importers, importer_name, path_read, marks).items():
             shares.append(Share(name, files, path_read, sum(map(machine.size_of, files))))
             if importer_name and name != importer_name:
                 title = app.importer(name).title
                 are = "is" if len(files) == 1 else "are"
                 render.err(f"{render.plural(len(files), 'file')} in {path_read} {are} of {title}, and read as {name}")
     if not shares:
-        raise nothing_there(places[0], [i.title for i in importers])
+        raise no_files_error(places[0], [i.title for i in importers])
     return shares
 
 
-def found_here(app: "Memory") -> "list[Finding]":
+def found_here(app: "Memory") -> "list[FileSummary]":
     """Return a finding for each usual place of a client that has files on this machine, with how much is not imported.
 
     Nothing is stored. Through a daemon it raises LayerUnavailable where that cannot be reached.
     """
-    from memory_mcp.ingest.finding import places
+    from memory_mcp.ingest.finding import summarize_usual_paths
 
-    return places(app.importers(), app.marks("import:"))
+    return summarize_usual_paths(app.importers(), app.marks("import:"))
 
 
 def _choose_shares(app: "Memory", yes: bool) -> list[Share]:
@@ -213,12 +213,12 @@ def _at_home(path: Path) -> str:
     return f"~/{path.relative_to(Path.home())}" if path.is_relative_to(Path.home()) else str(path)
 
 
-def shares_of(app: "Memory", findings: "Sequence[Finding]") -> list[Share]:
+def shares_of(app: "Memory", findings: "Sequence[FileSummary]") -> list[Share]:
     """Return the shares of those findings that have new files; raise SourceUnreadable where a place holds nothing to read."""
     return [share for f in findings if f.new_files for share in shares_at(app, f.importer, f.path)]
 
 
-def finding_lines(findings: "Sequence[Finding]") -> Iterator[str]:
+def finding_lines(findings: "Sequence[FileSummary]") -> Iterator[str]:
     """Yield a heading, then a line for each source on this machine."""
     yield "Found on this machine:"
     for f in findings:

@@ -70,7 +70,7 @@ def _from_stdin(app: "Memory") -> "ImportReport":
         copy.write(b"\n")
         copy.flush()
         batch: list[EventDraft] = []
-        for step in app.importer("jsonl").read(Path(copy.name), 0, report):
+        for step in app.importer("jsonl").read_file(Path(copy.name), 0, report):
             report.bytes = step.offset
             batch += [clean for draft in step.drafts if (clean := gate.clean(draft, report)) is not None]
             if len(batch) >= _BATCH:

@@ -16,7 +16,7 @@ from memory_mcp.install.state import State
 from memory_mcp.install.status import statuses
 
 if TYPE_CHECKING:
-    from memory_mcp.ingest.finding import Finding
+    from memory_mcp.ingest.finding import FileSummary
 
 #: Clients that delete their transcripts: what their hooks miss is lost.
 _DELETING = ("claude-code",)
@@ -104,7 +104,7 @@ def _install(args: argparse.Namespace) -> list[str]:
     return [outcome.client.name for outcome in outcomes if outcome.error is None]
 
 
-def _import(args: argparse.Namespace) -> "tuple[dict[str, Any] | None, str, Sequence[Finding]]":
+def _import(args: argparse.Namespace) -> "tuple[dict[str, Any] | None, str, Sequence[FileSummary]]":
     """Import what clients keep here, if the user agrees, else only file what is stored already; return three things.
 
     The report (None without an import), a question that the memory answers ("" for none), and what was found.
@@ -127,7 +127,7 @@ def _import(args: argparse.Namespace) -> "tuple[dict[str, Any] | None, str, Sequ
         return data, import_.question_for(app), findings
 
 
-def _follow(args: argparse.Namespace, findings: "Sequence[Finding]") -> list[str]:
+def _follow(args: argparse.Namespace, findings: "Sequence[FileSummary]") -> list[str]:
     """Follow the found clients that have no hooks on, and those that delete their files, if the user agrees.
 
     Returns their names as importers; empty where there are none or the user refuses. They are followed by another

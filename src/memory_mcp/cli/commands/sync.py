@@ -26,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
 
     Raises InvalidQuery for no folder, one inside the data directory, or one that cannot be used.
     """
-    from memory_mcp.ingest.sources import exchange
+    from memory_mcp.ingest.sources import make_exchange
 
     refuse_command_word(args.folder, "sync")
     with opened(args, catch_up=False) as app:
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
         folder, data_dir = place_of(folder_name), app.settings.storage.directory.absolute()
         if folder.resolve().is_relative_to(data_dir.resolve()):
             raise InvalidQuery("a shared folder cannot lie in the data directory", "Name a folder that other machines see.")
-        done = exchange(app.storage, data_dir, folder, app.gate, app.append).run()
+        done = make_exchange(app.storage, data_dir, folder, app.gate, app.append).run()
     lines = [
         f"Wrote {render.plural(done.written, 'event')} for others",
         f"Took in {done.new:,} new of {render.plural(done.machines, 'other machine')}, {done.known:,} known already",

@@ -159,7 +159,7 @@ def _build(args: argparse.Namespace, directory: Path, path: Path) -> dict[str, A
         report = ImportReport()
         with Work(sum(share.size for share in shares)) as work:
             for share in shares:
-                report.add(read_share(memory, share, NEWEST, work))
+                report.add_report(read_share(memory, share, NEWEST, work))
             seconds = build(memory, work)
         if not app.tree.tally().segments:
             raise SourceUnreadable(f"nothing to remember was found in {path}", "Name another folder, or use --sample.")

@@ -41,7 +41,7 @@ def run_change(args: argparse.Namespace) -> int:
     "all" is every client with files here, for off every one. The job that follows runs soon. Raises InvalidQuery
     for one that cannot be followed, and nothing is changed.
     """
-    from memory_mcp.ingest.following import agree
+    from memory_mcp.ingest.following import set_followed
 
     on = args.watch_command == "on"
     with opened(args, catch_up=False) as app:
@@ -55,7 +55,7 @@ def run_change(args: argparse.Namespace) -> int:
                 hint = f"Did you mean {near}? " if near else ""
                 hint += f"These can be: {', '.join(clients_by_name)}. Other files are read by: memory-mcp import auto PATH"
                 raise InvalidQuery(f"{name!r} cannot be followed", hint)
-        agree(app.storage.outbox, names, on)
+        set_followed(app.storage.outbox, names, on)
         if on:
             app.scheduler.hasten("follow_clients")
         clients = [client for client in status_of(app) if client["name"] in names]
@@ -67,15 +67,15 @@ def status_of(app: "App") -> list[dict[str, Any]]:
 
     name, title, followed, places (paths), files, and new_files and new_bytes, those not stored yet.
     """
-    from memory_mcp.ingest.finding import look
-    from memory_mcp.ingest.following import agreed
+    from memory_mcp.ingest.finding import summarize_files
+    from memory_mcp.ingest.following import followed_names
 
-    followed, marks = agreed(app.storage.outbox), app.storage.outbox.marks("import:")
+    followed, marks = followed_names(app.storage.outbox), app.storage.outbox.marks("import:")
     clients = []
     for importer in app.importers():
         if places := importer.default_paths():
             client: dict[str, Any] = {"name": importer.name, "title": importer.title, "followed": importer.name in followed}
-            findings = [look(importer, path, marks) for path in places if path.exists()]
+            findings = [summarize_files(importer, path, marks) for path in places if path.exists()]
             client |= {"places": [str(path) for path in places], "files": sum(f.files for f in findings)}
             client |= {"new_files": sum(f.new_files for f in findings), "new_bytes": sum(f.new_size for f in findings)}
             clients.append(client)

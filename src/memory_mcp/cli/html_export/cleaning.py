@@ -12,7 +12,7 @@ from typing import Any
 
 from memory_mcp.cli import render
 from memory_mcp.ingest.base import ImportReport
-from memory_mcp.ingest.frames import unpack
+from memory_mcp.ingest.frames import unpack_drafts
 from memory_mcp.ingest.gate import Gate
 from memory_mcp.model.event import Role
 from memory_mcp.model.fencing import neutralize_json
@@ -74,7 +74,7 @@ class Cleaner:
     def _clean_events(self, segment: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """What is dropped and redacted is counted once all are yielded."""
         report = ImportReport()
-        for draft, when in zip(unpack(segment["rows"]), segment["times"], strict=True):
+        for draft, when in zip(unpack_drafts(segment["rows"]), segment["times"], strict=True):
             clean = self._gate.clean(draft, report)
             if clean is not None:
                 metadata = clean.metadata

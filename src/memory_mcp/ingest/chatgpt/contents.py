@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 from memory_mcp.ingest.claude_code.blocks import as_mapping, as_mappings, as_text, words_within
-from memory_mcp.ingest.parts import Part, call, dropped, note, result, said, thought
+from memory_mcp.ingest.parts import Part, call_part, left_out_part, message_part, note_part, result_part, thought_part
 from memory_mcp.model.event import RECORD, Role
 
 #: References to search results, which the page replaces by links: private-use characters around them, or brackets.
@@ -34,37 +34,37 @@ def parts_of(message: Mapping[str, object], keep_thinking: bool) -> list[Part]:
     author = as_mapping(message.get("author"))
     role, kind = as_text(author.get("role")), as_text(content.get("content_type"))
     if kind in _CONTEXTS or metadata.get("is_user_system_message") is True:
-        return [dropped(CONTEXT)]
+        return [left_out_part(CONTEXT)]
     if kind in _THOUGHTS:
-        told = content.get("thoughts")
-        lines = (words_within(one.get("content")) or words_within(one.get("summary")) for one in as_mappings(told))
-        return [thought("\n".join(filter(None, lines)) if isinstance(told, list) else text_of(content), keep_thinking)]
+        thoughts = content.get("thoughts")
+        lines = (words_within(item.get("content")) or words_within(item.get("summary")) for item in as_mappings(thoughts))
+        return [thought_part("\n".join(filter(None, lines)) if isinstance(thoughts, list) else text_of(content), keep_thinking)]
     if metadata.get("is_visually_hidden_from_conversation") is True:
-        return [dropped(HIDDEN)]
+        return [left_out_part(HIDDEN)]
     text = _CITATION.sub("", text_of(content)).strip()
     recipient = as_text(message.get("recipient")) or _EVERYONE
     if role == "tool":
         name = as_text(author.get("name"))
-        return [result(name, "", text, kind == "system_error")] if text else []
+        return [result_part(name, "", text, kind == "system_error")] if text else []
     if role == "user":
         files = [name for file in as_mappings(metadata.get("attachments")) if (name := as_text(file.get("name")))]
-        return [said(Role.USER, "\n".join([text, *(f"[{name}]" for name in files)]), files="\n".join(files))]
+        return [message_part(Role.USER, "\n".join([text, *(f"[{name}]" for name in files)]), files="\n".join(files))]
     if role in ("assistant", "system") and (text or kind in _KNOWN):
         if not text:
             return []
         if role == "system":
-            return [note(text)]
-        return [said(Role.ASSISTANT, text) if recipient == _EVERYONE else _call(recipient, kind, content, text)]
-    return [dropped(f"{kind or 'unknown'} content" if role in ("assistant", "system") else f"{role or 'unknown'} message")]
+            return [note_part(text)]
+        return [message_part(Role.ASSISTANT, text) if recipient == _EVERYONE else _call(recipient, kind, content, text)]
+    return [left_out_part(f"{kind or 'unknown'} content" if role in ("assistant", "system") else f"{role or 'unknown'} message")]
 
 
 def _call(recipient: str, kind: str, content: Mapping[str, object], text: str) -> Part:
     """Return what the model passed to the tool `recipient`, as a call without id: code, JSON or words; a canvas is marked so."""
     if kind == "code" and not text.startswith("{"):
         language = as_text(content.get("language"))
-        return call(recipient, {"code": text, "language": "" if language == "unknown" else language}, "")
+        return call_part(recipient, {"code": text, "language": "" if language == "unknown" else language}, "")
     # A canvas is a document that both write; its name is what it is found by.
-    return call(recipient, text, "", **({RECORD: "canvas"} if recipient.startswith(_CANVAS) else {}))
+    return call_part(recipient, text, "", **({RECORD: "canvas"} if recipient.startswith(_CANVAS) else {}))
 
 
 def text_of(content: Mapping[str, object]) -> str:
@@ -74,21 +74,21 @@ def text_of(content: Mapping[str, object]) -> str:
         return "\n".join(filter(None, map(_part, parts)))
     if as_text(content.get("content_type")) in ("tether_quote", "sonic_webpage"):
         return "\n".join(filter(None, (words_within(content.get(key)) for key in ("title", "url", "text"))))
-    found = next((words for key in _TEXT_KEYS if (words := words_within(content.get(key))).strip()), "")
-    found = found or words_within({key: value for key, value in content.items() if key not in _ENVELOPE})
+    text = next((words for key in _TEXT_KEYS if (words := words_within(content.get(key))).strip()), "")
+    text = text or words_within({key: value for key, value in content.items() if key not in _ENVELOPE})
     name = as_text(content.get("name"))
-    return f"{name}: {found}" if name and found else found
+    return f"{name}: {text}" if name and text else text
 
 
 def _part(part: object) -> str:
     """Return one part of a content: its text, or in brackets what kind of file it is, with the prompt of a drawn picture."""
     if isinstance(part, str):
         return part
-    told = as_mapping(part)
-    kind = as_text(told.get("content_type"))
-    if "asset_pointer" in kind or "asset_pointer" in told:
-        prompt = as_text(as_mapping(as_mapping(told.get("metadata")).get("dalle")).get("prompt"))
-        size = f" {told['width']}x{told['height']}" if isinstance(told.get("width"), int) and told.get("height") else ""
+    fields = as_mapping(part)
+    kind = as_text(fields.get("content_type"))
+    if "asset_pointer" in kind or "asset_pointer" in fields:
+        prompt = as_text(as_mapping(as_mapping(fields.get("metadata")).get("dalle")).get("prompt"))
+        size = f" {fields['width']}x{fields['height']}" if isinstance(fields.get("width"), int) and fields.get("height") else ""
         return f"[{kind.removesuffix('_asset_pointer') or 'file'}{size}]" + (f" {prompt}" if prompt else "")
-    found = next((words for key in _TEXT_KEYS if (words := words_within(told.get(key))).strip()), "")
-    return found or (f"[{kind}]" if kind else words_within(part))
+    text = next((words for key in _TEXT_KEYS if (words := words_within(fields.get(key))).strip()), "")
+    return text or (f"[{kind}]" if kind else words_within(part))

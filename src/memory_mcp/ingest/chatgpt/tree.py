@@ -33,20 +33,20 @@ def nodes_of(mapping: Mapping[str, object], current: str) -> Iterator[Node]:
     if current not in mapping:
         ends = (k for k in reversed(list(mapping)) if any(_parent(mapping, above) not in mapping for above in _path(mapping, k)))
         current = next(ends, "")
-    shown, children = _path(mapping, current), _children(mapping)
-    seen: set[str] = set()
+    shown_ids, children = _path(mapping, current), _children(mapping)
+    visited: set[str] = set()
     roots = [key for key in mapping if _parent(mapping, key) not in mapping]
-    waiting = [(key, "" if key in shown else f"branch:{key}") for key in reversed(roots)]
+    waiting = [(key, "" if key in shown_ids else f"branch:{key}") for key in reversed(roots)]
     # A circle has no root: its nodes come last, each on its own.
     waiting = [(key, f"branch:{key}") for key in reversed(list(mapping))] + waiting
     while waiting:
         key, branch = waiting.pop()
-        if key in seen:
+        if key in visited:
             continue
-        seen.add(key)
+        visited.add(key)
         yield Node(key, _parent(mapping, key), branch, as_mapping(as_mapping(mapping[key]).get("message")))
         for number, child in reversed(list(enumerate(children.get(key, ())))):
-            goes_on = child in shown or (branch and not number)
+            goes_on = child in shown_ids or (branch and not number)
             waiting.append((child, branch if goes_on else f"branch:{child}"))
 
 
@@ -69,11 +69,11 @@ def _children(mapping: Mapping[str, object]) -> dict[str, list[str]]:
 
     They are in the order in which the parents name them; those not named come last.
     """
-    found: dict[str, list[str]] = {}
+    children: dict[str, list[str]] = {}
     for key in mapping:
-        found.setdefault(_parent(mapping, key), []).append(key)
-    for key, own in found.items():
-        named = as_mapping(mapping.get(key)).get("children")
-        order = {c: n for n, c in enumerate(as_list(named)) if isinstance(c, str)}
-        own.sort(key=lambda child: order.get(child, len(order)))
-    return found
+        children.setdefault(_parent(mapping, key), []).append(key)
+    for key, siblings in children.items():
+        listed_children = as_mapping(mapping.get(key)).get("children")
+        order = {c: n for n, c in enumerate(as_list(listed_children)) if isinstance(c, str)}
+        siblings.sort(key=lambda child: order.get(child, len(order)))
+    return children

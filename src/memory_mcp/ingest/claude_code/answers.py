@@ -56,14 +56,14 @@ def questions_in(tool: str, arguments: object) -> tuple[Question, ...]:
     if not described or _OF_SERVER.search(tool):
         return ()
     if listed := as_mappings(described.get("questions")):
-        questions = tuple(_question(one, number) for number, one in enumerate(listed))
-        is_choice = any(question.options for question in questions) or any("header" in one for one in listed)
+        questions = tuple(_parse_question(item, number) for number, item in enumerate(listed))
+        is_choice = any(question.options for question in questions) or any("header" in item for item in listed)
         return questions if is_choice and all(question.words for question in questions) else ()
-    question = _question(described, 0) if tool.lower() in _SINGLE else None
+    question = _parse_question(described, 0) if tool.lower() in _SINGLE else None
     return (question,) if question is not None and question.words else ()
 
 
-def _question(described: Mapping[str, object], number: int) -> Question:
+def _parse_question(described: Mapping[str, object], number: int) -> Question:
     labels = [
         as_text(option) or as_text(as_mapping(option).get("label")) or as_text(as_mapping(option).get("value"))
         for name in ("options", "choices", "follow_up")
@@ -78,50 +78,50 @@ def answers_in(questions: Sequence[Question], details: object, text: str) -> lis
     """Return the questions that a person answered with the answers: from a result's details, else from its text; [] for none."""
     if not questions:
         return []
-    answers = _filed(questions, details)
+    answers = _find_filed_answers(questions, details)
     if not answers and text.lstrip().startswith("{"):
-        answers = _filed(questions, _parsed(text))
+        answers = _find_filed_answers(questions, _parse_object(text))
     if not answers and len(text) <= _MOST:
-        answers = _quoted(questions, text)
+        answers = _find_quoted_answers(questions, text)
     if not answers and len(questions) == 1 and (framed := _FRAMED.match(text)):
         answers = [Answer(questions[0], (framed[1] or framed[2] or "").strip())]
     return [answer for answer in answers if answer.words]
 
 
-def _filed(questions: Sequence[Question], details: object) -> list[Answer]:
+def _find_filed_answers(questions: Sequence[Question], details: object) -> list[Answer]:
     """Return the answers that an object holds under `answers`, by question or in the questions' order."""
     described = as_mapping(details)
     filed, notes = described.get("answers"), as_mapping(described.get("annotations"))
-    by_key = as_mapping(filed) if not isinstance(filed, list) else {str(number): one for number, one in enumerate(filed)}
-    found = []
+    by_key = as_mapping(filed) if not isinstance(filed, list) else {str(number): item for number, item in enumerate(filed)}
+    answers = []
     for question in questions:
         key = next((key for key in (question.words, *question.keys) if key in by_key), None)
-        words = _words(by_key[key]) if key is not None else ""
+        words = _answer_words(by_key[key]) if key is not None else ""
         note = as_text(as_mapping(notes.get(question.words)).get("notes")).strip()
-        found.append(Answer(question, "\n".join(filter(None, (words, note)))))
-    return [answer for answer in found if answer.words]
+        answers.append(Answer(question, "\n".join(filter(None, (words, note)))))
+    return [answer for answer in answers if answer.words]
 
 
-def _parsed(text: str) -> Mapping[str, object]:
+def _parse_object(text: str) -> Mapping[str, object]:
     try:
         return as_mapping(json.loads(text)) if len(text) <= _MOST else {}
     except (ValueError, RecursionError):
         return {}
 
 
-def _words(value: object) -> str:
+def _answer_words(value: object) -> str:
     """Return an answer as text: chosen options and typed words, separated by commas; "" for none."""
     if isinstance(value, str):
         return value.strip().removeprefix(_NOTE).strip()
     inner = list(value.values()) if isinstance(value, Mapping) else as_list(value)
-    return ", ".join(filter(None, map(_words, inner)))
+    return ", ".join(filter(None, map(_answer_words, inner)))
 
 
-def _quoted(questions: Sequence[Question], text: str) -> list[Answer]:
+def _find_quoted_answers(questions: Sequence[Question], text: str) -> list[Answer]:
     """Return the answers of a text that has `"question"="answer"` for each question, or `**heading**: answer` in a line."""
     starts = [(text.find(f'"{q.words}"="'), q) for q in questions]
     marks = [(start, start + len(q.words) + 4, q) for start, q in starts if start >= 0]
-    found = []
+    answers = []
     if not marks:
         headings = ["|".join(map(re.escape, question.keys)) for question in questions]
         lines = [re.search(rf"^\*\*(?:{heading})\*\*: (.+)$", text, re.M) for heading in headings]
@@ -129,16 +129,16 @@ def _quoted(questions: Sequence[Question], text: str) -> list[Answer]:
     for number, (_, begin, question) in enumerate(marks):
         until = marks[number + 1][0] if number + 1 < len(marks) else len(text)
         end = text.rfind('"', begin, until)
-        found.append(Answer(question, text[begin : max(begin, end)].strip()))
-    return found
+        answers.append(Answer(question, text[begin : max(begin, end)].strip()))
+    return answers
 
 
 def answer_text(answers: Sequence[Answer]) -> str:
     """Return answers as one text: each under its question, which is marked as a quotation, a blank line between two."""
-    return "\n\n".join(f"{_quotation(answer.question.words)}\n{answer.words}" for answer in answers)
+    return "\n\n".join(f"{_quote_lines(answer.question.words)}\n{answer.words}" for answer in answers)
 
 
-def _quotation(text: str) -> str:
+def _quote_lines(text: str) -> str:
     return "\n".join(f"> {line}" for line in text.splitlines())
 
 
@@ -156,10 +156,10 @@ def refusal_words(tool: str, text: str, questions: Sequence[Question] = ()) -> s
     if "ser" not in text[:400] or _OF_SERVER.search(tool):
         return ""
     if text.lstrip().startswith("{"):
-        described = _parsed(text)
+        described = _parse_object(text)
         text = f"{as_text(described.get('message'))}: {as_text(described.get('feedback'))}"
-    found = _REFUSED.match(text)
-    words = _REFUSED_NOTE.sub("", found["words"]).strip() if found else ""
+    refusal = _REFUSED.match(text)
+    words = _REFUSED_NOTE.sub("", refusal["words"]).strip() if refusal else ""
     words = inner[1] if (inner := _FEEDBACK.match(words)) else words
     if not words or not any(f'"{question.words}"' in words for question in questions):
         return words

@@ -90,7 +90,7 @@ def as_blocks(content: object) -> Sequence[Mapping[str, object]]:
     return [block for item in content for block in ((item,) if isinstance(item, Mapping) else as_blocks(item))]
 
 
-def plain(block: Mapping[str, object]) -> str:
+def block_text(block: Mapping[str, object]) -> str:
     """Return a block as text; "" for a block without text.
 
     Images and documents are never quoted: "[image <media type or address> <title or caption>]". A named tool is
@@ -118,7 +118,7 @@ def captions_of(block: Mapping[str, object]) -> list[str]:
 
 def all_words(block: Mapping[str, object]) -> str:
     """Return the words of a block of any kind: as `plain` reads it, and what it does not read."""
-    return "\n".join(filter(None, (plain(block), unknown_words(block))))
+    return "\n".join(filter(None, (block_text(block), unknown_words(block))))
 
 
 def words_of(content: object) -> str:
@@ -152,7 +152,7 @@ def words_within(value: object) -> str:
             has_values = True
         else:
             has_values = has_values or isinstance(inner, int | float)
-    return "\n".join(texts) or (_DATA.sub("...", _short(value)) if has_values else "")
+    return "\n".join(texts) or (_DATA.sub("...", _shorten(value)) if has_values else "")
 
 
 def call_text(name: str, arguments: object) -> str:
@@ -161,22 +161,22 @@ def call_text(name: str, arguments: object) -> str:
     First comes the argument that says most; empty ones, `timeout` and `activeForm` are left out, long ones shortened in
     the middle.
     """
-    given = as_mapping(arguments)
-    if name == "TodoWrite" and isinstance(given.get("todos"), list):
-        return "\n".join(["TodoWrite:", *map(_todo, given["todos"])])  # type: ignore[call-overload]
-    key = next((k for k in (_KEYS.get(name, ""), *_USUAL_KEYS) if k in given), "")
-    first = f"{name}: {_short(given[key])}" if key in given else name
-    others = [
-        f"{k}: {_short(v)}" for k, v in given.items() if k != key and k not in _SILENT and v not in (None, False, "", [], {})
+    fields = as_mapping(arguments)
+    if name == "TodoWrite" and isinstance(fields.get("todos"), list):
+        return "\n".join(["TodoWrite:", *map(_todo_line, fields["todos"])])  # type: ignore[call-overload]
+    key = next((k for k in (_KEYS.get(name, ""), *_USUAL_KEYS) if k in fields), "")
+    first = f"{name}: {_shorten(fields[key])}" if key in fields else name
+    other_lines = [
+        f"{k}: {_shorten(v)}" for k, v in fields.items() if k != key and k not in _SILENT and v not in (None, False, "", [], {})
     ]
-    return "\n".join([first, *others])
+    return "\n".join([first, *other_lines])
 
 
 def call_metadata(name: str, arguments: object) -> dict[str, str]:
     """Return the metadata of a tool call: `tool`, `files` (of the first argument that names one) and `command`; "" where none."""
-    given = as_mapping(arguments)
-    files = next((as_text(given[k]) for k in _FILE_KEYS if given.get(k)), "")
-    return {"tool": name, "files": files, "command": as_text(given.get("command")) or as_text(given.get("cmd"))}
+    fields = as_mapping(arguments)
+    files = next((as_text(fields[k]) for k in _FILE_KEYS if fields.get(k)), "")
+    return {"tool": name, "files": files, "command": as_text(fields.get("command")) or as_text(fields.get("cmd"))}
 
 
 def result_text(content: object, fallback: object = None) -> str:
@@ -197,18 +197,18 @@ def result_metadata(text: str, is_error: bool, details: object) -> dict[str, str
     They are as the text or the client's details state them, "" where unknown; of listed files the first 20. A shell's
     result that shows no trouble counts as status 0.
     """
-    told = as_mapping(details)
-    path = as_text(told.get("filePath")) or as_text(as_mapping(told.get("file")).get("filePath"))
-    listed = [n for n in as_list(told.get("filenames")) if isinstance(n, str)]
-    found = {"is_error": "true" if is_error else "", "exit_status": "", "files": path or "\n".join(listed[:20])}
+    fields = as_mapping(details)
+    path = as_text(fields.get("filePath")) or as_text(as_mapping(fields.get("file")).get("filePath"))
+    listed = [n for n in as_list(fields.get("filenames")) if isinstance(n, str)]
+    metadata = {"is_error": "true" if is_error else "", "exit_status": "", "files": path or "\n".join(listed[:20])}
     if match := _EXIT_CODE.match(text):
-        found["exit_status"] = match[1]
-    elif isinstance(told.get("exitCode"), int):
-        found["exit_status"] = str(told["exitCode"])
-    elif not is_error and {"stdout", "interrupted"} <= told.keys() and not any(told.get(k) for k in _TROUBLES):
+        metadata["exit_status"] = match[1]
+    elif isinstance(fields.get("exitCode"), int):
+        metadata["exit_status"] = str(fields["exitCode"])
+    elif not is_error and {"stdout", "interrupted"} <= fields.keys() and not any(fields.get(k) for k in _TROUBLES):
         # The client reports every other status as an error.
-        found["exit_status"] = "0"
-    return found
+        metadata["exit_status"] = "0"
+    return metadata
 
 
 def unknown_words(block: Mapping[str, object]) -> str:
@@ -219,20 +219,20 @@ def unknown_words(block: Mapping[str, object]) -> str:
     if block.get("type") == "document":
         source = as_mapping(block.get("source"))
         return words_within(source.get("data") if source.get("type") == "text" else source.get("content"))
-    if block.get("type") in _PLAIN or plain(block):
+    if block.get("type") in _PLAIN or block_text(block):
         return ""
     return words_within({k: v for k, v in block.items() if k != "type" and not k.lower().endswith("id")})
 
 
-def _todo(item: object) -> str:
+def _todo_line(item: object) -> str:
     """Return a task of a list as a line with its mark: [x] done, [~] begun, [ ] open; "- <text>" for one that is no object."""
     if not isinstance(item, Mapping):
-        return f"- {_short(item)}"
+        return f"- {_shorten(item)}"
     mark = _MARKS.get(as_text(item.get("status")), " ")
     return f"[{mark}] {words_within(item.get('content')) or words_within(item.get('activeForm'))}"
 
 
-def _short(value: object) -> str:
+def _shorten(value: object) -> str:
     """Return an argument as text, JSON if it is none; of one over 8,192 characters the two ends, with a note between them."""
     try:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)

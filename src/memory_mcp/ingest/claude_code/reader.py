@@ -4,10 +4,10 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.base import Growth, ImportReport, ReadStep
 from memory_mcp.ingest.claude_code.blocks import as_text
-from memory_mcp.ingest.claude_code.records import AGENT, Outcome, convert
-from memory_mcp.ingest.claude_code.state import State
+from memory_mcp.ingest.claude_code.records import AGENT, Outcome, convert_record
+from memory_mcp.ingest.claude_code.state import SessionState
 from memory_mcp.ingest.files import ClientImporter
 from memory_mcp.ingest.lines import first_values, iter_records
 
@@ -29,34 +29,34 @@ class ClaudeCodeImporter(ClientImporter):
         """Return the folder `projects` in $CLAUDE_CONFIG_DIR, else in ~/.claude; existing or not."""
         return (Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home() / ".claude") / "projects",)
 
-    def recognises(self, file: Path, beginning: bytes) -> bool:
+    def recognises_file(self, file: Path, beginning: bytes) -> bool:
         """Return whether a `.jsonl` file is Claude Code's: one of its first records has this client's form."""
-        return file.suffix == ".jsonl" and any(map(_is_own, first_values(beginning)))
+        return file.suffix == ".jsonl" and any(map(_is_own_record, first_values(beginning)))
 
-    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+    def read_file(self, file: Path, offset: int, report: ImportReport) -> Iterator[ReadStep]:
         """Yield a step for each record behind the byte offset: its drafts, and the offset to go on from once they are stored.
 
         Records of a session of our own summarizer, lines that cannot be read and records without an event give no drafts
         and are counted in `report` with the reason. Raises OSError when the file cannot be read.
         """
-        state = State(file)
-        state.recover(offset)
+        state = SessionState(file)
+        state.recover_state(offset)
         for record in iter_records(file, offset):
             report.lines += 1
-            outcome = Outcome(reason=OWN_SESSION if state.is_own else record.error)
-            if not outcome.reason:
-                outcome = convert(record.value, state, self._settings.include_thinking)
+            outcome = Outcome(skip_reason=OWN_SESSION if state.is_own_session else record.error)
+            if not outcome.skip_reason:
+                outcome = convert_record(record.value, state, self._settings.include_thinking)
             if outcome.drafts:
                 report.lines_used += 1
                 if outcome.left_out or outcome.unknown:
                     report.left_out.update(outcome.left_out)
                     report.unknown.update(outcome.unknown)
             else:
-                report.skip(outcome.reason, file, record.line, record.quote)
-            yield Read(tuple(outcome.drafts), record.offset)
+                report.skip_record(outcome.skip_reason, file, record.line, record.quote)
+            yield ReadStep(tuple(outcome.drafts), record.offset)
 
 
-def _is_own(value: Mapping[str, object]) -> bool:
+def _is_own_record(value: Mapping[str, object]) -> bool:
     """Return whether a record is Claude Code's.
 
     A message needs content or usage and a kind or session of its own; messages with `parts` are of clients that forked

@@ -16,9 +16,9 @@ from memory_mcp.ingest.claude_code.blocks import (
     as_blocks,
     as_mapping,
     as_text,
+    block_text,
     call_metadata,
     call_text,
-    plain,
     result_metadata,
     result_text,
     unknown_words,
@@ -26,8 +26,8 @@ from memory_mcp.ingest.claude_code.blocks import (
     words_within,
 )
 from memory_mcp.ingest.claude_code.saved_results import read_saved_result
-from memory_mcp.ingest.claude_code.state import State
-from memory_mcp.ingest.claude_code.wrappers import Said, find_author, note_of, unwrap
+from memory_mcp.ingest.claude_code.state import SessionState
+from memory_mcp.ingest.claude_code.wrappers import PromptPiece, author_note, find_author, unwrap_prompt
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import FILE_TIME, LEAF, RECAP, RECORD, WORDS_VARY, EventDraft, EventType, Role
 from memory_mcp.model.ids import encode_base32, hash_parts
@@ -58,7 +58,7 @@ class Outcome:
 
     drafts: list[EventDraft] = field(default_factory=list)
     #: Why there are no drafts.
-    reason: str = ""
+    skip_reason: str = ""
     #: Reasons of parts that are left out.
     left_out: list[str] = field(default_factory=list)
     #: Kinds of blocks that are not known, which are kept as notes.
@@ -66,36 +66,36 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _RecordPart:
     """One event's worth of a record."""
 
     #: Behind the record's id: "" for its first block, then #1, #2 and so on.
     suffix: str
-    said: Said
+    piece: PromptPiece
     metadata: Mapping[str, str] = field(default_factory=dict)
 
 
-def convert(record: dict[str, object], state: State, include_thinking: bool) -> Outcome:
+def convert_record(record: dict[str, object], state: SessionState, include_thinking: bool) -> Outcome:
     """Return the drafts of one record, or the reason why it has none, and update `state` with it.
 
     Thinking is left out unless `include_thinking`; that moves no other part's id.
     """
-    kind = _kind(record)
-    outcome = Outcome(reason=_EMPTY)
-    parts = list(_READERS.get(kind, _other)(record, state, outcome))
+    kind = _kind_of(record)
+    outcome = Outcome(skip_reason=_EMPTY)
+    parts = list(_READERS.get(kind, _iter_other_parts)(record, state, outcome))
     if not include_thinking:
         outcome.left_out += ["thinking" for part in parts if part.suffix.startswith("#t")]
         parts = [part for part in parts if not part.suffix.startswith("#t")]
-    state.observe(record)
-    spoken = [part for part in parts if part.said.text.strip()]
-    outcome.left_out += [part.said.reason for part in parts if part.said.reason]
-    outcome.drafts = _drafts(record, state, spoken)
+    state.observe_record(record)
+    spoken = [part for part in parts if part.piece.text.strip()]
+    outcome.left_out += [part.piece.reason for part in parts if part.piece.reason]
+    outcome.drafts = _make_drafts(record, state, spoken)
     if not outcome.drafts and outcome.left_out:
-        outcome.reason = outcome.left_out[0]
+        outcome.skip_reason = outcome.left_out[0]
     return outcome
 
 
-def _kind(record: Mapping[str, object]) -> str:
+def _kind_of(record: Mapping[str, object]) -> str:
     """Return the record's type; where older clients left it out, the message's role; "" for neither."""
     kind = record.get("type")
     if kind is None and "sessionId" in record:
@@ -103,7 +103,7 @@ def _kind(record: Mapping[str, object]) -> str:
     return as_text(kind)
 
 
-def _drafts(record: dict[str, object], state: State, parts: list[_Part]) -> list[EventDraft]:
+def _make_drafts(record: dict[str, object], state: SessionState, parts: list[_RecordPart]) -> list[EventDraft]:
     """Return a draft per part, with the record's session, time, project and thread; its id is the record's and the suffix."""
     if not parts:
         return []
@@ -121,14 +121,14 @@ def _drafts(record: dict[str, object], state: State, parts: list[_Part]) -> list
         content = {k: v for k, v in record.items() if k not in ("message", "parentUuid", "requestId", "cwd", "version")}
         text = json.dumps([content, message.get("content")], sort_keys=True, ensure_ascii=False, default=str)
         source_id = "content:" + encode_base32(hash_parts("record", as_text(message.get("id")), text), 16)
-    session, time_ms = as_text(record.get("sessionId")) or state.session, parse_time(record.get("timestamp"))
-    project, thread = state.project(cwd or state.first_cwd, common["branch"]), state.thread_of(record)
+    session, time_ms = as_text(record.get("sessionId")) or state.session_id, parse_time(record.get("timestamp"))
+    project, thread = state.find_project(cwd or state.first_cwd, common["branch"]), state.thread_of(record)
     return [
         EventDraft(
             session_id=session,
-            role=part.said.role,
-            type=part.said.type,
-            text=part.said.text,
+            role=part.piece.role,
+            type=part.piece.type,
+            text=part.piece.text,
             timestamp=time_ms,
             source_id=source_id + part.suffix,
             agent=AGENT,
@@ -140,64 +140,64 @@ def _drafts(record: dict[str, object], state: State, parts: list[_Part]) -> list
     ]
 
 
-def _user(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
+def _iter_user_parts(record: dict[str, object], state: SessionState, outcome: Outcome) -> Iterator[_RecordPart]:
     """Yield the parts of a user record: results of tools, then its texts as one, and a plan that they do not hold.
 
     None, with the reason in `outcome`, for the client's own (`isMeta`) and foreign records.
     """
     if record.get("isMeta") is True:
-        outcome.reason = "meta"
+        outcome.skip_reason = "meta"
         return
     message = record.get("message")
     if not isinstance(message, Mapping) or "parts" in message:
-        outcome.reason = _EMPTY if isinstance(message, str) else _NOT_OURS
+        outcome.skip_reason = _EMPTY if isinstance(message, str) else _NOT_OURS
         return
     plan = as_text(record.get("planContent"))
     texts: list[str] = []
     first = 0
     for number, block in enumerate(as_blocks(message.get("content"))):
         if block.get("type") == "tool_result":
-            yield _result(record, state, block, _suffix(number))
+            yield _result_part(record, state, block, _id_suffix(number))
             continue
-        if part := plain(block):
+        if part := block_text(block):
             first = number if not texts else first
             texts.append(part)
         if words := unknown_words(block):
-            yield _unknown(block, words, _suffix(number) + "#u" * bool(part), outcome)
+            yield _unknown_part(block, words, _id_suffix(number) + "#u" * bool(part), outcome)
     if texts:
-        (prompt, metadata), *notes = _prompt(record, state, texts)
-        yield _Part(_suffix(first), prompt, metadata)
+        (prompt, metadata), *notes = _prompt_pieces(record, state, texts)
+        yield _RecordPart(_id_suffix(first), prompt, metadata)
         for number, (note, note_metadata) in enumerate(notes):
-            yield _Part(f"{_suffix(first)}#n{number}", note, note_metadata)
+            yield _RecordPart(f"{_id_suffix(first)}#n{number}", note, note_metadata)
     if plan.strip() and not any(plan.strip() in text for text in texts):
-        yield _Part("#plan", Said(Role.SYSTEM, EventType.NOTE, plan), {RECORD: "plan"})
+        yield _RecordPart("#plan", PromptPiece(Role.SYSTEM, EventType.NOTE, plan), {RECORD: "plan"})
 
 
-def _prompt(record: dict[str, object], state: State, texts: list[str]) -> list[tuple[Said, dict[str, str]]]:
+def _prompt_pieces(record: dict[str, object], state: SessionState, texts: list[str]) -> list[tuple[PromptPiece, dict[str, str]]]:
     """Return (text with role and type, metadata) of a user record: its words as one, then what others wrote around them.
 
     They are the human's words, a summary (metadata `RECAP` = "true"), or another agent's, as the record's own fields say; in
     a subagent's chain a prompt is the calling agent's. Where only the client wrote, there is no text but the reason.
     """
     if record.get("isCompactSummary") is True:
-        return [(Said(Role.SYSTEM, EventType.NOTE, "\n".join(texts)), {RECAP: "true"})]
-    pieces = [piece for text in texts for piece in unwrap(text)]
+        return [(PromptPiece(Role.SYSTEM, EventType.NOTE, "\n".join(texts)), {RECAP: "true"})]
+    pieces = [piece for text in texts for piece in unwrap_prompt(text)]
     typed = [p.text for p in pieces if p.text and p.role is Role.USER]
-    others: list[tuple[Said, dict[str, str]]] = [
+    notes: list[tuple[PromptPiece, dict[str, str]]] = [
         (p, {RECORD: p.name} if p.name else {}) for p in pieces if p.text and p.role is not Role.USER
     ]
     if not typed:
-        return others or [(pieces[0], {})]
-    prompt, author = Said(Role.USER, EventType.USER_MESSAGE, "\n".join(typed)), find_author(record)
+        return notes or [(pieces[0], {})]
+    prompt, author = PromptPiece(Role.USER, EventType.USER_MESSAGE, "\n".join(typed)), find_author(record)
     if author:
-        return [(note_of(author, prompt.text), {RECORD: author}), *others]
+        return [(author_note(author, prompt.text), {RECORD: author}), *notes]
     if record.get("isSidechain") is True:
-        begins = state.thread_of(record) not in state.threads
-        prompt = Said(Role.ASSISTANT, EventType.SUBAGENT_START if begins else EventType.NOTE, prompt.text)
-    return [(prompt, {}), *others]
+        begins = state.thread_of(record) not in state.begun_threads
+        prompt = PromptPiece(Role.ASSISTANT, EventType.SUBAGENT_START if begins else EventType.NOTE, prompt.text)
+    return [(prompt, {}), *notes]
 
 
-def _result(record: dict[str, object], state: State, block: Mapping[str, object], suffix: str) -> _Part:
+def _result_part(record: dict[str, object], state: SessionState, block: Mapping[str, object], suffix: str) -> _RecordPart:
     """Return a tool's result as a part, "(no output)" for an empty one; of a shortened one all that the client saved.
 
     What a subagent brought back, and no longer runs, is the end of that subagent; what the person answered, or said while
@@ -205,25 +205,27 @@ def _result(record: dict[str, object], state: State, block: Mapping[str, object]
     """
     call = as_text(block.get("tool_use_id"))
     tool, details = state.tools.get(call, ""), record.get("toolUseResult")
-    told = as_mapping(details)
+    fields = as_mapping(details)
     text = result_text(block.get("content"), details)
-    whole = read_saved_result(text, details, state.transcript, as_text(record.get("sessionId"))) if state.transcript else None
-    text = whole or text
-    agent = as_text(told.get("agentId"))
-    ended = (agent or tool in AGENT_TOOLS) and as_text(told.get("status")) not in _RUNNING
-    metadata = {"tool": tool, "tool_use_id": call, "agent_id": agent, WORDS_VARY: "" if whole is None else "true"}
+    saved_text = (
+        read_saved_result(text, details, state.transcript, as_text(record.get("sessionId"))) if state.transcript else None
+    )
+    text = saved_text or text
+    agent = as_text(fields.get("agentId"))
+    ended = (agent or tool in AGENT_TOOLS) and as_text(fields.get("status")) not in _RUNNING
+    metadata = {"tool": tool, "tool_use_id": call, "agent_id": agent, WORDS_VARY: "" if saved_text is None else "true"}
     metadata |= result_metadata(text, block.get("is_error") is True, details)
-    asked = questions_in(tool, details) or state.questions.get(call, ())
-    answers = answers_in(asked, details, text)
+    questions = questions_in(tool, details) or state.questions.get(call, ())
+    answers = answers_in(questions, details, text)
     # Newer clients say who refused a call: the person, or a rule.
     is_refused = block.get("is_error") is True and record.get("toolDenialKind", _BY_PERSON) == _BY_PERSON
-    if words := answer_text(answers) or (refusal_words(tool, text, asked) if is_refused else ""):
-        return _Part(suffix, Said(Role.USER, EventType.USER_MESSAGE, words), metadata | reply_metadata(answers))
+    if words := answer_text(answers) or (refusal_words(tool, text, questions) if is_refused else ""):
+        return _RecordPart(suffix, PromptPiece(Role.USER, EventType.USER_MESSAGE, words), metadata | reply_metadata(answers))
     kind = EventType.SUBAGENT_STOP if ended else EventType.TOOL_RESULT
-    return _Part(suffix, Said(Role.TOOL, kind, text or "(no output)"), metadata)
+    return _RecordPart(suffix, PromptPiece(Role.TOOL, kind, text or "(no output)"), metadata)
 
 
-def _assistant(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
+def _iter_assistant_parts(record: dict[str, object], state: SessionState, outcome: Outcome) -> Iterator[_RecordPart]:
     """Yield the parts of the model's message: thoughts (#t0, #t1, ...), calls, results and words in their order.
 
     None, with the reason in `outcome`, for foreign records and what the client wrote in the model's name; errors of the
@@ -232,56 +234,58 @@ def _assistant(record: dict[str, object], state: State, outcome: Outcome) -> Ite
     del state
     message = record.get("message")
     if not isinstance(message, Mapping) or "parts" in message:
-        outcome.reason = _NOT_OURS
+        outcome.skip_reason = _NOT_OURS
         return
     error = record.get("isApiErrorMessage") is True
     if message.get("model") == _CLIENT and not error:
-        outcome.reason = "written by the client"
+        outcome.skip_reason = "written by the client"
         return
     number = thoughts = 0
     for block in as_blocks(message.get("content")):
         kind = block.get("type")
         if kind in ("thinking", "redacted_thinking"):
-            said = Said(Role.ASSISTANT, EventType.NOTE, words_within(block.get("thinking")))
-            yield _Part(f"#t{thoughts}", said, {RECORD: "thinking"})
+            piece = PromptPiece(Role.ASSISTANT, EventType.NOTE, words_within(block.get("thinking")))
+            yield _RecordPart(f"#t{thoughts}", piece, {RECORD: "thinking"})
             thoughts += 1
             continue
         if kind in ("tool_use", "server_tool_use", "mcp_tool_use"):
-            name, given = as_text(block.get("name")) or "tool", block.get("input")
-            metadata = call_metadata(name, given) | {"tool_use_id": as_text(block.get("id"))}
-            yield _Part(_suffix(number), Said(Role.ASSISTANT, EventType.TOOL_CALL, call_text(name, given)), metadata)
+            name, arguments = as_text(block.get("name")) or "tool", block.get("input")
+            metadata = call_metadata(name, arguments) | {"tool_use_id": as_text(block.get("id"))}
+            yield _RecordPart(
+                _id_suffix(number), PromptPiece(Role.ASSISTANT, EventType.TOOL_CALL, call_text(name, arguments)), metadata
+            )
         elif str(kind).endswith("tool_result"):
             text = result_text(block.get("content"))
             metadata = {"tool_use_id": as_text(block.get("tool_use_id"))}
-            yield _Part(_suffix(number), Said(Role.TOOL, EventType.TOOL_RESULT, text), metadata)
+            yield _RecordPart(_id_suffix(number), PromptPiece(Role.TOOL, EventType.TOOL_RESULT, text), metadata)
         else:
-            text = plain(block)
+            text = block_text(block)
             by = (Role.SYSTEM, EventType.NOTE) if error else (Role.ASSISTANT, EventType.ASSISTANT_MESSAGE)
-            yield _Part(_suffix(number), Said(*by, text.strip()), {RECORD: "api error"} if error else {})
+            yield _RecordPart(_id_suffix(number), PromptPiece(*by, text.strip()), {RECORD: "api error"} if error else {})
             if words := unknown_words(block):
-                yield _unknown(block, words, _suffix(number) + "#u" * bool(text), outcome)
+                yield _unknown_part(block, words, _id_suffix(number) + "#u" * bool(text), outcome)
         number += 1
 
 
-def _unknown(block: Mapping[str, object], words: str, suffix: str, outcome: Outcome) -> _Part:
+def _unknown_part(block: Mapping[str, object], words: str, suffix: str, outcome: Outcome) -> _RecordPart:
     """Return the words of a block of a kind that nobody described, as a note of the client; count it in `outcome`."""
     kind = str(block.get("type") or "block")
     outcome.unknown.append(kind)
-    return _Part(suffix, Said(Role.SYSTEM, EventType.NOTE, words), {RECORD: kind})
+    return _RecordPart(suffix, PromptPiece(Role.SYSTEM, EventType.NOTE, words), {RECORD: kind})
 
 
-def _suffix(number: int) -> str:
+def _id_suffix(number: int) -> str:
     """Return the suffix of a record's id for its block `number`, from 0: "" for the first, "#1" for the second, and so on."""
     return f"#{number}" if number else ""
 
 
-def _noted(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
+def _iter_note_parts(record: dict[str, object], state: SessionState, outcome: Outcome) -> Iterator[_RecordPart]:
     """Yield a summary, a title or a pull request as a note, its kind as metadata `RECORD`.
 
     A summary has the id of the last message as `leaf`, a pull request its address as `url`; one without gives no text.
     """
     del state, outcome
-    kind = _kind(record)
+    kind = _kind_of(record)
     if kind == "summary":
         text, metadata = words_within(record.get("summary")), {RECORD: "summary", LEAF: as_text(record.get("leafUuid"))}
     elif kind in _TITLES:
@@ -290,10 +294,10 @@ def _noted(record: dict[str, object], state: State, outcome: Outcome) -> Iterato
         url, number = as_text(record.get("prUrl")), record.get("prNumber")
         name = f"Pull request #{number}" if isinstance(number, int) else "Pull request"
         text, metadata = f"{name}: {url}" if url else "", {RECORD: "pull request", "url": url}
-    yield _Part("", Said(Role.SYSTEM, EventType.NOTE, text), metadata)
+    yield _RecordPart("", PromptPiece(Role.SYSTEM, EventType.NOTE, text), metadata)
 
 
-def _system(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
+def _iter_system_parts(record: dict[str, object], state: SessionState, outcome: Outcome) -> Iterator[_RecordPart]:
     """Yield the client's message as a note with its kind as metadata `RECORD`; a local command as `unwrap` reads it.
 
     Nothing, with the reason in `outcome`, for kinds known as noise and for one without content. A compaction says what
@@ -303,38 +307,40 @@ def _system(record: dict[str, object], state: State, outcome: Outcome) -> Iterat
     subtype = as_text(record.get("subtype"))
     content = words_of(record.get("content"))
     if subtype in _SYSTEM_NOISE or not content.strip():
-        outcome.reason = f"system {subtype}" if subtype in _SYSTEM_NOISE else "system record without content"
+        outcome.skip_reason = f"system {subtype}" if subtype in _SYSTEM_NOISE else "system record without content"
         return
-    said = unwrap(content)[0]
+    piece = unwrap_prompt(content)[0]
     if subtype == "compact_boundary":
         details = as_mapping(record.get("compactMetadata"))
-        told = [as_text(details.get("trigger"))]
+        facts = [as_text(details.get("trigger"))]
         if isinstance(details.get("preTokens"), int):
-            told.append(f"{details['preTokens']} tokens before")
-        said = Said(Role.SYSTEM, EventType.NOTE, f"{content} ({', '.join(filter(None, told))})" if any(told) else content)
+            facts.append(f"{details['preTokens']} tokens before")
+        piece = PromptPiece(
+            Role.SYSTEM, EventType.NOTE, f"{content} ({', '.join(filter(None, facts))})" if any(facts) else content
+        )
     elif subtype != "local_command":
-        said = Said(Role.SYSTEM, EventType.NOTE, content)
-    yield _Part("", said, {RECORD: subtype})
+        piece = PromptPiece(Role.SYSTEM, EventType.NOTE, content)
+    yield _RecordPart("", piece, {RECORD: subtype})
 
 
-def _other(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
+def _iter_other_parts(record: dict[str, object], state: SessionState, outcome: Outcome) -> Iterator[_RecordPart]:
     """Yield a prompt slipped into a running turn that has no record of its own, marked `queued`; else nothing.
 
     The reason in `outcome` is the kind of a known record of bookkeeping, else that it is not Claude Code's.
     """
-    kind = _kind(record)
-    outcome.reason = kind if kind in _BOOKKEEPING or kind.startswith("api-request") else _NOT_OURS
-    if text := state.slipped_in(record):
+    kind = _kind_of(record)
+    outcome.skip_reason = kind if kind in _BOOKKEEPING or kind.startswith("api-request") else _NOT_OURS
+    if text := state.find_slipped_in(record):
         author = find_author(as_mapping(record.get("attachment"))) or find_author(record) or state.authors.get(text, "")
-        for number, piece in enumerate(unwrap(text)):
-            said = note_of(author, piece.text) if author and piece.role is Role.USER else piece
-            yield _Part(f"#n{number}" if number else "", said, {"queued": "true", RECORD: said.name})
+        for number, piece in enumerate(unwrap_prompt(text)):
+            queued_piece = author_note(author, piece.text) if author and piece.role is Role.USER else piece
+            yield _RecordPart(f"#n{number}" if number else "", queued_piece, {"queued": "true", RECORD: queued_piece.name})
 
 
-_Reader = Callable[[dict[str, object], State, Outcome], Iterator[_Part]]
+_Reader = Callable[[dict[str, object], SessionState, Outcome], Iterator[_RecordPart]]
 _READERS: dict[str, _Reader] = {
-    "user": _user,
-    "assistant": _assistant,
-    "system": _system,
-    **dict.fromkeys(("summary", "pr-link", *_TITLES), _noted),
+    "user": _iter_user_parts,
+    "assistant": _iter_assistant_parts,
+    "system": _iter_system_parts,
+    **dict.fromkeys(("summary", "pr-link", *_TITLES), _iter_note_parts),
 }

@@ -40,14 +40,14 @@ def read_saved_result(text: str, details: object, transcript: Path, session: str
     notice = as_text(described.get("persistedOutputPath")) or (match["notice"] if (match := _SHORTENED.match(text)) else "")
     if not notice:
         return None
-    named = _NAME.search(notice)
-    for folder in _folders(transcript, session):
-        if named is not None and (whole := _read(folder, named["name"])):
-            return whole
+    file_name = _NAME.search(notice)
+    for folder in _session_folders(transcript, session):
+        if file_name is not None and (saved_text := _read_saved(folder, file_name["name"])):
+            return saved_text
     return _field_that_goes_on(described, text)
 
 
-def _folders(transcript: Path, session: str) -> list[Path]:
+def _session_folders(transcript: Path, session: str) -> list[Path]:
     """Return the folders that belong to the session of a transcript: named after the file, or after the session's id.
 
     A subagent's transcript lies in a folder of its session, older ones beside the session's own.
@@ -59,7 +59,7 @@ def _folders(transcript: Path, session: str) -> list[Path]:
     return [transcript.parent / name for name in dict.fromkeys(names)]
 
 
-def _read(folder: Path, name: str) -> str:
+def _read_saved(folder: Path, name: str) -> str:
     """Return the text of a file of results; "" if it is missing, a link, or reached through one."""
     file = folder / _FOLDER / name
     try:
@@ -74,20 +74,20 @@ def _read(folder: Path, name: str) -> str:
                 raw += b"\n[... %d bytes left out ...]\n" % (size - _MOST) + stream.read(_MOST // 2)
     except (OSError, ValueError, RuntimeError):
         return ""
-    whole = raw.decode("utf-8", "replace")
+    saved_text = raw.decode("utf-8", "replace")
     if name.endswith(".json"):
         try:
-            return result_text(json.loads(whole)) or result_text(whole)
+            return result_text(json.loads(saved_text)) or result_text(saved_text)
         except (ValueError, RecursionError):
             pass
-    return result_text(whole)
+    return result_text(saved_text)
 
 
 def _field_that_goes_on(details: Mapping[str, object], text: str) -> str:
     """Return the field of a record's details that goes on where the preview in `text` ends; "" for none."""
     preview = text[match.end() :].removesuffix(_END).strip("\n") if (match := _PREVIEW.search(text)) else ""
     for name in ("stdout", "content"):
-        whole = as_text(details.get(name))
-        if preview and len(whole) > len(preview) and whole.lstrip("\n").startswith(preview[:_SAME]):
-            return result_text(whole)
+        field_text = as_text(details.get(name))
+        if preview and len(field_text) > len(preview) and field_text.lstrip("\n").startswith(preview[:_SAME]):
+            return result_text(field_text)
     return ""

@@ -26,13 +26,13 @@ _AGENT_FILE = "agent-"
 _SESSION_NAME = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 
-class State:
+class SessionState:
     """State of reading one file."""
 
     def __init__(self, file: Path) -> None:
         """Begin a file, with nothing known but its name: of the session, or of a subagent ("agent-<id>")."""
         #: Whose records those are that do not say it: a session's own file is named after it.
-        self.session = file.stem
+        self.session_id = file.stem
         self.file_agent = file.stem.removeprefix(_AGENT_FILE) if file.stem.startswith(_AGENT_FILE) else ""
         self.first_cwd = ""
         #: The session's worktree, and the folder that it was made from; "" where no record says so.
@@ -40,7 +40,7 @@ class State:
         #: When the file was written last, UTC milliseconds, as text; "" where records have times of their own.
         self.file_time = ""
         #: Whether our own summarizer had this session: its first prompt says so.
-        self.is_own = False
+        self.is_own_session = False
         #: Names of tools by the id of their call.
         self.tools: OrderedDict[str, str] = OrderedDict()
         #: What calls asked the person, by the id of the call.
@@ -48,7 +48,7 @@ class State:
         #: The session's file, beside which results are saved; None if it is not known.
         self.transcript: Path | None = file
         #: Threads whose first prompt has been seen.
-        self.threads: set[str] = set()
+        self.begun_threads: set[str] = set()
         #: Prompts typed while the agent worked, not yet delivered.
         self.queued: deque[str] = deque(maxlen=100)
         #: Who wrote those that the person did not, as the record of the queue says.
@@ -59,7 +59,7 @@ class State:
         self._file = file
         self._resumed = False
 
-    def recover(self, offset: int) -> None:
+    def recover_state(self, offset: int) -> None:
         """Read what is needed of the part before `offset`.
 
         That is session id, first directory, tool names, whether the session is our own summarizer's, and, where no record
@@ -78,26 +78,26 @@ class State:
                 prompt = words_of(as_mapping(value.get("message")).get("content"))
             if session and self.first_cwd and prompt:
                 break
-        self.is_own = opens_own_session(prompt)
-        if session and not _SESSION_NAME.match(self.session):
-            self.session = session
+        self.is_own_session = opens_own_session(prompt)
+        if session and not _SESSION_NAME.match(self.session_id):
+            self.session_id = session
         self.file_time = "" if timed else str(int(self._file.stat().st_mtime * 1000))
         self._resumed = offset > 0
         for record in iter_tail(self._file, offset, _LOOK_BACK) if offset else ():
             if record.offset > offset:
                 break
-            self.observe(record.value)
+            self.observe_record(record.value)
 
-    def observe(self, record: dict[str, object]) -> None:
+    def observe_record(self, record: dict[str, object]) -> None:
         """Update the state from one record: first directory, queued and slipped-in prompts, subagents' threads, tools' names."""
         self.first_cwd = self.first_cwd or as_text(record.get("cwd"))
         self._learn_origin(record)
-        self._deliver(record)
+        self._note_delivery(record)
         if record.get("type") == "queue-operation":
             operation, content = record.get("operation"), as_text(record.get("content"))
             if operation == "enqueue" and content:
                 self.queued.append(content)
-                _remember(self.authors, content if (author := find_author(record)) else "", author)
+                _remember_value(self.authors, content if (author := find_author(record)) else "", author)
                 # Typed again, it will be delivered again.
                 self.delivered = deque((d for d in self.delivered if d[1] != content), self.delivered.maxlen)
             elif operation in ("dequeue", "remove") and self.queued:
@@ -105,12 +105,12 @@ class State:
             elif operation == "popAll":
                 self.queued.clear()
         if record.get("isSidechain") is True:
-            self.threads.add(self.thread_of(record))
+            self.begun_threads.add(self.thread_of(record))
         if record.get("type") == "assistant":
             for block in as_blocks(as_mapping(record.get("message")).get("content")):
                 if block.get("type") == "tool_use":
                     call_id, tool = as_text(block.get("id")), as_text(block.get("name"))
-                    _remember(self.tools, call_id, tool)
+                    _remember_value(self.tools, call_id, tool)
                     if questions := questions_in(tool, block.get("input")):
                         self.questions[call_id] = questions
 
@@ -118,27 +118,27 @@ class State:
         if worktree := as_mapping(record.get("worktreeSession")):
             self._worktree, self._origin = as_text(worktree.get("worktreePath")), as_text(worktree.get("originalCwd"))
 
-    def slipped_in(self, record: dict[str, object]) -> str:
+    def find_slipped_in(self, record: dict[str, object]) -> str:
         """Return a prompt that was added to a running turn and has no record of its own.
 
         "" for none and for one that `observe` has noted. Newer clients tell it twice, as a removal from the queue and
         as an attachment: the first counts.
         """
-        text = self._delivered_by(record)
-        return "" if self._earlier_telling(record, text) else text
+        text = self._delivered_prompt(record)
+        return "" if self._earlier_delivery(record, text) else text
 
-    def _deliver(self, record: dict[str, object]) -> None:
+    def _note_delivery(self, record: dict[str, object]) -> None:
         """Note a prompt that was slipped in, until another kind of record has told it too."""
-        text = self._delivered_by(record)
-        if earlier := self._earlier_telling(record, text):
+        text = self._delivered_prompt(record)
+        if earlier := self._earlier_delivery(record, text):
             self.delivered.remove(earlier)
         elif text:
             self.delivered.append((as_text(record.get("type")), text))
 
-    def _earlier_telling(self, record: dict[str, object], text: str) -> tuple[str, str] | None:
+    def _earlier_delivery(self, record: dict[str, object], text: str) -> tuple[str, str] | None:
         return next((d for d in self.delivered if d[1] == text and d[0] != record.get("type")), None)
 
-    def _delivered_by(self, record: dict[str, object]) -> str:
+    def _delivered_prompt(self, record: dict[str, object]) -> str:
         """Return the prompt that a record says was slipped in, "" for none."""
         if record.get("type") == "queue-operation" and record.get("operation") == "remove" and self.queued:
             return self.queued[0]
@@ -153,18 +153,18 @@ class State:
         agent = as_text(record.get("agentId")) or self.file_agent
         if agent or record.get("isSidechain") is not True:
             return agent
-        own, parent = as_text(record.get("uuid")), as_text(record.get("parentUuid"))
+        record_id, parent = as_text(record.get("uuid")), as_text(record.get("parentUuid"))
         if parent and parent not in self._roots and self._resumed:
             # Old clients keep subagents inside the session's own file: every chain is followed from its start, once.
             self._resumed = False
             for earlier in iter_records(self._file):
                 if earlier.value.get("isSidechain") is True:
                     self.thread_of(earlier.value)
-        root = self._roots.get(parent, parent or own)
-        _remember(self._roots, own, root)
+        root = self._roots.get(parent, parent or record_id)
+        _remember_value(self._roots, record_id, root)
         return root
 
-    def project(self, cwd: str, branch: str) -> str:
+    def find_project(self, cwd: str, branch: str) -> str:
         """Return the project of a directory; one that is gone belongs to the session's first directory if it was below that.
 
         `branch` helps to find the repository of a worktree that is gone.
@@ -179,7 +179,7 @@ def _is_below(path: str, folder: str) -> bool:
     return f"{os.path.normpath(path)}{os.sep}".startswith(os.path.normpath(folder).rstrip(os.sep) + os.sep)
 
 
-def _remember(where: OrderedDict[str, str], key: str, value: str) -> None:
+def _remember_value(where: OrderedDict[str, str], key: str, value: str) -> None:
     """Keep a value under a key in `where`, unless the key is ""; beyond 20,000 entries the one added first is removed."""
     if key:
         where[key] = value

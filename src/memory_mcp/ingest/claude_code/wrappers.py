@@ -45,7 +45,7 @@ INJECTED = "injected text"
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class PromptPiece:
     """A user record's unwrapped text, its role and its type."""
 
     role: Role
@@ -62,19 +62,19 @@ def is_plain(text: str) -> bool:
     return "<" not in text and not text.lstrip().startswith((_CAVEAT, _INTERRUPTED))
 
 
-def unwrap(text: str) -> list[Said]:
+def unwrap_prompt(text: str) -> list[PromptPiece]:
     """Return what a user record's text says: the person's prompt or command first, then what others wrote around it, as notes.
 
     Printed output is the tool's. At least one item: without text, and with the reason, where only the client wrote what is not
     kept; without both for a blank text.
     """
     if text.lstrip().startswith(_CAVEAT):
-        return [Said(Role.SYSTEM, EventType.NOTE, "", CAVEAT)]
+        return [PromptPiece(Role.SYSTEM, EventType.NOTE, "", CAVEAT)]
     clean = _INJECTED.sub("", text) if "<" in text else text
     if not clean.strip():
-        return [Said(Role.SYSTEM, EventType.NOTE, "", INJECTED if text.strip() else "")]
+        return [PromptPiece(Role.SYSTEM, EventType.NOTE, "", INJECTED if text.strip() else "")]
     if clean.lstrip().startswith(_INTERRUPTED):
-        return [Said(Role.SYSTEM, EventType.NOTE, clean.strip())]
+        return [PromptPiece(Role.SYSTEM, EventType.NOTE, clean.strip())]
     words, elements = cut_elements(clean, _COMMANDS) if "<" in clean else (clean.strip(), [])
     contents = dict(elements)
     typed = [content for name, content in elements if _TYPED.fullmatch(name)]
@@ -86,11 +86,11 @@ def unwrap(text: str) -> list[Said]:
         command = f"! {contents['bash-input']}"
     prompt = "\n".join(filter(None, (command, *typed, words)))
     client_elements = (element for element in elements if element.content and not _TYPED.fullmatch(element.name))
-    notes = [note for name, content in client_elements if (note := _noted(name, content))]
+    notes = [note for name, content in client_elements if (note := _element_note(name, content))]
     if prompt:
-        return [Said(Role.USER, EventType.USER_MESSAGE, prompt), *notes]
+        return [PromptPiece(Role.USER, EventType.USER_MESSAGE, prompt), *notes]
     caveat = "local-command-caveat" in contents
-    return notes or [Said(Role.SYSTEM, EventType.NOTE, "", CAVEAT if caveat else "empty command output")]
+    return notes or [PromptPiece(Role.SYSTEM, EventType.NOTE, "", CAVEAT if caveat else "empty command output")]
 
 
 def author_of(record: Mapping[str, object]) -> str:
@@ -153,10 +153,10 @@ def is_agent(author: str) -> bool:
     return _AGENTS.search(author) is not None
 
 
-def note_of(author: str, text: str) -> Said:
+def author_note(author: str, text: str) -> PromptPiece:
     """Return what an author, as `author_of` names it, wrote in the person's place: a note of another agent or of the client."""
     role = Role.ASSISTANT if is_agent(author) else Role.SYSTEM
-    return Said(role, EventType.NOTE, text, name=author)
+    return PromptPiece(role, EventType.NOTE, text, name=author)
 
 
 def without_reminders(text: str) -> str:
@@ -174,12 +174,14 @@ def without_ansi(text: str) -> str:
     return _ANSI.sub("", text) if "\x1b" in text else text
 
 
-def _noted(name: str, content: str) -> Said | None:
+def _element_note(name: str, content: str) -> PromptPiece | None:
     """Return what an element by a prompt holds: output of a command as the tool's, else a note; None for part of a command."""
     if name in _COMMANDS and name.endswith(("stdout", "stderr")):
         printed = without_ansi(content)
-        return Said(Role.TOOL, EventType.NOTE, printed) if printed.strip() else None
+        return PromptPiece(Role.TOOL, EventType.NOTE, printed) if printed.strip() else None
     if name in _COMMANDS and name != "task-notification":
         return None
     lines = (_INNER_TAG.sub("", line).strip() for line in content.splitlines())
-    return Said(Role.SYSTEM, EventType.NOTE, "\n".join(line for line in lines if line), name="" if name in _COMMANDS else name)
+    return PromptPiece(
+        Role.SYSTEM, EventType.NOTE, "\n".join(line for line in lines if line), name="" if name in _COMMANDS else name
+    )

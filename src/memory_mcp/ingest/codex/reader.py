@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from memory_mcp.ingest.claude_code.blocks import as_text
-from memory_mcp.ingest.codex.records import AGENT, ITEMS, CodexReading
+from memory_mcp.ingest.codex.records import AGENT, ITEMS, CodexReader
 from memory_mcp.ingest.growing import GrowingImporter
 from memory_mcp.ingest.lines import first_values
 
@@ -26,17 +26,17 @@ class CodexImporter(GrowingImporter):
         home = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex")
         return (home / "sessions", home / "archived_sessions")
 
-    def recognises(self, file: Path, beginning: bytes) -> bool:
+    def recognises_file(self, file: Path, beginning: bytes) -> bool:
         """Return whether a `.jsonl` file is a rollout of Codex, by its records, of the oldest ones by the file's name too."""
         oldest = file.suffix == ".jsonl" and _NAME.match(file.name) is not None
-        known = oldest and any(as_text(v.get("type")) in ITEMS for v in first_values(beginning))
-        return known or super().recognises(file, beginning)
+        has_items = oldest and any(as_text(v.get("type")) in ITEMS for v in first_values(beginning))
+        return has_items or super().recognises_file(file, beginning)
 
     @staticmethod
-    def is_own(value: Mapping[str, object]) -> bool:
+    def is_own_record(value: Mapping[str, object]) -> bool:
         """Return whether a record names its kind beside a payload; the oldest ones only follow their session's line."""
         return as_text(value.get("type")) in _ENVELOPES and isinstance(value.get("payload"), dict)
 
-    def reading(self, file: Path) -> CodexReading:
+    def make_reader(self, file: Path) -> CodexReader:
         """Return the state with which the reading of a rollout begins."""
-        return CodexReading(_NAME.sub("", file.stem), self._settings.include_thinking)
+        return CodexReader(_NAME.sub("", file.stem), self._settings.include_thinking)

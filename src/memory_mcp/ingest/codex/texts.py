@@ -5,10 +5,20 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain, unknown_words, words_within
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, block_text, unknown_words, words_within
 from memory_mcp.ingest.claude_code.wrappers import INJECTED, without_ansi
 from memory_mcp.ingest.elements import cut_elements
-from memory_mcp.ingest.parts import Part, as_plain, call, dropped, note, note_unknown, parsed, result, said
+from memory_mcp.ingest.parts import (
+    Part,
+    as_plain,
+    call_part,
+    decode_json,
+    left_out_part,
+    message_part,
+    note_part,
+    result_part,
+    unknown_block_notes,
+)
 from memory_mcp.model.event import RECAP, Role
 
 #: Texts in the user's role that the client wrote without an element around them.
@@ -41,7 +51,7 @@ _MARKS = {"completed": "x", "in_progress": "~"}
 _MOST_FILES = 20
 
 
-def spoken(content: object, harness: Sequence[bool]) -> list[Part]:
+def prompt_parts(content: object, harness: Sequence[bool]) -> list[Part]:
     """Return the parts of a message in the user's role: the user's words as one, if any, then summaries and what is left out.
 
     `harness`: for each block whether the client wrote it, if known; blocks that begin as the client's do count too. A shell
@@ -52,19 +62,19 @@ def spoken(content: object, harness: Sequence[bool]) -> list[Part]:
     for number, block in enumerate(as_blocks(content)):
         text = _block_text(block)
         if not text.strip():
-            parts += note_unknown(block)
+            parts += unknown_block_notes(block)
         elif text.startswith(_SUMMARY):
-            parts.append(note(recap(text), record="compacted", **{RECAP: "true"}))
+            parts.append(note_part(recap_text(text), record="compacted", **{RECAP: "true"}))
         elif number < len(harness) and harness[number]:
-            parts.append(dropped(INJECTED))
+            parts.append(left_out_part(INJECTED))
         elif _INJECTED.match(text):
-            parts.append(dropped(INJECTED))
+            parts.append(left_out_part(INJECTED))
             heading = _HEADING.match(text)
-            behind = cut_elements(text[heading.end() :], _OFTEN_CUT)[0] if heading else ""
-            words += [behind] if behind else []
+            remainder = cut_elements(text[heading.end() :], _OFTEN_CUT)[0] if heading else ""
+            words += [remainder] if remainder else []
         elif match := _SHELL_COMMAND.match(text):
             words.append(f"! {match[1]}\n{(match[2] or '').strip()}".strip())
-            words += [behind] if (behind := text[match.end() :].strip()) else []
+            words += [remainder] if (remainder := text[match.end() :].strip()) else []
         elif text.lstrip().startswith(_IDE) and _REQUEST in text:
             words.append(text.rsplit(_REQUEST, 1)[1].strip())
         elif "<" not in text:
@@ -73,9 +83,9 @@ def spoken(content: object, harness: Sequence[bool]) -> list[Part]:
             prompt, elements = cut_elements(text, _OFTEN_CUT)
             words += [prompt] if prompt else []
             client = [element for element in elements if element.name in _OFTEN_CUT]
-            parts += [dropped(INJECTED)] * bool(client)
-            parts += [note(e.content, record=e.name) for e in elements if e.content and e not in client]
-    return [said(Role.USER, "\n".join(words)), *parts] if words else parts
+            parts += [left_out_part(INJECTED)] * bool(client)
+            parts += [note_part(e.content, record=e.name) for e in elements if e.content and e not in client]
+    return [message_part(Role.USER, "\n".join(words)), *parts] if words else parts
 
 
 def tool_call(name: str, arguments: object, call_id: str) -> Part:
@@ -84,21 +94,21 @@ def tool_call(name: str, arguments: object, call_id: str) -> Part:
     `arguments` may be an object, its JSON, or a text, which is taken as a patch or else a command. They get the names that
     other clients use: `path` (a patch's files, at most 20, one a line), `command` (as typed), `plan` (steps as lines).
     """
-    given = parsed(arguments)
-    if isinstance(given, str):
-        files = _PATCHED.findall(given)[:_MOST_FILES]
-        given = {"path": "\n".join(files), "patch": given} if files else {"command": given}
-    elif isinstance(given, Mapping):
-        readable = dict(given)
+    values = decode_json(arguments)
+    if isinstance(values, str):
+        files = _PATCHED.findall(values)[:_MOST_FILES]
+        values = {"path": "\n".join(files), "patch": values} if files else {"command": values}
+    elif isinstance(values, Mapping):
+        readable = dict(values)
         command = readable.pop("cmd" if "cmd" in readable else "command", None)
         if command is not None:
-            readable = {"command": _command(command), **readable}
-        if files := _PATCHED.findall(as_text(given.get("patch")) or as_text(given.get("input")))[:_MOST_FILES]:
+            readable = {"command": _command_line(command), **readable}
+        if files := _PATCHED.findall(as_text(values.get("patch")) or as_text(values.get("input")))[:_MOST_FILES]:
             readable = {"path": "\n".join(files), **readable}
-        if isinstance(given.get("plan"), list):
-            readable["plan"] = "".join(f"\n{_step(step)}" for step in given["plan"])
-        given = readable
-    return call(name, given, call_id)
+        if isinstance(values.get("plan"), list):
+            readable["plan"] = "".join(f"\n{_plan_step(step)}" for step in values["plan"])
+        values = readable
+    return call_part(name, values, call_id)
 
 
 def tool_result(name: str, output: object, call_id: str) -> Part:
@@ -106,39 +116,39 @@ def tool_result(name: str, output: object, call_id: str) -> Part:
 
     The client's head lines and colours are taken off; the exit status is read from them.
     """
-    told = parsed(output)
+    value = decode_json(output)
     status, failed = "", False
-    if isinstance(told, Mapping) and ("output" in told or "content" in told):
-        code = as_mapping(told.get("metadata")).get("exit_code")
+    if isinstance(value, Mapping) and ("output" in value or "content" in value):
+        code = as_mapping(value.get("metadata")).get("exit_code")
         status = str(code) if isinstance(code, int) else ""
-        failed = told.get("success") is False
-        output = told["output"] if "output" in told else told["content"]
+        failed = value.get("success") is False
+        output = value["output"] if "output" in value else value["content"]
     blocks = () if isinstance(output, str) else as_blocks(output)
     text = output if isinstance(output, str) else "\n".join(filter(None, (_block_text(b) or unknown_words(b) for b in blocks)))
     text = text if text or blocks else words_within(output)
     if head := _HEAD.match(text):
-        found = _EXIT.search(head[0])
-        status, text = found[1] if found else status, text[head.end() :]
-    return result(name, call_id, without_ansi(text), is_error=failed, exit_status=status)
+        exit_match = _EXIT.search(head[0])
+        status, text = exit_match[1] if exit_match else status, text[head.end() :]
+    return result_part(name, call_id, without_ansi(text), is_error=failed, exit_status=status)
 
 
 def directory_of(content: object) -> str:
     """Return the directory that the client's own environment context names; "" when there is none."""
-    found = _DIRECTORY.search("\n".join(map(plain, as_blocks(content))))
-    return (found[1] or found[2]).strip() if found else ""
+    match = _DIRECTORY.search("\n".join(map(block_text, as_blocks(content))))
+    return (match[1] or match[2]).strip() if match else ""
 
 
-def recap(text: str) -> str:
+def recap_text(text: str) -> str:
     """Return a summary of the conversation so far without the client's sentences that introduce it, other text as it is."""
     return text.split(_INTRODUCED, 1)[-1].strip() if text.startswith(_SUMMARY) else text
 
 
 def _block_text(block: Mapping[str, object]) -> str:
     """Return a block as text; an image becomes "[image]"."""
-    return "[image]" if block.get("type") == "input_image" else plain(block)
+    return "[image]" if block.get("type") == "input_image" else block_text(block)
 
 
-def _command(value: object) -> str:
+def _command_line(value: object) -> str:
     """Return a command line as typed, a list of words joined and quoted for a shell; any other value as plain text.
 
     Of a list that calls a shell with one option and a script, the script alone.
@@ -151,7 +161,7 @@ def _command(value: object) -> str:
     return shlex.join(words)
 
 
-def _step(step: object) -> str:
+def _plan_step(step: object) -> str:
     """Return a step of a plan as a line with its mark: [x] done, [~] begun, [ ] open; its JSON where it has no text."""
-    told = as_mapping(step)
-    return f"[{_MARKS.get(as_text(told.get('status')), ' ')}] {as_text(told.get('step')) or json.dumps(step, default=str)}"
+    fields = as_mapping(step)
+    return f"[{_MARKS.get(as_text(fields.get('status')), ' ')}] {as_text(fields.get('step')) or json.dumps(step, default=str)}"

@@ -8,10 +8,19 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain, words_of, words_within
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, block_text, words_of, words_within
 from memory_mcp.ingest.claude_code.wrappers import INJECTED, without_ansi
-from memory_mcp.ingest.growing import DUPLICATE, UNKNOWN, Given, Reading, Told
-from memory_mcp.ingest.parts import EMPTY, Part, content_id, dropped, note, note_unknown, result, said
+from memory_mcp.ingest.growing import DUPLICATE, UNKNOWN, ParsedRecord, RecordItem, SessionReader
+from memory_mcp.ingest.parts import (
+    EMPTY,
+    Part,
+    content_id,
+    left_out_part,
+    message_part,
+    note_part,
+    result_part,
+    unknown_block_notes,
+)
 from memory_mcp.ingest.prompts import separate_prompts
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import RECAP, RECORD, EventType, Role
@@ -47,124 +56,127 @@ _AGENT_SOURCES = ("agent-", "thread-")
 _SOURCES = ("skill-", "agent-", "system", "autopilot", "hook", "mcp-", "schedule", "thread-")
 
 
-class CopilotReading(Reading):
+class CopilotReader(SessionReader):
     """One read of one session."""
 
-    def learn(self, record: dict[str, object]) -> None:
+    def learn_from(self, record: dict[str, object]) -> None:
         """Learn the session from its start, and the prompt that the user typed first; other records say nothing."""
         data = as_mapping(record.get("data"))
         kind = record.get("type")
         if kind == "session.start":
-            self._start(data)
+            self._start_session(data)
         elif kind == "user.message" and not self.prompt and not _written_by_client(data):
             self.prompt = as_text(data.get("content"))
 
-    def give(self, record: dict[str, object]) -> Given:
+    def parse_record(self, record: dict[str, object]) -> ParsedRecord:
         """Return what one event gives; kinds that are not read give the reason. Thoughts have an id and time of their own.
 
         An event that is read sets the session's thread: its subagent, "" outside of one.
         """
         kind, data = as_text(record.get("type")), as_mapping(record.get("data"))
         if kind not in _READ:
-            known = "." in kind and kind.split(".", 1)[0] in _FAMILIES
-            return Given(reason=_ELSEWHERE.get(kind, kind if known else UNKNOWN))
+            is_known = "." in kind and kind.split(".", 1)[0] in _FAMILIES
+            return ParsedRecord(skip_reason=_ELSEWHERE.get(kind, kind if is_known else UNKNOWN))
         self.session.thread = as_text(record.get("agentId")) or as_text(data.get("parentToolCallId"))
-        parts, reason = self._read(kind, data)
+        parts, reason = self._convert_event(kind, data)
         source_id = as_text(record.get("id")) or f"content:{content_id(self.session.session_id, record)}"
         call_id = as_text(data.get("toolCallId"))
         if call_id and kind.startswith("tool."):
             source_id = call_id if kind == "tool.execution_start" else f"{call_id}#result"
-        when = self.ordered(parse_time(record.get("timestamp")))
+        when = self.order_time(parse_time(record.get("timestamp")))
         thoughts = [part for part in parts if part.metadata.get(RECORD) == "thinking"]
-        told = [Told(f"{source_id}#t", tuple(thoughts), when)] if thoughts else []
+        items = [RecordItem(f"{source_id}#t", tuple(thoughts), when)] if thoughts else []
         said_parts = tuple(part for part in parts if part not in thoughts)
         # A thought takes its millisecond whether it is kept or not.
         later = when + 1 if thoughts and when is not None else when
-        return Given([*told, Told(source_id, said_parts, later)], reason)
+        return ParsedRecord([*items, RecordItem(source_id, said_parts, later)], reason)
 
-    def _read(self, kind: str, data: Mapping[str, object]) -> tuple[list[Part], str]:
+    def _convert_event(self, kind: str, data: Mapping[str, object]) -> tuple[list[Part], str]:
         """Return (parts, reason) of a record of a kind in `_READ`; the reason counts only where there are no parts.
 
         Records about the session change its state (model, place) and give no part.
         """
         match kind:
             case "user.message":
-                return self._user(data)
+                return self._prompt_parts(data)
             case "assistant.message":
                 self.model = as_text(data.get("model")) or self.model
                 thinking, text = words_within(data.get("reasoningText")), words_of(data.get("content"))
-                parts = [self.thought(thinking)] if thinking.strip() else []
-                parts += [said(Role.ASSISTANT, text)] if text.strip() else []
+                parts = [self.make_thought(thinking)] if thinking.strip() else []
+                parts += [message_part(Role.ASSISTANT, text)] if text.strip() else []
                 # A call is read when it is carried out.
                 return parts, DUPLICATE if data.get("toolRequests") else EMPTY
             case "tool.execution_start":
                 tool, call_id = as_text(data.get("toolName")), as_text(data.get("toolCallId"))
-                return [self.called(tool, data.get("arguments"), call_id)], ""
+                return [self.make_call(tool, data.get("arguments"), call_id)], ""
             case "tool.execution_complete":
-                return self._result(data)
+                return self._result_parts(data)
             case "session.error":
-                return [note(words_within(data.get("message")), record="error")], EMPTY
+                return [note_part(words_within(data.get("message")), record="error")], EMPTY
             case "abort":
                 text = f"[turn aborted: {as_text(data.get('reason')) or 'no reason told'}]"
-                return [note(text, record="turn_aborted")], ""
+                return [note_part(text, record="turn_aborted")], ""
             case "system.notification":
-                return [note(_TAG.sub("", words_of(data.get("content"))), record="notification")], EMPTY
+                return [note_part(_TAG.sub("", words_of(data.get("content"))), record="notification")], EMPTY
             case "session.compaction_complete" | "session.handoff":
                 text = words_within(data.get("summary" if kind == "session.handoff" else "summaryContent"))
-                return [note(text, record="compacted", **{RECAP: "true"})], "session"
+                return [note_part(text, record="compacted", **{RECAP: "true"})], "session"
             case "session.context_changed":
-                self._move(data)
+                self._change_folder(data)
             case "session.model_change":
                 self.model = as_text(data.get("newModel")) or self.model
             case _:
-                self._start(data)
+                self._start_session(data)
         return [], "session"
 
-    def _start(self, data: Mapping[str, object]) -> None:
+    def _start_session(self, data: Mapping[str, object]) -> None:
         """Take over session id, version, model and place from the start of a session; what it lacks stays as it was."""
         self.session.session_id = as_text(data.get("sessionId")) or self.session.session_id
         self.version = as_text(data.get("copilotVersion")) or self.version
         self.model = as_text(data.get("selectedModel")) or self.model
-        self._move(as_mapping(data.get("context")))
+        self._change_folder(as_mapping(data.get("context")))
 
-    def _move(self, context: Mapping[str, object]) -> None:
+    def _change_folder(self, context: Mapping[str, object]) -> None:
         """Take over directory, branch and repository; nothing where no directory is stated."""
         if cwd := as_text(context.get("cwd")):
             self.cwd, self.branch = cwd, as_text(context.get("branch"))
-            place = as_text(context.get("repository"))
+            repository = as_text(context.get("repository"))
             host = as_text(context.get("repositoryHost")) or _HOSTS.get(as_text(context.get("hostType")), "github.com")
-            self.remote = f"https://{host}/{place}" if place else ""
+            self.remote = f"https://{host}/{repository}" if repository else ""
 
-    def _user(self, data: Mapping[str, object]) -> tuple[list[Part], str]:
+    def _prompt_parts(self, data: Mapping[str, object]) -> tuple[list[Part], str]:
         """Return (parts, reason) of a prompt, one part; what the client wrote is left out, and the reason says so.
 
         In a subagent it is the calling agent's task. The reason counts only where no part is kept.
         """
         blocks = as_blocks(data.get("content"))
-        text = "\n".join(filter(None, map(plain, blocks)))
+        text = "\n".join(filter(None, map(block_text, blocks)))
         if self.session.thread:
             return [Part(Role.ASSISTANT, EventType.SUBAGENT_START, words_of(data.get("content")).strip())], ""
         source = as_text(data.get("source"))
         if source.startswith(_AGENT_SOURCES):
-            return list(separate_prompts([said(Role.USER, text)], {"promptSource": source})), EMPTY
+            return list(separate_prompts([message_part(Role.USER, text)], {"promptSource": source})), EMPTY
         if _written_by_client(data):
-            return [dropped(INJECTED)], INJECTED
-        return [said(Role.USER, text), *(part for b in blocks if not plain(b) for part in note_unknown(b))], EMPTY
+            return [left_out_part(INJECTED)], INJECTED
+        return [
+            message_part(Role.USER, text),
+            *(part for b in blocks if not block_text(b) for part in unknown_block_notes(b)),
+        ], EMPTY
 
-    def _result(self, data: Mapping[str, object]) -> tuple[list[Part], str]:
+    def _result_parts(self, data: Mapping[str, object]) -> tuple[list[Part], str]:
         """Return ([a tool's result], ""); the exit status is cut from the text.
 
         What a subagent brought back is the end of that subagent.
         """
-        call_id, told = as_text(data.get("toolCallId")), as_mapping(data.get("result"))
-        text = next(filter(None, map(words_of, (told.get(key) for key in ("content", "detailedContent", "contents")))), "")
-        described = {"content", "detailedContent", "contents"} & told.keys()
+        call_id, tool_result = as_text(data.get("toolCallId")), as_mapping(data.get("result"))
+        text = next(filter(None, map(words_of, (tool_result.get(key) for key in ("content", "detailedContent", "contents")))), "")
+        described = {"content", "detailedContent", "contents"} & tool_result.keys()
         text = without_ansi(text or _error_text(data.get("error")) or ("" if described else words_within(data.get("result"))))
         status = ""
         if match := _EXIT.search(text):
             status, text = match[1], text[: match.start()]
         tool = self.tools.get(call_id, "")
-        part = result(tool, call_id, text, is_error=data.get("success") is False, exit_status=status)
+        part = result_part(tool, call_id, text, is_error=data.get("success") is False, exit_status=status)
         return [replace(part, type=EventType.SUBAGENT_STOP) if tool == _AGENT_TOOL else part], ""
 
 

@@ -4,12 +4,12 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from memory_mcp.ingest.base import ImportReport, Read
+from memory_mcp.ingest.base import ImportReport, ReadStep
 from memory_mcp.ingest.claude_code.blocks import as_text
 from memory_mcp.ingest.claude_code.reader import OWN_SESSION
-from memory_mcp.ingest.copilot.events import AGENT, CopilotReading
-from memory_mcp.ingest.copilot.history import messages_of
-from memory_mcp.ingest.growing import Given, GrowingImporter, count, read_whole
+from memory_mcp.ingest.copilot.events import AGENT, CopilotReader
+from memory_mcp.ingest.copilot.history import iter_messages
+from memory_mcp.ingest.growing import GrowingImporter, ParsedRecord, count_record, read_records
 from memory_mcp.ingest.lines import iter_records
 from memory_mcp.model.sentinel import opens_own_session
 
@@ -32,40 +32,44 @@ class CopilotImporter(GrowingImporter):
         home = Path(os.environ.get("COPILOT_HOME") or Path.home() / ".copilot")
         return (home / "session-state", home / _OLDER)
 
-    def wants(self, file: Path) -> bool:
+    def wants_file(self, file: Path) -> bool:
         """Return whether a file below a folder is read: of `.json` files only those in the folder of older sessions."""
         return file.suffix != ".json" or _OLDER in file.parts
 
-    def recognises(self, file: Path, beginning: bytes) -> bool:
+    def recognises_file(self, file: Path, beginning: bytes) -> bool:
         """Return whether a file is a session: an older one's object with messages, or events of this client."""
         if file.suffix == ".json":
             return b'"chatMessages"' in beginning and b'"sessionId"' in beginning
-        return super().recognises(file, beginning)
+        return super().recognises_file(file, beginning)
 
     @staticmethod
-    def is_own(value: Mapping[str, object]) -> bool:
+    def is_own_record(value: Mapping[str, object]) -> bool:
         """Return whether a record is an event of this client: its kind has two words, and its content is apart."""
         return "." in as_text(value.get("type")) and isinstance(value.get("data"), dict) and {"id", "parentId"} <= value.keys()
 
-    def reading(self, file: Path) -> CopilotReading:
+    def make_reader(self, file: Path) -> CopilotReader:
         """Return the state with which the reading of a session begins."""
         name = file.parent.name if file.name == _EVENTS else file.stem
-        return CopilotReading(AGENT, name, self._settings.include_thinking)
+        return CopilotReader(AGENT, name, self._settings.include_thinking)
 
-    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+    def read_file(self, file: Path, offset: int, report: ImportReport) -> Iterator[ReadStep]:
         """Yield the steps of the records behind the byte offset, of an older session (`.json`) one for each of all messages.
 
         Messages of a session of our own summarizer, and what cannot be read, are skipped and counted. Raises OSError when
         the file cannot be read.
         """
         if file.suffix != ".json":
-            yield from super().read(file, offset, report)
+            yield from super().read_file(file, offset, report)
             return
-        reading = self.reading(file)
+        reading = self.make_reader(file)
         for record in iter_records(file):
             if record.error or not isinstance(record.value.get("chatMessages"), list):
-                yield from read_whole(reading, file, (record,), report)
+                yield from read_records(reading, file, (record,), report)
                 continue
-            for message, given in messages_of(record.value, reading):
-                told = Given(reason=OWN_SESSION) if opens_own_session(reading.prompt) else reading.separate(given, message)
-                yield Read(count(reading, told, report, file, record.line, message), record.offset)
+            for message, message_record in iter_messages(record.value, reading):
+                parsed_record = (
+                    ParsedRecord(skip_reason=OWN_SESSION)
+                    if opens_own_session(reading.prompt)
+                    else reading.separate_prompts(message_record, message)
+                )
+                yield ReadStep(count_record(reading, parsed_record, report, file, record.line, message), record.offset)

@@ -10,12 +10,22 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from memory_mcp.base.scope import project_of
-from memory_mcp.ingest.base import Read
+from memory_mcp.ingest.base import ReadStep
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_mappings, as_text, words_within
 from memory_mcp.ingest.cursor.bubbles import MOST_PARTS, parts_of
 from memory_mcp.ingest.cursor.store import Store
-from memory_mcp.ingest.cursor.workspaces import Place, Workspaces, folder_in
-from memory_mcp.ingest.parts import Session, Tally, after, content_id, file_time, note, parsed, path_of, said
+from memory_mcp.ingest.cursor.workspaces import ConversationInfo, Workspaces, folder_in
+from memory_mcp.ingest.parts import (
+    Session,
+    Tally,
+    content_id,
+    decode_json,
+    file_time,
+    message_part,
+    next_time,
+    note_part,
+    path_of,
+)
 from memory_mcp.ingest.prompts import separate_prompts
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import EventDraft, Role
@@ -41,94 +51,102 @@ class Conversations:
         user = file.absolute().parent.parent
         self._workspaces = Workspaces(user.parent if file.parent.parent.name == "workspaceStorage" else user)
 
-    def read(self, store: Store, position: int) -> Iterator[Read]:
+    def read_changes(self, store: Store, position: int) -> Iterator[ReadStep]:
         """Yield what was written after a position, one step per message; the last step, without drafts, has the new position.
 
         A position above the highest row counts as 0. Conversations that are being written wait, and hold the position
         below their rows. Raises OSError when the database cannot be read.
         """
-        top = store.top()
+        top = store.highest_row()
         # Fewer rows than were seen: another database, or one that was cleaned up. Known messages are known by their ids.
         position = position if position <= top else 0
         done = top
-        for name, lowest in store.changed(position).items():
-            data = as_mapping(parsed(store.chat(f"composerData:{name}")))
+        for name, lowest in store.changed_conversations(position).items():
+            data = as_mapping(decode_json(store.chat_value(f"composerData:{name}")))
             updated = parse_time(data.get("lastUpdatedAt")) or 0
             writing = data.get("status") == "generating" or bool(data.get("generatingBubbleIds"))
             if writing and int(self._written) - updated < _SETTLED_MS:
                 done = min(done, lowest - 1)
                 continue
-            yield from (Read(drafts, position) for drafts in self._conversation(store, name, data, position))
-        yield from (Read(drafts, position) for drafts in self._panel(store))
-        yield Read((), done)
+            yield from (ReadStep(drafts, position) for drafts in self._iter_conversation(store, name, data, position))
+        yield from (ReadStep(drafts, position) for drafts in self._iter_panel(store))
+        yield ReadStep((), done)
 
-    def _conversation(
+    def _iter_conversation(
         self, store: Store, name: str, data: Mapping[str, object], position: int
     ) -> Iterator[tuple[EventDraft, ...]]:
         """Yield the drafts of a conversation's new messages, one step for each; the first step has its title.
 
         Messages whose row is gone, with (), and those that the conversation no longer lists are counted as skipped.
         """
-        fresh = store.bubbles(name, position)
-        place = self._workspaces.place(name, data, store)
+        fresh = store.bubble_ids(name, position)
+        info = self._workspaces.find_info(name, data, store)
         session: Session | None = None
-        for bubble_id, own, bubble in _bubbles(store, name, data, fresh):
+        for bubble_id, own_time, bubble in _iter_bubbles(store, name, data, fresh):
             if session is None:
-                session = self._session(name, data, place, bubble or {})
+                session = self._make_session(name, data, info, bubble or {})
                 created = parse_time(data.get("createdAt"))
-                yield tuple(session.put([note(place.title, record="title")], f"{name}:title:{content_id(place.title)}", created))
-            began = after(own, session.last)
+                yield tuple(
+                    session.make_drafts(
+                        [note_part(info.title, record="title")], f"{name}:title:{content_id(info.title)}", created
+                    )
+                )
+            began = next_time(own_time, session.last_time)
             if bubble is not None:
-                parts = separate_prompts(parts_of(bubble, bool(place.parent), self._keep), bubble)
+                parts = separate_prompts(parts_of(bubble, bool(info.parent), self._keep), bubble)
                 source_id = f"{name}:{bubble_id}"
                 model = as_text(as_mapping(bubble.get("modelInfo")).get("modelName"))
-                drafts = session.put(parts, source_id, own, {"model": model} if model not in ("", "default") else None)
+                drafts = session.make_drafts(
+                    parts, source_id, own_time, {"model": model} if model not in ("", "default") else None
+                )
                 if bubble:
-                    yield self._tally.took(drafts, parts, 0, bubble)
+                    yield self._tally.count_record(drafts, parts, 0, bubble)
                 else:
-                    self._tally.skip(GONE, 0, source_id)
+                    self._tally.skip_record(GONE, 0, source_id)
                     yield ()
                 fresh.discard(bubble_id)
             # Room for as many parts as there can be: how many there were is not known of what was read before.
-            session.last = None if began is None else began + MOST_PARTS - 1
+            session.last_time = None if began is None else began + MOST_PARTS - 1
         for bubble_id in sorted(fresh):
-            self._tally.skip(NO_LONGER, 0, bubble_id)
+            self._tally.skip_record(NO_LONGER, 0, bubble_id)
 
-    def _session(self, name: str, data: Mapping[str, object], place: Place, bubble: Mapping[str, object]) -> Session:
+    def _make_session(
+        self, name: str, data: Mapping[str, object], info: ConversationInfo, bubble: Mapping[str, object]
+    ) -> Session:
         """Return the session of a conversation with its place; a subagent is a thread of its parent's session."""
         uris = bubble.get("workspaceUris")
-        cwd = place.cwd or (path_of(uris[0]) if isinstance(uris, list) and uris else "")
+        cwd = info.cwd or (path_of(uris[0]) if isinstance(uris, list) and uris else "")
         model = as_text(as_mapping(data.get("modelConfig")).get("modelName")).replace("default", "")
-        told = {
-            "branch": place.branch,
+        metadata = {
+            "branch": info.branch,
             "cwd": cwd,
             "mode": as_text(data.get("unifiedMode")),
-            "subagent": place.kind,
+            "subagent": info.kind,
             "model": model,
         }
-        thread = name if place.parent else ""
-        return Session(AGENT, place.parent or name, project_of(cwd), told, thread, file_time=self._written)
+        thread = name if info.parent else ""
+        return Session(AGENT, info.parent or name, project_of(cwd), metadata, thread, file_time=self._written)
 
-    def _panel(self, store: Store) -> Iterator[tuple[EventDraft, ...]]:
+    def _iter_panel(self, store: Store) -> Iterator[tuple[EventDraft, ...]]:
         """Yield the drafts of each message of the panel of older clients, at every read all of them.
 
         They have no times of their own and follow the conversation's.
         """
-        tabs = as_mapping(parsed(store.item(_PANEL))).get("tabs")
+        tabs = as_mapping(decode_json(store.editor_value(_PANEL))).get("tabs")
         cwd = folder_in(self._file.absolute().parent / "workspace.json")
         for tab in as_mappings(tabs):
             name = as_text(tab.get("tabId")) or content_id(tab.get("chatTitle"))
             session = Session(AGENT, name, project_of(cwd), {"cwd": cwd}, file_time=self._written)
-            session.last = parse_time(tab.get("lastSendTime"))
+            session.last_time = parse_time(tab.get("lastSendTime"))
             for number, bubble in enumerate(as_mappings(tab.get("bubbles"))):
                 role = Role.USER if bubble.get("type") == "user" else Role.ASSISTANT
                 text = words_within(bubble.get("text")) or words_within(bubble.get("rawText"))
-                parts = separate_prompts([said(role, text)], bubble)
+                parts = separate_prompts([message_part(role, text)], bubble)
                 own_id = as_text(bubble.get("id")) or f"{number}:{content_id(bubble.get('text'))}"
-                yield self._tally.took(session.put(parts, f"{name}:{own_id}", None), parts, 0, bubble)
+                yield self._tally.count_record(session.make_drafts(parts, f"{name}:{own_id}", None), parts, 0, bubble)
 
 
-def _bubbles(
+def _iter_bubbles(
     store: Store, name: str, data: Mapping[str, object], fresh: set[str]
 ) -> Iterator[tuple[str, int | None, Mapping[str, object] | None]]:
     """Yield a conversation's messages in order, each as (id, time or None, content or None if it was read before).
@@ -137,13 +155,13 @@ def _bubbles(
     """
     headers, inline = data.get("fullConversationHeadersOnly"), data.get("conversation")
     for header in as_mappings(headers):
-        bubble_id, own = as_text(header.get("bubbleId")), parse_time(header.get("createdAt"))
+        bubble_id, created = as_text(header.get("bubbleId")), parse_time(header.get("createdAt"))
         is_fresh = bubble_id in fresh
-        if own is None or is_fresh:
-            bubble = as_mapping(parsed(store.chat(f"bubbleId:{name}:{bubble_id}")))
-            yield bubble_id, own or _time_of(bubble), bubble if is_fresh else None
+        if created is None or is_fresh:
+            bubble = as_mapping(decode_json(store.chat_value(f"bubbleId:{name}:{bubble_id}")))
+            yield bubble_id, created or _time_of(bubble), bubble if is_fresh else None
         else:
-            yield bubble_id, own, None
+            yield bubble_id, created, None
     for bubble in as_blocks(inline) if not headers else ():
         yield as_text(bubble.get("bubbleId")) or content_id(bubble), _time_of(bubble), bubble
 
@@ -154,6 +172,6 @@ def _time_of(bubble: Mapping[str, object]) -> int | None:
     None where no stored time is after 2001.
     """
     timing = as_mapping(bubble.get("timingInfo"))
-    told = (parse_time(t) for t in (bubble.get("createdAt"), timing.get("clientRpcSendTime"), timing.get("clientEndTime")))
+    times = (parse_time(t) for t in (bubble.get("createdAt"), timing.get("clientRpcSendTime"), timing.get("clientEndTime")))
     # Some of them count from when the client was started.
-    return next((t for t in told if t is not None and t > _NO_DATE_BEFORE), None)
+    return next((t for t in times if t is not None and t > _NO_DATE_BEFORE), None)

@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from memory_mcp.ingest.base import ImportReport, Read
+from memory_mcp.ingest.base import ImportReport, ReadStep
 from memory_mcp.ingest.claude_code.blocks import as_mapping
 from memory_mcp.ingest.cursor.conversations import AGENT, Conversations
 from memory_mcp.ingest.cursor.store import CHATS, KINDS, Store, open_store
@@ -39,11 +39,11 @@ class CursorImporter(DatabaseImporter):
         user = user_folder()
         return (user / "globalStorage", user / "workspaceStorage", Path.home() / ".cursor" / "projects")
 
-    def wants(self, file: Path) -> bool:
+    def wants_file(self, file: Path) -> bool:
         """Return whether a file below a folder is a database, or a transcript by its folder."""
         return file.suffix != ".jsonl" or FOLDER in file.absolute().parts
 
-    def recognises(self, file: Path, beginning: bytes) -> bool:
+    def recognises_file(self, file: Path, beginning: bytes) -> bool:
         """Return whether a file is Cursor's.
 
         Its database names the table in its first page, or has keys of conversations near its beginning; lines of a
@@ -56,7 +56,7 @@ class CursorImporter(DatabaseImporter):
         values = [v for v in first_values(beginning) if "role" in v]
         return bool(values) and all(set(v) <= {"role", "message"} and as_mapping(v.get("message")) for v in values)
 
-    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+    def read_file(self, file: Path, offset: int, report: ImportReport) -> Iterator[ReadStep]:
         """Yield steps with the drafts of what is new, and the offset to go on from.
 
         Of a database the offset is the highest row that was read, of a transcript its bytes; what gives no event is
@@ -64,10 +64,10 @@ class CursorImporter(DatabaseImporter):
         """
         tally = Tally(report, file)
         if file.suffix == ".jsonl":
-            yield from self._transcripts.read(file, offset, tally)
+            yield from self._transcripts.read_records(file, offset, tally)
             return
         with open_store(file) as store:
-            yield from Conversations(file, tally, self._settings.include_thinking).read(store, offset)
+            yield from Conversations(file, tally, self._settings.include_thinking).read_changes(store, offset)
             report_unread(store.unread_tables(), report, file)
 
     def read_tables(self, con: sqlite3.Connection) -> set[str]:

@@ -39,7 +39,7 @@ class Store:
 
     def _has_chats(self, table: Table) -> bool:
         sql = f"SELECT 1 FROM {table.sql} WHERE key >= ? AND key < ? LIMIT 1"
-        return any(self.rows(sql, [f"{kind}:", f"{kind};"]) for kind in KINDS)
+        return any(self.fetch_rows(sql, [f"{kind}:", f"{kind};"]) for kind in KINDS)
 
     def read_tables(self) -> set[str]:
         """Return the names of the tables that are read."""
@@ -49,13 +49,13 @@ class Store:
         """Return the tables with a conversation that are not read; raises sqlite3.Error."""
         return find_unread(self._con, self.read_tables())
 
-    def listed(self) -> list[tuple[str, object]]:
+    def list_conversations(self) -> list[tuple[str, object]]:
         """Return (id, value) of the conversations in a list of their own; [] without one."""
         if self._lists is None:
             return []
-        return [(str(name), value) for name, value in self.rows(f"SELECT composerId, value FROM {self._lists.sql}")]
+        return [(str(name), value) for name, value in self.fetch_rows(f"SELECT composerId, value FROM {self._lists.sql}")]
 
-    def rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+    def fetch_rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a query at once; [] for values that no database can hold.
 
         Raises OSError when the database cannot be read or stays locked for 5 s.
@@ -67,28 +67,28 @@ class Store:
         except sqlite3.Error as error:
             raise OSError(describe_error(error)) from None
 
-    def chat(self, key: str) -> str:
+    def chat_value(self, key: str) -> str:
         """Return the value of a key of the conversations; "" if it is missing or larger than `MAX_RECORD`."""
-        return self._text(self._chats, key)
+        return self._value_of(self._chats, key)
 
-    def item(self, key: str) -> str:
+    def editor_value(self, key: str) -> str:
         """Return the value of a key of the editor; "" if it is missing or larger than `MAX_RECORD`."""
-        return self._text(self._items, key)
+        return self._value_of(self._items, key)
 
-    def _text(self, table: Table | None, key: str) -> str:
+    def _value_of(self, table: Table | None, key: str) -> str:
         if table is None:
             return ""
         sql = f"SELECT value FROM {table.sql} WHERE key = ? AND length(value) <= {MAX_RECORD}"
-        return next((as_text(row[0]) for row in self.rows(sql, [key])), "")
+        return next((as_text(row[0]) for row in self.fetch_rows(sql, [key])), "")
 
-    def top(self) -> int:
+    def highest_row(self) -> int:
         """Return the highest row of the conversations' table, 0 without one.
 
         A rewritten value gets a new row above all others.
         """
-        return int(self.rows(f"SELECT coalesce(max(rowid), 0) FROM {self._chats.sql}")[0][0]) if self._chats else 0
+        return int(self.fetch_rows(f"SELECT coalesce(max(rowid), 0) FROM {self._chats.sql}")[0][0]) if self._chats else 0
 
-    def changed(self, above: int) -> dict[str, int]:
+    def changed_conversations(self, above: int) -> dict[str, int]:
         """Return the lowest row above a position for each conversation that has such rows, by the conversation's id.
 
         In order of these rows; {} without the table.
@@ -102,9 +102,9 @@ SELECT composer, min(row) FROM (
   UNION ALL
   SELECT substr(key, 14), rowid FROM {self._chats.sql} WHERE key >= 'composerData:' AND key < 'composerData;' AND rowid > ?
 ) WHERE composer <> '' GROUP BY composer ORDER BY min(row), composer"""
-        return {str(composer): int(row) for composer, row in self.rows(sql, [above, above])}
+        return {str(composer): int(row) for composer, row in self.fetch_rows(sql, [above, above])}
 
-    def bubbles(self, composer: str, above: int) -> set[str]:
+    def bubble_ids(self, composer: str, above: int) -> set[str]:
         """Return the ids of a conversation's messages whose rows are above a position.
 
         Raises OSError when the table cannot be read.
@@ -113,16 +113,16 @@ SELECT composer, min(row) FROM (
             return set()
         start = f"bubbleId:{composer}:"
         sql = f"SELECT substr(key, ?) FROM {self._chats.sql} WHERE key >= ? AND key < ? AND rowid > ?"
-        return {str(row[0]) for row in self.rows(sql, [len(start) + 1, start, f"bubbleId:{composer};", above])}
+        return {str(row[0]) for row in self.fetch_rows(sql, [len(start) + 1, start, f"bubbleId:{composer};", above])}
 
-    def names(self) -> set[str]:
+    def conversation_ids(self) -> set[str]:
         """Return the ids of all conversations that have messages in rows of their own; none without the table."""
         if self._chats is None:
             return set()
         sql = f"""
 SELECT DISTINCT substr(key, 10, instr(substr(key, 10), ':') - 1) FROM {self._chats.sql}
 WHERE key >= 'bubbleId:' AND key < 'bubbleId;'"""
-        return {str(row[0]) for row in self.rows(sql)}
+        return {str(row[0]) for row in self.fetch_rows(sql)}
 
 
 @contextmanager

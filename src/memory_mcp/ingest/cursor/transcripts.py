@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from memory_mcp.base.scope import project_of
-from memory_mcp.ingest.base import Read
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain, result_text, words_within
+from memory_mcp.ingest.base import ReadStep
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, block_text, result_text, words_within
 from memory_mcp.ingest.cursor.store import open_store
 from memory_mcp.ingest.cursor.workspaces import DATABASE, Workspaces
 from memory_mcp.ingest.lines import Record, iter_records
@@ -19,14 +19,14 @@ from memory_mcp.ingest.parts import (
     Part,
     Session,
     Tally,
-    call,
+    call_part,
     content_id,
-    dropped,
     file_time,
-    note_unknown,
-    result,
-    said,
-    thought,
+    left_out_part,
+    message_part,
+    result_part,
+    thought_part,
+    unknown_block_notes,
 )
 from memory_mcp.ingest.prompts import separate_prompts
 from memory_mcp.model.event import EventDraft, EventType, Role
@@ -59,7 +59,7 @@ class Transcripts:
         self._workspaces = Workspaces(user)
         self._in_database: set[str] | None = None
 
-    def read(self, file: Path, offset: int, tally: Tally) -> Iterator[Read]:
+    def read_records(self, file: Path, offset: int, tally: Tally) -> Iterator[ReadStep]:
         """Yield a step for each record behind a byte offset: its drafts, and the offset to go on from.
 
         Earlier records are read again, because times follow from them. Conversations that the editor's database holds
@@ -73,63 +73,69 @@ class Transcripts:
         slug = names[names.index(FOLDER) - 1] if FOLDER in names[1:] else ""
         cwd = self._workspaces.folder_of(slug) if slug else ""
         session = Session(AGENT, name, project_of(cwd) if cwd else slug, {"cwd": cwd}, thread, file_time=file_time(file))
-        told = session.session_id in self._known() or session.thread in self._known()
+        in_database = session.session_id in self._stored_ids() or session.thread in self._stored_ids()
         # A file that became shorter is another one.
         offset = offset if offset <= file.stat().st_size else 0
         for number, record in enumerate(iter_records(file), 1):
-            drafts, parts, reason = self._drafts(record, session, number, told)
+            drafts, parts, reason = self._make_drafts(record, session, number, in_database)
             if record.offset <= offset:
                 continue
             if reason:
-                tally.skip(reason, record.line, record.quote)
-                yield Read((), record.offset)
+                tally.skip_record(reason, record.line, record.quote)
+                yield ReadStep((), record.offset)
             else:
-                yield Read(tally.took(drafts, parts, record.line, record.quote), record.offset)
+                yield ReadStep(tally.count_record(drafts, parts, record.line, record.quote), record.offset)
 
-    def _drafts(self, record: Record, session: Session, number: int, told: bool) -> tuple[list[EventDraft], list[Part], str]:
+    def _make_drafts(
+        self, record: Record, session: Session, number: int, in_database: bool
+    ) -> tuple[list[EventDraft], list[Part], str]:
         """Return a record's drafts, its parts, and the reason why it has none ("" if it may have some).
 
-        `told`: the database holds the conversation. What the client put around a prompt is left out.
+        `in_database`: the database holds the conversation. What the client put around a prompt is left out.
         """
         value = record.value
         message = as_mapping(value.get("message")) or value
         role = as_text(value.get("role")) or as_text(message.get("role"))
-        if record.error or told or role not in ("user", "assistant", "tool"):
-            return [], [], record.error or (IN_DATABASE if told else as_text(value.get("type")) or _UNKNOWN)
+        if record.error or in_database or role not in ("user", "assistant", "tool"):
+            return [], [], record.error or (IN_DATABASE if in_database else as_text(value.get("type")) or _UNKNOWN)
         blocks = as_blocks(message.get("content"))
-        words = "\n".join(filter(str.strip, map(plain, blocks)))
+        words = "\n".join(filter(str.strip, map(block_text, blocks)))
         if role == "user":
-            found = _QUERY.findall(words)
-            asked = said(Role.USER, "\n".join(found) if found else words)
+            queries = _QUERY.findall(words)
+            prompt = message_part(Role.USER, "\n".join(queries) if queries else words)
             # In a subagent's file the model asks.
-            parts = [Part(Role.ASSISTANT, EventType.SUBAGENT_START, asked.text) if session.thread else asked]
-            parts += [dropped(CONTEXT)] if found and _QUERY.sub("", words).strip() else []
-            parts += [part for block in blocks if not plain(block) for part in note_unknown(block)]
+            parts = [Part(Role.ASSISTANT, EventType.SUBAGENT_START, prompt.text) if session.thread else prompt]
+            parts += [left_out_part(CONTEXT)] if queries and _QUERY.sub("", words).strip() else []
+            parts += [part for block in blocks if not block_text(block) for part in unknown_block_notes(block)]
         else:
-            parts = [part for block in blocks for part in self._parts(block)]
+            parts = [part for block in blocks for part in self._block_parts(block)]
         parts = list(separate_prompts(parts, message))
         source_id = f"{session.session_id}:{session.thread}:{number}:{content_id(role, message.get('content'))}"
-        return session.put(parts, source_id, _time_of(words) if role == "user" else None), parts, ""
+        return session.make_drafts(parts, source_id, _time_of(words) if role == "user" else None), parts, ""
 
-    def _parts(self, block: Mapping[str, object]) -> Sequence[Part]:
+    def _block_parts(self, block: Mapping[str, object]) -> Sequence[Part]:
         """Return one block of an answer as a part: call, result, thought or words, a note of an unknown block's.
 
         A placeholder for thinking, and an unknown block without text, are left out with the reason.
         """
-        kind, text = as_text(block.get("type")), plain(block).replace(_REDACTED, "").strip()
+        kind, text = as_text(block.get("type")), block_text(block).replace(_REDACTED, "").strip()
         if kind == "tool_use":
-            return [call(as_text(block.get("name")), block.get("input"), as_text(block.get("id")))]
+            return [call_part(as_text(block.get("name")), block.get("input"), as_text(block.get("id")))]
         if kind == "tool_result":
             content = result_text(block.get("content"))
             failed = block.get("is_error") is True
-            return [result(as_text(block.get("name")), as_text(block.get("tool_use_id")), content, failed)]
+            return [result_part(as_text(block.get("name")), as_text(block.get("tool_use_id")), content, failed)]
         if kind == "thinking":
-            return [thought(words_within(block.get("thinking")), self._keep)]
+            return [thought_part(words_within(block.get("thinking")), self._keep)]
         if kind == "text" and not text:
-            return [dropped("thinking")]
-        return [said(Role.ASSISTANT, text)] if text else note_unknown(block) or [dropped(f"{kind or 'unknown'} block")]
+            return [left_out_part("thinking")]
+        return (
+            [message_part(Role.ASSISTANT, text)]
+            if text
+            else unknown_block_notes(block) or [left_out_part(f"{kind or 'unknown'} block")]
+        )
 
-    def _known(self) -> set[str]:
+    def _stored_ids(self) -> set[str]:
         """Return the ids of the conversations in the editor's database, which has more detail.
 
         Read once, none if it cannot be read.
@@ -137,7 +143,7 @@ class Transcripts:
         if self._in_database is None:
             self._in_database = set()
             with suppress(OSError), open_store(self._user / "globalStorage" / DATABASE) as store:
-                self._in_database = store.names()
+                self._in_database = store.conversation_ids()
         return self._in_database
 
 

@@ -35,18 +35,18 @@ def directory_of(file: Path, project_hash: str) -> str:
     From the folder's own note, else the listed directory whose hash `project_hash` (or the folder's name) is.
     """
     folder = folder_of(file)
-    if root := _small(folder / _ROOT_FILE).strip():
+    if root := _read_small(folder / _ROOT_FILE).strip():
         return root
     if not project_hash and re.fullmatch(r"[0-9a-f]{64}", folder.name):
         project_hash = folder.name
     home = folder.parent.parent
-    for path in (*_known(home / "projects.json"), *_known(home / "trustedFolders.json")):
+    for path in (*_iter_directories(home / "projects.json"), *_iter_directories(home / "trustedFolders.json")):
         if hashlib.sha256(path.encode("utf-8", "surrogatepass")).hexdigest() == project_hash:
             return path
     return ""
 
 
-def directory_said(text: str) -> str:
+def stated_directory(text: str) -> str:
     """Return the directory that the client's own first words name; "" when they name none."""
     match = _SAID.search(text)
     return match[1] if match else ""
@@ -64,19 +64,19 @@ def sessions_beside(log: Path) -> frozenset[str]:
     return frozenset(name.rsplit("-", 1)[-1][:8] for name in names)
 
 
-def _known(file: Path) -> Iterator[str]:
+def _iter_directories(file: Path) -> Iterator[str]:
     """Yield the directories listed in a small file of the client: the keys of `projects`, else of the whole object.
 
     None where it cannot be read.
     """
     try:
-        told = as_mapping(json.loads(_small(file) or "{}"))
+        listing = as_mapping(json.loads(_read_small(file) or "{}"))
     except (ValueError, RecursionError):
         return
-    yield from (str(path) for path in as_mapping(told.get("projects")) or told)
+    yield from (str(path) for path in as_mapping(listing.get("projects")) or listing)
 
 
-def _small(file: Path) -> str:
+def _read_small(file: Path) -> str:
     """Return the first megabyte of a file as text; "" where it cannot be read."""
     try:
         with foreign_files.open_file(file) as stream:

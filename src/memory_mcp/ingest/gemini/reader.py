@@ -4,12 +4,12 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.base import Growth, ImportReport, ReadStep
 from memory_mcp.ingest.beginnings import iter_beginnings
 from memory_mcp.ingest.claude_code.reader import OWN_SESSION
 from memory_mcp.ingest.files import ClientImporter
-from memory_mcp.ingest.gemini.records import GeminiReading
-from memory_mcp.ingest.growing import Given, count, read_growing, read_whole
+from memory_mcp.ingest.gemini.records import GeminiReader
+from memory_mcp.ingest.growing import ParsedRecord, count_record, read_appended, read_records
 from memory_mcp.ingest.lines import first_values, iter_records
 from memory_mcp.model.sentinel import opens_own_session
 
@@ -30,7 +30,7 @@ class GeminiImporter(ClientImporter):
         """Return the folder tmp in .gemini, in $GEMINI_CLI_HOME or else home; existing or not."""
         return (Path(os.environ.get("GEMINI_CLI_HOME") or Path.home()) / ".gemini" / "tmp",)
 
-    def wants(self, file: Path) -> bool:
+    def wants_file(self, file: Path) -> bool:
         """Return whether a file below a folder is read: of `.json` files, which are opened, only sessions.
 
         One that cannot be opened counts as a session, so that reading it reports why, but not as a log of prompts.
@@ -42,17 +42,17 @@ class GeminiImporter(ClientImporter):
         except OSError:
             return file.name != LOG
 
-    def recognises(self, file: Path, beginning: bytes) -> bool:
+    def recognises_file(self, file: Path, beginning: bytes) -> bool:
         """Return whether a file is a session of Gemini CLI, or its log of prompts."""
         return is_session(file, beginning)
 
-    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+    def read_file(self, file: Path, offset: int, report: ImportReport) -> Iterator[ReadStep]:
         """Yield a step for each record behind the byte offset: its drafts, and the offset to go on from once they are stored.
 
         A session written as one object is read from its start. Records without an event are counted in `report` with the
         reason. Raises OSError when the file cannot be read.
         """
-        return read_session(GeminiReading(file, AGENT, self._settings.include_thinking), file, offset, report)
+        return read_session(GeminiReader(file, AGENT, self._settings.include_thinking), file, offset, report)
 
 
 def is_session(file: Path, beginning: bytes) -> bool:
@@ -67,26 +67,30 @@ def is_session(file: Path, beginning: bytes) -> bool:
     return file.suffix == ".jsonl" and any(map(_is_own, first_values(beginning)))
 
 
-def read_session(reading: GeminiReading, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+def read_session(reading: GeminiReader, file: Path, offset: int, report: ImportReport) -> Iterator[ReadStep]:
     """Yield a step for each record of a session in any of the client's forms: its drafts, and the offset to go on from.
 
     Lines are read after `offset`; a session written as one object is always read from its start, message by message.
     Raises OSError when the file cannot be read.
     """
     if file.suffix != ".json" or file.name == LOG:
-        yield from read_growing(reading, file, offset, report)
+        yield from read_appended(reading, file, offset, report)
         return
     for record in iter_records(file):
-        reading.learn(record.value)
+        reading.learn_from(record.value)
         messages = record.value.get("messages")
         if record.error or not isinstance(messages, list):
-            yield from read_whole(reading, file, (record,), report)
+            yield from read_records(reading, file, (record,), report)
             continue
         is_own = opens_own_session(reading.prompt)
         for message in messages:
-            told = message if isinstance(message, dict) else {}
-            given = Given(reason=OWN_SESSION) if is_own else reading.separate(reading.tell(told), told)
-            yield Read(count(reading, given, report, file, record.line, message), record.offset)
+            fields = message if isinstance(message, dict) else {}
+            parsed_record = (
+                ParsedRecord(skip_reason=OWN_SESSION)
+                if is_own
+                else reading.separate_prompts(reading.convert_message(fields), fields)
+            )
+            yield ReadStep(count_record(reading, parsed_record, report, file, record.line, message), record.offset)
 
 
 def _is_own(value: Mapping[str, object]) -> bool:

@@ -15,10 +15,19 @@ from pathlib import Path
 
 from memory_mcp.ingest.claude_code.blocks import as_list, as_mapping, as_mappings, as_text, words_within
 from memory_mcp.ingest.claude_code.wrappers import INJECTED, without_ansi
-from memory_mcp.ingest.gemini.places import directory_of, directory_said, sessions_beside
-from memory_mcp.ingest.growing import DUPLICATE, UNKNOWN, Given, Reading, Told
+from memory_mcp.ingest.gemini.places import directory_of, sessions_beside, stated_directory
+from memory_mcp.ingest.growing import DUPLICATE, UNKNOWN, ParsedRecord, RecordItem, SessionReader
 from memory_mcp.ingest.lines import iter_records
-from memory_mcp.ingest.parts import Part, as_plain, content_id, dropped, note, note_unknown, result, said
+from memory_mcp.ingest.parts import (
+    Part,
+    as_plain,
+    content_id,
+    left_out_part,
+    message_part,
+    note_part,
+    result_part,
+    unknown_block_notes,
+)
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import RECAP, EventType, Role
 
@@ -40,7 +49,7 @@ _REMEMBERED = 20_000
 _FAILED = frozenset({"error", "cancelled"})
 
 
-class GeminiReading(Reading):
+class GeminiReader(SessionReader):
     """One read of one session, or of one log of prompts."""
 
     def __init__(self, file: Path, agent: str, include_thinking: bool) -> None:
@@ -48,62 +57,62 @@ class GeminiReading(Reading):
         super().__init__(agent, file.stem, include_thinking)
         self._file = file
         self._subagent = self._begun = False
-        self._beside = sessions_beside(file) if file.name == "logs.json" else frozenset()
+        self._sessions_with_file = sessions_beside(file) if file.name == "logs.json" else frozenset()
         #: Ids of messages by a digest of their words, and calls with a result; the values of the latter are unused.
         self._words: OrderedDict[str, str] = OrderedDict()
         self._results: OrderedDict[str, str] = OrderedDict()
         #: First time of each message: a resumed session repeats its messages at new times.
-        self._first: OrderedDict[str, int] = OrderedDict()
+        self._first_times: OrderedDict[str, int] = OrderedDict()
         #: When the conversation was summarised last.
         self._summarised = -_AGAIN
         self.cwd = directory_of(file, "")
 
-    def learn(self, record: dict[str, object]) -> None:
+    def learn_from(self, record: dict[str, object]) -> None:
         """Learn session id, directory and first prompt; a subagent's session is the one that called it, its own id the thread."""
         update = as_mapping(record.get("$set")) or record
-        if own := as_text(update.get("sessionId")):
+        if session_id := as_text(update.get("sessionId")):
             self._subagent = self._subagent or update.get("kind") == "subagent"
             parent = self._file.parent
             if self._subagent and parent.parent.name == "chats":
-                self.session.session_id, self.session.thread = parent.name, own
+                self.session.session_id, self.session.thread = parent.name, session_id
             else:
-                self.session.session_id = own
+                self.session.session_id = session_id
             directories = update.get("directories")
             first = as_text(directories[0]) if isinstance(directories, list) and directories else ""
             self.cwd = self.cwd or directory_of(self._file, as_text(update.get("projectHash"))) or first
-        for message in self._messages(record):
+        for message in self._iter_messages(record):
             words = parts_text(message.get("content")).lstrip()
-            self.cwd = self.cwd or directory_said(words)
+            self.cwd = self.cwd or stated_directory(words)
             if message.get("type") == "user" and not self.prompt and not words.startswith(_CONTEXT):
                 self.prompt = words
 
-    def give(self, record: dict[str, object]) -> Given:
+    def parse_record(self, record: dict[str, object]) -> ParsedRecord:
         """Return what one record gives: one message, or all messages that a change of the session repeats.
 
         Repeated ones that were seen before are left out. Raises OSError when the file cannot be read again for their times.
         """
-        messages = list(self._messages(record))
-        again = "type" not in record
-        if again and messages and self.offset:
+        messages = list(self._iter_messages(record))
+        is_repeat = "type" not in record
+        if is_repeat and messages and self.offset:
             # A resumed or summarised session repeats its messages: their first times are before the offset, read once.
             for earlier in iter_records(self._file):
                 if earlier.offset > self.offset:
                     break
-                for message in self._messages(earlier.value):
-                    self._noted(as_text(message.get("id")), parse_time(message.get("timestamp")))
+                for message in self._iter_messages(earlier.value):
+                    self._first_time(as_text(message.get("id")), parse_time(message.get("timestamp")))
             self.offset = 0
         if not messages:
-            known = "$set" in record or "$rewindTo" in record or "sessionId" in record
-            return Given(reason="session" if known else UNKNOWN)
-        given = Given(reason=UNKNOWN)
+            is_known = "$set" in record or "$rewindTo" in record or "sessionId" in record
+            return ParsedRecord(skip_reason="session" if is_known else UNKNOWN)
+        parsed_record = ParsedRecord(skip_reason=UNKNOWN)
         for message in messages:
-            told = self.tell(message, again)
-            given.told += told.told
-            given.reason = told.reason
-        return given
+            message_record = self.convert_message(message, is_repeat)
+            parsed_record.items += message_record.items
+            parsed_record.skip_reason = message_record.skip_reason
+        return parsed_record
 
-    def tell(self, message: Mapping[str, object], again: bool = False) -> Given:
-        """Return what one message gives; `again`: all messages so far are repeated, so that one seen before gives nothing.
+    def convert_message(self, message: Mapping[str, object], is_repeat: bool = False) -> ParsedRecord:
+        """Return what one message gives; `is_repeat`: all messages so far are repeated, so that one seen before gives nothing.
 
         Prompts, also those of the log, answers with thoughts and calls, errors; notices and unknown kinds give the reason.
         """
@@ -111,37 +120,37 @@ class GeminiReading(Reading):
         if "messageId" in message and "message" in message:
             # A prompt of the log; nothing if its session has a file of its own, or no id.
             session = as_text(message.get("sessionId"))
-            if not session or session[:8] in self._beside:
-                return Given(reason=DUPLICATE)
+            if not session or session[:8] in self._sessions_with_file:
+                return ParsedRecord(skip_reason=DUPLICATE)
             self.session.session_id = session
             source_id = f"log:{session}:{as_plain(message.get('messageId'))}"
-            return Given([Told(source_id, (said(Role.USER, words_within(message.get("message"))),), time)])
+            return ParsedRecord([RecordItem(source_id, (message_part(Role.USER, words_within(message.get("message"))),), time)])
         source_id = as_text(message.get("id")) or f"content:{content_id(self.session.session_id, message)}"
-        if again and source_id in self._first:
-            return Given(reason=DUPLICATE)
-        time = self._noted(source_id, time)
+        if is_repeat and source_id in self._first_times:
+            return ParsedRecord(skip_reason=DUPLICATE)
+        time = self._first_time(source_id, time)
         if kind == "user":
-            return self._user(message, source_id, time)
+            return self._convert_prompt(message, source_id, time)
         if kind in ("gemini", "qwen"):
             self.model = as_text(message.get("model")) or self.model
-            told = list(self._thoughts(message, source_id, time))
+            items = list(self._iter_thoughts(message, source_id, time))
             text = parts_text(message.get("content"))
-            reason = Given().reason
+            reason = ParsedRecord().skip_reason
             if text.strip() in POLITE:
-                told.append(Told(source_id, (dropped(INJECTED),), time))
-            elif text.strip() and self._again("model", text, source_id, time):
+                items.append(RecordItem(source_id, (left_out_part(INJECTED),), time))
+            elif text.strip() and self._is_repeated("model", text, source_id, time):
                 reason = DUPLICATE
             elif text.strip():
-                told.append(Told(source_id, (said(Role.ASSISTANT, text),), time))
+                items.append(RecordItem(source_id, (message_part(Role.ASSISTANT, text),), time))
             if unknown_notes := note_unknown_parts(message.get("content")):
-                told.append(Told(f"{source_id}#u", tuple(unknown_notes), time))
-            told += self._calls(message, source_id, time)
-            return Given(told, DUPLICATE if _parts(message, "functionCall") else reason)
+                items.append(RecordItem(f"{source_id}#u", tuple(unknown_notes), time))
+            items += self._iter_calls(message, source_id, time)
+            return ParsedRecord(items, DUPLICATE if _values_of(message, "functionCall") else reason)
         if kind == "error":
-            return Given([Told(source_id, (note(_words_of(message.get("content")), record="error"),), time)])
-        return Given(reason="info" if kind in ("info", "warning") else UNKNOWN)
+            return ParsedRecord([RecordItem(source_id, (note_part(_words_of(message.get("content")), record="error"),), time)])
+        return ParsedRecord(skip_reason="info" if kind in ("info", "warning") else UNKNOWN)
 
-    def _messages(self, record: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
+    def _iter_messages(self, record: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
         """Yield the messages of a record: itself if it has a type, else those that it, or its change of the session, lists.
 
         None without.
@@ -152,58 +161,58 @@ class GeminiReading(Reading):
         listed = (as_mapping(record.get("$set")) or record).get("messages")
         yield from (m for m in as_list(listed) if isinstance(m, Mapping))
 
-    def _noted(self, source_id: str, time: int | None) -> int | None:
+    def _first_time(self, source_id: str, time: int | None) -> int | None:
         """Return the first time under which a message was seen, and remember it; None stays None and is not remembered.
 
         A resumed session repeats messages at new times.
         """
         if time is not None:
-            time = self._first.setdefault(source_id, time)
-            _bound(self._first)
+            time = self._first_times.setdefault(source_id, time)
+            _drop_oldest(self._first_times)
         return time
 
-    def _user(self, message: Mapping[str, object], source_id: str, time: int | None) -> Given:
+    def _convert_prompt(self, message: Mapping[str, object], source_id: str, time: int | None) -> ParsedRecord:
         """Return what a message in the user's role gives: results of tools, and a prompt, a summary or the client's own context.
 
         Results are those whose call no earlier record has, a millisecond apart. In a subagent's session a prompt is the
         calling agent's.
         """
-        told = []
-        for number, answer in enumerate(_parts(message, "functionResponse")):
+        items = []
+        for number, answer in enumerate(_values_of(message, "functionResponse")):
             call_id = as_text(answer.get("id"))
             if call_id not in self._results and call_id not in self.tools:
-                part = result(as_text(answer.get("name")), call_id, response_text(answer))
-                told.append(Told(f"{call_id or source_id}#result", (part,), None if time is None else time + number))
+                part = result_part(as_text(answer.get("name")), call_id, response_text(answer))
+                items.append(RecordItem(f"{call_id or source_id}#result", (part,), None if time is None else time + number))
         # As displayed, else as sent, without the contents of named files and additions of hooks.
         text = parts_text(message.get("displayContent")) or parts_text(message.get("content"))
         unknown_notes = note_unknown_parts(message.get("content"))
         text = _ELEMENT.sub("", _HOOK.sub("", text.split(_FILES, 1)[0])) or text
         if text.lstrip().startswith(_SUMMARY):
             self._summarised = time or self._summarised
-            part = note(text, record="compacted", **{RECAP: "true"})
+            part = note_part(text, record="compacted", **{RECAP: "true"})
         elif text.lstrip().startswith(_CONTEXT):
-            part = dropped(INJECTED)
+            part = left_out_part(INJECTED)
         elif not text.strip():
-            told += [Told(source_id, tuple(unknown_notes), time)] if unknown_notes else []
-            return Given(told, DUPLICATE if _parts(message, "functionResponse") else Given().reason)
-        elif self._again("user", text, source_id, time):
-            return Given(told, DUPLICATE)
+            items += [RecordItem(source_id, tuple(unknown_notes), time)] if unknown_notes else []
+            return ParsedRecord(items, DUPLICATE if _values_of(message, "functionResponse") else ParsedRecord().skip_reason)
+        elif self._is_repeated("user", text, source_id, time):
+            return ParsedRecord(items, DUPLICATE)
         elif self._subagent:
             first = not self._begun and text.strip() == self.prompt.strip()
             self._begun = self._begun or first
             part = Part(Role.ASSISTANT, EventType.SUBAGENT_START if first else EventType.NOTE, text.strip())
         else:
-            part = said(Role.USER, text)
-        return Given([*told, Told(source_id, (part, *unknown_notes), time)])
+            part = message_part(Role.USER, text)
+        return ParsedRecord([*items, RecordItem(source_id, (part, *unknown_notes), time)])
 
-    def _again(self, who: str, text: str, source_id: str, time: int | None) -> bool:
+    def _is_repeated(self, who: str, text: str, source_id: str, time: int | None) -> bool:
         """Return whether words from before a summary are repeated within 5 s after it under another id; remembers the words."""
         key = content_id(who, text.strip())
         first = self._words.setdefault(key, source_id)
-        _bound(self._words)
+        _drop_oldest(self._words)
         return first != source_id and time is not None and 0 <= time - self._summarised <= _AGAIN
 
-    def _thoughts(self, message: Mapping[str, object], source_id: str, time: int | None) -> Iterator[Told]:
+    def _iter_thoughts(self, message: Mapping[str, object], source_id: str, time: int | None) -> Iterator[RecordItem]:
         """Yield the model's thoughts of a message, with ids "<source_id>#t0", "#t1", ..., each at its own time, else at `time`.
 
         Their part is left out unless the settings keep thinking.
@@ -211,28 +220,30 @@ class GeminiReading(Reading):
         thoughts = as_mappings(message.get("thoughts"))
         texts = [(f"{as_text(t.get('subject'))}\n{as_text(t.get('description'))}", t.get("timestamp")) for t in thoughts]
         texts += [(words_within(p.get("text")), None) for p in content_blocks(message.get("content")) if p.get("thought") is True]
-        for number, (text, own) in enumerate(texts):
-            when = parse_time(own)
-            yield Told(f"{source_id}#t{number}", (self.thought(text.strip()),), time if when is None else when)
+        for number, (text, own_time) in enumerate(texts):
+            when = parse_time(own_time)
+            yield RecordItem(f"{source_id}#t{number}", (self.make_thought(text.strip()),), time if when is None else when)
 
-    def _calls(self, message: Mapping[str, object], source_id: str, time: int | None) -> Iterator[Told]:
+    def _iter_calls(self, message: Mapping[str, object], source_id: str, time: int | None) -> Iterator[RecordItem]:
         """Yield the calls of a message, else its new function calls, each followed by its result if it has one, in time order."""
         calls = as_mappings(message.get("toolCalls"))
-        calls += [f for f in _parts(message, "functionCall") if as_text(f.get("id")) not in self.tools] if not calls else []
+        calls += [f for f in _values_of(message, "functionCall") if as_text(f.get("id")) not in self.tools] if not calls else []
         called = answered = time
-        for number, one in enumerate(calls):
-            name, call_id = as_text(one.get("name")), as_text(one.get("id"))
-            own, key = parse_time(one.get("timestamp")), call_id or f"{source_id}#call{number}"
+        for number, tool_call in enumerate(calls):
+            name, call_id = as_text(tool_call.get("name")), as_text(tool_call.get("id"))
+            own_time, key = parse_time(tool_call.get("timestamp")), call_id or f"{source_id}#call{number}"
             if called is not None and answered is not None:
                 # A call's own time is when it was done; the next one began no earlier than its answer, or beside it.
-                called = max(called + 1, min(answered + 1, own - 1) if own is not None else answered + 1)
-                answered = max(answered + 1, called + 1, own or 0)
-            yield Told(key, (self.called(name, one.get("args"), call_id),), called)
-            if "result" in one or "resultDisplay" in one:
+                called = max(called + 1, min(answered + 1, own_time - 1) if own_time is not None else answered + 1)
+                answered = max(answered + 1, called + 1, own_time or 0)
+            yield RecordItem(key, (self.make_call(name, tool_call.get("args"), call_id),), called)
+            if "result" in tool_call or "resultDisplay" in tool_call:
                 self._results[call_id] = ""
-                _bound(self._results)
-                failed = as_text(one.get("status")) in _FAILED
-                yield Told(f"{key}#result", (result(name, call_id, _output(one), is_error=failed),), answered)
+                _drop_oldest(self._results)
+                failed = as_text(tool_call.get("status")) in _FAILED
+                yield RecordItem(
+                    f"{key}#result", (result_part(name, call_id, _call_output(tool_call), is_error=failed),), answered
+                )
 
 
 def _words_of(content: object) -> str:
@@ -243,7 +254,7 @@ def _words_of(content: object) -> str:
 def note_unknown_parts(content: object) -> list[Part]:
     """Return the words of parts that are neither text, call, result nor file, as notes."""
     blocks = [block for block in content_blocks(content) if "text" not in block and not _KINDS & block.keys()]
-    return [part for block in blocks for part in note_unknown(block, next(iter(block), ""))]
+    return [part for block in blocks for part in unknown_block_notes(block, next(iter(block), ""))]
 
 
 def response_text(answer: Mapping[str, object]) -> str:
@@ -261,10 +272,10 @@ def response_text(answer: Mapping[str, object]) -> str:
 
 def parts_text(content: object) -> str:
     """Return the words of a content in any of its forms, without thinking; data and files by their type in brackets."""
-    return "".join(filter(None, map(_part, content_blocks(content))))
+    return "".join(filter(None, map(_part_text, content_blocks(content))))
 
 
-def _part(block: Mapping[str, object]) -> str:
+def _part_text(block: Mapping[str, object]) -> str:
     """Return one part as text; data and files by their type in brackets, thinking as ""."""
     if block.get("thought") is True:
         return ""
@@ -282,24 +293,24 @@ def content_blocks(content: object) -> list[Mapping[str, object]]:
     return [{"text": b} if isinstance(b, str) else b for b in listed if isinstance(b, str | Mapping)]
 
 
-def _parts(message: Mapping[str, object], key: str) -> list[Mapping[str, object]]:
+def _values_of(message: Mapping[str, object], key: str) -> list[Mapping[str, object]]:
     """Return the values of a key in the blocks of a message that have it, in order; a value that is no object is {}."""
     return [as_mapping(block[key]) for block in content_blocks(message.get("content")) if key in block]
 
 
-def _output(one: Mapping[str, object]) -> str:
+def _call_output(tool_call: Mapping[str, object]) -> str:
     """Return a call's result: the responses that the model saw, else what the user saw; "" for none."""
-    given = one.get("result")
-    if isinstance(given, str):
-        return without_ansi(given)
-    responses = [b for b in content_blocks(given) if "functionResponse" in b]
-    texts = [response_text(as_mapping(b["functionResponse"])) for b in responses] or [parts_text(given)]
-    shown = one.get("resultDisplay")
-    words = "\n".join(filter(None, texts)) or as_text(shown) or as_text(as_mapping(shown).get("fileDiff"))
-    return without_ansi(words or words_within(given) or words_within(shown))
+    raw_result = tool_call.get("result")
+    if isinstance(raw_result, str):
+        return without_ansi(raw_result)
+    responses = [b for b in content_blocks(raw_result) if "functionResponse" in b]
+    texts = [response_text(as_mapping(b["functionResponse"])) for b in responses] or [parts_text(raw_result)]
+    displayed = tool_call.get("resultDisplay")
+    words = "\n".join(filter(None, texts)) or as_text(displayed) or as_text(as_mapping(displayed).get("fileDiff"))
+    return without_ansi(words or words_within(raw_result) or words_within(displayed))
 
 
-def _bound(where: OrderedDict[str, str] | OrderedDict[str, int]) -> None:
+def _drop_oldest(where: OrderedDict[str, str] | OrderedDict[str, int]) -> None:
     """Remove the oldest entry of a mapping, only one, where it has more than 20,000."""
     if len(where) > _REMEMBERED:
         where.popitem(last=False)

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from memory_mcp.ingest.claude_code.blocks import as_list, as_mapping, as_text, words_of
-from memory_mcp.ingest.claude_code.records import AGENT, convert
-from memory_mcp.ingest.claude_code.state import State
+from memory_mcp.ingest.claude_code.records import AGENT, convert_record
+from memory_mcp.ingest.claude_code.state import SessionState
 from memory_mcp.ingest.claude_code.wrappers import find_author
 from memory_mcp.ingest.hooks.base import NO_TEXT, Envelope, Heard, Malformed, told_in
 from memory_mcp.ingest.ours import is_answer
@@ -75,7 +75,7 @@ class _Telling:
         """Take a payload; the envelope's project directory is the session's first directory."""
         self.told = payload
         self._envelope = envelope
-        self._state = State(Path(envelope.name))
+        self._state = SessionState(Path(envelope.name))
         self._state.first_cwd = envelope.project_dir
         transcript = Path(self.text("transcript_path"))
         # The session's own file, or nothing is read beside it.
@@ -104,7 +104,7 @@ class _Telling:
         }
         if author := find_author(self.told):
             record["origin"] = {"kind": author}
-        return convert(record, self._state, include_thinking=False).drafts
+        return convert_record(record, self._state, include_thinking=False).drafts
 
     def project(self) -> str:
         """Return the project of the payload's directory, else of the hook's; "" when neither is known."""

@@ -26,26 +26,25 @@ def is_exported(beginning: str) -> bool:
     return beginning.removeprefix("\ufeff").replace("\r\n", "\n").startswith(MARK)
 
 
-def day_page(day: str, before: str, after: str, events: Sequence[Sequence[Any]], told: Mapping[str, Any]) -> str:
-    """Return the page of a day as Markdown: front matter, links, segments, then every message.
+def day_page(day: str, previous_page: str, next_page: str, events: Sequence[Sequence[Any]], details: Mapping[str, Any]) -> str:
+    """Return the page of a day as Markdown.
 
-    `before` and `after` name the pages of other days, "" for none; `events` are (form of an event, local time, project),
-    `told` has "segments" (see `_segment`) and "quotes", the quotations by grip id. A message's form is JSON in a comment,
-    its text in a fence longer than any it holds.
+    `previous_page` and `next_page` name other days' pages, "" for none; `events` are (form of an event, local time, project);
+    `details` has "segments" (see `_iter_segment`) and "quotes", the quotations by grip id.
     """
     projects = sorted({e[2] for e in events} - {""})
     agents = sorted({e[0].get("agent", "") for e in events} - {""})
-    links = [(name, other) for name, other in (("previous", before), ("next", after)) if other]
+    links = [(name, other) for name, other in (("previous", previous_page), ("next", next_page)) if other]
     page = [
-        f"{MARK}date: {day}\nprojects: {_listed(projects)}\nagents: {_listed(agents)}\nevents: {len(events)}\n",
+        f"{MARK}date: {day}\nprojects: {_yaml_list(projects)}\nagents: {_yaml_list(agents)}\nevents: {len(events)}\n",
         *(f'{name}: "[[{other}]]"\n' for name, other in links),
         f"---\n# {day}\n\n",
     ]
     if links:
         page.append(" · ".join(f"{name} [[{other}]]" for name, other in links) + "\n\n")
-    shown: set[str] = set()
-    for segment in told["segments"]:
-        page += _segment(segment, told["quotes"], shown)
+    written_grips: set[str] = set()
+    for segment in details["segments"]:
+        page += _iter_segment(segment, details["quotes"], written_grips)
     page.append("## Messages\n\n")
     for form, time, project in events:
         text = str(form["text"])
@@ -53,68 +52,68 @@ def day_page(day: str, before: str, after: str, events: Sequence[Sequence[Any]],
         head = json.dumps({name: value for name, value in form.items() if name != "text"})
         # In a comment nothing may look like its end.
         head = head.replace("<", "\\u003c").replace(">", "\\u003e").replace("--", "-\\u002d")
-        who = " ".join(escaped(str(w)) for w in (form["role"], form.get("speaker", ""), project and f"in {project}") if w)
+        who = " ".join(escape_line(str(w)) for w in (form["role"], form.get("speaker", ""), project and f"in {project}") if w)
         page.append(f"#### {time} {who}\n<!-- memory-mcp {head} -->\n{fence}text\n{text}\n{fence}\n\n")
     return "".join(page)
 
 
-def _segment(segment: Mapping[str, Any], quotes: Mapping[str, str], shown: set[str]) -> Iterator[str]:
-    """Yield a segment's heading, statements and quotations; one in `shown` is not written again, new ones are added to it.
+def _iter_segment(segment: Mapping[str, Any], quotes: Mapping[str, str], written_grips: set[str]) -> Iterator[str]:
+    """Yield a segment's heading, statements and quotations; add new quotations to `written_grips`.
 
     A segment has time, title, project, agent, and bullets as (text, grip ids).
     """
-    of = ", ".join(escaped(name) for name in (segment["project"], segment["agent"]) if name)
-    yield f"## {segment['time']} {escaped(segment['title'])}\n\n" + (f"{of}\n\n" if of else "")
-    own = [grip for _, grips in segment["bullets"] for grip in grips if grip in quotes]
+    of = ", ".join(escape_line(name) for name in (segment["project"], segment["agent"]) if name)
+    yield f"## {segment['time']} {escape_line(segment['title'])}\n\n" + (f"{of}\n\n" if of else "")
+    quoted_grips = [grip for _, grips in segment["bullets"] for grip in grips if grip in quotes]
     for text, grips in segment["bullets"]:
-        links = "".join(f" [[#^{_block(grip)}|{n}]]" for n, grip in enumerate(grips, 1) if grip in quotes)
-        yield f"- {escaped(text)}{links}\n"
+        links = "".join(f" [[#^{_block_name(grip)}|{n}]]" for n, grip in enumerate(grips, 1) if grip in quotes)
+        yield f"- {escape_line(text)}{links}\n"
     yield "\n"
-    for grip in dict.fromkeys(own):
+    for grip in dict.fromkeys(quoted_grips):
         # A block's name is written once per file.
-        if grip not in shown:
-            shown.add(grip)
-            yield f"> {escaped(quotes[grip])}\n\n^{_block(grip)}\n\n"
+        if grip not in written_grips:
+            written_grips.add(grip)
+            yield f"> {escape_line(quotes[grip])}\n\n^{_block_name(grip)}\n\n"
 
 
-def _block(grip: str) -> str:
+def _block_name(grip: str) -> str:
     """Return a grip's id as a block may be called: letters, digits and hyphens."""
     return re.sub(r"[^A-Za-z0-9]+", "-", grip)
 
 
-def _listed(names: Iterable[str]) -> str:
+def _yaml_list(names: Iterable[str]) -> str:
     """Return names as a list of front matter."""
     return "[" + ", ".join(json.dumps(name) for name in names) + "]"
 
 
-def escaped(text: str) -> str:
+def escape_line(text: str) -> str:
     """Return one line of Markdown that shows `text` literally; line ends and other white space become single blanks."""
     line = " ".join(_UNSEEN.sub(" ", text).split())
     line = _MEANS.sub(r"\\\1", line).replace("<", "&lt;").replace(">", "&gt;")
-    return _LIST.sub(lambda found: found[1][:-1] + "\\" + found[1][-1], line, count=1) if _LIST.match(line) else line
+    return _LIST.sub(lambda match: match[1][:-1] + "\\" + match[1][-1], line, count=1) if _LIST.match(line) else line
 
 
-def messages(lines: Iterable[str]) -> Iterator[tuple[int, Mapping[str, Any] | None, str]]:
+def iter_messages(lines: Iterable[str]) -> Iterator[tuple[int, Mapping[str, Any] | None, str]]:
     """Yield the messages of a day as (number of the line it begins on, its form or None when it is broken, that line).
 
     A form is the object in the message's comment, with its text under "text". Lines must end with their line feed alone.
     Everything else in the page is the reader's own and is passed over.
     """
-    each = enumerate(lines, 1)
-    for number, line in each:
-        found = _HEAD.match(line.rstrip("\r\n"))
-        if found is None:
+    numbered_lines = enumerate(lines, 1)
+    for number, line in numbered_lines:
+        head = _HEAD.match(line.rstrip("\r\n"))
+        if head is None:
             continue
-        opening = _FENCE.match(next(each, (0, ""))[1].rstrip("\r\n"))
-        kept: list[str] = []
-        whole = False
-        for _, below in each if opening else ():
+        opening = _FENCE.match(next(numbered_lines, (0, ""))[1].rstrip("\r\n"))
+        text_lines: list[str] = []
+        is_whole = False
+        for _, below in numbered_lines if opening else ():
             if below.rstrip("\r\n") == (opening[1] if opening else ""):
-                whole = True
+                is_whole = True
                 break
-            kept.append(below)
+            text_lines.append(below)
         form = None
         with suppress(ValueError):
-            told = json.loads(found[1]) if whole else None
-            form = {**told, "text": "".join(kept).removesuffix("\n")} if isinstance(told, dict) else None
+            fields = json.loads(head[1]) if is_whole else None
+            form = {**fields, "text": "".join(text_lines).removesuffix("\n")} if isinstance(fields, dict) else None
         yield number, form, line

@@ -80,21 +80,21 @@ def _front_block(lines: list[str], start: int) -> tuple[dict[str, list[str]], in
             key = match[1].strip().lower()
             text = (match[2] or "").strip()
             if text.startswith("[") and text.endswith("]") and not text.startswith("[["):
-                entries[key] = [value for piece in text[1:-1].split(",") if (value := _bare(piece))]
+                entries[key] = [value for piece in text[1:-1].split(",") if (value := _unquote(piece))]
             else:
-                entries[key] = [_bare(text)] if text else []
+                entries[key] = [_unquote(text)] if text else []
         elif key and (match := _ITEM.match(line)):
-            entries[key].append(_bare(match[1]))
+            entries[key].append(_unquote(match[1]))
     return {}, 0
 
 
-def _bare(text: str) -> str:
+def _unquote(text: str) -> str:
     """Return a value without blanks and quotation marks around it."""
     text = text.strip()
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
 
 
-def sections(lines: Iterable[str], first: int) -> Iterator[Section]:
+def iter_sections(lines: Iterable[str], first: int) -> Iterator[Section]:
     """Yield the sections of a note; `first` is the number of the first of `lines`.
 
     A heading without words joins the next section; one of more than 512 KB goes on in another.
@@ -128,17 +128,17 @@ def time_of(text: str) -> int | None:
     if day is None:
         return None
     if day.end() == len(text.strip()) and not day[4]:
-        return _noon(day)
-    return parse_time(text.strip().replace(" ", "T", 1)) or parse_time(text.strip()) or _noon(day)
+        return _noon_of(day)
+    return parse_time(text.strip().replace(" ", "T", 1)) or parse_time(text.strip()) or _noon_of(day)
 
 
 def day_of(text: str) -> int | None:
     """Return noon of the day that a heading or a file's name begins with, UTC milliseconds; None when it begins with none."""
     day = _DATED.match(text.strip().strip("[]"))
-    return _noon(day) if day else None
+    return _noon_of(day) if day else None
 
 
-def _noon(day: re.Match[str]) -> int | None:
+def _noon_of(day: re.Match[str]) -> int | None:
     """Return noon of a matched day, UTC milliseconds; None for an impossible date."""
     try:
         moment = dt.datetime(int(day[1]), int(day[2]), int(day[3]), tzinfo=dt.UTC)

@@ -20,11 +20,11 @@ from pathlib import Path
 from memory_mcp.base import foreign_files
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.base.scope import project_of
-from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.base import Growth, ImportReport, ReadStep
 from memory_mcp.ingest.files import find_files
-from memory_mcp.ingest.jsonl import exported_of
-from memory_mcp.ingest.markdown.exported import is_exported, messages
-from memory_mcp.ingest.markdown.note import DATE_KEYS, Section, day_of, front_matter, sections, time_of
+from memory_mcp.ingest.jsonl import exported_draft_of
+from memory_mcp.ingest.markdown.exported import is_exported, iter_messages
+from memory_mcp.ingest.markdown.note import DATE_KEYS, Section, day_of, front_matter, iter_sections, time_of
 from memory_mcp.ingest.parts import Part, Session, Tally, content_id, file_time
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.model.event import EventDraft, EventType, Role
@@ -61,14 +61,14 @@ class MarkdownImporter:
         """Return no path: notes have no usual place."""
         return ()
 
-    def files(self, path: Path) -> Iterator[Path]:
+    def iter_files(self, path: Path) -> Iterator[Path]:
         """Return the .md and .markdown files below a folder, without hidden folders and those of packages, or the file itself.
 
         Raises SourceUnreadable when there is nothing at `path`.
         """
-        return _below(path) if path.is_dir() else find_files(path, _ENDINGS)
+        return _iter_notes(path) if path.is_dir() else find_files(path, _ENDINGS)
 
-    def recognises(self, file: Path, beginning: bytes) -> bool:
+    def recognises_file(self, file: Path, beginning: bytes) -> bool:
         """Return whether a file is a note: among notes, or with front matter, links or a date like one.
 
         Never in a source tree, and not a document such as README; a day of an export in any case.
@@ -84,7 +84,7 @@ class MarkdownImporter:
         front, _ = front_matter(text.splitlines())
         return bool(_NOTE_KEYS & front.keys()) or _LINK.search(text) is not None or day_of(file.stem) is not None
 
-    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+    def read_file(self, file: Path, offset: int, report: ImportReport) -> Iterator[ReadStep]:
         """Yield a step with the event of each section, always from the file's start; of a day of an export one for each message.
 
         Raises OSError when the file cannot be read.
@@ -93,7 +93,7 @@ class MarkdownImporter:
         with foreign_files.open_text(file) as stream:
             exported = is_exported(stream.read(_LINE))
         if exported:
-            yield from _exported(file, report)
+            yield from _read_exported(file, report)
             return
         tally = Tally(report, file)
         with foreign_files.open_text(file, "utf-8-sig") as stream:
@@ -101,24 +101,24 @@ class MarkdownImporter:
             first = list(islice(lines, _FRONT))
             front, skipped = front_matter(first)
             note = _Note(file, front)
-            for section in sections(chain(first[skipped:], lines), skipped + 1):
-                yield Read(note.drafts(section, tally), 0)
+            for section in iter_sections(chain(first[skipped:], lines), skipped + 1):
+                yield ReadStep(note.make_drafts(section, tally), 0)
 
 
-def _exported(file: Path, report: ImportReport) -> Iterator[Read]:
+def _read_exported(file: Path, report: ImportReport) -> Iterator[ReadStep]:
     """Yield the events of a day of an export; a message that was changed beyond reading is skipped and counted."""
     with foreign_files.open_text(file, "utf-8-sig", "\n") as stream:
-        for number, form, line in messages(stream):
+        for number, form, line in iter_messages(stream):
             report.lines += 1
             drafts: tuple[EventDraft, ...] = ()
             try:
                 if form is None:
                     raise InvalidQuery("broken message of an export")
-                drafts = (exported_of(form),)
+                drafts = (exported_draft_of(form),)
                 report.lines_used += 1
             except InvalidQuery as error:
-                report.skip(error.message, file, number, line)
-            yield Read(drafts, 0)
+                report.skip_record(error.message, file, number, line)
+            yield ReadStep(drafts, 0)
 
 
 class _Note:
@@ -129,24 +129,24 @@ class _Note:
 
         Without a time in the front matter, the day in its name counts, and else when the file was written.
         """
-        named = {key: value for key, value in front.items() if value}
-        place, home = file.absolute(), Path.home()
-        told = {
-            "title": named["title"][0] if "title" in named else file.stem,
-            "tags": ", ".join(tag for key in ("tags", "tag", "keywords") for tag in named.get(key, ())),
-            "aliases": ", ".join(named.get("aliases", ())),
-            "files": str(place),
+        filled = {key: value for key, value in front.items() if value}
+        path, home = file.absolute(), Path.home()
+        metadata = {
+            "title": filled["title"][0] if "title" in filled else file.stem,
+            "tags": ", ".join(tag for key in ("tags", "tag", "keywords") for tag in filled.get(key, ())),
+            "aliases": ", ".join(filled.get("aliases", ())),
+            "files": str(path),
         }
-        own = next((t for key in DATE_KEYS for t in map(time_of, named.get(key, ())) if t is not None), None)
-        self._time = own if own is not None else day_of(file.stem)
+        own_time = next((t for key in DATE_KEYS for t in map(time_of, filled.get(key, ())) if t is not None), None)
+        self._time = own_time if own_time is not None else day_of(file.stem)
         # Below the home directory it is the same name on other machines.
-        name = f"~/{place.relative_to(home).as_posix()}" if place.is_relative_to(home) else place.as_posix()
+        name = f"~/{path.relative_to(home).as_posix()}" if path.is_relative_to(home) else path.as_posix()
         written = file_time(file) if self._time is None else ""
-        self._session = Session(AGENT, name, _project_of(place.parent), told, file_time=written)
-        self._seen: Counter[str] = Counter()
+        self._session = Session(AGENT, name, _project_of(path.parent), metadata, file_time=written)
+        self._text_counts: Counter[str] = Counter()
         self._day: int | None = None
 
-    def drafts(self, section: Section, tally: Tally) -> tuple[EventDraft, ...]:
+    def make_drafts(self, section: Section, tally: Tally) -> tuple[EventDraft, ...]:
         """Return the event of a section, counted in `tally`; a heading that names a day gives its time.
 
         Only the first one, and those of a day of their own, have a time: the others follow them, so that a section put in
@@ -155,17 +155,17 @@ class _Note:
         text = section.text
         part = Part(Role.USER, EventType.NOTE, text, {"heading": " > ".join(section.headings)})
         words = content_id(text)
-        self._seen[words] += 1
+        self._text_counts[words] += 1
         day = next((d for heading in reversed(section.headings) if (d := day_of(heading)) is not None), None)
         if day is not None and day != self._day:
             self._time = self._day = day
-        self._session.last = None
-        drafts = self._session.put([part], f"{self._session.session_id}:{words}:{self._seen[words]}", self._time)
+        self._session.last_time = None
+        drafts = self._session.make_drafts([part], f"{self._session.session_id}:{words}:{self._text_counts[words]}", self._time)
         self._time = None
-        return tally.took(drafts, [part], section.line, text)
+        return tally.count_record(drafts, [part], section.line, text)
 
 
-def _below(path: Path) -> Iterator[Path]:
+def _iter_notes(path: Path) -> Iterator[Path]:
     """Yield the notes below a folder; a folder that cannot be listed is given too, so that it counts as unreadable."""
     closed: list[Path] = []
     for folder, folders, names in os.walk(path, onerror=lambda error: closed.append(Path(error.filename))):

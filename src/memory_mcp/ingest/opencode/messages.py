@@ -18,8 +18,8 @@ from memory_mcp.ingest.claude_code.blocks import (
     words_within,
 )
 from memory_mcp.ingest.claude_code.wrappers import INJECTED, find_author, without_ansi
-from memory_mcp.ingest.growing import UNKNOWN, Given, Reading, Told
-from memory_mcp.ingest.parts import Part, call, dropped, note, note_unknown, result, said
+from memory_mcp.ingest.growing import UNKNOWN, ParsedRecord, RecordItem, SessionReader
+from memory_mcp.ingest.parts import Part, call_part, left_out_part, message_part, note_part, result_part, unknown_block_notes
 from memory_mcp.ingest.prompts import separate_prompts
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import RECAP, EventType, Role
@@ -35,7 +35,7 @@ Parts = Sequence[tuple[str, dict[str, object]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Whose:
+class SessionInfo:
     """The session of a message."""
 
     id: str
@@ -49,10 +49,10 @@ class Whose:
     origin: str = ""
 
 
-class OpencodeReading(Reading):
+class OpencodeReader(SessionReader):
     """One read of one store."""
 
-    def message(self, info: Mapping[str, object], message_id: str, parts: Parts, whose: Whose) -> Given:
+    def convert_message(self, info: Mapping[str, object], message_id: str, parts: Parts, whose: SessionInfo) -> ParsedRecord:
         """Return what a message gives, in the order of its parts; an unknown role gives nothing, with the reason.
 
         The error that ended an answer follows as a note.
@@ -65,65 +65,69 @@ class OpencodeReading(Reading):
         self.model = as_text(info.get("modelID"))
         time = parse_time(as_mapping(info.get("time")).get("created"))
         if info.get("role") == "user":
-            return Given([Told(message_id, tuple(self._user(parts, whose)), time)])
+            return ParsedRecord([RecordItem(message_id, tuple(self._iter_prompt_parts(parts, whose)), time)])
         if info.get("role") != "assistant":
             texts = "\n".join(filter(None, (words_within(part.get("text")) for _, part in parts)))
             record = as_text(info.get("role"))
-            return Given([Told(message_id, (note(texts, record=record),), time)]) if texts and record else Given(reason=UNKNOWN)
-        told = [one for key, part in parts for one in self._assistant(key, part, info.get("summary") is True, time)]
+            return (
+                ParsedRecord([RecordItem(message_id, (note_part(texts, record=record),), time)])
+                if texts and record
+                else ParsedRecord(skip_reason=UNKNOWN)
+            )
+        items = [item for key, part in parts for item in self._iter_answer_items(key, part, info.get("summary") is True, time)]
         error = as_mapping(info.get("error"))
         problem = filter(None, (as_text(error.get("name")), words_within(as_mapping(error.get("data")).get("message"))))
         if text := ": ".join(problem):
-            told.append(Told(f"{message_id}#error", (note(text, record="error"),), time))
+            items.append(RecordItem(f"{message_id}#error", (note_part(text, record="error"),), time))
         # One at exactly the time of the one before it comes a millisecond later; earlier times stay.
         last: int | None = None
-        for number, one in enumerate(told):
-            last = one.time + 1 if one.time is not None and one.time == last else one.time
-            told[number] = replace(one, time=last)
-        return Given(told)
+        for number, item in enumerate(items):
+            last = item.time + 1 if item.time is not None and item.time == last else item.time
+            items[number] = replace(item, time=last)
+        return ParsedRecord(items)
 
-    def _user(self, parts: Parts, whose: Whose) -> Iterator[Part]:
+    def _iter_prompt_parts(self, parts: Parts, whose: SessionInfo) -> Iterator[Part]:
         """Yield the prompt as one part, then what is left out; in a subagent's session it is the calling agent's words."""
         texts: list[str] = []
         left_out: list[Part] = []
         for _, part in parts:
             kind = as_text(part.get("type"))
             if kind == "text" and (part.get("synthetic") is True or part.get("ignored") is True):
-                left_out.append(dropped(INJECTED))
+                left_out.append(left_out_part(INJECTED))
             elif kind == "text":
                 author, words = find_author(part), words_within(part.get("text"))
                 texts += [words] if not author else []
-                left_out += separate_prompts([said(Role.USER, words)], part) if author else []
+                left_out += separate_prompts([message_part(Role.USER, words)], part) if author else []
             elif kind == "file":
                 texts.append(f"[{as_text(part.get('mime')) or 'file'} {as_text(part.get('filename'))}]".replace(" ]", "]"))
             elif kind not in _SILENT:
-                left_out += note_unknown(part) or [dropped(UNKNOWN)]
+                left_out += unknown_block_notes(part) or [left_out_part(UNKNOWN)]
         text = "\n".join(filter(str.strip, texts)).strip()
         if text and not whose.root:
-            yield said(Role.USER, text)
+            yield message_part(Role.USER, text)
         elif text:
             yield Part(Role.ASSISTANT, EventType.SUBAGENT_START if text == whose.prompt else EventType.NOTE, text)
         yield from left_out
 
-    def _assistant(self, key: str, part: Mapping[str, object], summary: bool, time: int | None) -> Iterator[Told]:
+    def _iter_answer_items(self, key: str, part: Mapping[str, object], summary: bool, time: int | None) -> Iterator[RecordItem]:
         """Yield what one part of an answer is: call and result, thought, words or summary; parts without words give nothing."""
         kind, text = as_text(part.get("type")), words_within(part.get("text"))
-        own = parse_time(as_mapping(part.get("time")).get("start"))
-        when = time if own is None else own
+        own_time = parse_time(as_mapping(part.get("time")).get("start"))
+        when = time if own_time is None else own_time
         if kind == "tool":
-            yield from self._tool(key, part, when)
+            yield from self._iter_tool_items(key, part, when)
         elif kind == "reasoning":
-            yield Told(key, (self.thought(text),), when)
+            yield RecordItem(key, (self.make_thought(text),), when)
         elif kind == "text" and summary:
-            yield Told(key, (note(text, record="compacted", **{RECAP: "true"}),), when)
+            yield RecordItem(key, (note_part(text, record="compacted", **{RECAP: "true"}),), when)
         elif kind == "text":
             injected = part.get("synthetic") is True or part.get("ignored") is True
-            yield Told(key, (dropped(INJECTED) if injected else said(Role.ASSISTANT, text),), when)
+            yield RecordItem(key, (left_out_part(INJECTED) if injected else message_part(Role.ASSISTANT, text),), when)
         elif kind not in _SILENT and kind != "file":
-            yield Told(key, tuple(note_unknown(part)) or (dropped(UNKNOWN),), when)
+            yield RecordItem(key, tuple(unknown_block_notes(part)) or (left_out_part(UNKNOWN),), when)
 
     @staticmethod
-    def _tool(key: str, part: Mapping[str, object], time: int | None) -> Iterator[Told]:
+    def _iter_tool_items(key: str, part: Mapping[str, object], time: int | None) -> Iterator[RecordItem]:
         """Yield a call and, once it completed or failed, its result, at the times that the client states.
 
         What a subagent brought back is the end of that subagent.
@@ -132,9 +136,9 @@ class OpencodeReading(Reading):
         call_id = as_text(part.get("callID"))
         times = as_mapping(state.get("time"))
         began, ended = parse_time(times.get("start")), parse_time(times.get("end"))
-        given = as_mapping(state.get("input"))
-        readable = {"file_path" if k == "filePath" else k: v for k, v in given.items()}
-        yield Told(call_id or key, (call(name, readable, call_id),), time if began is None else began)
+        arguments = as_mapping(state.get("input"))
+        readable = {"file_path" if k == "filePath" else k: v for k, v in arguments.items()}
+        yield RecordItem(call_id or key, (call_part(name, readable, call_id),), time if began is None else began)
         failed = state.get("status") == "error"
         if not failed and state.get("status") != "completed":
             return
@@ -142,9 +146,9 @@ class OpencodeReading(Reading):
         status = str(details["exit"]) if isinstance(details.get("exit"), int) else ""
         text = without_ansi(words_of(state.get("error" if failed else "output")))
         child = as_text(details.get("sessionId"))
-        outcome = replace(result(name, call_id, text, is_error=failed, exit_status=status, agent_id=child), details=details)
+        outcome = replace(result_part(name, call_id, text, is_error=failed, exit_status=status, agent_id=child), details=details)
         outcome = replace(outcome, type=EventType.SUBAGENT_STOP) if child else outcome
-        yield Told(f"{call_id or key}#result", (outcome,), time if ended is None else ended)
+        yield RecordItem(f"{call_id or key}#result", (outcome,), time if ended is None else ended)
 
 
 def prompt_of(parts: Parts) -> str:

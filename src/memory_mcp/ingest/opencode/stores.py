@@ -14,8 +14,8 @@ from pathlib import Path
 
 from memory_mcp.base import foreign_files
 from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text
-from memory_mcp.ingest.database import Table, checksum, list_tables
-from memory_mcp.ingest.opencode.messages import Parts, Whose, is_finished, message_of, parts_of, prompt_of
+from memory_mcp.ingest.database import Table, list_tables, row_checksum
+from memory_mcp.ingest.opencode.messages import Parts, SessionInfo, is_finished, message_of, parts_of, prompt_of
 from memory_mcp.ingest.times import parse_time
 
 #: Generations of subagents that are followed.
@@ -31,42 +31,42 @@ _ROW = (1 << _ROW_BITS) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredMessage:
     """One message as a store has it."""
 
     id: str
     info: dict[str, object]
     parts: Parts
-    whose: Whose
+    session: SessionInfo
     #: Whether nothing more of it may come.
-    finished: bool
+    is_finished: bool
     #: Where reading may go on behind it.
     position: int
     #: Names of files of parts that break off: they may be whole later, and the message's own file is not written again then.
     broken_parts: Sequence[str] = ()
 
 
-def iter_database(con: sqlite3.Connection, position: int, written: int) -> Iterator[Stored]:
+def iter_database(con: sqlite3.Connection, position: int, written: int) -> Iterator[StoredMessage]:
     """Yield the messages stored behind a position of an open database, last written at `written` (UTC milliseconds).
 
     A position is, for each table of messages, its last row (48 bits) and what that holds (32 bits): a session that is carried in
     later with times of its own is new all the same, and so is another database. Behind an unfinished or quite new message it
     stays before that. Raises sqlite3.Error when the database cannot be read.
     """
-    yield from _Database(con).messages(position, written)
+    yield from _Database(con).iter_messages(position, written)
 
 
-def message_file(file: Path) -> Stored | None:
+def message_file(file: Path) -> StoredMessage | None:
     """Return a message and its parts by its file; None when the file is no message or cannot be read."""
-    info = _object(file)
+    info = _load_object(file)
     if info is None or not as_text(info.get("role")):
         return None
     folder = _Folder(file)
     # A client that died leaves a message open; the next one says that nothing more will come.
-    finished = is_finished(info) or file.name != max(folder.messages(), default=file.name)
-    parts = folder.parts(file.stem)
+    finished = is_finished(info) or file.name != max(folder.list_messages(), default=file.name)
+    parts = folder.load_parts(file.stem)
     broken_parts = tuple(folder.broken_parts)
-    return Stored(file.stem, info, parts, folder.whose(), finished, file.stat().st_size, broken_parts)
+    return StoredMessage(file.stem, info, parts, folder.load_session(), finished, file.stat().st_size, broken_parts)
 
 
 class _Database:
@@ -75,59 +75,59 @@ class _Database:
     def __init__(self, con: sqlite3.Connection) -> None:
         """Read from an open connection, which the caller closes."""
         self._con = con
-        self._known: dict[str, Whose] = {}
+        self._sessions: dict[str, SessionInfo] = {}
         self._tables = find_tables(con)
 
-    def messages(self, position: int, written: int) -> Iterator[Stored]:
+    def iter_messages(self, position: int, written: int) -> Iterator[StoredMessage]:
         """Yield the messages stored behind a position, each with where reading may go on; see `iter_database`."""
         marks = [position >> (_MARK_BITS * n) & ((1 << _MARK_BITS) - 1) for n in range(len(self._tables.messages))]
         for number, table in enumerate(self._tables.messages):
             marks[number] = marks[number] if self._is_same(table, marks[number]) else 0
             is_settled = True
-            for row, message in self._of_table(table, marks[number] & _ROW):
-                is_settled = is_settled and message.finished and message.created < written - _SETTLED
-                marks[number] = row | checksum(message.id) << _ROW_BITS if is_settled else marks[number]
+            for row, message in self._iter_table(table, marks[number] & _ROW):
+                is_settled = is_settled and message.is_finished and message.created < written - _SETTLED
+                marks[number] = row | row_checksum(message.id) << _ROW_BITS if is_settled else marks[number]
                 next_position = sum(mark << (_MARK_BITS * n) for n, mark in enumerate(marks))
-                parts = self._parts(table, message) if message.finished else []
-                whose = self._whose(table, message.session)
-                yield Stored(message.id, message.info, parts, whose, message.finished, next_position)
+                parts = self._load_parts(table, message) if message.is_finished else []
+                whose = self._load_session(table, message.session)
+                yield StoredMessage(message.id, message.info, parts, whose, message.is_finished, next_position)
 
     def _is_same(self, table: Table, mark: int) -> bool:
         """Return whether the row that was read last still holds that message: else all of the table is read again."""
-        sql = f"SELECT {table.column('id')} FROM {table.sql} WHERE rowid = ?"
+        sql = f"SELECT {table.column_sql('id')} FROM {table.sql} WHERE rowid = ?"
         stored = self._con.execute(sql, (mark & _ROW,)).fetchone()
-        return stored is not None and checksum(as_text(stored[0])) == mark >> _ROW_BITS
+        return stored is not None and row_checksum(as_text(stored[0])) == mark >> _ROW_BITS
 
-    def _of_table(self, table: Table, after: int) -> Iterator[tuple[int, "_Message"]]:
+    def _iter_table(self, table: Table, after: int) -> Iterator[tuple[int, "_MessageRow"]]:
         """Yield (row, message) of a table behind a row, in the order in which they were stored."""
-        columns = [table.column(name) for name in ("id", "session_id", "type", "time_created", "data")]
+        columns = [table.column_sql(name) for name in ("id", "session_id", "type", "time_created", "data")]
         sql = f"SELECT rowid, {', '.join(columns)} FROM {table.sql} WHERE rowid > ? ORDER BY rowid"
         later = f"SELECT 1 FROM {table.sql} WHERE session_id = ? AND rowid > ? LIMIT 1"
         for row, key, session, kind, created, data in self._con.execute(sql, (after,)):
-            info = _parsed(data)
+            info = _parse_object(data)
             time_ms = parse_time(created) or parse_time(as_mapping(info.get("time")).get("created")) or 0
             info = message_of(as_text(kind), info, time_ms) if _is_whole(table) else info
             finished = is_finished(info) or bool(self._con.execute(later, (session, row)).fetchone())
-            yield row, _Message(as_text(key), as_text(session), info, time_ms, finished)
+            yield row, _MessageRow(as_text(key), as_text(session), info, time_ms, finished)
 
-    def _parts(self, table: Table, message: "_Message") -> Parts:
+    def _load_parts(self, table: Table, message: "_MessageRow") -> Parts:
         """Return a message's parts in their order."""
         if _is_whole(table) or not self._tables.parts:
             return parts_of(message.id, message.info) if _is_whole(table) else []
         sql = f"SELECT id, data FROM {self._tables.parts[0].sql} WHERE message_id = ? ORDER BY id"
-        return [(key, _parsed(data)) for key, data in self._con.execute(sql, (message.id,))]
+        return [(key, _parse_object(data)) for key, data in self._con.execute(sql, (message.id,))]
 
-    def _whose(self, table: Table, session: str) -> Whose:
+    def _load_session(self, table: Table, session: str) -> SessionInfo:
         """Return the session of a message, with its first prompt if that is among the first 20 messages."""
-        if session not in self._known:
-            parent, directory, version = self._session(session)
-            root = _root(parent, lambda s: self._session(s)[0])
-            first = (message for _, message in self._first(table, session) if message.info.get("role") == "user")
-            prompt = next((prompt_of(self._parts(table, message)) for message in first), "")
-            self._known[session] = Whose(session, root, directory, version, prompt, self._origin(session))
-        return self._known[session]
+        if session not in self._sessions:
+            parent, directory, version = self._session_row(session)
+            root = _find_root(parent, lambda s: self._session_row(s)[0])
+            first = (message for _, message in self._iter_first(table, session) if message.info.get("role") == "user")
+            prompt = next((prompt_of(self._load_parts(table, message)) for message in first), "")
+            self._sessions[session] = SessionInfo(session, root, directory, version, prompt, self._load_origin(session))
+        return self._sessions[session]
 
-    def _origin(self, session: str) -> str:
+    def _load_origin(self, session: str) -> str:
         """Return the main working tree of a session's project; "" for none, and for sessions outside of any repository."""
         for table in (table for table in self._tables.sessions if "project_id" in table.columns):
             for projects in self._tables.projects:
@@ -136,16 +136,16 @@ class _Database:
                     return _main_tree(row[0])
         return ""
 
-    def _first(self, table: Table, session: str) -> Iterator[tuple[int, "_Message"]]:
+    def _iter_first(self, table: Table, session: str) -> Iterator[tuple[int, "_MessageRow"]]:
         """Yield the first messages of a session, at most 20."""
         sql = f"SELECT rowid FROM {table.sql} WHERE session_id = ? ORDER BY rowid LIMIT 20"
         for (row,) in self._con.execute(sql, (session,)).fetchall():
-            yield next(self._of_table(table, row - 1))
+            yield next(self._iter_table(table, row - 1))
 
-    def _session(self, session: str) -> tuple[str, str, str]:
+    def _session_row(self, session: str) -> tuple[str, str, str]:
         """Return (parent, directory, version) of a session; "" for what is not stored."""
         for table in self._tables.sessions:
-            columns = ", ".join(table.column(name) for name in ("parent_id", "directory", "version"))
+            columns = ", ".join(table.column_sql(name) for name in ("parent_id", "directory", "version"))
             row = self._con.execute(f"SELECT {columns} FROM {table.sql} WHERE id = ?", (session,)).fetchone()
             if row:
                 return as_text(row[0]), as_text(row[1]), as_text(row[2])
@@ -153,7 +153,7 @@ class _Database:
 
 
 @dataclass(frozen=True, slots=True)
-class _Message:
+class _MessageRow:
     """One row of messages."""
 
     id: str
@@ -161,7 +161,7 @@ class _Message:
     info: dict[str, object]
     #: UTC milliseconds; 0 where neither row nor message states it.
     created: int
-    finished: bool
+    is_finished: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,45 +207,47 @@ def _is_whole(table: Table) -> bool:
 class _Folder:
     def __init__(self, file: Path) -> None:
         """Take the folder of a message's file (message/<session>) as that of its session."""
-        self._of = file.parent
+        self._messages_folder = file.parent
         self._session = file.parent.name
         self._root = file.parent.parent.parent
         #: Names of files of parts that are no JSON.
         self.broken_parts: list[str] = []
 
-    def messages(self) -> list[str]:
+    def list_messages(self) -> list[str]:
         """Return the names of the session's message files, in their order."""
-        return sorted(path.name for path in self._of.glob("*.json"))
+        return sorted(path.name for path in self._messages_folder.glob("*.json"))
 
-    def parts(self, message: str) -> Parts:
+    def load_parts(self, message: str) -> Parts:
         """Return a message's parts, in their order; those that cannot be read are left out."""
         folder = self._root / "part" / message
         if not folder.is_dir():
             folder = self._root / "part" / self._session / message
         parts = []
         for path in sorted(folder.glob("*.json")):
-            if (part := _object(path)) is not None:
+            if (part := _load_object(path)) is not None:
                 parts.append((path.stem, part))
             elif _breaks_off(path):
                 self.broken_parts.append(path.name)
         return parts
 
-    def whose(self) -> Whose:
+    def load_session(self) -> SessionInfo:
         """Return the session that the messages belong to, with its top session, directory, version and first prompt."""
-        info = self._info(self._session)
-        first = next((n for n in self.messages() if (_object(self._of / n) or {}).get("role") == "user"), "")
-        prompt = prompt_of(self.parts(Path(first).stem)) if first else ""
-        root = _root(as_text(info.get("parentID")), lambda s: as_text(self._info(s).get("parentID")))
+        info = self._load_info(self._session)
+        first = next(
+            (n for n in self.list_messages() if (_load_object(self._messages_folder / n) or {}).get("role") == "user"), ""
+        )
+        prompt = prompt_of(self.load_parts(Path(first).stem)) if first else ""
+        root = _find_root(as_text(info.get("parentID")), lambda s: as_text(self._load_info(s).get("parentID")))
         project = as_text(info.get("projectID"))
-        stored = _object(self._root / "project" / f"{project}.json") if _PLAIN_NAME.fullmatch(project) else None
+        stored = _load_object(self._root / "project" / f"{project}.json") if _PLAIN_NAME.fullmatch(project) else None
         origin = _main_tree((stored or {}).get("worktree"))
-        return Whose(self._session, root, as_text(info.get("directory")), as_text(info.get("version")), prompt, origin)
+        return SessionInfo(self._session, root, as_text(info.get("directory")), as_text(info.get("version")), prompt, origin)
 
-    def _info(self, session: str) -> Mapping[str, object]:
+    def _load_info(self, session: str) -> Mapping[str, object]:
         """Return the object that is stored of a session; {} for none, one that cannot be read, and the session ""."""
         name = f"{session}.json"
-        places = (self._root / "info" / name, *(self._root / "session").glob(f"*/{name}")) if session else ()
-        return next((info for place in places if (info := _object(place)) is not None), {})
+        paths = (self._root / "info" / name, *(self._root / "session").glob(f"*/{name}")) if session else ()
+        return next((info for path in paths if (info := _load_object(path)) is not None), {})
 
 
 def _main_tree(worktree: object) -> str:
@@ -253,7 +255,7 @@ def _main_tree(worktree: object) -> str:
     return as_text(worktree) if as_text(worktree).strip("/\\") else ""
 
 
-def _root(parent: str, parent_of: Callable[[str], str]) -> str:
+def _find_root(parent: str, parent_of: Callable[[str], str]) -> str:
     """Return the session at the top above a parent, through at most 10 further ones; "" when there is no parent."""
     for _ in range(_DEEPEST):
         above = parent_of(parent) if parent else ""
@@ -263,7 +265,7 @@ def _root(parent: str, parent_of: Callable[[str], str]) -> str:
     return parent
 
 
-def _parsed(data: object) -> dict[str, object]:
+def _parse_object(data: object) -> dict[str, object]:
     """Return the object in a text of JSON; {} for anything else."""
     try:
         return dict(as_mapping(json.loads(as_text(data))))
@@ -271,7 +273,7 @@ def _parsed(data: object) -> dict[str, object]:
         return {}
 
 
-def _object(path: Path) -> dict[str, object] | None:
+def _load_object(path: Path) -> dict[str, object] | None:
     """Return the object in a file of at most 64 MB; None if there is none or it cannot be read."""
     try:
         with foreign_files.open_file(path) as stream:
