@@ -27,9 +27,8 @@ def page(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
     memory's zone) and `projects` run parallel to them, `next` is the number up to which events were
     looked at. Up to 500 events are looked at, or some 2 million characters. A page may be empty and not
     the last: the caller goes on until `next` reaches `to`. Every acknowledged event has its number, so
-    that a caller who asks page by page up to the first answer's `to` has all of them, however much is
-    written meanwhile; `to` 0 stands for the last event now. Raises InvalidQuery for an unknown project
-    or time.
+    that a caller who asks page by page up to the first answer's `to` has all of them; `to` 0 stands for
+    the last event now. Raises InvalidQuery for an unknown project or time.
     """
     after, to = int(asked.get("after", 0)), int(asked.get("to", 0)) or app.storage.events.last_seq()
     project = known_project(app, str(asked["project"])) if asked.get("project") else None
@@ -58,8 +57,8 @@ def page(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
     days = [app.calendar.day_of(event.timestamp) for event in rows]
     times = [f"{app.calendar.to_local(event.timestamp):%H:%M}" for event in rows]
     told = {"days": days, "times": times, "projects": [event.project for event in rows]}
-    packed_rows = pack_drafts([make_carried_draft(_without_copy_mark(event)) for event in rows])
-    return {"rows": packed_rows, "next": reached, "to": to, **told}
+    drafts = [make_carried_draft(_without_copy_mark(event)) for event in rows]
+    return {"rows": pack_drafts(drafts), "next": reached, "to": to, **told}
 
 
 def _find_copies(app: App, events: Sequence[Event]) -> set[EventId]:
