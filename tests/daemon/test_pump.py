@@ -131,8 +131,8 @@ def test_the_pump_loads_neither_engine_nor_protocol_nor_anything_of_others(lasti
     done = subprocess.run([sys.executable, "-c", code], **given, capture_output=True, check=True)
     loaded = set(json.loads(done.stderr.rpartition("MODULES ")[2])) - set(before)
     ours = {name for name in loaded if name.split(".")[0] == "memory_mcp"}
-    client = ("client", *(f"client.{name}" for name in ("door", "lines", "link", "pump")))
-    front = ("__main__", "environment", "machine", "ownership", "paths")
+    client = ("service", "service.client", *(f"service.client.{name}" for name in ("door", "link", "pump")))
+    front = ("__main__", "base", *(f"base.{name}" for name in ("environment", "lines", "machine", "ownership", "paths")))
     assert ours == {"memory_mcp", *(f"memory_mcp.{name}" for name in (*front, *client))}
     foreign = {n.split(".")[0] for n in loaded} - set(sys.stdlib_module_names) - {"memory_mcp"}
     assert {n for n in foreign if not n.startswith("_")} == set()
