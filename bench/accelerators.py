@@ -199,7 +199,7 @@ def rebuild(language: Language, events: int, scratch: Path) -> str:
         made = app.accelerators.rebuild("bm25")
         seconds = time.perf_counter() - began
         status = app.accelerators.statuses()["bm25"]
-        text = app.storage.stats().text_bytes
+        text = app.storage.get_stats().text_bytes
     finally:
         app.close()
     return (

@@ -109,10 +109,10 @@ async def ask(store: Path, asked: list[Asked], names: Sequence[str], model: str,
 
 def sources_of(store: Path) -> dict[str, str]:
     """Source ids by event id: how a turn of the data is recognised in an answer."""
-    from memory_mcp.storage.opening import Opening
+    from memory_mcp.storage.opening import OpenOptions
     from memory_mcp.storage.registry import ENGINES
 
-    storage = ENGINES["duckdb"](Opening(store, "UTC"))
+    storage = ENGINES["duckdb"](OpenOptions(store, "UTC"))
     try:
         return {s.event.event_id: s.event.source_id for batch in storage.events.iter_all() for s in batch}
     finally:

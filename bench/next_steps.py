@@ -64,7 +64,7 @@ def main() -> int:
             counts[judged.half][verdict] += 1
             if arguments.show and verdict.startswith("wrong"):
                 print(f"\n{judged.session}: {verdict}; open {judged.open!r}, told {cause!r}")
-                events = [event for several in app.storage.events.in_segments(own).values() for event in several]
+                events = [event for several in app.storage.events.events_by_segment(own).values() for event in several]
                 for event in sorted(events, key=lambda event: event.order)[-_EVENTS:]:
                     print(f"  {event.role.value} {event.type.value}: {' '.join(event.text.split())[:_WIDTH]}")
     for half, verdicts in counts.items():
@@ -121,7 +121,7 @@ def lines_of(units: Path, chosen: set[str]) -> Iterator[str]:
 def segments_by_session(app: App) -> dict[tuple[str, str], list[Segment]]:
     """The segments of each session's main thread, newest first, by corpus and session."""
     found: dict[tuple[str, str], list[Segment]] = {}
-    for cut in sorted(app.storage.toc.segments_in(Scope()), key=lambda cut: cut.start, reverse=True):
+    for cut in sorted(app.storage.toc.list_segments(Scope()), key=lambda cut: cut.start, reverse=True):
         if not cut.thread:
             corpus = "commits" if cut.project.startswith(_ALONE) else "transcripts"
             found.setdefault((corpus, cut.session_id), []).append(cut)

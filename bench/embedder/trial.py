@@ -111,7 +111,7 @@ def compared(app: App, names: Sequence[str]) -> list[Model]:
 
 def pairs_of(app: App, limit: int) -> list[Pair]:
     """Questions from at most `limit` segments, spread evenly over the memory."""
-    ids = app.storage.toc.ids_at(TocLevel.SEGMENT)
+    ids = app.storage.toc.list_ids(TocLevel.SEGMENT)
     step = max(len(ids) / limit, 1.0)
     chosen = [ids[int(i * step)] for i in range(min(limit, len(ids)))]
     sources = (s for frame in frames(app.storage, chosen) for s in frame)

@@ -190,5 +190,5 @@ class Places:
         span = parse_span_grip(name)
         if span is not None:
             return [span[0]]
-        grip = self._app.storage.grips.find(name) if name.startswith("grip:") else None
+        grip = self._app.storage.grips.find_grip(name) if name.startswith("grip:") else None
         return [grip.event_id_start, grip.event_id_end] if grip is not None else []

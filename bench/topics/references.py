@@ -225,9 +225,9 @@ def _reference(
 
 
 def _documents(app: App, belongs: Any, corpus: str) -> Iterable[Document]:
-    ids = app.storage.toc.ids_at(TocLevel.SEGMENT)
+    ids = app.storage.toc.list_ids(TocLevel.SEGMENT)
     # In time, `commits` is halved in the middle of its segments; meetings are halved by a hash of their names.
-    starts = sorted(n.start_ms for n in app.storage.toc.nodes(ids).values())
+    starts = sorted(n.start_ms for n in app.storage.toc.get_nodes(ids).values())
     middle = starts[len(starts) // 2] if starts else 0
     for frame in units.frames(app.storage, ids):
         for source in frame:

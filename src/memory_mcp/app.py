@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from memory_mcp.search.policy.why_not import Door
     from memory_mcp.storage.base import Storage
     from memory_mcp.storage.lock import DirectoryLock
-    from memory_mcp.storage.values import Appended, Request
+    from memory_mcp.storage.values import AppendResult, WriteRequest
     from memory_mcp.tree.derive.derivation import Derivation
     from memory_mcp.tree.toc.improve import Improver
 
@@ -135,7 +135,7 @@ class App:
         from memory_mcp.tree.toc.noticed import Contradictions
         from memory_mcp.tree.toc.projects import Projects
 
-        self.storage.superseded.notice(Contradictions(self.storage, self.calendar))
+        self.storage.superseded.follow_contradictions(Contradictions(self.storage, self.calendar))
         derivation = Derivation(
             CloseSegments(self.storage, self.calendar, self.summarizer, self.settings.toc),
             RollUps(self.storage, self.calendar, self.summarizer),
@@ -143,7 +143,7 @@ class App:
             self.clock,
             self._callbacks.give_way,
             Projects(self.storage, self.clock).settle,
-            self.storage.exclusive,
+            self.storage.hold_claim,
         )
         return derivation, Improver(self.storage, self.calendar, self.summarizer)
 
@@ -235,13 +235,13 @@ class App:
             layers={layer.name: layer for layer in layers},
             words=TreeWords(self.tree, self.storage),
             scanner=Scan(self.storage, self.tree, self.shown.holding),
-            interrupt=self.storage.interrupt,
+            interrupt=self.storage.interrupt_reads,
             wait=self.accelerators.wait,
             clock=self.clock,
             calendar=self.calendar,
             factor=self.settings.retrieval.token_factor,
             ranking=self.settings.ranking,
-            usage_of=self.storage.usage.of,
+            usage_of=self.storage.usage.get_usage,
             successors=Successors(self.storage),
         )
 
@@ -289,8 +289,8 @@ class App:
         return TopicsLayer(keeper, self.storage, self.tree, self.shown, self.clock, others)
 
     def write(
-        self, drafts: "Sequence[EventDraft]", source: str, trust: "Trust | None" = None, request: "Request | None" = None
-    ) -> "Appended":
+        self, drafts: "Sequence[EventDraft]", source: str, trust: "Trust | None" = None, request: "WriteRequest | None" = None
+    ) -> "AppendResult":
         """Store drafts, once per `request`; return new and known ids; none if one is refused (InvalidQuery)."""
         appended = self.pipeline.accept(drafts, source, trust, request)
         self._callbacks.on_write()
@@ -298,13 +298,13 @@ class App:
             self._callbacks.on_session_end()
         return appended
 
-    def append(self, drafts: "Sequence[EventDraft]", source: str, request: "Request | None" = None) -> "Appended":
+    def append(self, drafts: "Sequence[EventDraft]", source: str, request: "WriteRequest | None" = None) -> "AppendResult":
         """Store drafts cleaned elsewhere, less what was forgotten since; return new and known ids, committed; wake deriver."""
         from memory_mcp.events.log import Write
 
         return self.append_each([Write(drafts, source, request)])[0]
 
-    def append_each(self, writes: "Sequence[Write]") -> "list[Appended]":
+    def append_each(self, writes: "Sequence[Write]") -> "list[AppendResult]":
         """Store several writes as `append` does each, together where the engine can; return their results in order."""
         clean = [replace(w, drafts=[again for d in w.drafts if (again := self.gate.again(d)) is not None]) for w in writes]
         appended = self.log.append_each(clean)
@@ -378,7 +378,7 @@ class App:
         """Count that somebody opened this quotation, where the settings ask for it; a failure is only logged."""
         if self.settings.ranking.usage:
             try:
-                self.storage.usage.record([grip_id], self.clock.now_ms())
+                self.storage.usage.record_usage([grip_id], self.clock.now_ms())
             except MemoryMcpError as error:
                 log.warning("the opening of %s could not be counted: %s", grip_id, error)
 

@@ -19,7 +19,7 @@ def main(directory: str, rounds: int) -> None:
     for i in range(begin, begin + rounds):
         text = f"remark{i} about the retry queue"
         appended = app.write([draft(text, at=ms("2026-01-12 09:00") + i * 1_900_000, source_id=str(i))], "test")
-        sys.stdout.write(f"{appended.new[0]} {i}\n")
+        sys.stdout.write(f"{appended.new_ids[0]} {i}\n")
         sys.stdout.flush()
         app.derivation.run()
         if i == begin:

@@ -263,7 +263,7 @@ def test_lines_that_an_earlier_version_forgot_are_ordinary_again_and_named_value
     # As versions before wrote the event behind its lines.
     with (place.directory / paths.TOMBSTONES).open("a", encoding="ascii") as file:
         file.write(json.dumps({"event": ["0" * 32]}) + "\n")
-    assert tombstones.clean(line) != line
+    assert tombstones.clean_text(line) != line
     place.ok("ingest", "-", stdin=told(2, f"See {line} at {name}.", "s2"))
     assert f"See {line} at {MARK}." in [json.loads(row)["text"] for row in place.ok("export").splitlines()]
 

@@ -127,7 +127,7 @@ def stored(directory: Path) -> list[str]:
     app = App(Settings(storage=StorageSettings(str(directory), "Europe/Berlin")))
     app.derivation.run()
     assert findings(app) == []
-    found = [e.text for e in app.storage.events.window(Scope(), limit=1000)]
+    found = [e.text for e in app.storage.events.list_events(Scope(), limit=1000)]
     app.close()
     return found
 

@@ -50,7 +50,7 @@ def goes_on(directory: Path, acknowledged: dict[str, str]) -> None:
     """Opened again: everything is found at once, the store is sound, and the index is what a rebuild gives."""
     app = opened(directory, SystemClock())
     try:
-        assert len(app.storage.events.get_many(acknowledged)) == len(acknowledged)  # type: ignore[arg-type]
+        assert len(app.storage.events.get_events(acknowledged)) == len(acknowledged)  # type: ignore[arg-type]
         keeper, home = app.accelerators.keeper("bm25"), Home(directory / "indexes" / "bm25")
         assert keeper.status().health in (Health.HEALTHY, Health.BUILDING), keeper.status().reason
         if keeper.status().ready:

@@ -138,7 +138,7 @@ def everything(directory: Path) -> dict[str, object]:
     with opened(directory) as app:
         assert findings(app) == []
         assert app.derivation.pending() == 0
-        return {**texts(app), "events": app.storage.events.window(Scope(), limit=10_000)}
+        return {**texts(app), "events": app.storage.events.list_events(Scope(), limit=10_000)}
 
 
 def same(found: dict[str, object], wanted: dict[str, object]) -> None:
@@ -177,7 +177,7 @@ def test_killed_at_any_point_the_store_goes_on_as_if_nothing_had_happened(
         words = "admin compact"
     assert run(words, source, directory, **{VARIABLE: f"{point}:{visit}"}) == -signal.SIGKILL
     with opened(directory) as app:
-        stored = app.storage.events.window(Scope(), limit=10_000)
+        stored = app.storage.events.list_events(Scope(), limit=10_000)
         assert bool(stored) == some
         assert stored == [e for e in undisturbed["events"] if e in stored]  # type: ignore[attr-defined]
         assert app.storage.loss is None
@@ -225,7 +225,7 @@ def test_what_was_acknowledged_to_a_writer_is_there_whenever_it_is_killed(tmp_pa
         acknowledged += [told for told in rest.splitlines() if len(told) == 26]
         assert finish(process) == -signal.SIGKILL
         with opened(tmp_path / "data") as app:
-            assert len(app.storage.events.get_many(acknowledged)) == len(acknowledged)  # type: ignore[arg-type]
+            assert len(app.storage.events.get_events(acknowledged)) == len(acknowledged)  # type: ignore[arg-type]
             app.derivation.run()
             assert findings(app) == []
     assert len(acknowledged) == len(set(acknowledged)) >= 12

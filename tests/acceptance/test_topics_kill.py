@@ -52,7 +52,7 @@ def partition(graph: TopicGraph) -> set[frozenset[str]]:
 def lead_on(app: App, ids: list[str]) -> None:
     """Every topic that was ever told is there, or leads to one that is."""
     layer = app.topics()
-    graph, known = layer.graph(), {topic.topic_id: topic for topic in app.storage.topics.all()}
+    graph, known = layer.graph(), {topic.topic_id: topic for topic in app.storage.topics.list_topics()}
     shown = graph.topics.indices.keys() | graph.areas.indices.keys()
     for one in ids:
         assert one in known, "an id that was told is never forgotten"

@@ -16,7 +16,7 @@ def main(directory: str, count: int) -> None:
         appended = app.write(
             [draft(f"remark {i} about the retry queue", at=ms("2026-01-12 09:00") + i * 60_000, source_id=str(i))], "test"
         )
-        sys.stdout.write(f"{appended.new[0]}\n")
+        sys.stdout.write(f"{appended.new_ids[0]}\n")
         sys.stdout.flush()
         if i % 4 == 3:
             app.derivation.run()

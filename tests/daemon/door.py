@@ -132,7 +132,7 @@ def opened(
         return {"running": True, "clients": {}, "queues": {}}
 
     def pulse() -> Pulse:
-        return Pulse(app.storage.events.last_seq(), app.storage.toc.version())
+        return Pulse(app.storage.events.last_seq(), app.storage.toc.current_version())
 
     pages = (Memory(host, process, pulse), visits) if visits else None
     door = HttpDoor(server, own, directory, lambda: {"clients": 3}, lambda: "up 1\n", take or keep, SMALL, pages)

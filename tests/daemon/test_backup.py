@@ -113,7 +113,7 @@ def test_a_restore_keeps_clients_and_what_was_there_and_a_backup_under_load_rest
     assert lasting == ["The lighthouse keeper prefers oil lamps.", "The third drawer sticks."]
     assert [row[3] for row in stored(Path(told["kept"]))][-1] == "The blue valve opens to the left."
     store = look_at(place.directory)
-    act, pinned = store.audit.all()[:2]
+    act, pinned = store.audit.list_entries()[:2]
     store.close()
     assert pinned.action == "pin"
     assert (act.action, act.author, act.counts["events"]) == ("restore", "person", 1)

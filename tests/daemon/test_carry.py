@@ -186,7 +186,7 @@ def test_two_memories_merged_hold_the_union_of_both(beside: Place, make: Make, h
     [day] = [d["node_id"] for d in json.loads(there.ok("timeline", "--json", "--all"))["days"] if "01-30" in d["node_id"]]
     with opened(there) as app:
         respond(app, REQUESTS["pin"].request(day), Caller())
-        named = {grip for node in app.storage.toc.all_nodes() for bullet in node.bullets for grip in map(str, bullet.grip_ids)}
+        named = {grip for node in app.storage.toc.iter_nodes() for bullet in node.bullets for grip in map(str, bullet.grip_ids)}
         quoted = quotes(app, named)
     there.ok("project", "alias", "github.com/acme/shop", "github.com/acme/harbour")
     both = held(here) | held(there)

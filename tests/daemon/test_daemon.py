@@ -16,7 +16,7 @@ from bench.place import Place
 from memory_mcp.base import paths
 from memory_mcp.service.client import link
 from memory_mcp.service.client.door import connect
-from memory_mcp.storage.lock import file_system_of
+from memory_mcp.storage.lock import find_file_system
 from tests.daemon.inside import BARE, Beside, Inside
 from tests.daemon.places import DAEMON, NO_INDEXES, look, needs_proc
 from tests.files import iter_entries
@@ -220,10 +220,10 @@ def test_the_kind_of_file_system_is_read_from_the_mounts() -> None:
         "24 23 0:22 / /home/kim/local\\040disk rw - xfs /dev/sdb rw",
         "broken line",
     ]
-    assert file_system_of(Path("/home/kim/data"), mounts) == "nfs4"
-    assert file_system_of(Path("/home/kim/local disk/data"), mounts) == "xfs"
-    assert file_system_of(Path("/homely"), mounts) == "ext4"
-    assert file_system_of(Path("/home"), mounts) == "nfs4"
+    assert find_file_system(Path("/home/kim/data"), mounts) == "nfs4"
+    assert find_file_system(Path("/home/kim/local disk/data"), mounts) == "xfs"
+    assert find_file_system(Path("/homely"), mounts) == "ext4"
+    assert find_file_system(Path("/home"), mounts) == "nfs4"
 
 
 def test_a_data_directory_on_another_machine_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

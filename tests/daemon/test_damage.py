@@ -58,7 +58,7 @@ def test_a_damaged_log_costs_one_write_and_every_call_is_answered(place: Place, 
     place.stop()
     there = texts(place.directory)
     store = open_storage(place.directory)
-    assert store.superseded.of(grips).keys() == set(grips)
+    assert store.superseded.get_successors(grips).keys() == set(grips)
     store.close()
     assert there <= set(said)
     assert len(there) >= len(said) - 1
@@ -149,7 +149,7 @@ def test_pins_and_acts_behind_the_damage_of_a_log_come_back(place: Place) -> Non
     assert sorted(act["subject"] for act in acts if act["what"] == "retract") == sorted(grips[:3])
     place.stop()
     store = open_storage(place.directory)
-    assert store.superseded.of(grips[:3]).keys() == set(grips[:3])
+    assert store.superseded.get_successors(grips[:3]).keys() == set(grips[:3])
     store.close()
 
 

@@ -93,15 +93,15 @@ def test_a_checkpoint_that_fails_leaves_a_store_that_answers_and_goes_on(tmp_pat
         store.events.append([event(f"number {n} " + "word " * 200, at=1_767_225_600_000 + n) for n in range(400)])
         with full(os.getpid(), 300_000):
             with pytest.raises(DiskFull, match="needed to write again"):
-                store.checkpoint()
-            assert store.stats().rows["event"] == 400
+                store.write_checkpoint()
+            assert store.get_stats().rows["event"] == 400
             with pytest.raises(DiskFull):
                 store.events.append([event("does not fit", at=1_767_225_700_000)])
-            assert store.stats().no_room
+            assert store.get_stats().no_room
         stored = store.events.append([event("fits again", at=1_767_225_800_000)])
-        assert (len(stored.new), store.stats().rows["event"]) == (1, 401)
-        store.checkpoint()
-        assert not store.stats().no_room
+        assert (len(stored.new_ids), store.get_stats().rows["event"]) == (1, 401)
+        store.write_checkpoint()
+        assert not store.get_stats().no_room
     finally:
         store.close()
     assert not (tmp_path / "data" / "memory.duckdb.probe").exists()

@@ -99,7 +99,7 @@ def test_a_header_says_which_project_the_caller_works_on(door: Door, way: tuple[
 
     assert door.run(work, way, Memory_Project="github.com/acme/otters") == "github.com/acme/otters"
     assert door.run(work, way) == ""
-    assert door.app.storage.events.window(scope_of("github.com/acme/otters"))[-1].project == "github.com/acme/otters"
+    assert door.app.storage.events.list_events(scope_of("github.com/acme/otters"))[-1].project == "github.com/acme/otters"
 
 
 def scope_of(project: str) -> Any:

@@ -58,15 +58,15 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 def content(storage: Storage) -> dict[str, Any]:
     """Everything that is stored but the times and numbers of building it."""
-    nodes = [replace(node, version=0, built=0) for node in storage.toc.all_nodes()]
-    cuts = storage.toc.segments_of_days("0000", "9999", None)
+    nodes = [replace(node, version=0, built=0) for node in storage.toc.iter_nodes()]
+    cuts = storage.toc.list_day_segments("0000", "9999", None)
     return {
         "events": [(s.seq, s.event) for batch in storage.events.iter_all() for s in batch],
         "nodes": {node.node_id: node for node in nodes},
         "cuts": {cut.key: cut for cut in cuts},
         "grips": {grip.grip_id: grip for batch in storage.grips.iter_all() for grip in batch},
-        "marks": storage.outbox.marks("import:"),
-        "frequencies": Counter(project for project, _, _ in storage.toc.frequencies()).keys(),
+        "marks": storage.outbox.get_positions("import:"),
+        "frequencies": Counter(project for project, _, _ in storage.toc.list_frequencies()).keys(),
     }
 
 
@@ -110,7 +110,7 @@ def test_the_daemon_stores_what_a_process_of_its_own_would(place: Place, tmp_pat
     assert report(here) == report(told)
     both = [open_storage(p.directory) for p in (place, alone)]
     there, alike = map(content, both)
-    changes = both[0].outbox.after(0, 1_000_000)
+    changes = both[0].outbox.read_after(0, 1_000_000)
     for opened in both:
         opened.close()
     for kind, found in there.items():

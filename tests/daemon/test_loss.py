@@ -15,7 +15,7 @@ from mcp.types import TextContent, TextResourceContents
 from bench.place import Place
 from memory_mcp.base.errors import StorageLocked
 from memory_mcp.storage.duckdb import open_storage
-from memory_mcp.storage.lock import LookingLock
+from memory_mcp.storage.lock import SharedLock
 from tests.daemon.inside import BARE, SERVED, Beside, Inside
 from tests.daemon.places import NO_INDEXES, look, needs_proc, typed
 from tests.daemon.test_pump import call, talk
@@ -42,7 +42,7 @@ def write(place: Place, *texts: str, source: str = "tests") -> None:
 def is_free(directory: Path) -> bool:
     """Whether no process holds a data directory; one that was killed lets go of it when it has ended."""
     try:
-        LookingLock(directory).release()
+        SharedLock(directory).release()
     except StorageLocked:
         return False
     return True
@@ -179,7 +179,7 @@ def test_a_loss_is_told_through_every_door_to_whoever_did_not_ask_too_until_a_pe
     assert ("healthy" in status_of(alone), status_of(alone).get("notices")) == (False, None)
     assert "acknowledged events: all there" in alone.run("doctor").stdout
     store = open_storage(place.directory)
-    [act] = store.audit.all()
+    [act] = store.audit.list_entries()
     store.close()
     assert (act.action, act.author, act.counts["events"] > 0) == ("acknowledge", "person", True)
 

@@ -154,7 +154,7 @@ def test_counts_of_the_store_are_those_of_the_store(app: App) -> None:
     waiting = now(app)
     assert waiting["deriver_lag_events"] == waiting["event_count"] == app.storage.events.last_seq()
     app.derivation.run()
-    found, rows = now(app), app.storage.stats().rows
+    found, rows = now(app), app.storage.get_stats().rows
     assert found["deriver_lag_events"] == 0
     assert found["grip_count"] == rows["grip"] > 0
     assert found["segment_count"] == found['toc_node_count{level="segment"}'] == app.tree.tally().segments > 0

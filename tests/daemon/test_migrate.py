@@ -11,7 +11,7 @@ from bench.place import Place
 from memory_mcp.base import paths, pauses
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.duckdb import look_at
-from memory_mcp.storage.opening import Opening
+from memory_mcp.storage.opening import OpenOptions
 from memory_mcp_team.postgres.store import open_storage
 from tests.daemon.inside import BARE, SERVED, Beside, Inside
 from tests.daemon.places import copied as placed
@@ -73,18 +73,18 @@ def held(store: Storage) -> dict[str, list[str]]:
     """Every row but marks and acts, which tell of the copying."""
     found: dict[str, list[str]] = {}
     try:
-        with store.archive.snapshot() as snapshot:
-            for part in (*snapshot.behind("event", 0), *snapshot.behind("grip", 0), *snapshot.others()):
+        with store.archive.open_snapshot() as snapshot:
+            for part in (*snapshot.iter_shared("event", 0), *snapshot.iter_shared("grip", 0), *snapshot.iter_others()):
                 if part.table not in ("checkpoint", "audit"):
                     found.setdefault(part.table, []).extend(repr(list(row)) for row in part.rows)
-        ids = sorted(node.node_id for node in store.toc.all_nodes())
+        ids = sorted(node.node_id for node in store.toc.iter_nodes())
         return {table: sorted(rows) for table, rows in found.items()} | {"ids": [str(i) for i in ids]}
     finally:
         store.close()
 
 
 def copied(url: str, tenant: str) -> dict[str, list[str]]:
-    return held(open_storage(Opening(None, url=url, tenant=tenant)))
+    return held(open_storage(OpenOptions(None, url=url, tenant=tenant)))
 
 
 def to_postgres(place: Place, url: str, tenant: str) -> dict[str, Any]:

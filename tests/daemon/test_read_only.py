@@ -14,7 +14,7 @@ from mcp import ClientSession, stdio_client
 
 from bench.place import Place
 from memory_mcp.base.errors import StorageLocked
-from memory_mcp.storage.lock import DirectoryLock, LookingLock
+from memory_mcp.storage.lock import DirectoryLock, SharedLock
 from tests.daemon.inside import BARE, WORDS, Beside, Inside
 from tests.daemon.places import needs_proc
 from tests.daemon.test_capture import BEFORE
@@ -116,7 +116,7 @@ def test_readers_share_the_lock_and_only_a_living_writer_is_named(tmp_path: Path
     DirectoryLock(tmp_path).release()
     note = tmp_path / "owner.json"
     note.write_text(json.dumps({"pid": 2**22 - 3, "command": "memory-mcp serve", "kind": "alone"}))
-    first, second = LookingLock(tmp_path), LookingLock(tmp_path)
+    first, second = SharedLock(tmp_path), SharedLock(tmp_path)
     with pytest.raises(StorageLocked) as refused:
         DirectoryLock(tmp_path)
     assert "memory-mcp serve" not in str(refused.value)
@@ -124,6 +124,6 @@ def test_readers_share_the_lock_and_only_a_living_writer_is_named(tmp_path: Path
         lock.release()
     writer = DirectoryLock(tmp_path)
     with pytest.raises(StorageLocked, match=str(os.getpid())):
-        LookingLock(tmp_path)
+        SharedLock(tmp_path)
     writer.release()
-    LookingLock(tmp_path).release()
+    SharedLock(tmp_path).release()

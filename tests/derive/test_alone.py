@@ -111,7 +111,7 @@ def served(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
 
 
 def published(app: App, since: int) -> set[NodeId]:
-    changes = app.storage.outbox.after(since, 1000)
+    changes = app.storage.outbox.read_after(since, 1000)
     return {NodeId(c.subject) for c in changes if c.kind is not ChangeKind.EVENTS_APPENDED}
 
 
@@ -122,7 +122,7 @@ def levels(nodes: set[NodeId]) -> set[TocLevel]:
 def test_a_segment_is_published_after_a_silence_and_its_periods_after_a_longer_one(served: Callable[..., Service]) -> None:
     service = served(Patience(0, 0), Patience(1.5, 3600))
     app = service.host.app()
-    before = app.storage.toc.version()
+    before = app.storage.toc.current_version()
     app.write([draft("A second thought that says much more of Norway.", at="2026-10-30 15:01", session="alone")], "test")
     until(lambda: not service.pending)
     assert levels(published(app, before)) == {TocLevel.SEGMENT}

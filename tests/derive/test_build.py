@@ -44,11 +44,11 @@ def history() -> Iterator[App]:
 def test_a_healthy_history_has_no_findings_and_deriving_it_again_changes_nothing(history: App) -> None:
     assert findings(history) == []
     assert history.derivation.pending() == 0
-    before = [(n.node_id, n.version) for n in history.storage.toc.all_nodes()]
-    changes = len(history.storage.outbox.after(0, 100_000))
+    before = [(n.node_id, n.version) for n in history.storage.toc.iter_nodes()]
+    changes = len(history.storage.outbox.read_after(0, 100_000))
     assert history.derivation.run().periods == 0
-    assert [(n.node_id, n.version) for n in history.storage.toc.all_nodes()] == before
-    assert len(history.storage.outbox.after(0, 100_000)) == changes
+    assert [(n.node_id, n.version) for n in history.storage.toc.iter_nodes()] == before
+    assert len(history.storage.outbox.read_after(0, 100_000)) == changes
 
 
 @requirement("contract:layer-1", "contract:principle-toc-is-truth", "plan:link-children", "contract:disclosure-drill-down")
@@ -59,19 +59,19 @@ def test_every_event_is_reached_by_going_down_from_the_root_and_those_of_differe
         for child in history.tree.children(queue.pop()):
             if level_of(child) is TocLevel.SEGMENT:
                 (segment,) = history.tree.segments_below(child, Scope())
-                reached |= {e.event_id for e in history.storage.events.in_segment(segment)}
+                reached |= {e.event_id for e in history.storage.events.segment_events(segment)}
             else:
                 queue.append(child)
     assert len(reached) == history.storage.events.last_seq() > 300
     for cut in history.storage.toc.iter_cuts():
-        events = history.storage.events.in_segment(cut)
+        events = history.storage.events.segment_events(cut)
         assert {(e.session_id, e.project, e.thread) for e in events} == {(cut.session_id, cut.project, cut.thread)}
 
 
 @requirement("plan:segment-toc", "plan:segment-summary", "plan:segment-time-range", "plan:hierarchy-segment")
 @requirement("contract:philosophy-grips-prove")
 def test_a_segment_says_when_and_what_and_every_bullet_names_its_proof(history: App) -> None:
-    for node in history.storage.toc.all_nodes():
+    for node in history.storage.toc.iter_nodes():
         assert node.title
         assert node.bullets, node.node_id
         assert all(b.grip_ids for b in node.bullets)
@@ -79,7 +79,7 @@ def test_a_segment_says_when_and_what_and_every_bullet_names_its_proof(history: 
         if node.level is TocLevel.SEGMENT:
             assert node.title.startswith(f"{history.calendar.to_local(node.start_ms):%Y-%m-%d %H:%M} · ")
             assert node.keywords
-            grips = history.storage.grips.get_many(g for b in node.bullets for g in b.grip_ids)
+            grips = history.storage.grips.get_grips(g for b in node.bullets for g in b.grip_ids)
             quotes = history.evidence.quotes(list(grips.values()))
             assert all(g in quotes for b in node.bullets for g in b.grip_ids)
 
@@ -88,7 +88,7 @@ def test_a_segment_says_when_and_what_and_every_bullet_names_its_proof(history: 
 @requirement("plan:hierarchy-week", "plan:hierarchy-day")
 def test_each_period_is_the_roll_up_of_its_own_days_and_no_others_and_newer_than_its_children(history: App) -> None:
     """Weeks do not nest in months: the week of the month's end hangs under both and is summed into neither."""
-    nodes = {n.node_id: n for n in history.storage.toc.all_nodes()}
+    nodes = {n.node_id: n for n in history.storage.toc.iter_nodes()}
     days = {i: n for i, n in nodes.items() if n.level is TocLevel.DAY}
     assert {i for i, n in nodes.items() if n.level is not TocLevel.SEGMENT} == {p for d in days for p in rollup_targets(d[8:])}
     for node_id, node in nodes.items():
@@ -97,7 +97,7 @@ def test_each_period_is_the_roll_up_of_its_own_days_and_no_others_and_newer_than
             assert node.event_count == sum(d.event_count for d in own)
             allowed = {
                 (b.text, b.grip_ids)
-                for d in history.storage.toc.nodes(children_of(history.storage.toc, node_id)).values()
+                for d in history.storage.toc.get_nodes(children_of(history.storage.toc, node_id)).values()
                 for b in d.bullets
             }
             assert {(b.text, b.grip_ids) for b in node.bullets} <= allowed
@@ -115,11 +115,11 @@ def test_the_open_segment_is_published_again_as_it_grows(app: App) -> None:
     app.write([draft("then we decide to keep the retry queue", at="2026-01-12 09:05", role=Role.ASSISTANT)], "test")
     app.derivation.run()
     (grown,) = app.storage.toc.iter_cuts()
-    node = app.storage.toc.find(segment.node_id)
+    node = app.storage.toc.find_node(segment.node_id)
     assert (grown.key, grown.events, grown.open) == (segment.key, 2, True)
     assert node is not None
     assert (node.version, node.event_count) == (2, 2)
-    day = app.storage.toc.find(NodeId("toc:day:2026-01-12"))
+    day = app.storage.toc.find_node(NodeId("toc:day:2026-01-12"))
     assert day is not None
     assert (day.version, day.event_count) == (2, 2)
     assert findings(app) == []
@@ -129,36 +129,38 @@ def test_open_periods_always_have_a_roll_up(app: App) -> None:
     app.write([draft("today's work", at=app.clock.now_ms() - 1000)], "test")
     app.derivation.run()
     today = app.calendar.day_of(app.clock.now_ms() - 1000)
-    assert [p for p in rollup_targets(today) if app.storage.toc.find(p) is None] == []
+    assert [p for p in rollup_targets(today) if app.storage.toc.find_node(p) is None] == []
 
 
 def test_a_late_event_makes_only_its_own_periods_stale_and_one_that_says_what_it_said_is_counted_anew_alone(app: App) -> None:
     app.write([*a_day_of_drafts("2026-01-12"), *a_day_of_drafts("2026-02-16")], "test")
     app.derivation.run()
-    before = {n.node_id: n for n in app.storage.toc.all_nodes()}
+    before = {n.node_id: n for n in app.storage.toc.iter_nodes()}
     app.write([draft("a late thought", at="2026-01-13 10:00", session="late")], "test")
     app.derivation.run()
-    after = {n.node_id: n for n in app.storage.toc.all_nodes()}
+    after = {n.node_id: n for n in app.storage.toc.iter_nodes()}
     periods = {i: n for i, n in after.items() if n != before.get(i) and level_of(i) is not TocLevel.SEGMENT}
     assert set(periods) == {"toc:day:2026-01-13", "toc:week:2026-W03", "toc:month:2026-01", "toc:year:2026"}
     assert findings(app) == []
     # Nobody is told of it: no entry of the outbox, so no index takes in the same words again.
-    before = {n.node_id: n for n in app.storage.toc.all_nodes()}
-    changes = app.storage.toc.version()
+    before = {n.node_id: n for n in app.storage.toc.iter_nodes()}
+    changes = app.storage.toc.current_version()
     app.write([draft("ok", at="2026-01-12 09:00:30", session="later")], "test")
     app.derivation.run(Depth.SEGMENTS)
-    told = app.storage.toc.version()
+    told = app.storage.toc.current_version()
     assert app.derivation.roll_up_touched() == 4
-    after = {n.node_id: n for n in app.storage.toc.all_nodes()}
+    after = {n.node_id: n for n in app.storage.toc.iter_nodes()}
     year = NodeId("toc:year:2026")
     assert after[year].event_count == before[year].event_count + 1
     assert after[year].session_count == before[year].session_count + 1
     assert (after[year].version, after[year].title) == (before[year].version, before[year].title)
     fresh = {i for i, n in after.items() if n.version != getattr(before.get(i), "version", 0)}
-    published = {c.subject for c in app.storage.outbox.after(changes, 100)} - {str(app.storage.events.last_seq())}
+    published = {c.subject for c in app.storage.outbox.read_after(changes, 100)} - {str(app.storage.events.last_seq())}
     assert published == fresh
     assert year not in published
-    assert app.storage.toc.version() - told == len(fresh - {c.subject for c in app.storage.outbox.after(changes, told - changes)})
+    assert app.storage.toc.current_version() - told == len(
+        fresh - {c.subject for c in app.storage.outbox.read_after(changes, told - changes)}
+    )
     assert findings(app) == []
 
 
@@ -220,7 +222,7 @@ def test_set_arithmetic_is_that_of_sets(a: "np.ndarray", b: "np.ndarray") -> Non
 def test_a_word_below_is_in_the_set_of_every_node_above(history: App) -> None:
     wanted = term_hash(terms("idempotency")[0])
     store = history.storage.toc
-    holders = [c for c in store.iter_cuts() if any("idempotency" in e.text for e in history.storage.events.in_segment(c))]
+    holders = [c for c in store.iter_cuts() if any("idempotency" in e.text for e in history.storage.events.segment_events(c))]
     assert holders
     for cut in holders:
         for period in (cut.node_id, *rollup_targets(cut.day)):
@@ -256,7 +258,7 @@ def test_sets_of_periods_are_the_union_of_their_segments_after_any_batches(
             segment = cut_events([event("x", at=f"{day} 09:00", session=f"{day}/{number}")])[0]
             cuts[segment.node_id] = segment
             mine = whole.setdefault(segment.node_id, set())
-            new = not (store.toc.nodes([segment.node_id]) or segment.node_id in filed) or (
+            new = not (store.toc.get_nodes([segment.node_id]) or segment.node_id in filed) or (
                 segment.node_id in filed and filed[segment.node_id].new
             )
             if shrinks == 0:
@@ -265,7 +267,7 @@ def test_sets_of_periods_are_the_union_of_their_segments_after_any_batches(
             filed[segment.node_id] = Filed(segment.node_id, day, SHOP, np.array(sorted(mine), "<u4").tobytes(), new)
         added = book.add(list(filed.values()))
         nodes = tuple(made_node(i, at=cuts[i].start[0], version=1 if f.new else 2) for i, f in filed.items())
-        store.toc.publish(
+        store.toc.publish_build(
             Build(
                 segments=tuple(cuts[i] for i in filed),
                 nodes=nodes,
@@ -286,9 +288,9 @@ def test_sets_of_periods_are_the_union_of_their_segments_after_any_batches(
         below = {h for i, hs in whole.items() if window.contains(cuts[i].start[0]) for h in hs}
         assert set(found[period].tolist()) == below
         if len(children_of(store.toc, period)) < 2:
-            assert store.toc.term_sets([period]) == {}
+            assert store.toc.get_term_sets([period]) == {}
     counted: dict[int, int] = {}
-    for _, raw, counts in store.toc.frequencies():
+    for _, raw, counts in store.toc.list_frequencies():
         for h, n in zip(from_bytes(raw), np.frombuffer(counts, "<i4"), strict=True):
             counted[int(h)] = counted.get(int(h), 0) + int(n)
     expected = {h: sum(h in hs for hs in whole.values()) for hs in whole.values() for h in hs}
@@ -300,15 +302,15 @@ def test_a_build_that_failed_is_forgotten_by_the_writers_book(app: App, monkeypa
     app.write(a_day_of_drafts("2026-01-12"), "test")
     app.derivation.run()
     app.write(a_day_of_drafts("2026-01-13"), "test")
-    publish = app.storage.toc.publish
+    publish = app.storage.toc.publish_build
 
     def fails(build: Build) -> int:
         raise OSError("no space left")
 
-    monkeypatch.setattr(app.storage.toc, "publish", fails)
+    monkeypatch.setattr(app.storage.toc, "publish_build", fails)
     with pytest.raises(OSError, match="no space"):
         app.derivation.run()
-    monkeypatch.setattr(app.storage.toc, "publish", publish)
+    monkeypatch.setattr(app.storage.toc, "publish_build", publish)
     app.derivation.run()
     assert findings(app) == []
     assert texts(app) == texts(memory([*a_day_of_drafts("2026-01-12"), *a_day_of_drafts("2026-01-13")]))
@@ -377,7 +379,7 @@ def test_descendants_are_those_that_hang_below(history: App, node_id: str, level
     own = Calendar("Europe/Berlin")
     if level in (TocLevel.DAY, TocLevel.SEGMENT) and level_of(NodeId(node_id)) in (TocLevel.MONTH, TocLevel.YEAR):
         # Days of a shared week that belong to the other month hang below both; they are listed under their own.
-        nodes = history.storage.toc.nodes(list(reached))
+        nodes = history.storage.toc.get_nodes(list(reached))
         reached = {i for i in reached if own.node_window(NodeId(node_id)).contains(nodes[i].start_ms)}
     assert set(found) == reached
 

@@ -61,7 +61,7 @@ def app(caller: Caller) -> Iterator[App]:
 
 
 def nodes(app: App) -> dict[str, tuple[str, str, int]]:
-    return {n.node_id: (n.title, n.summary, n.event_count) for n in app.storage.toc.all_nodes()}
+    return {n.node_id: (n.title, n.summary, n.event_count) for n in app.storage.toc.iter_nodes()}
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def test_the_tree_is_the_same_wherever_it_is_derived(
     monkeypatch.setattr(module, "_STEP", 20)
     spent = app.derivation.run(place=place)
     assert nodes(app) == expected
-    assert spent.periods == sum(n.level is not TocLevel.SEGMENT for n in app.storage.toc.all_nodes())
+    assert spent.periods == sum(n.level is not TocLevel.SEGMENT for n in app.storage.toc.iter_nodes())
     assert (findings(app), app.derivation.pending()) == ([], 0)
     assert bool(caller.turns) == (place is Place.ASIDE)
 
@@ -91,7 +91,7 @@ def test_only_the_levels_asked_for_are_brought_up_to_date(app: App, place: Place
     assert app.derivation.run(Depth.PERIODS, place).periods == 0
     assert app.derivation.pending() > 0
     assert app.derivation.run(Depth.SEGMENTS, place).periods == 0
-    assert {n.level for n in app.storage.toc.all_nodes()} == {TocLevel.SEGMENT}
+    assert {n.level for n in app.storage.toc.iter_nodes()} == {TocLevel.SEGMENT}
     assert app.derivation.run(Depth.PERIODS, place).periods > 0
     assert findings(app) == []
 
@@ -156,7 +156,7 @@ def test_what_many_days_say_names_none_of_them() -> None:
         for start in range(0, len(order), size):
             own.write(order[start : start + size], "test")
             own.derivation.run()
-        titles.append({n.node_id: (n.title, n.summary, n.keywords) for n in own.storage.toc.all_nodes()})
+        titles.append({n.node_id: (n.title, n.summary, n.keywords) for n in own.storage.toc.iter_nodes()})
         assert RebuildToc(own.storage, own.calendar, own.summarizer, own.settings.toc).run().nodes_changed == 0
         assert findings(own) == []
         own.close()
@@ -178,5 +178,5 @@ def test_a_long_prompt_of_a_machine_names_no_day(app: App) -> None:
         app.write([prompt, reply], "test")
         app.derivation.run()
     days = {c.session_id: c.node_id for c in app.storage.toc.iter_cuts()}
-    titles = app.storage.toc.nodes(days.values())
+    titles = app.storage.toc.get_nodes(days.values())
     assert all(thing in titles[days[f"night {day}"]].title for day, thing in enumerate(THINGS, 2))

@@ -22,7 +22,7 @@ MINUTE = 60_000
 
 
 def shown(app: App) -> list[Event]:
-    return app.storage.events.window(Scope(), limit=1000)
+    return app.storage.events.list_events(Scope(), limit=1000)
 
 
 def told(app: App) -> list[str]:
@@ -31,14 +31,14 @@ def told(app: App) -> list[str]:
 
 def in_segments(app: App) -> list[Event]:
     cuts = list(app.storage.toc.iter_cuts())
-    return sorted((e for own in app.storage.events.in_segments(cuts).values() for e in own), key=lambda e: e.order)
+    return sorted((e for own in app.storage.events.events_by_segment(cuts).values() for e in own), key=lambda e: e.order)
 
 
 def sound(app: App) -> None:
     """Clean, counted right, each message in one segment, and nothing left for a rebuild."""
     app.derivation.run()
     assert findings(app) == []
-    assert app.tree.tally().events == len(in_segments(app)) == sum(s.events for s in app.storage.events.sessions(Scope()))
+    assert app.tree.tally().events == len(in_segments(app)) == sum(s.events for s in app.storage.events.list_sessions(Scope()))
     before = texts(app)
     report = rebuild(app)
     assert (report.nodes_changed, report.nodes_dropped, report.terms_rewritten) == (0, 0, 0)
@@ -75,7 +75,7 @@ def test_a_session_told_twice_is_read_once_and_as_it_was_told_first(app: App, fi
     app.write(a_turn(second, shift=1500), second)
     sound(app)
     assert [e.source for e in shown(app)] == [first] * 4
-    assert app.storage.stats().rows["duplicate"] == 4
+    assert app.storage.get_stats().rows["duplicate"] == 4
     (segment,) = app.storage.toc.iter_cuts()
     assert (segment.events, segment.start[0], segment.end[0]) == (4, shown(app)[0].timestamp, shown(app)[-1].timestamp)
 
@@ -96,22 +96,22 @@ def test_what_is_told_at_greater_length_later_takes_the_place_of_the_shorter(app
 def test_reading_again_what_was_read_changes_nothing(app: App) -> None:
     for _ in range(2):
         for source in (HOOKS, TRANSCRIPT, HOOKS):
-            assert len(app.write(a_turn(source), source).new) in (0, 4)
+            assert len(app.write(a_turn(source), source).new_ids) in (0, 4)
             app.derivation.run()
         sound(app)
     assert len(shown(app)) == 4
-    assert app.storage.stats().rows["event"] == 8
+    assert app.storage.get_stats().rows["event"] == 8
 
 
 def test_an_id_and_a_grip_of_the_event_not_shown_keep_leading_to_its_words(app: App) -> None:
     app.write(a_turn(HOOKS, result="short words"), HOOKS)
     app.derivation.run()
     old = next(e for e in shown(app) if e.text == "short words")
-    (grip, *_) = app.storage.grips.of_events([old.event_id])[old.event_id]
+    (grip, *_) = app.storage.grips.grips_by_event([old.event_id])[old.event_id]
     app.write(a_turn(TRANSCRIPT, result="many more words than before"), TRANSCRIPT)
     sound(app)
-    assert app.storage.events.find(old.event_id) == old
-    assert app.storage.events.get_many([old.event_id]) == {old.event_id: old}
+    assert app.storage.events.find_event(old.event_id) == old
+    assert app.storage.events.get_events([old.event_id]) == {old.event_id: old}
     found = app.evidence.expand(grip.grip_id)
     assert found.verified
     assert "short words" in found.quote
@@ -219,13 +219,13 @@ def test_a_segment_whose_words_stand_elsewhere_at_greater_length_keeps_showing_t
     for _ in range(2):
         assert [h.quote for h in app.ask(Query("osmium", 5)).hits] == ["osmium and more of it"]
     sound_though_shown_twice(app)
-    assert [e.text for e in app.storage.events.in_segment(old)] == ["osmium"]
+    assert [e.text for e in app.storage.events.segment_events(old)] == ["osmium"]
     assert told(app) == ["osmium and more of it"]
     assert len(list(app.storage.toc.iter_cuts())) == 2
     app.write([replace(hook, text="something else", role=Role.USER, metadata={}, source_id="h2")], HOOKS)
     sound_though_shown_twice(app)
     (old,) = (c for c in app.storage.toc.iter_cuts() if c.project == SHOP)
-    assert [e.text for e in app.storage.events.in_segment(old)] == ["something else"]
+    assert [e.text for e in app.storage.events.segment_events(old)] == ["something else"]
 
 
 @pytest.mark.parametrize("words", [100, 5000])
@@ -355,7 +355,7 @@ def check_any_order(seed: int) -> None:
     assert findings(app) == []
     expected = Counter(max((m.hook.text, m.transcript.text), key=len) for m in messages)
     assert Counter(told(app)) == expected
-    assert app.storage.stats().rows["duplicate"] == len(messages)
+    assert app.storage.get_stats().rows["duplicate"] == len(messages)
     assert {e.event_id for e in shown(app)} <= {e.event_id for e in in_segments(app)}
     report = rebuild(app)
     assert (report.nodes_changed, report.nodes_dropped, report.terms_rewritten) == (0, 0, 0)

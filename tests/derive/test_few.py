@@ -41,7 +41,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_few_segments_are_derived_and_indexed_without_a_child(app: App, begun: list[str]) -> None:
     app.derivation.run(place=Place.ASIDE)
     made = app.accelerators.keeper("bm25").rebuild()
-    assert made.documents > app.storage.toc.tally(*EVERY_DAY, None).segments > 0
+    assert made.documents > app.storage.toc.tally_days(*EVERY_DAY, None).segments > 0
     assert begun == []
 
 

@@ -177,7 +177,7 @@ def test_a_long_line_of_data_in_a_failed_result_is_read_in_time() -> None:
 def test_a_quote_is_derived_again_from_its_span_matches_its_hash_and_is_cut_the_same_again_in_any_segment(text: str) -> None:
     said = event(text)
     for grip in cut_grips(said, None, 9):
-        assert hash_quote(quote(grip, said)) == grip.hash_quote
+        assert hash_quote(quote(grip, said)) == grip.quote_hash
         assert grip.grip_id.startswith(f"grip:{said.timestamp}:")
     assert cut_grips(said, None, 1) == cut_grips(said, None, 1)
     assert [g.grip_id for g in cut_grips(said, None, 1)] == [g.grip_id for g in cut_grips(said, None, 2)]
@@ -188,7 +188,7 @@ def test_a_quote_is_derived_again_from_its_span_matches_its_hash_and_is_cut_the_
 def test_equal_words_in_two_events_are_two_grips() -> None:
     one, two = event("same words", at="2026-01-12 09:00"), event("same words", at="2026-01-12 10:00")
     assert cut_grips(one, None, 1)[0].grip_id != cut_grips(two, None, 1)[0].grip_id
-    assert cut_grips(one, None, 1)[0].hash_quote == cut_grips(two, None, 1)[0].hash_quote
+    assert cut_grips(one, None, 1)[0].quote_hash == cut_grips(two, None, 1)[0].quote_hash
 
 
 def test_the_grip_that_covers_most_of_a_place_comes_first_and_a_pair_covers_both_of_its_events() -> None:

@@ -33,23 +33,23 @@ def app(data_dir: Path) -> Iterator[App]:
 
 def refine(app: App, node_id: NodeId, title: str = "What the agent says", author: str = "agent") -> None:
     """As refine_summary does: the next version, with the author's text."""
-    node = app.storage.toc.nodes([node_id])[node_id]
+    node = app.storage.toc.get_nodes([node_id])[node_id]
     projects = dict.fromkeys(b.project for b in node.bullets)
     bullets = tuple(TocBullet("The agent's bullet.", node.bullets[0].grip_ids[:1], project=project) for project in projects)
     refined = replace(node, title=title, summary="Refined.", bullets=bullets, author=author, version=node.version + 1)
-    app.storage.toc.publish(Build(nodes=(refined,)))
+    app.storage.toc.publish_build(Build(nodes=(refined,)))
 
 
 def test_a_healthy_store_is_left_as_it_is_and_a_node_with_nothing_below_it_is_dropped(app: App) -> None:
     before, versions = texts(app), one(app, "SELECT sum(version) FROM node")
     report = rebuild(app)
     assert (report.nodes_changed, report.nodes_dropped, report.terms_rewritten) == (0, 0, 0)
-    assert report.nodes_checked == len(list(app.storage.toc.all_nodes()))
+    assert report.nodes_checked == len(list(app.storage.toc.iter_nodes()))
     assert texts(app) == before
     assert one(app, "SELECT sum(version) FROM node") == versions
     assert findings(app) == []
-    [day] = app.storage.toc.nodes([NodeId("toc:day:2026-01-30")]).values()
-    app.storage.toc.publish(Build(nodes=(replace(day, node_id=NodeId("toc:day:1999-01-01"), version=1),)))
+    [day] = app.storage.toc.get_nodes([NodeId("toc:day:2026-01-30")]).values()
+    app.storage.toc.publish_build(Build(nodes=(replace(day, node_id=NodeId("toc:day:1999-01-01"), version=1),)))
     assert "has a node and nothing below it" in {f.detail for f in findings(app)}
     assert rebuild(app).nodes_dropped == 1
     assert findings(app) == []
@@ -115,32 +115,32 @@ def test_what_an_agent_wrote_stays_when_the_segment_grows(app: App) -> None:
     refine(app, segment.node_id)
     app.write([draft("The queue is drained twice a day.", at="2026-02-02 09:05", session="g", role=Role.ASSISTANT)], "test")
     app.derivation.run()
-    node = app.storage.toc.nodes([segment.node_id])[segment.node_id]
+    node = app.storage.toc.get_nodes([segment.node_id])[segment.node_id]
     assert (node.title, node.summary, node.author, node.event_count) == ("What the agent says", "Refined.", "agent", 2)
     assert [b.text for b in node.bullets] == ["The agent's bullet."]
     assert findings(app) == []
 
 
 def test_what_an_agent_wrote_stays_when_the_tree_is_rebuilt(app: App) -> None:
-    refined = [app.storage.toc.ids_at(level)[0] for level in (TocLevel.SEGMENT, TocLevel.DAY, TocLevel.MONTH)]
+    refined = [app.storage.toc.list_ids(level)[0] for level in (TocLevel.SEGMENT, TocLevel.DAY, TocLevel.MONTH)]
     for node_id in refined:
         refine(app, node_id)
         app.derivation.run()
     rebuild(app)
-    found = app.storage.toc.nodes(refined)
+    found = app.storage.toc.get_nodes(refined)
     assert [(found[n].title, found[n].author) for n in refined] == [("What the agent says", "agent")] * 3
     assert findings(app) == []
     assert rebuild(app).nodes_changed == 0
 
 
 def test_a_refined_segment_is_rolled_up_anew(app: App) -> None:
-    node_id = app.storage.toc.ids_at(TocLevel.SEGMENT)[0]
-    before = app.storage.toc.freshness()
+    node_id = app.storage.toc.list_ids(TocLevel.SEGMENT)[0]
+    before = app.storage.toc.get_freshness()
     refine(app, node_id)
     assert "freshness" in {f.rule for f in findings(app)}
     assert app.derivation.run().periods > 0
     assert findings(app) == []
-    assert app.storage.toc.freshness() != before
+    assert app.storage.toc.get_freshness() != before
 
 
 # another zone
@@ -157,7 +157,7 @@ def test_in_another_zone_days_move_and_every_old_id_still_leads_to_its_segment(a
     moved = 0
     for cut in app.storage.toc.iter_cuts():
         assert cut.day == calendar.day_of(cut.start[0])
-        found = app.storage.toc.find(old[cut.key])
+        found = app.storage.toc.find_node(old[cut.key])
         assert found is not None
         assert found.node_id == cut.node_id
         assert found.title.startswith(f"{calendar.to_local(cut.start[0]):%Y-%m-%d %H:%M}")
@@ -175,7 +175,7 @@ def test_there_and_back_is_where_it_was_and_a_refined_segment_moves_with_its_day
     whole = texts(app)
     rebuild(app, "Pacific/Auckland")
     assert findings(app) == []
-    found = app.storage.toc.find(node_id)
+    found = app.storage.toc.find_node(node_id)
     assert found is not None
     assert found.title == "What the agent says"
     assert texts(app) != whole
@@ -204,7 +204,7 @@ def test_a_store_cut_by_older_rules_is_cut_anew_and_every_id_still_leads_to_its_
         older.setattr(segments, "_TOOL_GAP_MS", 0)
         app = memory([*DRAFTS, *of_tools()])
     before = list(app.storage.toc.iter_cuts())
-    quoted = {g: n for n in app.storage.toc.all_nodes() for b in n.bullets for g in b.grip_ids if n.level is TocLevel.SEGMENT}
+    quoted = {g: n for n in app.storage.toc.iter_nodes() for b in n.bullets for g in b.grip_ids if n.level is TocLevel.SEGMENT}
     assert tools_alone(app)
     rebuild(app)
     after = {c.node_id: c for c in app.storage.toc.iter_cuts()}
@@ -212,13 +212,13 @@ def test_a_store_cut_by_older_rules_is_cut_anew_and_every_id_still_leads_to_its_
     assert len(after) < len(before)
     assert {c.cutter for c in after.values()} == {segments.CUTTER_VERSION}
     for cut in before:
-        found = app.storage.toc.find(cut.node_id)
+        found = app.storage.toc.find_node(cut.node_id)
         assert found is not None
         assert after[found.node_id].start <= cut.start <= after[found.node_id].end
-    grips = app.storage.grips.get_many(quoted)
+    grips = app.storage.grips.get_grips(quoted)
     assert set(grips) == set(quoted)
     keys = {c.key: c for c in after.values()}
-    events = app.storage.events.get_many(g.event_id_start for g in grips.values())
+    events = app.storage.events.get_events(g.event_id_start for g in grips.values())
     assert all(keys[g.segment].start <= events[g.event_id_start].order <= keys[g.segment].end for g in grips.values())
     assert findings(app) == []
     again = rebuild(app)
@@ -228,11 +228,11 @@ def test_a_store_cut_by_older_rules_is_cut_anew_and_every_id_still_leads_to_its_
 
 def test_a_models_words_stay_while_a_segment_holds_what_they_were_written_from_and_no_longer(app: App) -> None:
     first, second = list(app.storage.toc.iter_cuts())[:2]
-    source = source_of_events(app.storage.events.in_segment(first))
+    source = source_of_events(app.storage.events.segment_events(first))
     refine(app, first.node_id, "What a model says", make_llm_author("small", source))
     refine(app, second.node_id, "What a model said of something else", make_llm_author("small", source))
     rebuild(app)
-    kept, gone = (app.storage.toc.nodes([c.node_id])[c.node_id] for c in (first, second))
+    kept, gone = (app.storage.toc.get_nodes([c.node_id])[c.node_id] for c in (first, second))
     assert (kept.title, display_author(kept.author)) == ("What a model says", "llm:small")
     assert (gone.title.endswith("something else"), gone.author) == (False, "extractive")
     assert rebuild(app).nodes_changed == 0
@@ -262,5 +262,5 @@ def of_tools() -> list[EventDraft]:
 
 def tools_alone(app: App) -> list[str]:
     """Segments that hold nothing but tool events."""
-    held = app.storage.events.in_segments(list(app.storage.toc.iter_cuts()))
+    held = app.storage.events.events_by_segment(list(app.storage.toc.iter_cuts()))
     return [str(key) for key, events in held.items() if all(e.role is Role.TOOL for e in events)]

@@ -42,7 +42,7 @@ def session(name: str = "s1", pad: int = 260) -> list[EventDraft]:
 
 
 def segments(app: App) -> list[TocNode]:
-    return sorted((n for n in app.storage.toc.all_nodes() if n.level is TocLevel.SEGMENT), key=lambda n: n.start_ms)
+    return sorted((n for n in app.storage.toc.iter_nodes() if n.level is TocLevel.SEGMENT), key=lambda n: n.start_ms)
 
 
 def told(app: App) -> list[str]:

@@ -17,7 +17,7 @@ from tests.work import asked_of_the_store
 
 def store(storage: DuckStorage, events: list[Event], *grips: Grip) -> Evidence:
     storage.events.append(events)
-    storage.toc.publish(Build(grips=grips))
+    storage.toc.publish_build(Build(grips=grips))
     return Evidence(storage)
 
 
@@ -65,7 +65,7 @@ def test_words_that_changed_in_the_store_are_not_verified(storage: DuckStorage) 
     evidence = store(storage, own, mine, untouched)
     with storage.connection.writing() as con:
         con.execute("UPDATE event SET text = 'quite other words, much longer than before' WHERE seq = 2")
-    storage.reread()
+    storage.drop_caches()
     assert evidence.expand(mine.grip_id).verified is False
     assert evidence.expand(untouched.grip_id).verified is True
 
@@ -116,7 +116,7 @@ def test_a_grip_whose_event_is_gone_is_not_found(storage: DuckStorage) -> None:
     evidence = store(storage, own, mine)
     with storage.connection.writing() as con:
         con.execute("DELETE FROM event WHERE seq = 2")
-    storage.reread()
+    storage.drop_caches()
     with pytest.raises(NotFound):
         evidence.expand(mine.grip_id)
 

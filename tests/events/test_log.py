@@ -10,7 +10,7 @@ from memory_mcp.events.log import FUTURE_SLACK_MS, EventLog, fill_times
 from memory_mcp.model.event import FILE_TIME, INFERRED, SOURCE_TIME, Event, EventDraft, Role, Trust
 from memory_mcp.model.ids import event_key
 from memory_mcp.storage.base import Storage
-from memory_mcp.storage.values import Request, Scope
+from memory_mcp.storage.values import Scope, WriteRequest
 from tests.factories import draft, ms
 from tests.fakes import NOON, FakeClock
 
@@ -21,7 +21,7 @@ def log(storage: Storage, clock: FakeClock) -> EventLog:
 
 
 def stored(storage: Storage) -> list[Event]:
-    return storage.events.window(Scope(), limit=1000)
+    return storage.events.list_events(Scope(), limit=1000)
 
 
 def test_a_draft_becomes_an_event_with_all_it_said(log: EventLog, storage: Storage) -> None:
@@ -56,8 +56,8 @@ def test_reading_a_source_twice_changes_nothing(
     first = log.append(drafts, "jsonl")
     clock.advance(3600)
     second = log.append(drafts, "jsonl")
-    assert second.new == ()
-    assert second.known == first.new
+    assert second.new_ids == ()
+    assert second.known_ids == first.new_ids
     assert [e.text for e in sorted(stored(storage), key=lambda e: e.text)] == ["hello", "world"]
 
 
@@ -72,8 +72,8 @@ def test_the_id_follows_from_source_time_and_source_id_alone(log: EventLog, cloc
 
 def test_without_a_source_id_equal_words_said_twice_are_two_events(log: EventLog, storage: Storage) -> None:
     appended = log.append([draft("yes"), draft("yes"), draft("no")], "jsonl")
-    assert len(set(appended.new)) == 3
-    assert log.append([draft("yes"), draft("yes"), draft("no")], "jsonl").new == ()
+    assert len(set(appended.new_ids)) == 3
+    assert log.append([draft("yes"), draft("yes"), draft("no")], "jsonl").new_ids == ()
     assert len(stored(storage)) == 3
 
 
@@ -109,9 +109,9 @@ def test_a_time_before_1970_or_in_the_future_is_replaced_and_kept_in_metadata(lo
     log.append([draft("a", at=at), draft("b", at=odd)], "jsonl")
     b = next(e for e in stored(storage) if e.text == "b")
     assert (b.timestamp, dict(b.metadata)) == (at + 1, {INFERRED: "inferred", SOURCE_TIME: str(odd)})
-    assert log.append([draft("a", at=at), draft("b", at=odd)], "jsonl").new == ()
+    assert log.append([draft("a", at=at), draft("b", at=odd)], "jsonl").new_ids == ()
     # Read again beside another neighbour, as when a file is read on from its middle, it is still the same.
-    assert log.append([draft("c", at=at + 60_000), draft("b", at=odd)], "jsonl").known == (b.event_id,)
+    assert log.append([draft("c", at=at + 60_000), draft("b", at=odd)], "jsonl").known_ids == (b.event_id,)
 
 
 def test_a_time_is_never_guessed_from_another_session(log: EventLog) -> None:
@@ -166,9 +166,9 @@ def test_a_write_path_sets_its_own_trust_whatever_the_payload_says(log: EventLog
 
 def test_ids_come_back_in_input_order_and_a_request_is_answered_again(log: EventLog) -> None:
     drafts: list[EventDraft] = [draft(str(i), source_id=str(i)) for i in (3, 1, 2)]
-    appended = log.append(drafts, "tool", request=Request("k", "answer"))
-    assert list(appended.new) == [e.event_id for e in log.as_events(drafts, "tool")]
-    assert log.append([replace(drafts[0], text="else")], "tool", request=Request("k", "answer")).replay == "answer"
+    appended = log.append(drafts, "tool", request=WriteRequest("k", "answer"))
+    assert list(appended.new_ids) == [e.event_id for e in log.as_events(drafts, "tool")]
+    assert log.append([replace(drafts[0], text="else")], "tool", request=WriteRequest("k", "answer")).replayed_answer == "answer"
 
 
 def test_other_words_under_a_known_id_are_kept_as_a_variant(log: EventLog, storage: Storage) -> None:
@@ -188,8 +188,8 @@ def test_messages_of_one_coarse_time_keep_the_order_of_their_source_and_their_id
     drafts = [draft(f"turn {n}", at="2026-01-12 00:00", source_id=f"m{n}") for n in range(40)]
     first = log.append(drafts, "jsonl")
     assert [event.text for event in stored(storage)] == [f"turn {n}" for n in range(40)]
-    assert log.append(list(reversed(drafts[7:19])), "jsonl").new == ()
-    assert log.append([drafts[30]], "jsonl").known == (first.new[30],)
+    assert log.append(list(reversed(drafts[7:19])), "jsonl").new_ids == ()
+    assert log.append([drafts[30]], "jsonl").known_ids == (first.new_ids[30],)
 
 
 def test_an_id_that_a_source_uses_again_at_another_coarse_time_is_another_event(log: EventLog, storage: Storage) -> None:

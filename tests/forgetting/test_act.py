@@ -84,7 +84,7 @@ def derived(app: App) -> dict[str, Any]:
     """Everything that follows from events, whatever order it is stored in."""
     found = texts(app) | {"terms": term_sets(app), "frequencies": frequencies(app)}
     cuts = {c.key: replace(c, cutter=0) for c in app.storage.toc.iter_cuts()}
-    grips = app.storage.grips.of_events([e.event.event_id for e in app.storage.events.after(0, 10_000)])
+    grips = app.storage.grips.grips_by_event([e.event.event_id for e in app.storage.events.read_after(0, 10_000)])
     return found | {"cuts": cuts, "grips": {g.grip_id: g for several in grips.values() for g in several}}
 
 
@@ -110,7 +110,7 @@ def test_what_is_left_equals_a_memory_that_never_had_it(lived: tuple[Path, list[
     app = over(shutil.copytree(place, data_dir))
     Forgetting(app).carry_out(WANTED[which], "person", "test")
     tombstones = Tombstones.tried(WANTED[which])
-    left = [replace(d, text=tombstones.clean(d.text)) for d in drafts if not tombstones.covers(d)]
+    left = [replace(d, text=tombstones.clean_text(d.text)) for d in drafts if not tombstones.covers(d)]
     never = memory(left)
     assert derived(app) == derived(never)
     assert units(app) == {node.key for node in never.storage.toc.iter_cuts()} | _periods(never)
@@ -123,7 +123,7 @@ def test_what_is_left_equals_a_memory_that_never_had_it(lived: tuple[Path, list[
 def _periods(app: App) -> set[int]:
     from memory_mcp.model.ids import node_key
 
-    return {node_key(n.node_id) for n in app.storage.toc.all_nodes() if n.level.value != "segment"}
+    return {node_key(n.node_id) for n in app.storage.toc.iter_nodes() if n.level.value != "segment"}
 
 
 @pytest.mark.parametrize("sessions", [24, pytest.param(48, marks=pytest.mark.slow)])
@@ -151,7 +151,7 @@ def test_only_what_it_touches_is_derived_and_indexed_anew(app: App, monkeypatch:
     assert counts["indexed"] <= 4
     assert app.accelerators.keeper("bm25").last_rebuild_secs == rebuilt
     counts["derived"] = 0
-    event = next(e.event for e in app.storage.events.after(0, 10_000) if e.event.session_id == "s7")
+    event = next(e.event for e in app.storage.events.read_after(0, 10_000) if e.event.session_id == "s7")
     Forgetting(app).carry_out(Wanted(events=[event]), "person", "test")
     assert counts["derived"] == 1
 
@@ -197,8 +197,8 @@ def test_an_agents_words_that_hold_a_value_go_and_the_session_is_told_as_before(
     told(app, drafts)
     before = derived(app)
     cut = next(iter(app.storage.toc.iter_cuts()))
-    node = app.storage.toc.nodes([cut.node_id])[cut.node_id]
-    app.storage.toc.publish(Build(nodes=(replace(node, title=f"About {VALUE}", author="agent", version=node.version + 1),)))
+    node = app.storage.toc.get_nodes([cut.node_id])[cut.node_id]
+    app.storage.toc.publish_build(Build(nodes=(replace(node, title=f"About {VALUE}", author="agent", version=node.version + 1),)))
     app.derivation.run()
     done = Forgetting(app).carry_out(Wanted(values=[VALUE]), "person", "test")
     assert done.counts["texts by agents or models"] >= 1

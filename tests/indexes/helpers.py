@@ -126,7 +126,7 @@ def keeper_of(
     storage: Storage, directory: Path, clock: Clock | None = None, budget_mb: int = 50, kind: Kind[Any] | None = None
 ) -> Keeper:
     """An index over a store, built in this process; of keywords, if not said otherwise."""
-    index = index_at(directory, storage.stats(text=False).store_id, clock, kind)
+    index = index_at(directory, storage.get_stats(text=False).store_id, clock, kind)
     return Keeper(storage, index, Here(index, {}, budget_mb))
 
 

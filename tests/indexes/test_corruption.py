@@ -235,7 +235,7 @@ def test_a_memory_that_is_served_with_the_folder_of_another_builds_its_own(tmp_p
         ids = {doc_id for found in asking.wanted.values() for doc_id, *_ in found}
         app = opened(origin, FakeClock())
         grips = {g.grip_id for batch in app.storage.grips.iter_all() for g in batch}
-        nodes = {n.node_id for n in app.storage.toc.all_nodes()}
+        nodes = {n.node_id for n in app.storage.toc.iter_nodes()}
         app.close()
         assert ids <= grips | nodes
 

@@ -66,13 +66,13 @@ def test_ids_of_spans_are_no_documents() -> None:
 @requirement("bm25:FR-02.1", "bm25:indexed-toc_node-text", "bm25:indexed-toc_node-level", "bm25:indexed-toc_node-doc_type")
 @requirement("bm25:FR-02.2")
 def test_a_segment_is_found_by_what_is_said_of_it_and_in_it_and_a_grip_by_its_excerpt(kept: App, keeper: Keeper) -> None:
-    for one in kept.storage.toc.all_nodes():
+    for one in kept.storage.toc.iter_nodes():
         said = [one.title.split(" · ", 1)[-1], *(b.text for b in one.bullets), *one.keywords]
         for text in said[:4]:
             ids = {m.node_id for m in found(keeper.index, text, Filters(doc_type=DocType.NODE, level=one.level))[1]}
             assert one.node_id in ids, text
     (cut, *_) = kept.storage.toc.iter_cuts()
-    for own in kept.storage.events.in_segment(cut):
+    for own in kept.storage.events.segment_events(cut):
         assert cut.node_id in {m.node_id for m in found(keeper.index, own.text, Filters(level=TocLevel.SEGMENT))[1]}
     count = 0
     for batch in kept.storage.grips.iter_all():
@@ -80,7 +80,7 @@ def test_a_segment_is_found_by_what_is_said_of_it_and_in_it_and_a_grip_by_its_ex
             quote = kept.evidence.expand(cited.grip_id).quote
             match = next(m for m in found(keeper.index, quote, Filters(doc_type=DocType.GRIP))[1] if m.grip_id == cited.grip_id)
             assert match.start_ms == cited.timestamp
-            assert kept.storage.toc.find(match.node_id) is not None
+            assert kept.storage.toc.find_node(match.node_id) is not None
             count += 1
     assert count == keeper.status().counts["grip"]
 
@@ -91,7 +91,7 @@ def test_every_node_and_grip_is_one_document_periods_one_more_per_project_and_no
     documents = [d for u in units_in(kept.storage) for d in (*u.nodes, *u.grips)]
     assert len({d.key for d in documents}) == len(documents) == keeper.status().documents
     whole = {node_of(*d.key) for d in documents if d.doc_type is DocType.NODE and d.visible is not Visible.SCOPED}
-    assert whole == {n.node_id for n in kept.storage.toc.all_nodes()}
+    assert whole == {n.node_id for n in kept.storage.toc.iter_nodes()}
     grips = {g.grip_id for batch in kept.storage.grips.iter_all() for g in batch}
     assert {grip_of(*d.key) for d in documents if d.doc_type is DocType.GRIP} == grips
     for project in (SHOP, BILLING, SITE):
@@ -188,7 +188,7 @@ def test_navigation_answers_the_same_whatever_the_index_holds(tmp_path: Path) ->
 
 def test_late_words_in_an_old_segment_replace_its_documents(kept: App, keeper: Keeper) -> None:
     (cut, *_) = kept.storage.toc.iter_cuts()
-    known = kept.storage.events.in_segment(cut)[0]
+    known = kept.storage.events.segment_events(cut)[0]
     late = draft(
         "a late word: osmium", at=known.timestamp + 1000, session=known.session_id, project=known.project, source_id="late"
     )

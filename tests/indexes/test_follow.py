@@ -146,18 +146,18 @@ class Life:
         self.app.derivation.run()
 
     def _refine(self, rng: random.Random) -> None:
-        nodes = [n for n in self.app.storage.toc.all_nodes() if n.bullets and n.bullets[0].grip_ids]
+        nodes = [n for n in self.app.storage.toc.iter_nodes() if n.bullets and n.bullets[0].grip_ids]
         if nodes:
             node = rng.choice(nodes)
             bullet = TocBullet("refined words about zirconium", node.bullets[0].grip_ids, project=SHOP, agent="codex")
             title = f"{node.title.split(' · ')[0]} · refined tokenStore {rng.randrange(9)}"
             refined = replace(node, title=title, bullets=(bullet,), author="agent", version=node.version + 1)
-            self.app.storage.toc.publish(Build(nodes=(refined,)))
+            self.app.storage.toc.publish_build(Build(nodes=(refined,)))
             if rng.random() < 0.7:
                 self.app.derivation.run()
 
     def _pin(self, rng: random.Random) -> None:
-        nodes = [n.node_id for n in self.app.storage.toc.all_nodes()]
+        nodes = [n.node_id for n in self.app.storage.toc.iter_nodes()]
         if nodes:
             self.app.storage.toc.set_pin(rng.choice(nodes), rng.random() < 0.5, "agent")
 
@@ -179,7 +179,7 @@ class Life:
     def _drop_nodes(self, rng: random.Random) -> None:
         """Nodes are lost; now and then the tree is derived again at once."""
         self.app.derivation.run()
-        ids = [n.node_id for n in self.app.storage.toc.all_nodes()]
+        ids = [n.node_id for n in self.app.storage.toc.iter_nodes()]
         if ids:
             self.app.storage.toc.drop_nodes(rng.sample(ids, rng.randrange(1, len(ids) + 1)))
             self._follow(rng)
@@ -297,7 +297,7 @@ def test_dropped_nodes_and_moved_segments_are_followed(tmp_path: Path) -> None:
     keeper = keeper_of(app.storage, tmp_path / "index")
     keeper.load()
     keeper.rebuild()
-    gone = app.storage.toc.ids_at(TocLevel.SEGMENT)[:3]
+    gone = app.storage.toc.list_ids(TocLevel.SEGMENT)[:3]
     app.storage.toc.drop_nodes(gone)
     followed(keeper, app.storage)
     assert not {m.node_id for m in found(keeper.index, "ticket cause")[1]} & set(gone)
@@ -312,7 +312,7 @@ def test_dropped_nodes_and_moved_segments_are_followed(tmp_path: Path) -> None:
     followed(keeper, app.storage)
     shown = {m.node_id for m in found(keeper.index, "ticket cause")[1]}
     assert shown
-    assert shown <= {n.node_id for n in app.storage.toc.all_nodes()}
+    assert shown <= {n.node_id for n in app.storage.toc.iter_nodes()}
     app.close()
 
 
@@ -343,7 +343,7 @@ def test_the_events_counted_as_held_are_never_ahead_of_the_changes_read(kept: Ap
         at = due.position
         seen.append(at)
     assert {p.events for p in seen} == {0}
-    assert (due.position.outbox, due.position.events) == (kept.storage.toc.version(), kept.storage.events.last_seq())
+    assert (due.position.outbox, due.position.events) == (kept.storage.toc.current_version(), kept.storage.events.last_seq())
     assert [p.outbox for p in seen] == sorted({p.outbox for p in seen})
 
 
@@ -365,7 +365,7 @@ def test_changes_made_while_a_new_generation_is_built_are_in_it_or_followed(kept
 def test_a_generation_swapped_in_while_a_batch_is_followed_misses_no_change(
     kept: App, keeper: Keeper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun = Position(kept.storage.toc.version(), kept.storage.outbox.checkpoint("deriver"))
+    begun = Position(kept.storage.toc.current_version(), kept.storage.outbox.get_checkpoint("deriver"))
     building = keeper.workshop.building(units.everything(kept.storage), True, lambda _: None)
     built = building.__enter__()
     kept.write(a_day_of_drafts("2026-01-14"), "test")

@@ -147,7 +147,7 @@ def test_damage_is_noticed_by_the_next_round_and_healed_from_the_store(kept: App
 def reloaded_of(app: App, keeper: Keeper) -> Any:
     from tests.indexes.helpers import index_at
 
-    index = index_at(keeper.index.home.directory, app.storage.stats(text=False).store_id)
+    index = index_at(keeper.index.home.directory, app.storage.get_stats(text=False).store_id)
     index.load(10**9)
     return index
 

@@ -186,5 +186,5 @@ def test_below_the_least_number_of_documents_the_job_leaves_out_nothing(data_dir
     app.derivation.run()
     aged(app)
     assert app.accelerators.prune_due() == {"bm25": {}}
-    assert app.storage.toc.ids_at(TocLevel.SEGMENT, project=SHOP)
+    assert app.storage.toc.list_ids(TocLevel.SEGMENT, project=SHOP)
     app.close()

@@ -31,14 +31,14 @@ from tests.indexes.helpers import keeper_of, merged, shown_of
 
 
 def all_nodes(storage: Storage) -> list[NodeId]:
-    return [i for level in LEVELS for i in storage.toc.ids_at(level)]
+    return [i for level in LEVELS for i in storage.toc.list_ids(level)]
 
 
 def all_said(storage: Storage) -> dict[GripId, Quotation]:
     found = {}
     for grips in storage.grips.iter_all():
         for grip in grips:
-            events = storage.events.get_many([grip.event_id_start, grip.event_id_end])
+            events = storage.events.get_events([grip.event_id_start, grip.event_id_end])
             pair = [events[grip.event_id_start], events[grip.event_id_end]]
             quote = quoted(grip, pair if pair[0].event_id != pair[1].event_id else pair[:1])
             found[grip.grip_id] = said_of(grip, pair[0], quote)
@@ -63,7 +63,7 @@ def test_everything_is_shown_as_the_store_has_it(kept: App, keeper: Keeper) -> N
     shown = shown_of(keeper, kept.storage)
     nodes = all_nodes(kept.storage)
     assert len(nodes) > 10
-    assert shown.nodes(nodes) == {i: replace(n, pinned=False) for i, n in kept.storage.toc.nodes(nodes).items()}
+    assert shown.nodes(nodes) == {i: replace(n, pinned=False) for i, n in kept.storage.toc.get_nodes(nodes).items()}
     said = all_said(kept.storage)
     assert len(said) > 20
     assert shown.said(said) == said
@@ -89,7 +89,9 @@ def test_what_changed_since_is_left_to_the_store(kept: App, keeper: Keeper) -> N
     shown = shown_of(keeper, kept.storage)
     (first, *_) = kept.storage.toc.iter_cuts()
     own = {
-        i for i, s in all_said(kept.storage).items() if s.event_id in {e.event_id for e in kept.storage.events.in_segment(first)}
+        i
+        for i, s in all_said(kept.storage).items()
+        if s.event_id in {e.event_id for e in kept.storage.events.segment_events(first)}
     }
     before = shown.said(all_said(kept.storage))
     assert own & set(before)
@@ -100,7 +102,7 @@ def test_what_changed_since_is_left_to_the_store(kept: App, keeper: Keeper) -> N
 
 def test_an_index_further_behind_than_is_known_shows_nothing(kept: App, keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = shown_of(keeper, kept.storage)
-    monkeypatch.setattr(kept.storage.outbox, "changed_since", lambda _: None)
+    monkeypatch.setattr(kept.storage.outbox, "nodes_changed_since", lambda _: None)
     assert not shown.nodes(all_nodes(kept.storage))
     assert not shown.said(all_said(kept.storage))
 
@@ -125,23 +127,23 @@ def test_a_jump_reads_nothing_by_id(kept: App, keeper: Keeper, monkeypatch: pyte
 
 def test_changes_are_told_from_memory(kept: App) -> None:
     outbox = kept.storage.outbox
-    last = kept.storage.toc.version()
+    last = kept.storage.toc.current_version()
     (first, *_) = kept.storage.toc.iter_cuts()
-    assert outbox.changed_since(last) == frozenset()
+    assert outbox.nodes_changed_since(last) == frozenset()
     kept.storage.toc.drop_nodes([first.node_id])
-    assert outbox.changed_since(last) == frozenset([first.node_id])
-    assert outbox.changed_since(last + 1) == frozenset()
+    assert outbox.nodes_changed_since(last) == frozenset([first.node_id])
+    assert outbox.nodes_changed_since(last + 1) == frozenset()
 
 
 def test_changes_of_a_transaction_that_failed_are_not_told(kept: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    last = kept.storage.toc.version()
+    last = kept.storage.toc.current_version()
     (first, *_) = kept.storage.toc.iter_cuts()
     monkeypatch.setattr(events, "failpoint", fail)
     with pytest.raises(RuntimeError, match="in the middle"):
         kept.write([draft("never stored", at="2026-03-01 09:00")], "test")
     monkeypatch.undo()
     kept.storage.toc.drop_nodes([first.node_id])
-    assert kept.storage.outbox.changed_since(last) == frozenset([first.node_id])
+    assert kept.storage.outbox.nodes_changed_since(last) == frozenset([first.node_id])
 
 
 def fail(name: str) -> None:

@@ -211,7 +211,7 @@ class Kept:
         self.index: LiveIndex[Body] = LiveIndex(kind, directory, "store", FakeClock())
         folder = str(kind.fingerprint()["embedder"]["folder"])
         self.workshop = Workshop(self.index, {"model": folder}, 64)
-        self.index.load(app.storage.toc.version())
+        self.index.load(app.storage.toc.current_version())
 
     def rebuild(self) -> None:
         rebuild(self.app.storage, self.index, self.workshop, lambda _: None)
@@ -297,7 +297,7 @@ def test_commits_while_a_new_generation_is_built_leave_it_alone(app: App, model:
     kept = Kept(app, tmp_path / "index", new)
     more(app, "2026-01-13")
 
-    position = Position(app.storage.toc.version(), 0)
+    position = Position(app.storage.toc.current_version(), 0)
     with kept.workshop.building(everything(app.storage), True, lambda _: None) as built:
         more(app, "2026-01-14")
         kept.follow()

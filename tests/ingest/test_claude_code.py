@@ -180,7 +180,7 @@ def test_a_file_of_summaries_alone_is_as_old_as_the_file_and_not_as_the_import(t
     for _ in range(2):
         app.write(drafts_of(file), "claude-code")
         os.utime(file, (1_760_000_000, 1_760_000_000))
-    assert [e.timestamp for e in app.storage.events.window(Scope())] == [1_750_000_000_000]
+    assert [e.timestamp for e in app.storage.events.list_events(Scope())] == [1_750_000_000_000]
     app.close()
 
 
@@ -193,7 +193,7 @@ def test_a_summary_beside_messages_has_the_time_of_its_session(tmp_path: Path) -
     file.write_text("\n".join(lines) + "\n")
     app = memory()
     app.write(drafts_of(file), "claude-code")
-    summary, prompt = app.storage.events.window(Scope())
+    summary, prompt = app.storage.events.list_events(Scope())
     assert (summary.timestamp, summary.text) == (prompt.timestamp - 1, "Ferry timetable imported")
     app.close()
 

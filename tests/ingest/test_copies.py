@@ -121,19 +121,19 @@ def test_a_copy_can_be_read_by_its_own_session_and_forgetting_it_forgets_all_of_
         )
         app.append([replace(tail, source_id="tail")], name)
         app.derivation.run()
-        assert (len(again.new), len(again.known)) == (0, COUNT)
+        assert (len(again.new_ids), len(again.known_ids)) == (0, COUNT)
         told = {s: [e.text for e in get_events(app, GetEvents(session_id=s), Caller("")).events] for s in (own, copied)}
         assert told == {own: [d.text for d in drafts], copied: [*(d.text for d in drafts), "Only the fork has this."]}
-        assert len(app.storage.events.window(Scope())) == COUNT + 1
+        assert len(app.storage.events.list_events(Scope())) == COUNT + 1
         # A session of copies alone is told of by the one that shows them.
         assert of_session(app, own, Scoped(None), 2000).about.startswith(f"session {copied}")
         # Whichever of the two is named, both go, and no copy comes back.
-        event = app.storage.events.window(Scope(), own)[2]
+        event = app.storage.events.list_events(Scope(), own)[2]
         forget(app, Forget(event=event.event_id, dry_run=False, by=PERSON), Caller(""))
         more = [replace(new_ids(draft), session_id="another") for draft in drafts]
         app.append(more, name)
-        assert event.text not in [e.text for e in app.storage.events.window(Scope())]
-        assert len(app.storage.events.window(Scope())) == COUNT
+        assert event.text not in [e.text for e in app.storage.events.list_events(Scope())]
+        assert len(app.storage.events.list_events(Scope())) == COUNT
 
 
 @pytest.mark.parametrize("copying", [same_ids, new_ids, new_ids_and_times])
@@ -149,7 +149,7 @@ def test_copies_of_what_a_hook_recorded_too_are_shown_once(
         for step in halves if is_copy_first else halves[::-1]:
             app.append([step(draft) for draft in drafts], "claude-code")
             app.derivation.run()
-        assert [e.text for e in app.storage.events.window(Scope())] == [draft.text for draft in drafts]
+        assert [e.text for e in app.storage.events.list_events(Scope())] == [draft.text for draft in drafts]
         assert not list(check(app.storage, app.calendar))
 
 
@@ -161,9 +161,9 @@ def test_what_is_said_again_later_is_another_event(originals: dict[str, list[Eve
                 replace(d, timestamp=(d.timestamp or 0) + 19 * MINUTE, source_id=d.source_id and f"{d.source_id}x") for d in timed
             ]
             app.append(drafts, name)
-            assert len(app.append(later, name).new) == len(timed), name
+            assert len(app.append(later, name).new_ids) == len(timed), name
             assert len(
-                app.append([replace(d, session_id="other", timestamp=(d.timestamp or 0) + 1) for d in later], name).new
+                app.append([replace(d, session_id="other", timestamp=(d.timestamp or 0) + 1) for d in later], name).new_ids
             ) == len(timed)
         # The same task done again has other calls.
         called = replace(originals["claude-code"][0], type=EventType.TOOL_CALL, metadata={"tool_use_id": "toolu_1"})
@@ -175,7 +175,13 @@ def test_what_is_said_again_later_is_another_event(originals: dict[str, list[Eve
                 "grok",
             )
         assert (
-            len([e for e in app.storage.events.window(Scope(), limit=10_000) if e.source == "grok" and "cron" in e.session_id])
+            len(
+                [
+                    e
+                    for e in app.storage.events.list_events(Scope(), limit=10_000)
+                    if e.source == "grok" and "cron" in e.session_id
+                ]
+            )
             == 14
         )
 
@@ -202,6 +208,6 @@ def test_a_slow_fork_of_codex_is_compared_with_its_parent_by_its_words(is_fork_f
     with opened() as app:
         for file in (fork, own) if is_fork_first else (own, fork):
             app.run_import("codex", [file])
-        found = [(e.session_id, e.text) for e in app.storage.events.window(Scope())]
+        found = [(e.session_id, e.text) for e in app.storage.events.list_events(Scope())]
         assert found == [*(("a", t) for t in ("plan it", "planned", "and then", "that")), ("b", "go on in b"), ("b", "done")]
-        assert [e.text for e in app.storage.events.window(Scope(), "b")] == ["plan it", "planned", "go on in b", "done"]
+        assert [e.text for e in app.storage.events.list_events(Scope(), "b")] == ["plan it", "planned", "go on in b", "done"]

@@ -25,7 +25,7 @@ from memory_mcp.model.event import INFERRED, Event, EventDraft, EventType, Role,
 from memory_mcp.model.fencing import fence_text
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.duckdb import open_storage
-from memory_mcp.storage.values import Request, Scope
+from memory_mcp.storage.values import Scope, WriteRequest
 from tests.ingest.suite import claude_line, jsonl_line, write
 from tests.waiting import PATIENCE
 
@@ -36,7 +36,7 @@ DRAFT = EventDraft(session_id="s1", role=Role.USER, type=EventType.USER_MESSAGE,
 
 
 def stored(storage: Storage) -> list[Event]:
-    return storage.events.window(Scope(), limit=100_000)
+    return storage.events.list_events(Scope(), limit=100_000)
 
 
 def words(storage: Storage) -> list[str]:
@@ -236,7 +236,7 @@ def test_tools_store_all_or_nothing_and_name_what_is_refused(pipeline: Pipeline,
     with pytest.raises(InvalidQuery, match="event 2 of 3 is refused: empty text"):
         pipeline.accept(drafts, "tool", Trust.AGENT_NOTE, None)
     assert stored(storage) == []
-    done = pipeline.accept([drafts[0], drafts[2]], "tool", Trust.AGENT_NOTE, Request("k1", "answer"))
-    assert len(done.new) == 2
+    done = pipeline.accept([drafts[0], drafts[2]], "tool", Trust.AGENT_NOTE, WriteRequest("k1", "answer"))
+    assert len(done.new_ids) == 2
     assert {event.trust for event in stored(storage)} == {Trust.AGENT_NOTE}
-    assert pipeline.accept(drafts[:1], "tool", Trust.AGENT_NOTE, Request("k1", "answer")).replay == "answer"
+    assert pipeline.accept(drafts[:1], "tool", Trust.AGENT_NOTE, WriteRequest("k1", "answer")).replayed_answer == "answer"

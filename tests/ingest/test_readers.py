@@ -56,22 +56,22 @@ def told(report: ImportReport) -> tuple[object, ...]:
 def held(storage: Storage) -> tuple[object, ...]:
     """Everything an import stores."""
     events = [(s.seq, s.event) for batch in storage.events.iter_all() for s in batch]
-    return events, storage.outbox.marks("import:")
+    return events, storage.outbox.get_positions("import:")
 
 
 def handed_over(importer: Importer, source: Path, storage: Storage, spool: Path, newest: int | None = None) -> ImportReport:
     """As the two processes of an import do it: one reads by children, one stores."""
     report, log = ImportReport(), EventLog(storage.events, SystemClock())
     token = handover.Token(spool)
-    tasks = pipeline.survey(importer, source, storage.outbox.marks(pipeline.prefix_of(importer)), newest, report)
+    tasks = pipeline.survey(importer, source, storage.outbox.get_positions(pipeline.prefix_of(importer)), newest, report)
     with ReadingPool(ChildSetup(importer, token.folder, token.name, Capture()), tasks) as reading:
         for _, part in reading.iter_steps():
             if part.name:
                 name, each = handover.slices(spool, part.name)
                 for piece in each:
                     stored = log.append(piece.drafts, name)
-                    report.new, report.known = report.new + len(stored.new), report.known + len(stored.known)
-                    storage.outbox.mark_all(piece.marks) if piece.marks else None
+                    report.new, report.known = report.new + len(stored.new_ids), report.known + len(stored.known_ids)
+                    storage.outbox.set_positions(piece.marks) if piece.marks else None
             if part.report is not None:
                 report.add_report(part.report)
     token.release()
@@ -119,7 +119,7 @@ def test_files_are_private_and_named_here_alone(tmp_path: Path) -> None:
     token = handover.Token(spool)
     writer = handover.Writer(token.folder, token.name, 0, "jsonl")
     writer.append([DRAFT], "jsonl")
-    writer.mark_all({"import:jsonl:x": "1"})
+    writer.set_positions({"import:jsonl:x": "1"})
     writer.flush()
     [name] = writer.complete
     file = token.folder / name

@@ -174,7 +174,7 @@ class Imported:
         return self._pipeline.run(self.importer, file)
 
     def events(self) -> list[Event]:
-        return list(self._storage.events.window(Scope(), limit=100_000))
+        return list(self._storage.events.list_events(Scope(), limit=100_000))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -51,7 +51,7 @@ def keep(spool: Path, payload: bytes, client: str = "claude-code") -> None:
 
 
 def told(app: App) -> list[str]:
-    return [e.text for e in app.storage.events.window(Scope(), limit=1000)]
+    return [e.text for e in app.storage.events.list_events(Scope(), limit=1000)]
 
 
 def names(place: Path) -> list[str]:
@@ -65,7 +65,7 @@ def test_what_hooks_left_is_stored_in_order_and_once(app: App, spool: Path) -> N
         keep(spool, prompt(words))
     report = app.drain()
     assert (report.files, report.lines, report.new, report.known, report.bad, report.left) == (250, 250, 250, 0, 0, 0)
-    times = {e.text: e.timestamp for e in app.storage.events.window(Scope(), limit=1000)}
+    times = {e.text: e.timestamp for e in app.storage.events.list_events(Scope(), limit=1000)}
     assert sorted(times) == sorted(wanted)
     assert [times[words] for words in wanted] == sorted(times.values())
     assert names(spool / "new") == names(spool / "tmp") == []
@@ -82,7 +82,7 @@ def test_payloads_of_several_clients_keep_their_order_and_their_names(app: App, 
         else:
             keep(spool, prompt(f"words {n}"))
     assert app.drain().new == 6
-    found = app.storage.events.after(0, 10)
+    found = app.storage.events.read_after(0, 10)
     wanted = [(f"words {n}", "hook:json" if n % 2 else "hook:claude-code") for n in range(6)]
     assert [(s.event.text, s.event.source) for s in found] == wanted
 
@@ -145,7 +145,7 @@ def test_deliveries_of_one_event_are_one_however_they_differ_and_events_of_their
     for client, payload in deliveries:
         keep(spool, payload, client)
     app.drain()
-    stored = app.storage.events.window(Scope(), limit=1000)
+    stored = app.storage.events.list_events(Scope(), limit=1000)
     assert Counter((e.agent, e.text) for e in stored) == {
         ("claude-code", "go on"): 2,
         ("codex", "codex's"): 1,

@@ -70,15 +70,15 @@ def stored(draft: EventDraft) -> Event:
 def test_a_value_is_known_in_every_spelling_inside_other_text(tmp_path: Path, spelling: str) -> None:
     tombstones = Tombstones(tmp_path)
     tombstones.add(Wanted(values=[VALUE]))
-    assert Tombstones(tmp_path).clean(f"We call it {spelling}, don't we?") == f"We call it {MARK}, don't we?"
-    assert tombstones.clean(f"xx{spelling}yy{spelling}") == f"xx{MARK}yy{MARK}"
+    assert Tombstones(tmp_path).clean_text(f"We call it {spelling}, don't we?") == f"We call it {MARK}, don't we?"
+    assert tombstones.clean_text(f"xx{spelling}yy{spelling}") == f"xx{MARK}yy{MARK}"
 
 
 @pytest.mark.parametrize("spelling", WRAPPED.values(), ids=WRAPPED)
 def test_a_value_is_known_in_what_programs_make_of_it(tmp_path: Path, spelling: str) -> None:
     tombstones = Tombstones(tmp_path)
     tombstones.add(Wanted(values=[VALUE]))
-    cleaned = tombstones.clean(f"We call it ({spelling}), don't we? 50% & more <or> less = C:\\new | \\")
+    cleaned = tombstones.clean_text(f"We call it ({spelling}), don't we? 50% & more <or> less = C:\\new | \\")
     assert cleaned in (
         f"We call it ({MARK}), don't we? 50% & more <or> less = C:\\new | \\",
         # Marks around it are none of its letters.
@@ -90,9 +90,9 @@ def test_a_value_is_known_in_what_programs_make_of_it(tmp_path: Path, spelling: 
 def test_a_long_value_is_known_inside_an_identifier_and_a_short_one_is_no_part_of_two_words(tmp_path: Path) -> None:
     tombstones = Tombstones(tmp_path)
     tombstones.add(Wanted(values=[VALUE, "the me", "\u738b\u5c0f\u660e"]))
-    assert tombstones.clean("getProjectBluefin77Size") == f"get{MARK}Size"
-    assert tombstones.clean("themesh; themes") == "themesh; themes"
-    assert tombstones.clean("\u6211\u53eb\u738b\u5c0f\u660e\u3002") == f"\u6211\u53eb{MARK}\u3002"
+    assert tombstones.clean_text("getProjectBluefin77Size") == f"get{MARK}Size"
+    assert tombstones.clean_text("themesh; themes") == "themesh; themes"
+    assert tombstones.clean_text("\u6211\u53eb\u738b\u5c0f\u660e\u3002") == f"\u6211\u53eb{MARK}\u3002"
     with pytest.raises(InvalidQuery):
         tombstones.add(Wanted(values=["\u738b"]))
 
@@ -102,15 +102,15 @@ def test_signs_of_other_languages_mean_themselves(tmp_path: Path, value: str) ->
     tombstones = Tombstones(tmp_path)
     tombstones.add(Wanted(values=[value]))
     other = "acb DROP the event table; C:/Users/abc; SELECT * FROM x"
-    assert tombstones.clean(other) == other
-    assert MARK in tombstones.clean(f"before {value} after")
+    assert tombstones.clean_text(other) == other
+    assert MARK in tombstones.clean_text(f"before {value} after")
 
 
 def test_other_words_for_it_stay(tmp_path: Path) -> None:
     tombstones = Tombstones(tmp_path)
     tombstones.add(Wanted(values=[VALUE, "theme"]))
     for text in ("the tuna project, number seventy-seven", "Project Blue", "of the men", "Bluefin tuna, 77 of them"):
-        assert tombstones.clean(text) == text
+        assert tombstones.clean_text(text) == text
 
 
 def test_nothing_of_the_value_is_in_the_files_and_they_are_private(tmp_path: Path) -> None:
@@ -192,13 +192,13 @@ def test_a_torn_line_costs_nothing_but_itself(tmp_path: Path) -> None:
     with (tmp_path / paths.TOMBSTONES).open("ab") as file:
         file.write(b'{"value": "12')
     tombstones.add(Wanted(values=["second value"]))
-    assert Tombstones(tmp_path).clean("first value, second value") == f"{MARK}, {MARK}"
+    assert Tombstones(tmp_path).clean_text("first value, second value") == f"{MARK}, {MARK}"
 
 
 def test_a_short_value_is_refused_and_a_dry_run_writes_nothing(tmp_path: Path) -> None:
     with pytest.raises(InvalidQuery, match="at least 4"):
         Tombstones(tmp_path).add(Wanted(values=["a-1"]))
-    assert Tombstones.tried(Wanted(values=[VALUE])).clean(VALUE) == MARK
+    assert Tombstones.tried(Wanted(values=[VALUE])).clean_text(VALUE) == MARK
     assert not (tmp_path / paths.TOMBSTONES).exists()
 
 
@@ -215,7 +215,7 @@ def test_a_thousand_values_are_looked_for_in_one_pass(tmp_path: Path) -> None:
     tombstones = Tombstones(tmp_path)
     tombstones.add(Wanted(values=[f"a value of its own, number {n:04d}" for n in range(500)] + [f"q{n:05d}" for n in range(500)]))
     text = "ordinary words about the work of a day, as they stand in every session " * 10
-    tombstones.clean(text)
+    tombstones.clean_text(text)
     with patch.object(hashlib, "blake2b", wraps=hashlib.blake2b) as hashed:
-        assert tombstones.clean(text) == text
+        assert tombstones.clean_text(text) == text
     assert hashed.call_count <= len(text) / 100

@@ -106,7 +106,7 @@ def test_a_text_that_is_stored_word_for_word_is_found_before_everything_else(
         begin = rng.randrange(len(text) - 24)
         piece = text[begin : begin + rng.randrange(24, 200)].strip()
         told = client.ok("intelligent_search", query=piece, scope="all", bounds={"max_nodes_visited": 5}, detail="full", **intent)
-        events = app.storage.events.get_many([r["event_id"] for r in told["results"] if r["event_id"]])
+        events = app.storage.events.get_events([r["event_id"] for r in told["results"] if r["event_id"]])
         assert any(piece in e.text for e in events.values()), piece
         first = events[told["results"][0]["event_id"]]
         assert piece in first.text, piece

@@ -124,19 +124,19 @@ def test_opening_a_grip_is_counted_only_where_the_settings_say_so_and_answered_w
 ) -> None:
     stored = own.ok("remember", text="Zirconium goes first, always.")["grip_id"]
     own.ok("expand_grip", grip_id=stored)
-    assert own.app.storage.usage.of([stored]) == {}
+    assert own.app.storage.usage.get_usage([stored]) == {}
     own.app.settings = replace(own.app.settings, ranking=RankingSettings(usage=True))
     own.ok("expand_grip", grip_id=stored)
     own.ok("expand_grip", grip_id=stored, token_budget=60)
     now = own.app.clock.now_ms()
-    assert own.app.storage.usage.of([stored]) == {stored: GripUsage((now, now))}
+    assert own.app.storage.usage.get_usage([stored]) == {stored: GripUsage((now, now))}
     own.ok("intelligent_search", query="zirconium")
-    assert len(own.app.storage.usage.of([stored])[stored].times) == 2
+    assert len(own.app.storage.usage.get_usage([stored])[stored].times) == 2
 
     def full(*_: object) -> None:
         raise StorageError("the disk is full", "Free some space.")
 
-    monkeypatch.setattr(own.app.storage.usage, "record", full)
+    monkeypatch.setattr(own.app.storage.usage, "record_usage", full)
     assert own.ok("expand_grip", grip_id=stored)["grip"]["quote"] == "Zirconium goes first, always."
 
 
@@ -148,7 +148,7 @@ def test_a_result_that_was_superseded_says_so(own: Door) -> None:
     assert "superseded_by" not in found
     whole = own.ok("expand_grip", grip_id=found["grip"])["grip"]["grip_id"]
     assert whole.rpartition(":")[2] == found["grip"].rpartition(":")[2]
-    own.app.storage.superseded.record(Supersession(whole, new, 1))
+    own.app.storage.superseded.record_supersession(Supersession(whole, new, 1))
     holds, before = own.ok("intelligent_search", query="palladium port")["results"]
     assert (holds["quote"], before["superseded_by"]) == ("Now it listens on 9090 instead.", new)
     assert old.split("-")[0] != new.split("-")[0]

@@ -126,7 +126,7 @@ def test_the_nearest_neighbours_stay_longest_and_tool_output_is_shortened_hardes
             [draft(t, at=f"2026-02-18 09:0{n}", role=r) for n, (t, r) in enumerate(zip(texts, roles, strict=True))], "jsonl"
         )
         app.derivation.run()
-        events = app.storage.events.window(Scope(), None, 10)
+        events = app.storage.events.list_events(Scope(), None, 10)
         grip = span_grip_id(EventId(events[3].event_id), 0, 200)
         door = Door(app, "auto")
         shown = [door.ok("expand_grip", grip_id=grip, token_budget=budget) for budget in (300, 600, 900)]

@@ -326,7 +326,7 @@ def test_no_more_paths_than_the_beam_run_side_by_side(app: App, door: Door, widt
 @pytest.mark.parametrize("intent", ["explore", "answer", "locate", "time_boxed"])
 def test_no_mode_goes_through_the_whole_tree(app: App, door: Door, mode: str, intent: str) -> None:
     told = why(door, "cause test", intent=intent, mode=mode, timeout_ms=5000, bounds={"max_nodes_visited": 6})
-    assert told["nodes_visited"] <= 6 < sum(1 for _ in app.storage.toc.all_nodes())
+    assert told["nodes_visited"] <= 6 < sum(1 for _ in app.storage.toc.iter_nodes())
     assert "max_nodes_visited" in told["bounds_hit"]
 
 

@@ -65,7 +65,7 @@ def retell(door: Door, node_id: str, **more: Any) -> dict[str, Any]:
 
 def words_of_tree(door: Door) -> dict[str, str]:
     """Everything that nodes say, as any reader is shown it, by node."""
-    ids = [str(node.node_id) for node in door.app.storage.toc.all_nodes()]
+    ids = [str(node.node_id) for node in door.app.storage.toc.iter_nodes()]
 
     async def browse(client: Client) -> list[Any]:
         return [await client.call_tool("browse_toc", {"node_id": i, "scope": "all"}) for i in ids]
@@ -142,7 +142,7 @@ def test_what_came_just_before_in_the_session_is_context() -> None:
     first, second = sorted(app.storage.toc.iter_cuts(), key=lambda c: c.start)
     assert "before" not in own.ok("refine_show", node_id=first.node_id)["context"]
     found = own.ok("refine_show", node_id=second.node_id)["context"]
-    last = app.storage.events.in_segment(first)[-1]
+    last = app.storage.events.segment_events(first)[-1]
     assert (found["session_id"], found["before"][-1]["text"][:40]) == ("big", " ".join(last.text.split())[:40])
     assert "grip_ids" not in found["before"][-1]
     app.close()
@@ -228,7 +228,7 @@ def test_a_summary_keywords_and_kinds_that_are_given_are_kept_and_the_same_words
     door.ok("refine_summary", node_id=node_id, title="Ropes", bullets=bullets, summary="All of it.", keywords=["hawser"])
     node = door.ok("browse_toc", node_id=node_id)["node"]
     assert (node["summary"], node["keywords"], node["bullets"]) == ("All of it.", ["hawser"], bullets)
-    stored = door.app.storage.toc.nodes([node["node_id"]])[node["node_id"]]
+    stored = door.app.storage.toc.get_nodes([node["node_id"]])[node["node_id"]]
     assert (stored.kind, stored.salience) == ("decision", 0.725)
     assert "hawser" in json.dumps(door.ok("browse_toc", node_id=f"toc:day:{DAYS[1]}"))
     assert retell(door, node_id) == retell(door, node_id)
@@ -267,7 +267,7 @@ def test_a_bullet_rests_on_one_project(door: Door) -> None:
     door.app.write([draft_of(e) for e in stretch("ibex", f"{DAYS[0]} 18:00", "b", BILLING)], "jsonl")
     door.app.derivation.run()
     cuts = [c for c in door.app.storage.toc.iter_cuts() if c.day == DAYS[0]]
-    two = [next(iter(n.bullets)).grip_ids[0] for n in door.app.storage.toc.nodes([c.node_id for c in cuts]).values()]
+    two = [next(iter(n.bullets)).grip_ids[0] for n in door.app.storage.toc.get_nodes([c.node_id for c in cuts]).values()]
     text = door.error(
         "refine_summary", node_id=f"toc:day:{DAYS[0]}", title="Both", bullets=[{"text": "Mixed.", "grip_ids": two}], scope="all"
     )
@@ -277,7 +277,7 @@ def test_a_bullet_rests_on_one_project(door: Door) -> None:
 
 def test_what_does_not_fit_is_named_and_changes_nothing(door: Door) -> None:
     node_id = segment(door, "okapi")
-    before = [n for n in door.app.storage.toc.all_nodes() if n.level is TocLevel.SEGMENT]
+    before = [n for n in door.app.storage.toc.iter_nodes() if n.level is TocLevel.SEGMENT]
     fine: dict[str, Any] = {"title": "Fine", "bullets": [{"text": "Fine.", "grip_ids": grips_of(door, node_id)[:1]}]}
     changes: list[tuple[dict[str, Any], str]] = [
         ({"keywords": ["x" * 61]}, "keywords.0"),
@@ -289,4 +289,4 @@ def test_what_does_not_fit_is_named_and_changes_nothing(door: Door) -> None:
     ]
     for change, said in changes:
         assert said in door.error("refine_summary", node_id=node_id, **(fine | change))
-        assert [n for n in door.app.storage.toc.all_nodes() if n.level is TocLevel.SEGMENT] == before, change
+        assert [n for n in door.app.storage.toc.iter_nodes() if n.level is TocLevel.SEGMENT] == before, change

@@ -52,7 +52,7 @@ def app() -> Iterator[App]:
 
 
 def ids(app: App, project: str) -> Ids:
-    event = app.storage.events.window(Scope(project=project))[0]
+    event = app.storage.events.list_events(Scope(project=project))[0]
     cuts = app.tree.segments_below(ROOT, Scope(project=project))
     node = next(node for node in app.tree.nodes([cut.node_id for cut in cuts]).values() if node.bullets)
     return Ids(node.bullets[0].grip_ids[0], node.node_id, event.session_id, event.event_id)

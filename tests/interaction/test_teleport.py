@@ -522,7 +522,7 @@ def test_both_layers_declare_what_they_can_and_cannot_do(door: Door) -> None:
 @pytest.mark.parametrize("level", ["segment", "day", "week", "month", "year"])
 def test_a_node_is_found_by_its_title_its_bullets_and_its_keywords(indexed: App, level: str) -> None:
     door = Door(indexed, "auto")
-    nodes = [n for n in indexed.storage.toc.all_nodes() if n.level == level][:2]
+    nodes = [n for n in indexed.storage.toc.iter_nodes() if n.level == level][:2]
     assert nodes
     for node in nodes:
         for words in (node.title.split(" · ", 1)[-1], node.bullets[0].text, " ".join(node.keywords)):
@@ -532,10 +532,10 @@ def test_a_node_is_found_by_its_title_its_bullets_and_its_keywords(indexed: App,
 @requirement("bm25:indexed-no-raw-events")
 def test_documents_are_nodes_and_grips_and_no_events(indexed: App) -> None:
     counts = Door(indexed, "auto").ok("get_teleport_status")["indexes"]["bm25"]["documents"]
-    nodes = list(indexed.storage.toc.all_nodes())
+    nodes = list(indexed.storage.toc.iter_nodes())
     shares = sum(len({b.project for b in n.bullets}) for n in nodes if n.level != "segment")
-    assert counts == {"toc_node": len(nodes) + shares, "grip": indexed.storage.stats().rows["grip"]}
-    assert indexed.storage.stats().rows["event"] > 0
+    assert counts == {"toc_node": len(nodes) + shares, "grip": indexed.storage.get_stats().rows["grip"]}
+    assert indexed.storage.get_stats().rows["event"] > 0
 
 
 # upkeep

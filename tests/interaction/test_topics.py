@@ -189,12 +189,12 @@ def test_a_pinned_topic_comes_first_until_it_is_let_go(app: App) -> None:
 
 
 def test_the_id_of_a_topic_that_was_merged_leads_to_the_one_it_is_in(app: App) -> None:
-    known, old = app.storage.topics.all(), "topic:0123456789ab"
+    known, old = app.storage.topics.list_topics(), "topic:0123456789ab"
     gone = TopicRecord(old, 0, merged_into=known[0].topic_id, is_over=True)  # type: ignore[arg-type]
-    app.storage.topics.replace([*known, gone])
+    app.storage.topics.replace_topics([*known, gone])
     app.accelerators.topics().reread()  # type: ignore[union-attr]
     found = Door(app, "auto").ok("get_toc_nodes_for_topic", topic_id=old)
-    app.storage.topics.replace(known)
+    app.storage.topics.replace_topics(known)
     app.accelerators.topics().reread()  # type: ignore[union-attr]
     assert found["topic_id"] == known[0].topic_id
     assert found["notices"] == [f"{old} was merged into {known[0].topic_id}, which is shown"]

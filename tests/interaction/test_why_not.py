@@ -85,10 +85,10 @@ def shows(client: Door, missing: str, arguments: dict[str, Any]) -> bool:
 def grips_of(app: App, missing: str) -> set[str]:
     if missing.startswith("toc:segment:"):
         every = [e.event.event_id for batch in app.storage.events.iter_all() for e in batch]
-        found = app.storage.grips.of_events(every)
-        held = app.storage.toc.segments({g.segment for own in found.values() for g in own})
+        found = app.storage.grips.grips_by_event(every)
+        held = app.storage.toc.get_segments({g.segment for own in found.values() for g in own})
         return {g.grip_id for own in found.values() for g in own if held[g.segment].node_id == missing}
-    found = app.storage.grips.of_events([missing]) if not missing.startswith(("toc:", "grip:")) else {}  # type: ignore[list-item]
+    found = app.storage.grips.grips_by_event([missing]) if not missing.startswith(("toc:", "grip:")) else {}  # type: ignore[list-item]
     return {g.grip_id for own in found.values() for g in own}
 
 
@@ -99,13 +99,13 @@ def saying(app: App, words: str) -> Event:
 
 def segment_of(app: App, words: str) -> str:
     grip = grip_of(app, words)
-    key = app.storage.grips.get_many([grip])[grip].segment
-    return app.storage.toc.segments([key])[key].node_id
+    key = app.storage.grips.get_grips([grip])[grip].segment
+    return app.storage.toc.get_segments([key])[key].node_id
 
 
 def grip_of(app: App, words: str) -> GripId:
     event_id = saying(app, words).event_id
-    return app.storage.grips.of_events([event_id])[event_id][0].grip_id
+    return app.storage.grips.grips_by_event([event_id])[event_id][0].grip_id
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ def count(door: Door) -> int:
 def test_a_note_is_an_event_of_the_agents_own_session_and_its_grip_resolves_at_once_and_after_it_is_filed(own: Door) -> None:
     """The clock stands at 2 March 2026, 13:00 in Berlin."""
     made = own.ok("remember", text=NOTE, kind="procedure")
-    event = own.app.storage.events.find(EventId(made["event_id"]))
+    event = own.app.storage.events.find_event(EventId(made["event_id"]))
     assert event is not None
     assert event.text == NOTE
     assert event.session_id == "notes:claude-code:2026-03-02"
@@ -106,10 +106,10 @@ def test_what_the_memory_itself_said_is_not_stored_again(own: Door) -> None:
 
 def test_a_note_may_be_pinned_and_belong_to_another_project(own: Door) -> None:
     made = own.ok("remember", text=NOTE, project="billing", pin=True)
-    event = own.app.storage.events.find(EventId(made["event_id"]))
+    event = own.app.storage.events.find_event(EventId(made["event_id"]))
     assert event is not None
     assert event.project == BILLING
-    assert made["grip_id"] in own.app.storage.toc.pins()
+    assert made["grip_id"] in own.app.storage.toc.list_pins()
 
 
 def events(**changes: Any) -> list[dict[str, Any]]:
@@ -123,7 +123,7 @@ def test_ingested_events_are_stored_once_and_found_and_too_many_at_once_are_refu
     assert (first["stored"], first["known"], len(first["event_ids"])) == (2, 0, 2)
     again = own.ok("ingest_events", events=events())
     assert (again["stored"], again["known"]) == (0, 2)
-    event = own.app.storage.events.find(EventId(first["event_ids"][0]))
+    event = own.app.storage.events.find_event(EventId(first["event_ids"][0]))
     assert event is not None
     assert (event.project, event.agent, event.source_id, event.trust) == (SHOP, "claude-code", "m1", Trust.IMPORTED)
     own.app.derivation.run()

@@ -116,7 +116,7 @@ def test_what_is_pinned_comes_first_and_newest_first(memory: App, data_dir: Path
     targets = []
     for words in ("HS256", "Tuesdays"):
         event = next(e.event for batch in memory.storage.events.iter_all() for e in batch if words in e.event.text)
-        targets.append(memory.storage.grips.of_events([event.event_id])[event.event_id][0].grip_id)
+        targets.append(memory.storage.grips.grips_by_event([event.event_id])[event.event_id][0].grip_id)
         memory.storage.toc.set_pin(targets[-1], True, "test")
     memory.storage.toc.set_pin("grip:1:0000000000000000", True, "test")
     lines = job(memory, data_dir).text(SHOP).splitlines()
@@ -158,7 +158,7 @@ def test_what_a_tool_printed_and_what_a_subagent_did_is_not_told(memory: App, da
         draft("Please search the attic for the keys.", at=f"{at}4", session="t", thread="agent-7"),
         draft("We decided to look into the attic for it.", at=f"{at}5", session="t", thread="agent-7", role=Role.ASSISTANT),
     )
-    nodes = [n for n in memory.storage.toc.all_nodes() if n.node_id.startswith("toc:segment:2026-02-10")]
+    nodes = [n for n in memory.storage.toc.iter_nodes() if n.node_id.startswith("toc:segment:2026-02-10")]
     bullets = " ".join(b.text for node in nodes for b in node.bullets)
     assert all(words in bullets for words in ("verify signatures", "door must never", "attic"))
     text = job(memory, data_dir, 2000).text(SHOP)
@@ -360,13 +360,13 @@ def test_only_projects_that_changed_are_written_again_also_after_a_restart(memor
 def test_a_refined_node_is_told_in_the_words_of_whoever_refined_it(memory: App, data_dir: Path, author: str) -> None:
     made = job(memory, data_dir)
     run(made)
-    cut = memory.storage.toc.segments_of_days("2026-01-30", "2026-01-31", SHOP)[-1]
-    node = memory.storage.toc.nodes([cut.node_id])[cut.node_id]
+    cut = memory.storage.toc.list_day_segments("2026-01-30", "2026-01-31", SHOP)[-1]
+    node = memory.storage.toc.get_nodes([cut.node_id])[cut.node_id]
     bullet = replace(node.bullets[0], text="We decided to bury the cart.")
     refined = replace(
         node, title="2026-01-30 12:00 · The cart is buried", bullets=(bullet,), author=author, version=node.version + 1
     )
-    memory.storage.toc.publish(Build(nodes=(refined,)))
+    memory.storage.toc.publish_build(Build(nodes=(refined,)))
     assert run(made)["written"] == 1
     text = file_of(data_dir, SHOP).read_text("utf-8")
     assert '2026-01-30 12:00 "The cart is buried"' in text

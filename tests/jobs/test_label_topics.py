@@ -94,7 +94,7 @@ def asked_for(script: Script) -> list[str]:
 
 
 def rows(app: App) -> list[ModelCall]:
-    return [row for row in app.storage.spending.since(0) if is_topic_id(row.node_id)]
+    return [row for row in app.storage.spending.list_calls(0) if is_topic_id(row.node_id)]
 
 
 def due(app: App) -> list[tuple[str | None, ...]]:
@@ -129,7 +129,7 @@ def test_topics_get_their_labels_behind_the_nodes_the_most_important_first_and_a
     [names] = [names for names in graph.names if names.topic_id == shared]
     own = {p: names.by_project[p] for p in (SHOP, BILLING)}
     told = {p: next(d for d in asked_for(script) if f"Keywords: {', '.join(own[p].keywords)}\n" in d) for p in own}
-    segments = app.storage.toc.nodes([link.node_id for link in graph.links(shared, app.topics().view(None), 100)[0]])
+    segments = app.storage.toc.get_nodes([link.node_id for link in graph.links(shared, app.topics().view(None), 100)[0]])
     for project, data in told.items():
         others = {n.title.split(" · ", 1)[-1][:60] for n in segments.values() if n.projects != (project,)}
         ours = {n.title.split(" · ", 1)[-1][:60] for n in segments.values() if n.projects == (project,)}
@@ -240,7 +240,7 @@ def test_an_answer_that_cannot_be_used_in_one_scope_says_nothing_of_another(app:
     spent = ModelCall(
         app.clock.now_ms(), TopicId(shared), whole.asked_from, "small", 1, 1, False, Outcome.FALLBACK, "not one line", 1
     )
-    app.storage.spending.record(spent)
+    app.storage.spending.record_call(spent)
     assert {one.scopes for one in labeller.due("small") if one.topic_id == shared} == {(SHOP,), (BILLING,)}
     assert {one.scopes for one in labeller.due("another") if one.topic_id == shared} == {(None,), (SHOP,), (BILLING,)}
 
@@ -305,5 +305,5 @@ def test_nothing_is_asked_or_loaded_where_no_model_is_named_or_topics_are_off(pl
     assert run(app).words == 'off: summarizer.provider = "extractive"'
     assert {by for _, by in labels(app, None).values()} == {""}
     assert get_spend(app, GetSpend(), Caller()).due == []
-    assert (script.connections, app.storage.topics.labels()) == (0, [])
+    assert (script.connections, app.storage.topics.list_labels()) == (0, [])
     app.close()

@@ -310,7 +310,7 @@ def test_a_daily_job_falls_due_also_where_no_process_lives_till_its_hour(
     first = again(storage, clock, nightly)
     first.start()
     # Killed: nothing more is written down than the start did.
-    until(lambda: PREFIX + "nightly" in storage.outbox.marks(PREFIX))
+    until(lambda: PREFIX + "nightly" in storage.outbox.get_positions(PREFIX))
     clock.advance(9 * HOUR)
     assert steps(again(storage, clock, nightly)) == 0
     clock.advance(9 * HOUR)
@@ -333,18 +333,18 @@ def test_a_restart_under_a_clock_put_back_stalls_nothing(
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"paused": 1, "of a later version": true}', "7"])
 def test_a_state_that_cannot_be_read_begins_anew(storage: Storage, clock: FakeClock, hourly: Noted, text: str) -> None:
-    storage.outbox.mark(PREFIX + "hourly", text)
+    storage.outbox.set_position(PREFIX + "hourly", text)
     made = again(storage, clock, hourly)
     assert steps(made) == 1
     made.stop()
-    assert json.loads(storage.outbox.marks(PREFIX)[PREFIX + "hourly"])["runs"] == 1
+    assert json.loads(storage.outbox.get_positions(PREFIX)[PREFIX + "hourly"])["runs"] == 1
 
 
 def test_a_job_of_every_second_is_seldom_written_down_but_its_fate_at_once(
     scheduler: Scheduler, storage: Storage, clock: FakeClock, often: Noted
 ) -> None:
     def kept() -> dict[str, Any]:
-        loaded: dict[str, Any] = json.loads(storage.outbox.marks(PREFIX)[PREFIX + "often"])
+        loaded: dict[str, Any] = json.loads(storage.outbox.get_positions(PREFIX)[PREFIX + "often"])
         return loaded
 
     steps(scheduler)

@@ -21,7 +21,7 @@ from memory_mcp.model.event import Trust
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.duckdb.store import DuckStorage
 from memory_mcp.storage.settings import StorageSettings
-from memory_mcp.storage.values import Request
+from memory_mcp.storage.values import WriteRequest
 from memory_mcp.tree.derive.derivation import Depth
 from tests.factories import a_small_history, draft
 from tests.fakes import FakeClock
@@ -97,7 +97,9 @@ def test_upkeep_folds_terms_drops_old_answers_and_checkpoints(data_dir: Path) ->
     clock = FakeClock(SystemClock().now_ms())
     app = App(Settings(storage=StorageSettings(str(data_dir), "Europe/Berlin")), clock)
     for i in range(8):
-        app.write([draft(f"step {i} of the plan", at=clock.now_ms() + i, session="s")], "test", Trust.USER, Request(f"k{i}", "a"))
+        app.write(
+            [draft(f"step {i} of the plan", at=clock.now_ms() + i, session="s")], "test", Trust.USER, WriteRequest(f"k{i}", "a")
+        )
         app.derivation.run()
     clock.advance(3700)
     log = data_dir / "memory.duckdb.wal"
@@ -148,7 +150,7 @@ def test_upkeep_gives_back_the_room_of_what_is_gone(data_dir: Path) -> None:
     assert isinstance(app.storage, DuckStorage)
     with app.storage.connection.writing() as con:
         con.execute("CREATE TABLE gone AS SELECT md5(i::VARCHAR) || md5((i + 1)::VARCHAR) AS text FROM range(500000) r(i)")
-    app.storage.checkpoint()
+    app.storage.write_checkpoint()
     with app.storage.connection.writing() as con:
         con.execute("DROP TABLE gone")
     before = (data_dir / "memory.duckdb").stat().st_size
@@ -194,7 +196,7 @@ def test_what_a_hook_left_is_stored_by_the_apps_own_job(data_dir: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert app.scheduler.run_now("drain_spool").words == "stored 1 event"
     assert app.scheduler.run_now("drain_spool").words == "stored 0 events"
-    (stored,) = app.storage.events.after(0, 10)
+    (stored,) = app.storage.events.read_after(0, 10)
     assert stored.event.text == "Please keep the retry queue."
     app.close()
 

@@ -108,7 +108,7 @@ def test_a_node_is_searched_by_matching_any_of_the_terms(history: App) -> None:
 @requirement("plan:algo-keywords")
 @pytest.mark.parametrize("field", FIELDS)
 def test_only_the_fields_asked_for_are_searched(history: App, field: SearchField) -> None:
-    node = history.storage.toc.nodes([MONTH])[MONTH]
+    node = history.storage.toc.get_nodes([MONTH])[MONTH]
     words = {"title": node.title, "summary": node.summary, "bullets": node.bullets[0].text, "keywords": " ".join(node.keywords)}[
         field
     ]
@@ -121,7 +121,7 @@ def test_only_the_fields_asked_for_are_searched(history: App, field: SearchField
 
 @requirement("plan:algo-score", "plan:algo-sorted-matches", "plan:algo-no-overlap")
 def test_a_score_is_the_matched_share_of_the_terms_and_the_best_comes_first(history: App) -> None:
-    node = history.storage.toc.nodes([MONTH])[MONTH]
+    node = history.storage.toc.get_nodes([MONTH])[MONTH]
     text = f"{node.title} nothinglikeit"
     weighted = history.agentic.nodes.weigh(text, None)
     matches = match_node(node, weighted, FIELDS)
@@ -216,7 +216,7 @@ def test_results_are_ordered_by_the_weight_of_what_they_hold(history: App) -> No
 def test_what_lies_below_is_found_where_no_summary_tells_it(large: App) -> None:
     """A summary never gates: a word that only the events hold leads to them, and no quotation is made up."""
     year = NodeId("toc:year:2025")
-    node = large.storage.toc.nodes([year])[year]
+    node = large.storage.toc.get_nodes([year])[year]
     own = set(terms(" ".join([node.title, node.summary, *node.keywords, *(b.text for b in node.bullets)])))
     hidden = next(f"word{i}" for i in range(400) if f"word{i}" not in own)
     (found,) = [r for r in children(large, ROOT, hidden) if r.node.node_id == year]
@@ -248,10 +248,10 @@ def test_of_many_nodes_only_those_that_may_match_are_read_and_the_answer_is_the_
 def test_a_node_that_an_agent_refined_is_found_by_words_no_event_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "_READ", 1)
     app = memory(a_day_of_drafts())
-    segment = next(i for i in app.storage.toc.ids_at(TocLevel.SEGMENT))
-    node = app.storage.toc.nodes([segment])[segment]
+    segment = next(i for i in app.storage.toc.list_ids(TocLevel.SEGMENT))
+    node = app.storage.toc.get_nodes([segment])[segment]
     assert children(app, ROOT, "quicksilver", TocLevel.SEGMENT) == []
-    app.storage.toc.publish(
+    app.storage.toc.publish_build(
         Build(nodes=(replace(node, title="The quicksilver affair", author="agent", version=node.version + 1),))
     )
     assert [r.node.node_id for r in children(app, ROOT, "quicksilver", TocLevel.SEGMENT)] == [segment]

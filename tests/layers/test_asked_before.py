@@ -137,7 +137,7 @@ def test_a_reply_in_the_next_segment_answers_its_prompt(app: App, is_between: bo
     reply = "Understood, and I have written to the harbour office that every booking of a berth waits for the one before it."
     app.write([draft(reply, late, "late", Role.ASSISTANT)], f"{HOOK}claude-code")
     file(app)
-    assert len(app.storage.toc.ids_at(TocLevel.SEGMENT)) == 2
+    assert len(app.storage.toc.list_ids(TocLevel.SEGMENT)) == 2
     [hit] = [h for h in app.ask(Query("which lock for the bookings of the berth", limit=10)).hits if h.quote == note]
     assert not hit.asks
 

@@ -48,7 +48,7 @@ def test_a_hit_tells_its_kind_how_salient_its_node_is_whether_either_is_pinned_a
 ) -> None:
     rule, seen = first(app, layer, "palladium"), first(app, layer, "zirconium")
     assert (rule.kind, seen.kind) == ("constraint", "")
-    stored = app.storage.toc.nodes([rule.node_id, seen.node_id])
+    stored = app.storage.toc.get_nodes([rule.node_id, seen.node_id])
     assert (rule.salience, seen.salience) == (stored[rule.node_id].salience, stored[seen.node_id].salience)
     assert rule.salience > seen.salience > 0
     found = first(app, layer, "palladium")
@@ -59,7 +59,7 @@ def test_a_hit_tells_its_kind_how_salient_its_node_is_whether_either_is_pinned_a
         assert not first(app, layer, "zirconium").pinned
         app.storage.toc.set_pin(target, False, "test")
     old, new = (first(app, layer, word).grip_ids[0] for word in ("palladium", "zirconium"))
-    app.storage.superseded.record(Supersession(old, new, 1))
+    app.storage.superseded.record_supersession(Supersession(old, new, 1))
     assert first(app, layer, "palladium").superseded_by == new
     assert first(app, layer, "zirconium").superseded_by == ""
 
@@ -68,7 +68,7 @@ def test_a_note_has_its_authors_kind_and_its_pin_filed_or_not_and_what_a_day_is_
     note = draft(
         "Rhodium goes first.", at="2026-01-14 09:00", role=Role.ASSISTANT, kind=EventType.NOTE, metadata={"kind": "procedure"}
     )
-    [stored] = app.write([note], TOOL).new
+    [stored] = app.write([note], TOOL).new_ids
     app.storage.toc.set_pin(span_grip_id(stored, 0, 19), True, "test")
     waiting = first(app, LayerName.AGENTIC, "rhodium")
     app.derivation.run()
@@ -93,7 +93,7 @@ def test_what_a_search_asks_the_store_for_does_not_grow_with_pins_and_successors
         return rows(self, sql, parameters)
 
     old, new = (first(app, layer, word).grip_ids[0] for word in ("palladium", "zirconium"))
-    app.storage.superseded.record(Supersession(old, new, 1))
+    app.storage.superseded.record_supersession(Supersession(old, new, 1))
     app.storage.toc.set_pin("grip:1", True, "test")
     first(app, layer, "palladium zirconium")
     monkeypatch.setattr(Connection, "rows", told)

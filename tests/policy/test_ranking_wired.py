@@ -142,7 +142,7 @@ def test_a_superseded_statement_stands_behind_its_successor(directory: Path, tmp
     shutil.copytree(directory, own := tmp_path / "data")
     with opened(own) as app:
         grips = {h.session_id: h.grip_ids[0] for h in app.ask(Query(BETTER)).hits}
-        app.storage.superseded.record(Supersession(grips["s180"], grips["s1"], NOON))
+        app.storage.superseded.record_supersession(Supersession(grips["s180"], grips["s1"], NOON))
         hits = list(app.ask(Query(BETTER)).hits)
     assert sessions(hits)[:2] == ["s1", "s180"]
     assert (hits[0].superseded_by, hits[1].superseded_by) == ("", grips["s1"])

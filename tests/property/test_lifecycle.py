@@ -80,7 +80,7 @@ class Life:
 
     def _write(self, drafts: Sequence[EventDraft]) -> None:
         appended = self.app.write(drafts, "test")
-        assert len(appended.new) + len(appended.known) == len(drafts)
+        assert len(appended.new_ids) + len(appended.known_ids) == len(drafts)
         self.stored += drafts
 
     def _append(self, rng: random.Random) -> None:
@@ -92,7 +92,7 @@ class Life:
     def _append_again(self, rng: random.Random) -> None:
         if self.stored:
             again = rng.sample(self.stored, min(5, len(self.stored)))
-            assert self.app.write(again, "test").new == ()
+            assert self.app.write(again, "test").new_ids == ()
 
     def _append_other_words(self, rng: random.Random) -> None:
         if self.stored:
@@ -123,19 +123,19 @@ class Life:
         self.app.storage.toc.fold_terms(rng.randrange(1, 4))
 
     def _compact(self, rng: random.Random) -> None:
-        self.app.storage.compact()
+        self.app.storage.compact_files()
 
     def _drop_tree(self, rng: random.Random) -> None:
         """Everything derived but cuts and grips is lost, and made again."""
         self.app.derivation.run()
         before = texts(self.app)
-        self.app.storage.toc.drop_nodes([n.node_id for n in self.app.storage.toc.all_nodes()])
+        self.app.storage.toc.drop_nodes([n.node_id for n in self.app.storage.toc.iter_nodes()])
         rebuild(self.app)
         assert texts(self.app) == before
         self._reopen(rng)
 
     def _pin(self, rng: random.Random) -> None:
-        nodes = [n.node_id for n in self.app.storage.toc.all_nodes()]
+        nodes = [n.node_id for n in self.app.storage.toc.iter_nodes()]
         if nodes:
             self.app.storage.toc.set_pin(rng.choice(nodes), rng.random() < 0.5, "agent")
 
@@ -146,7 +146,7 @@ class Life:
         for name in list(self.planted)[-1:]:
             self.finds(name)
         for node_id in self.shown:
-            assert self.app.storage.toc.find(node_id) is not None, "an id that was shown must keep resolving"  # type: ignore[arg-type]
+            assert self.app.storage.toc.find_node(node_id) is not None, "an id that was shown must keep resolving"  # type: ignore[arg-type]
         self.shown |= {c.node_id for c in self.app.storage.toc.iter_cuts()}
 
     def _stale(self, rule: str) -> bool:
@@ -178,7 +178,7 @@ def live(where: StorageSettings, steps: Sequence[tuple[str, int]], each: bool = 
         life.holds()
         for name in life.planted:
             life.finds(name)
-        rows = life.app.storage.stats().rows["event"]
+        rows = life.app.storage.get_stats().rows["event"]
         assert rows >= len({d.source_id for d in life.stored})
     finally:
         life.app.close()

@@ -467,7 +467,7 @@ def segment_id_of(app: App, grip: str) -> str:
     """Return the segment that holds a citation."""
     key = app.evidence.expand(grip, 0, 0).node_segment
     assert key is not None
-    return str(app.storage.toc.segments([key])[key].node_id)
+    return str(app.storage.toc.get_segments([key])[key].node_id)
 
 
 def timeless(response: dict[str, Any] | None) -> dict[str, Any]:

@@ -57,7 +57,7 @@ def test_neighbours_of_an_event_are_of_its_own_thread(app: App) -> None:
 def test_a_segments_events_are_those_of_the_segment_alone(app: App) -> None:
     app.write(a_small_history(1), "test")
     app.derivation.run()
-    day = next(n for n in app.storage.toc.all_nodes() if n.level == "day")
+    day = next(n for n in app.storage.toc.iter_nodes() if n.level == "day")
     children = asked(app, GetNode(day.node_id, detail="full"))["children"]
     assert all(child["projects"] and child["agents"] and child["start"] for child in children)
     for child in children:

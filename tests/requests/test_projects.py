@@ -71,9 +71,9 @@ def shown(app: App) -> dict[str, Any]:
     return {
         "list": listed(app),
         "cuts": sorted((c.node_id, c.project) for c in app.storage.toc.iter_cuts()),
-        "nodes": sorted((n.node_id, n.title, n.projects, n.bullets) for n in app.storage.toc.all_nodes()),
+        "nodes": sorted((n.node_id, n.title, n.projects, n.bullets) for n in app.storage.toc.iter_nodes()),
         "terms": {p: app.tree.tally(p).segments for p in app.tree.tally().projects},
-        "events": sorted((s.session_id, s.project, s.events) for s in app.storage.events.sessions(Scope(), 1000)),
+        "events": sorted((s.session_id, s.project, s.events) for s in app.storage.events.list_sessions(Scope(), 1000)),
     }
 
 
@@ -81,7 +81,7 @@ def frequencies(app: App) -> dict[str, list[tuple[int, int]]]:
     import numpy as np
 
     found: dict[str, dict[int, int]] = {}
-    for project, hashes, counts in app.storage.toc.frequencies():
+    for project, hashes, counts in app.storage.toc.list_frequencies():
         own = found.setdefault(project, {})
         for term, count in zip(np.frombuffer(hashes, "<u4").tolist(), np.frombuffer(counts, "<i4").tolist(), strict=True):
             own[term] = own.get(term, 0) + count
@@ -98,8 +98,8 @@ def test_an_alias_is_followed_by_everything_that_shows_or_filters_projects(app: 
     assert listed(app)[SHOP]["aliases"] == [{"name": BILLING, "by": "person"}]
     assert app.tree.tally().projects == (SHOP,)
     assert {c.project for c in app.storage.toc.iter_cuts()} == {SHOP}
-    assert all(b.project in (SHOP, "") for n in app.storage.toc.all_nodes() for b in n.bullets)
-    assert {e.project for e in app.storage.events.window(Scope(project=SHOP), None, 1000)} == {SHOP}
+    assert all(b.project in (SHOP, "") for n in app.storage.toc.iter_nodes() for b in n.bullets)
+    assert {e.project for e in app.storage.events.list_events(Scope(project=SHOP), None, 1000)} == {SHOP}
     assert set(frequencies(app)) == {SHOP}
     for caller in (SHOP, BILLING):
         for request in (
@@ -145,7 +145,7 @@ def test_events_that_come_after_an_alias_go_with_it_and_leave_with_it(app: App) 
     assert {c.project for c in app.storage.toc.iter_cuts() if c.session_id == "late"} == {SHOP}
     ask(app, UndoProject(BILLING))
     assert {c.project for c in app.storage.toc.iter_cuts() if c.session_id == "late"} == {BILLING}
-    assert {e.project for e in app.storage.events.window(Scope(), "late", 10)} == {BILLING}
+    assert {e.project for e in app.storage.events.list_events(Scope(), "late", 10)} == {BILLING}
 
 
 def test_a_session_that_goes_on_behind_an_alias_keeps_its_stream(app: App) -> None:
@@ -156,7 +156,7 @@ def test_a_session_that_goes_on_behind_an_alias_keeps_its_stream(app: App) -> No
     app.derivation.run()
     [cut] = [c for c in app.storage.toc.iter_cuts() if c.session_id == "on"]
     assert (cut.events, cut.project) == (2, SHOP)
-    assert len(app.storage.events.in_segment(cut)) == 2
+    assert len(app.storage.events.segment_events(cut)) == 2
 
 
 def harbour(session: str, folder: str, day: int, text: str, project: str = TREE) -> EventDraft:
@@ -179,7 +179,7 @@ def test_sessions_of_a_folder_are_split_off_stored_and_new_ones(app: App) -> Non
     assert listed(app)[f"{TREE}-wt-2"]["split_from"] == TREE
     app.write([harbour("side-2", f"{TREE}-wt-2", 5, "The painter of the crane is ill.")], "jsonl")
     app.derivation.run()
-    whose = {s.session_id: s.project for s in app.storage.events.sessions(Scope(), 1000) if "crane" not in s.session_id}
+    whose = {s.session_id: s.project for s in app.storage.events.list_sessions(Scope(), 1000) if "crane" not in s.session_id}
     assert (whose["main"], whose["near"]) == (TREE, TREE)
     assert (whose["side"], whose["side-2"]) == (f"{TREE}-wt-2", f"{TREE}-wt-2")
     app.accelerators.settle()
@@ -187,9 +187,9 @@ def test_sessions_of_a_folder_are_split_off_stored_and_new_ones(app: App) -> Non
     assert {r["session_id"] for r in found["results"]} == {"main", "near"}
     found = ask(app, SearchRequest(query="crane", project=f"{TREE}-wt-2", detail="full"))
     assert {r["session_id"] for r in found["results"]} == {"side", "side-2"}
-    assert {e.session_id for e in app.storage.events.window(Scope(project=TREE), None, 100)} == {"main", "near"}
+    assert {e.session_id for e in app.storage.events.list_events(Scope(project=TREE), None, 100)} == {"main", "near"}
     ask(app, UndoProject(f"{TREE}-wt-2"))
-    assert {s.project for s in app.storage.events.sessions(Scope(), 1000) if s.session_id.startswith("side")} == {TREE}
+    assert {s.project for s in app.storage.events.list_sessions(Scope(), 1000) if s.session_id.startswith("side")} == {TREE}
     assert set(listed(app)) == set(before["list"])
 
 
@@ -202,14 +202,18 @@ def test_a_split_outlives_a_restart_and_follows_an_alias_of_its_project(tmp_path
     ask(app, AliasProject(TREE, "/data/port"))
     app.close()
     app = opened(tmp_path / "own")
-    assert {s.session_id: s.project for s in app.storage.events.sessions(Scope(), 9)} == {
+    assert {s.session_id: s.project for s in app.storage.events.list_sessions(Scope(), 9)} == {
         "a": "/data/port",
         "b": "east",
         "c": "/data/port",
     }
     ask(app, UndoProject(TREE))
     ask(app, UndoProject("east"))
-    assert {s.session_id: s.project for s in app.storage.events.sessions(Scope(), 9)} == {"a": TREE, "b": TREE, "c": "/data/port"}
+    assert {s.session_id: s.project for s in app.storage.events.list_sessions(Scope(), 9)} == {
+        "a": TREE,
+        "b": TREE,
+        "c": "/data/port",
+    }
     app.close()
 
 
@@ -259,16 +263,16 @@ def test_a_period_that_an_agent_told_names_the_project_of_its_bullets(app: App) 
     bullets = [Statement("Invoices went out twice.", [best.grip_ids[0]])]
     day = NodeId(f"toc:day:{best.node_id.split(':')[2]}")
     ask(app, RefineSummary(day, "A day of invoices", bullets))
-    before = app.storage.toc.nodes([day])[day].bullets
+    before = app.storage.toc.get_nodes([day])[day].bullets
     # The other project's own statements follow those of the agent.
     assert (before[0].text, before[0].project) == ("Invoices went out twice.", BILLING)
     assert {b.project for b in before[1:]} == {SHOP}
     ask(app, AliasProject(BILLING, SHOP))
-    told = app.storage.toc.nodes([day])[day]
+    told = app.storage.toc.get_nodes([day])[day]
     assert told.title.endswith("A day of invoices")
     assert {b.project for b in told.bullets} == {SHOP}
     ask(app, UndoProject(BILLING))
-    assert app.storage.toc.nodes([day])[day].bullets == before
+    assert app.storage.toc.get_nodes([day])[day].bullets == before
 
 
 def test_a_session_that_begins_below_another_name_is_told_of_the_project(app: App) -> None:

@@ -88,7 +88,7 @@ def test_a_cancelled_read_does_not_disturb_another(host: Host) -> None:
 
         def read() -> bool:
             answers.append(app.storage.events.last_seq())
-            app.storage.stats()
+            app.storage.get_stats()
             return ended.is_set()
 
         until(read)

@@ -41,7 +41,7 @@ class Laptop:
         share.share_project(self.app, share.ShareProject(project), ANYONE)
 
     def say(self, *drafts: EventDraft, source: str = "jsonl") -> list[EventId]:
-        ids = self.app.write(list(drafts), source).new
+        ids = self.app.write(list(drafts), source).new_ids
         self.app.derivation.run()
         return list(ids)
 

@@ -36,7 +36,7 @@ def test_a_second_laptop_gets_what_the_first_published_once_with_ids_times_and_w
     assert (one.exchange().left, one.exchange().left) == (2, 0)
     two.join()
     assert (two.exchange().came, two.exchange().came) == (2, 0)
-    before, now = one.app.storage.events.get_many([asked, told]), two.app.storage.events.get_many([asked, told])
+    before, now = one.app.storage.events.get_events([asked, told]), two.app.storage.events.get_events([asked, told])
     marked = {"shared_by": "alice"}
     assert now == {
         asked: replace(before[asked], speaker="alice", metadata=marked),
@@ -163,16 +163,16 @@ def test_a_retraction_and_a_correction_travel_and_the_last_one_holds(laptop: Mak
     one.join(SHOP).exchange()
     two.join().exchange()
     two.add(SHOP)
-    [grip] = [g.grip_id for g in one.app.storage.grips.of_events([said])[said]]
+    [grip] = [g.grip_id for g in one.app.storage.grips.grips_by_event([said])[said]]
     correct.retract(one.app, correct.Retract(grip, "measured again", by="claude"), ANYONE)
     one.exchange()
     two.exchange()
-    [held] = two.app.storage.superseded.recorded()
+    [held] = two.app.storage.superseded.list_recorded()
     assert (held.old, held.new, held.reason, held.author) == (grip, None, "measured again", "alice")
     told = correct.correct(two.app, correct.Correct(grip, "The cause was the network.", by="bob"), ANYONE)
     two.exchange()
     one.exchange()
-    assert one.app.storage.superseded.of([grip])[grip].new == told.grip_id
+    assert one.app.storage.superseded.get_successors([grip])[grip].new == told.grip_id
     assert one.app.evidence.expand(told.grip_id, 0, 0).quote == "The cause was the network."
 
 

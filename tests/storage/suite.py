@@ -25,20 +25,20 @@ from memory_mcp.model.toc import MemoryKind, TocBullet
 from memory_mcp.model.topic import TopicChange, TopicLabel, TopicRecord
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import (
-    Appended,
-    Batch,
+    ActivityCount,
+    AppendResult,
     Build,
-    Count,
     DailyActivity,
     DocumentFrequency,
+    EventBatch,
+    EventPosition,
     MonthCount,
-    Place,
-    Request,
     Scope,
     SessionInfo,
     StoredEvent,
     Tally,
     TermDelta,
+    WriteRequest,
 )
 from tests.factories import BILLING, SHOP, cut, event, grip, ms, node, run_of
 from tests.requirements import requirement
@@ -84,7 +84,7 @@ def filed(store: Storage, events: list[Event]) -> list[Segment]:
         streams.setdefault(e.stream, []).append(e)
     cuts = [c for own in streams.values() for c in cut(own)]
     nodes = [node(c.node_id, at=c.start[0], projects=[c.project]) for c in cuts]
-    store.toc.publish(Build(segments=tuple(cuts), nodes=tuple(nodes), derived_to=store.events.last_seq()))
+    store.toc.publish_build(Build(segments=tuple(cuts), nodes=tuple(nodes), derived_to=store.events.last_seq()))
     return cuts
 
 
@@ -95,46 +95,46 @@ def filed(store: Storage, events: list[Event]) -> list[Segment]:
 def test_appending_twice_or_an_event_twice_stores_once_and_nothing_changes_nothing(store: Storage) -> None:
     events = run_of(5)
     first, second = store.events.append(events), store.events.append(events)
-    assert (first.new, first.known) == (tuple(e.event_id for e in events), ())
-    assert (second.new, second.known) == ((), tuple(e.event_id for e in events))
-    assert store.events.window(Scope()) == events
+    assert (first.new_ids, first.known_ids) == (tuple(e.event_id for e in events), ())
+    assert (second.new_ids, second.known_ids) == ((), tuple(e.event_id for e in events))
+    assert store.events.list_events(Scope()) == events
     assert store.events.last_seq() == 5
     one, two = run_of(2, start="2026-01-13 09:00", session="s2")
     appended = store.events.append([one, two, one])
-    assert (appended.new, appended.known) == ((one.event_id, two.event_id), (one.event_id,))
-    before = store.outbox.after(0, 10)
+    assert (appended.new_ids, appended.known_ids) == ((one.event_id, two.event_id), (one.event_id,))
+    before = store.outbox.read_after(0, 10)
     appended = store.events.append([])
-    assert (appended.new, appended.known, appended.replay) == ((), (), None)
-    assert store.outbox.after(0, 10) == before
+    assert (appended.new_ids, appended.known_ids, appended.replayed_answer) == ((), (), None)
+    assert store.outbox.read_after(0, 10) == before
 
 
 def test_the_same_id_with_other_words_is_kept_beside_it_and_known_and_ids_come_in_the_order_given(store: Storage) -> None:
     one = event("first words", source_id="m1")
     other, third = replace(one, text="other words"), replace(one, text="third words")
     store.events.append([one])
-    (variant,) = store.events.append([other]).new
+    (variant,) = store.events.append([other]).new_ids
     assert variant != one.event_id
-    stored = store.events.find(variant)
+    stored = store.events.find_event(variant)
     assert stored == replace(other, event_id=variant, metadata={VARIANT_OF: one.event_id})
-    assert store.events.find(one.event_id) == one
+    assert store.events.find_event(one.event_id) == one
     again = store.events.append([other, third, one])
-    assert again.known == (variant, one.event_id)
-    assert len(again.new) == 1
-    assert {e.text for e in store.events.window(Scope())} == {"first words", "other words", "third words"}
+    assert again.known_ids == (variant, one.event_id)
+    assert len(again.new_ids) == 1
+    assert {e.text for e in store.events.list_events(Scope())} == {"first words", "other words", "third words"}
     own, two = event("a", source_id="m3"), event("b", source_id="m2")
     appended = store.events.append([own, replace(own, text="variant"), two])
-    texts = [e.text for i in appended.new if (e := store.events.find(i))]
+    texts = [e.text for i in appended.new_ids if (e := store.events.find_event(i))]
     assert texts == ["a", "variant", "b"]
 
 
 def test_a_write_that_is_sent_again_is_answered_and_not_repeated(store: Storage) -> None:
     one, two = run_of(2)
-    first = store.events.append([one], Request("key-1", "the answer"))
-    again = store.events.append([two], Request("key-1", "another answer"))
-    assert (first.new, first.replay) == ((one.event_id,), None)
-    assert (again.new, again.known, again.replay) == ((), (), "the answer")
-    assert store.events.window(Scope()) == [one]
-    assert store.events.append([two], Request("key-2", "x")).new == (two.event_id,)
+    first = store.events.append([one], WriteRequest("key-1", "the answer"))
+    again = store.events.append([two], WriteRequest("key-1", "another answer"))
+    assert (first.new_ids, first.replayed_answer) == ((one.event_id,), None)
+    assert (again.new_ids, again.known_ids, again.replayed_answer) == ((), (), "the answer")
+    assert store.events.list_events(Scope()) == [one]
+    assert store.events.append([two], WriteRequest("key-2", "x")).new_ids == (two.event_id,)
 
 
 def test_all_fields_of_an_event_come_back_as_they_were(store: Storage) -> None:
@@ -143,10 +143,10 @@ def test_all_fields_of_an_event_come_back_as_they_were(store: Storage) -> None:
         speaker="Ann",
     )
     store.events.append([full])
-    assert store.events.find(full.event_id) == full
-    assert store.events.get_many([full.event_id, event("absent").event_id]) == {full.event_id: full}
-    assert store.events.find(event("absent").event_id) is None
-    assert store.events.get_many([]) == {}
+    assert store.events.find_event(full.event_id) == full
+    assert store.events.get_events([full.event_id, event("absent").event_id]) == {full.event_id: full}
+    assert store.events.find_event(event("absent").event_id) is None
+    assert store.events.get_events([]) == {}
 
 
 def test_odd_text_comes_back_character_by_character(store: Storage) -> None:
@@ -155,7 +155,7 @@ def test_odd_text_comes_back_character_by_character(store: Storage) -> None:
     for text in odd:
         one = event(text)
         store.events.append([one])
-        found = store.events.find(one.event_id)
+        found = store.events.find_event(one.event_id)
         assert found is not None
         assert found.text == text
 
@@ -164,8 +164,8 @@ def test_stored_ids_are_found_by_their_lower_bits(store: Storage) -> None:
     events = run_of(3)
     store.events.append(events)
     tails = [event_key(e.event_id) & (2**80 - 1) for e in events]
-    assert store.events.known_tails([*tails[:2], 12345]) == {t: e.event_id for t, e in zip(tails[:2], events, strict=False)}
-    assert store.events.known_tails([]) == {}
+    assert store.events.find_tails([*tails[:2], 12345]) == {t: e.event_id for t, e in zip(tails[:2], events, strict=False)}
+    assert store.events.find_tails([]) == {}
 
 
 def test_events_are_numbered_in_the_order_of_arrival_without_gaps(store: Storage) -> None:
@@ -174,18 +174,18 @@ def test_events_are_numbered_in_the_order_of_arrival_without_gaps(store: Storage
     store.events.append([late[0]])
     store.events.append(early)
     stored = [StoredEvent(i + 1, e) for i, e in enumerate([*late, *early])]
-    assert store.events.after(0, 10) == stored
-    assert store.events.after(1, 2) == stored[1:3]
+    assert store.events.read_after(0, 10) == stored
+    assert store.events.read_after(1, 2) == stored[1:3]
     assert [s for batch in store.events.iter_all(batch=3) for s in batch] == stored
     assert store.events.last_seq() == 4
 
 
 def test_the_newest_event_of_each_source_is_told(store: Storage) -> None:
-    assert store.latest() == {}
+    assert store.latest_times() == {}
     said = run_of(3, start="2026-01-12 12:00")
     hooked = [replace(e, source="hook:claude-code") for e in run_of(2, start="2026-01-12 09:00", session="s2")]
     store.events.append([*said, *hooked])
-    assert store.latest() == {said[-1].source: said[-1].timestamp, "hook:claude-code": hooked[-1].timestamp}
+    assert store.latest_times() == {said[-1].source: said[-1].timestamp, "hook:claude-code": hooked[-1].timestamp}
 
 
 @requirement("contract:philosophy-time-is-truth")
@@ -193,7 +193,7 @@ def test_events_are_read_in_the_order_of_their_own_time(store: Storage) -> None:
     late, early = run_of(2, start="2026-01-12 12:00"), run_of(2, start="2026-01-12 09:00")
     store.events.append(late)
     store.events.append(early)
-    assert store.events.window(Scope()) == [*early, *late]
+    assert store.events.list_events(Scope()) == [*early, *late]
 
 
 def test_a_window_is_half_open_and_filters_by_project_agent_and_session(store: Storage) -> None:
@@ -202,18 +202,18 @@ def test_a_window_is_half_open_and_filters_by_project_agent_and_session(store: S
     c = event("c", at="2026-01-12 11:00")
     store.events.append([a, b, c])
     window = TimeWindow(ms("2026-01-12 09:00"), ms("2026-01-12 11:00"))
-    assert store.events.window(Scope(window=window)) == [a, b]
-    assert store.events.window(Scope(project=SHOP)) == [a, c]
-    assert store.events.window(Scope(agent="codex")) == [b]
-    assert store.events.window(Scope(), session_id="s2") == [b]
-    assert store.events.window(Scope(project=SHOP, window=window), session_id="s2") == []
+    assert store.events.list_events(Scope(window=window)) == [a, b]
+    assert store.events.list_events(Scope(project=SHOP)) == [a, c]
+    assert store.events.list_events(Scope(agent="codex")) == [b]
+    assert store.events.list_events(Scope(), session_id="s2") == [b]
+    assert store.events.list_events(Scope(project=SHOP, window=window), session_id="s2") == []
 
 
 def test_a_window_is_paged_without_losing_or_repeating_events_of_one_moment(store: Storage) -> None:
     events = [event(str(i), at="2026-01-12 09:00") for i in range(7)]
     store.events.append(events)
     paged: list[Event] = []
-    while page := store.events.window(Scope(), limit=2, after=paged[-1].order if paged else None):
+    while page := store.events.list_events(Scope(), limit=2, after=paged[-1].order if paged else None):
         paged += page
     assert paged == sorted(events, key=lambda e: e.order)
 
@@ -228,11 +228,11 @@ def test_events_that_hold_every_one_of_some_texts_are_found_whatever_the_case(st
         ]
     )
     scope = Scope(SHOP)
-    count, found = store.events.holding(scope, ["ledger", "round"], 5)
+    count, found = store.events.search_words(scope, ["ledger", "round"], 5)
     assert (count, [e.session_id for e in found]) == (3, ["c", "a"])
-    assert store.events.holding(scope, ["ledger"], 1)[1][0].session_id == "c"
+    assert store.events.search_words(scope, ["ledger"], 1)[1][0].session_id == "c"
     february = Scope(SHOP, window=TimeWindow(ms("2026-02-01T00:00"), ms("2026-03-01T00:00")))
-    assert store.events.holding(february, ["ledger"], 5)[0] == 1
+    assert store.events.search_words(february, ["ledger"], 5)[0] == 1
 
 
 def test_a_text_of_several_words_is_found_as_it_stands_whatever_the_white_space(store: Storage) -> None:
@@ -243,7 +243,7 @@ def test_a_text_of_several_words_is_found_as_it_stands_whatever_the_white_space(
     ]
     store.events.append([event(words, session=str(n)) for n, words in enumerate(said)])
     for text in ("ROUNDS half  up", "rounds\nhalf", "half up", "e Ledger rounds ha", "Straße 5"):
-        assert [e.session_id for e in store.events.holding(Scope(), [text], 5)[1]] == ["0"], text
+        assert [e.session_id for e in store.events.search_words(Scope(), [text], 5)[1]] == ["0"], text
 
 
 def test_who_said_it_narrows_what_is_read(store: Storage) -> None:
@@ -251,17 +251,17 @@ def test_who_said_it_narrows_what_is_read(store: Storage) -> None:
     tool = event("the ledger on paper", session="b", role=Role.TOOL)
     store.events.append([ada, tool])
     for scope, only in ((Scope(speaker="aDA"), ada), (Scope(role="tool"), tool)):
-        assert store.events.holding(scope, ["ledger"], 5) == (1, [only])
-        assert store.events.likely(scope, {"ledger": 1.0}, 5) == (1, [Place(only.stream, only.order)])
+        assert store.events.search_words(scope, ["ledger"], 5) == (1, [only])
+        assert store.events.rank_positions(scope, {"ledger": 1.0}, 5) == (1, [EventPosition(only.stream, only.order)])
 
 
 def test_places_are_told_of_the_events_that_hold_most_by_weight(store: Storage) -> None:
     said = [("a", "ledger"), ("a", "rounding"), ("b", "ledger rounding"), ("c", "nothing of it")]
     events = [event(text, session=name, at=f"2026-01-20T10:0{n}") for n, (name, text) in enumerate(said)]
     store.events.append(events)
-    alone, rounding, both, _ = (Place(e.stream, e.order) for e in events)
-    assert store.events.likely(Scope(SHOP), {"ledger": 1.0, "round": 2.0}, 5) == (4, [both, rounding, alone])
-    assert store.events.likely(Scope(SHOP), {"ledger": 1.0, "round": 2.0}, 1) == (4, [both])
+    alone, rounding, both, _ = (EventPosition(e.stream, e.order) for e in events)
+    assert store.events.rank_positions(Scope(SHOP), {"ledger": 1.0, "round": 2.0}, 5) == (4, [both, rounding, alone])
+    assert store.events.rank_positions(Scope(SHOP), {"ledger": 1.0, "round": 2.0}, 1) == (4, [both])
 
 
 def test_sessions_come_latest_first_with_their_span_and_size(store: Storage) -> None:
@@ -269,25 +269,25 @@ def test_sessions_come_latest_first_with_their_span_and_size(store: Storage) -> 
     old_start, new_start = ms("2026-01-12 09:00"), ms("2026-02-01 10:00")
     new = SessionInfo("new", BILLING, "claude-code", new_start, new_start + 60_000, 2)
     old = SessionInfo("old", SHOP, "claude-code", old_start, old_start + 120_000, 3)
-    assert store.events.sessions(Scope()) == [new, old]
-    assert store.events.sessions(Scope(), limit=1) == [new]
-    assert store.events.sessions(Scope(project=SHOP)) == [old]
+    assert store.events.list_sessions(Scope()) == [new, old]
+    assert store.events.list_sessions(Scope(), limit=1) == [new]
+    assert store.events.list_sessions(Scope(project=SHOP)) == [old]
 
 
 def test_marks_are_counted_in_texts_and_metadata(store: Storage) -> None:
-    assert store.events.marks("[TAG:", r"\[TAG:([a-z]+)\]") == {}
+    assert store.events.count_matches("[TAG:", r"\[TAG:([a-z]+)\]") == {}
     texts = ("[TAG:key] and [TAG:key]", "[TAG:token]", "[TAG: none", "nothing")
     store.events.append([*map(event, texts), event("words", metadata={"command": "curl [TAG:key]"})])
-    assert store.events.marks("[TAG:", r"\[TAG:([a-z]+)\]") == {"key": 3, "token": 1}
+    assert store.events.count_matches("[TAG:", r"\[TAG:([a-z]+)\]") == {"key": 3, "token": 1}
 
 
 def test_neighbours_never_leave_the_stream(store: Storage) -> None:
     own = run_of(7)
     others = [*run_of(7, session="s2"), *run_of(7, thread="sub"), *run_of(7, project=BILLING)]
     store.events.append([*others, *own])
-    assert store.events.around(own[3], 2, 2) == (own[1:3], own[4:6])
-    assert store.events.around(own[0], 5, 0) == ([], [])
-    assert store.events.around(own[3], 99, 99) == (own[:3], own[4:])
+    assert store.events.get_neighbours(own[3], 2, 2) == (own[1:3], own[4:6])
+    assert store.events.get_neighbours(own[0], 5, 0) == ([], [])
+    assert store.events.get_neighbours(own[3], 99, 99) == (own[:3], own[4:])
 
 
 def test_a_segments_events_are_those_of_its_stream_between_its_ends(store: Storage) -> None:
@@ -295,10 +295,10 @@ def test_a_segments_events_are_those_of_its_stream_between_its_ends(store: Stora
     store.events.append([*own, *run_of(6, session="s2")])
     (whole,) = cut(own)
     part = replace(whole, start=own[2].order, end=own[4].order, cut_no=9)
-    assert store.events.in_segment(part) == own[2:5]
-    assert store.events.in_segments([whole, part]) == {whole.key: own, part.key: own[2:5]}
-    assert store.events.in_segments([]) == {}
-    assert store.events.in_segments([whole], last_seq=3) == {whole.key: own[:3]}
+    assert store.events.segment_events(part) == own[2:5]
+    assert store.events.events_by_segment([whole, part]) == {whole.key: own, part.key: own[2:5]}
+    assert store.events.events_by_segment([]) == {}
+    assert store.events.events_by_segment([whole], last_seq=3) == {whole.key: own[:3]}
 
 
 # told twice
@@ -317,37 +317,37 @@ def test_what_a_hook_repeats_is_stored_and_not_shown(store: Storage) -> None:
     own = run_of(5)
     store.events.append(own)
     told = [by_hook(e) for e in own]
-    assert len(store.events.append(told).new) == 5
+    assert len(store.events.append(told).new_ids) == 5
     pairs = {hook.event_id: e.event_id for hook, e in zip(told, own, strict=True)}
-    assert store.events.duplicates(e.event_id for e in own) == store.events.duplicates(pairs) == pairs
-    assert store.events.duplicates([told[2].event_id]) == {told[2].event_id: own[2].event_id}
-    assert store.events.duplicates([]) == {}
-    assert store.events.window(Scope()) == own
-    assert [s.events for s in store.events.sessions(Scope())] == [5]
-    assert store.events.around(own[2], 9, 9) == (own[:2], own[3:])
-    assert store.events.around(told[2], 9, 9) == (own[:2], own[3:])
+    assert store.events.find_duplicates(e.event_id for e in own) == store.events.find_duplicates(pairs) == pairs
+    assert store.events.find_duplicates([told[2].event_id]) == {told[2].event_id: own[2].event_id}
+    assert store.events.find_duplicates([]) == {}
+    assert store.events.list_events(Scope()) == own
+    assert [s.events for s in store.events.list_sessions(Scope())] == [5]
+    assert store.events.get_neighbours(own[2], 9, 9) == (own[:2], own[3:])
+    assert store.events.get_neighbours(told[2], 9, 9) == (own[:2], own[3:])
     (whole,) = cut([*own, *told])
-    assert store.events.in_segment(whole) == own
-    assert store.events.find(told[0].event_id) == told[0]
-    assert store.events.get_many([told[1].event_id]) == {told[1].event_id: told[1]}
-    assert [s.event for s in store.events.after(0, 99)] == [*own, *told]
+    assert store.events.segment_events(whole) == own
+    assert store.events.find_event(told[0].event_id) == told[0]
+    assert store.events.get_events([told[1].event_id]) == {told[1].event_id: told[1]}
+    assert [s.event for s in store.events.read_after(0, 99)] == [*own, *told]
 
 
 def test_the_longer_of_the_two_is_shown_and_a_stretch_of_shorter_ones_alone_still_is(store: Storage) -> None:
     first = replace(by_hook(run_of(1)[0], text="short"), metadata={"tool_use_id": "x"})
     store.events.append([first])
     (alone,) = cut([first])
-    assert store.events.in_segment(alone) == [first]
+    assert store.events.segment_events(alone) == [first]
     longer = replace(run_of(1, project=BILLING)[0], metadata={"tool_use_id": "x"})
     store.events.append([longer])
-    assert store.events.duplicates([first.event_id]) == {first.event_id: longer.event_id}
-    assert store.events.window(Scope()) == [longer]
-    assert store.events.in_segment(alone) == [first]
-    assert store.events.in_segments([alone], last_seq=0) == {}
+    assert store.events.find_duplicates([first.event_id]) == {first.event_id: longer.event_id}
+    assert store.events.list_events(Scope()) == [longer]
+    assert store.events.segment_events(alone) == [first]
+    assert store.events.events_by_segment([alone], last_seq=0) == {}
     third = replace(run_of(1, start=first.timestamp + 5)[0], text="x")
     store.events.append([third])
     (both,) = cut([first, third])
-    assert store.events.in_segment(both) == [third]
+    assert store.events.segment_events(both) == [third]
 
 
 def test_pairs_outlive_the_process_that_found_them(opened: Callable[[], Storage]) -> None:
@@ -357,10 +357,10 @@ def test_pairs_outlive_the_process_that_found_them(opened: Callable[[], Storage]
     store.events.append([by_hook(own[0])])
     store.close()
     again = opened()
-    assert again.events.window(Scope()) == own
+    assert again.events.list_events(Scope()) == own
     again.events.append([by_hook(own[1]), by_hook(own[0])])
-    assert again.events.window(Scope()) == own
-    assert len(again.events.duplicates(e.event_id for e in own)) == 2
+    assert again.events.list_events(Scope()) == own
+    assert len(again.events.find_duplicates(e.event_id for e in own)) == 2
     again.close()
 
 
@@ -368,37 +368,37 @@ def test_pairs_outlive_the_process_that_found_them(opened: Callable[[], Storage]
 
 
 def test_topics_come_back_as_they_were_in_the_order_of_their_ids_and_are_replaced_as_a_whole(store: Storage) -> None:
-    assert store.topics.all() == []
-    store.topics.replace([PAINT, NETWORK])
-    assert store.topics.all() == sorted([NETWORK, PAINT], key=lambda t: t.topic_id)
+    assert store.topics.list_topics() == []
+    store.topics.replace_topics([PAINT, NETWORK])
+    assert store.topics.list_topics() == sorted([NETWORK, PAINT], key=lambda t: t.topic_id)
     over = replace(NETWORK, members=(), is_over=True, merged_into=PAINT.topic_id)
-    store.topics.replace([over])
-    assert store.topics.all() == [over]
-    store.topics.replace([])
-    assert store.topics.all() == []
+    store.topics.replace_topics([over])
+    assert store.topics.list_topics() == [over]
+    store.topics.replace_topics([])
+    assert store.topics.list_topics() == []
 
 
 def test_a_replacement_that_cannot_be_written_leaves_what_there_was(store: Storage) -> None:
-    store.topics.replace([NETWORK])
+    store.topics.replace_topics([NETWORK])
     with pytest.raises(OverflowError):
-        store.topics.replace([PAINT, replace(PAINT, members=(2**64,))])
-    assert store.topics.all() == [NETWORK]
+        store.topics.replace_topics([PAINT, replace(PAINT, members=(2**64,))])
+    assert store.topics.list_topics() == [NETWORK]
 
 
 def test_a_label_holds_for_one_project_or_for_all_the_latest_wins_and_it_outlives_its_topic(store: Storage) -> None:
     ours, whole = TopicLabel(PAINT.topic_id, SHOP, "Paint", "agent", 5), TopicLabel(PAINT.topic_id, None, "Colours", "agent", 6)
     for given in (replace(ours, label="Old paint", at_ms=1), whole, ours):
-        store.topics.label(given)
-    assert store.topics.labels() == [ours, whole]
-    store.topics.label(replace(ours, label="", at_ms=7))
-    assert store.topics.labels() == [whole]
-    store.topics.label(replace(whole, label=""))
-    store.topics.label(replace(whole, label=""))
-    assert store.topics.labels() == []
-    store.topics.replace([PAINT])
-    store.topics.label(whole)
-    store.topics.replace([])
-    assert store.topics.labels() == [whole]
+        store.topics.set_label(given)
+    assert store.topics.list_labels() == [ours, whole]
+    store.topics.set_label(replace(ours, label="", at_ms=7))
+    assert store.topics.list_labels() == [whole]
+    store.topics.set_label(replace(whole, label=""))
+    store.topics.set_label(replace(whole, label=""))
+    assert store.topics.list_labels() == []
+    store.topics.replace_topics([PAINT])
+    store.topics.set_label(whole)
+    store.topics.replace_topics([])
+    assert store.topics.list_labels() == [whole]
 
 
 # one transaction
@@ -407,17 +407,17 @@ def test_a_label_holds_for_one_project_or_for_all_the_latest_wins_and_it_outlive
 def test_a_build_that_fails_half_way_leaves_nothing(store: Storage) -> None:
     events = run_of(3)
     store.events.append(events)
-    before = store.outbox.after(0, 100)
+    before = store.outbox.read_after(0, 100)
     broken = node(bullets=[TocBullet("x", ("no grip id",))])  # type: ignore[arg-type]
     with pytest.raises(InvalidQuery):
-        store.toc.publish(Build(segments=tuple(cut(events)), nodes=(broken,), derived_to=3))
-    assert store.toc.find(DAY) is None
+        store.toc.publish_build(Build(segments=tuple(cut(events)), nodes=(broken,), derived_to=3))
+    assert store.toc.find_node(DAY) is None
     assert list(store.toc.iter_cuts()) == []
-    assert store.outbox.checkpoint("deriver") == 0
-    assert store.outbox.after(0, 100) == before
-    whole = store.toc.publish(Build(segments=tuple(cut(events)), nodes=(node(),), derived_to=3))
-    assert [c.seq for c in store.outbox.after(0, 100)] == [1, 2]
-    assert (whole, store.outbox.checkpoint("deriver")) == (2, 3)
+    assert store.outbox.get_checkpoint("deriver") == 0
+    assert store.outbox.read_after(0, 100) == before
+    whole = store.toc.publish_build(Build(segments=tuple(cut(events)), nodes=(node(),), derived_to=3))
+    assert [c.seq for c in store.outbox.read_after(0, 100)] == [1, 2]
+    assert (whole, store.outbox.get_checkpoint("deriver")) == (2, 3)
 
 
 def test_readers_on_eight_threads_see_whole_transactions_while_one_writes(store: Storage) -> None:
@@ -425,10 +425,10 @@ def test_readers_on_eight_threads_see_whole_transactions_while_one_writes(store:
 
     def read(done: threading.Event) -> None:
         while not done.is_set():
-            found = store.events.window(Scope(), limit=1000)
+            found = store.events.list_events(Scope(), limit=1000)
             assert set(Counter(e.session_id for e in found).values()) <= {10}
             assert found == sorted(found, key=lambda e: e.order)
-            changes = store.outbox.after(0, 1000)
+            changes = store.outbox.read_after(0, 1000)
             assert [c.seq for c in changes] == list(range(1, len(changes) + 1))
 
     with beside(*[read] * 8):
@@ -440,7 +440,7 @@ def test_readers_on_eight_threads_see_whole_transactions_while_one_writes(store:
 def test_writers_on_many_threads_lose_nothing_and_number_everything_once(store: Storage) -> None:
     parts = [run_of(10, session=f"s{i}") for i in range(8)]
     together(*[partial(store.events.append, part) for part in parts])
-    stored = store.events.after(0, 1000)
+    stored = store.events.read_after(0, 1000)
     assert [s.seq for s in stored] == list(range(1, 81))
     assert {s.event.event_id for s in stored} == {e.event_id for part in parts for e in part}
 
@@ -457,11 +457,11 @@ def test_a_node_comes_back_whole_with_the_build_that_published_it(store: Storage
     )
     made = node(bullets=bullets)
     store.events.append([said])
-    built = store.toc.publish(Build(nodes=(made,), grips=(one, two)))
-    assert store.toc.find(DAY) == replace(made, built=built)
-    assert store.toc.nodes([DAY, NodeId("toc:day:1999-01-01")]) == {DAY: replace(made, built=built)}
-    assert store.toc.find(NodeId("toc:day:1999-01-01")) is None
-    assert store.toc.nodes([]) == {}
+    built = store.toc.publish_build(Build(nodes=(made,), grips=(one, two)))
+    assert store.toc.find_node(DAY) == replace(made, built=built)
+    assert store.toc.get_nodes([DAY, NodeId("toc:day:1999-01-01")]) == {DAY: replace(made, built=built)}
+    assert store.toc.find_node(NodeId("toc:day:1999-01-01")) is None
+    assert store.toc.get_nodes([]) == {}
 
 
 def test_the_latest_version_is_read_and_the_last_three_to_six_are_kept(store: Storage) -> None:
@@ -469,23 +469,23 @@ def test_the_latest_version_is_read_and_the_last_three_to_six_are_kept(store: St
     mine = grip(said)
     for version in range(1, 12):
         bullet = TocBullet(f"bullet {version}", (mine.grip_id,))
-        store.toc.publish(Build(nodes=(node(title=f"title {version}", version=version, bullets=[bullet]),), grips=(mine,)))
-        rows = store.stats().rows
+        store.toc.publish_build(Build(nodes=(node(title=f"title {version}", version=version, bullets=[bullet]),), grips=(mine,)))
+        rows = store.get_stats().rows
         assert rows["node"] == rows["bullet"]
         assert min(version, 3) <= rows["node"] <= 6
-    latest = store.toc.find(DAY)
+    latest = store.toc.find_node(DAY)
     assert latest is not None
     assert (latest.title, latest.version, [b.text for b in latest.bullets]) == ("title 11", 11, ["bullet 11"])
-    assert [n.version for n in store.toc.all_nodes()] == [11]
-    assert store.stats().rows["grip"] == 1
+    assert [n.version for n in store.toc.iter_nodes()] == [11]
+    assert store.get_stats().rows["grip"] == 1
 
 
 def test_build_numbers_rise_and_name_the_last_change_of_their_build(store: Storage) -> None:
     ids = [NodeId(f"toc:day:2026-01-{d}") for d in (12, 13, 14)]
-    first = store.toc.publish(Build(nodes=(node(ids[0]), node(ids[1]))))
-    second = store.toc.publish(Build(nodes=(node(ids[2]),)))
+    first = store.toc.publish_build(Build(nodes=(node(ids[0]), node(ids[1]))))
+    second = store.toc.publish_build(Build(nodes=(node(ids[2]),)))
     assert (first, second) == (2, 3)
-    assert {n.node_id: n.built for n in store.toc.all_nodes()} == {ids[0]: 2, ids[1]: 2, ids[2]: 3}
+    assert {n.node_id: n.built for n in store.toc.iter_nodes()} == {ids[0]: 2, ids[1]: 2, ids[2]: 3}
 
 
 def test_children_are_listed_in_time_order_under_every_parent(store: Storage) -> None:
@@ -497,65 +497,65 @@ def test_children_are_listed_in_time_order_under_every_parent(store: Storage) ->
         "toc:year:2026",
         "toc:year:2025",
     ):
-        store.toc.publish(Build(nodes=(node(node_id),)))
+        store.toc.publish_build(Build(nodes=(node(node_id),)))
     assert store.toc.child_ids(NodeId("toc:month:2026-01")) == ["toc:week:2026-W05"]
     assert store.toc.child_ids(NodeId("toc:month:2026-02")) == ["toc:week:2026-W05", "toc:week:2026-W06"]
     assert store.toc.child_ids(NodeId("toc:year:2026")) == ["toc:month:2026-01", "toc:month:2026-02"]
     assert store.toc.child_ids(NodeId("toc:root")) == ["toc:year:2025", "toc:year:2026"]
-    store.toc.publish(Build(nodes=(node("toc:year:2026", version=2),)))
+    store.toc.publish_build(Build(nodes=(node("toc:year:2026", version=2),)))
     assert store.toc.child_ids(NodeId("toc:root")) == ["toc:year:2025", "toc:year:2026"]
 
 
 def test_nodes_of_a_level_are_listed_by_window_and_segments_by_project(store: Storage) -> None:
     cuts = filed(store, [*run_of(2), *run_of(2, start="2026-01-14 09:00", session="s2", project=BILLING)])
-    store.toc.publish(Build(nodes=(node("toc:day:2026-01-12"), node("toc:day:2026-01-14"))))
+    store.toc.publish_build(Build(nodes=(node("toc:day:2026-01-12"), node("toc:day:2026-01-14"))))
     week = TimeWindow(ms("2026-01-13 00:00"), ms("2026-01-15 00:00"))
-    assert store.toc.ids_at(TocLevel.DAY) == ["toc:day:2026-01-12", "toc:day:2026-01-14"]
-    assert store.toc.ids_at(TocLevel.DAY, week) == ["toc:day:2026-01-14"]
-    assert store.toc.ids_at(TocLevel.SEGMENT, None, BILLING) == [cuts[1].node_id]
-    assert store.toc.ids_at(TocLevel.YEAR) == []
+    assert store.toc.list_ids(TocLevel.DAY) == ["toc:day:2026-01-12", "toc:day:2026-01-14"]
+    assert store.toc.list_ids(TocLevel.DAY, week) == ["toc:day:2026-01-14"]
+    assert store.toc.list_ids(TocLevel.SEGMENT, None, BILLING) == [cuts[1].node_id]
+    assert store.toc.list_ids(TocLevel.YEAR) == []
 
 
 def test_pins_hold_across_versions_until_they_are_taken_off(store: Storage) -> None:
-    store.toc.publish(Build(nodes=(node(),)))
+    store.toc.publish_build(Build(nodes=(node(),)))
     store.toc.set_pin(DAY, True, "agent")
     store.toc.set_pin(DAY, True, "agent")
-    store.toc.publish(Build(nodes=(node(version=2),)))
-    found = store.toc.find(DAY)
+    store.toc.publish_build(Build(nodes=(node(version=2),)))
+    found = store.toc.find_node(DAY)
     assert found is not None
-    assert (found.pinned, found.version, store.toc.pins()) == (True, 2, frozenset({DAY}))
+    assert (found.pinned, found.version, store.toc.list_pins()) == (True, 2, frozenset({DAY}))
     store.toc.set_pin(DAY, False, "agent")
-    assert store.toc.pins() == frozenset()
+    assert store.toc.list_pins() == frozenset()
 
 
 def test_an_alias_leads_to_the_node_also_over_several_steps_and_in_a_circle_nowhere(store: Storage) -> None:
-    store.toc.publish(Build(nodes=(node(),)))
-    store.toc.recut([], {NodeId("toc:day:2026-01-01"): NodeId("toc:day:2026-01-02")})
-    store.toc.recut([], {NodeId("toc:day:2026-01-02"): DAY})
-    found = store.toc.find(NodeId("toc:day:2026-01-01"))
+    store.toc.publish_build(Build(nodes=(node(),)))
+    store.toc.replace_cuts([], {NodeId("toc:day:2026-01-01"): NodeId("toc:day:2026-01-02")})
+    store.toc.replace_cuts([], {NodeId("toc:day:2026-01-02"): DAY})
+    found = store.toc.find_node(NodeId("toc:day:2026-01-01"))
     assert found is not None
     assert found.node_id == DAY
-    store.toc.recut([], {NodeId("toc:day:2026-01-02"): NodeId("toc:day:2026-01-01")})
-    assert store.toc.find(NodeId("toc:day:2026-01-01")) is None
+    store.toc.replace_cuts([], {NodeId("toc:day:2026-01-02"): NodeId("toc:day:2026-01-01")})
+    assert store.toc.find_node(NodeId("toc:day:2026-01-01")) is None
 
 
 def test_dropped_nodes_take_their_bullets_terms_and_place_with_them_and_leave_grips_and_pins(store: Storage) -> None:
     said = event("keep it")
     mine = grip(said)
     store.events.append([said])
-    store.toc.publish(
+    store.toc.publish_build(
         Build(nodes=(node(bullets=[TocBullet("b", (mine.grip_id,))]),), grips=(mine,), terms=(TermDelta(DAY, terms(1)),))
     )
     store.toc.set_pin(DAY, True, "agent")
     store.toc.drop_nodes([DAY])
-    assert store.toc.find(DAY) is None
+    assert store.toc.find_node(DAY) is None
     assert store.toc.child_ids(NodeId("toc:week:2026-W03")) == []
-    assert store.toc.term_sets([DAY]) == {}
-    assert store.stats().rows["bullet"] == 0
-    assert store.grips.find(mine.grip_id) == mine
-    assert store.toc.pins() == frozenset({DAY})
-    store.toc.publish(Build(nodes=(node(),)))
-    found = store.toc.find(DAY)
+    assert store.toc.get_term_sets([DAY]) == {}
+    assert store.get_stats().rows["bullet"] == 0
+    assert store.grips.find_grip(mine.grip_id) == mine
+    assert store.toc.list_pins() == frozenset({DAY})
+    store.toc.publish_build(Build(nodes=(node(),)))
+    found = store.toc.find_node(DAY)
     assert found is not None
     assert found.bullets == ()
 
@@ -566,44 +566,44 @@ def test_dropped_nodes_take_their_bullets_terms_and_place_with_them_and_leave_gr
 def test_a_cut_that_grew_replaces_itself(store: Storage) -> None:
     events = run_of(5)
     (small,), (large,) = cut(events[:3]), cut(events)
-    store.toc.publish(Build(segments=(small,)))
-    store.toc.publish(Build(segments=(large,)))
+    store.toc.publish_build(Build(segments=(small,)))
+    store.toc.publish_build(Build(segments=(large,)))
     assert list(store.toc.iter_cuts()) == [large]
-    assert store.toc.cuts([large.stream, 5]) == {large.stream: [large], 5: []}
-    assert store.toc.segments([large.key, 5]) == {large.key: large}
+    assert store.toc.get_cuts([large.stream, 5]) == {large.stream: [large], 5: []}
+    assert store.toc.get_segments([large.key, 5]) == {large.key: large}
 
 
 def test_cuts_are_listed_by_their_own_time_project_and_agent(store: Storage) -> None:
     a = cut(run_of(3, session="a"))[0]
     b = cut(run_of(3, start="2026-01-13 09:00", session="b", project=BILLING, agent="codex"))[0]
-    store.toc.publish(Build(segments=(b, a)))
-    assert store.toc.segments_in(Scope()) == [a, b]
-    assert store.toc.segments_in(Scope(project=BILLING)) == [b]
-    assert store.toc.segments_in(Scope(agent="claude-code")) == [a]
+    store.toc.publish_build(Build(segments=(b, a)))
+    assert store.toc.list_segments(Scope()) == [a, b]
+    assert store.toc.list_segments(Scope(project=BILLING)) == [b]
+    assert store.toc.list_segments(Scope(agent="claude-code")) == [a]
     touching = TimeWindow(a.end[0], a.end[0] + 1)
-    assert store.toc.segments_in(Scope(window=touching)) == [a]
-    assert store.toc.segments_in(Scope(window=TimeWindow(a.end[0] + 1, b.start[0]))) == []
+    assert store.toc.list_segments(Scope(window=touching)) == [a]
+    assert store.toc.list_segments(Scope(window=TimeWindow(a.end[0] + 1, b.start[0]))) == []
 
 
 def test_counts_over_days_are_those_of_their_segments(store: Storage) -> None:
     one = cut(run_of(3, session="a"))[0]
     two = cut(run_of(2, start="2026-01-12 18:00", session="a"))[0]
     three = cut(run_of(4, start="2026-01-14 09:00", session="b", project=BILLING, agent="codex"))[0]
-    store.toc.publish(Build(segments=(one, replace(two, cut_no=1), three)))
+    store.toc.publish_build(Build(segments=(one, replace(two, cut_no=1), three)))
     tokens = one.tokens + two.tokens
     shop = Tally(1, 5, 2, tokens, ("claude-code",), (SHOP,))
     everything = Tally(2, 9, 3, tokens + three.tokens, ("claude-code", "codex"), (BILLING, SHOP))
     nothing = Tally(0, 0, 0, 0, (), ())
-    assert store.toc.tally("2026-01-12", "2026-01-13", None) == shop
-    assert store.toc.tally("2026-01-01", "2026-02-01", None) == everything
-    assert store.toc.tally("2026-01-01", "2026-02-01", SHOP) == shop
-    assert store.toc.tally("2026-01-01", "2026-02-01", "nobody") == nothing
-    assert store.toc.tally("2026-01-13", "2026-01-14", None) == nothing
-    assert store.toc.segments_by_day() == [("2026-01-12", 2), ("2026-01-14", 1)]
-    assert store.toc.days_with(None, "2026-01-01", "2026-01-14") == ["2026-01-12"]
-    assert store.toc.days_with(BILLING, "2026-01-01", "2026-02-01") == ["2026-01-14"]
-    assert store.toc.segments_of_days("2026-01-14", "2026-01-15", None) == [three]
-    assert store.toc.segments_of_days("2026-01-14", "2026-01-15", SHOP) == []
+    assert store.toc.tally_days("2026-01-12", "2026-01-13", None) == shop
+    assert store.toc.tally_days("2026-01-01", "2026-02-01", None) == everything
+    assert store.toc.tally_days("2026-01-01", "2026-02-01", SHOP) == shop
+    assert store.toc.tally_days("2026-01-01", "2026-02-01", "nobody") == nothing
+    assert store.toc.tally_days("2026-01-13", "2026-01-14", None) == nothing
+    assert store.toc.count_segments_by_day() == [("2026-01-12", 2), ("2026-01-14", 1)]
+    assert store.toc.list_days(None, "2026-01-01", "2026-01-14") == ["2026-01-12"]
+    assert store.toc.list_days(BILLING, "2026-01-01", "2026-02-01") == ["2026-01-14"]
+    assert store.toc.list_day_segments("2026-01-14", "2026-01-15", None) == [three]
+    assert store.toc.list_day_segments("2026-01-14", "2026-01-15", SHOP) == []
 
 
 def test_events_and_sessions_are_counted_by_day_by_project_and_by_agent(store: Storage) -> None:
@@ -611,28 +611,31 @@ def test_events_and_sessions_are_counted_by_day_by_project_and_by_agent(store: S
     two = cut(run_of(2, start="2026-01-13 18:00", session="a"))[0]
     three = cut(run_of(4, start="2026-01-13 09:00", session="b", project=BILLING, agent="codex"))[0]
     four = cut(run_of(1, start="2025-12-31 09:00", session="c", project=BILLING))[0]
-    assert store.projects.daily("2026-01-01", "2026-02-01") == DailyActivity()
-    assert store.projects.years() == []
-    store.toc.publish(Build(segments=(one, replace(two, cut_no=1), three, four)))
-    days = (Count("2026-01-12", 3, 1), Count("2026-01-13", 6, 2))
-    projects, agents = (Count(BILLING, 4, 1), Count(SHOP, 5, 1)), (Count("claude-code", 5, 1), Count("codex", 4, 1))
+    assert store.projects.daily_activity("2026-01-01", "2026-02-01") == DailyActivity()
+    assert store.projects.list_years() == []
+    store.toc.publish_build(Build(segments=(one, replace(two, cut_no=1), three, four)))
+    days = (ActivityCount("2026-01-12", 3, 1), ActivityCount("2026-01-13", 6, 2))
+    projects, agents = (
+        (ActivityCount(BILLING, 4, 1), ActivityCount(SHOP, 5, 1)),
+        (ActivityCount("claude-code", 5, 1), ActivityCount("codex", 4, 1)),
+    )
     by_month = tuple(MonthCount(of.name, "2026-01", of.events) for of in (*projects, *agents))
     expected = DailyActivity(days, projects, agents, 9, 2, by_month[:2], by_month[2:])
-    assert store.projects.daily("2026-01-01", "2026-02-01") == expected
+    assert store.projects.daily_activity("2026-01-01", "2026-02-01") == expected
     earlier = MonthCount(BILLING, "2025-12", 1)
-    assert store.projects.daily("2025-12-01", "2026-02-01").projects_by_month == (earlier, *by_month[:2])
-    only = DailyActivity((Count("2026-01-13", 4, 1),), projects[:1], agents[1:], 4, 1, by_month[:1], by_month[3:])
-    assert store.projects.daily("2026-01-13", "2026-01-14", BILLING) == only
-    assert store.projects.daily("2026-01-01", "2026-02-01", agent="codex") == only
-    assert store.projects.daily("2026-01-01", "2026-02-01", SHOP, "codex") == DailyActivity()
-    assert store.projects.years() == [2025, 2026]
-    assert store.projects.years(BILLING, "codex") == [2026]
+    assert store.projects.daily_activity("2025-12-01", "2026-02-01").projects_by_month == (earlier, *by_month[:2])
+    only = DailyActivity((ActivityCount("2026-01-13", 4, 1),), projects[:1], agents[1:], 4, 1, by_month[:1], by_month[3:])
+    assert store.projects.daily_activity("2026-01-13", "2026-01-14", BILLING) == only
+    assert store.projects.daily_activity("2026-01-01", "2026-02-01", agent="codex") == only
+    assert store.projects.daily_activity("2026-01-01", "2026-02-01", SHOP, "codex") == DailyActivity()
+    assert store.projects.list_years() == [2025, 2026]
+    assert store.projects.list_years(BILLING, "codex") == [2026]
 
 
 def test_freshness_tells_the_newest_build_of_each_days_segments_and_of_each_period(store: Storage) -> None:
     filed(store, [*run_of(2), *run_of(2, session="s2"), *run_of(2, start="2026-01-14 09:00", session="s3")])
-    store.toc.publish(Build(nodes=(node(),)))
-    fresh = store.toc.freshness()
+    store.toc.publish_build(Build(nodes=(node(),)))
+    fresh = store.toc.get_freshness()
     assert set(fresh.segment_days) == {"2026-01-12", "2026-01-14"}
     assert fresh.periods == {DAY: max(fresh.segment_days.values()) + 1}
 
@@ -642,7 +645,7 @@ def test_a_segment_filed_under_another_day_is_found_by_its_old_id_and_listed_und
     old = one.node_id
     store.toc.move_segments({one.key: "2026-01-11"})
     new = segment_id("2026-01-11", one.key)
-    found = store.toc.find(old)
+    found = store.toc.find_node(old)
     assert found is not None
     assert found.node_id == new
     assert [s.day for s in store.toc.iter_cuts()] == ["2026-01-11"]
@@ -656,28 +659,28 @@ def test_a_segment_filed_under_another_day_is_found_by_its_old_id_and_listed_und
 def test_term_rows_are_kept_apart_fold_to_the_same_union_and_a_reset_throws_them_away(store: Storage) -> None:
     other = NodeId("toc:day:2026-01-13")
     rows = [terms(1, 5), terms(2), terms(5, 2**32 - 1)]
-    store.toc.publish(Build(terms=tuple(TermDelta(DAY, row) for row in rows)))
-    store.toc.publish(Build(terms=(TermDelta(other, terms(7)),)))
-    found = store.toc.term_sets([DAY, other, NodeId("toc:day:1999-01-01")])
+    store.toc.publish_build(Build(terms=tuple(TermDelta(DAY, row) for row in rows)))
+    store.toc.publish_build(Build(terms=(TermDelta(other, terms(7)),)))
+    found = store.toc.get_term_sets([DAY, other, NodeId("toc:day:1999-01-01")])
     assert {i: sorted(r) for i, r in found.items()} == {DAY: sorted(rows), other: [terms(7)]}
     assert store.toc.fold_terms(3) == 0
     assert store.toc.fold_terms(2) == 1
-    folded = store.toc.term_sets([DAY, other])
+    folded = store.toc.get_term_sets([DAY, other])
     assert folded == {DAY: [terms(1, 2, 5, 2**32 - 1)], other: [terms(7)]}
     assert store.toc.fold_terms(2) == 0
-    store.toc.publish(Build(terms=(TermDelta(DAY, terms(9)),), reset_terms=(DAY,)))
-    assert store.toc.term_sets([DAY, other]) == {DAY: [terms(9)], other: [terms(7)]}
+    store.toc.publish_build(Build(terms=(TermDelta(DAY, terms(9)),), reset_terms=(DAY,)))
+    assert store.toc.get_term_sets([DAY, other]) == {DAY: [terms(9)], other: [terms(7)]}
 
 
 def test_folding_leaves_a_large_row_and_joins_the_small_ones(store: Storage) -> None:
     large = TermDelta(DAY, terms(*range(0, 40_000, 2)))
-    store.toc.publish(Build(terms=(large, *(TermDelta(DAY, terms(n)) for n in range(1, 11, 2)))))
+    store.toc.publish_build(Build(terms=(large, *(TermDelta(DAY, terms(n)) for n in range(1, 11, 2)))))
     assert store.toc.fold_terms(4) == 1
-    assert sorted(store.toc.term_sets([DAY])[DAY], key=len) == [terms(1, 3, 5, 7, 9), large.hashes]
+    assert sorted(store.toc.get_term_sets([DAY])[DAY], key=len) == [terms(1, 3, 5, 7, 9), large.hashes]
     many = [terms(*range(n, 40_000 + n)) for n in range(5)]
-    store.toc.publish(Build(terms=tuple(TermDelta(DAY, row) for row in many)))
+    store.toc.publish_build(Build(terms=tuple(TermDelta(DAY, row) for row in many)))
     assert store.toc.fold_terms(4) == 1
-    assert store.toc.term_sets([DAY]) == {DAY: [terms(*range(40_004))]}
+    assert store.toc.get_term_sets([DAY]) == {DAY: [terms(*range(40_004))]}
 
 
 def test_document_frequencies_fold_to_the_same_sums(store: Storage) -> None:
@@ -688,15 +691,15 @@ def test_document_frequencies_fold_to_the_same_sums(store: Storage) -> None:
         DocumentFrequency(BILLING, terms(2), counts(7)),
     ]
     for row in rows:
-        store.toc.publish(Build(frequencies=(row,)))
+        store.toc.publish_build(Build(frequencies=(row,)))
     expected = {(SHOP, 1): 3, (SHOP, 2): 5, (BILLING, 2): 7}
-    assert summed(store.toc.frequencies()) == expected
+    assert summed(store.toc.list_frequencies()) == expected
     assert store.toc.fold_terms(3) == 0
     assert store.toc.fold_terms(2) == 1
-    assert summed(store.toc.frequencies()) == expected
-    assert len(store.toc.frequencies()) == 2
-    store.toc.publish(Build(frequencies=(rows[3],), reset_frequencies=True))
-    assert summed(store.toc.frequencies()) == {(BILLING, 2): 7}
+    assert summed(store.toc.list_frequencies()) == expected
+    assert len(store.toc.list_frequencies()) == 2
+    store.toc.publish_build(Build(frequencies=(rows[3],), reset_frequencies=True))
+    assert summed(store.toc.list_frequencies()) == {(BILLING, 2): 7}
 
 
 # grips
@@ -707,26 +710,26 @@ def test_a_grip_is_found_by_every_form_of_its_id_and_published_once(store: Stora
     said = event("keep the retry queue")
     mine = grip(said)
     bare = mine.grip_id.rsplit(":", 1)[1]
-    store.toc.publish(Build(grips=(mine, mine)))
-    store.toc.publish(Build(grips=(replace(mine, segment=99),)))
-    assert [store.grips.find(form) for form in (mine.grip_id, bare, f"grip:{bare}")] == [mine] * 3
-    assert store.stats().rows["grip"] == 1
-    assert store.grips.find("grip:5:0123456789abcdef") is None
-    assert store.grips.find("0123456789abcdef") is None
-    assert store.grips.find("grip:999999999999999:zzzzzzzzzzzzzzzz") is None
+    store.toc.publish_build(Build(grips=(mine, mine)))
+    store.toc.publish_build(Build(grips=(replace(mine, segment=99),)))
+    assert [store.grips.find_grip(form) for form in (mine.grip_id, bare, f"grip:{bare}")] == [mine] * 3
+    assert store.get_stats().rows["grip"] == 1
+    assert store.grips.find_grip("grip:5:0123456789abcdef") is None
+    assert store.grips.find_grip("0123456789abcdef") is None
+    assert store.grips.find_grip("grip:999999999999999:zzzzzzzzzzzzzzzz") is None
     with pytest.raises(InvalidQuery):
-        store.grips.find("nothing of the kind")
+        store.grips.find_grip("nothing of the kind")
 
 
 def test_grips_are_listed_by_the_events_they_quote_in_order_of_place(store: Storage) -> None:
     one, two = event("a longer text to quote", at="2026-01-12 09:00"), event("b", at="2026-01-12 09:01")
     front, back = grip(one, 0, 5), grip(one, 9, 12)
     pair = replace(grip(two), event_id_start=one.event_id, event_id_end=two.event_id, span_start=14)
-    store.toc.publish(Build(grips=(back, pair, front)))
-    assert store.grips.of_events([one.event_id, two.event_id]) == {one.event_id: [front, back, pair], two.event_id: [pair]}
-    assert store.grips.get_many([front.grip_id, grip(event("absent")).grip_id]) == {front.grip_id: front}
-    assert store.grips.of_events([]) == {}
-    assert store.grips.get_many([]) == {}
+    store.toc.publish_build(Build(grips=(back, pair, front)))
+    assert store.grips.grips_by_event([one.event_id, two.event_id]) == {one.event_id: [front, back, pair], two.event_id: [pair]}
+    assert store.grips.get_grips([front.grip_id, grip(event("absent")).grip_id]) == {front.grip_id: front}
+    assert store.grips.grips_by_event([]) == {}
+    assert store.grips.get_grips([]) == {}
     listed = [g for batch in store.grips.iter_all(batch=2) for g in batch]
     assert sorted(listed, key=lambda g: g.grip_id) == sorted([front, back, pair], key=lambda g: g.grip_id)
 
@@ -737,50 +740,50 @@ ONE, TWO, THREE = GripId("grip:1:one"), GripId("grip:1:two"), GripId("grip:1:thr
 
 
 def test_every_opening_of_a_grip_is_kept_in_order_until_it_is_forgotten(store: Storage) -> None:
-    assert store.usage.of([ONE]) == {}
-    store.usage.record([ONE, TWO], 20)
-    store.usage.record([ONE], 10)
-    store.usage.record([], 30)
-    assert store.usage.of([ONE, TWO, THREE]) == {ONE: GripUsage((10, 20)), TWO: GripUsage((20,))}
-    store.usage.forget([ONE])
-    assert store.usage.of([ONE, TWO, THREE]) == {TWO: GripUsage((20,))}
+    assert store.usage.get_usage([ONE]) == {}
+    store.usage.record_usage([ONE, TWO], 20)
+    store.usage.record_usage([ONE], 10)
+    store.usage.record_usage([], 30)
+    assert store.usage.get_usage([ONE, TWO, THREE]) == {ONE: GripUsage((10, 20)), TWO: GripUsage((20,))}
+    store.usage.forget_usage([ONE])
+    assert store.usage.get_usage([ONE, TWO, THREE]) == {TWO: GripUsage((20,))}
 
 
 def successors(store: Storage, *ids: GripId) -> dict[GripId, GripId | None]:
     """Which statement stands in the place of each of `ids` that holds no more."""
-    return {old: found.new for old, found in store.superseded.of(ids).items()}
+    return {old: found.new for old, found in store.superseded.get_successors(ids).items()}
 
 
 def test_a_statement_leads_to_the_one_that_holds_now_the_last_recorded_wins_and_a_circle_ends(store: Storage) -> None:
     assert successors(store, ONE, TWO) == {}
-    store.superseded.record(Supersession(ONE, TWO, 10))
+    store.superseded.record_supersession(Supersession(ONE, TWO, 10))
     assert successors(store, ONE, TWO) == {ONE: TWO}
-    store.superseded.record(Supersession(TWO, THREE, 20))
+    store.superseded.record_supersession(Supersession(TWO, THREE, 20))
     assert successors(store, ONE, TWO, THREE) == {ONE: THREE, TWO: THREE}
     # Of two at one time, too.
-    store.superseded.record(Supersession(TWO, ONE, 20))
-    assert store.superseded.of([TWO])[TWO].new != THREE
-    store.superseded.record(Supersession(ONE, THREE, 20))
+    store.superseded.record_supersession(Supersession(TWO, ONE, 20))
+    assert store.superseded.get_successors([TWO])[TWO].new != THREE
+    store.superseded.record_supersession(Supersession(ONE, THREE, 20))
     assert successors(store, ONE) == {ONE: THREE}
-    store.superseded.record(Supersession(THREE, ONE, 30))
+    store.superseded.record_supersession(Supersession(THREE, ONE, 30))
     assert successors(store, ONE, THREE) == {ONE: THREE, THREE: ONE}
 
 
 def test_a_retracted_statement_leads_nowhere_its_reason_stays_and_the_last_of_each_is_listed(store: Storage) -> None:
-    store.superseded.record(Supersession(ONE, TWO, 10))
+    store.superseded.record_supersession(Supersession(ONE, TWO, 10))
     gone = Supersession(TWO, None, 20, "it was a dream", "person")
-    store.superseded.record(gone)
-    assert store.superseded.of([ONE, TWO]) == {ONE: replace(gone, old=ONE), TWO: gone}
-    store.superseded.record(Supersession(ONE, None, 30))
-    assert store.superseded.recorded() == [gone, Supersession(ONE, None, 30)]
+    store.superseded.record_supersession(gone)
+    assert store.superseded.get_successors([ONE, TWO]) == {ONE: replace(gone, old=ONE), TWO: gone}
+    store.superseded.record_supersession(Supersession(ONE, None, 30))
+    assert store.superseded.list_recorded() == [gone, Supersession(ONE, None, 30)]
 
 
 def test_acts_are_listed_newest_first_as_they_were_told(store: Storage) -> None:
     acts = [AuditEntry("forget", ms, "person", "session", "asked", {"events": 3, "grips": ms}) for ms in (10, 20, 30)]
     for act in acts:
-        store.audit.record(act)
-    assert store.audit.all() == acts[::-1]
-    assert store.audit.all(1) == acts[2:]
+        store.audit.record_entry(act)
+    assert store.audit.list_entries() == acts[::-1]
+    assert store.audit.list_entries(1) == acts[2:]
 
 
 # outbox
@@ -788,16 +791,16 @@ def test_acts_are_listed_newest_first_as_they_were_told(store: Storage) -> None:
 
 def test_changes_are_read_in_order_by_any_number_of_followers(store: Storage) -> None:
     (one,) = filed(store, run_of(2))
-    store.toc.publish(Build(nodes=(node(),)))
+    store.toc.publish_build(Build(nodes=(node(),)))
     changes = [
         Change(1, ChangeKind.EVENTS_APPENDED, "2"),
         Change(2, ChangeKind.SEGMENT_PUBLISHED, one.node_id),
         Change(3, ChangeKind.NODE_PUBLISHED, DAY),
     ]
-    assert store.outbox.after(0, 10) == changes
-    assert store.outbox.after(0, 2) == changes[:2]
-    assert store.outbox.after(2, 10) == changes[2:]
-    assert store.outbox.after(3, 10) == []
+    assert store.outbox.read_after(0, 10) == changes
+    assert store.outbox.read_after(0, 2) == changes[:2]
+    assert store.outbox.read_after(2, 10) == changes[2:]
+    assert store.outbox.read_after(3, 10) == []
 
 
 class Without:
@@ -806,24 +809,24 @@ class Without:
     def __init__(self, gone: set[str], words: str = "") -> None:
         self.gone, self.words = gone, words
 
-    def cleaned(self, event: Event) -> Event | None:
+    def clean_event(self, event: Event) -> Event | None:
         if event.event_id in self.gone:
             return None
-        text = self.clean(event.text)
+        text = self.clean_text(event.text)
         return event if text == event.text else replace(event, text=text)
 
-    def clean(self, text: str) -> str:
+    def clean_text(self, text: str) -> str:
         return text.replace(self.words, "[forgotten]") if self.words else text
 
 
 def test_followers_are_told_which_events_are_gone_and_from_where_on_numbers_are_others(store: Storage) -> None:
     before, one, behind = (event(f"in {name}", session=name, source_id="") for name in ("before", "one", "behind"))
     store.events.append([before, one, behind])
-    last = store.outbox.after(0, 100)[-1].seq
-    store.erase(Without({one.event_id}))
-    told = [c for c in store.outbox.after(last, 100) if c.kind in (ChangeKind.EVENT_DROPPED, ChangeKind.EVENTS_MOVED)]
+    last = store.outbox.read_after(0, 100)[-1].seq
+    store.erase_forgotten(Without({one.event_id}))
+    told = [c for c in store.outbox.read_after(last, 100) if c.kind in (ChangeKind.EVENT_DROPPED, ChangeKind.EVENTS_MOVED)]
     assert [(c.kind, c.subject) for c in told] == [(ChangeKind.EVENT_DROPPED, one.event_id), (ChangeKind.EVENTS_MOVED, "2")]
-    assert [s.event.text for s in store.events.after(0, 10)] == ["in before", "in behind"]
+    assert [s.event.text for s in store.events.read_after(0, 10)] == ["in before", "in behind"]
 
 
 def test_an_event_that_loses_words_and_with_them_its_id_is_gone_under_the_old_one(store: Storage) -> None:
@@ -832,33 +835,33 @@ def test_an_event_that_loses_words_and_with_them_its_id_is_gone_under_the_old_on
 
     drafts = [draft("keeps hunter2 inside", source_id=""), draft("else", source_id="x")]
     EventLog(store.events, SystemClock()).append(drafts, "jsonl")
-    [old, _] = [s.event.event_id for s in store.events.after(0, 10)]
-    last = store.outbox.after(0, 100)[-1].seq
-    store.erase(Without(set(), "hunter2"))
-    told = [(c.kind, c.subject) for c in store.outbox.after(last, 100) if c.kind is ChangeKind.EVENT_DROPPED]
+    [old, _] = [s.event.event_id for s in store.events.read_after(0, 10)]
+    last = store.outbox.read_after(0, 100)[-1].seq
+    store.erase_forgotten(Without(set(), "hunter2"))
+    told = [(c.kind, c.subject) for c in store.outbox.read_after(last, 100) if c.kind is ChangeKind.EVENT_DROPPED]
     assert told == [(ChangeKind.EVENT_DROPPED, old)]
-    assert "keeps [forgotten] inside" in {s.event.text for s in store.events.after(0, 10)}
+    assert "keeps [forgotten] inside" in {s.event.text for s in store.events.read_after(0, 10)}
 
 
 def test_positions_are_kept_by_name_and_listed_by_their_beginning(store: Storage) -> None:
-    assert store.outbox.checkpoint("bm25") == 0
-    store.outbox.mark("bm25", "17")
-    store.outbox.mark("bm25", "18")
-    store.outbox.mark("import:jsonl:/a_b", '{"offset": 5}')
-    store.outbox.mark("import:jsonl:/aXb", "{}")
-    assert store.outbox.checkpoint("bm25") == 18
-    assert store.outbox.marks("import:jsonl:/a_") == {"import:jsonl:/a_b": '{"offset": 5}'}
-    assert len(store.outbox.marks("")) == 3
+    assert store.outbox.get_checkpoint("bm25") == 0
+    store.outbox.set_position("bm25", "17")
+    store.outbox.set_position("bm25", "18")
+    store.outbox.set_position("import:jsonl:/a_b", '{"offset": 5}')
+    store.outbox.set_position("import:jsonl:/aXb", "{}")
+    assert store.outbox.get_checkpoint("bm25") == 18
+    assert store.outbox.get_positions("import:jsonl:/a_") == {"import:jsonl:/a_b": '{"offset": 5}'}
+    assert len(store.outbox.get_positions("")) == 3
 
 
 def test_answers_are_kept_for_an_hour_and_then_forgotten(store: Storage) -> None:
-    first = store.events.append([event("one")], Request("k1", "the answer"))
-    assert first.replay is None
+    first = store.events.append([event("one")], WriteRequest("k1", "the answer"))
+    assert first.replayed_answer is None
     now = SystemClock().now_ms()
     assert store.outbox.forget_requests(now) == 0
-    assert store.events.append([event("two")], Request("k1", "another")).replay == "the answer"
+    assert store.events.append([event("two")], WriteRequest("k1", "another")).replayed_answer == "the answer"
     assert store.outbox.forget_requests(now + 2 * 3_600_000) == 1
-    assert store.events.append([event("two")], Request("k1", "another")).replay is None
+    assert store.events.append([event("two")], WriteRequest("k1", "another")).replayed_answer is None
 
 
 #: When events of several batches happened.
@@ -866,34 +869,34 @@ _TOGETHER = ms("2026-01-12 09:00")
 
 
 def test_batches_of_several_are_stored_as_one_after_another(store: Storage) -> None:
-    [before] = store.events.append([event("kept since before", at=_TOGETHER)]).new
+    [before] = store.events.append([event("kept since before", at=_TOGETHER)]).new_ids
     batches = [
-        Batch([event("first", at=_TOGETHER + 1), event("second", at=_TOGETHER + 2)], Request("a")),
-        Batch([event("kept since before", at=_TOGETHER)], Request("b")),
+        EventBatch([event("first", at=_TOGETHER + 1), event("second", at=_TOGETHER + 2)], WriteRequest("a")),
+        EventBatch([event("kept since before", at=_TOGETHER)], WriteRequest("b")),
         # The same payload sent again while the first is being stored, and one whose event the first has, too.
-        Batch([event("first", at=_TOGETHER + 1), event("second", at=_TOGETHER + 2)], Request("a")),
-        Batch([event("second", at=_TOGETHER + 2), event("third", at=_TOGETHER + 3)]),
-        Batch([], Request("c", "nothing of it")),
+        EventBatch([event("first", at=_TOGETHER + 1), event("second", at=_TOGETHER + 2)], WriteRequest("a")),
+        EventBatch([event("second", at=_TOGETHER + 2), event("third", at=_TOGETHER + 3)]),
+        EventBatch([], WriteRequest("c", "nothing of it")),
     ]
-    first, known, again, partly, empty = store.events.append_each(batches)
-    assert (len(first.new), first.known, first.replay) == (2, (), None)
-    assert (known.new, known.known) == ((), (before,))
-    assert again == Appended((), (), " ".join(first.new))
-    assert (len(partly.new), partly.known) == (1, (first.new[1],))
-    assert empty == Appended((), ())
-    assert [s.event.text for s in store.events.after(0, 10)] == ["kept since before", "first", "second", "third"]
-    assert store.events.append([event("other")], Request("c")).replay == "nothing of it"
-    assert store.events.append_each([]) == []
+    first, known, again, partly, empty = store.events.append_batches(batches)
+    assert (len(first.new_ids), first.known_ids, first.replayed_answer) == (2, (), None)
+    assert (known.new_ids, known.known_ids) == ((), (before,))
+    assert again == AppendResult((), (), " ".join(first.new_ids))
+    assert (len(partly.new_ids), partly.known_ids) == (1, (first.new_ids[1],))
+    assert empty == AppendResult((), ())
+    assert [s.event.text for s in store.events.read_after(0, 10)] == ["kept since before", "first", "second", "third"]
+    assert store.events.append([event("other")], WriteRequest("c")).replayed_answer == "nothing of it"
+    assert store.events.append_batches([]) == []
 
 
 def test_an_id_with_other_words_is_kept_as_a_variant_among_batches_too(store: Storage) -> None:
     told = event("the words", at=_TOGETHER)
     other = replace(told, text="other words")
-    one, two, three = store.events.append_each([Batch([told]), Batch([other]), Batch([other])])
-    assert one.new == (told.event_id,)
-    assert len(two.new) == 1
-    assert two.new != one.new
-    assert three == Appended((), two.new)
+    one, two, three = store.events.append_batches([EventBatch([told]), EventBatch([other]), EventBatch([other])])
+    assert one.new_ids == (told.event_id,)
+    assert len(two.new_ids) == 1
+    assert two.new_ids != one.new_ids
+    assert three == AppendResult((), two.new_ids)
 
 
 # the whole store
@@ -901,23 +904,23 @@ def test_an_id_with_other_words_is_kept_as_a_variant_among_batches_too(store: St
 
 def test_a_checkpoint_changes_nothing_that_is_read(store: Storage) -> None:
     filed(store, run_of(3))
-    before = store.stats()
-    store.checkpoint()
-    store.checkpoint()
-    assert store.stats().rows == before.rows
-    assert len(store.events.after(0, 10)) == 3
+    before = store.get_stats()
+    store.write_checkpoint()
+    store.write_checkpoint()
+    assert store.get_stats().rows == before.rows
+    assert len(store.events.read_after(0, 10)) == 3
 
 
 def test_statistics_count_rows_bytes_and_time_and_an_empty_store_has_no_first_moment(store: Storage) -> None:
-    stats = store.stats()
+    stats = store.get_stats()
     assert (stats.first_ms, stats.last_ms, stats.text_bytes, stats.last_seq) == (None, None, 0, 0)
     first, last = event("é", at="2026-01-12 09:00"), event("abc", at="2026-01-12 10:00")
     store.events.append([last, first])
-    stats = store.stats()
+    stats = store.get_stats()
     assert (stats.text_bytes, stats.last_seq, stats.derived_to) == (5, 2, 0)
     assert (stats.first_ms, stats.last_ms) == (first.timestamp, last.timestamp)
     assert (stats.rows["event"], stats.timezone, stats.loss) == (2, "Europe/Berlin", None)
-    assert store.stats(text=False) == replace(stats, text_bytes=0)
+    assert store.get_stats(text=False) == replace(stats, text_bytes=0)
 
 
 def test_the_zone_is_fixed_when_the_store_is_made_and_refuses_nonsense(store: Storage) -> None:
@@ -930,25 +933,25 @@ def test_the_zone_is_fixed_when_the_store_is_made_and_refuses_nonsense(store: St
 
 def contents(store: Storage) -> dict[str, object]:
     """Everything a reader can see."""
-    ids = [n.node_id for n in store.toc.all_nodes()]
+    ids = [n.node_id for n in store.toc.iter_nodes()]
     return {
-        "events": store.events.after(0, 10_000),
+        "events": store.events.read_after(0, 10_000),
         "cuts": list(store.toc.iter_cuts()),
-        "nodes": list(store.toc.all_nodes()),
+        "nodes": list(store.toc.iter_nodes()),
         "children": {i: store.toc.child_ids(i) for i in ids},
-        "terms": {i: union(rows) for i, rows in store.toc.term_sets(ids).items()},
-        "frequencies": summed(store.toc.frequencies()),
+        "terms": {i: union(rows) for i, rows in store.toc.get_term_sets(ids).items()},
+        "frequencies": summed(store.toc.list_frequencies()),
         "grips": [g for batch in store.grips.iter_all() for g in batch],
-        "outbox": store.outbox.after(0, 10_000),
-        "marks": store.outbox.marks(""),
-        "pins": store.toc.pins(),
-        "topics": store.topics.all(),
-        "topic labels": store.topics.labels(),
-        "openings": store.usage.of([ONE, TWO]),
-        "successors": store.superseded.recorded(),
-        "acts": store.audit.all(),
+        "outbox": store.outbox.read_after(0, 10_000),
+        "marks": store.outbox.get_positions(""),
+        "pins": store.toc.list_pins(),
+        "topics": store.topics.list_topics(),
+        "topic labels": store.topics.list_labels(),
+        "openings": store.usage.get_usage([ONE, TWO]),
+        "successors": store.superseded.list_recorded(),
+        "acts": store.audit.list_entries(),
         "zone": store.timezone,
-        "identity": store.stats().store_id,
+        "identity": store.get_stats().store_id,
     }
 
 
@@ -959,19 +962,19 @@ def fill(store: Storage) -> None:
     mine = grip(events[0], segment=cuts[0].key)
     bullet = TocBullet("a bullet", (mine.grip_id,))
     for version in range(1, 6):
-        store.toc.publish(
+        store.toc.publish_build(
             Build(nodes=(node(bullets=[bullet], version=version),), grips=(mine,), terms=(TermDelta(DAY, terms(version)),))
         )
-    store.toc.publish(Build(frequencies=(DocumentFrequency(SHOP, terms(4), counts(2)),)))
+    store.toc.publish_build(Build(frequencies=(DocumentFrequency(SHOP, terms(4), counts(2)),)))
     store.toc.set_pin(DAY, True, "agent")
-    store.toc.recut([], {NodeId("toc:day:2020-01-01"): DAY})
-    store.outbox.mark("bm25", "3")
-    store.topics.replace([NETWORK, PAINT])
-    store.topics.label(TopicLabel(NETWORK.topic_id, SHOP, "The network", "agent", 5))
-    store.usage.record([ONE], 10)
-    store.superseded.record(Supersession(ONE, TWO, 20, "why", "person"))
+    store.toc.replace_cuts([], {NodeId("toc:day:2020-01-01"): DAY})
+    store.outbox.set_position("bm25", "3")
+    store.topics.replace_topics([NETWORK, PAINT])
+    store.topics.set_label(TopicLabel(NETWORK.topic_id, SHOP, "The network", "agent", 5))
+    store.usage.record_usage([ONE], 10)
+    store.superseded.record_supersession(Supersession(ONE, TWO, 20, "why", "person"))
     for at in (10, 20):
-        store.audit.record(AuditEntry("forget", at, "person", "session", "asked", {"events": 3, "grips": at}))
+        store.audit.record_entry(AuditEntry("forget", at, "person", "session", "asked", {"events": 3, "grips": at}))
 
 
 def test_compaction_closing_and_opening_again_keep_everything_and_the_store_stays_in_use(opened: Callable[[], Storage]) -> None:
@@ -982,7 +985,7 @@ def test_compaction_closing_and_opening_again_keep_everything_and_the_store_stay
     store = opened()
     assert contents(store) == before
     for _ in range(2):
-        size_before, size_after = store.compact()
+        size_before, size_after = store.compact_files()
         assert size_before > 0
         assert size_after > 0
         assert contents(store) == before
@@ -992,9 +995,9 @@ def test_compaction_closing_and_opening_again_keep_everything_and_the_store_stay
     store.close()
     again = opened()
     assert contents(again) == compacted
-    assert again.events.after(35, 5)[0].seq == 36
-    assert [c.seq for c in again.outbox.after(0, 1000)] == list(range(1, len(before["outbox"]) + 2))  # type: ignore[arg-type]
-    assert again.toc.find(NodeId("toc:day:2020-01-01")) is not None
+    assert again.events.read_after(35, 5)[0].seq == 36
+    assert [c.seq for c in again.outbox.read_after(0, 1000)] == list(range(1, len(before["outbox"]) + 2))  # type: ignore[arg-type]
+    assert again.toc.find_node(NodeId("toc:day:2020-01-01")) is not None
     again.close()
 
 
@@ -1012,9 +1015,9 @@ def test_readers_and_writers_wait_while_the_files_are_rewritten(opened: Callable
         for _ in range(1000):
             if done.is_set():
                 return
-            assert len(store.events.after(0, 10_000)) >= 35, "events went missing while compacting"
+            assert len(store.events.read_after(0, 10_000)) >= 35, "events went missing while compacting"
 
     with beside(write, read, read):
         for _ in range(2):
-            store.compact()
+            store.compact_files()
     store.close()

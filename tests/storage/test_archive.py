@@ -32,16 +32,16 @@ def lived_in(where: Where) -> App:
     store = app.storage
     grips = [g for batch in store.grips.iter_all() for g in batch]
     store.toc.set_pin(grips[0].grip_id, True, "person")
-    store.usage.record([grips[1].grip_id], 5)
-    store.superseded.record(Supersession(grips[2].grip_id, grips[3].grip_id, 6, "changed our minds", "agent"))
-    store.superseded.record(Supersession(grips[4].grip_id, None, 7))
-    store.spending.record(ModelCall(5, NodeId("toc:day:2026-01-12"), "aa", "m", 7, 8, True, Outcome.FALLBACK, "no grips", 9))
-    store.audit.record(AuditEntry("correct", 6, "agent", grips[2].grip_id, "changed our minds", {"grips": 1}))
-    store.topics.replace([TopicRecord(TopicId("topic:a"), 5, False, (1, 2**63), None, False, ())])
-    store.topics.label(TopicLabel(TopicId("topic:a"), None, "Checkout", "agent", 7))
+    store.usage.record_usage([grips[1].grip_id], 5)
+    store.superseded.record_supersession(Supersession(grips[2].grip_id, grips[3].grip_id, 6, "changed our minds", "agent"))
+    store.superseded.record_supersession(Supersession(grips[4].grip_id, None, 7))
+    store.spending.record_call(ModelCall(5, NodeId("toc:day:2026-01-12"), "aa", "m", 7, 8, True, Outcome.FALLBACK, "no grips", 9))
+    store.audit.record_entry(AuditEntry("correct", 6, "agent", grips[2].grip_id, "changed our minds", {"grips": 1}))
+    store.topics.replace_topics([TopicRecord(TopicId("topic:a"), 5, False, (1, 2**63), None, False, ())])
+    store.topics.set_label(TopicLabel(TopicId("topic:a"), None, "Checkout", "agent", 7))
     store.projects.add_alias(Alias("old-shop", SHOP, "person", 8))
     store.projects.add_splits([Split(SHOP, "", "/srv/shop/app", "app", 9)])
-    store.outbox.mark("import:x", "mark")
+    store.outbox.set_position("import:x", "mark")
     return app
 
 
@@ -49,7 +49,7 @@ def carried(app: App, to: Where, drop: Iterable[str] = ()) -> App:
     """The rows of one memory in another, without those of some tables."""
     parts = rows_of(app)
     fresh = memory(where=to())
-    fresh.storage.archive.load([p for p in parts if p.table not in drop])
+    fresh.storage.archive.load_rows([p for p in parts if p.table not in drop])
     fresh.derivation.run()
     rebuild(fresh)
     return fresh
@@ -57,8 +57,8 @@ def carried(app: App, to: Where, drop: Iterable[str] = ()) -> App:
 
 def rows_of(app: App) -> list[TableRows]:
     """All rows of a memory."""
-    with app.storage.archive.snapshot() as snapshot:
-        parts = [*snapshot.behind("event", 0), *snapshot.behind("grip", 0), *snapshot.others()]
+    with app.storage.archive.open_snapshot() as snapshot:
+        parts = [*snapshot.iter_shared("event", 0), *snapshot.iter_shared("grip", 0), *snapshot.iter_others()]
         assert snapshot.last_seq == app.storage.events.last_seq()
     return parts
 
@@ -73,7 +73,7 @@ def tables_of(app: App) -> dict[tuple[str, tuple[str, ...]], list[str]]:
 
 def nodes_of(app: App) -> dict[str, object]:
     """Every node but for how often it was written."""
-    return {n.node_id: replace(n, version=0, built=0) for n in app.storage.toc.all_nodes()}
+    return {n.node_id: replace(n, version=0, built=0) for n in app.storage.toc.iter_nodes()}
 
 
 def grips_of(app: App) -> dict[GripId, object]:
@@ -85,7 +85,7 @@ def test_everything_comes_back_as_it_was_and_what_is_written_after_it_continues_
     kept_in: Where, carried_to: Where
 ) -> None:
     app = lived_in(kept_in)
-    segment = next(n for n in app.storage.toc.all_nodes() if n.level.value == "segment" and len(n.bullets) > 1)
+    segment = next(n for n in app.storage.toc.iter_nodes() if n.level.value == "segment" and len(n.bullets) > 1)
     cited = segment.bullets[0].grip_ids + segment.bullets[1].grip_ids
     words = RefineSummary(segment.node_id, "Our own words", [Statement("We decided it.", cited)], "What we did.")
     refine_summary(app, words, Caller())
@@ -93,23 +93,23 @@ def test_everything_comes_back_as_it_was_and_what_is_written_after_it_continues_
     other = carried(app, carried_to)
     assert nodes_of(other) == nodes_of(app)
     assert grips_of(other) == grips_of(app)
-    assert other.storage.toc.refined() == app.storage.toc.refined() == [segment.node_id]
+    assert other.storage.toc.list_refined() == app.storage.toc.list_refined() == [segment.node_id]
     assert term_sets(other) == term_sets(app)
     assert tables_of(other).keys() == tables_of(app).keys()
     # How often a node was written is told by its own rows alone.
     for table, rows in tables_of(app).items():
         if table[0] not in ("node", "bullet", "bullet_grip"):
             assert tables_of(other)[table] == rows, table
-    with app.storage.archive.snapshot() as before, other.storage.archive.snapshot() as after:
+    with app.storage.archive.open_snapshot() as before, other.storage.archive.open_snapshot() as after:
         for name in SHARED:
-            last = before.last(name)
-            assert (after.last(name), after.print_of(name, 0, last)) == (last, before.print_of(name, 0, last))
+            last = before.last_key(name)
+            assert (after.last_key(name), after.fingerprint(name, 0, last)) == (last, before.fingerprint(name, 0, last))
         assert (before.schema, after.schema) == (ROWS, ROWS)
         assert before.store_id == after.store_id
-    assert other.storage.toc.pins() == app.storage.toc.pins()
-    assert other.storage.outbox.marks("import:") == {"import:x": "mark"}
+    assert other.storage.toc.list_pins() == app.storage.toc.list_pins()
+    assert other.storage.outbox.get_positions("import:") == {"import:x": "mark"}
     assert [a.old for a in other.storage.projects.names.aliases] == ["old-shop"]
-    assert other.storage.stats().store_id == app.storage.stats().store_id
+    assert other.storage.get_stats().store_id == app.storage.get_stats().store_id
     assert findings(other) == []
     go_on_alike(app, other)
 
@@ -134,12 +134,12 @@ def test_what_is_loaded_instead_takes_the_place_of_what_was_there_and_nothing_do
         raise ValueError("no more")
 
     with pytest.raises(ValueError, match="no more"):
-        app.storage.archive.load(broken(), instead=True)
+        app.storage.archive.load_rows(broken(), instead=True)
     assert tables_of(app) == before
-    app.storage.archive.load(others, instead=True)
+    app.storage.archive.load_rows(others, instead=True)
     assert tables_of(app) == before
     app.storage.toc.set_pin("another", True, "person")
-    app.storage.archive.load(others, instead=True)
+    app.storage.archive.load_rows(others, instead=True)
     assert tables_of(app) == before
     rebuild(app)
     assert findings(app) == []
@@ -148,8 +148,8 @@ def test_what_is_loaded_instead_takes_the_place_of_what_was_there_and_nothing_do
 def test_a_moment_stays_what_it_was_while_others_write(kept_in: Where) -> None:
     app = memory(a_small_history(1), where=kept_in())
     before = app.storage.events.last_seq()
-    with app.storage.archive.snapshot() as snapshot:
-        events = snapshot.behind("event", 0)
+    with app.storage.archive.open_snapshot() as snapshot:
+        events = snapshot.iter_shared("event", 0)
         first = next(events)
         app.write([draft("written meanwhile", session="later")], "test")
         app.derivation.run()
@@ -157,8 +157,8 @@ def test_a_moment_stays_what_it_was_while_others_write(kept_in: Where) -> None:
         rows = [row for part in (first, *events) for row in part.rows]
         assert [row[0] for row in rows] == list(range(1, before + 1))
         assert snapshot.last_seq == before
-        assert snapshot.print_of("event", 1, before)[0] == before
-        others = list(snapshot.others())
+        assert snapshot.fingerprint("event", 1, before)[0] == before
+        others = list(snapshot.iter_others())
         assert not [p for p in others if p.table == "pin"]
         marks = {row[0]: row[1] for p in others if p.table == "checkpoint" for row in p.rows}
         assert int(marks["deriver"]) == before
@@ -167,8 +167,14 @@ def test_a_moment_stays_what_it_was_while_others_write(kept_in: Where) -> None:
 
 def test_slices_are_small(kept_in: Where) -> None:
     app = memory(a_small_history(3), where=kept_in())
-    with app.storage.archive.snapshot() as snapshot:
-        assert max(len(p.rows) for p in (*snapshot.behind("event", 0), *snapshot.behind("grip", 0), *snapshot.others())) <= 500
+    with app.storage.archive.open_snapshot() as snapshot:
+        assert (
+            max(
+                len(p.rows)
+                for p in (*snapshot.iter_shared("event", 0), *snapshot.iter_shared("grip", 0), *snapshot.iter_others())
+            )
+            <= 500
+        )
 
 
 @MOVED
@@ -190,7 +196,7 @@ def test_rows_that_speak_of_what_is_lost_go_with_it(kept_in: Where, carried_to: 
 
 def test_rows_of_another_schema_find_their_columns(kept_in: Where) -> None:
     app = memory(where=kept_in())
-    told = app.storage.archive.load(
+    told = app.storage.archive.load_rows(
         [
             TableRows("superseded", ("old_id", "new_id", "at_ms"), [["grip:a", "grip:b", 5]]),
             TableRows("pin", ("target", "set_by", "at_ms", "colour"), [["grip:a", "me", 5, "red"]]),

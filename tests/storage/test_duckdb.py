@@ -41,8 +41,8 @@ from memory_mcp.model.topic import TopicLabel, TopicRecord
 from memory_mcp.storage.duckdb import look_at, migrations, open_storage, publish
 from memory_mcp.storage.duckdb.connection import Connection, translated
 from memory_mcp.storage.duckdb.store import DuckStorage
-from memory_mcp.storage.opening import system_zone, zone_in
-from memory_mcp.storage.values import Build, Request, Scope
+from memory_mcp.storage.opening import find_zone, get_system_zone
+from memory_mcp.storage.values import Build, Scope, WriteRequest
 from tests.factories import event, node, run_of
 from tests.fakes import FakeClock
 from tests.waiting import PATIENCE, together, until
@@ -106,7 +106,7 @@ def test_an_older_store_is_copied_aside_before_it_is_brought_up_to_date(data_dir
     monkeypatch.setitem(migrations.STEPS, now + 1, "test.sql")
     monkeypatch.setattr(migrations, "sql", lambda n: "CREATE TABLE added (x INTEGER);" if n.endswith("test.sql") else sql(n))
     store = open_storage(data_dir)
-    assert (store.stats().schema_version, store.events.last_seq()) == (now + 1, 50)
+    assert (store.get_stats().schema_version, store.events.last_seq()) == (now + 1, 50)
     store.close()
     backup = duckdb.connect(str(data_dir / f"memory.schema-{now}.backup.duckdb"), read_only=True)
     assert backup.execute("SELECT count(*) FROM event").fetchall() == [(50,)]
@@ -124,14 +124,14 @@ def test_a_store_of_the_first_version_is_brought_up_to_date_with_everything_it_h
     con.execute("UPDATE meta SET value = '1' WHERE name = 'schema_version'")
     con.close()
     store = open_storage(data_dir)
-    store.usage.record([GripId("grip:1")], 5)
-    assert (store.events.last_seq(), store.usage.of([GripId("grip:1")])) == (50, {"grip:1": GripUsage((5,))})
-    store.topics.replace([TopicRecord(topic_id("topic", [1]), 5, members=(1,))])
-    store.topics.label(TopicLabel(topic_id("topic", [1]), None, "Harbours", "agent", 6))
+    store.usage.record_usage([GripId("grip:1")], 5)
+    assert (store.events.last_seq(), store.usage.get_usage([GripId("grip:1")])) == (50, {"grip:1": GripUsage((5,))})
+    store.topics.replace_topics([TopicRecord(topic_id("topic", [1]), 5, members=(1,))])
+    store.topics.set_label(TopicLabel(topic_id("topic", [1]), None, "Harbours", "agent", 6))
     store.close()
     store = open_storage(data_dir)
-    assert [t.members for t in store.topics.all()] == [(1,)]
-    assert [given.label for given in store.topics.labels()] == ["Harbours"]
+    assert [t.members for t in store.topics.list_topics()] == [(1,)]
+    assert [given.label for given in store.topics.list_labels()] == ["Harbours"]
     store.close()
     assert (data_dir / "memory.schema-1.backup.duckdb").exists()
 
@@ -218,7 +218,7 @@ def test_everything_in_the_data_directory_is_the_users_alone(tmp_path: Path) -> 
     modes = {p.name: stat.S_IMODE(p.stat().st_mode) for p in [directory, *directory.iterdir()]}
     assert modes.pop("data") == 0o700
     assert {mode & 0o077 for name, mode in modes.items() if not name.endswith(".wal")} == {0}
-    store.compact()
+    store.compact_files()
     store.close()
     assert {stat.S_IMODE(p.stat().st_mode) for p in directory.iterdir()} == {0o600}
 
@@ -342,10 +342,10 @@ def test_a_damaged_file_is_set_aside_the_loss_is_told_and_can_be_put_right(data_
         store = open_storage(data_dir)
     loss = store.loss
     assert loss is not None
-    assert loss.events + store.stats().rows["event"] == 2000
-    assert loss.set_aside
-    assert not any(word in loss.way_back.lower() for word in DAMAGE)
-    kept = data_dir / loss.set_aside / "memory.duckdb"
+    assert loss.events + store.get_stats().rows["event"] == 2000
+    assert loss.damaged_folder
+    assert not any(word in loss.recovery_hint.lower() for word in DAMAGE)
+    kept = data_dir / loss.damaged_folder / "memory.duckdb"
     assert len(kept.read_bytes()) == len(broken)
     store.close()
     for beside in data_dir.glob("memory.duckdb*"):
@@ -379,7 +379,7 @@ def died(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_what_was_acknowledged_survives_a_kill_which_leaves_nothing_locked(died: Path) -> None:
     store = open_storage(died)
-    assert store.events.window(Scope()) == run_of(7)
+    assert store.events.list_events(Scope()) == run_of(7)
     assert store.loss is None
     store.close()
 
@@ -406,11 +406,11 @@ def test_a_node_costs_the_log_the_same_however_many_came_before(data_dir: Path) 
     keywords, projects = tuple(f"keyword-{n}" for n in range(10)), ("/home/someone/work/project",)
     ids = [f"toc:day:{year}-01-{day:02}" for year in range(2000, 2020) for day in range(1, 31)]
     nodes = [replace(node(node_id), keywords=keywords, projects=projects) for node_id in ids]
-    store.toc.publish(Build(nodes=tuple(nodes[:-1])))
+    store.toc.publish_build(Build(nodes=tuple(nodes[:-1])))
     size = log.stat().st_size
-    store.toc.publish(Build(nodes=(nodes[-1],)))
+    store.toc.publish_build(Build(nodes=(nodes[-1],)))
     assert log.stat().st_size - size < 5_000
-    stored = store.toc.nodes([nodes[-1].node_id])[nodes[-1].node_id]
+    stored = store.toc.get_nodes([nodes[-1].node_id])[nodes[-1].node_id]
     assert (stored.keywords, stored.projects, stored.agents) == (keywords, projects, nodes[-1].agents)
     store.close()
 
@@ -448,7 +448,7 @@ def test_compaction_gives_back_the_space_of_what_is_gone_and_what_a_killed_one_l
         con.execute("DELETE FROM event WHERE seq > 10")
     # As DuckDB leaves it where a copy took more memory than it may use.
     (data_dir / (FILE + ".tmp")).mkdir()
-    before, after = store.compact()
+    before, after = store.compact_files()
     # As a killed compaction leaves it.
     (data_dir / (FILE + ".compact")).write_bytes(b"half a copy")
     assert not (data_dir / (FILE + ".tmp")).exists()
@@ -465,7 +465,7 @@ def test_a_name_with_quotes_and_spaces_is_a_name(tmp_path: Path) -> None:
     directory = tmp_path / 'it\'s a "data" dir'
     made(directory, 5)
     store = open_storage(directory)
-    store.compact()
+    store.compact_files()
     assert store.events.last_seq() == 5
     store.close()
 
@@ -501,10 +501,10 @@ def test_a_zone_is_understood_in_every_form_and_any_other_text_begins_a_store_al
     monkeypatch.setenv("TZ", given)
     if zone is None:
         with pytest.raises(InvalidQuery):
-            zone_in(os.environ)
+            find_zone(os.environ)
     else:
-        assert zone_in(os.environ) == zone
-    assert Calendar(system_zone()).day_of(0)
+        assert find_zone(os.environ) == zone
+    assert Calendar(get_system_zone()).day_of(0)
 
 
 # requests
@@ -512,11 +512,11 @@ def test_a_zone_is_understood_in_every_form_and_any_other_text_begins_a_store_al
 
 def test_an_answer_is_kept_for_an_hour(clock: FakeClock) -> None:
     store = open_storage(None, "UTC", clock)
-    store.events.append([event("a")], Request("key", "answer"))
+    store.events.append([event("a")], WriteRequest("key", "answer"))
     clock.advance(3599)
-    assert store.events.append([event("b")], Request("key", "answer")).replay == "answer"
+    assert store.events.append([event("b")], WriteRequest("key", "answer")).replayed_answer == "answer"
     clock.advance(2)
-    assert store.events.append([event("c")], Request("key", "answer")).replay is None
+    assert store.events.append([event("c")], WriteRequest("key", "answer")).replayed_answer is None
     store.close()
 
 
@@ -608,16 +608,16 @@ def test_a_failed_write_takes_its_numbers_back(storage: DuckStorage, monkeypatch
         with pytest.raises(KeyboardInterrupt, match="before_commit"):
             storage.events.append([event("a"), event("b")])
     storage.events.append([event("a")])
-    assert storage.events.after(0, 5)[0].seq == 1
+    assert storage.events.read_after(0, 5)[0].seq == 1
 
 
 def test_a_version_is_told_when_what_it_names_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was read under one version is kept until the next: one told too early would be kept with what is older."""
     store = open_storage(tmp_path / "data", "UTC")
     seen: list[tuple[str, int]] = []
-    monkeypatch.setattr(publish, "failpoint", lambda name: seen.append((name, store.toc.version())))
-    before = store.toc.version()
-    built = store.toc.publish(Build(nodes=(node(),)))
+    monkeypatch.setattr(publish, "failpoint", lambda name: seen.append((name, store.toc.current_version())))
+    before = store.toc.current_version()
+    built = store.toc.publish_build(Build(nodes=(node(),)))
     store.close()
     assert seen == [("derive.before_commit", before), ("derive.committed", built)]
     assert before < built
@@ -654,20 +654,20 @@ def test_what_is_counted_is_read_again_only_after_a_commit(storage: DuckStorage,
 
     monkeypatch.setattr(Connection, "rows", spy)
     storage.events.append(run_of(3))
-    assert storage.stats(text=False).rows["event"] == 3
+    assert storage.get_stats(text=False).rows["event"] == 3
     said.clear()
     for _ in range(5):
-        assert storage.stats(text=False).rows["event"] == 3
+        assert storage.get_stats(text=False).rows["event"] == 3
     assert said == []
-    assert storage.stats().text_bytes > 0
+    assert storage.get_stats().text_bytes > 0
     assert len(said) == 1
     storage.events.append([event("one more")])
-    found = storage.stats(text=False)
+    found = storage.get_stats(text=False)
     assert (found.rows["event"], found.last_seq, found.timezone) == (4, 4, storage.timezone)
     # All counts in one statement, and three facts.
     assert len(said) <= 6
     storage.set_timezone("Asia/Tokyo")
-    assert storage.stats(text=False).timezone == "Asia/Tokyo"
+    assert storage.get_stats(text=False).timezone == "Asia/Tokyo"
 
 
 def test_reads_go_on_while_a_compacted_copy_is_made(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -682,12 +682,12 @@ def test_reads_go_on_while_a_compacted_copy_is_made(data_dir: Path, monkeypatch:
         with reading(self) as cursor:
             yield cursor
             if threading.current_thread() is here and (data_dir / (FILE + ".compact")).exists():
-                reader = threading.Thread(target=lambda: seen.append(len(store.events.after(0, 100))))
+                reader = threading.Thread(target=lambda: seen.append(len(store.events.read_after(0, 100))))
                 reader.start()
                 reader.join(PATIENCE)
 
     monkeypatch.setattr(Connection, "reading", copying)
-    store.compact()
+    store.compact_files()
     assert seen == [50]
     store.close()
 
@@ -697,9 +697,9 @@ def test_a_copy_that_cannot_be_made_leaves_the_store_as_it_is(data_dir: Path) ->
     store = open_storage(data_dir)
     (data_dir / (FILE + ".compact")).mkdir()
     with pytest.raises((StorageError, OSError)):
-        store.compact()
+        store.compact_files()
     (data_dir / (FILE + ".compact")).rmdir()
     store.events.append([event("after it")])
-    assert store.compact()[1] > 0
+    assert store.compact_files()[1] > 0
     assert store.events.last_seq() == 51
     store.close()

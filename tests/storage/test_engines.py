@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from memory_mcp.storage.base import Storage
-from memory_mcp.storage.opening import Opening
+from memory_mcp.storage.opening import OpenOptions
 from memory_mcp.storage.registry import ENGINES
 from tests.storage.bound import unbound
 from tests.storage.suite import *  # noqa: F403
@@ -21,9 +21,9 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def opening(engine: str, request: pytest.FixtureRequest) -> Opening:
+def opening(engine: str, request: pytest.FixtureRequest) -> OpenOptions:
     """A memory that nobody has opened yet."""
-    plain = Opening(None, "Europe/Berlin")
+    plain = OpenOptions(None, "Europe/Berlin")
     if engine != "postgres":
         return plain
     return replace(plain, url=request.getfixturevalue("database"), tenant=request.node.name)
@@ -51,12 +51,12 @@ def statements(engine: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def store(engine: str, opening: Opening) -> Iterator[Storage]:
+def store(engine: str, opening: OpenOptions) -> Iterator[Storage]:
     opened = ENGINES[engine](opening)
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def opened(engine: str, opening: Opening, tmp_path: Path) -> Callable[[], Storage]:
+def opened(engine: str, opening: OpenOptions, tmp_path: Path) -> Callable[[], Storage]:
     return lambda: ENGINES[engine](replace(opening, directory=tmp_path / "data"))

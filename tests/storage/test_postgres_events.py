@@ -9,7 +9,7 @@ import pytest
 
 from memory_mcp.base.errors import StorageAway, StorageError
 from memory_mcp.model.event import Event
-from memory_mcp.storage.values import Request, Scope
+from memory_mcp.storage.values import Scope, WriteRequest
 from memory_mcp_team.postgres import migrations
 from memory_mcp_team.postgres.connection import EVENTS, own
 from memory_mcp_team.postgres.database import Bound, Database
@@ -75,7 +75,7 @@ def batches(name: str) -> list[list[Event]]:
 def write(url: str, memory: Memory, name: str, told: "multiprocessing.Queue[int]") -> None:
     """Append one batch after the other, in a process of its own; tells how many events were new."""
     store = PostgresStorage(Database(url), memory, owns_database=True)
-    told.put(sum(len(store.events.append(batch).new) for batch in batches(name)))
+    told.put(sum(len(store.events.append(batch).new_ids) for batch in batches(name)))
     store.close()
 
 
@@ -91,20 +91,20 @@ def test_two_processes_number_what_they_append_without_gaps_and_in_the_order_of_
     gaps = []
     while any(writer.is_alive() for writer in writers):
         # A number that was committed behind a higher one would be missing here.
-        found = follower.events.after(len(seen), 1000)
+        found = follower.events.read_after(len(seen), 1000)
         gaps += [s.seq for place, s in enumerate(found, len(seen) + 1) if s.seq != place]
         seen += [s.event.event_id for s in found]
     for writer in writers:
         writer.join(PATIENCE)
     assert [writer.exitcode for writer in writers] == [0, 0]
-    stored = opened().events.after(0, 10_000)
+    stored = opened().events.read_after(0, 10_000)
     ids = [s.event.event_id for s in stored]
     wanted = {e.event_id for name in ("one", "other") for batch in batches(name) for e in batch}
     assert gaps == []
     assert ids[: len(seen)] == seen
     assert [s.seq for s in stored] == list(range(1, len(wanted) + 1))
     assert (set(ids), sum(told.get(timeout=PATIENCE) for _ in writers)) == (wanted, len(wanted))
-    changes = opened().outbox.after(0, 10_000)
+    changes = opened().outbox.read_after(0, 10_000)
     assert [c.seq for c in changes] == list(range(1, len(changes) + 1))
     assert [int(c.subject) for c in changes] == sorted(int(c.subject) for c in changes)
 
@@ -113,24 +113,24 @@ def test_what_another_process_stored_is_known_its_answers_are_repeated_and_its_m
     one, other = opened(), opened()
     own = run_of(3)
     assert other.events.last_seq() == 0
-    one.events.append(own, Request("key", "the answer"))
-    assert other.events.append(own).known == tuple(e.event_id for e in own)
-    assert other.events.append([event("another")], Request("key", "x")).replay == "the answer"
-    (variant,) = other.events.append([replace(own[0], text="other words")]).new
-    assert one.events.append([replace(own[0], text="other words")]).known == (variant,)
+    one.events.append(own, WriteRequest("key", "the answer"))
+    assert other.events.append(own).known_ids == tuple(e.event_id for e in own)
+    assert other.events.append([event("another")], WriteRequest("key", "x")).replayed_answer == "the answer"
+    (variant,) = other.events.append([replace(own[0], text="other words")]).new_ids
+    assert one.events.append([replace(own[0], text="other words")]).known_ids == (variant,)
     hook = replace(event(own[1].text, at=own[1].timestamp + 900, source_id="of the hook"), source="hook:test")
     other.events.append([hook])
-    assert one.events.duplicates([hook.event_id]) == {hook.event_id: own[1].event_id}
-    assert hook not in one.events.window(Scope())
+    assert one.events.find_duplicates([hook.event_id]) == {hook.event_id: own[1].event_id}
+    assert hook not in one.events.list_events(Scope())
 
 
 def test_a_large_append_is_stored_whole_and_known_when_it_comes_again(opened: Opened) -> None:
     own = run_of(700)
     several = [replace(e, text=e.text + "\t\\N \\. \n", speaker="\\") for e in own]
     store = opened()
-    assert len(store.events.append(several).new) == 700
-    assert [s.event for s in store.events.after(0, 1000)] == several
-    assert store.events.append(several).new == ()
+    assert len(store.events.append(several).new_ids) == 700
+    assert [s.event for s in store.events.read_after(0, 1000)] == several
+    assert store.events.append(several).new_ids == ()
 
 
 def test_a_member_without_a_grant_sees_nothing_and_stores_nothing(url: str, memory: Memory, opened: Opened) -> None:
@@ -139,23 +139,27 @@ def test_a_member_without_a_grant_sees_nothing_and_stores_nothing(url: str, memo
     grant(url, replace(memory, space=memory.space + 1), 5, "admin")
     stranger = opened(member=5)
     ids = [e.event_id for e in own]
-    assert (stranger.events.find(ids[0]), stranger.events.get_many(ids), stranger.events.last_seq()) == (None, {}, 0)
-    assert (stranger.events.window(Scope()), stranger.events.after(0, 10), stranger.events.sessions(Scope())) == ([], [], [])
-    assert stranger.events.holding(Scope(), ["step"], 5) == (0, [])
-    assert stranger.events.span(Scope()) is None
+    assert (stranger.events.find_event(ids[0]), stranger.events.get_events(ids), stranger.events.last_seq()) == (None, {}, 0)
+    assert (stranger.events.list_events(Scope()), stranger.events.read_after(0, 10), stranger.events.list_sessions(Scope())) == (
+        [],
+        [],
+        [],
+    )
+    assert stranger.events.search_words(Scope(), ["step"], 5) == (0, [])
+    assert stranger.events.get_span(Scope()) is None
     assert stranger.connection.rows("SELECT seq FROM event") == []
     with pytest.raises(StorageError):
         stranger.events.append([event("not mine")])
-    assert [s.event for s in opened().events.after(0, 10)] == own
+    assert [s.event for s in opened().events.read_after(0, 10)] == own
 
 
 def test_a_reader_reads_and_a_writer_writes(url: str, memory: Memory, opened: Opened) -> None:
     own = run_of(700)
     grant(url, memory, 5, "reader")
     grant(url, memory, 6, "writer")
-    assert len(opened(member=6).events.append(own).new) == 700
+    assert len(opened(member=6).events.append(own).new_ids) == 700
     reader = opened(member=5)
-    assert reader.events.window(Scope(), limit=1000) == own
+    assert reader.events.list_events(Scope(), limit=1000) == own
     with pytest.raises(StorageError):
         reader.events.append([event("not mine")])
     assert reader.events.last_seq() == 700
@@ -190,13 +194,13 @@ def test_an_append_whose_connection_is_killed_leaves_nothing_and_the_next_one_wo
     with monkeypatch.context() as patched:
         patched.setattr("memory_mcp_team.postgres.events.failpoint", kill)
         with pytest.raises(StorageAway):
-            store.events.append(own, Request("key", "the answer"))
-    assert opened().events.after(0, 10) == []
-    assert opened().outbox.after(0, 10) == []
-    appended = store.events.append(own, Request("key", "the answer"))
-    assert (len(appended.new), appended.replay) == (300, None)
-    assert [s.seq for s in store.events.after(0, 1000)] == list(range(1, 301))
-    assert store.events.append(own, Request("key")).replay == "the answer"
+            store.events.append(own, WriteRequest("key", "the answer"))
+    assert opened().events.read_after(0, 10) == []
+    assert opened().outbox.read_after(0, 10) == []
+    appended = store.events.append(own, WriteRequest("key", "the answer"))
+    assert (len(appended.new_ids), appended.replayed_answer) == (300, None)
+    assert [s.seq for s in store.events.read_after(0, 1000)] == list(range(1, 301))
+    assert store.events.append(own, WriteRequest("key")).replayed_answer == "the answer"
 
 
 def test_an_append_makes_derivation_due_until_it_is_done(opened: Opened) -> None:
@@ -235,8 +239,8 @@ def test_texts_are_found_in_either_case_whatever_the_locale(opened: Opened, text
     wanted = {
         "größe": [0], "GRÖSSE": [1], "ÉTÉ": [2], "été à": [2], "ΣΊΣΥΦΟΣ": [3], "50% _rest": [4], "a.b": [5], "\\d": [6],
     }  # fmt: skip
-    found = store.events.holding(Scope(), [text], 10)[1]
+    found = store.events.search_words(Scope(), [text], 10)[1]
     assert [e.session_id for e in found] == [said[place] for place in wanted[text]]
     if len(text.split()) == 1:
-        places = store.events.likely(Scope(), {text.lower(): 1.0}, 10)[1]
+        places = store.events.rank_positions(Scope(), {text.lower(): 1.0}, 10)[1]
         assert [p.stream for p in places] == [e.stream for e in found]

@@ -10,7 +10,7 @@ from memory_mcp.model.grip import GripUsage, Supersession
 from memory_mcp.model.ids import GripId, topic_id
 from memory_mcp.model.project import Alias, Split
 from memory_mcp.model.topic import TopicLabel
-from memory_mcp.storage.opening import Opening
+from memory_mcp.storage.opening import OpenOptions
 from memory_mcp.storage.values import Scope
 from memory_mcp_team.postgres.store import PostgresStorage, open_storage
 from tests.factories import SHOP, event
@@ -22,7 +22,7 @@ OLD, NEW = GripId("grip:1:a"), GripId("grip:2:b")
 @pytest.fixture
 def both(database: str, request: pytest.FixtureRequest) -> Iterator[Both]:
     """One memory, opened as two processes have it open."""
-    opening = Opening(None, "Europe/Berlin", url=database, tenant=request.node.name, pool=2)
+    opening = OpenOptions(None, "Europe/Berlin", url=database, tenant=request.node.name, pool=2)
     one, other = open_storage(opening), open_storage(opening)
     yield one, other
     one.close()
@@ -41,7 +41,7 @@ def test_other_names_hold_for_all_and_are_the_same_object_while_nothing_is_said_
     assert other.projects.names.resolve_alias("old-shop") == "old-shop"
     one.projects.add_alias(Alias("old-shop", SHOP, "person", 1))
     assert heard(other).projects.names.resolve_alias("old-shop") == SHOP
-    assert [e.project for e in other.events.window(Scope())] == [SHOP]
+    assert [e.project for e in other.events.list_events(Scope())] == [SHOP]
     names = other.projects.names
     one.toc.set_pin("a pin", True, "person")
     one.events.append([event("said again")])
@@ -63,32 +63,32 @@ def test_a_session_that_began_in_a_split_folder_is_known_to_all(both: Both) -> N
 def test_names_that_came_by_another_process_are_news_once(both: Both) -> None:
     one, other = both
     one.events.append([event("said", project="a")])
-    assert heard(other).projects.news() == ["a"]
+    assert heard(other).projects.take_new_names() == ["a"]
     one.events.append([event("said", project="b"), event("again", project="a")])
-    assert heard(other).projects.news() == ["b"]
+    assert heard(other).projects.take_new_names() == ["b"]
     one.toc.set_pin("a pin", True, "person")
-    assert heard(other).projects.news() == []
-    assert other.projects.recorded() == ["a", "b"]
+    assert heard(other).projects.take_new_names() == []
+    assert other.projects.list_recorded() == ["a", "b"]
     roots = [replace(event(f"in a copy {name}", project=name), metadata={ROOT_COMMIT: "4b825dc"}) for name in ("b", "a")]
     for rooted in roots:
         one.events.append([rooted])
-    assert list(heard(other).projects.root_commits().items()) == [("b", "4b825dc"), ("a", "4b825dc")]
+    assert list(heard(other).projects.get_root_commits().items()) == [("b", "4b825dc"), ("a", "4b825dc")]
 
 
 def test_a_correction_and_the_first_opening_hold_for_all(both: Both) -> None:
     one, other = both
     assert other.superseded.is_empty()
-    assert other.usage.of([OLD]) == {}
-    one.superseded.record(Supersession(OLD, NEW, 5, "changed our minds"))
-    assert heard(other).superseded.of([OLD])[OLD].new == NEW
-    one.usage.record([OLD], 5)
-    assert heard(other).usage.of([OLD]) == {OLD: GripUsage((5,))}
+    assert other.usage.get_usage([OLD]) == {}
+    one.superseded.record_supersession(Supersession(OLD, NEW, 5, "changed our minds"))
+    assert heard(other).superseded.get_successors([OLD])[OLD].new == NEW
+    one.usage.record_usage([OLD], 5)
+    assert heard(other).usage.get_usage([OLD]) == {OLD: GripUsage((5,))}
 
 
 def test_notes_are_noticed_by_all_and_have_nothing_else_read_again(both: Both) -> None:
     one, other = both
     head = other.connection.head()
-    one.topics.label(TopicLabel(topic_id("topic", [1]), None, "Paint", "agent", 5))
+    one.topics.set_label(TopicLabel(topic_id("topic", [1]), None, "Paint", "agent", 5))
     labelled = heard(other).connection.head()
     assert (labelled.stamp, labelled.notes) == (head.stamp, head.notes + 1)
-    assert [label.label for label in other.topics.labels()] == ["Paint"]
+    assert [label.label for label in other.topics.list_labels()] == ["Paint"]

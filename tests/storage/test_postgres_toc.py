@@ -10,7 +10,7 @@ from memory_mcp.base.errors import Busy, StorageError
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.ids import NodeId, node_key
 from memory_mcp.model.toc import TocBullet
-from memory_mcp.storage.opening import Opening
+from memory_mcp.storage.opening import OpenOptions
 from memory_mcp.storage.values import Build, Scope, TermDelta
 from memory_mcp_team.postgres import PostgresStorage, open_storage
 from memory_mcp_team.postgres.connection import Connection
@@ -35,7 +35,7 @@ def database(cluster: Cluster) -> str:
 @pytest.fixture
 def two(database: str, request: pytest.FixtureRequest) -> Iterator[Two]:
     """One memory, opened as two processes would."""
-    opening = Opening(None, "Europe/Berlin", url=database, tenant=request.node.name)
+    opening = OpenOptions(None, "Europe/Berlin", url=database, tenant=request.node.name)
     one, other = open_storage(opening), open_storage(opening)
     yield one, other
     one.close()
@@ -55,7 +55,7 @@ def test_a_build_under_a_claim_that_was_taken_over_is_refused_and_writes_nothing
     store, other = two
     (own,) = cut(events := run_of(3))
     store.events.append(events)
-    before = other.outbox.after(0, 100)
+    before = other.outbox.read_after(0, 100)
     made = node(own.node_id, bullets=[TocBullet("b", (grip(events[0]).grip_id,))], at=own.start[0])
     build = Build(
         segments=(own,), nodes=(made,), grips=(grip(events[0]),), terms=(TermDelta(own.node_id, b"\1\0\0\0"),), derived_to=3
@@ -63,14 +63,18 @@ def test_a_build_under_a_claim_that_was_taken_over_is_refused_and_writes_nothing
     with psycopg.connect(database, autocommit=True) as raw, store.claims.held("derive"):
         work(raw, store, "derive", "UPDATE work SET epoch = epoch + 1 WHERE {where} RETURNING epoch")
         with pytest.raises(Busy):
-            store.toc.publish(build)
+            store.toc.publish_build(build)
     for seen in two:
-        assert (seen.outbox.after(0, 100), seen.outbox.checkpoint("deriver")) == (before, 0)
-        assert (list(seen.toc.iter_cuts()), seen.toc.nodes([own.node_id]), seen.toc.term_sets([own.node_id])) == ([], {}, {})
-        assert seen.grips.of_events([events[0].event_id]) == {}
+        assert (seen.outbox.read_after(0, 100), seen.outbox.get_checkpoint("deriver")) == (before, 0)
+        assert (list(seen.toc.iter_cuts()), seen.toc.get_nodes([own.node_id]), seen.toc.get_term_sets([own.node_id])) == (
+            [],
+            {},
+            {},
+        )
+        assert seen.grips.grips_by_event([events[0].event_id]) == {}
     with store.claims.held("derive"):
-        store.toc.publish(build)
-    assert other.outbox.checkpoint("deriver") == 3
+        store.toc.publish_build(build)
+    assert other.outbox.get_checkpoint("deriver") == 3
 
 
 def test_a_claim_is_not_taken_over_between_the_check_and_the_commit(two: Two, database: str) -> None:
@@ -85,25 +89,25 @@ def test_a_claim_is_not_taken_over_between_the_check_and_the_commit(two: Two, da
 def seen(store: PostgresStorage) -> dict[str, object]:
     """What is read of the cuts and of the stamps of their nodes, by every way."""
     store.connection.heard()
-    cuts = store.toc.segments_in(Scope())
+    cuts = store.toc.list_segments(Scope())
     streams = {cut.stream for cut in cuts}
     return {
         "cuts": cuts,
-        "by key": store.toc.segments([cut.key for cut in cuts]),
-        "of the shop": store.toc.segments_in(Scope(SHOP)),
-        "by agent": store.toc.segments_in(Scope(agent="codex")),
-        "by day": store.toc.segments_of_days(*EVERY, None),
-        "by stream": sorted((c for own in store.toc.cuts(streams).values() for c in own), key=lambda c: c.start),
-        "days": (store.toc.segments_by_day(), store.toc.segments_by_day(BILLING)),
-        "span": (store.toc.days_with(None, *EVERY), store.toc.days_with(SHOP, *EVERY)),
+        "by key": store.toc.get_segments([cut.key for cut in cuts]),
+        "of the shop": store.toc.list_segments(Scope(SHOP)),
+        "by agent": store.toc.list_segments(Scope(agent="codex")),
+        "by day": store.toc.list_day_segments(*EVERY, None),
+        "by stream": sorted((c for own in store.toc.get_cuts(streams).values() for c in own), key=lambda c: c.start),
+        "days": (store.toc.count_segments_by_day(), store.toc.count_segments_by_day(BILLING)),
+        "span": (store.toc.list_days(None, *EVERY), store.toc.list_days(SHOP, *EVERY)),
         "tally": (
-            store.toc.tally(*EVERY, None),
-            store.toc.tally(*EVERY, SHOP),
-            store.toc.tally("2026-01-13", "2026-01-14", None),
+            store.toc.tally_days(*EVERY, None),
+            store.toc.tally_days(*EVERY, SHOP),
+            store.toc.tally_days("2026-01-13", "2026-01-14", None),
         ),
-        "stamps": store.toc.stamps([*(cut.node_id for cut in cuts), DAY]),
-        "pins": store.toc.pins(),
-        "nodes": store.toc.nodes([*(cut.node_id for cut in cuts), DAY]),
+        "stamps": store.toc.get_stamps([*(cut.node_id for cut in cuts), DAY]),
+        "pins": store.toc.list_pins(),
+        "nodes": store.toc.get_nodes([*(cut.node_id for cut in cuts), DAY]),
     }
 
 
@@ -114,20 +118,20 @@ def test_what_one_process_writes_another_reads_however_often_it_has_read_before(
     (grown,) = cut(run_of(9, session="a"))
     at = node(first.node_id, at=first.start[0])
     writes: list[Callable[[], object]] = [
-        lambda: store.toc.publish(Build(segments=(first,), nodes=(at,), terms=(TermDelta(first.node_id, b"\1\0\0\0"),))),
-        lambda: store.toc.publish(
+        lambda: store.toc.publish_build(Build(segments=(first,), nodes=(at,), terms=(TermDelta(first.node_id, b"\1\0\0\0"),))),
+        lambda: store.toc.publish_build(
             Build(segments=(second,), nodes=(node(second.node_id, at=second.start[0], projects=[BILLING]),))
         ),
-        lambda: store.toc.publish(Build(nodes=(node(),))),
-        lambda: store.toc.publish(Build(segments=(grown,), nodes=(replace(at, version=2),))),
-        lambda: store.toc.publish(Build(counted=(replace(node(), session_count=7, event_count=70),))),
+        lambda: store.toc.publish_build(Build(nodes=(node(),))),
+        lambda: store.toc.publish_build(Build(segments=(grown,), nodes=(replace(at, version=2),))),
+        lambda: store.toc.publish_build(Build(count_updates=(replace(node(), session_count=7, event_count=70),))),
         lambda: store.toc.set_pin(DAY, True, "agent"),
         # Repairs, which publish no node.
-        lambda: store.toc.publish(Build(segments=(replace(grown, tokens=5),))),
-        lambda: store.toc.publish(Build(terms=(TermDelta(first.node_id, b"\2\0\0\0"),), reset_terms=(first.node_id,))),
-        lambda: store.toc.recut([replace(grown, events=2)], {}),
+        lambda: store.toc.publish_build(Build(segments=(replace(grown, tokens=5),))),
+        lambda: store.toc.publish_build(Build(terms=(TermDelta(first.node_id, b"\2\0\0\0"),), reset_terms=(first.node_id,))),
+        lambda: store.toc.replace_cuts([replace(grown, events=2)], {}),
         lambda: store.toc.move_segments({first.key: "2026-01-11"}),
-        lambda: store.toc.recut([], {second.node_id: first.node_id}),
+        lambda: store.toc.replace_cuts([], {second.node_id: first.node_id}),
         lambda: store.toc.drop_nodes([first.node_id, DAY]),
     ]
     states = [seen(other)]
@@ -136,7 +140,7 @@ def test_what_one_process_writes_another_reads_however_often_it_has_read_before(
         states.append(seen(other))
         assert states[-1] != states[-2]
         assert states[-1]["cuts"] == states[-1]["by day"] == states[-1]["by stream"]
-        other.reread()
+        other.drop_caches()
         assert states[-1] == seen(other) == seen(store)
 
 
@@ -144,7 +148,7 @@ def test_a_memory_of_too_many_segments_to_keep_is_read_all_the_same(two: Two, mo
     store, other = two
     cuts = [c for at, session in ((12, "a"), (13, "b")) for c in cut(run_of(3, start=f"2026-01-{at} 09:00", session=session))]
     cuts += cut(run_of(2, start="2026-01-13 12:00", session="c", project=BILLING, agent="codex"))
-    store.toc.publish(Build(segments=tuple(cuts), nodes=tuple(node(c.node_id, at=c.start[0]) for c in cuts)))
+    store.toc.publish_build(Build(segments=tuple(cuts), nodes=tuple(node(c.node_id, at=c.start[0]) for c in cuts)))
     kept = seen(store)
     monkeypatch.setattr("memory_mcp_team.postgres.kept.MOST", 2)
     assert seen(other) == kept
@@ -153,31 +157,31 @@ def test_a_memory_of_too_many_segments_to_keep_is_read_all_the_same(two: Two, mo
 def test_the_last_versions_of_a_node_stay_in_the_tables_and_one_of_them_is_read(two: Two) -> None:
     store, other = two
     for version in range(1, 9):
-        store.toc.publish(Build(nodes=(node(title=f"title {version}", version=version),)))
+        store.toc.publish_build(Build(nodes=(node(title=f"title {version}", version=version),)))
     sql = "SELECT version, current FROM node WHERE tenant = %(tenant)s AND space = %(space)s AND key = %(key)s ORDER BY version"
     rows = store.connection.rows(sql, key=node_key(DAY))
     assert rows == [(version, version == 8) for version in (5, 6, 7, 8)]
-    found = other.toc.find(DAY)
+    found = other.toc.find_node(DAY)
     assert found is not None
-    assert (found.title, other.toc.ids_at(TocLevel.DAY)) == ("title 8", [DAY])
+    assert (found.title, other.toc.list_ids(TocLevel.DAY)) == ("title 8", [DAY])
 
 
 def test_a_member_without_a_grant_reads_nothing_of_the_tree_and_a_reader_writes_nothing(two: Two) -> None:
     store, _ = two
     said = event("keep it")
     mine = grip(said)
-    store.toc.publish(Build(nodes=(node(bullets=[TocBullet("b", (mine.grip_id,))]),), grips=(mine,)))
+    store.toc.publish_build(Build(nodes=(node(bullets=[TocBullet("b", (mine.grip_id,))]),), grips=(mine,)))
     con = store.connection
     with con.database.connection(Bound(con.tenant)) as raw:
         row = "INSERT INTO space_grant (tenant, space, member, role) VALUES (%s, %s, %s, %s)"
         raw.execute(row, [con.tenant, con.space, 1, "reader"])
     stranger, reader = (Connection(con.database, con.tenant, con.space, member) for member in (2, 1))
-    for whose, expected in ((stranger, {}), (reader, store.toc.nodes([DAY]))):
+    for whose, expected in ((stranger, {}), (reader, store.toc.get_nodes([DAY]))):
         toc = PostgresToc(whose, FakeClock())
-        assert toc.nodes([DAY]) == expected
-        assert set(PostgresGrips(whose).get_many([mine.grip_id])) == ({mine.grip_id} if expected else set())
+        assert toc.get_nodes([DAY]) == expected
+        assert set(PostgresGrips(whose).get_grips([mine.grip_id])) == ({mine.grip_id} if expected else set())
         with pytest.raises(StorageError):
-            toc.publish(Build(nodes=(node(title="another", version=2),)))
-    found = store.toc.find(DAY)
+            toc.publish_build(Build(nodes=(node(title="another", version=2),)))
+    found = store.toc.find_node(DAY)
     assert found is not None
     assert found.version == 1

@@ -12,7 +12,7 @@ from psycopg import _pipeline_base
 from psycopg.generators import pipeline_communicate
 
 from memory_mcp.base.errors import StorageError
-from memory_mcp.storage.values import Batch, Build, Request
+from memory_mcp.storage.values import Build, EventBatch, WriteRequest
 from memory_mcp_team.postgres import migrations
 from memory_mcp_team.postgres.database import Database, Statement, run
 from memory_mcp_team.postgres.memories import TEAM, make_space, make_tenant
@@ -62,9 +62,9 @@ def trips(database: Database, act: Callable[[], object]) -> int:
 def append(store: PostgresStorage, number: int, callers: int) -> None:
     """What several callers record at once; of one caller without the way of several."""
     told = [event(f"Message {number} of {caller}.", at=_START + number * _HOUR + caller) for caller in range(callers)]
-    each = [Batch([one], Request(f"{number} {one.text}")) for one in told]
-    stored = store.events.append_each(each) if callers > 1 else [store.events.append(told, each[0].request)]
-    assert all(len(appended.new) == 1 for appended in stored)
+    each = [EventBatch([one], WriteRequest(f"{number} {one.text}")) for one in told]
+    stored = store.events.append_batches(each) if callers > 1 else [store.events.append(told, each[0].request)]
+    assert all(len(appended.new_ids) == 1 for appended in stored)
 
 
 @pytest.mark.parametrize("callers", [1, 20])
@@ -99,10 +99,10 @@ def test_the_statements_of_a_round_trip_are_sent_together(one: Database, monkeyp
 
 def test_a_build_without_cuts_is_published_in_two_round_trips(one: Database, store: PostgresStorage) -> None:
     for version in range(1, _OFTEN + 1):
-        store.toc.publish(Build(nodes=(node(title=f"title {version}", version=version),), derived_to=version))
+        store.toc.publish_build(Build(nodes=(node(title=f"title {version}", version=version),), derived_to=version))
     last = Build(nodes=(node(title="the last", version=_OFTEN + 1),), derived_to=_OFTEN + 1)
 
-    assert trips(one, lambda: store.toc.publish(last)) == 2
+    assert trips(one, lambda: store.toc.publish_build(last)) == 2
 
 
 def test_statements_stay_prepared_when_several_are_read_at_one_moment(one: Database, store: PostgresStorage) -> None:

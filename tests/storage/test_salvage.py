@@ -52,8 +52,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Eve
     store = open_storage(directory, "Asia/Tokyo")
     for start in range(0, EVENTS, 1000):
         store.events.append([event(words(n, 60), at=n * 1000, session=f"s{n // 50}") for n in range(start, start + 1000)])
-    store.superseded.record(Supersession("grip:1-a", "grip:1-b", 5, "said later", "somebody"))  # type: ignore[arg-type]
-    store.outbox.mark("import:x", "99")
+    store.superseded.record_supersession(Supersession("grip:1-a", "grip:1-b", 5, "said later", "somebody"))  # type: ignore[arg-type]
+    store.outbox.set_position("import:x", "99")
     store.close()
     subprocess.run([sys.executable, "-c", _KILLED, str(directory)], check=True, cwd=Path(__file__).parents[2])
     stored = {e.event_id: e for e in live()}
@@ -77,8 +77,8 @@ def read(directory: Path) -> tuple[dict[str, Event], int]:
         store = open_storage(directory)
         try:
             # Damage is met where it lies, also beside the events.
-            store.superseded.recorded()
-            store.outbox.marks("import:")
+            store.superseded.list_recorded()
+            store.outbox.get_positions("import:")
             return held(store), store.loss.events if store.loss else 0
         except StorageDamaged:
             pass
@@ -122,7 +122,7 @@ def test_one_damaged_byte(
         assert any((copy / "damaged").iterdir()), offset
         assert read(copy) == (found, told), offset
         store = open_storage(copy)
-        assert store.audit.all()[0].action == "salvage"
+        assert store.audit.list_entries()[0].action == "salvage"
         store.close()
         shutil.rmtree(copy)
 
@@ -173,10 +173,10 @@ def test_a_stretch_of_a_block_costs_what_is_read_with_it_and_no_more_where_a_sal
     # What the log alone held is there, and so is what was written first.
     assert {e.event_id for e in live()} <= found.keys()
     store, sound = open_storage(copy), look_at(directory.with_name("copy"))
-    assert (store.timezone, store.stats().store_id) == ("Asia/Tokyo", sound.stats().store_id)
-    assert len(store.superseded.recorded()) == 1
+    assert (store.timezone, store.get_stats().store_id) == ("Asia/Tokyo", sound.get_stats().store_id)
+    assert len(store.superseded.list_recorded()) == 1
     # Importing again brings back what is missing: nothing says that it was read.
-    assert store.outbox.marks("import:") == {}
+    assert store.outbox.get_positions("import:") == {}
     store.close()
     sound.close()
 

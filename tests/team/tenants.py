@@ -176,14 +176,16 @@ class _Filler:
 
 
 def _filled(storage: PostgresStorage, owner: Owner, name: str, ids: dict[str, Owner]) -> Handles:
-    events = [stored.event.event_id for stored in storage.events.after(0, 1000)]
+    events = [stored.event.event_id for stored in storage.events.read_after(0, 1000)]
     span, none = span_grip_id(events[0], 0, 9), replace(nobodys(), owner=owner)
     cuts = sorted(storage.toc.iter_cuts(), key=lambda cut: cut.session_id)
     segments = [cut.node_id for cut in cuts] or [NodeId(none.node)]
     grips = [grip.grip_id for batch in storage.grips.iter_all() for grip in batch] or [span]
     topic = TopicId(f"topic:{encode_base32(hash_parts('topic', *map(str, owner), bits=60), 12).lower()}")
     _curate(storage, owner, [segments[0], grips[-1], topic])
-    known = {told.rpartition(":")[2].lower() for told in (*events, *segments, *grips, topic, storage.stats(text=False).store_id)}
+    known = {
+        told.rpartition(":")[2].lower() for told in (*events, *segments, *grips, topic, storage.get_stats(text=False).store_id)
+    }
     # A citation of a whole event has the last 80 of its 128 bits.
     ids.update(
         dict.fromkeys(
@@ -198,10 +200,10 @@ def _curate(storage: PostgresStorage, owner: Owner, targets: Sequence[str]) -> N
     node, grip, topic = targets
     by = word("b", owner)
     storage.toc.set_pin(node, True, by)
-    storage.superseded.record(Supersession(GripId(grip), None, _FIRST_MS, word("r", owner), by))
+    storage.superseded.record_supersession(Supersession(GripId(grip), None, _FIRST_MS, word("r", owner), by))
     storage.projects.add_alias(Alias(word("q", owner), f"github.com/acme/{word('p', owner)}", "person", _FIRST_MS))
-    storage.topics.label(TopicLabel(TopicId(topic), None, word("l", owner), by, _FIRST_MS))
-    storage.audit.record(AuditEntry("retract", _FIRST_MS, by, word("c", owner), word("r", owner), {"grips": 1}))
+    storage.topics.set_label(TopicLabel(TopicId(topic), None, word("l", owner), by, _FIRST_MS))
+    storage.audit.record_entry(AuditEntry("retract", _FIRST_MS, by, word("c", owner), word("r", owner), {"grips": 1}))
 
 
 def _drafts(owner: Owner) -> Iterator[EventDraft]:

@@ -50,12 +50,12 @@ def run_sql(app: App, *statements: str) -> None:
             for statement in statements:
                 writer.run(statement)
             writer.head.resets += 1
-        app.storage.reread()
+        app.storage.drop_caches()
         return
     with engine(app).connection.writing() as con:
         for statement in statements:
             con.execute(statement)
-    app.storage.reread()
+    app.storage.drop_caches()
 
 
 def one(app: App, sql: str) -> object:
@@ -78,15 +78,15 @@ def rebuild(app: App, timezone: str | None = None) -> RebuildReport:
 
 def term_sets(app: App) -> dict[str, frozenset[int]]:
     """Stored term rows of every node, united."""
-    ids = [n.node_id for n in app.storage.toc.all_nodes()]
-    rows = app.storage.toc.term_sets(ids)
+    ids = [n.node_id for n in app.storage.toc.iter_nodes()]
+    rows = app.storage.toc.get_term_sets(ids)
     return {i: frozenset(int(h) for row in parts for h in np.frombuffer(row, "<u4")) for i, parts in rows.items()}
 
 
 def frequencies(app: App) -> dict[tuple[str, int], int]:
     """Document frequencies, folded."""
     total: dict[tuple[str, int], int] = {}
-    for project, hashes, counts in app.storage.toc.frequencies():
+    for project, hashes, counts in app.storage.toc.list_frequencies():
         for h, n in zip(np.frombuffer(hashes, "<u4"), np.frombuffer(counts, "<i4"), strict=True):
             total[project, int(h)] = total.get((project, int(h)), 0) + int(n)
     return {key: n for key, n in total.items() if n}
@@ -101,7 +101,7 @@ def texts(app: App) -> dict[str, object]:
                 *(n.session_count, n.event_count, n.agents, n.projects),
                 *((b.text, b.grip_ids, b.kind) for b in n.bullets),
             )
-            for n in app.storage.toc.all_nodes()
+            for n in app.storage.toc.iter_nodes()
         },
         "cuts": [(c.node_id, c.start, c.end, c.events, c.tokens, c.open) for c in app.storage.toc.iter_cuts()],
         "grips": sorted(g.grip_id for batch in app.storage.grips.iter_all() for g in batch),

@@ -145,10 +145,10 @@ def test_each_kind_of_damage_is_found_and_named(app: App, statements: list[str],
 
 
 def test_acknowledged_events_that_are_gone_are_found(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    loss = Loss(noticed_ms=1, events=3, exact=True, sources={}, set_aside="")
+    loss = Loss(noticed_ms=1, events=3, exact=True, sources={}, damaged_folder="")
     monkeypatch.setattr(type(app.storage), "loss", loss)
-    assert findings(app) == [Finding("acknowledged", "events", loss.told)]
-    assert loss.told.startswith("3 acknowledged events are missing")
+    assert findings(app) == [Finding("acknowledged", "events", loss.description)]
+    assert loss.description.startswith("3 acknowledged events are missing")
 
 
 def test_a_change_of_the_words_themselves_is_found(app: App) -> None:
@@ -158,6 +158,6 @@ def test_a_change_of_the_words_themselves_is_found(app: App) -> None:
 
 def test_checking_changes_nothing(app: App) -> None:
     run_sql(app, "DELETE FROM node_parent WHERE child_id = 'toc:week:2026-W03'")
-    before = app.storage.stats()
+    before = app.storage.get_stats()
     assert findings(app) == findings(app) != []
-    assert app.storage.stats() == before
+    assert app.storage.get_stats() == before

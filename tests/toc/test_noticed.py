@@ -38,8 +38,8 @@ def tell(app: App, *drafts: EventDraft) -> None:
 
 def marks(app: App) -> list[Supersession]:
     """What holds no more, as a process that has just begun works it out; and as this one has it, which is the same."""
-    fresh = Contradictions(app.storage, Calendar("Europe/Berlin")).marks()
-    known = app.storage.superseded.of(fresh)
+    fresh = Contradictions(app.storage, Calendar("Europe/Berlin")).find_contradictions()
+    known = app.storage.superseded.get_successors(fresh)
     assert {old: several[-1].words for old, several in fresh.items()} == {old: one.words for old, one in known.items()}
     return [one for several in fresh.values() for one in several]
 
@@ -57,7 +57,7 @@ def test_a_live_event_costs_no_more_among_many_statements(memory: App) -> None:
     def rows_of_one(day: int) -> int:
         tell(memory, draft("The parcels are late again.", f"2026-02-{day:02d} 09:00", session=f"live-{day}"))
         with asked_of_the_store() as read:
-            assert not memory.storage.superseded.of([])
+            assert not memory.storage.superseded.get_successors([])
         return read.rows
 
     memory.storage.superseded.is_empty()
@@ -89,7 +89,7 @@ def test_another_project_an_agent_a_tool_a_helper_and_a_question_mark_nothing(me
 def test_a_briefing_tells_it_behind_what_holds_and_other_words_of_the_same_message_still_hold(memory: App) -> None:
     beside = "We decided that the zebra lives in the attic."
     tell(memory, draft(f"{OLD} {beside}", "2026-01-20 09:00", session="a"), draft(NEW, "2026-01-22 09:00", session="b"))
-    cuts = [cut for cut in memory.storage.toc.segments_in(Scope(project=SHOP)) if cut.session_id in ("a", "b")]
+    cuts = [cut for cut in memory.storage.toc.list_segments(Scope(project=SHOP)) if cut.session_id in ("a", "b")]
     first, second = stretches(memory.storage, cuts, most=9)
     told = [line_of(said, label) for said, label in rules_of(first)]
     [one] = marks(memory)
@@ -103,18 +103,18 @@ def test_a_reader_does_not_wait_while_another_thread_searches_through_the_store(
 ) -> None:
     tell(memory, draft(OLD, "2026-01-20 09:00", session="a"), draft(NEW, "2026-01-22 09:00", session="b"))
     fresh = Contradictions(memory.storage, Calendar("Europe/Berlin"))
-    begun, may_end, search = threading.Event(), threading.Event(), memory.storage.superseded.stated
+    begun, may_end, search = threading.Event(), threading.Event(), memory.storage.superseded.list_statements
 
     def slow(*given: Any) -> Any:
         begun.set()
         assert may_end.wait(PATIENCE)
         return search(*given)
 
-    monkeypatch.setattr(memory.storage.superseded, "stated", slow)
-    first = threading.Thread(target=fresh.marks)
+    monkeypatch.setattr(memory.storage.superseded, "list_statements", slow)
+    first = threading.Thread(target=fresh.find_contradictions)
     first.start()
     assert begun.wait(PATIENCE)
-    assert not fresh.marks()
+    assert not fresh.find_contradictions()
     may_end.set()
     first.join(PATIENCE)
-    assert len(fresh.marks()) == 1
+    assert len(fresh.find_contradictions()) == 1

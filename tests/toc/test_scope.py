@@ -130,7 +130,7 @@ def test_what_a_scope_reads_follows_the_store_and_a_node_made_again_is_not_read_
     own.storage.toc.drop_nodes([day])
     own.write([draft("We chose the osmium codec.", at=f"{DAY} 18:00", session="d", project=BILLING)], "test")
     own.derivation.run()
-    assert own.storage.toc.nodes([day])[day].version == 1
+    assert own.storage.toc.get_nodes([day])[day].version == 1
     after = own.tree.node(day, BILLING)
     assert after.event_count == 4
     assert "osmium" in said(after).lower()
@@ -141,7 +141,7 @@ def test_over_weeks_no_period_of_a_scope_names_another_projects_files(weeks: App
     told = [d for d in a_small_history(2) if d.project == project]
     others = {SHOP: "src/", BILLING: "billing/", SITE: "web/"}
     own = others.pop(project)
-    for node in weeks.storage.toc.all_nodes():
+    for node in weeks.storage.toc.iter_nodes():
         if level_of(node.node_id) is TocLevel.SEGMENT:
             continue
         scoped = weeks.tree.node(node.node_id, project)

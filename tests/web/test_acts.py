@@ -111,7 +111,7 @@ def test_a_correction_stands_in_the_place_of_the_quotation_and_is_made_once(memo
     assert first.status == 303
     again = visitor.act("correct", **form)
     assert again.headers["location"] == first.headers["location"]
-    events = [e for e in memory.door.app.storage.events.after(0, 10_000) if e.event.text == "The ledger has two tables."]
+    events = [e for e in memory.door.app.storage.events.read_after(0, 10_000) if e.event.text == "The ledger has two tables."]
     assert [(e.event.trust, e.event.agent) for e in events] == [(Trust.AGENT_NOTE, "person")]
     cited = memory.ask(ExpandRequest(grip_id=old))
     assert (cited["superseded_by"], cited["why_superseded"]) == (first.headers["location"].rpartition("grip/")[2], "measured")

@@ -118,8 +118,8 @@ def test_the_conversation_around_is_shown_in_order_with_the_words_marked(visitor
 
 def far(door: Door, words: str = FAR) -> tuple[str, int]:
     """Return the stored citation that holds words of the long message, and where it begins there."""
-    [event] = door.app.storage.events.window(Scope(SHOP), "long", 1)
-    grips = door.app.storage.grips.of_events([event.event_id])[event.event_id]
+    [event] = door.app.storage.events.list_events(Scope(SHOP), "long", 1)
+    grips = door.app.storage.grips.grips_by_event([event.event_id])[event.event_id]
     found = next(grip for grip in grips if words in event.text[grip.span_start : grip.span_end])
     return found.grip_id, found.span_start
 
@@ -146,7 +146,7 @@ def test_words_far_in_a_long_message_are_marked_in_their_place(door: tuple[Door,
 
 
 def test_any_words_of_a_message_are_shown_and_marked_as_a_search_cites_them(door: tuple[Door, Visitor]) -> None:
-    [event] = door[0].app.storage.events.window(Scope(SHOP), "long", 1)
+    [event] = door[0].app.storage.events.list_events(Scope(SHOP), "long", 1)
     start = LONG.index(FAR)
     page = door[1].page(f"grip/{span_grip_id(event.event_id, start, start + len(FAR))}")
     assert quoted(page) == FAR

@@ -81,9 +81,9 @@ def write_file(storage: Storage, target: Path, now_ms: int, why: str, step: Step
 
     Raises StorageError when it cannot be written (DiskFull for want of room), and what `step` raises.
     """
-    with _reported(target), storage.archive.snapshot() as snapshot:
-        shared = (part for table in SHARED for part in snapshot.behind(table, 0))
-        parts = chain(shared, snapshot.others(), beside)
+    with _reported(target), storage.archive.open_snapshot() as snapshot:
+        shared = (part for table in SHARED for part in snapshot.iter_shared(table, 0))
+        parts = chain(shared, snapshot.iter_others(), beside)
         heads = blocks.write(target, parts, _about(snapshot, now_ms, why, storage, []), step)
         size = target.stat().st_size
         return Made(target, _counts(heads).pop("event", 0), snapshot.last_seq, _counts(heads, "event"), size, size)
@@ -96,7 +96,7 @@ def write_folder(storage: Storage, folder: Path, now_ms: int, why: str, step: St
     is removed. Returns the path of the backup with counts and sizes. Raises StorageError when it cannot be written
     (DiskFull for want of room), and what `step` raises: shared files may be left then, which `prune` removes.
     """
-    with _reported(folder), storage.archive.snapshot() as snapshot:
+    with _reported(folder), storage.archive.open_snapshot() as snapshot:
         store = snapshot.store_id[:8]
         latest = files_of(found[0]) if (found := in_order(own_of(folder, store), now_ms)) else None
         files, before = [], 0
@@ -104,20 +104,20 @@ def write_folder(storage: Storage, folder: Path, now_ms: int, why: str, step: St
             kept: list[SharedFile] = []
             # Those up to one that is damaged, leaves a gap or differs from the store.
             for file in (file for file in latest or () if file.table == table):
-                follows = file.first == (kept[-1].last if kept else 0) + 1 and file.last <= snapshot.last(table)
+                follows = file.first == (kept[-1].last if kept else 0) + 1 and file.last <= snapshot.last_key(table)
                 told = _whole(folder / file.name, step) if follows else None
-                if told != snapshot.print_of(table, file.first, file.last):
+                if told != snapshot.fingerprint(table, file.first, file.last):
                     break
                 kept.append(file)
             before += sum((folder / file.name).stat().st_size for file in kept)
-            if snapshot.last(table) > (kept[-1].last if kept else 0):
+            if snapshot.last_key(table) > (kept[-1].last if kept else 0):
                 kept = _more(folder, table, kept, snapshot, step)
             files += kept
         failpoint("backup.events_written")
         stamp = dt.datetime.fromtimestamp(now_ms / 1000, dt.UTC)
         name = f"backup-{store}-{stamp:%Y%m%dT%H%M%S}{now_ms % 1000:03}Z{SUFFIX}"
         about = _about(snapshot, now_ms, why, storage, files)
-        heads = blocks.write(folder / name, chain(snapshot.others(), beside), about, step)
+        heads = blocks.write(folder / name, chain(snapshot.iter_others(), beside), about, step)
     failpoint("backup.written")
     sizes = [(folder / file.name).stat().st_size for file in files]
     size = (folder / name).stat().st_size + sum(sizes)
@@ -151,7 +151,7 @@ def _about(snapshot: Snapshot, now_ms: int, why: str, storage: Storage, files: l
         "schema": snapshot.schema,
         "timezone": storage.timezone,
         # What a restore makes takes about as much.
-        "store_bytes": storage.stats(text=False).size_bytes,
+        "store_bytes": storage.get_stats(text=False).size_bytes,
         "last_seq": snapshot.last_seq,
         "files": [asdict(file) for file in files],
     }
@@ -187,14 +187,14 @@ def _more(folder: Path, table: str, files: list[SharedFile], snapshot: Snapshot,
 
     A file is taken in when it holds at most four times as many rows as come behind it; it stays on disk.
     """
-    last = snapshot.last(table)
-    while files and files[-1].rows <= _JOIN * snapshot.print_of(table, files[-1].last + 1, last)[0]:
+    last = snapshot.last_key(table)
+    while files and files[-1].rows <= _JOIN * snapshot.fingerprint(table, files[-1].last + 1, last)[0]:
         files = files[:-1]
     first = (files[-1].last if files else 0) + 1
-    rows, told = snapshot.print_of(table, first, last)
+    rows, told = snapshot.fingerprint(table, first, last)
     span = f"{first}-{last}" if table == "event" else f"{rows}"
     name = f"{table}s-{snapshot.store_id[:8]}-{span}-{told.lstrip('-')[-16:] or '0'}{SUFFIX}"
-    heads = blocks.write(folder / name, snapshot.behind(table, first - 1), {"kind": f"{table}s"}, step)
+    heads = blocks.write(folder / name, snapshot.iter_shared(table, first - 1), {"kind": f"{table}s"}, step)
     sources: Counter[str] = Counter()
     for head in heads:
         sources.update(head.sources)

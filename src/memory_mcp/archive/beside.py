@@ -33,8 +33,8 @@ def rows(directory: Path | None, log: TombstoneLog | None = None) -> list[TableR
         with suppress(ValueError):
             found += [(_PAUSE, json.dumps(pause)) for pause in pauses.read(str(directory))]
     if log is not None:
-        if lines := log.lines():
-            found += [(_KEY, log.key().hex()), *((_TOMBSTONE, line) for line in lines)]
+        if lines := log.read_lines():
+            found += [(_KEY, log.load_key().hex()), *((_TOMBSTONE, line) for line in lines)]
     elif directory is not None:
         # The key first: a line that is added meanwhile was made with it.
         with suppress(OSError):
@@ -71,9 +71,9 @@ def take(directory: Path | None, parts: Iterable[TableRows], log: TombstoneLog |
     if log is None:
         return _tombstones(directory, bytes.fromhex(keys[0]), lines) if directory is not None else 0
     try:
-        log.adopt(bytes.fromhex(keys[0]), lines)
+        log.adopt_lines(bytes.fromhex(keys[0]), lines)
     except StorageError:
-        return len(set(lines) - set(log.lines()))
+        return len(set(lines) - set(log.read_lines()))
     return 0
 
 

@@ -29,7 +29,7 @@ from memory_mcp.base.errors import StorageError
 from memory_mcp.model.event import EventDraft
 from memory_mcp.storage.archive import READ_ELSEWHERE, TableRows
 from memory_mcp.storage.base import Storage
-from memory_mcp.storage.values import Appended
+from memory_mcp.storage.values import AppendResult
 
 log = logging.getLogger(__name__)
 _WHOLE, _TORN, _REFUSED = "whole", "torn", "refused"
@@ -62,7 +62,7 @@ class Exchange:
     """One memory's part in a shared folder."""
 
     def __init__(
-        self, storage: Storage, data_dir: Path, folder: Path, take: Callable[[Sequence[EventDraft]], Appended], clean: Clean
+        self, storage: Storage, data_dir: Path, folder: Path, take: Callable[[Sequence[EventDraft]], AppendResult], clean: Clean
     ) -> None:
         """`take` stores drafts, but for what may not come in; `clean` returns a draft as it may go out, None where it may not."""
         self._storage, self._data_dir, self._folder = storage, data_dir, folder
@@ -85,7 +85,7 @@ class Exchange:
                 marks = self._marks(own)
                 gone = marks.keys() - {place.name for place in others}
                 done.written, written = own.write(anew=bool(gone))
-                self._storage.outbox.mark_all({self._mark(own, name): "" for name in gone})
+                self._storage.outbox.set_positions({self._mark(own, name): "" for name in gone})
                 for place in others:
                     done.machines += 1
                     self._read(place, own, marks.get(place.name, {}), done, should_stop)
@@ -116,7 +116,7 @@ class Exchange:
         A state is "whole:SIZE:MTIME_NS", "refused:SIZE:MTIME_NS" or "torn". Folders whose stored states are no JSON are left out.
         """
         prefix, found = self._mark(own), {}
-        for name, told in self._storage.outbox.marks(prefix).items():
+        for name, told in self._storage.outbox.get_positions(prefix).items():
             with suppress(ValueError):
                 found[name.removeprefix(prefix)] = dict(json.loads(told))
         return found
@@ -144,12 +144,12 @@ class Exchange:
                 if now.get(file.name) not in (_WHOLE + stamp, _REFUSED + stamp):
                     outcome = self._take_file(file, done)
                     now[file.name] = outcome if outcome == _TORN else outcome + stamp
-                    self._storage.outbox.mark_all({self._mark(own, place.name): json.dumps(now)})
+                    self._storage.outbox.set_positions({self._mark(own, place.name): json.dumps(now)})
             done.waiting += now.get(file.name) == _TORN
             if now.get(file.name, "").startswith(_REFUSED):
                 done.refused.append(str(file))
         if now.keys() != before.keys() or not before:
-            self._storage.outbox.mark_all({self._mark(own, place.name): json.dumps(now)})
+            self._storage.outbox.set_positions({self._mark(own, place.name): json.dumps(now)})
 
     def _take_file(self, file: Path, done: Synced) -> str:
         """Store unknown events of a file's whole blocks, counted in `done`; return "whole", "torn" or "refused"."""
@@ -184,8 +184,8 @@ class Exchange:
         done.known += len(drafts) - len(fresh)
         if fresh:
             stored = self._take(fresh)
-            done.new += len(stored.new)
-            done.known += len(stored.known)
+            done.new += len(stored.new_ids)
+            done.known += len(stored.known_ids)
 
 
 def _well_formed(draft: EventDraft) -> bool:

@@ -43,11 +43,11 @@ class Copied:
 class _Nothing:
     """A Cleaner that keeps no event."""
 
-    def cleaned(self, event: Event) -> Event | None:  # noqa: ARG002
+    def clean_event(self, event: Event) -> Event | None:  # noqa: ARG002
         """Return None: no event stays."""
         return None
 
-    def clean(self, text: str) -> str:
+    def clean_text(self, text: str) -> str:
         """Return the text as it is."""
         return text
 
@@ -60,29 +60,30 @@ def copy(source: Storage, target: Storage, step: Callable[[int, int], None]) -> 
     until `complete`. Raises InvalidQuery where `target` holds something else, StorageError where the copy is not what the
     source holds.
     """
-    with source.archive.snapshot() as snapshot:
+    with source.archive.open_snapshot() as snapshot:
         _begin(snapshot, target)
-        with target.archive.snapshot() as there:
+        with target.archive.open_snapshot() as there:
             after = there.last_seq
-            same = after <= snapshot.last_seq and there.print_of("event", 1, after) == snapshot.print_of("event", 1, after)
+            same = after <= snapshot.last_seq and there.fingerprint("event", 1, after) == snapshot.fingerprint("event", 1, after)
         if not same:
             # Something was forgotten in the source since: what is left of it has other numbers.
-            target.erase(_Nothing())
+            target.erase_forgotten(_Nothing())
             after = 0
-        target.archive.load(_counted(snapshot, after, step))
+        target.archive.load_rows(_counted(snapshot, after, step))
         rows: Counter[str] = Counter()
-        loaded = target.archive.load(_others(snapshot, rows), instead=True)
+        loaded = target.archive.load_rows(_others(snapshot, rows), instead=True)
         if loaded.dangling or loaded.unknown:
             told = f"{loaded.dangling} rows of the memory speak of what is not there"
             raise StorageError(told, "Run memory-mcp admin check; nothing of the memory was changed.")
         rows["event"] = snapshot.last_seq
         prints = {
-            table: (snapshot.last(table), *snapshot.print_of(table, 0, snapshot.last(table))) for table in ("event", "grip")
+            table: (snapshot.last_key(table), *snapshot.fingerprint(table, 0, snapshot.last_key(table)))
+            for table in ("event", "grip")
         }
         copied = Copied(snapshot.last_seq, snapshot.last_seq - after, dict(rows), prints)
-    with target.archive.snapshot() as store:
+    with target.archive.open_snapshot() as store:
         counted = Counter({"event": store.last_seq})
-        for part in chain(store.behind("grip", 0), store.others()):
+        for part in chain(store.iter_shared("grip", 0), store.iter_others()):
             counted[part.table] += len(part.rows)
     counted["checkpoint"] -= 1
     if other := {table: (given, counted[table]) for table, given in copied.rows.items() if given != counted[table]}:
@@ -94,8 +95,8 @@ def copy(source: Storage, target: Storage, step: Callable[[int, int], None]) -> 
 
 def require_prints(copied: Copied, target: Storage) -> None:
     """Raise StorageError where last key, number or fingerprint of the copy's events or quotations differ from `copied`."""
-    with target.archive.snapshot() as there:
-        found = {table: (there.last(table), *there.print_of(table, 0, there.last(table))) for table in copied.prints}
+    with target.archive.open_snapshot() as there:
+        found = {table: (there.last_key(table), *there.fingerprint(table, 0, there.last_key(table))) for table in copied.prints}
     if found != copied.prints:
         raise StorageError("the copy holds other events or quotations than the memory", "Run the same command again.")
 
@@ -103,12 +104,12 @@ def require_prints(copied: Copied, target: Storage) -> None:
 def complete(target: Storage) -> None:
     """Note in the copy's mark that it is complete, and a digest of what it holds; `copy` has to have run before."""
     told = json.loads(_mark_of(target))
-    target.outbox.mark(MARK, json.dumps({"from": told["from"], "held": _held(target)}))
+    target.outbox.set_position(MARK, json.dumps({"from": told["from"], "held": _held(target)}))
 
 
 def _mark_of(target: Storage) -> str:
     """Return the mark of a store (JSON); "" where it is no copy."""
-    return target.outbox.marks(MARK).get(MARK, "")
+    return target.outbox.get_positions(MARK).get(MARK, "")
 
 
 def _begin(snapshot: Snapshot, target: Storage) -> None:
@@ -124,20 +125,20 @@ def _begin(snapshot: Snapshot, target: Storage) -> None:
         if told["held"] and told["held"] != _held(target):
             raise InvalidQuery("the copy has been written to since it was made", _ELSEWHERE)
     else:
-        with target.archive.snapshot() as there:
-            holds = there.last_seq > 0 or any(part.rows for part in there.others() if part.table != "meta")
+        with target.archive.open_snapshot() as there:
+            holds = there.last_seq > 0 or any(part.rows for part in there.iter_others() if part.table != "meta")
         if holds:
             raise InvalidQuery("there is a memory already", _ELSEWHERE)
     # From here on it is not what it was.
-    target.outbox.mark(MARK, json.dumps({"from": snapshot.store_id, "held": ""}))
+    target.outbox.set_position(MARK, json.dumps({"from": snapshot.store_id, "held": ""}))
 
 
 def _held(target: Storage) -> str:
     """Return a digest of the rows of a store, in any order, without tables that change while it is open (checkpoint, meta)."""
-    with target.archive.snapshot() as there:
-        told: dict[str, object] = {table: there.print_of(table, 0, there.last(table)) for table in ("event", "grip")}
+    with target.archive.open_snapshot() as there:
+        told: dict[str, object] = {table: there.fingerprint(table, 0, there.last_key(table)) for table in ("event", "grip")}
         sums: Counter[str] = Counter()
-        for part in there.others():
+        for part in there.iter_others():
             if part.table not in _RESTLESS:
                 rows = (repr(list(row)).encode("utf-8", "surrogatepass") for row in part.rows)
                 sums[part.table] += sum(int.from_bytes(hashlib.sha256(row).digest()) for row in rows)
@@ -147,7 +148,7 @@ def _held(target: Storage) -> str:
 def _counted(snapshot: Snapshot, after: int, step: Callable[[int, int], None]) -> Iterator[TableRows]:
     """Yield the rows of events numbered above `after`, calling `step` (copied, all) before each part and at the end."""
     done = after
-    for part in snapshot.behind("event", after):
+    for part in snapshot.iter_shared("event", after):
         step(done, snapshot.last_seq)
         yield part
         done += len(part.rows)
@@ -161,7 +162,7 @@ def _others(snapshot: Snapshot, rows: Counter[str]) -> Iterator[TableRows]:
     Loading replaces the target's checkpoints, so the mark has to come along. A mark that the source has itself, from
     an earlier copy, is neither yielded nor counted; nor is the new one counted.
     """
-    for part in chain(snapshot.behind("grip", 0), snapshot.others()):
+    for part in chain(snapshot.iter_shared("grip", 0), snapshot.iter_others()):
         if part.table == "checkpoint":
             # A memory that was copied itself has a mark, which is about that copy.
             name = part.columns.index("name")

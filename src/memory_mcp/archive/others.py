@@ -49,10 +49,10 @@ def slices_of(place: Path, look_at: Callable[[Path], Storage], missing: list[Mis
     if (place / _DATABASE).is_file():
         storage = look_at(place)
         try:
-            with storage.archive.snapshot() as snapshot:
+            with storage.archive.open_snapshot() as snapshot:
                 for table in SHARED:
-                    yield from snapshot.behind(table, 0)
-                yield from snapshot.others()
+                    yield from snapshot.iter_shared(table, 0)
+                yield from snapshot.iter_others()
         finally:
             storage.close()
         return
@@ -93,7 +93,7 @@ def matches(storage: Storage, drafts: Sequence[EventDraft]) -> list[Event | None
     It is the one with its id and the same words, else one of the session with the same time, role and words. The two
     may differ in what was redacted or forgotten of either. No stored event is given twice.
     """
-    here = storage.events.get_many([draft.original.event_id for draft in drafts if draft.original])
+    here = storage.events.get_events([draft.original.event_id for draft in drafts if draft.original])
     found: list[Event | None] = [None] * len(drafts)
     # Something taken out gives an event another id.
     sessions: dict[str, list[int]] = {}
@@ -123,7 +123,7 @@ def _said(storage: Storage, session: str, drafts: Sequence[EventDraft]) -> dict[
     if not moments:
         return found
     span, after = Scope(window=TimeWindow(min(moments), max(moments) + 1)), None
-    while part := storage.events.window(span, session, _PART, after):
+    while part := storage.events.list_events(span, session, _PART, after):
         for event in part:
             found.setdefault((event.timestamp, event.role), []).append(event)
         after = (part[-1].timestamp, part[-1].event_id)

@@ -101,8 +101,8 @@ class Outgoing:
         if self._shelf.tombstones != self._tombstones:
             self._sweep()
         there = _files(self._own)
-        with self._storage.archive.snapshot() as snapshot:
-            after = int(self._storage.outbox.marks(self._mark).get(self._mark, "0"))
+        with self._storage.archive.open_snapshot() as snapshot:
+            after = int(self._storage.outbox.get_positions(self._mark).get(self._mark, "0"))
             joined, new = list[str](), snapshot.last_seq - after
             # The last files, each while it holds at most four times as many events as come behind it.
             for name, rows in reversed(self._shelf.files.items()):
@@ -118,7 +118,7 @@ class Outgoing:
 
     def reached(self, number: int) -> None:
         """Note in the store that the others know every event up to a number, which then is not written any more."""
-        self._storage.outbox.mark_all({self._mark: str(number)})
+        self._storage.outbox.set_positions({self._mark: str(number)})
 
     @property
     def _mark(self) -> str:
@@ -128,7 +128,7 @@ class Outgoing:
     def _keep(self, more: Mapping[str, str] | None = None) -> None:
         """Store what is known of the own folder, and the positions `more`, in one transaction."""
         self._shelf.place = str(self._folder)
-        self._storage.outbox.mark_all({f"{_OWN}{self.machine}": json.dumps(asdict(self._shelf)), **(more or {})})
+        self._storage.outbox.set_positions({f"{_OWN}{self.machine}": json.dumps(asdict(self._shelf)), **(more or {})})
 
     def _tidy(self) -> None:
         """Remove unfinished files and those noted as passing that are not to be there, which a killed run may have left."""
@@ -166,7 +166,7 @@ class Outgoing:
                 with Archive(self._own / old) as archive:
                     whole = (part for part in archive if isinstance(part, Block))
                     yield from (TableRows(part.head.table, part.head.columns, part.rows) for part in whole)
-            for part in snapshot.behind("event", after):
+            for part in snapshot.iter_shared("event", after):
                 rows = [row for row in (self._row(part.columns, row) for row in part.rows) if row is not None]
                 new += len(rows)
                 yield TableRows(part.table, part.columns, rows)
@@ -229,7 +229,7 @@ def own_folders(storage: Storage, data_dir: Path) -> list[Path]:
 
 def used_before(storage: Storage, folder: Path) -> bool:
     """Return whether this memory has noted that it wrote into a shared folder of this path."""
-    told = storage.outbox.marks(_OWN)
+    told = storage.outbox.get_positions(_OWN)
     return any((shelf := _shelf(storage, name.removeprefix(_OWN))) and shelf.place == str(folder) for name in told)
 
 
@@ -237,7 +237,7 @@ def _shelf(storage: Storage, machine: str) -> Shelf | None:
     """Return what the store knows of a folder of its own; None for nothing, or for something unreadable."""
     name = f"{_OWN}{machine}"
     with suppress(ValueError, TypeError):
-        told = json.loads(storage.outbox.marks(name).get(name, ""))
+        told = json.loads(storage.outbox.get_positions(name).get(name, ""))
         return Shelf(**{known: told[known] for known in Shelf.__dataclass_fields__ if known in told})
     return None
 

@@ -13,9 +13,9 @@ from memory_mcp.archive.reading import Verified, rows_of
 from memory_mcp.base import machine
 from memory_mcp.base.errors import DiskFull, SchemaTooNew, StorageError
 from memory_mcp.base.failpoints import failpoint
-from memory_mcp.storage.archive import READ, READ_ELSEWHERE, SYNCED, Loaded, TableRows
+from memory_mcp.storage.archive import READ, READ_ELSEWHERE, SYNCED, LoadCounts, TableRows
 from memory_mcp.storage.base import Storage
-from memory_mcp.storage.lock import DirectoryLock, prepare
+from memory_mcp.storage.lock import DirectoryLock, prepare_directory
 
 #: The store that is being made, in the data directory so that it can be renamed into its place.
 FRESH = "restoring"
@@ -33,7 +33,7 @@ _ROOM, _RESERVE = 2.0, 16_000_000
 
 def load(
     backup: Backup, verified: Verified, directory: Path, schema: int, make: Callable[[Path], Storage], step: Callable[[], None]
-) -> tuple[Path, Loaded]:
+) -> tuple[Path, LoadCounts]:
     """Make a new store with the rows of a backup in a folder of the data directory; return the folder and what was loaded.
 
     An earlier such folder is removed; the present store is not touched. Cuts are left out where they cannot be
@@ -45,7 +45,7 @@ def load(
     if theirs > schema:
         text = f"the backup was written by a newer version (schema {theirs}, this program knows {schema})"
         raise SchemaTooNew(text, "Install the newer memory-mcp; nothing was changed.")
-    prepare(directory)
+    prepare_directory(directory)
     fresh = directory / FRESH
     shutil.rmtree(fresh, ignore_errors=True)
     needed = round(int(verified.about.get("store_bytes", 0)) * _ROOM) + _RESERVE
@@ -56,9 +56,9 @@ def load(
     fresh.mkdir(mode=0o700)
     with closing(make(fresh)) as storage:
         lost = any(m.table in ("event", "") for m in verified.missing)
-        loaded = storage.archive.load(_for_here(rows_of(backup, step), lost), anew=verified.cuts_lost)
+        loaded = storage.archive.load_rows(_for_here(rows_of(backup, step), lost), anew=verified.cuts_lost)
         # What it holds now is what there is to be, or its next start would tell of a loss.
-        storage.reseal()
+        storage.accept_contents()
         return fresh, loaded
 
 

@@ -103,13 +103,13 @@ class Here:
         self._app = app
         self.settings, self.capture = app.settings, app.gate.capture
         self.importer, self.importers, self.run_import = app.importer, app.importers, app.run_import
-        self.marks = app.storage.outbox.marks
+        self.marks = app.storage.outbox.get_positions
         self.holdings = app.holdings
 
     def append(self, drafts: "Sequence[EventDraft]", source: str) -> Counts:
         """Store drafts through the App, committed when it returns; return how many were new, and how many known."""
         stored = self._app.append(drafts, source)
-        return len(stored.new), len(stored.known)
+        return len(stored.new_ids), len(stored.known_ids)
 
     def carry(self, what: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the result of the function of that name on the memory opened here; raises KeyError for an unknown name."""

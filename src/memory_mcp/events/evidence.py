@@ -43,16 +43,16 @@ class Evidence:
         """
         grip, events = self._find(grip_id)
         quote = quoted(grip, events)
-        verified = hash_quote(quote) == grip.hash_quote and FORGOTTEN not in quote
-        earlier, _ = self._storage.events.around(events[0], min(max(before, 0), MAX_NEIGHBOURS), 0)
-        _, later = self._storage.events.around(events[-1], 0, min(max(after, 0), MAX_NEIGHBOURS))
+        verified = hash_quote(quote) == grip.quote_hash and FORGOTTEN not in quote
+        earlier, _ = self._storage.events.get_neighbours(events[0], min(max(before, 0), MAX_NEIGHBOURS), 0)
+        _, later = self._storage.events.get_neighbours(events[-1], 0, min(max(after, 0), MAX_NEIGHBOURS))
         around = tuple(earlier), tuple(events), tuple(later)
         return Expanded(grip.grip_id, quote, verified, grip.timestamp, grip.segment or None, *around)
 
     def quotes(self, grips: Sequence[Grip]) -> dict[GripId, str]:
         """Return by grip id the quoted words of stored grips; those whose events are gone are left out, no hash is checked."""
         ids = {i for g in grips for i in (g.event_id_start, g.event_id_end)}
-        return quotes_in(grips, self._storage.events.get_many(ids))
+        return quotes_in(grips, self._storage.events.get_events(ids))
 
     def _find(self, grip_id: str) -> tuple[Grip, list[Event]]:
         """Return a grip and the one or two events that it quotes, the first one first.
@@ -62,17 +62,17 @@ class Evidence:
         """
         if spanned := parse_span_grip(grip_id):
             event_id, start, end = spanned
-            event = self._storage.events.find(event_id)
+            event = self._storage.events.find_event(event_id)
             if event is None or not start < end <= len(event.text):
                 raise unknown_grip(grip_id)
             # It is not stored and filed under no segment; its time is that of the event's id, its hash that of the words now.
             whole, said_at = span_grip_id(event_id, start, end), event_key(event_id) >> 80
             words = hash_quote(event.text[start:end])
-            return Grip(whole, event_id, event_id, start, end, hash_quote=words, timestamp=said_at, segment=0), [event]
-        grip = self._storage.grips.find(grip_id)
+            return Grip(whole, event_id, event_id, start, end, quote_hash=words, timestamp=said_at, segment=0), [event]
+        grip = self._storage.grips.find_grip(grip_id)
         if grip is None:
             raise unknown_grip(grip_id)
-        events = self._storage.events.get_many([grip.event_id_start, grip.event_id_end])
+        events = self._storage.events.get_events([grip.event_id_start, grip.event_id_end])
         if not {grip.event_id_start, grip.event_id_end} <= set(events):
             raise unknown_grip(grip_id)
         return grip, sorted(events.values(), key=lambda e: (e.event_id != grip.event_id_start, e.order))
@@ -109,7 +109,7 @@ def said_of(grip: Grip, event: Event, quote: str) -> Quotation:
         role=event.role.value,
         speaker=event.speaker,
         kind=note_kind(event),
-        hash_quote=grip.hash_quote,
+        quote_hash=grip.quote_hash,
     )
 
 

@@ -17,7 +17,7 @@ from memory_mcp.base.clock import Clock
 from memory_mcp.model.event import FILE_TIME, INFERRED, SOURCE_TIME, TOOL, Event, EventDraft, Role, Trust
 from memory_mcp.model.ids import EventId, event_id, event_key, hash_parts
 from memory_mcp.storage.base import EventStore
-from memory_mcp.storage.values import Appended, Batch, Request
+from memory_mcp.storage.values import AppendResult, EventBatch, WriteRequest
 
 #: A source time this far ahead of the clock is a broken clock's, not the future (milliseconds).
 FUTURE_SLACK_MS = 86_400_000
@@ -33,7 +33,7 @@ class Write:
 
     drafts: Sequence[EventDraft]
     source: str
-    request: Request | None = None
+    request: WriteRequest | None = None
 
 
 class EventLog:
@@ -53,8 +53,8 @@ class EventLog:
         self._store, self._clock, self._before, self._after = store, clock, before, after
 
     def append(
-        self, drafts: Sequence[EventDraft], source: str, trust: Trust | None = None, request: Request | None = None
-    ) -> Appended:
+        self, drafts: Sequence[EventDraft], source: str, trust: Trust | None = None, request: WriteRequest | None = None
+    ) -> AppendResult:
         """Store drafts of one source kind, in one transaction; return the ids in input order, new and known.
 
         `trust` None: each event gets the trust of its role, a carried one that of its other store. Nothing is stored
@@ -65,20 +65,20 @@ class EventLog:
         events = self.as_events(drafts, source, trust)
         stored = self._store.append(events, request)
         self._after(events)
-        metrics.count("ingest_events_total", len(stored.new), source=source)
+        metrics.count("ingest_events_total", len(stored.new_ids), source=source)
         return stored
 
-    def append_each(self, writes: Sequence[Write]) -> list[Appended]:
+    def append_each(self, writes: Sequence[Write]) -> list[AppendResult]:
         """Store several writes as `append` with `trust` None does, together where the engine can; return results in that order.
 
         `before` is called once, with the drafts of all writes; where it raises, nothing is stored.
         """
         self._before([draft for write in writes for draft in write.drafts])
-        batches = [Batch(self.as_events(write.drafts, write.source), write.request) for write in writes]
-        stored = self._store.append_each(batches)
+        batches = [EventBatch(self.as_events(write.drafts, write.source), write.request) for write in writes]
+        stored = self._store.append_batches(batches)
         self._after([event for batch in batches for event in batch.events])
         for write, appended in zip(writes, stored, strict=True):
-            metrics.count("ingest_events_total", len(appended.new), source=write.source)
+            metrics.count("ingest_events_total", len(appended.new_ids), source=write.source)
         return stored
 
     def as_events(self, drafts: Sequence[EventDraft], source: str, trust: Trust | None = None) -> list[Event]:
@@ -96,7 +96,7 @@ class EventLog:
         # An id with an inferred time cannot be computed again: the stored one is looked up.
         may_differ = [time_ms is None or time_ms % _COARSE_MS == 0 for time_ms in source_times]
         untimed = [hash_parts(*tail) for tail, differs in zip(tails, may_differ, strict=True) if differs]
-        stored = self._store.known_tails(untimed) if untimed else {}
+        stored = self._store.find_tails(untimed) if untimed else {}
         events = []
         for draft, differs, filled, tail in zip(drafts, may_differ, times, tails, strict=True):
             if draft.original is not None:

@@ -100,7 +100,7 @@ class RunningSessions:
             return found.compacted_ms
         if found is None:
             return 0
-        moment = max((e.timestamp for e in self.store.recaps([found.stream])), default=0)
+        moment = max((e.timestamp for e in self.store.list_recaps([found.stream])), default=0)
         found.compacted_ms = max(moment, found.compacted_ms or 0)
         return found.compacted_ms
 
@@ -108,7 +108,7 @@ class RunningSessions:
         """Observe the newest stored events, once."""
         if not self._is_loaded:
             last = self.store.last_seq()
-            recent = self.store.arrived(max(0, last - _RECENT), last, Scope()) if last else []
+            recent = self.store.list_arrivals(max(0, last - _RECENT), last, Scope()) if last else []
             self.observe(sorted(recent, key=lambda e: e.order))
             self._is_loaded = True
 

@@ -28,7 +28,7 @@ from memory_mcp.forgetting.copies import Copies
 from memory_mcp.forgetting.files import Files
 from memory_mcp.ingest.tombstones import Tombstones, Wanted
 from memory_mcp.model.ledger import AuditEntry
-from memory_mcp.storage.values import Erased
+from memory_mcp.storage.values import ErasureResult
 from memory_mcp.tree.derive.derivation import Place
 from memory_mcp.tree.derive.rebuild_toc import RebuildToc
 from memory_mcp.tree.derive.terms import refit_all
@@ -89,7 +89,7 @@ class Forgetting:
     def tried(self, wanted: Wanted) -> Outcome:
         """Return what would be removed, "backups to look through" (their number) among the counts; nothing is written."""
         tombstones = Tombstones.tried(wanted)
-        erased = self._app.storage.erase(tombstones, dry=True)
+        erased = self._app.storage.erase_forgotten(tombstones, dry=True)
         swept = _without_rest(erased, Files(self._directory, tombstones).sweep(dry=True))
         return _outcome(erased, swept | {"backups to look through": self._copies(tombstones).count()})
 
@@ -108,12 +108,12 @@ class Forgetting:
 
     def look_again(self, author: str, subject: str) -> int:
         """Remove what tombstones name and is stored all the same; return how many events went or changed. Writes nothing if 0."""
-        leftovers = self._app.storage.erase(self._app.gate.tombstones, dry=True)
-        if leftovers.nothing:
+        leftovers = self._app.storage.erase_forgotten(self._app.gate.tombstones, dry=True)
+        if leftovers.is_empty:
             return 0
         outside.note(self._app)
         self._work({"author": author, "subject": subject})
-        return len(leftovers.gone) + len(leftovers.changed)
+        return len(leftovers.removed_events) + len(leftovers.changed_events)
 
     def resume(self) -> bool:
         """Finish a forgetting that was killed; return whether there was a note. A damaged one names nobody in the audit."""
@@ -134,13 +134,13 @@ class Forgetting:
         was removed. `resumed`: how far another process came is not known, so the whole tree is checked and the topic
         graph dropped.
         """
-        app, erased = self._app, Erased()
+        app, erased = self._app, ErasureResult()
         with app.derivation.publishing:
             app.drain()
             # Once more for what was cleaned before the tombstones were there, and stored after the first look.
             for look in range(_LOOKS):
-                now = app.storage.erase(app.gate.tombstones, after=erased.last_seq)
-                if look and now.nothing:
+                now = app.storage.erase_forgotten(app.gate.tombstones, after=erased.last_seq)
+                if look and now.is_empty:
                     break
                 erased = _both(erased, now)
                 self._derive_again(now, whole_tree=resumed and not look)
@@ -153,16 +153,16 @@ class Forgetting:
             shared = own_folders(app.storage, self._directory.absolute())
             swept["shared files"] = sum(Copies(folder, app.gate.tombstones).sweep() for folder in shared)
             failpoint("forget.swept")
-            app.storage.compact()
+            app.storage.compact_files()
         failpoint("forget.compacted")
         self._indexes()
-        clean = app.gate.tombstones.clean
+        clean = app.gate.tombstones.clean_text
         self._topics((lambda _: True) if resumed else (lambda text: clean(text) != text), erased)
         app.scheduler.hasten("render_briefings")
         outcome = _outcome(erased, swept)
         who, what = str(note.get("author", "")), str(note.get("subject", ""))
-        app.storage.audit.record(AuditEntry("forget", app.clock.now_ms(), who, what, counts=outcome.in_words()))
-        app.storage.checkpoint()
+        app.storage.audit.record_entry(AuditEntry("forget", app.clock.now_ms(), who, what, counts=outcome.in_words()))
+        app.storage.write_checkpoint()
         self._note.unlink(missing_ok=True)
         return outcome
 
@@ -171,7 +171,7 @@ class Forgetting:
         folder = self._app.backups.folder
         return Copies(folder or self._directory / "backups", tombstones)
 
-    def _derive_again(self, erased: Erased, whole_tree: bool) -> None:
+    def _derive_again(self, erased: ErasureResult, whole_tree: bool) -> None:
         """Derive arrived sessions again, over 2000 events in a child process, and refit periods or rebuild the tree."""
         app = self._app
         app.derivation.reread()
@@ -194,7 +194,7 @@ class Forgetting:
             else:
                 _patiently(lambda name=name: accelerators.purge(name))
 
-    def _topics(self, tells: Callable[[str], bool], erased: Erased) -> None:
+    def _topics(self, tells: Callable[[str], bool], erased: ErasureResult) -> None:
         """Drop the topic graph if it holds a segment of `erased` or a text for which `tells` is true; a job groups it anew.
 
         The files of one that cannot be opened are removed. Waits as `_indexes` does.
@@ -222,7 +222,7 @@ def resume(app: App) -> None:
 def lift_lines(app: App) -> None:
     """Remove the values that earlier versions kept for lines of forgotten events, if they can be told apart."""
     if not app.gate.tombstones.empty:
-        value_count = sum(act.action == "forget" and act.subject == "value" for act in app.storage.audit.all(_ACTS))
+        value_count = sum(act.action == "forget" and act.subject == "value" for act in app.storage.audit.list_entries(_ACTS))
         if count := app.gate.tombstones.lift_lines(value_count):
             log.info("%d lines of forgotten events are no longer taken out of other texts", count)
 
@@ -241,24 +241,24 @@ def _patiently(work: Any) -> None:
             return
 
 
-def _without_rest(erased: Erased, swept: Counter[str]) -> Counter[str]:
+def _without_rest(erased: ErasureResult, swept: Counter[str]) -> Counter[str]:
     """Return the counts of removed files, without briefings where nothing was stored: they are written again anyway."""
-    return swept if not erased.nothing else Counter({kind: count for kind, count in swept.items() if kind != "briefings"})
+    return swept if not erased.is_empty else Counter({kind: count for kind, count in swept.items() if kind != "briefings"})
 
 
-def _outcome(erased: Erased, files: Mapping[str, int]) -> Outcome:
+def _outcome(erased: ErasureResult, files: Mapping[str, int]) -> Outcome:
     """Return the counts above 0 of rows and files by kind, and (id, UTC ms) of each event concerned, once, by time."""
     counts = {kind: count for kind, count in (*erased.counts.items(), *files.items()) if count}
-    samples = sorted({*erased.gone, *erased.changed}, key=lambda sample: sample[1])
+    samples = sorted({*erased.removed_events, *erased.changed_events}, key=lambda sample: sample[1])
     return Outcome(counts, samples)
 
 
-def _both(first: Erased, second: Erased) -> Erased:
+def _both(first: ErasureResult, second: ErasureResult) -> ErasureResult:
     """Return the outcomes of two erasings as one: lists joined, counts added, `last_seq` that of the later one (`second`)."""
     counts = {kind: first.counts.get(kind, 0) + second.counts.get(kind, 0) for kind in {**first.counts, **second.counts}}
-    return Erased(
-        gone=[*first.gone, *second.gone],
-        changed=[*first.changed, *second.changed],
+    return ErasureResult(
+        removed_events=[*first.removed_events, *second.removed_events],
+        changed_events=[*first.changed_events, *second.changed_events],
         segments=first.segments | second.segments,
         days=first.days | second.days,
         last_seq=second.last_seq,

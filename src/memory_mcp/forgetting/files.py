@@ -86,7 +86,9 @@ class Files:
             if not dry:
                 Path(paths.pauses_file(str(self._directory))).unlink(missing_ok=True)
             return 1
-        clean_pauses = [p._replace(projects=tuple(dict.fromkeys(map(self._tombstones.clean, p.projects)))) for p in stored_pauses]
+        clean_pauses = [
+            p._replace(projects=tuple(dict.fromkeys(map(self._tombstones.clean_text, p.projects)))) for p in stored_pauses
+        ]
         changed = sum(p != q for p, q in zip(stored_pauses, clean_pauses, strict=True))
         if changed and not dry:
             pauses.write(str(self._directory), clean_pauses)
@@ -102,7 +104,7 @@ class Files:
             # Halves of a character beyond the first plane follow each other.
             joined = _ESCAPED.sub(lambda match: str(json.loads(f'"\\{match[1]}"')), text).encode("utf-16-le", "surrogatepass")
             plain = joined.decode("utf-16-le", "replace")
-            if self._tombstones.clean(text) != text or self._tombstones.clean(plain) != plain:
+            if self._tombstones.clean_text(text) != text or self._tombstones.clean_text(plain) != plain:
                 return True
             if any(self._tombstones.restates(words) for words in _texts_of(text)):
                 return True
@@ -117,7 +119,7 @@ class Files:
         """
         try:
             text = foreign_files.read_file(path, -1).decode("utf-8", "surrogateescape")
-            clean_text = self._tombstones.clean(text)
+            clean_text = self._tombstones.clean_text(text)
             if clean_text == text:
                 return False
             if not dry:

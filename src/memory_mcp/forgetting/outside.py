@@ -41,7 +41,7 @@ def note(app: App) -> None:
         return
     path = Path(folder) / f"{socket.gethostname()}{SUFFIX}"
     try:
-        keep(path, {app.storage.stats(text=False).store_id: log})
+        keep(path, {app.storage.get_stats(text=False).store_id: log})
     except OSError as error:
         hint = "Make the folder of team.tombstones_dir writable; it is forgotten once it is."
         raise StorageError(f"{path} cannot be written: {error.strerror}", hint) from error
@@ -56,8 +56,8 @@ def keep(file: Path, logs: Mapping[str, TombstoneLog]) -> int:
     stored_lines = {(memory, line) for memory, copy in read([file]).items() for line in copy.lines} if file.exists() else set()
     new: list[str] = []
     for memory, log in logs.items():
-        lines = [line for line in dict.fromkeys(log.lines()) if (memory, line) not in stored_lines]
-        key = log.key().hex() if lines else ""
+        lines = [line for line in dict.fromkeys(log.read_lines()) if (memory, line) not in stored_lines]
+        key = log.load_key().hex() if lines else ""
         new += [json.dumps({"memory": memory, "key": key, "line": line}) for line in lines]
     if new or not file.exists():
         append(file, new)

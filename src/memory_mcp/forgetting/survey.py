@@ -78,6 +78,6 @@ def _windows_of(events: Iterator[Event], hasher: WindowHasher, are_named: bool) 
 def _events(log: EventStore) -> Iterator[Event]:
     """Yield all stored events, in order of arrival."""
     last = 0
-    while page := log.after(last, _READ):
+    while page := log.read_after(last, _READ):
         last = page[-1].seq
         yield from (stored.event for stored in page)

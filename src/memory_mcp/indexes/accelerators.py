@@ -152,7 +152,7 @@ class Accelerators:
         folder = Path(path).expanduser() if path else self._directory / "indexes" / name
         if path:
             folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        store_id = self._storage.stats(text=False).store_id
+        store_id = self._storage.get_stats(text=False).store_id
         index: LiveIndex[Any] = LiveIndex(KINDS[name](options), folder, store_id, self._clock)
         keeper = Keeper(self._storage, index, Workshop(index, options, self._settings.bm25.memory_budget_mb), self._give_way)
         return SEARCHERS[name](keeper)

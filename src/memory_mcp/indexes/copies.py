@@ -87,7 +87,7 @@ class Copies:
             Texts.of([g.quote.encode("utf-8", "surrogatepass") if g else b"" for g in grips]),
             np.array([k >> 64 for k in keys], dtype="<u8"),
             np.array([k & _LOW for k in keys], dtype="<u8"),
-            np.array([g.hash_quote if g else 0 for g in grips], dtype="<i8"),
+            np.array([g.quote_hash if g else 0 for g in grips], dtype="<i8"),
             np.array(codes, dtype="<i4").reshape(len(grips), len(_CODED)),
             tuple(names.strings),
         )

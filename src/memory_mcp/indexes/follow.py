@@ -47,8 +47,8 @@ def pending(storage: Storage, position: Position, most: int = BATCH) -> Pending:
     If there are exactly `most`, more are taken to follow.
     """
     # Read first: everything the deriver published up to then is in the outbox read next.
-    derived = storage.outbox.checkpoint(_DERIVER)
-    changes = storage.outbox.after(position.outbox, most)
+    derived = storage.outbox.get_checkpoint(_DERIVER)
+    changes = storage.outbox.read_after(position.outbox, most)
     more = len(changes) == most
     last = changes[-1].seq if changes else position.outbox
     mark = changes[-1].subject if changes else position.mark
@@ -59,7 +59,7 @@ def pending(storage: Storage, position: Position, most: int = BATCH) -> Pending:
 
 def named(storage: Storage, change: int) -> str:
     """Return the subject of the outbox entry numbered `change`; "" if there is no such entry, or for 0."""
-    entries = storage.outbox.after(change - 1, 1) if change else []
+    entries = storage.outbox.read_after(change - 1, 1) if change else []
     return entries[0].subject if entries and entries[0].seq == change else ""
 
 
@@ -137,8 +137,8 @@ def rebuild(
     `on_progress` gets the documents so far; `give_way` is called each time. Without `keep_cutoffs`, documents
     that retention dropped come back.
     """
-    derived = storage.outbox.checkpoint(_DERIVER)
-    last = storage.toc.version()
+    derived = storage.outbox.get_checkpoint(_DERIVER)
+    last = storage.toc.current_version()
     position = Position(last, derived, named(storage, last))
     counted, done = threading.Lock(), 0
 
@@ -150,7 +150,7 @@ def rebuild(
             on_progress(done)
         give_way()
 
-    segments = storage.toc.tally(*EVERY_DAY, None).segments
+    segments = storage.toc.tally_days(*EVERY_DAY, None).segments
     with workshop.building(units.everything(storage), keep_cutoffs, count, segments) as built:
         failpoint("index.built")
         index.adopt(built, position, cutoffs=None if keep_cutoffs else {})

@@ -63,13 +63,13 @@ class Keeper:
 
     def status(self) -> IndexStatus:
         """Return the state of the index with the number of changes waiting (0 unless healthy) and the documents built so far."""
-        waiting_changes = max(self._storage.toc.version() - self.index.position.outbox, 0)
+        waiting_changes = max(self._storage.toc.current_version() - self.index.position.outbox, 0)
         return self.index.status(waiting_changes if self.index.health is Health.HEALTHY else 0, self._built)
 
     def load(self) -> None:
         """Read the index from disk; an error makes it unhealthy and is logged, not raised; a missing one is `BUILDING`."""
         try:
-            self.index.load(self._storage.toc.version(), lambda change: named(self._storage, change))
+            self.index.load(self._storage.toc.current_version(), lambda change: named(self._storage, change))
         except Exception as error:
             log.exception("the %s index cannot be loaded; it is built again", self.index.kind.name)
             self.index.give_up(f"it cannot be loaded: {error}")
@@ -130,7 +130,7 @@ class Keeper:
     def far_behind(self) -> bool:
         """Whether over 100 changes wait, and a healthy index, not being built or waiting after an error, can take them."""
         ready = not self._ended and time.monotonic() >= self._wait_until and self.index.health is Health.HEALTHY
-        waiting_changes = self._storage.toc.version() - self.index.position.outbox
+        waiting_changes = self._storage.toc.current_version() - self.index.position.outbox
         return ready and waiting_changes > BULK and self._built is None and not self.index.outdated and self.index.verify()
 
     def follow_beside(self, other_keepers: "Sequence[Keeper]") -> None:

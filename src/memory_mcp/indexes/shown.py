@@ -159,7 +159,7 @@ class Shown:
             snapshot: Snapshot[Any] = searcher.keeper.index.snapshot
         except IndexUnreadable:
             return None
-        changed = self._outbox.changed_since(snapshot.position.outbox)
+        changed = self._outbox.nodes_changed_since(snapshot.position.outbox)
         return None if changed is None else (snapshot, changed)
 
 

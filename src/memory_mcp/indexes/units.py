@@ -22,13 +22,13 @@ def read(storage: Storage, ids: Sequence[NodeId]) -> tuple[list[Source], list[in
     A segment comes with its events, what follows an unanswered prompt, and the grips that lie wholly in them;
     one without a record of its segment comes alone.
     """
-    nodes = storage.toc.nodes(ids)
+    nodes = storage.toc.get_nodes(ids)
     by_key = {node_key(i): n for i, n in nodes.items()}
     keys = list(dict.fromkeys(node_key(i) for i in ids))
-    segments = storage.toc.segments([k for i in ids if (k := segment_key_of(i)) is not None])
-    events = storage.events.in_segments(list(segments.values()))
+    segments = storage.toc.get_segments([k for i in ids if (k := segment_key_of(i)) is not None])
+    events = storage.events.events_by_segment(list(segments.values()))
     event_ids = {e.event_id for segment_events in events.values() for e in segment_events}
-    quoted = storage.grips.of_events(event_ids)
+    quoted = storage.grips.grips_by_event(event_ids)
     sources = []
     for key in keys:
         if key not in by_key:
@@ -41,15 +41,15 @@ def read(storage: Storage, ids: Sequence[NodeId]) -> tuple[list[Source], list[in
         ids_here = {e.event_id for e in segment_events}
         grips = {g.grip_id: g for e in segment_events for g in quoted.get(e.event_id, ())}
         inside = (g for g in grips.values() if g.event_id_start in ids_here and g.event_id_end in ids_here)
-        after = storage.events.around(segment_events[-1], 0, _AFTER)[1] if lacks_reply(segment_events) else ()
+        after = storage.events.get_neighbours(segment_events[-1], 0, _AFTER)[1] if lacks_reply(segment_events) else ()
         sources.append(Source(node, segment, tuple(segment_events), tuple(inside), tuple(after)))
     return sources, [k for k in keys if k not in by_key]
 
 
 def everything(storage: Storage) -> Iterator[list[Source]]:
     """Yield all units in frames of at most 24: segments first, then periods. What is deleted meanwhile is left out."""
-    periods = [i for level in PERIODS for i in storage.toc.ids_at(level)]
-    segments = storage.toc.ids_at(TocLevel.SEGMENT)
+    periods = [i for level in PERIODS for i in storage.toc.list_ids(level)]
+    segments = storage.toc.list_ids(TocLevel.SEGMENT)
     for ids in (segments, periods):
         yield from frames(storage, ids)
 

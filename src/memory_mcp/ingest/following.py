@@ -20,7 +20,7 @@ from memory_mcp.ingest.marks import Mark
 from memory_mcp.ingest.pipeline import KeptMarks, Task, prefix_of, survey
 from memory_mcp.ingest.readers import ChildSetup, ReadingPool
 from memory_mcp.model.event import EventDraft
-from memory_mcp.storage.values import Appended
+from memory_mcp.storage.values import AppendResult
 
 log = logging.getLogger(__name__)
 
@@ -31,17 +31,17 @@ _SHARE = 0.005
 #: A rewritten file is read once it has not changed for this long (seconds).
 _SETTLED = 20.0
 
-StoreDrafts = Callable[[Sequence[EventDraft], str], Appended]
+StoreDrafts = Callable[[Sequence[EventDraft], str], AppendResult]
 
 
 def followed_names(marks: KeptMarks) -> set[str]:
     """Return the names of the importers whose clients the user agreed to follow and did not take back."""
-    return {name.removeprefix(FOLLOW_PREFIX) for name, value in marks.marks(FOLLOW_PREFIX).items() if value == "on"}
+    return {name.removeprefix(FOLLOW_PREFIX) for name, value in marks.get_positions(FOLLOW_PREFIX).items() if value == "on"}
 
 
 def set_followed(marks: KeptMarks, names: Iterable[str], on: bool) -> None:
     """Store, in one transaction, that these clients are followed from now on, or no longer (`on` is False)."""
-    marks.mark_all({f"{FOLLOW_PREFIX}{name}": "on" if on else "off" for name in names})
+    marks.set_positions({f"{FOLLOW_PREFIX}{name}": "on" if on else "off" for name in names})
 
 
 class Follower:
@@ -92,7 +92,7 @@ class Follower:
         Tasks without such files are left out. A file that is rewritten as a whole waits until it has not changed for 20
         s.
         """
-        stored_marks = self._marks.marks(prefix_of(importer))
+        stored_marks = self._marks.get_positions(prefix_of(importer))
         tasks = []
         for task in survey(importer, path, stored_marks, None, ImportReport()):
             files = []
@@ -137,7 +137,7 @@ class Follower:
         new = 0
         for piece in pieces:
             if piece.drafts:
-                new += len(self._store(piece.drafts, source).new)
+                new += len(self._store(piece.drafts, source).new_ids)
             if piece.marks:
-                self._marks.mark_all(piece.marks)
+                self._marks.set_positions(piece.marks)
         return new

@@ -106,7 +106,7 @@ class Gate:
             return OWN_OUTPUT if MARK in draft.text else EMPTY
         if not self.tombstones.empty:
             text_before, project = text, draft.project
-            draft, text = self._without_forgotten(draft), self.tombstones.clean(text)
+            draft, text = self._without_forgotten(draft), self.tombstones.clean_text(text)
             if text != text_before and not text.replace(FORGOTTEN_MARK, "").strip():
                 return FORGOTTEN
             # A pause of a project whose name was forgotten goes on under what is left of the name.
@@ -136,14 +136,14 @@ class Gate:
 
         def clean(text: str) -> str:
             """Return a field's text without forgotten values and characters that cannot be stored."""
-            return self.tombstones.clean(storable(text))
+            return self.tombstones.clean_text(storable(text))
 
         names: dict[str, Any] = {name: clean(getattr(draft, name)) for name in _NAMES}
         return replace(draft, metadata={clean(str(k)): clean(str(v)) for k, v in draft.metadata.items()}, **names)
 
     def redact(self, text: str, report: ImportReport) -> str:
         """Return `text` without private spans, and with forgotten values and secrets replaced; the latter count in `report`."""
-        own_removed = self._own.clean(self.tombstones.clean(strip_private(text)), report.redacted)
+        own_removed = self._own.clean(self.tombstones.clean_text(strip_private(text)), report.redacted)
         return self._redactor.redact(own_removed, report.redacted)
 
     def name(self, value: str) -> str:
@@ -186,7 +186,7 @@ class Gate:
         if not value or value.isalpha():
             return value
         # Most sources number their messages so: nothing in it can be taken for a secret, only for what was forgotten.
-        clean = self.tombstones.clean(value) if _UUID.fullmatch(value) else self.redact(strip_private(value), report)
+        clean = self.tombstones.clean_text(value) if _UUID.fullmatch(value) else self.redact(strip_private(value), report)
         if clean == value:
             return value
         # A hash of the whole keeps sessions apart that differed in what was taken out; it cannot be turned back.

@@ -23,7 +23,7 @@ from memory_mcp.base import foreign_files, machine
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.ingest.frames import pack_drafts, unpack_drafts
 from memory_mcp.model.event import EventDraft, Trust
-from memory_mcp.storage.values import Appended, Request
+from memory_mcp.storage.values import AppendResult, WriteRequest
 
 #: Folder of these files inside the spool.
 FOLDER = "import"
@@ -96,21 +96,21 @@ class Writer:
         self.complete: list[str] = []
 
     def append(
-        self, drafts: Sequence[EventDraft], source: str, trust: Trust | None = None, request: Request | None = None
-    ) -> Appended:
+        self, drafts: Sequence[EventDraft], source: str, trust: Trust | None = None, request: WriteRequest | None = None
+    ) -> AppendResult:
         """Take the drafts of one transaction; `flush`, or a later call once enough are taken, writes them into a file.
 
         Return an empty Appended: only the process that stores them knows what is new. `source`, `trust` and `request` are
         not used.
         """
         del source, trust, request
-        self.mark_all({})
+        self.set_positions({})
         self._rows = pack_drafts(drafts)
         self._events += len(drafts)
         self._chars += sum(len(d.text) for d in drafts)
-        return Appended((), ())
+        return AppendResult((), ())
 
-    def mark_all(self, values: Mapping[str, str]) -> None:
+    def set_positions(self, values: Mapping[str, str]) -> None:
         """End a slice with marks, by name, that are true once everything appended before is stored; nothing for an empty one.
 
         The file is completed at 4,000 events or 4 Mi characters.
@@ -124,7 +124,7 @@ class Writer:
     def flush(self) -> None:
         """Complete the current file, if it has content, and note its name in `complete`; the next is empty. May raise OSError."""
         if self._rows:
-            self.mark_all({})
+            self.set_positions({})
         if not self._lines:
             return
         self._count += 1

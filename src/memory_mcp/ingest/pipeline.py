@@ -26,7 +26,7 @@ from memory_mcp.ingest.capture import PAUSED
 from memory_mcp.ingest.gate import Gate
 from memory_mcp.ingest.marks import Mark, find_start, mark_name, stamp_of
 from memory_mcp.model.event import EventDraft, Trust
-from memory_mcp.storage.values import Appended, Request
+from memory_mcp.storage.values import AppendResult, WriteRequest
 
 #: Events per transaction.
 BATCH = 500
@@ -44,8 +44,8 @@ class Log(Protocol):
     """Stores clean drafts: the event log, or the process that has it open."""
 
     def append(
-        self, drafts: Sequence[EventDraft], source: str, trust: Trust | None = None, request: Request | None = None
-    ) -> Appended:
+        self, drafts: Sequence[EventDraft], source: str, trust: Trust | None = None, request: WriteRequest | None = None
+    ) -> AppendResult:
         """Store drafts, see EventLog; return the ids that are new and those that were known."""
         ...
 
@@ -53,7 +53,7 @@ class Log(Protocol):
 class Marks(Protocol):
     """Stores high-water marks."""
 
-    def mark_all(self, values: Mapping[str, str]) -> None:
+    def set_positions(self, values: Mapping[str, str]) -> None:
         """Store marks by name, together; see Outbox."""
         ...
 
@@ -61,7 +61,7 @@ class Marks(Protocol):
 class KeptMarks(Marks, Protocol):
     """Stores and returns high-water marks."""
 
-    def marks(self, prefix: str) -> dict[str, str]:
+    def get_positions(self, prefix: str) -> dict[str, str]:
         """Return the marks whose names begin with `prefix`, by name; see Outbox."""
         ...
 
@@ -115,7 +115,7 @@ class Pipeline:
         SourceUnreadable if there is nothing there, and what storing raises; files that cannot be read are counted.
         """
         report = ImportReport()
-        tasks = survey(importer, source, self._marks.marks(prefix_of(importer)), newest, report)
+        tasks = survey(importer, source, self._marks.get_positions(prefix_of(importer)), newest, report)
         done, total = 0, sum(t.size for t in tasks)
         for task in tasks:
             done_before = done
@@ -132,8 +132,8 @@ class Pipeline:
         return report
 
     def accept(
-        self, drafts: Sequence[EventDraft], source: str, trust: Trust | None = None, request: Request | None = None
-    ) -> Appended:
+        self, drafts: Sequence[EventDraft], source: str, trust: Trust | None = None, request: WriteRequest | None = None
+    ) -> AppendResult:
         """Store drafts of a tool, all or nothing; return which are new.
 
         Raises InvalidQuery with the first draft that the gate refuses, or whose project is paused now, and what storing
@@ -285,13 +285,13 @@ class _Run:
         drafts = [draft for step in steps for draft in step.drafts]
         if drafts:
             stored = self._log.append(drafts, self._importer.name)
-            self.report.new += len(stored.new)
-            self.report.known += len(stored.known)
+            self.report.new += len(stored.new_ids)
+            self.report.known += len(stored.known_ids)
             failpoint("import.batch_stored")
         last = {step.file.name: step.mark for step in steps}
         marks = {name: mark.to_text() for name, mark in last.items() if mark is not None}
         if marks:
-            self._marks.mark_all(marks)
+            self._marks.set_positions(marks)
             failpoint("import.mark_written")
         del self._steps[:count]
         self._waiting -= len(drafts)

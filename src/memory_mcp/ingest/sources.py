@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from memory_mcp.ingest.settings import IngestSettings
     from memory_mcp.model.event import EventDraft
     from memory_mcp.storage.base import Storage
-    from memory_mcp.storage.values import Appended
+    from memory_mcp.storage.values import AppendResult
 
 
 def make_importer(name: str, settings: "IngestSettings") -> "Importer":
@@ -64,7 +64,7 @@ def make_exchange(storage: "Storage", data_dir: Path, folder: Path, gate: "Gate"
 
     report = ImportReport()
 
-    def take(drafts: "Sequence[EventDraft]") -> "Appended":
+    def take(drafts: "Sequence[EventDraft]") -> "AppendResult":
         """Store the drafts that pass the gate, as of source "sync"; return which ids are new and which were known."""
         return store([clean for draft in drafts if (clean := gate.clean(draft, report)) is not None], "sync")
 

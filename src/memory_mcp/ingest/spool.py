@@ -247,8 +247,8 @@ class Spool:
             drafts = [draft for payload in run for draft in payload.drafts]
             if drafts:
                 stored = self._log.append(drafts, HOOK + client)
-                report.new += len(stored.new)
-                report.known += len(stored.known)
+                report.new += len(stored.new_ids)
+                report.known += len(stored.known_ids)
                 report.ended += sum(draft.type is EventType.SESSION_END for draft in drafts)
                 failpoint("drain.stored")
             ended = {payload.ends: payload.at_ms for payload in run if payload.ends}

@@ -25,7 +25,7 @@ class TombstoneFile:
         self._file = directory / paths.TOMBSTONES
         self._key_file = directory / paths.TOMBSTONES_KEY
 
-    def stamp(self) -> tuple[int, int, int] | None:
+    def get_stamp(self) -> tuple[int, int, int] | None:
         """Return (inode, bytes, time of the last change in ns) of the file, which every addition changes; None without a file."""
         try:
             state = self._file.stat()
@@ -33,14 +33,14 @@ class TombstoneFile:
             return None
         return state.st_ino, state.st_size, state.st_mtime_ns
 
-    def lines(self) -> list[str]:
+    def read_lines(self) -> list[str]:
         """Return all lines, in the order they were added; [] without a file."""
         try:
             return foreign_files.read_file(self._file, -1).decode("ascii", "replace").splitlines()
         except FileNotFoundError:
             return []
 
-    def key(self) -> bytes:
+    def load_key(self) -> bytes:
         """Return the key of the hashes, 32 bytes; made at random and written where there is none.
 
         Of two processes that make one, the first's counts. Raises OSError when it cannot be written or read.
@@ -54,17 +54,17 @@ class TombstoneFile:
                 os.close(descriptor)
         return foreign_files.read_file(self._key_file)
 
-    def add(self, lines: Sequence[str]) -> None:
+    def add_lines(self, lines: Sequence[str]) -> None:
         """Add lines of ASCII; they are on disk when this returns. Raises OSError when they cannot be written."""
         append(self._file, lines)
 
-    def adopt(self, key: bytes, lines: Sequence[str]) -> list[str]:
+    def adopt_lines(self, key: bytes, lines: Sequence[str]) -> list[str]:
         """Add the lines of a copy that are not here, and return them; where nothing was forgotten, its key is taken over.
 
         Raises StorageError when what was forgotten here has another key than the copy.
         """
-        own_lines = self.lines()
-        if own_lines and self.key() != key:
+        own_lines = self.read_lines()
+        if own_lines and self.load_key() != key:
             raise StorageError("what was forgotten here has another key than the copy", "Forget it here, too.")
         if not own_lines:
             machine.put(self._key_file, key)

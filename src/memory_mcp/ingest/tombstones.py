@@ -139,16 +139,16 @@ class Tombstones:
         """Remember what to forget, on disk when this returns; raises InvalidQuery, and adds nothing, for too short a value."""
         assert self._log is not None
         self._reread()
-        self._key = self._key or self._log.key()
-        self._log.add([json.dumps(line) for line in self._lines(request)])
+        self._key = self._key or self._log.load_key()
+        self._log.add_lines([json.dumps(line) for line in self._lines(request)])
 
     def lift_lines(self, named_count: int) -> int:
         """Take back values that earlier versions noted for lines of events; return how many. `named_count`: by a person, ever."""
         if self.empty or self._log is None:
             return 0
-        lifted = find_line_values(self._log.lines(), named_count)
+        lifted = find_line_values(self._log.read_lines(), named_count)
         if lifted:
-            self._log.add([json.dumps({"lifted": lifted})])
+            self._log.add_lines([json.dumps({"lifted": lifted})])
         return len(lifted)
 
     def refuses(self, draft: EventDraft) -> bool:
@@ -164,7 +164,7 @@ class Tombstones:
     def hasher(self) -> WindowHasher:
         """Return what hashes windows of words under the key, which is made where there is none."""
         if self._log is not None:
-            self._key = self._key or self._log.key()
+            self._key = self._key or self._log.load_key()
         if self._hasher is None or self._hasher.key != self._key:
             self._hasher = WindowHasher(self._key)
         return self._hasher
@@ -184,7 +184,7 @@ class Tombstones:
         # Its text in another form: the forgotten part cannot be found.
         return bool(index.partly) and self._source(what) in index.partly and MARK not in self._clean(what.text)
 
-    def clean(self, text: str) -> str:
+    def clean_text(self, text: str) -> str:
         """Return `text` with `MARK` in place of every forgotten value and part; also where it is written otherwise or encoded."""
         return self._clean(text) if not self.empty and self._known.has_values else text
 
@@ -239,7 +239,7 @@ class Tombstones:
         """Return (start, end, number of words) of each forgotten value in a normalized text; they may overlap."""
         return [span for gram in _GRAMS for span in self._found(key, gram)]
 
-    def cleaned(self, event: Event) -> Event | None:
+    def clean_event(self, event: Event) -> Event | None:
         """Return an event without forgotten text, itself if unchanged; None if it was forgotten whole or no letter is left."""
         if self.empty:
             return event
@@ -367,13 +367,13 @@ class Tombstones:
         """Read the lines anew if they have changed since they were last read; those that cannot be understood are passed over."""
         if self._log is None:
             return
-        stamp = self._log.stamp()
+        stamp = self._log.get_stamp()
         if stamp == self._stamp:
             return
         index = _Known()
-        lines = self._log.lines()
+        lines = self._log.read_lines()
         if lines:
-            self._key = self._log.key()
+            self._key = self._log.load_key()
         for raw in lines:
             # A crash may have cut a line in two: what it was for was never said to be forgotten.
             with suppress(ValueError, KeyError, TypeError):

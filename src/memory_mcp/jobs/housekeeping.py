@@ -40,7 +40,7 @@ class Housekeeping:
             counts["dropped"] = self._storage.outbox.forget_requests(now_ms)
             done.append(f"dropped {counts['dropped']:,} old answers")
         if not should_stop():
-            self._storage.checkpoint()
+            self._storage.write_checkpoint()
             done.append("wrote the log into the file")
         if not should_stop():
             counts["freed_bytes"] = compact_if_worth_it(self._storage, self._back_up)
@@ -50,9 +50,9 @@ class Housekeeping:
 
 def compact_if_worth_it(storage: Storage, back_up: Callable[[str], None]) -> int:
     """Rewrite the store's file after a backup if `_DEAD_BYTES` and `_DEAD_SHARE` of it are dead; return the bytes freed or 0."""
-    dead, size = storage.dead_bytes(), storage.stats(text=False).size_bytes
+    dead, size = storage.dead_bytes(), storage.get_stats(text=False).size_bytes
     if dead < _DEAD_BYTES or dead < size * _DEAD_SHARE:
         return 0
     back_up("the file was rewritten")
-    before, after = storage.compact()
+    before, after = storage.compact_files()
     return before - after

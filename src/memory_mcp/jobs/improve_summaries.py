@@ -294,11 +294,11 @@ class _Run:
         """Record in the ledger what a question cost (`cost`: tokens in and out) and what came of it, and count the outcome."""
         took = round((time.monotonic() - asked.began) * 1000)
         made_of = (asked.question.target, asked.question.source, self._settings.name)
-        self._hands.storage.spending.record(ModelCall(asked.at_ms, *made_of, *cost, estimated, outcome, reason, took))
+        self._hands.storage.spending.record_call(ModelCall(asked.at_ms, *made_of, *cost, estimated, outcome, reason, took))
         self.outcomes[outcome] += 1
 
 
 def left_today(settings: SummarizerSettings, storage: Storage, calendar: Calendar, now_ms: int) -> int:
     """Return the tokens of the daily budget that are left today, in the store's zone; negative where it is exceeded."""
     midnight = calendar.midnight_of(calendar.to_local(now_ms).date())
-    return settings.daily_tokens - storage.spending.tokens_since(midnight)
+    return settings.daily_tokens - storage.spending.count_tokens(midnight)

@@ -114,9 +114,11 @@ class RenderBriefings:
             return JobReport(f"switched off (hooks.briefing); {_plural(removed, 'file')} removed", {"removed": removed})
         if self._busy():
             return JobReport("waits for an import to end")
-        version, settings, names = self._storage.toc.version(), self._settings, self._storage.projects.names
+        version, settings, names = self._storage.toc.current_version(), self._settings, self._storage.projects.names
         # It changes with pins, settings, zone, names of projects and the wording: all files are old then.
-        pins = f"{hash_parts(*sorted(self._storage.toc.pins())):x} {hash_parts(*map(repr, (*names.aliases, *names.splits))):x}"
+        pins = (
+            f"{hash_parts(*sorted(self._storage.toc.list_pins())):x} {hash_parts(*map(repr, (*names.aliases, *names.splits))):x}"
+        )
         form = f"{VERSION} {settings.tokens} {settings.token_factor} {settings.refine} {self._tree.calendar.zone_name} {pins}"
         now = _Done(version, form)
         asked = requests(self._storage) if self._settings.refine else {}
@@ -161,7 +163,7 @@ class RenderBriefings:
         # Store the position only when the stored one is far enough behind.
         marked = self._marked or self._stored()
         if marked is None or marked.form != now.form or not 0 <= now.seq - marked.seq < _MARKED:
-            self._storage.outbox.mark(FOLLOWER, json.dumps({"seq": now.seq, "form": now.form}))
+            self._storage.outbox.set_position(FOLLOWER, json.dumps({"seq": now.seq, "form": now.form}))
             marked = now
         self._marked = marked
         counts = {"written": written, "removed": removed}
@@ -173,7 +175,7 @@ class RenderBriefings:
         `pinned` are all pinned quotations and segments with their projects, read where they are None.
         """
         everything = self._pinned() if pinned is None else pinned
-        ids = [NodeId(t) for t in self._storage.toc.pins() if t.startswith("toc:") and segment_key_of(t) is None]
+        ids = [NodeId(t) for t in self._storage.toc.list_pins() if t.startswith("toc:") and segment_key_of(t) is None]
         periods = self._tree.nodes(ids, project).values() if ids else ()
         own = [*(pin for whose, pin in everything if whose == project), *map(_pinned_node, periods)]
         settings, calendar = self._settings, self._tree.calendar
@@ -200,15 +202,15 @@ class RenderBriefings:
             return None
         projects: set[str] = set()
         for seq in range(done.seq, now.seq, _PAGE):
-            changes = self._storage.outbox.after(seq, _PAGE)
+            changes = self._storage.outbox.read_after(seq, _PAGE)
             keys = {key for change in changes if (key := segment_key_of(change.subject)) is not None}
-            projects |= {cut.project for cut in self._storage.toc.segments(keys).values()} if keys else set()
+            projects |= {cut.project for cut in self._storage.toc.get_segments(keys).values()} if keys else set()
         return sorted(projects - {""})
 
     def _stored(self) -> _Done | None:
         """Return the state that the store has written down; None where it has none that can be read."""
         try:
-            text = self._storage.outbox.marks(FOLLOWER).get(FOLLOWER, "")
+            text = self._storage.outbox.get_positions(FOLLOWER).get(FOLLOWER, "")
             return _Done(**json.loads(text)) if text else None
         except (ValueError, TypeError):
             return None
@@ -218,7 +220,7 @@ class RenderBriefings:
     def _pinned(self) -> list[tuple[str, Pinned]]:
         """Return the pinned quotations and segments, each as (project, what is shown); pins of what is gone are left out."""
         made: list[tuple[str, Pinned]] = []
-        for target in sorted(self._storage.toc.pins()):
+        for target in sorted(self._storage.toc.list_pins()):
             if target.startswith("grip:"):
                 with suppress(NotFound):
                     found = self._evidence.expand(target, 0, 0)
@@ -226,9 +228,9 @@ class RenderBriefings:
                     # Output has no speaker.
                     who = speaker_of(said) or "tool"
                     made.append((said.project, Pinned(found.timestamp, found.quote, who, found.grip_id)))
-        keys = [key for target in self._storage.toc.pins() if (key := segment_key_of(target)) is not None]
-        cuts = self._storage.toc.segments(keys) if keys else {}
-        nodes = self._storage.toc.nodes([cut.node_id for cut in cuts.values()])
+        keys = [key for target in self._storage.toc.list_pins() if (key := segment_key_of(target)) is not None]
+        cuts = self._storage.toc.get_segments(keys) if keys else {}
+        nodes = self._storage.toc.get_nodes([cut.node_id for cut in cuts.values()])
         whose = {cut.node_id: cut.project for cut in cuts.values()}
         made += [(whose[node.node_id], _pinned_node(node)) for node in nodes.values()]
         return made

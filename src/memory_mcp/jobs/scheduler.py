@@ -329,7 +329,7 @@ class Scheduler:
         """Return the jobs by name with their state, read from the store on first use; hold the lock."""
         if not self._known:
             now = self._clock.now_ms()
-            stored = self._outbox.marks(PREFIX)
+            stored = self._outbox.get_positions(PREFIX)
             for job in self._jobs:
                 text = stored.get(PREFIX + job.name, "")
                 entry = _Entry(job, _read(text, job.name, now), saved=text)
@@ -367,7 +367,7 @@ class Scheduler:
             if text == entry.saved or (often and not force and not turned and not (rested and entry.worked)):
                 return
             try:
-                self._outbox.mark(PREFIX + entry.job.name, text)
+                self._outbox.set_position(PREFIX + entry.job.name, text)
             except DiskFull as error:
                 log.warning("the state of job %s is not kept: %s", entry.job.name, error.message)
                 return

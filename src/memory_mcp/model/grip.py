@@ -27,7 +27,7 @@ class Grip:
     span_start: int
     span_end: int
     #: 60-bit hash of the quoted text, checked whenever the grip is expanded.
-    hash_quote: int
+    quote_hash: int
     #: Source time of the first event, UTC milliseconds.
     timestamp: int
     segment: int
@@ -48,7 +48,7 @@ class Quotation:
     speaker: str
     #: The kind that its author gave; "" where none was given.
     kind: str
-    hash_quote: int
+    quote_hash: int
 
 
 def join_quote(first: str, last: str | None, span_start: int, span_end: int) -> str:

@@ -10,7 +10,7 @@ from memory_mcp.requests.limits import YEAR
 from memory_mcp.requests.scope import Caller, scope_of
 from memory_mcp.requests.shapes import NO_NAME
 from memory_mcp.requests.times import times_of
-from memory_mcp.storage.values import Count, MonthCount
+from memory_mcp.storage.values import ActivityCount, MonthCount
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def get_agent_activity(app: App, request: GetAgentActivity, caller: Caller) -> A
     last = None if window is None or (is_open and not request.until) else app.calendar.to_local(window.end_ms - 1).date()
     after = (last + dt.timedelta(days=1)).isoformat() if last else EVERY_DAY[1]
     of = (scoped.project, request.agent or None)
-    found = app.storage.projects.daily(first.isoformat() if first else EVERY_DAY[0], after, *of)
+    found = app.storage.projects.daily_activity(first.isoformat() if first else EVERY_DAY[0], after, *of)
     return AgentActivity(
         first_day=first.isoformat() if first else "",
         last_day=last.isoformat() if last else "",
@@ -105,11 +105,11 @@ def get_agent_activity(app: App, request: GetAgentActivity, caller: Caller) -> A
         days=[DayActivity(day=day.name, events=day.events, sessions=day.sessions) for day in found.days],
         projects=_totals(found.projects, found.projects_by_month),
         agents=_totals(found.agents, found.agents_by_month),
-        years=app.storage.projects.years(*of),
+        years=app.storage.projects.list_years(*of),
     )
 
 
-def _totals(counts: Iterable[Count], by_month: Iterable[MonthCount]) -> list[ActivityTotal]:
+def _totals(counts: Iterable[ActivityCount], by_month: Iterable[MonthCount]) -> list[ActivityTotal]:
     """Return the totals of projects or agents with their months, most events first, equals by name; "" becomes `NO_NAME`.
 
     `by_month` must hold at least one month for each name in `counts`.

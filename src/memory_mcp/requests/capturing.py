@@ -9,7 +9,7 @@ from memory_mcp.base import pauses
 from memory_mcp.base.errors import InvalidQuery, ReadOnly
 from memory_mcp.model.ledger import AuditEntry
 from memory_mcp.requests.scope import Caller, project_to_store
-from memory_mcp.storage.lock import read_only
+from memory_mcp.storage.lock import is_read_only
 
 _DURATION = re.compile(r"(\d{1,4})\s*([mhd])")
 _UNITS_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -82,7 +82,7 @@ def pause_capture(app: App, request: PauseCapture, caller: Caller) -> Capturing:
     others = {alias.old for alias in names.aliases if names.resolve_alias(alias.old) == project} - {project}
     paused = pauses.Pause((project, *sorted(others)), now, now + lasts if lasts else None)
     pauses.write(directory, [*left, *before, paused])
-    app.storage.audit.record(AuditEntry("pause", now, request.by, project))
+    app.storage.audit.record_entry(AuditEntry("pause", now, request.by, project))
     return _response(app, directory, project, caller)
 
 
@@ -105,7 +105,7 @@ def resume_capture(app: App, request: ResumeCapture, caller: Caller) -> Capturin
     if not ended:
         return _response(app, directory, project, caller)
     pauses.write(directory, [p._replace(end=now) if p in ended else p for p in known])
-    app.storage.audit.record(AuditEntry("resume", now, request.by, project))
+    app.storage.audit.record_entry(AuditEntry("resume", now, request.by, project))
     return _response(app, directory, project, caller)
 
 
@@ -139,7 +139,7 @@ def _directory(app: App) -> str:
     """Return the data directory. Raises InvalidQuery where there is none, ReadOnly where it cannot be written."""
     if app.directory is None:
         raise InvalidQuery("a memory without a directory records nothing that could be paused")
-    if read_only(app.directory):
+    if is_read_only(app.directory):
         raise ReadOnly(f"the data directory {app.directory} is read-only", ReadOnly.HINT)
     return str(app.directory)
 

@@ -36,7 +36,7 @@ def page(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
     window = times_of(app).window(str(asked.get("since") or ""), str(asked.get("until") or ""))
     rows: list[Event] = []
     chars = 0
-    found = [stored for stored in app.storage.events.after(after, _EVENTS) if stored.seq <= to]
+    found = [stored for stored in app.storage.events.read_after(after, _EVENTS) if stored.seq <= to]
     copies = _find_copies(app, [stored.event for stored in found])
     # Numbers of what was forgotten are missing: a page may be empty and not the last.
     reached = min(after + _EVENTS, to)
@@ -63,9 +63,9 @@ def page(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 def _find_copies(app: App, events: Sequence[Event]) -> set[EventId]:
     """Return the ids of those of the events that only repeat what another session or thread of the same source shows."""
-    pairs = app.storage.events.duplicates(event.event_id for event in events)
+    pairs = app.storage.events.find_duplicates(event.event_id for event in events)
     by_id = {event.event_id: event for event in events}
-    shown_events = app.storage.events.get_many(pairs.values()) if pairs else {}
+    shown_events = app.storage.events.get_events(pairs.values()) if pairs else {}
     return {
         hidden
         for hidden, shown in pairs.items()
@@ -96,8 +96,8 @@ def day(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
     """
     date, agent = str(asked["day"]), str(asked.get("agent") or "")
     project = known_project(app, str(asked["project"])) if asked.get("project") else None
-    cuts = [cut for cut in app.storage.toc.segments_of_days(date, f"{date}~", project) if agent in ("", cut.agent)]
-    nodes = app.storage.toc.nodes([cut.node_id for cut in cuts])
+    cuts = [cut for cut in app.storage.toc.list_day_segments(date, f"{date}~", project) if agent in ("", cut.agent)]
+    nodes = app.storage.toc.get_nodes([cut.node_id for cut in cuts])
     grips = {g for node in nodes.values() for bullet in node.bullets for g in bullet.grip_ids}
     segments = [
         {
@@ -110,4 +110,4 @@ def day(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
         for cut in cuts
         if cut.node_id in nodes
     ]
-    return {"segments": segments, "quotes": app.evidence.quotes(list(app.storage.grips.get_many(grips).values()))}
+    return {"segments": segments, "quotes": app.evidence.quotes(list(app.storage.grips.get_grips(grips).values()))}

@@ -50,7 +50,7 @@ def list_clients(app: App, _: ListClients, caller: Caller) -> ClientList:
     caller.refuse_all(app, "the list of programs")
     home = str(Path.home())
     try:
-        hook_clients = {source.removeprefix(HOOK) for source in app.storage.latest() if source.startswith(HOOK)}
+        hook_clients = {source.removeprefix(HOOK) for source in app.storage.latest_times() if source.startswith(HOOK)}
         found = [trusting(one, hook_clients) for one in statuses(Place(sys.platform, os.environ, home, home))]
     except MemoryMcpError as error:
         return ClientList(clients=[], problem=error.message)

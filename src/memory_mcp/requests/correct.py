@@ -111,7 +111,7 @@ def correct(app: App, request: Correct, caller: Caller) -> Corrected:
     )
     event_id, grip = keep(app, note)
     app.derivation.run()
-    stored = app.storage.grips.of_events([event_id]).get(event_id, [])
+    stored = app.storage.grips.grips_by_event([event_id]).get(event_id, [])
     grip = stored[0].grip_id if stored else grip
     _supersede(app, old, grip, request)
     return Corrected(superseded=old.grip_id, grip_id=grip, event_id=event_id, project=project)
@@ -134,7 +134,7 @@ def audit(app: App, request: Audit, caller: Caller) -> Audited:
     Raises InvalidQuery for a limit out of range or a caller bound to a project.
     """
     caller.refuse_all(app, "the list of acts")
-    acts = app.storage.audit.all(PAGE.check(request.limit))
+    acts = app.storage.audit.list_entries(PAGE.check(request.limit))
     return Audited(
         acts=[copied(AuditedAct, act, when=app.calendar.format_iso(act.at_ms), counts=dict(act.counts) or None) for act in acts]
     )
@@ -148,15 +148,15 @@ def _supersede(app: App, old: Expanded, new: GripId | None, request: Correct | R
     """
     now, author = app.clock.now_ms(), PERSON if request.is_person else request.by
     reason = app.gate.words(request.reason[:MAX_REASON])
-    known = app.storage.superseded.of([old.grip_id]).get(old.grip_id)
+    known = app.storage.superseded.get_successors([old.grip_id]).get(old.grip_id)
     if known is not None and known.new == new:
         return
     # Also overlapping grips, and those of duplicates of its message.
     ids = {e.event_id for e in old.excerpt}
-    pairs = app.storage.events.duplicates(ids)
-    grips = [g for several in app.storage.grips.of_events(ids | set(pairs) | set(pairs.values())).values() for g in several]
+    pairs = app.storage.events.find_duplicates(ids)
+    grips = [g for several in app.storage.grips.grips_by_event(ids | set(pairs) | set(pairs.values())).values() for g in several]
     inside = (i for i, quote in app.evidence.quotes(grips).items() if quote in old.quote or old.quote in quote)
     for grip in dict.fromkeys([old.grip_id, *inside]):
-        app.storage.superseded.record(Supersession(grip, new, now, reason, author))
+        app.storage.superseded.record_supersession(Supersession(grip, new, now, reason, author))
     what = "correct" if new is not None else "retract"
-    app.storage.audit.record(AuditEntry(what, now, author, f"{old.grip_id} {new or ''}".strip(), reason))
+    app.storage.audit.record_entry(AuditEntry(what, now, author, f"{old.grip_id} {new or ''}".strip(), reason))

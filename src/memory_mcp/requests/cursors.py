@@ -37,7 +37,7 @@ def event_behind(app: App, cursor: str, question: tuple[str, ...]) -> tuple[int,
     """
     if not cursor:
         return None
-    last = app.storage.events.find(event_of(cursor, *question))
+    last = app.storage.events.find_event(event_of(cursor, *question))
     if last is None:
         raise InvalidQuery("the cursor's event is gone", "Start again without the cursor.")
     return last.order

@@ -58,8 +58,8 @@ def shape_events(app: App, found: Sequence[Stored], full: bool, most: int, offse
         cut.append(replace(one, text=one.text[first : first + most] if most else one.text[first:]))
     if not full:
         return cut
-    grips = app.storage.grips.of_events([one.event_id for one in found])
-    over = app.storage.superseded.of({grip.grip_id for several in grips.values() for grip in several})
+    grips = app.storage.grips.grips_by_event([one.event_id for one in found])
+    over = app.storage.superseded.get_successors({grip.grip_id for several in grips.values() for grip in several})
     return [
         copied(
             FullEvent,

@@ -72,10 +72,10 @@ def get_events(app: App, request: GetEvents, caller: Caller) -> Events:
         raise InvalidQuery("event_id names one event", "Leave since, until, session_id, node_id and cursor out.")
     else:
         before, after = NEIGHBOURS.check(request.before, "before"), NEIGHBOURS.check(request.after, "after")
-        event = app.storage.events.find(event_id_from(event_key(request.event_id)))
+        event = app.storage.events.find_event(event_id_from(event_key(request.event_id)))
         if event is None or not caller.sees(app, event.project):
             raise NotFound(f"no event {request.event_id[:60]}", "Take event ids from get_events or expand_grip.")
-        earlier, later = app.storage.events.around(event, before, after)
+        earlier, later = app.storage.events.get_neighbours(event, before, after)
         found, scope, question = [*earlier, event, *later], caller.elsewhere(app, event.project) or event.project, ()
         kept_to, offsets[event.event_id] = len(found), offset
     shown = shape_events(app, found[:kept_to], full is Detail.FULL, most, offsets)
@@ -114,14 +114,14 @@ def _page(app: App, request: GetEvents, caller: Caller) -> tuple[Sequence[Stored
     if request.node_id:
         node = app.tree.node(times_of(app).node_id(request.node_id), scoped.project)
         key = segment_key_of(node.node_id)
-        segment = app.storage.toc.segments([key]).get(key) if key is not None else None
+        segment = app.storage.toc.get_segments([key]).get(key) if key is not None else None
         if segment is None:
             raise InvalidQuery(f"{node.node_id} is no segment", "Periods have no events of their own: name since and until.")
-        found: Sequence[Stored] = app.storage.events.in_segment(segment)
+        found: Sequence[Stored] = app.storage.events.segment_events(segment)
         found = [one for one in found if after is None or one.order > after][: limit + 1]
     else:
-        found = app.storage.events.window(Scope(scoped.project, None, window), request.session_id or None, limit + 1, after)
-        if request.session_id and not found and not app.storage.events.window(Scope(scoped.project), request.session_id, 1):
+        found = app.storage.events.list_events(Scope(scoped.project, None, window), request.session_id or None, limit + 1, after)
+        if request.session_id and not found and not app.storage.events.list_events(Scope(scoped.project), request.session_id, 1):
             raise NotFound(f"no session {request.session_id[:60]}", "Results and get_events without session_id name sessions.")
     # A session that is named alone is read in whichever projects its events belong to.
     others = {caller.elsewhere(app, event.project) for event in found} - {""} if is_session else ()

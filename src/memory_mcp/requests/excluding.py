@@ -13,7 +13,7 @@ from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.model.ledger import AuditEntry
 from memory_mcp.requests.limits import MAX_PATTERN
 from memory_mcp.requests.scope import Caller
-from memory_mcp.storage.lock import read_only
+from memory_mcp.storage.lock import is_read_only
 
 #: The setting of each kind.
 _SETTINGS = {"project": "exclude_projects", "path": "exclude_paths", "tool": "exclude_tools"}
@@ -114,7 +114,7 @@ def _changed(app: App, kind: str, pattern: str, *, on: bool, by: str) -> Exclusi
     """
     if app.directory is None:
         raise InvalidQuery("a memory without a directory has no settings file")
-    if read_only(app.directory):
+    if is_read_only(app.directory):
         raise ReadOnly(f"the data directory {app.directory} is read-only", ReadOnly.HINT)
     name = _SETTINGS[kind]
     if given := _variables(name):
@@ -136,7 +136,7 @@ def _changed(app: App, kind: str, pattern: str, *, on: bool, by: str) -> Exclusi
     except ConfigError:
         _record_by(app, held)
         raise
-    app.storage.audit.record(AuditEntry("exclude" if on else "include", app.clock.now_ms(), by, f"{kind} {pattern}"))
+    app.storage.audit.record_entry(AuditEntry("exclude" if on else "include", app.clock.now_ms(), by, f"{kind} {pattern}"))
     return replace(_response(app), changed=True)
 
 

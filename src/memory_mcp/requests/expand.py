@@ -129,15 +129,15 @@ def expand(app: App, request: ExpandRequest, caller: Caller) -> ExpandResponse:
         citation = replace(surroundings, before=surroundings.before[-before:], after=surroundings.after[:after])
     project = citation.excerpt[0].project
     app.count_opening(citation.grip_id)
-    segments = app.storage.toc.segments([citation.node_segment]) if citation.node_segment else {}
+    segments = app.storage.toc.get_segments([citation.node_segment]) if citation.node_segment else {}
     node_id, first = next((s.node_id for s in segments.values()), ""), citation.excerpt[0]
     if not node_id:
         # A citation of a whole event does not say itself under which segment it is filed.
-        cuts = app.storage.toc.cuts([first.stream]).get(first.stream, [])
+        cuts = app.storage.toc.get_cuts([first.stream]).get(first.stream, [])
         node_id = next((cut.node_id for cut in cuts if cut.start <= first.order <= cut.end), "")
     elsewhere = caller.elsewhere(app, project)
-    over = app.storage.superseded.of([citation.grip_id]).get(citation.grip_id)
-    is_pinned = citation.grip_id in app.storage.toc.pins()
+    over = app.storage.superseded.get_successors([citation.grip_id]).get(citation.grip_id)
+    is_pinned = citation.grip_id in app.storage.toc.list_pins()
     fitting = _Fitting(citation, node_id, elsewhere, app.calendar, app.settings.retrieval.token_factor, over, is_pinned)
     if not is_lined:
         return fitting.within(budget)

@@ -110,7 +110,7 @@ def _newest_segments(app: App) -> list[Segment]:
 def _asked_questions(app: App, segments: Sequence[Segment]) -> Iterator[Question]:
     """Yield the questions that people asked, as they wrote them."""
     for segment in segments:
-        for event in app.storage.events.in_segment(segment):
+        for event in app.storage.events.segment_events(segment):
             if event.role is Role.USER and not is_recap(event):
                 for sentence in filter(_reads_as_question, map(str.strip, _SENTENCE.split(event.text))):
                     yield Question(sentence, segment, event=event)
@@ -188,7 +188,7 @@ def _is_answered(app: App, question: Question) -> bool:
 def _is_reply(app: App, question: Question, result: FullResult) -> bool:
     """Whether a result was said after a person's question, is about it, and does not only repeat it."""
     assert question.event is not None
-    reply = app.storage.events.find(EventId(result.event_id)) if result.event_id else None
+    reply = app.storage.events.find_event(EventId(result.event_id)) if result.event_id else None
     if reply is None or reply.role is not Role.ASSISTANT or reply.order <= question.event.order:
         return False
     shared_terms = set(terms(question.text)) & set(terms(result.quote))

@@ -97,11 +97,11 @@ def _preview(app: App, wanted: Wanted, subject: str) -> Forgotten:
     tombstones = Tombstones.tried(wanted)
     outcome = Forgetting(app).tried(wanted)
     listed = outcome.samples[: _PLACES if wanted.values else _SAMPLES]
-    events = app.storage.events.get_many([event_id_from(event_key(event_id)) for event_id, _ in listed])
+    events = app.storage.events.get_events([event_id_from(event_key(event_id)) for event_id, _ in listed])
     stored = [(event_id, ms, events.get(event_id_from(event_key(event_id)))) for event_id, ms in listed]
     words = _words_around if wanted.values else _beginning
     samples = [
-        Sample(event_id=event_id, when=app.calendar.format_iso(ms), words=words(event, tombstones.clean) if event else "")
+        Sample(event_id=event_id, when=app.calendar.format_iso(ms), words=words(event, tombstones.clean_text) if event else "")
         for event_id, ms, event in stored
     ]
     surveyed = survey(app.storage.events, wanted, tombstones.hasher(), subject == "event")
@@ -131,8 +131,8 @@ def _refuse_common(app: App, tombstones: Tombstones) -> None:
     """Raise InvalidQuery for a value that occurs in much of what is stored, by slices of the whole log."""
     last = app.storage.events.last_seq()
     step = max(last // _SLICES, _SLICE)
-    texts = [e.event.text for start in range(0, last, step) for e in app.storage.events.after(start, _SLICE)]
-    count = sum(tombstones.clean(text) != text for text in texts)
+    texts = [e.event.text for start in range(0, last, step) for e in app.storage.events.read_after(start, _SLICE)]
+    count = sum(tombstones.clean_text(text) != text for text in texts)
     if count >= _COMMON and count > _SHARE * len(texts):
         hint = "Give more of what stands around it, or forget the event, session or project that told it."
         share = f"{count / len(texts):.0%}"
@@ -187,16 +187,16 @@ def _wanted(app: App, request: Forget, caller: Caller) -> tuple[Wanted, str]:
         return Wanted(values=[request.value]), "value"
     if request.event:
         ids = [event.event_id for event in _named_events(app, request.event, caller)]
-        pairs = app.storage.events.duplicates(ids)
+        pairs = app.storage.events.find_duplicates(ids)
         # Other copies of what is shown in its place.
-        pairs |= app.storage.events.duplicates(pairs.values())
-        return Wanted(events=list(app.storage.events.get_many({*ids, *pairs, *pairs.values()}).values())), "event"
+        pairs |= app.storage.events.find_duplicates(pairs.values())
+        return Wanted(events=list(app.storage.events.get_events({*ids, *pairs, *pairs.values()}).values())), "event"
     if request.topic:
         topic_id = parse_topic_id(request.topic)
-        topic = next((topic for topic in app.storage.topics.all() if topic.topic_id == topic_id), None)
+        topic = next((topic for topic in app.storage.topics.list_topics() if topic.topic_id == topic_id), None)
         if topic is None:
             raise NotFound(f"no such topic: {request.topic}", "`memory-mcp topics top` shows them.")
-        segments = app.storage.events.in_segments(list(app.storage.toc.segments(topic.members).values()))
+        segments = app.storage.events.events_by_segment(list(app.storage.toc.get_segments(topic.members).values()))
         return Wanted(events=[event for events in segments.values() for event in events]), "topic"
     return Wanted(ranges=_ranges(app, request)), " ".join(timed)
 
@@ -205,7 +205,7 @@ def _named_events(app: App, name: str, caller: Caller) -> Sequence[Event]:
     """Return the event of an id, or those that a grip quotes. Raises InvalidQuery for another text, NotFound if there is none."""
     if name.startswith("grip:"):
         return visible_evidence(app, caller, name).excerpt
-    event = app.storage.events.find(event_id_from(event_key(name)))
+    event = app.storage.events.find_event(event_id_from(event_key(name)))
     if event is None:
         raise NotFound(f"no such event: {name}", "query events and grips name events.")
     return [event]
@@ -222,11 +222,11 @@ def _ranges(app: App, request: Forget) -> list[Range]:
     since = window.start_ms if window and request.since else 0
     until = min(window.end_ms - 1, now) if window and request.until else now
     if request.session:
-        if not app.storage.events.window(Scope(), request.session, limit=1):
+        if not app.storage.events.list_events(Scope(), request.session, limit=1):
             raise NotFound(f"no such session: {request.session}", "`memory-mcp query events` shows session ids.")
         return [Range(since, until, session=request.session)]
     if not request.project:
-        stats = app.storage.stats(text=False)
+        stats = app.storage.get_stats(text=False)
         if stats.first_ms is not None and stats.last_ms is not None and since <= stats.first_ms and stats.last_ms <= until:
             hint = (
                 "Name a shorter time, a session or a project. To begin anew, stop the clients and move the data directory away."
@@ -235,7 +235,7 @@ def _ranges(app: App, request: Forget) -> list[Range]:
         return [Range(since, until)]
     # By the names that it was recorded with, whole where all sessions of a name are shown as this project.
     project, names = known_project(app, request.project), app.storage.projects.names
-    streams = {(recorded, session) for _, recorded, session, _ in app.storage.projects.streams()}
+    streams = {(recorded, session) for _, recorded, session, _ in app.storage.projects.list_streams()}
     ranges = []
     for recorded in sorted({recorded for recorded, _ in streams}):
         shown = {session: names.display_name(recorded, session) == project for name, session in streams if name == recorded}

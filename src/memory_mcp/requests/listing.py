@@ -61,10 +61,10 @@ def list_children(app: App, opened: TocNode, scoped: Scoped, limit: int, cursor:
     list. Raises InvalidQuery for a cursor that is damaged, or of another question.
     """
     below = app.tree.children(opened.node_id, scoped.project)
-    heads = app.storage.toc.heads(below)
+    heads = app.storage.toc.get_heads(below)
     # What is in no node yet comes with the next reading; a place in the list must not depend on it.
     ids = [i for i in below if i in heads]
-    hidden = quiet([heads[i] for i in ids], app.storage.toc.pins()) if opened.level is TocLevel.DAY else []
+    hidden = quiet([heads[i] for i in ids], app.storage.toc.list_pins()) if opened.level is TocLevel.DAY else []
     question: tuple[str, ...] = ("browse_toc", opened.node_id, scoped.words)
     behind = (*question, "folded")
     offset: int | None = None

@@ -131,7 +131,7 @@ def of_session(app: App, session_id: str, scoped: Scoped, budget: int) -> Materi
     factor = app.settings.retrieval.token_factor
     if session_id.strip():
         wanted = session_id.strip()
-        known = app.storage.events.sessions(Scope(project=scoped.project), _SESSIONS)
+        known = app.storage.events.list_sessions(Scope(project=scoped.project), _SESSIONS)
         exact = [s for s in known if s.session_id == wanted] or [s for s in known if s.session_id == _holder_of(app, wanted)]
         alike = exact or [s for s in known if s.session_id.startswith(wanted)]
         if len(alike) != 1:
@@ -163,8 +163,8 @@ def of_session(app: App, session_id: str, scoped: Scoped, budget: int) -> Materi
 
 def _holder_of(app: App, session_id: str) -> str:
     """Return the session that shows what a session of copies alone begins with; "" for a session of another kind, and none."""
-    pairs = app.storage.events.duplicates(event.event_id for event in app.storage.events.window(Scope(), session_id, 1))
-    shown_events = app.storage.events.get_many(pairs.values()).values() if pairs else ()
+    pairs = app.storage.events.find_duplicates(event.event_id for event in app.storage.events.list_events(Scope(), session_id, 1))
+    shown_events = app.storage.events.get_events(pairs.values()).values() if pairs else ()
     return next((event.session_id for event in shown_events if event.session_id != session_id), "")
 
 
@@ -181,7 +181,7 @@ def _statements(app: App, hits: Sequence[Hit]) -> dict[NodeId, list[tuple[str, s
     """
     keys = [key for hit in hits if (key := segment_key_of(hit.node_id)) is not None]
     made: dict[NodeId, list[tuple[str, str]]] = {}
-    for cut in app.storage.toc.segments(keys).values():
+    for cut in app.storage.toc.get_segments(keys).values():
         for stretch in stretches(app.storage, [cut], 1, 1):
             day = app.calendar.day_of(stretch.at_ms)
             asked = [] if stretch.asked is None else [(stretch.asked, "asked")]

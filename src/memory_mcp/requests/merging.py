@@ -76,11 +76,11 @@ def records(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
     audit log is left alone.
     """
     rows = _unforgotten(app, asked["pin"])
-    pinned = app.storage.toc.pins()
+    pinned = app.storage.toc.list_pins()
     new = {r["target"]: r["set_by"] for r in rows if r["target"] not in pinned}
     for target, by in new.items():
         app.storage.toc.set_pin(target, True, by)
-    own = {(label.topic_id, label.project) for label in app.storage.topics.labels()}
+    own = {(label.topic_id, label.project) for label in app.storage.topics.list_labels()}
     labels = [r for r in _unforgotten(app, asked["topic_label"]) if (r["topic_id"], r["project"]) not in own]
     taken = {
         "ids": _lead(app, asked["segment_cut"]),
@@ -90,18 +90,18 @@ def records(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
     }
     for r in labels:
         words = app.gate.words(r["label"])
-        app.storage.topics.label(TopicLabel(TopicId(r["topic_id"]), r["project"], words, r["author"], r["at_ms"]))
+        app.storage.topics.set_label(TopicLabel(TopicId(r["topic_id"]), r["project"], words, r["author"], r["at_ms"]))
     taken["texts"] = _texts(app, asked["node"], asked["bullet"], asked["bullet_grip"])
     counts = {name: count for name, count in {**taken, "events": int(asked["events"])}.items() if count}
     if counts:
         subject = app.gate.words(str(asked["subject"]))
-        app.storage.audit.record(AuditEntry("merge", app.clock.now_ms(), str(asked["author"]), subject, "", counts))
+        app.storage.audit.record_entry(AuditEntry("merge", app.clock.now_ms(), str(asked["author"]), subject, "", counts))
     return taken
 
 
 def _unforgotten(app: App, rows: Sequence[Row]) -> list[Row]:
     """Return the rows none of whose texts holds anything forgotten; a row is taken whole or not at all."""
-    clean = app.gate.tombstones.clean
+    clean = app.gate.tombstones.clean_text
     return [r for r in rows if all(clean(value) == value for value in r.values() if isinstance(value, str))]
 
 
@@ -113,8 +113,8 @@ def _lead(app: App, rows: Sequence[Row]) -> int:
     leads: dict[NodeId, NodeId] = {}
     toc = app.storage.toc
     ids = {r["key"]: segment_id(r["day"], segment_key("segment", str(r["stream"]), str(r["cut_no"]))) for r in rows}
-    here = toc.heads(ids.values())
-    cuts = toc.cuts({r["stream"] for r in rows if ids[r["key"]] not in here})
+    here = toc.get_heads(ids.values())
+    cuts = toc.get_cuts({r["stream"] for r in rows if ids[r["key"]] not in here})
     for row in rows:
         node_id, start = ids[row["key"]], (row["start_ts"], event_id_from(int(row["start_id"])))
         held = next((cut for cut in cuts.get(row["stream"], ()) if cut.start <= start <= cut.end), None)
@@ -122,7 +122,7 @@ def _lead(app: App, rows: Sequence[Row]) -> int:
             leads[node_id] = held.node_id
     if leads:
         with app.derivation.publishing:
-            toc.recut((), leads)
+            toc.replace_cuts((), leads)
     return len(leads)
 
 
@@ -131,10 +131,10 @@ def _superseded(app: App, rows: Sequence[Row]) -> int:
 
     Author and reason are cleaned of secrets. Of several about one statement the last one holds.
     """
-    with app.storage.archive.snapshot() as snapshot:
+    with app.storage.archive.open_snapshot() as snapshot:
         own = {
             (row[0], row[1], row[2])
-            for part in snapshot.others()
+            for part in snapshot.iter_others()
             if part.table == "superseded"
             for row in ([r[part.columns.index(name)] for name in ("old_id", "new_id", "at_ms")] for r in part.rows)
         }
@@ -143,7 +143,7 @@ def _superseded(app: App, rows: Sequence[Row]) -> int:
         to = GripId(r["new_id"]) if r["new_id"] else None
         reason = app.gate.words(r.get("reason", ""))
         author = app.gate.words(r.get("author", ""))
-        app.storage.superseded.record(Supersession(GripId(r["old_id"]), to, r["at_ms"], reason, author))
+        app.storage.superseded.record_supersession(Supersession(GripId(r["old_id"]), to, r["at_ms"], reason, author))
     return len(new)
 
 
@@ -152,7 +152,7 @@ def _texts(app: App, nodes: Sequence[Row], bullets: Sequence[Row], grips: Sequen
 
     They are checked as any agent's, since the node may hold less here: a text that is refused is left out.
     """
-    own, count = set(app.storage.toc.refined()), 0
+    own, count = set(app.storage.toc.list_refined()), 0
     for node in nodes:
         if not is_by_agent(node["author"]) or not node["current"] or node["node_id"] in own:
             continue

@@ -131,7 +131,7 @@ def get_node(app: App, request: GetNode, caller: Caller) -> WholeNode:
     opened = app.tree.node(times_of(app).node_id(request.node_id), scoped.project)
     listing = list_children(app, opened, scoped, limit, request.cursor, full)
     key, context = segment_key_of(opened.node_id) if opened.level is TocLevel.SEGMENT else None, None
-    if key is not None and (segment := app.storage.toc.segments([key]).get(key)) is not None:
+    if key is not None and (segment := app.storage.toc.get_segments([key]).get(key)) is not None:
         told = app.tree.context(segment, scoped.project)
         context = Context(
             session_id=segment.session_id,
@@ -152,12 +152,12 @@ def get_node(app: App, request: GetNode, caller: Caller) -> WholeNode:
 def _node(app: App, node: TocNode, scoped: Scoped) -> Node:
     """Return a whole node with the ids of those just before and after it, by time, that the scope sees under the same parents."""
     ids = [] if node.node_id == ROOT else app.tree.siblings(node.node_id, scoped.project)
-    times = app.storage.toc.nodes([*ids, node.node_id]) if ids else {}
+    times = app.storage.toc.get_nodes([*ids, node.node_id]) if ids else {}
     before = after = ""
     if node.node_id in times:
         own = (times[node.node_id].start_ms, node.node_id)
         order = sorted((n.start_ms, i) for i, n in times.items() if i != node.node_id)
         before = next((i for s, i in reversed(order) if (s, i) < own), "")
         after = next((i for s, i in order if (s, i) > own), "")
-    over = app.storage.superseded.of({grip for b in node.bullets for grip in b.grip_ids})
+    over = app.storage.superseded.get_successors({grip for b in node.bullets for grip in b.grip_ids})
     return shapes.node(node, app.calendar, before, after, over)

@@ -8,7 +8,7 @@ from memory_mcp.app import App
 from memory_mcp.base.errors import NotFound
 from memory_mcp.model.event import TOOL, EventDraft, EventType, Role, Trust
 from memory_mcp.model.ids import EventId, GripId, event_id, span_grip_id
-from memory_mcp.storage.values import Request
+from memory_mcp.storage.values import WriteRequest
 
 #: Characters of a note that its grip quotes.
 _QUOTED = 600
@@ -59,9 +59,11 @@ def keep(app: App, note: Note) -> tuple[EventId, GripId]:
         project=note.project,
         metadata={**note.metadata, **({"kind": note.kind} if note.kind else {})},
     )
-    outcome = app.write([draft], TOOL, note.trust, Request(f"remember:{note.key}", made) if note.key else None)
-    stored = EventId(outcome.replay) if outcome.replay is not None else (*outcome.new, *outcome.known)[0]
-    found = app.storage.events.find(stored)
+    outcome = app.write([draft], TOOL, note.trust, WriteRequest(f"remember:{note.key}", made) if note.key else None)
+    stored = (
+        EventId(outcome.replayed_answer) if outcome.replayed_answer is not None else (*outcome.new_ids, *outcome.known_ids)[0]
+    )
+    found = app.storage.events.find_event(stored)
     if found is None:
         raise NotFound(f"the note {stored} was forgotten since", "Say it again with another idempotency_key.")
     # The quotation ends at the end of the text, or after the last word that fits.

@@ -221,7 +221,7 @@ def label_topic(app: App, request: LabelTopic, caller: Caller) -> Labelled:
     opened = _Opened(app, request.topic_id, scope_of(app, request.project, request.scope, caller, widens=False))
     topic = app.topics().label(opened.topic.topic_id, label, opened.scoped.project, AGENT)
     if topic.label != opened.topic.label:
-        app.storage.audit.record(AuditEntry("label", app.clock.now_ms(), app.gate.name(request.by), topic.topic_id))
+        app.storage.audit.record_entry(AuditEntry("label", app.clock.now_ms(), app.gate.name(request.by), topic.topic_id))
     return Labelled(
         topic_id=topic.topic_id,
         label=topic.label,

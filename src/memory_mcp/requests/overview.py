@@ -149,11 +149,11 @@ def get_overview(app: App, _: GetOverview, caller: Caller) -> Overview:
     capture, loss = app.gate.capture, app.storage.loss
     paused, problem = _paused(app, caller)
     recent: dict[str, int] = {}
-    for one in app.storage.events.sessions(Scope(window=TimeWindow(now - _DAY_MS, now + 1)), _SESSIONS):
+    for one in app.storage.events.list_sessions(Scope(window=TimeWindow(now - _DAY_MS, now + 1)), _SESSIONS):
         recent[one.agent] = recent.get(one.agent, 0) + one.events
-    found = newest_first(app.storage.projects.agents())
-    rules = app.storage.events.marks(MARK_BEGIN, MARK_PATTERN)
-    span = app.storage.events.span(Scope())
+    found = newest_first(app.storage.projects.list_agents())
+    rules = app.storage.events.count_matches(MARK_BEGIN, MARK_PATTERN)
+    span = app.storage.events.get_span(Scope())
     return Overview(
         now=app.calendar.format_iso(now),
         clients=[
@@ -176,7 +176,7 @@ def get_overview(app: App, _: GetOverview, caller: Caller) -> Overview:
         pauses_error=problem,
         excluded=Excluded(projects=capture.projects, paths=capture.paths, tools=capture.tools),
         backups=_backups(app),
-        lost=None if loss is None else LostEvents(events=loss.events, told=loss.told, way_back=loss.way_back),
+        lost=None if loss is None else LostEvents(events=loss.events, told=loss.description, way_back=loss.recovery_hint),
     )
 
 

@@ -98,7 +98,7 @@ def overview_of(
     """
     projects = _projects_in(app, asked)
     names = app.tree.short_names()
-    latest = {activity.name: activity.end_ms for activity in app.storage.projects.activity()}
+    latest = {activity.name: activity.end_ms for activity in app.storage.projects.list_projects()}
     sessions = min(max(_SESSIONS // max(len(projects), 1), _FEWEST), _MOST)
     cuts = [cut for project in projects for cut in _cuts_to_read(project.cuts, sessions)]
     project_names = {cut.node_id: cut.project for cut in cuts}
@@ -131,12 +131,12 @@ def _projects_in(app: App, asked: Asked) -> list[_Project]:
     """Return the projects with work in the time asked about, newest first."""
     window = asked.window
     if window is None:
-        days = app.storage.toc.days_with(asked.project, *EVERY_DAY)[-_DAYS:]
+        days = app.storage.toc.list_days(asked.project, *EVERY_DAY)[-_DAYS:]
         if not days:
             return []
         window = TimeWindow(app.calendar.node_window(day_id(days[0])).start_ms, app.calendar.node_window(day_id(days[-1])).end_ms)
     by_name: dict[str, list[Segment]] = {}
-    for cut in app.storage.toc.segments_in(Scope(project=asked.project, agent=asked.agent, window=window)):
+    for cut in app.storage.toc.list_segments(Scope(project=asked.project, agent=asked.agent, window=window)):
         if not cut.thread and not any(
             cut.session_id == one.session_id and cut.start[0] >= one.since_ms for one in asked.excluded
         ):

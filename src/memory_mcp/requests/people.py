@@ -35,7 +35,7 @@ def speaker_of(app: App, given: str, scoped: Scoped) -> str | None:
     wanted = given.strip().casefold()
     if not wanted:
         return None
-    known = app.storage.events.speakers(Scope(project=scoped.project))
+    known = app.storage.events.list_speakers(Scope(project=scoped.project))
     found = next((name for name in known if name.casefold() == wanted), None)
     if found is None:
         names = ", ".join(known[:_NAMED]) + (f" and {len(known) - _NAMED} more" if len(known) > _NAMED else "")

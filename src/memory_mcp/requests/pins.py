@@ -36,7 +36,7 @@ def pin(app: App, request: Pin, caller: Caller) -> Pinned:
     by = app.gate.name(request.by)
     if request.id.startswith("topic:"):
         # A topic is pinned in all scopes.
-        before = app.storage.toc.pins()
+        before = app.storage.toc.list_pins()
         topic = app.topics().pin(parse_topic_id(request.id), request.on, caller.bound(app), by)
         _record(app, topic.topic_id, request.on, by, topic.topic_id in before)
         return Pinned(id=topic.topic_id, pinned=request.on)
@@ -55,7 +55,7 @@ def set_pin(app: App, target: str, on: bool, by: str) -> None:
 
     Whether the id exists is not checked.
     """
-    before = target in app.storage.toc.pins()
+    before = target in app.storage.toc.list_pins()
     app.storage.toc.set_pin(target, on, by)
     _record(app, target, on, by, before)
 
@@ -63,4 +63,4 @@ def set_pin(app: App, target: str, on: bool, by: str) -> None:
 def _record(app: App, target: str, on: bool, by: str, before: bool) -> None:
     """Record a pin or its removal in the audit log, unless it was so `before`."""
     if on != before:
-        app.storage.audit.record(AuditEntry("pin" if on else "unpin", app.clock.now_ms(), by, target))
+        app.storage.audit.record_entry(AuditEntry("pin" if on else "unpin", app.clock.now_ms(), by, target))

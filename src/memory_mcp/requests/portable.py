@@ -17,7 +17,7 @@ from memory_mcp.model.toc import TocBullet, TocNode
 from memory_mcp.requests import shapes
 from memory_mcp.requests.scope import known_project
 from memory_mcp.requests.times import times_of
-from memory_mcp.storage.lock import read_only
+from memory_mcp.storage.lock import is_read_only
 from memory_mcp.storage.values import Scope
 
 #: Characters of one answer, about.
@@ -33,11 +33,11 @@ def contents(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
     filed first, unless the data directory is read-only. Raises InvalidQuery for an unknown project or
     time.
     """
-    if app.derivation.pending() and not read_only(app.directory):
+    if app.derivation.pending() and not is_read_only(app.directory):
         app.derivation.run()
     scope = _scope(app, asked)
-    days = sorted({cut.day for cut in app.storage.toc.segments_in(scope)})
-    span = app.storage.events.span(scope)
+    days = sorted({cut.day for cut in app.storage.toc.list_segments(scope)})
+    span = app.storage.events.get_span(scope)
     return {
         "days": [[day, *reversed(rollup_targets(day)[1:])] for day in days],
         "project": scope.project or "",
@@ -56,11 +56,11 @@ def periods(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
     an agent is named. Raises InvalidQuery for an unknown project or time.
     """
     scope = _scope(app, asked)
-    span = app.storage.events.span(Scope(project=scope.project))
+    span = app.storage.events.get_span(Scope(project=scope.project))
     held = [i for i in map(NodeId, asked["ids"]) if _is_whole(scope.window, app.calendar.node_window(i).intersection(span))]
     # A period tells of every agent.
     nodes = {} if scope.agent else app.tree.nodes(held, scope.project)
-    over = app.storage.superseded.of({grip for node in nodes.values() for b in node.bullets for grip in b.grip_ids})
+    over = app.storage.superseded.get_successors({grip for node in nodes.values() for b in node.bullets for grip in b.grip_ids})
     told = {i: {**_node(node), "bullets": [_bullet(b, over) for b in node.bullets]} for i, node in nodes.items()}
     return {"periods": told}
 
@@ -76,14 +76,14 @@ def stretch(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
     first, skipped = (int(n) for n in asked.get("at", (0, 0)))
     cuts = [
         cut
-        for cut in app.storage.toc.segments_of_days(day, f"{day}~", scope.project)
+        for cut in app.storage.toc.list_day_segments(day, f"{day}~", scope.project)
         if scope.agent in (None, cut.agent)
         and (scope.window is None or TimeWindow(cut.start[0], cut.end[0] + 1).intersects(scope.window))
     ]
     segments: list[dict[str, Any]] = []
     chars = 0
     for number in range(first, len(cuts)):
-        events = [e for e in app.storage.events.in_segment(cuts[number]) if _contains(scope.window, e.timestamp)]
+        events = [e for e in app.storage.events.segment_events(cuts[number]) if _contains(scope.window, e.timestamp)]
         here: list[Event] = []
         for event in events[skipped:]:
             here.append(event)
@@ -142,16 +142,16 @@ def _segment(app: App, cut: Segment, window: TimeWindow | None, events: Sequence
         "begins": begins,
     }
     told |= {"title": "", "summary": "", "keywords": [], "bullets": [], "quotes": {}}
-    node = app.storage.toc.nodes([cut.node_id]).get(cut.node_id) if begins else None
+    node = app.storage.toc.get_nodes([cut.node_id]).get(cut.node_id) if begins else None
     if node is None:
         return told
     whole = _is_whole(window, TimeWindow(cut.start[0], cut.end[0] + 1))
-    grips = app.storage.grips.get_many({g for b in node.bullets for g in b.grip_ids})
+    grips = app.storage.grips.get_grips({g for b in node.bullets for g in b.grip_ids})
     inside = {i for i, grip in grips.items() if _contains(window, grip.timestamp)}
     kept = [b for b in node.bullets if whole or (b.grip_ids and inside.issuperset(b.grip_ids))]
-    over = app.storage.superseded.of(grips)
+    over = app.storage.superseded.get_successors(grips)
     quoted = {i: grips[i] for b in kept for i in b.grip_ids if i in grips}
-    said = app.storage.events.get_many({e for g in quoted.values() for e in (g.event_id_start, g.event_id_end)})
+    said = app.storage.events.get_events({e for g in quoted.values() for e in (g.event_id_start, g.event_id_end)})
     quotes = {}
     for grip_id, text in quotes_in(quoted.values(), said).items():
         first, when = said[quoted[grip_id].event_id_start], _stamp(app, quoted[grip_id].timestamp)

@@ -132,7 +132,7 @@ def list_projects(app: App, request: ListProjects, caller: Caller) -> ProjectLis
     """
     limit = PAGE.check(request.limit)
     offset = offset_of(request.cursor, "list_projects")
-    found = [one for one in newest_first(app.storage.projects.activity()) if caller.sees(app, one.name)]
+    found = [one for one in newest_first(app.storage.projects.list_projects()) if caller.sees(app, one.name)]
     names = app.storage.projects.names
     split_from = {names.resolve_alias(s.new): names.resolve_alias(s.project) for s in names.splits}
     page = [
@@ -142,7 +142,7 @@ def list_projects(app: App, request: ListProjects, caller: Caller) -> ProjectLis
             sessions=one.sessions,
             first=app.calendar.format_iso(one.start_ms),
             last=app.calendar.format_iso(one.end_ms),
-            agents=one.others[:_NAMED],
+            agents=one.counterparts[:_NAMED],
             aliases=[OtherName(name=a.old, by=a.author) for a in names.aliases_of(one.name)],
             split_from=split_from.get(one.name, ""),
         )
@@ -155,12 +155,12 @@ def list_projects(app: App, request: ListProjects, caller: Caller) -> ProjectLis
 
 def list_agents(app: App, _: ListAgents, caller: Caller) -> AgentList:
     """Return the agents, newest event first; to a caller that is bound to one project, its agents with what they did there."""
-    bound, found = caller.bound(app), list(app.storage.projects.agents())
+    bound, found = caller.bound(app), list(app.storage.projects.list_agents())
     if bound is not None:
         everybody, found = found, list[Activity]()
         for one in everybody:
             scope = Scope(project=bound, agent=one.name)
-            if bound in one.others and (sessions := app.storage.events.sessions(scope, _SESSIONS)):
+            if bound in one.counterparts and (sessions := app.storage.events.list_sessions(scope, _SESSIONS)):
                 start, end = min(s.start_ms for s in sessions), max(s.end_ms for s in sessions)
                 found.append(Activity(one.name, sum(s.events for s in sessions), len(sessions), start, end, (bound,)))
     agents = [
@@ -170,7 +170,7 @@ def list_agents(app: App, _: ListAgents, caller: Caller) -> AgentList:
             sessions=one.sessions,
             first=app.calendar.format_iso(one.start_ms),
             last=app.calendar.format_iso(one.end_ms),
-            projects=one.others[:_NAMED],
+            projects=one.counterparts[:_NAMED],
         )
         for one in newest_first(found)
     ]
@@ -186,7 +186,7 @@ def alias_project(app: App, request: AliasProject, caller: Caller) -> ProjectCha
     caller.refuse_all(app, "an alias")
     names = app.storage.projects.names
     # A project that no event is shown under any more, because it is an alias, can be named, too.
-    recorded, given = app.storage.projects.recorded(), request.project
+    recorded, given = app.storage.projects.list_recorded(), request.project
     found = [given] if given in recorded else [name for name in recorded if name.endswith("/" + given.strip("/"))]
     old = found[0] if len(found) == 1 else known_project(app, given)
     new = known_project(app, request.same_as)
@@ -265,7 +265,7 @@ def _recorded_as(app: App, what: str, by: str, changed: ProjectChanged) -> Proje
     """Record a change in the audit log, its author cleaned of secrets, and return it."""
     counts = {"sessions": changed.sessions} if changed.sessions else {}
     subject = changed.project if changed.shown_as == changed.project else f"{changed.project} {changed.shown_as}"
-    app.storage.audit.record(AuditEntry(what, app.clock.now_ms(), app.gate.name(by), subject, counts=counts))
+    app.storage.audit.record_entry(AuditEntry(what, app.clock.now_ms(), app.gate.name(by), subject, counts=counts))
     return changed
 
 
@@ -289,4 +289,4 @@ def _as_it_is(app: App, project: str, undo: str = "") -> ProjectChanged:
 
 def _activity(app: App, project: str) -> Activity | None:
     """Return what is stored of the project shown with that name; None for nothing."""
-    return next((one for one in app.storage.projects.activity() if one.name == project), None)
+    return next((one for one in app.storage.projects.list_projects() if one.name == project), None)

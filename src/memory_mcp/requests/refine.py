@@ -131,7 +131,7 @@ def refine_due(app: App, request: RefineDue, caller: Caller) -> DueNodes:
     start, end = times.since(request.day, "day"), times.until(request.day)
     if start is not None and end is not None:
         first, after = app.calendar.day_of(start), f"{app.calendar.day_of(max(start, end - 1))}~"
-    refining = Refining(app.storage, app.storage.toc.authors(), scoped.project, _settled_ms(app))
+    refining = Refining(app.storage, app.storage.toc.get_authors(), scoped.project, _settled_ms(app))
     found = list(islice(refining.due(first, after, app.calendar), limit + 1))
     nodes = app.tree.nodes([d.node_id for d in found[:limit]], scoped.project)
     return DueNodes(
@@ -169,14 +169,14 @@ def refine_summary(app: App, request: RefineSummary, caller: Caller) -> Refined:
         if replace(node, version=before.version, built=before.built) == before:
             node = before
         else:
-            app.storage.toc.publish(Build(nodes=(node,)))
+            app.storage.toc.publish_build(Build(nodes=(node,)))
             app.derivation.run(Depth.PERIODS)
             if request.by:
                 counts = {"bullets": len(request.bullets)}
                 author = app.gate.name(request.by)
-                app.storage.audit.record(AuditEntry("refine", app.clock.now_ms(), author, node_id, counts=counts))
+                app.storage.audit.record_entry(AuditEntry("refine", app.clock.now_ms(), author, node_id, counts=counts))
     key, settled = segment_key_of(node.node_id), _settled_ms(app)
-    goes_on = node.end_ms > settled if key is None else app.storage.toc.segments([key])[key].open and node.end_ms >= settled
+    goes_on = node.end_ms > settled if key is None else app.storage.toc.get_segments([key])[key].open and node.end_ms >= settled
     notices = [_GOES_ON] if goes_on else []
     return Refined(
         node_id=node.node_id, title=node.title, version=node.version, author=display_author(node.author), notices=notices
@@ -358,7 +358,7 @@ def _cut_of(app: App, given: str, node: TocNode, scoped: Scoped) -> tuple[GripId
             raise unknown
         hint = f"{_UNCHANGED} scope='all' lets one refinement rest on several projects."
         raise InvalidQuery(f"grip {given} belongs to project {project}, not to {scoped.project}", hint)
-    cuts = app.storage.toc.cuts([said.stream]).get(said.stream, ())
+    cuts = app.storage.toc.get_cuts([said.stream]).get(said.stream, ())
     cut = next((c for c in cuts if c.start <= said.order <= c.end), None)
     if cut is None or not _inside(cut, node):
         hint = f"{_UNCHANGED} A bullet may only rest on what its node holds."

@@ -125,13 +125,13 @@ def _segment(app: App, fits: Callable[[Material], bool], plain: Material, node_i
     """
     key = segment_key_of(node_id)
     assert key is not None
-    cut = app.storage.toc.segments([key])[key]
+    cut = app.storage.toc.get_segments([key])[key]
     before = [e for e in app.tree.context(cut, scoped.project).before if _says(e)][-_BEFORE:]
     format_iso = app.calendar.format_iso
     told = [Line(when=format_iso(e.timestamp)[:16], who=_who(e), text=_cut(e.text, _BEFORE_CHARS)[0]) for e in before]
     whole = replace(plain, context=Before(session_id=cut.session_id, before=told))
-    events = [e for e in app.storage.events.in_segment(cut) if _says(e)]
-    grips = app.storage.grips.of_events([e.event_id for e in events])
+    events = [e for e in app.storage.events.segment_events(cut) if _says(e)]
+    grips = app.storage.grips.grips_by_event([e.event_id for e in events])
 
     def shown(kept: Sequence[Event], chars: int) -> Material:
         """Return the material with these events, their texts cut to `chars` characters, those of tools to a quarter."""

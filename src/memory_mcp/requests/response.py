@@ -28,7 +28,7 @@ def with_loss(app: App, response: dict[str, Any]) -> dict[str, Any]:
 
 def loss_notice(loss: Loss) -> str:
     """Return how much is missing and how a person gets it back, as one sentence."""
-    return f"{loss.told}; to get them back: {loss.way_back}"
+    return f"{loss.description}; to get them back: {loss.recovery_hint}"
 
 
 def fitting(app: App, values: Iterable[T], token_budget: int) -> list[T]:

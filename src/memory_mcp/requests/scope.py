@@ -207,7 +207,7 @@ def _meant(app: App, caller: str) -> str:
 
 def _holds(app: App, project: str) -> bool:
     """Return whether a project has events, also such that are not in the tree yet."""
-    return bool(app.tree.tally(project).events or app.storage.events.sessions(Scope(project=project), 1))
+    return bool(app.tree.tally(project).events or app.storage.events.list_sessions(Scope(project=project), 1))
 
 
 def _matching(app: App, name: str) -> list[str]:

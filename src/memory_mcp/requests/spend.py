@@ -74,7 +74,7 @@ def get_spend(app: App, request: GetSpend, _: Caller) -> Spend:
     settings, now = app.settings.summarizer, app.clock.now_ms()
     today = app.calendar.to_local(now).date()
     first = today.fromordinal(max(1, today.toordinal() - DAYS.check(request.days, "days") + 1))
-    rows = app.storage.spending.since(app.calendar.midnight_of(first))
+    rows = app.storage.spending.list_calls(app.calendar.midnight_of(first))
     left = left_today(settings, app.storage, app.calendar, now)
     reasons = Counter((row.outcome.value, row.reason) for row in rows if row.outcome is not Outcome.OK)
     due = Counter(level_of(i).value for i in app.improver.due(now, settings.name)) if settings.is_on else Counter[str]()

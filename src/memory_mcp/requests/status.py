@@ -17,8 +17,8 @@ from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.shapes import NAMES_SHOWN
 from memory_mcp.search.layers.base import CONTRACTS, LayerName, LayerStatus
 from memory_mcp.search.policy.tier import detect
-from memory_mcp.storage.lock import read_only
-from memory_mcp.storage.opening import zone_in
+from memory_mcp.storage.lock import is_read_only
+from memory_mcp.storage.opening import find_zone
 from memory_mcp.storage.values import Scope, StoreStats
 
 _BOUND = "counts are those of project {} alone: a layer's are its segments; quotations and bytes are not counted apart"
@@ -99,14 +99,14 @@ def get_status(app: App, request: GetStatus, caller: Caller) -> Status:
     tier = detect(statuses)
     if full:
         statuses.insert(0, LayerStatus(LayerName.TOC, enabled=True, healthy=True, count=app.tree.tally().segments))
-    stats = app.storage.stats(text=False)
+    stats = app.storage.get_stats(text=False)
     layers = [copied(LayerInfo, s, contract=asdict(CONTRACTS[s.name]) if full else {}) for s in statuses]
     if bound is None:
         behind = max((s.behind for s in app.accelerators.statuses().values()), default=0)
         lag = Lag(events=stats.last_seq - stats.derived_to, index_changes=behind or None, error=caller.deriver_error)
     else:
         # Events of the project that are in no segment yet.
-        stored = sum(one.events for one in app.storage.projects.activity() if one.name == bound)
+        stored = sum(one.events for one in app.storage.projects.list_projects() if one.name == bound)
         lag = Lag(events=max(0, stored - app.tree.tally(bound).events))
         # What a layer counts is everybody's: the project's own segments are what each of them holds of it.
         own = app.tree.tally(bound).segments
@@ -133,12 +133,12 @@ def _notices(app: App, stats: StoreStats, caller: Caller) -> Iterator[str]:
     named, directory = app.settings.storage.data_dir, str(app.directory)
     yield from environment.report_unusable(os.environ, named, directory, paths.spare_dirs(directory))
     try:
-        zone_in(os.environ)
+        find_zone(os.environ)
     except InvalidQuery as error:
         yield f"TZ is passed over: {error.message}"
     if stats.no_room:
         yield f"nothing can be written: {stats.no_room}. {DiskFull.HINT}"
-    if read_only(app.directory):
+    if is_read_only(app.directory):
         yield f"the data directory is read-only: nothing is stored. {ReadOnly.HINT}"
     try:
         paused = capturing.in_force(app, caller)
@@ -159,7 +159,7 @@ def _store(app: App, stats: StoreStats, full: bool, bound: str | None) -> Store:
     """
     tally, first, last, rows = app.tree.tally(bound), stats.first_ms, stats.last_ms, stats.rows
     if bound is not None:
-        span = app.storage.events.span(Scope(project=bound))
+        span = app.storage.events.get_span(Scope(project=bound))
         first, last = (None, None) if span is None else (span.start_ms, span.end_ms - 1)
         levels = [level for level in TocLevel if level is not TocLevel.ROOT]
         nodes = sum(len(app.tree.descendants(ROOT, level, bound)) for level in levels)

@@ -140,7 +140,7 @@ def get_timeline(app: App, request: GetTimeline, caller: Caller) -> Timeline:
 def _day(app: App, node: TocNode, project: str | None) -> TimelineDay:
     """Return a day with its segments of a project (None: all) in order of time, short exchanges marked as quiet."""
     below = app.tree.nodes(app.tree.children(node.node_id, project), project)
-    folded = set(quiet(list(below.values()), app.storage.toc.pins()))
+    folded = set(quiet(list(below.values()), app.storage.toc.list_pins()))
     return TimelineDay(
         node_id=node.node_id,
         day=node.node_id.rsplit(":", 1)[-1],
@@ -174,7 +174,7 @@ def _years(app: App, project: str | None, days: Sequence[str]) -> list[TimelineY
     year = dt.date.fromisoformat(days[-1]).isocalendar().year
     monday, after = dt.date.fromisocalendar(year, 1, 1), dt.date.fromisocalendar(year + 1, 1, 1)
     held: dict[str, int] = {}
-    for day in app.storage.projects.daily(monday.isoformat(), after.isoformat(), project).days:
+    for day in app.storage.projects.daily_activity(monday.isoformat(), after.isoformat(), project).days:
         week = _week_of(dt.date.fromisoformat(day.name))
         held[week] = held.get(week, 0) + day.events
     weeks = []

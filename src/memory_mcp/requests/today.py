@@ -118,7 +118,7 @@ def get_today(app: App, request: GetToday, caller: Caller) -> Today:
     scoped = scope_of(app, request.project, request.scope, caller)
     now = app.clock.now_ms()
     window = TimeWindow(now - _DAY_MS, now + 1)
-    sessions = app.storage.events.sessions(Scope(project=scoped.project, window=window), _SESSIONS)
+    sessions = app.storage.events.list_sessions(Scope(project=scoped.project, window=window), _SESSIONS)
     by_agent: dict[str, list[SessionInfo]] = {}
     for one in sessions:
         by_agent.setdefault(one.agent, []).append(one)
@@ -134,8 +134,8 @@ def get_today(app: App, request: GetToday, caller: Caller) -> Today:
                 projects=list(projects)[:NAMES_SHOWN],
             )
         )
-    days = app.storage.toc.days_with(scoped.project, *EVERY_DAY)[-_DAYS:]
-    held = [one for one in app.storage.projects.activity() if scoped.project is None or one.name == scoped.project]
+    days = app.storage.toc.list_days(scoped.project, *EVERY_DAY)[-_DAYS:]
+    held = [one for one in app.storage.projects.list_projects() if scoped.project is None or one.name == scoped.project]
     recent = newest_first(one for one in held if days and app.calendar.day_of(one.end_ms) >= days[0])
     # What belongs to no project comes last: often it was dated by its import.
     recent.sort(key=lambda one: not one.name)

@@ -30,7 +30,7 @@ from memory_mcp.server.resources import add_resources
 from memory_mcp.server.service import Service
 from memory_mcp.server.tools.default import Default
 from memory_mcp.server.tools.kit import Group, Kit
-from memory_mcp.storage.lock import locked, prepare
+from memory_mcp.storage.lock import make_locked_error, prepare_directory
 
 #: Tools and templates never change while a server runs.
 _HINT = CacheHint(ttl_ms=600_000, scope="private")
@@ -106,8 +106,8 @@ def serve_stdio(settings: Settings, project: str = "", held: bool = False) -> No
 def _refused(settings: Settings) -> NoReturn:
     """Raise StorageLocked, which names the process that has the store open, or why the directory cannot be used."""
     directory = settings.storage.directory.absolute()
-    prepare(directory)
-    raise locked(directory)
+    prepare_directory(directory)
+    raise make_locked_error(directory)
 
 
 def _leave() -> NoReturn:

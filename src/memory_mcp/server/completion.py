@@ -67,7 +67,7 @@ def _values(app: App, kit: Kit, name: str, typed: str) -> list[str]:
         topics = [*graph.top(view, _TOPICS)[0], *graph.top(view, _TOPICS, areas=False)[0]]
         return [t.topic_id for t in topics if t.topic_id.startswith(typed) or typed.lower() in t.label.lower()]
     if name == "session_id":
-        sessions = app.storage.events.sessions(Scope(project=project), _SESSIONS)
+        sessions = app.storage.events.list_sessions(Scope(project=project), _SESSIONS)
         return [s.session_id for s in sessions if s.session_id.startswith(typed)]
     tally = app.tree.tally(bound)
     if name == "project":

@@ -189,7 +189,7 @@ class Host:
             with self._running_lock:
                 running = self._running.get(call)
                 if running is not None and running.app is not None:
-                    running.app.storage.interrupt(running.thread)
+                    running.app.storage.interrupt_reads(running.thread)
             time.sleep(_TICK)
             if running is None:
                 return

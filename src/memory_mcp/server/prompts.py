@@ -91,11 +91,11 @@ class Prompts:
         def work(app: App) -> str:
             """Return the prompt's text, made from the open memory."""
             loss = app.storage.loss
-            ask = f"{how} {_CITE}" if loss is None else f"{how} {_CITE}\n\n{neutralize(loss.line)}. Say so."
+            ask = f"{how} {_CITE}" if loss is None else f"{how} {_CITE}\n\n{neutralize(loss.summary_line)}. Say so."
             left = TOKENS - estimate_tokens(f"{task}\n\n{ask}", app.settings.retrieval.token_factor) - _SPARE
             found = find(app, given, self._kit.scoped(app), left, **options)
             if not found.text:
-                missing = f"\n\n{loss.line}." if loss else ""
+                missing = f"\n\n{loss.summary_line}." if loss else ""
                 return neutralize(f"{task}.\n\n{found.nothing} Say so, and what was searched. {_ELSEWHERE}{missing}")
             return f"{neutralize(task)}.\n\n{ask}\n\n{found.text.strip()}"
 

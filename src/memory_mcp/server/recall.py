@@ -53,7 +53,7 @@ def recall_text(app: "App", prompt: str, project: str, session_id: str = "", tim
     excluded = frozenset({ExcludedSession(session_id, app.running.known_from(session_id))} if session_id else ())
     found = app.ask(Query(asked, _LOOKED_AT, None if everywhere else project, excluded=excluded), how)
     # That nothing fits may be due to what is missing.
-    missing = [f"{loss.line}."] if (loss := app.storage.loss) else []
+    missing = [f"{loss.summary_line}."] if (loss := app.storage.loss) else []
     if not (hits := _fitting(found, asked)):
         return fence_text("\n".join(missing)) if missing else ""
     least = hits[0].score * _BESIDE

@@ -261,7 +261,7 @@ class Service:
                 self._deriver.hurry()
             return left, 0, 0
         if awaited.change is None:
-            awaited.change = app.storage.toc.version()
+            awaited.change = app.storage.toc.current_version()
         # Asked for here too: the tender looks at the indexes once a second.
         self._tender.hurry()
         due = app.accelerators.due(awaited.change)

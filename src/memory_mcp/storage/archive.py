@@ -27,7 +27,7 @@ class TableRows:
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadCounts:
     """Counts of what loading stored and what it left out."""
 
     #: Rows by table.
@@ -53,33 +53,33 @@ class Snapshot(Protocol):
     def store_id(self) -> str:
         """The identity of the store: 32 hexadecimal digits, made when the store was."""
 
-    def last(self, table: str) -> int:
+    def last_key(self, table: str) -> int:
         """Return the highest key of a shared table: an event's number of arrival, a grip's number; 0 in an empty table."""
 
-    def print_of(self, table: str, first: int, last: int) -> tuple[int, str]:
+    def fingerprint(self, table: str, first: int, last: int) -> tuple[int, str]:
         """Return how many rows of a shared table have keys from `first` to `last`, both included, and a fingerprint of them.
 
         The fingerprint is the hexadecimal XOR of the rows: of an event its id, of a grip its id XOR its segment; "" where
         there are none.
         """
 
-    def behind(self, table: str, after: int) -> Iterator[TableRows]:
+    def iter_shared(self, table: str, after: int) -> Iterator[TableRows]:
         """Yield the rows of a shared table whose keys are above `after`, in the order of the key, a few hundred at a time."""
 
-    def others(self) -> Iterator[TableRows]:
+    def iter_others(self) -> Iterator[TableRows]:
         """Yield the rows of every table that is neither in `SHARED` nor in `DERIVED`, a few hundred of a table at a time."""
 
 
 class ArchiveStore(Protocol):
     """Reads a whole store as rows, and fills a store with rows."""
 
-    def snapshot(self) -> AbstractContextManager[Snapshot]:
+    def open_snapshot(self) -> AbstractContextManager[Snapshot]:
         """Return a context manager that gives the store at this moment, with every acknowledged write.
 
         Writers go on meanwhile; the file of the store is not replaced before the block ends.
         """
 
-    def load(self, slices: Iterable[TableRows], anew: bool = False, instead: bool = False) -> Loaded:
+    def load_rows(self, slices: Iterable[TableRows], anew: bool = False, instead: bool = False) -> LoadCounts:
         """Store rows with their ids and numbers, and return what was stored and left out.
 
         The store was just made, or `instead` is set: then the rows take the place of everything but events, in one
@@ -89,7 +89,7 @@ class ArchiveStore(Protocol):
         """
 
 
-def empty_value(kind: str) -> Any:
+def get_empty_value(kind: str) -> Any:
     """Return what a row holds in a column that came later than the row: [], "", False or b"", by type, else 0.
 
     `kind` is the engine's name of the column's type, in either case; a type that ends with [] is a list.

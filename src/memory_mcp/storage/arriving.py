@@ -5,33 +5,35 @@ from dataclasses import replace
 
 from memory_mcp.model.event import COPY_OF, VARIANT_OF, WORDS_VARY, Event, content_hash, may_be_copied
 from memory_mcp.model.ids import EventId, event_id_from, hash_parts, make_key
-from memory_mcp.storage.values import Appended
+from memory_mcp.storage.values import AppendResult
 
 #: Hash of an event's text, and its session.
-Stored = tuple[int, str]
+StoredValue = tuple[int, str]
 
 
-class Arriving:
+class ArrivalSorter:
     """Sorts events that are to be stored in one transaction into new ones and ones that are stored already."""
 
-    def __init__(self, stored: Mapping[EventId, Stored], look_up: Callable[[Sequence[Event]], dict[EventId, Stored]]) -> None:
+    def __init__(
+        self, stored: Mapping[EventId, StoredValue], look_up: Callable[[Sequence[Event]], dict[EventId, StoredValue]]
+    ) -> None:
         """`stored`: text and session of those events that are stored, by id; `look_up` returns the same of other events."""
         self._stored, self._look_up = dict(stored), look_up
         #: Text and session by id, of what is stored and of what arrived.
-        self._taken = dict(stored)
+        self._values_by_id = dict(stored)
 
-    def sort_out(self, events: Sequence[Event]) -> tuple[list[Event], list[EventId]]:
+    def sort_events(self, events: Sequence[Event]) -> tuple[list[Event], list[EventId]]:
         """Return the new events, and the ids of those that are stored or arrived before, both in the order of arrival.
 
         An event whose id is taken by another text, or by the same text in another session, gets an id that is made of that
         id and of its text or session, and its metadata name the id as `VARIANT_OF` or `COPY_OF`. Texts of one id are the same
         where an event is marked with `WORDS_VARY`. A later call of the same instance knows what earlier ones returned.
         """
-        named: list[tuple[Event, Stored]] = []
+        named: list[tuple[Event, StoredValue]] = []
         renamed: list[Event] = []
         for event in events:
             value = (content_hash(event.text), event.session_id)
-            first_value = self._taken.setdefault(event.event_id, value)
+            first_value = self._values_by_id.setdefault(event.event_id, value)
             is_same_text = first_value[0] == value[0] or WORDS_VARY in event.metadata
             if is_same_text and (first_value[1] == value[1] or not may_be_copied(event)):
                 named.append((event, value))
@@ -53,7 +55,7 @@ class Arriving:
         return fresh, known
 
 
-def appended_of(fresh: Sequence[Event], known: Sequence[EventId], copies: Set[EventId]) -> Appended:
+def make_append_result(fresh: Sequence[Event], known: Sequence[EventId], copies: Set[EventId]) -> AppendResult:
     """Return the outcome of an append; events that say again what another session holds count as known."""
     new = tuple(e.event_id for e in fresh if e.event_id not in copies)
-    return Appended(new, (*known, *(e.event_id for e in fresh if e.event_id in copies)))
+    return AppendResult(new, (*known, *(e.event_id for e in fresh if e.event_id in copies)))

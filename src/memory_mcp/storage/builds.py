@@ -14,19 +14,19 @@ VERSIONS_KEPT = 3
 VERSIONS_BETWEEN = 4
 
 
-def changes_of(nodes: Iterable[TocNode]) -> list[tuple[ChangeKind, str]]:
+def make_changes(nodes: Iterable[TocNode]) -> list[tuple[ChangeKind, str]]:
     """Return an outbox entry (kind, node id) for each node, in their order; segments have a kind of their own."""
     return [
         (ChangeKind.SEGMENT_PUBLISHED if n.level is TocLevel.SEGMENT else ChangeKind.NODE_PUBLISHED, n.node_id) for n in nodes
     ]
 
 
-def with_old_versions(nodes: Sequence[TocNode]) -> list[TocNode]:
+def select_outdated(nodes: Sequence[TocNode]) -> list[TocNode]:
     """Return the nodes whose old versions are to be removed now: every fourth version beyond the three that are kept."""
     return [n for n in nodes if n.version > VERSIONS_KEPT and (n.version - VERSIONS_KEPT) % VERSIONS_BETWEEN == 0]
 
 
-def bullet_columns(nodes: Sequence[TocNode]) -> tuple[list[list[Any]], list[list[Any]]]:
+def make_bullet_columns(nodes: Sequence[TocNode]) -> tuple[list[list[Any]], list[list[Any]]]:
     """Return columns for inserts into bullet and into bullet_grip, in schema order; [] where there are no rows.
 
     Those of bullet_grip are: node key, version, place of the bullet, place of the grip in it, grip key.
@@ -41,7 +41,7 @@ def bullet_columns(nodes: Sequence[TocNode]) -> tuple[list[list[Any]], list[list
     return [list(c) for c in zip(*rows, strict=True)], [list(c) for c in zip(*links, strict=True)]
 
 
-def parent_columns(nodes: Sequence[TocNode]) -> list[list[Any]]:
+def make_parent_columns(nodes: Sequence[TocNode]) -> list[list[Any]]:
     """Return columns for an insert into node_parent, in schema order, of every parent of the nodes; none without nodes.
 
     Which parents a node has follows from its id, so a later version of it changes nothing.

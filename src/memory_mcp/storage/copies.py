@@ -21,7 +21,7 @@ from memory_mcp.model.ids import EventId, event_key
 from memory_mcp.storage.rows import metadata_of
 
 #: Messages that sessions have to begin with alike before they count as copies, where none of them says that it is a fork.
-ENOUGH = 4
+LEAST_SHARED = 4
 #: A beginning that more streams than this have is a task that is given again and again.
 _MOST_LIKE = 16
 #: Sessions whose beginning may go on being a copy.
@@ -75,7 +75,7 @@ class Utterance:
         return self.words == other.words and is_same_call
 
 
-def _utterance(
+def _make_utterance(
     key: int, ms: int, stream: Stream, words: tuple[str, str, str, str, int], project: str, metadata: Mapping[str, str]
 ) -> Utterance:
     copy_of = event_key(metadata[COPY_OF]) if COPY_OF in metadata else 0
@@ -83,16 +83,16 @@ def _utterance(
     return Utterance(key, ms, stream, words, project, tool_use_id, states_time(metadata), forked_from, copy_of)
 
 
-def utterance_of(row: Sequence[Any]) -> Utterance:
+def parse_utterance(row: Sequence[Any]) -> Utterance:
     """Return what is compared of a stored event, from a row of `COLUMNS`."""
     key, ms, session, thread, role, kind, speaker, source, project, content, metadata = row
-    return _utterance(key, ms, (session, thread), (source, speaker, role, kind, content), project, metadata_of(metadata))
+    return _make_utterance(key, ms, (session, thread), (source, speaker, role, kind, content), project, metadata_of(metadata))
 
 
 def _fresh_utterance(event: Event) -> Utterance:
     words = (event.source, event.speaker, event.role.value, event.type.value, content_hash(event.text))
     stream = (event.session_id, event.thread)
-    return _utterance(event_key(event.event_id), event.timestamp, stream, words, event.project, event.metadata)
+    return _make_utterance(event_key(event.event_id), event.timestamp, stream, words, event.project, event.metadata)
 
 
 def _is_compared(utterance: Utterance) -> bool:
@@ -107,7 +107,7 @@ def _is_said(utterance: Utterance) -> bool:
 
 
 @dataclass(slots=True)
-class _Head:
+class _StreamHead:
     """The beginning of a session, as long as it may be that of another one."""
 
     entries: list[Utterance] = field(default_factory=list)
@@ -117,20 +117,20 @@ class _Head:
     partner: Stream | None = None
     paired: int = 0
 
-    def add(self, utterances: Iterable[Utterance]) -> None:
+    def add_utterances(self, utterances: Iterable[Utterance]) -> None:
         """Add what arrived; again what a transaction that failed had added already."""
         keys = {entry.key for entry in self.entries}
         self.entries += [u for u in utterances if u.key not in keys and _is_compared(u)]
 
 
-def _names(session: str, stream: Stream) -> bool:
+def _names_stream(session: str, stream: Stream) -> bool:
     """Return whether a session, "" for none, is a stream's session or thread."""
     return bool(session) and session in stream
 
 
 def _may_be_forks(stream: Stream, first: Utterance, other_stream: Stream, other_first: Utterance) -> bool:
     """Return whether two streams, with their first utterances, are of one project, or one names the other as its origin."""
-    is_declared = _names(first.forked_from, other_stream) or _names(other_first.forked_from, stream)
+    is_declared = _names_stream(first.forked_from, other_stream) or _names_stream(other_first.forked_from, stream)
     return is_declared or first.project == other_first.project
 
 
@@ -144,34 +144,38 @@ class CopyFinder(ABC):
 
     def __init__(self) -> None:
         """Begin with no session's beginning in view."""
-        self._heads: dict[Stream, _Head] = {}
+        self._heads: dict[Stream, _StreamHead] = {}
         self._decided: set[Stream] = set()
 
     @abstractmethod
-    def _twins(self, times: Sequence[int], contents: Sequence[int]) -> Sequence[Sequence[Any]]:
+    def _read_twins(self, times: Sequence[int], contents: Sequence[int]) -> Sequence[Sequence[Any]]:
         """Return rows of `COLUMNS` of stored events with one of these pairs of time and content."""
 
     @abstractmethod
-    def _openings(self, firsts: Sequence[Utterance]) -> Sequence[Sequence[Any]]:
+    def _read_openings(self, firsts: Sequence[Utterance]) -> Sequence[Sequence[Any]]:
         """Return rows of `COLUMNS` of stored events with the content of one of these, with which new streams begin."""
 
     @abstractmethod
-    def _first(self, stream: Stream, source: str) -> int | None:
+    def _find_first_key(self, stream: Stream, source: str) -> int | None:
         """Return the key of the first stored event of a source in a stream; None if it has none."""
 
     @abstractmethod
-    def _stream(self, stream: Stream, source: str) -> Sequence[Sequence[Any]]:
+    def _read_stream(self, stream: Stream, source: str) -> Sequence[Sequence[Any]]:
         """Return rows of `COLUMNS` of the stored events of a source in a stream, in order of arrival."""
 
-    def pairs(self, fresh: Sequence[Event], stored_sessions: Set[str], stored_times: Set[int]) -> list[Pair]:
+    def find_pairs(self, fresh: Sequence[Event], stored_sessions: Set[str], stored_times: Set[int]) -> list[Pair]:
         """Return the pairs that fresh events make with each other and with stored ones: (hidden key, shown key).
 
         `stored_sessions` had events before; `stored_times` are those of `fresh` at which others may be stored.
         """
         events = [event for event in fresh if may_be_copied(event)]
-        return [*self._same_moments(events, stored_times), *self._same_beginnings(events, stored_sessions)] if events else []
+        return (
+            [*self._pair_same_moments(events, stored_times), *self._pair_same_beginnings(events, stored_sessions)]
+            if events
+            else []
+        )
 
-    def _same_moments(self, fresh: Sequence[Event], stored_times: Set[int]) -> Iterator[Pair]:
+    def _pair_same_moments(self, fresh: Sequence[Event], stored_times: Set[int]) -> Iterator[Pair]:
         """Yield the pairs of events with the same words at the same stated time in different streams."""
         counts = Counter(event.timestamp for event in fresh)
         utterances = [
@@ -179,9 +183,9 @@ class CopyFinder(ABC):
         ]
         copied_keys = {u.copy_of for u in utterances if u.copy_of}
         earlier = [u for u in utterances if u.time_ms in stored_times and (u.is_timed or u.copy_of)]
-        rows = self._twins([u.time_ms for u in earlier], [u.words[-1] for u in earlier]) if earlier else ()
+        rows = self._read_twins([u.time_ms for u in earlier], [u.words[-1] for u in earlier]) if earlier else ()
         # A time that was inferred says something only together with the id.
-        candidates = (u for u in (*map(utterance_of, rows), *utterances) if u.is_timed or u.copy_of or u.key in copied_keys)
+        candidates = (u for u in (*map(parse_utterance, rows), *utterances) if u.is_timed or u.copy_of or u.key in copied_keys)
         groups: dict[tuple[object, ...], list[Utterance]] = {}
         repeats = Counter[tuple[object, ...]]()
         for u in {u.key: u for u in candidates}.values():
@@ -195,7 +199,7 @@ class CopyFinder(ABC):
                 shown = min(group, key=lambda u: u.order)
                 yield from ((u.key, shown.key) for u in group if u is not shown and u.matches(shown))
 
-    def _same_beginnings(self, fresh: Sequence[Event], stored_sessions: Set[str]) -> Iterator[Pair]:
+    def _pair_same_beginnings(self, fresh: Sequence[Event], stored_sessions: Set[str]) -> Iterator[Pair]:
         """Yield the pairs of events that sessions begin with alike."""
         streams: dict[Stream, list[Event]] = {}
         for event in fresh:
@@ -203,7 +207,7 @@ class CopyFinder(ABC):
         opened = [s for s, arrived in streams.items() if self._is_new(s, arrived, stored_sessions)]
         self._open_heads(opened, streams)
         for stream in [s for s in streams if s in self._heads]:
-            self._heads[stream].add(map(_fresh_utterance, streams[stream]))
+            self._heads[stream].add_utterances(map(_fresh_utterance, streams[stream]))
             yield from self._compare_head(stream)
         for stream in list(self._heads)[:-_OPEN_HEADS]:
             del self._heads[stream]
@@ -213,7 +217,7 @@ class CopyFinder(ABC):
         if stream in self._decided:
             return False
         self._decided.add(stream)
-        first = self._first(stream, arrived[0].source) if stream[0] in stored_sessions else None
+        first = self._find_first_key(stream, arrived[0].source) if stream[0] in stored_sessions else None
         return first is None or any(event_key(event.event_id) == first for event in arrived)
 
     def _open_heads(self, opened: Sequence[Stream], streams: Mapping[Stream, Sequence[Event]]) -> None:
@@ -225,12 +229,12 @@ class CopyFinder(ABC):
         if not firsts:
             return
         beginnings: dict[tuple[str, str, str, str, int], set[Stream]] = {}
-        for u in (*map(utterance_of, self._openings(list(firsts.values()))), *firsts.values()):
+        for u in (*map(parse_utterance, self._read_openings(list(firsts.values()))), *firsts.values()):
             beginnings.setdefault(u.words, set()).add(u.stream)
         for stream, first in firsts.items():
             like = beginnings[first.words] - {stream}
             if len(like) > _MOST_LIKE:
-                like = {s for s in like if _names(first.forked_from, s)}
+                like = {s for s in like if _names_stream(first.forked_from, s)}
             beginnings_like = {s: self._read_beginning(s, first.source, streams.get(s, ())) for s in sorted(like)}
             candidates = {
                 s: entries
@@ -238,11 +242,11 @@ class CopyFinder(ABC):
                 if entries and entries[0].matches(first) and _may_be_forks(stream, first, s, entries[0])
             }
             if candidates:
-                self._heads[stream] = _Head(candidates=candidates, forked_from=first.forked_from)
+                self._heads[stream] = _StreamHead(candidates=candidates, forked_from=first.forked_from)
 
     def _read_beginning(self, stream: Stream, source: str, arrived: Iterable[Event]) -> list[Utterance]:
         """Return what is compared of a source in a stream, stored or arriving now, in order of arrival."""
-        entries = {u.key: u for u in (*map(utterance_of, self._stream(stream, source)), *map(_fresh_utterance, arrived))}
+        entries = {u.key: u for u in (*map(parse_utterance, self._read_stream(stream, source)), *map(_fresh_utterance, arrived))}
         return [u for u in entries.values() if _is_compared(u)]
 
     def _compare_head(self, stream: Stream) -> Iterator[Pair]:
@@ -256,10 +260,10 @@ class CopyFinder(ABC):
         best = max(sorted(lengths), key=lambda partner: (lengths[partner], self._is_declared(head, stream, partner)))
         length, beginning = lengths[best], head.candidates[best]
         entries = head.entries[:length]
-        if self._is_declared(head, stream, best) or sum(map(_is_said, entries)) >= ENOUGH:
+        if self._is_declared(head, stream, best) or sum(map(_is_said, entries)) >= LEAST_SHARED:
             since = head.paired if best == head.partner else 0
-            is_original = _names(beginning[0].forked_from, stream)
-            is_later = _names(head.forked_from, best) or (not is_original and beginning[0].order < head.entries[0].order)
+            is_original = _names_stream(beginning[0].forked_from, stream)
+            is_later = _names_stream(head.forked_from, best) or (not is_original and beginning[0].order < head.entries[0].order)
             matched = zip(entries[since:], beginning[since:], strict=False)
             yield from ((u.key, o.key) if is_later else (o.key, u.key) for u, o in matched)
             head.partner, head.paired = best, length
@@ -267,9 +271,9 @@ class CopyFinder(ABC):
             del self._heads[stream]
 
     @staticmethod
-    def _is_declared(head: _Head, stream: Stream, partner: Stream) -> bool:
+    def _is_declared(head: _StreamHead, stream: Stream, partner: Stream) -> bool:
         """Return whether one of two streams says that it was forked from the partner."""
-        return _names(head.forked_from, partner) or _names(head.candidates[partner][0].forked_from, stream)
+        return _names_stream(head.forked_from, partner) or _names_stream(head.candidates[partner][0].forked_from, stream)
 
 
 def repeated_ids(pairs: Iterable[Pair], fresh: Sequence[Event]) -> set[EventId]:

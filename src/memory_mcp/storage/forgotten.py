@@ -16,7 +16,7 @@ from memory_mcp.model.change import ChangeKind
 from memory_mcp.model.event import Event, renamed_key
 from memory_mcp.model.ids import NodeId, event_id_from, event_key, grip_id_from, node_key
 from memory_mcp.storage.rows import EVENT, event_columns, event_of, members_of
-from memory_mcp.storage.values import Cleaner, Erased
+from memory_mcp.storage.values import Cleaner, ErasureResult
 
 Row = tuple[Any, ...]
 #: Events that are read at once.
@@ -79,7 +79,7 @@ class Findings:
         while found := read(self.last):
             for seq, *row in found:
                 event = event_of(row)
-                kept = keep.cleaned(event)
+                kept = keep.clean_event(event)
                 if kept is None:
                     self.drop(event)
                 elif kept is not event:
@@ -123,7 +123,7 @@ class Erasing(ABC):
     def __init__(self, keep: Cleaner, findings: Findings, dry: bool) -> None:
         """Remove what `keep` does not keep, or with `dry` count it; `findings`: the events looked through before."""
         self._keep, self._findings, self._dry = keep, findings, dry
-        self.erased = Erased()
+        self.erased = ErasureResult()
 
     @abstractmethod
     def _rows(self, statement: str, **given: Any) -> Sequence[Row]:
@@ -152,7 +152,7 @@ class Erasing(ABC):
         well.
         """
 
-    def run(self) -> Erased:
+    def run(self) -> ErasureResult:
         """Look through the events that are new, count what goes, and unless it is a dry run remove it; return the counts.
 
         Counts are by kind: events, events with a value, duplicates, nodes, segments, bullets, term sets, texts by agents
@@ -162,8 +162,10 @@ class Erasing(ABC):
         """
         self._findings.look_through(lambda seq: self._rows(f"{BEHIND} LIMIT {READ}", after=seq), self._keep)
         self._follow_pairs()
-        self.erased.gone += [(going.event_id, going.ts) for going in self._findings.gone.values()]
-        self.erased.changed += [(event_id_from(key), event.timestamp) for key, (_, event) in self._findings.changed.items()]
+        self.erased.removed_events += [(going.event_id, going.ts) for going in self._findings.gone.values()]
+        self.erased.changed_events += [
+            (event_id_from(key), event.timestamp) for key, (_, event) in self._findings.changed.items()
+        ]
         nodes = self._doomed_nodes()
         self._count("nodes", len(nodes))
         self._grips()
@@ -179,7 +181,7 @@ class Erasing(ABC):
             self._texts(table, columns, drop=True)
         if not self._dry:
             self._run("DELETE FROM request WHERE {own}")
-            if not self.erased.nothing:
+            if not self.erased.is_empty:
                 self._erase_nodes(nodes)
                 self._rewrite_events()
                 self._drop_empty_projects()
@@ -195,7 +197,7 @@ class Erasing(ABC):
 
     def _has(self, *texts: str) -> bool:
         """Return whether any of these texts holds something that is forgotten."""
-        return any(self._keep.clean(text) != text for text in texts)
+        return any(self._keep.clean_text(text) != text for text in texts)
 
     def _follow_pairs(self) -> None:
         """Have a message that a hook and a transcript recorded go as a whole: where one event of a pair goes, both do.
@@ -286,7 +288,7 @@ class Erasing(ABC):
             if drop:
                 self._run(f"DELETE FROM {table} {where}", row=row[0])
             else:
-                cleaned = {column: self._keep.clean(part) for column, part in zip(columns, row[1:], strict=True)}
+                cleaned = {column: self._keep.clean_text(part) for column, part in zip(columns, row[1:], strict=True)}
                 self._run(f"UPDATE {table} SET {sets} {where}", row=row[0], **cleaned)
 
     def _erase_nodes(self, nodes: Sequence[int]) -> None:
@@ -341,7 +343,7 @@ def kept_row(keep: Cleaner, table: str, row: Mapping[str, Any]) -> Mapping[str, 
     """
     if table == "event":
         event = event_of([row[name] for name in EVENT.split(", ")])
-        kept = keep.cleaned(event)
+        kept = keep.clean_event(event)
         if kept is None or kept is event:
             return None if kept is None else row
         named = replace(kept, event_id=event_id_from(_key_now(event, kept)))
@@ -356,7 +358,7 @@ def kept_row(keep: Cleaner, table: str, row: Mapping[str, Any]) -> Mapping[str, 
 def _clean_cell(keep: Cleaner, value: Any) -> Any:
     """Return a value of a row without what was forgotten: texts, and lists item by item; any other, also a dict, as it is."""
     if isinstance(value, str):
-        return keep.clean(value)
+        return keep.clean_text(value)
     return [_clean_cell(keep, one) for one in value] if isinstance(value, list) else value
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from memory_mcp.base import foreign_files
 from memory_mcp.base.clock import Clock
-from memory_mcp.storage.values import Gap, Loss
+from memory_mcp.storage.values import Loss, MissingEvents
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ _LOW = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class ContentMark:
     """Events up to a number of arrival: how many, their XOR, and by source how many and the newest time (UTC ms)."""
 
     store_id: str = ""
@@ -43,7 +43,7 @@ class Mark:
     sources: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
-def mark_of(store_id: str, rows: Sequence[tuple[str, int, int, int, int, int]]) -> Mark:
+def make_mark(store_id: str, rows: Sequence[tuple[str, int, int, int, int, int]]) -> ContentMark:
     """Return the mark of a store from one row for each source.
 
     A row has the source's name, its number of events, the XOR of their keys, the XOR of their content hashes, the
@@ -55,11 +55,11 @@ def mark_of(store_id: str, rows: Sequence[tuple[str, int, int, int, int, int]]) 
         chain ^= (keys ^ contents) & _LOW
         events += count
         last = max(last, seq)
-        _count(counted, source, count, newest)
-    return Mark(store_id, last, events, chain, counted)
+        _add_count(counted, source, count, newest)
+    return ContentMark(store_id, last, events, chain, counted)
 
 
-def _count(counted: dict[str, tuple[int, int]], source: str, count: int, newest: int) -> None:
+def _add_count(counted: dict[str, tuple[int, int]], source: str, count: int, newest: int) -> None:
     """Add `count` events to a source in `counted`, and keep the newer time; a source beyond the 32 first counts as "others"."""
     name = source if source in counted or len(counted) < _SOURCES else OTHER
     before, latest = counted.get(name, (0, newest))
@@ -75,11 +75,13 @@ class HighWater:
         self._clock = clock
         self._writes = directory is not None and not looking
         self._writing = threading.Lock()
-        self._mark: Mark | None = None
+        self._mark: ContentMark | None = None
         #: What is missing, until it is acknowledged.
         self.loss: Loss | None = None
 
-    def check(self, read: Callable[[int | None], Mark], set_aside: str = "", besides: Mapping[str, int] | None = None) -> None:
+    def check_mark(
+        self, read: Callable[[int | None], ContentMark], set_aside: str = "", besides: Mapping[str, int] | None = None
+    ) -> None:
         """Compare the mark on disk with what the store holds up to it, note a loss, and begin the mark anew.
 
         `read` returns the mark of the store's events up to a number of arrival, or of all for None. `set_aside` is
@@ -88,35 +90,39 @@ class HighWater:
         when its events are back, unless more than events was lost. Events that a forgetting was removing when the
         last process ended are no loss.
         """
-        known, had = marked(self._directory) if self._directory else None, self._load_loss()
+        known, had = load_mark(self._directory) if self._directory else None, self._load_loss()
         now = read(None)
-        if known is not None and self._directory and not _holds(now, known, read):
+        if known is not None and self._directory and not _holds_mark(now, known, read):
             # What was being taken away by right when the last process ended is no loss; all else is.
-            known = marked(self._directory, _COMING) or known
+            known = load_mark(self._directory, _COMING) or known
         # What else was lost with a damaged block does not come back with the events.
-        if had and not had[0].besides and had[1].chain is not None and had[1].events and _holds(now, had[1], read):
+        if had and not had[0].other_losses and had[1].chain is not None and had[1].events and _holds_mark(now, had[1], read):
             log.info("the %d events that were missing are back", had[0].events)
             self.drop_loss()
             had = None
-        found = None if known is None or _holds(now, known, read) else _loss(known, _upto(now, known, read), self._clock.now_ms())
+        found = (
+            None
+            if known is None or _holds_mark(now, known, read)
+            else _measure_loss(known, _mark_up_to(now, known, read), self._clock.now_ms())
+        )
         if found is None and ((set_aside and known is None) or besides):
             found = Loss(self._clock.now_ms(), 0, exact=known is not None, sources={})
         if found is not None:
-            found = replace(found, set_aside=set_aside, besides=besides or {})
-            log.error("acknowledged events are missing: %s", found.told)
-            self._keep_loss(_both(had[0], found) if had else found, had[1] if had else known or now)
+            found = replace(found, damaged_folder=set_aside, other_losses=besides or {})
+            log.error("acknowledged events are missing: %s", found.description)
+            self._store_loss(_merge_losses(had[0], found) if had else found, had[1] if had else known or now)
         else:
             self.loss = had[0] if had else None
         self._mark = now
         if self._writes:
-            self.write(sync=found is not None)
+            self.write_mark(sync=found is not None)
 
-    def reseal(self, now: Mark) -> None:
+    def reset_mark(self, now: ContentMark) -> None:
         """Begin the mark anew with `now`, what the store holds, and write it with a sync; a loss that is known stays known."""
         self._mark = now
-        self.write(sync=True)
+        self.write_mark(sync=True)
 
-    def add(
+    def add_events(
         self, last_seq: int, keys: Sequence[int], contents: Sequence[int], sources: Sequence[str], times: Sequence[int]
     ) -> None:
         """Take committed events, given as columns of one length, into the mark in memory; `write` then stores it.
@@ -128,10 +134,10 @@ class HighWater:
             chain, counted = mark.chain or 0, dict(mark.sources)
             for key, content, source, ms in zip(keys, contents, sources, times, strict=True):
                 chain ^= (key ^ content) & _LOW
-                _count(counted, source, 1, ms)
+                _add_count(counted, source, 1, ms)
             self._mark = replace(mark, last_seq=last_seq, events=mark.events + len(keys), chain=chain, sources=counted)
 
-    def write(self, sync: bool = False, coming: Mark | None = None) -> None:
+    def write_mark(self, sync: bool = False, coming: ContentMark | None = None) -> None:
         """Store the mark and beside it `coming`, if given; an OSError is only logged.
 
         `coming` holds once the running transaction, which removes events, is committed; then `reseal` has to follow. If
@@ -143,15 +149,15 @@ class HighWater:
         # Writers come here after their transaction, side by side; the mark must not fall behind an earlier one.
         with self._writing:
             mark = self._mark
-            said = _written(mark) | ({_COMING: _written(coming)} if coming else {})
-            said["check"] = _check_of(said)
+            said = _mark_as_json(mark) | ({_COMING: _mark_as_json(coming)} if coming else {})
+            said["check"] = _mark_checksum(said)
             try:
-                _in_place(self._directory / MARK_FILE, json.dumps(said, separators=(",", ":")).encode("ascii"), sync)
+                _overwrite_file(self._directory / MARK_FILE, json.dumps(said, separators=(",", ":")).encode("ascii"), sync)
             except OSError as error:
                 # What it counts is committed already: a full disk must not make that look like a failure.
                 log.warning("the high-water mark could not be written: %s", error)
 
-    def _load_loss(self) -> tuple[Loss, Mark] | None:
+    def _load_loss(self) -> tuple[Loss, ContentMark] | None:
         """Return the loss in `loss.json` with the mark that it was measured by; None where there is no such file.
 
         A file that cannot be read gives a loss of unknown size (`is_unread`), since something was missing.
@@ -161,27 +167,30 @@ class HighWater:
             return None
         try:
             said = json.loads(foreign_files.read_file(path))
-            gaps = {str(k): Gap(*v) for k, v in said["sources"].items()}
+            gaps = {str(k): MissingEvents(*v) for k, v in said["sources"].items()}
             loss = Loss(int(said["noticed_ms"]), int(said["events"]), bool(said["exact"]), gaps, str(said["set_aside"]))
-            loss = replace(loss, besides={str(k): int(v) for k, v in said.get("besides", {}).items()})
+            loss = replace(loss, other_losses={str(k): int(v) for k, v in said.get("besides", {}).items()})
         except (OSError, KeyError, TypeError, ValueError, AttributeError):
             # Something was missing, whatever this said of it.
-            return Loss(self._clock.now_ms(), 0, exact=False, sources={}, is_unread=True), Mark(chain=None)
-        return loss, _mark_from(said.get("mark")) or Mark(chain=None)
+            return Loss(self._clock.now_ms(), 0, exact=False, sources={}, is_unread=True), ContentMark(chain=None)
+        return loss, _parse_mark(said.get("mark")) or ContentMark(chain=None)
 
-    def _keep_loss(self, loss: Loss, known: Mark) -> None:
+    def _store_loss(self, loss: Loss, known: ContentMark) -> None:
         """Set `loss` and, where this process writes, store it with its mark in `loss.json`; an OSError is only logged."""
         self.loss = loss
         if not self._writes or self._directory is None:
             return
         said: dict[str, Any] = {"noticed_ms": loss.noticed_ms, "events": loss.events, "exact": loss.exact}
-        said |= {"sources": {k: [g.events, g.after_ms, g.to_ms] for k, g in loss.sources.items()}, "set_aside": loss.set_aside}
-        said["besides"] = dict(loss.besides)
+        said |= {
+            "sources": {k: [g.events, g.after_ms, g.to_ms] for k, g in loss.sources.items()},
+            "set_aside": loss.damaged_folder,
+        }
+        said["besides"] = dict(loss.other_losses)
         said["mark"] = asdict(known) | {"chain": None if known.chain is None else f"{known.chain:016x}"}
         # For hooks, which know no more of this file than `paths.loss_told`.
-        said["told"] = loss.line
+        said["told"] = loss.summary_line
         try:
-            _in_place(self._directory / LOSS_FILE, json.dumps(said).encode("ascii"), sync=True)
+            _overwrite_file(self._directory / LOSS_FILE, json.dumps(said).encode("ascii"), sync=True)
         except OSError as error:
             log.warning("what is missing could not be written down: %s", error)
 
@@ -192,18 +201,18 @@ class HighWater:
             (self._directory / LOSS_FILE).unlink(missing_ok=True)
 
 
-def damage_met(directory: Path) -> bool:
+def is_damage_noted(directory: Path) -> bool:
     """Return whether `salvage.json` exists: damage was met that is not dealt with yet; the next start does that."""
     return (directory / DAMAGE_FILE).exists()
 
 
-def marked(directory: Path, part: str = "") -> Mark | None:
+def load_mark(directory: Path, part: str = "") -> ContentMark | None:
     """Return the mark in `high-water.json`, or the one under its key `part`; None where it is missing or damaged (logged)."""
     try:
         said = json.loads(foreign_files.read_file(directory / MARK_FILE))
         # Earlier versions wrote no check.
-        if said.pop("check", None) in (None, _check_of(said)):
-            return _mark_from(said.get(part) if part else said)
+        if said.pop("check", None) in (None, _mark_checksum(said)):
+            return _parse_mark(said.get(part) if part else said)
     except OSError:
         return None
     except (ValueError, TypeError, AttributeError):
@@ -212,17 +221,17 @@ def marked(directory: Path, part: str = "") -> Mark | None:
     return None
 
 
-def _check_of(said: Mapping[str, Any]) -> int:
+def _mark_checksum(said: Mapping[str, Any]) -> int:
     """Return the CRC-32 of a mark as stored, without its own `check`: a damaged mark must not pass for a damaged store."""
     return zlib.crc32(json.dumps(said, sort_keys=True).encode("ascii"))
 
 
-def _written(mark: Mark) -> dict[str, Any]:
+def _mark_as_json(mark: ContentMark) -> dict[str, Any]:
     """Return a mark as a dict for JSON: its fields by name, the XOR (`chain`) as 16 hexadecimal digits, 0 for None."""
     return asdict(mark) | {"chain": f"{mark.chain or 0:016x}"}
 
 
-def _mark_from(said: Any) -> Mark | None:
+def _parse_mark(said: Any) -> ContentMark | None:
     """Return the mark of a dict read from JSON; None where a value is missing or of a wrong form.
 
     In a mark of an earlier version, without `chain`, the number of events is taken to be `last_seq`.
@@ -230,14 +239,14 @@ def _mark_from(said: Any) -> Mark | None:
     try:
         last = int(said["last_seq"])
         if "chain" not in said or said["chain"] is None:
-            return Mark(last_seq=last, events=last, chain=None)
+            return ContentMark(last_seq=last, events=last, chain=None)
         sources = {str(k): (int(v[0]), int(v[1])) for k, v in said["sources"].items()}
-        return Mark(str(said["store_id"]), last, int(said["events"]), int(said["chain"], 16), sources)
+        return ContentMark(str(said["store_id"]), last, int(said["events"]), int(said["chain"], 16), sources)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError):
         return None
 
 
-def _holds(now: Mark, known: Mark, read: Callable[[int | None], Mark]) -> bool:
+def _holds_mark(now: ContentMark, known: ContentMark, read: Callable[[int | None], ContentMark]) -> bool:
     """Return whether the store, whose whole mark is `now`, still holds what `known` says was acknowledged.
 
     That is, as many events up to `known.last_seq` with the same XOR; for a mark of an earlier version only that the
@@ -245,16 +254,16 @@ def _holds(now: Mark, known: Mark, read: Callable[[int | None], Mark]) -> bool:
     """
     if known.chain is None:
         return now.last_seq >= known.last_seq
-    within = _upto(now, known, read)
+    within = _mark_up_to(now, known, read)
     return (within.events, within.chain) == (known.events, known.chain)
 
 
-def _upto(now: Mark, known: Mark, read: Callable[[int | None], Mark]) -> Mark:
+def _mark_up_to(now: ContentMark, known: ContentMark, read: Callable[[int | None], ContentMark]) -> ContentMark:
     """Return the mark of the store's events up to number `known.last_seq`: `now` where there are no later ones, else read."""
     return now if now.last_seq <= known.last_seq else read(known.last_seq)
 
 
-def _loss(known: Mark, within: Mark, now_ms: int) -> Loss:
+def _measure_loss(known: ContentMark, within: ContentMark, now_ms: int) -> Loss:
     """Return what of `known` the store does not hold; at least one event. Exact where only events are missing and none is new.
 
     `within` is the mark of what the store holds up to the same number. Counted by source; nothing that the store
@@ -263,12 +272,12 @@ def _loss(known: Mark, within: Mark, now_ms: int) -> Loss:
     if known.chain is None:
         return Loss(now_ms, known.last_seq - within.last_seq, exact=True, sources={})
     if known.store_id != within.store_id:
-        within = Mark()
-    gaps: dict[str, Gap] = {}
+        within = ContentMark()
+    gaps: dict[str, MissingEvents] = {}
     for source, (count, newest) in known.sources.items():
         kept, latest = within.sources.get(source, (0, None))
         if count > kept:
-            gaps[source] = Gap(count - kept, latest if latest is not None and latest < newest else None, newest)
+            gaps[source] = MissingEvents(count - kept, latest if latest is not None and latest < newest else None, newest)
     # So many more are in the store whose source was damaged: they are taken to be of the largest gaps.
     more = within.sources.get("", (0, 0))[0] - known.sources.get("", (0, 0))[0]
     for source, gap in sorted(gaps.items(), key=lambda item: -item[1].events):
@@ -280,7 +289,7 @@ def _loss(known: Mark, within: Mark, now_ms: int) -> Loss:
     return Loss(now_ms, max(missing, 1), missing == known.events - within.events, gaps)
 
 
-def _both(one: Loss, other: Loss) -> Loss:
+def _merge_losses(one: Loss, other: Loss) -> Loss:
     """Return two losses, found one after the other, as one: the sum of events, by source, and of what else was lost.
 
     The first time of noticing and the later folder are kept; it is exact only if both are.
@@ -288,15 +297,17 @@ def _both(one: Loss, other: Loss) -> Loss:
     gaps = dict(one.sources)
     for source, gap in other.sources.items():
         before = gaps.get(source)
-        gaps[source] = Gap(before.events + gap.events, before.after_ms, max(before.to_ms, gap.to_ms)) if before else gap
-    places = other.set_aside or one.set_aside
-    besides = {what: one.besides.get(what, 0) + other.besides.get(what, 0) for what in (*one.besides, *other.besides)}
+        gaps[source] = MissingEvents(before.events + gap.events, before.after_ms, max(before.to_ms, gap.to_ms)) if before else gap
+    places = other.damaged_folder or one.damaged_folder
+    besides = {
+        what: one.other_losses.get(what, 0) + other.other_losses.get(what, 0) for what in (*one.other_losses, *other.other_losses)
+    }
     # Where one says only what else was lost, the other's number is no less exact for it.
-    exact = all(loss.exact for loss in (one, other) if loss.events or not loss.besides)
+    exact = all(loss.exact for loss in (one, other) if loss.events or not loss.other_losses)
     return Loss(one.noticed_ms, one.events + other.events, exact, gaps, places, besides, one.is_unread or other.is_unread)
 
 
-def _in_place(path: Path, content: bytes, sync: bool) -> None:
+def _overwrite_file(path: Path, content: bytes, sync: bool) -> None:
     """Overwrite a small file in place, made with mode 0600 where it is missing, and cut to length; with `sync` followed by fsync.
 
     A file made anew for every event would be a block written for every event. A crash may leave it half written.

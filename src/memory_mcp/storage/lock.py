@@ -31,7 +31,7 @@ class DirectoryLock:
         The note holds pid, command line (200 characters) and `kind` (`DAEMON`, `ALONE`). Raises what the class says,
         ConfigError for a folder of something else.
         """
-        prepare(directory)
+        prepare_directory(directory)
         self.directory = directory
         #: Whether there was no store yet.
         self.is_new = not (directory / "memory.duckdb").exists()
@@ -41,24 +41,24 @@ class DirectoryLock:
         try:
             self._lock.acquire(timeout=wait, poll_interval=0.02)
         except Timeout:
-            raise locked(directory) from None
-        self._held = _identity(self._file)
+            raise make_locked_error(directory) from None
+        self._lock_identity = _file_identity(self._file)
         descriptor = os.open(self._note, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | machine.PRIVATE, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as note:
             command = " ".join(["memory-mcp", *sys.argv[1:]])[:200]
             json.dump({"pid": os.getpid(), "command": command, "kind": kind}, note)
 
     @property
-    def in_place(self) -> bool:
+    def is_in_place(self) -> bool:
         """Whether the directory is still the one that was locked: one that was removed and made anew is another's."""
-        return _identity(self._file) == self._held
+        return _file_identity(self._file) == self._lock_identity
 
     def release(self) -> None:
         """Release the lock; a second call does nothing. The note `owner.json` stays."""
         self._lock.release()
 
 
-def _identity(file: Path) -> tuple[int, int]:
+def _file_identity(file: Path) -> tuple[int, int]:
     """Return device and inode of a file, (0, 0) where it is missing or cannot be looked at."""
     try:
         found = file.stat()
@@ -67,7 +67,7 @@ def _identity(file: Path) -> tuple[int, int]:
     return (found.st_dev, found.st_ino)
 
 
-class LookingLock:
+class SharedLock:
     """The shared lock of a directory that is only read: held from construction to `release`, without a write.
 
     Any number of readers hold it at once. Raises StorageLocked when a process that writes holds it. Where nobody ever locked
@@ -81,7 +81,7 @@ class LookingLock:
         file.
         """
         self._descriptor = -1
-        refuse_links(directory, is_written=False)
+        require_no_links(directory, is_written=False)
         file = directory / "lock"
         if machine.WINDOWS or not file.exists():
             return
@@ -90,7 +90,7 @@ class LookingLock:
             machine.lock(self._descriptor, shared=True)
         except OSError:
             self.release()
-            raise locked(directory) from None
+            raise make_locked_error(directory) from None
 
     def release(self) -> None:
         """Release the lock; a second call does nothing."""
@@ -99,9 +99,9 @@ class LookingLock:
             self._descriptor = -1
 
 
-def locked(directory: Path) -> StorageLocked:
+def make_locked_error(directory: Path) -> StorageLocked:
     """Return, not raise, the error for a directory that another process holds, named by its note if that process lives."""
-    note = owner(directory)
+    note = read_owner(directory)
     is_living = isinstance(pid := note.get("pid"), int) and machine.lives(pid)
     holder = f"`{note['command']}` (process {pid})" if is_living else "another memory-mcp process"
     return StorageLocked(
@@ -110,7 +110,7 @@ def locked(directory: Path) -> StorageLocked:
     )
 
 
-def owner(directory: Path) -> dict[str, object]:
+def read_owner(directory: Path) -> dict[str, object]:
     """Return pid, command and kind of the process that holds the directory, or held it last; {} without a readable note."""
     try:
         note = json.loads(foreign_files.read_file(directory / "owner.json"))
@@ -119,7 +119,7 @@ def owner(directory: Path) -> dict[str, object]:
         return {}
 
 
-def prepare(directory: Path) -> None:
+def prepare_directory(directory: Path) -> None:
     """Make the directory where it is missing, for this user alone; an existing one into which others may write is refused.
 
     Raises ConfigError for such a one, a folder of something else, or one that holds a link, a pipe or a device; StorageError
@@ -127,19 +127,19 @@ def prepare(directory: Path) -> None:
     """
     if why := ownership.unfit(str(directory)):
         raise ConfigError(why, "Name a new or an empty folder: --data-dir DIR, or MEMORY_MCP_DATA_DIR.")
-    refuse_links(directory)
+    require_no_links(directory)
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as e:
         why = "it is a file, not a folder" if directory.is_file() else e.strerror or str(e)
         raise StorageError(f"the data directory {directory} cannot be used: {why}", "Choose another: --data-dir DIR") from e
-    if read_only(directory):
+    if is_read_only(directory):
         raise StorageError(f"the data directory {directory} is read-only", "Choose another: --data-dir DIR")
     try:
         mounts = _MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         mounts = []
-    system = file_system_of(directory, mounts)
+    system = find_file_system(directory, mounts)
     if system.startswith(_REMOTE):
         raise StorageError(
             f"the data directory {directory} lies on another machine ({system}), where a lock cannot be trusted",
@@ -147,12 +147,12 @@ def prepare(directory: Path) -> None:
         )
 
 
-def read_only(directory: Path | None) -> bool:
+def is_read_only(directory: Path | None) -> bool:
     """Return whether a data directory exists and this process may only read it; False for None."""
     return directory is not None and directory.is_dir() and not os.access(directory, os.W_OK)
 
 
-def refuse_links(directory: Path, is_written: bool = True) -> None:
+def require_no_links(directory: Path, is_written: bool = True) -> None:
     """Raise ConfigError where a link, a pipe or a device lies inside a data directory; see `paths.planted`.
 
     With `is_written` False hard links are allowed: what is only read may share its files, as snapshots made of hard
@@ -163,7 +163,7 @@ def refuse_links(directory: Path, is_written: bool = True) -> None:
         raise ConfigError(f"{odd} is {kind}, and nothing inside a data directory may be one", paths.remedy(odd, kind))
 
 
-def file_system_of(directory: Path, mounts: Iterable[str]) -> str:
+def find_file_system(directory: Path, mounts: Iterable[str]) -> str:
     """Return the kind of file system of a directory (such as ext4) from lines of /proc/self/mountinfo; "" if unknown.
 
     The mount point with the longest path that holds the directory decides, of equally long ones the last.

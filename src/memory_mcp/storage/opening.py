@@ -16,7 +16,7 @@ _SYSTEM_ZONE = "/etc/localtime"
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
+class OpenOptions:
     """A memory to open."""
 
     #: Data directory; None: in memory, or nothing beside the database.
@@ -33,7 +33,7 @@ class Opening:
     pool: int = 8
 
 
-def zone_in(environ: Mapping[str, str]) -> str:
+def find_zone(environ: Mapping[str, str]) -> str:
     """Return the zone that TZ names, also by the path of its file; "" for none and for the system's own.
 
     Raises InvalidQuery for a zone or a file that there is not.
@@ -51,7 +51,7 @@ def zone_in(environ: Mapping[str, str]) -> str:
     return name
 
 
-def system_zone() -> str:
+def get_system_zone() -> str:
     """Return the zone of a new store's days: TZ's, else the system's, else UTC.
 
     A TZ that names no zone is passed over, which is logged, and which `doctor` reports: an environment that cannot be used must
@@ -60,7 +60,7 @@ def system_zone() -> str:
     from tzlocal import get_localzone_name
 
     try:
-        if named := zone_in(os.environ):
+        if named := find_zone(os.environ):
             return named
     except InvalidQuery as error:
         log.warning("TZ is passed over: %s", error.message)

@@ -45,7 +45,7 @@ class Message:
     stored: bool = False
 
 
-def message_of(event: Event) -> Message:
+def make_message(event: Event) -> Message:
     """Return what pairing compares of an event that is being stored; `stored` is False in it."""
     return Message(
         key=event_key(event.event_id),
@@ -62,12 +62,12 @@ def message_of(event: Event) -> Message:
     )
 
 
-def escaped(text: str) -> str:
+def escape_json(text: str) -> str:
     """Return a text as spelled inside the quotes of stored metadata (JSON escapes, no ASCII folding), without the quotes."""
     return pack({"": text}).removeprefix('{"":"').removesuffix('"}')
 
 
-def stored_message(row: Sequence[Any]) -> Message:
+def parse_message(row: Sequence[Any]) -> Message:
     """Return what pairing compares of an event that is stored, from a row; the result has `stored` set.
 
     A row has key, time, session, thread, role, type, source, its id there, the escaped id of a tool call, whether it
@@ -90,7 +90,7 @@ def stored_message(row: Sequence[Any]) -> Message:
     )
 
 
-def pairs(messages: Sequence[Message]) -> Iterator[tuple[Message, Message]]:
+def iter_pairs(messages: Sequence[Message]) -> Iterator[tuple[Message, Message]]:
     """Yield the pairs among events given in order of arrival: first the event that is not shown, then the one that is.
 
     The longer one is shown, of equally long ones the first. Events of one tool call are paired first, then those with
@@ -99,19 +99,19 @@ def pairs(messages: Sequence[Message]) -> Iterator[tuple[Message, Message]]:
     """
     place = {t.key: n for n, t in enumerate(messages)}
     free = set(place)
-    for same in (_same_call, _same_id, _same_words):
+    for same in (_call_key, _source_key, _words_key):
         groups: dict[Hashable, list[Message]] = {}
         for one in messages:
             if (key := same(one)) is not None:
                 groups.setdefault(key, []).append(one)
         for several in groups.values():
-            for one, other in _nearest([t for t in several if t.key in free], WINDOW_MS if same is _same_words else None):
+            for one, other in _pair_nearest([t for t in several if t.key in free], WINDOW_MS if same is _words_key else None):
                 free -= {one.key, other.key}
                 first, second = sorted((one, other), key=lambda t: place[t.key])
                 yield (first, second) if len(second.words) > len(first.words) else (second, first)
 
 
-def _same_call(message: Message) -> Hashable:
+def _call_key(message: Message) -> Hashable:
     """Return (session, tool call id, role) as what the events of one tool call have in common; None without such an id.
 
     A call and its result carry the same id; roles tell them apart.
@@ -119,17 +119,17 @@ def _same_call(message: Message) -> Hashable:
     return (message.session, message.tool_use_id, message.role) if message.tool_use_id else None
 
 
-def _same_id(message: Message) -> Hashable:
+def _source_key(message: Message) -> Hashable:
     """Return (session, id at the source), the same for events with one id of their source; None for an event without one."""
     return (message.session, message.source_id) if message.source_id else None
 
 
-def _same_words(message: Message) -> Hashable:
+def _words_key(message: Message) -> Hashable:
     """Return session, thread, role, whether it is a tool call, and the words; all summaries count as the same words."""
     return message.session, message.thread, message.role, message.call, SUMMARY if message.summary else message.words
 
 
-def _nearest(several: Sequence[Message], window: int | None) -> Iterator[tuple[Message, Message]]:
+def _pair_nearest(several: Sequence[Message], window: int | None) -> Iterator[tuple[Message, Message]]:
     """Yield pairs of an event of a hook with one of another source, the nearest in time first; no event twice.
 
     Not two that are stored already. With a `window` (ms; words are compared) not two that are farther apart or both

@@ -21,13 +21,13 @@ REQUEST_KEPT_MS = 3_600_000
 class GripStore(Protocol):
     """Quotations. Written by `TocStore.publish`, read here."""
 
-    def find(self, grip_id: str) -> Grip | None:
+    def find_grip(self, grip_id: str) -> Grip | None:
         """Return the grip of a whole id or of its hash alone; None for an unknown one. Raises InvalidQuery for no grip id."""
 
-    def get_many(self, ids: Iterable[GripId]) -> dict[GripId, Grip]:
+    def get_grips(self, ids: Iterable[GripId]) -> dict[GripId, Grip]:
         """Return those of `ids` that are stored, by id, others left out. Raises InvalidQuery for a text that is no grip's id."""
 
-    def of_events(self, ids: Iterable[EventId]) -> dict[EventId, list[Grip]]:
+    def grips_by_event(self, ids: Iterable[EventId]) -> dict[EventId, list[Grip]]:
         """Return by event the grips that begin or end in it, in the order of their places; events without any are left out."""
 
     def iter_all(self, batch: int = 5000) -> Iterator[list[Grip]]:
@@ -37,18 +37,18 @@ class GripStore(Protocol):
 class UsageStore(Protocol):
     """When quotations were opened, by grip: whatever removes a grip can remove this with it."""
 
-    def record(self, grip_ids: Iterable[GripId], at_ms: int) -> None:
+    def record_usage(self, grip_ids: Iterable[GripId], at_ms: int) -> None:
         """Note that each of the grips was opened at `at_ms` (UTC ms), committed; one that is named twice counts twice."""
 
-    def of(self, ids: Iterable[GripId]) -> dict[GripId, GripUsage]:
+    def get_usage(self, ids: Iterable[GripId]) -> dict[GripId, GripUsage]:
         """Return by id the times (`GripUsage`) when those of `ids` were opened, if ever; reads nothing if none was."""
 
-    def forget(self, ids: Iterable[GripId]) -> None:
+    def forget_usage(self, ids: Iterable[GripId]) -> None:
         """Remove every opening of these grips; one without any is no error."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stated:
+class StoredStatement:
     """A statement of a segment's node, and the quotation that proves it."""
 
     node_id: NodeId
@@ -58,38 +58,38 @@ class Stated:
     grip_id: GripId
 
 
-class Noticed(Protocol):
+class ContradictionFinder(Protocol):
     """Contradictions that the program noticed by itself; worked out from what is stored, and not stored."""
 
-    def marks(self) -> Mapping[GripId, Sequence[Supersession]]:
+    def find_contradictions(self) -> Mapping[GripId, Sequence[Supersession]]:
         """Return for each older statement those that contradict it, the newest last; the same object while nothing changes."""
 
-    def forget(self) -> None:
+    def drop_cache(self) -> None:
         """Drop what is kept in memory, since the store has changed."""
 
 
 class SupersededStore(Protocol):
     """Which statement replaces which, and which hold no more. Rows are only added."""
 
-    def notice(self, noticed: Noticed) -> None:
+    def follow_contradictions(self, noticed: ContradictionFinder) -> None:
         """From now on count also contradictions that the program noticed, for statements without a record."""
 
-    def stated(self, kinds: Sequence[str], pattern: str) -> list[Stated]:
+    def list_statements(self, kinds: Sequence[str], pattern: str) -> list[StoredStatement]:
         """Return the statements of segments, as the summarizer wrote them, that are of one of `kinds` or match `pattern`.
 
         The pattern is in the syntax of RE2 and is matched with the statement in lower case.
         """
 
-    def record(self, superseded: Supersession) -> None:
+    def record_supersession(self, superseded: Supersession) -> None:
         """Record that `new` replaces `old`, or that nothing does where `new` is None; for one `old` the last record counts."""
 
     def is_empty(self) -> bool:
         """Return whether every statement still holds: nothing is recorded or noticed. Reads nothing while nothing changed."""
 
-    def recorded(self) -> list[Supersession]:
+    def list_recorded(self) -> list[Supersession]:
         """Return the last record about each statement, in order of time, without what the program noticed."""
 
-    def of(self, ids: Iterable[GripId]) -> dict[GripId, Supersession]:
+    def get_successors(self, ids: Iterable[GripId]) -> dict[GripId, Supersession]:
         """Return, for each of `ids` that holds no more, what holds now in its place, over any number of steps, and why.
 
         The record's `new` is None where nothing does. Others are left out. Of what the program noticed, nodes that
@@ -100,29 +100,29 @@ class SupersededStore(Protocol):
 class AuditStore(Protocol):
     """Acts upon the memory itself: corrected, retracted, forgotten, restored. Rows are only added, without the text concerned."""
 
-    def record(self, act: AuditEntry) -> None:
+    def record_entry(self, act: AuditEntry) -> None:
         """Add an act, committed when this returns."""
 
-    def all(self, limit: int = 100) -> list[AuditEntry]:
+    def list_entries(self, limit: int = 100) -> list[AuditEntry]:
         """Return up to `limit` acts, newest first, of equal times the one added last first."""
 
 
 class TombstoneLog(Protocol):
     """What was forgotten, as lines without a word of it, and the key of their hashes. Lines are only added."""
 
-    def stamp(self) -> object:
+    def get_stamp(self) -> object:
         """Return a value that changes when any process has added lines, cheaply: no line is read."""
 
-    def lines(self) -> list[str]:
+    def read_lines(self) -> list[str]:
         """Return all lines, in the order in which they were added."""
 
-    def key(self) -> bytes:
+    def load_key(self) -> bytes:
         """Return the key of the hashes; it is made when there is none."""
 
-    def add(self, lines: Sequence[str]) -> None:
+    def add_lines(self, lines: Sequence[str]) -> None:
         """Add lines; they outlast a crash when this returns."""
 
-    def adopt(self, key: bytes, lines: Sequence[str]) -> list[str]:
+    def adopt_lines(self, key: bytes, lines: Sequence[str]) -> list[str]:
         """Add those lines of a copy, made with `key`, that are not here; return the lines that were added.
 
         Raises StorageError when lines are here that were made with another key: neither could be compared with the other.
@@ -132,32 +132,32 @@ class TombstoneLog(Protocol):
 class SpendingStore(Protocol):
     """What language models were asked, a row for each request, without any text. Rows are only added."""
 
-    def record(self, spent: ModelCall) -> None:
+    def record_call(self, spent: ModelCall) -> None:
         """Add a request, committed when this returns."""
 
-    def since(self, at_ms: int) -> list[ModelCall]:
+    def list_calls(self, at_ms: int) -> list[ModelCall]:
         """Return the requests made at `at_ms` (UTC ms) or later, in order of time."""
 
-    def tokens_since(self, at_ms: int) -> int:
+    def count_tokens(self, at_ms: int) -> int:
         """Return the number of tokens, in and out, of the requests made at `at_ms` (UTC ms) or later; 0 for none."""
 
-    def unusable(self, model: str) -> frozenset[tuple[NodeId | TopicId, str]]:
+    def list_unusable(self, model: str) -> frozenset[tuple[NodeId | TopicId, str]]:
         """Return (node or topic id, digest of what was to be written) of the requests whose answer by a model was unusable."""
 
 
 class TopicStore(Protocol):
     """Which topics there are and were, and what somebody called them: this has to outlive the index of topics."""
 
-    def all(self) -> list[TopicRecord]:
+    def list_topics(self) -> list[TopicRecord]:
         """Return every topic that was ever found, in the order of their ids."""
 
-    def replace(self, topics: Sequence[TopicRecord]) -> None:
+    def replace_topics(self, topics: Sequence[TopicRecord]) -> None:
         """Replace everything that is known of topics, in one transaction; labels stay."""
 
-    def label(self, given: TopicLabel) -> None:
+    def set_label(self, given: TopicLabel) -> None:
         """Give a topic a label for one project, or for all, in place of the one it has there; an empty one only removes that."""
 
-    def labels(self) -> list[TopicLabel]:
+    def list_labels(self) -> list[TopicLabel]:
         """Return every label in force, in the order in which they were given."""
 
 
@@ -171,37 +171,39 @@ class ProjectStore(Protocol):
     def names(self) -> ProjectNames:
         """Every rule in force. Reads nothing while no rule changed."""
 
-    def news(self) -> list[str]:
+    def take_new_names(self) -> list[str]:
         """Return the recorded names but "" that came since the last call in this process, sorted; at the first all of them."""
 
-    def recorded(self) -> list[str]:
+    def list_recorded(self) -> list[str]:
         """Return every name but "" that events were recorded with, sorted."""
 
     def has_branch(self, project: str) -> bool:
         """Return whether an event recorded with this name has a branch, so that its directory belonged to a repository."""
 
-    def root_commits(self) -> dict[str, str]:
+    def get_root_commits(self) -> dict[str, str]:
         """Return the newest root commit that messages recorded with a name have, by name; those recorded first come first."""
 
-    def streams(self) -> list[tuple[int, str, str, str]]:
+    def list_streams(self) -> list[tuple[int, str, str, str]]:
         """Return (stream, recorded project, session, project in its cuts) of every stream that has cuts, in no order.
 
         A stream whose cuts name two projects comes once for each.
         """
 
-    def activity(self) -> list[Activity]:
+    def list_projects(self) -> list[Activity]:
         """Return events, sessions, first and last time, and agents of each project in the tree, in no order."""
 
-    def agents(self) -> list[Activity]:
+    def list_agents(self) -> list[Activity]:
         """Return events, sessions, first and last time, and projects of each agent in the tree, in no order."""
 
-    def daily(self, first_day: str, after_day: str, project: str | None = None, agent: str | None = None) -> DailyActivity:
+    def daily_activity(
+        self, first_day: str, after_day: str, project: str | None = None, agent: str | None = None
+    ) -> DailyActivity:
         """Return events and sessions of the local days from `first_day` up to, not including, `after_day` (ISO dates).
 
         Counted from cuts by day, project (its present name), agent and month; `project` and `agent` None: of all.
         """
 
-    def years(self, project: str | None = None, agent: str | None = None) -> list[int]:
+    def list_years(self, project: str | None = None, agent: str | None = None) -> list[int]:
         """Return the years that have any segment (of the project, of the agent; None: of any), in order."""
 
     def add_alias(self, alias: Alias) -> None:
@@ -220,25 +222,25 @@ class ProjectStore(Protocol):
 class Outbox(Protocol):
     """What changed, in order; any number of followers read it."""
 
-    def after(self, seq: int, limit: int) -> list[Change]:
+    def read_after(self, seq: int, limit: int) -> list[Change]:
         """Return up to `limit` changes whose number is above `seq`, in order; [] at the end."""
 
-    def changed_since(self, seq: int) -> frozenset[str] | None:
+    def nodes_changed_since(self, seq: int) -> frozenset[str] | None:
         """Return the ids of the nodes that changed after the change `seq`; None where that is not known any more.
 
         The empty id is among them where something else than a node changed. Empty where nothing did.
         """
 
-    def checkpoint(self, follower: str) -> int:
+    def get_checkpoint(self, follower: str) -> int:
         """Return the number up to which a follower got; 0 at first. That of `deriver` counts events, not changes."""
 
-    def mark(self, follower: str, value: str) -> None:
+    def set_position(self, follower: str, value: str) -> None:
         """Store the position of a follower or importer in place of its earlier one, in a transaction of its own."""
 
-    def mark_all(self, values: Mapping[str, str]) -> None:
+    def set_positions(self, values: Mapping[str, str]) -> None:
         """Store several positions, by name, each in place of its earlier one, in one transaction; others stay."""
 
-    def marks(self, prefix: str) -> dict[str, str]:
+    def get_positions(self, prefix: str) -> dict[str, str]:
         """Return the positions whose names begin with `prefix`, by name, as texts; {} for none."""
 
     def forget_requests(self, now_ms: int) -> int:

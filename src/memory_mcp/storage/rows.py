@@ -16,7 +16,7 @@ from memory_mcp.model.project import ProjectNames
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import MemoryKind, TocBullet, TocNode
 from memory_mcp.model.topic import TopicChange, TopicRecord
-from memory_mcp.storage.values import Activity, Count, DailyActivity, MonthCount, SessionInfo, StoreStats
+from memory_mcp.storage.values import Activity, ActivityCount, DailyActivity, MonthCount, SessionInfo, StoreStats
 
 EVENT = "event_id, ts, session_id, agent, project, thread, speaker, type, role, trust, source, source_id, text, metadata"
 SEGMENT = (
@@ -187,7 +187,7 @@ def grip_columns(grips: Sequence[Grip], keys: Sequence[int]) -> list[list[Any]]:
         [event_key(g.event_id_end) for g in grips],
         [g.span_start for g in grips],
         [g.span_end for g in grips],
-        [g.hash_quote for g in grips],
+        [g.quote_hash for g in grips],
         [g.timestamp for g in grips],
         [g.segment for g in grips],
     ]
@@ -222,7 +222,7 @@ def daily_of(rows: Sequence[Sequence[Any]]) -> DailyActivity:
     """
     by_day, by_project, by_agent, total, project_by_month, agent_by_month = 0b0111, 0b1101, 0b1110, 0b1111, 0b1001, 0b1010
     days, projects, agents = (
-        tuple(Count(*row[1:4]) for row in rows if row[0] == level) for level in (by_day, by_project, by_agent)
+        tuple(ActivityCount(*row[1:4]) for row in rows if row[0] == level) for level in (by_day, by_project, by_agent)
     )
     events, sessions = next(((row[2] or 0, row[3]) for row in rows if row[0] == total), (0, 0))
     by_month = (

@@ -7,7 +7,7 @@ from memory_mcp.base import paths
 from memory_mcp.base.errors import ConfigError, InvalidQuery
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.storage.lock import DirectoryLock
-from memory_mcp.storage.opening import Opening
+from memory_mcp.storage.opening import OpenOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,6 @@ class StorageSettings:
         """The data directory, absolute: `data_dir`, or the platform's default where that is empty."""
         return Path(paths.expand_path(self.data_dir) or paths.default_data_dir())
 
-    def opening(self, directory: Path | None, lock: DirectoryLock | None = None) -> Opening:
+    def opening(self, directory: Path | None, lock: DirectoryLock | None = None) -> OpenOptions:
         """Return what the engine needs to open the memory of a directory (None: without one), whose lock the caller may hold."""
-        return Opening(directory, self.timezone, lock, self.url, self.tenant, self.space, self.pool)
+        return OpenOptions(directory, self.timezone, lock, self.url, self.tenant, self.space, self.pool)

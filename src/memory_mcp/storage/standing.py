@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from memory_mcp.model.grip import Supersession
 from memory_mcp.model.ids import GripId
-from memory_mcp.storage.records import Noticed
+from memory_mcp.storage.records import ContradictionFinder
 
 Known = dict[GripId, Supersession]
 
 
-class Standing(ABC):
+class SupersessionBase(ABC):
     """The part of a SupersededStore that the engines share. Safe in any thread.
 
     Recorded replacements are kept in memory, since there are few and every search asks, and are put together with those that
@@ -25,7 +25,7 @@ class Standing(ABC):
         self._lock = threading.Lock()
         self._changes = 0
         self._recorded: tuple[object, Known] | None = None
-        self._noticed: Noticed | None = None
+        self._noticed: ContradictionFinder | None = None
         #: What was recorded and noticed, and both together.
         self._both: tuple[Known, Mapping[GripId, Sequence[Supersession]], Known] | None = None
 
@@ -37,46 +37,46 @@ class Standing(ABC):
         """Return a value that differs once another process has recorded a replacement; 0 where only this one writes."""
         return 0
 
-    def notice(self, noticed: Noticed) -> None:
+    def follow_contradictions(self, noticed: ContradictionFinder) -> None:
         """Count also the contradictions that `noticed` finds, from now on, for statements without a record; replaces the last."""
         self._noticed = noticed
 
-    def reread(self) -> None:
+    def drop_records(self) -> None:
         """Drop the kept records, so that the next call that needs them reads the store; engines call it after each record."""
         with self._lock:
             self._changes += 1
             self._recorded = None
 
-    def unfollow(self) -> None:
+    def drop_contradictions(self) -> None:
         """Have the program's own contradictions looked for again, since the tree has changed; nothing without `notice`."""
         if self._noticed is not None:
-            self._noticed.forget()
+            self._noticed.drop_cache()
 
     def is_empty(self) -> bool:
         """Return whether every statement still holds: nothing is recorded and no contradiction is noticed."""
         return not self._all()
 
-    def recorded(self) -> list[Supersession]:
+    def list_recorded(self) -> list[Supersession]:
         """Return the last record about each statement, the oldest record first, without what the program noticed."""
         return sorted(self._kept().values(), key=lambda one: one.at_ms)
 
-    def of(self, ids: Iterable[GripId]) -> Known:
+    def get_successors(self, ids: Iterable[GripId]) -> Known:
         """Return, for each of `ids` that holds no more, a record with `old` that id and the end of its chain of replacements.
 
         Its `new` is None where nothing holds in its place. Ids that still hold are left out.
         """
         known = self._all()
-        return {i: last(i, known) for i in ids if i in known} if known else {}
+        return {i: find_chain_end(i, known) for i in ids if i in known} if known else {}
 
     def _all(self) -> Known:
         """Return what was recorded together with what was noticed; the same object while neither changes."""
         recorded = self._kept()
-        noticed = self._noticed.marks() if self._noticed is not None else {}
+        noticed = self._noticed.find_contradictions() if self._noticed is not None else {}
         if not noticed:
             return recorded
         both = self._both
         if both is None or both[0] is not recorded or both[1] is not noticed:
-            both = self._both = (recorded, noticed, together(recorded, noticed))
+            both = self._both = (recorded, noticed, merge_contradictions(recorded, noticed))
         return both[2]
 
     def _kept(self) -> Known:
@@ -92,7 +92,7 @@ class Standing(ABC):
         return known
 
 
-def together(recorded: Known, noticed: Mapping[GripId, Sequence[Supersession]]) -> Known:
+def merge_contradictions(recorded: Known, noticed: Mapping[GripId, Sequence[Supersession]]) -> Known:
     """Return records and noticed contradictions as one, by older statement: a record about a statement counts alone.
 
     Of several contradictions of a statement the last (newest) counts. A newer statement that was taken back, that is
@@ -107,7 +107,7 @@ def together(recorded: Known, noticed: Mapping[GripId, Sequence[Supersession]]) 
     return known
 
 
-def last(old: GripId, known: Known) -> Supersession:
+def find_chain_end(old: GripId, known: Known) -> Supersession:
     """Return the end of the chain of replacements that begins at `old`, as a replacement of `old`, with the words noted for it.
 
     In a circle, the last step before it closes. Raises KeyError when `old` is not in `known`.

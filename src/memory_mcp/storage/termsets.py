@@ -14,7 +14,7 @@ R = TypeVar("R", bound=tuple[Any, ...])
 _LARGE, _SHARE = 32_768, 4
 
 
-def smallest(rows: Sequence[R], more_than: int) -> list[R]:
+def select_smallest(rows: Sequence[R], more_than: int) -> list[R]:
     """Return the rows (number, hashes, ...) of a node to join, smallest first: all, or those below the first large one.
 
     A row is large if it has 32 KiB or more and is four times as large as all smaller ones together; it is left as it
@@ -30,7 +30,7 @@ def smallest(rows: Sequence[R], more_than: int) -> list[R]:
     return found
 
 
-def folded_sets(rows: Iterable[tuple[int, int, bytes]], more_than: int) -> tuple[dict[int, list[int]], dict[int, bytes]]:
+def fold_sets(rows: Iterable[tuple[int, int, bytes]], more_than: int) -> tuple[dict[int, list[int]], dict[int, bytes]]:
     """Return which term rows (number, node key, hashes) to replace, and by what, each by node key.
 
     The first value has the numbers of the rows that go, the second their union; `smallest` says which rows these are.
@@ -38,12 +38,12 @@ def folded_sets(rows: Iterable[tuple[int, int, bytes]], more_than: int) -> tuple
     parts: dict[int, list[tuple[int, bytes]]] = {}
     for number, key, hashes in rows:
         parts.setdefault(key, []).append((number, bytes(hashes)))
-    small = {key: smallest(several, more_than) for key, several in parts.items()}
+    small = {key: select_smallest(several, more_than) for key, several in parts.items()}
     numbers = {key: [number for number, _ in several] for key, several in small.items()}
-    return numbers, {key: union(hashes for _, hashes in several) for key, several in small.items()}
+    return numbers, {key: unite_sets(hashes for _, hashes in several) for key, several in small.items()}
 
 
-def folded_counts(
+def fold_counts(
     rows: Iterable[tuple[int, str, bytes, bytes]], more_than: int
 ) -> Iterator[tuple[str, list[int], tuple[bytes, bytes]]]:
     """Yield by project of rows (number, project, hashes, counts): its name, the numbers of the rows that go, their sum.
@@ -54,11 +54,11 @@ def folded_counts(
     for number, project, hashes, counts in rows:
         parts.setdefault(project, []).append((number, bytes(hashes), bytes(counts)))
     for project, several in parts.items():
-        small = smallest(several, more_than)
-        yield project, [row[0] for row in small], summed(row[1:] for row in small)
+        small = select_smallest(several, more_than)
+        yield project, [row[0] for row in small], sum_counts(row[1:] for row in small)
 
 
-def sets_by_project(rows: Iterable[tuple[str, int, bytes]]) -> dict[str, list[list[bytes]]]:
+def group_sets(rows: Iterable[tuple[str, int, bytes]]) -> dict[str, list[list[bytes]]]:
     """Return by project the term sets of its segments, from rows (project, segment key, hashes); a set may have several."""
     found: dict[str, dict[int, list[bytes]]] = {}
     for project, key, hashes in rows:
@@ -66,29 +66,29 @@ def sets_by_project(rows: Iterable[tuple[str, int, bytes]]) -> dict[str, list[li
     return {project: list(by_key.values()) for project, by_key in found.items()}
 
 
-def union(sets: Iterable[bytes]) -> bytes:
+def unite_sets(sets: Iterable[bytes]) -> bytes:
     """Return the union of stored sets as a stored set: sorted, each hash once. Raises ValueError for no sets."""
     return np.unique(np.concatenate([np.frombuffer(one, "<u4") for one in sets])).astype("<u4").tobytes()
 
 
-def summed(rows: Iterable[Sequence[bytes]]) -> tuple[bytes, bytes]:
+def sum_counts(rows: Iterable[Sequence[bytes]]) -> tuple[bytes, bytes]:
     """Return the terms of rows (hashes, counts), sorted, and the sum of each, as a stored row; sums of 0 stay."""
-    terms, sums = _summed(rows)
+    terms, sums = _sum_arrays(rows)
     return terms.tobytes(), sums.tobytes()
 
 
-def less(rows: Iterable[Sequence[bytes]], sets: Iterable[Iterable[bytes]]) -> tuple[bytes, bytes] | None:
+def subtract_sets(rows: Iterable[Sequence[bytes]], sets: Iterable[Iterable[bytes]]) -> tuple[bytes, bytes] | None:
     """Return the sums of rows (hashes, counts) less 1 for every term of each set, as a stored row (hashes, counts).
 
     Each set is given as its stored rows. Terms whose sum is 0 or less are left out; None where none is left.
     """
-    gone = [(one, np.full(len(one) // 4, -1, "<i4").tobytes()) for one in map(union, sets)]
-    terms, sums = _summed([*rows, *gone])
+    gone = [(one, np.full(len(one) // 4, -1, "<i4").tobytes()) for one in map(unite_sets, sets)]
+    terms, sums = _sum_arrays([*rows, *gone])
     held = sums > 0
     return (terms[held].tobytes(), sums[held].tobytes()) if held.any() else None
 
 
-def _summed(rows: Iterable[Sequence[bytes]]) -> "tuple[np.ndarray[Any, np.dtype[Any]], np.ndarray[Any, np.dtype[Any]]]":
+def _sum_arrays(rows: Iterable[Sequence[bytes]]) -> "tuple[np.ndarray[Any, np.dtype[Any]], np.ndarray[Any, np.dtype[Any]]]":
     """Return the distinct terms of rows (at least one), sorted, shape (n,) uint32, and the sum of each, shape (n,) int32."""
     rows = list(rows)
     terms = np.concatenate([np.frombuffer(hashes, "<u4") for hashes, _ in rows])

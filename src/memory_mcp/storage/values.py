@@ -28,17 +28,17 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Appended:
+class AppendResult:
     """Outcome of an append: ids that were new and ids that were stored before, in input order."""
 
-    new: tuple[EventId, ...]
-    known: tuple[EventId, ...]
+    new_ids: tuple[EventId, ...]
+    known_ids: tuple[EventId, ...]
     #: Set when the request key had been answered before: the stored answer, and nothing was written.
-    replay: str | None = None
+    replayed_answer: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class WriteRequest:
     """A write that may be sent again: its key, and the answer to repeat for an hour; for "" the ids it stored are the answer."""
 
     key: str
@@ -46,11 +46,11 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class EventBatch:
     """Events of one caller among those of several that are stored together."""
 
     events: Sequence[Event]
-    request: Request | None = None
+    request: WriteRequest | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class StoredEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class EventPosition:
     """Where an event lies: its stream, and its order in it."""
 
     stream: int
@@ -94,7 +94,7 @@ class Build:
     segments: tuple[Segment, ...] = ()
     nodes: tuple[TocNode, ...] = ()
     #: Nodes whose text stays as it is: only their counts of sessions and events, and this build's number, are written.
-    counted: tuple[TocNode, ...] = ()
+    count_updates: tuple[TocNode, ...] = ()
     grips: tuple[Grip, ...] = ()
     terms: tuple[TermDelta, ...] = ()
     frequencies: tuple[DocumentFrequency, ...] = ()
@@ -109,7 +109,7 @@ class Build:
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class MissingEvents:
     """The missing events of one source: how many, after which event that is still there (UTC ms), and up to when (UTC ms)."""
 
     events: int
@@ -126,16 +126,16 @@ class Loss:
     events: int
     exact: bool
     #: By source, as far as it is known.
-    sources: Mapping[str, Gap]
+    sources: Mapping[str, MissingEvents]
     #: The folder of the data directory into which damaged files were put; "" when there was none.
-    set_aside: str = ""
+    damaged_folder: str = ""
     #: What else was lost with a damaged block: how many, by what.
-    besides: Mapping[str, int] = field(default_factory=dict)
+    other_losses: Mapping[str, int] = field(default_factory=dict)
     #: Whether the file that described the loss was damaged itself.
     is_unread: bool = False
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """One sentence for people: how many events, of which sources (five at most) and times, and what was set aside."""
         few = "" if self.exact else "at least "
         parts = [f"{few}{self.events:,} acknowledged events are missing" if self.events else "no event is known to be missing"]
@@ -149,21 +149,21 @@ class Loss:
             parts.append(f" ({'; '.join(named)}{more})")
         if self.is_unread:
             parts = ["acknowledged events are missing; what was missing can no longer be said, its file is damaged"]
-        if self.besides:
-            parts.append(f"; besides {', '.join(f'{count:,} {what}' for what, count in self.besides.items())}")
-        if self.set_aside:
-            parts.append(f"; the damaged part of the store was set aside in {self.set_aside}")
+        if self.other_losses:
+            parts.append(f"; besides {', '.join(f'{count:,} {what}' for what, count in self.other_losses.items())}")
+        if self.damaged_folder:
+            parts.append(f"; the damaged part of the store was set aside in {self.damaged_folder}")
         return "".join(parts)
 
     @property
-    def line(self) -> str:
+    def summary_line(self) -> str:
         """A line of text for clients and hooks: how many events (or that parts) are missing, and the command that tells which."""
         few = "" if self.exact else "at least "
         many = f"{few}{self.events:,} acknowledged events" if self.events else "parts"
         return f"{many} of this memory are missing; a person is told which by: memory-mcp doctor"
 
     @property
-    def way_back(self) -> str:
+    def recovery_hint(self) -> str:
         """What a person can do to get the events back, as a part of a sentence."""
         return f"import their sources again (memory-mcp import) or restore a backup; then: {ACKNOWLEDGE}"
 
@@ -221,11 +221,11 @@ class Activity:
     start_ms: int
     end_ms: int
     #: Agents of a project, projects of an agent.
-    others: tuple[str, ...]
+    counterparts: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class ActivityCount:
     """Events and sessions of one day, project or agent."""
 
     name: str
@@ -246,9 +246,9 @@ class MonthCount:
 class DailyActivity:
     """Events and sessions by local day, by project and by agent; each list by name."""
 
-    days: tuple[Count, ...] = ()
-    projects: tuple[Count, ...] = ()
-    agents: tuple[Count, ...] = ()
+    days: tuple[ActivityCount, ...] = ()
+    projects: tuple[ActivityCount, ...] = ()
+    agents: tuple[ActivityCount, ...] = ()
     #: A session that goes on over several days, projects or agents counts once.
     events: int = 0
     sessions: int = 0
@@ -280,20 +280,20 @@ class Tally:
 class Cleaner(Protocol):
     """Removes what was forgotten from events and texts."""
 
-    def cleaned(self, event: Event) -> Event | None:
+    def clean_event(self, event: Event) -> Event | None:
         """Return the same event where it holds nothing forgotten, else a copy without that; None where nothing of it may stay."""
 
-    def clean(self, text: str) -> str:
+    def clean_text(self, text: str) -> str:
         """Return a text without what was forgotten; an equal text where it holds nothing of it."""
 
 
 @dataclass(slots=True)
-class Erased:
+class ErasureResult:
     """What a forgetting removes, or would remove."""
 
     #: Events that go whole, with when they were said, and events that lose a value.
-    gone: list[tuple[str, int]] = field(default_factory=list)
-    changed: list[tuple[str, int]] = field(default_factory=list)
+    removed_events: list[tuple[str, int]] = field(default_factory=list)
+    changed_events: list[tuple[str, int]] = field(default_factory=list)
     #: Segments (keys) that go or are derived again; their local days, and one day of each other period that is derived again.
     segments: set[int] = field(default_factory=set)
     days: set[str] = field(default_factory=set)
@@ -303,6 +303,6 @@ class Erased:
     counts: dict[str, int] = field(default_factory=dict)
 
     @property
-    def nothing(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether nothing is to be removed or changed: every count is 0."""
         return not any(self.counts.values())

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from memory_mcp.model.toc import EXTRACTIVE
-from memory_mcp.storage.archive import DERIVED, ROWS, SHARED, Loaded, TableRows, empty_value
+from memory_mcp.storage.archive import DERIVED, ROWS, SHARED, LoadCounts, TableRows, get_empty_value
 from memory_mcp.storage.records import DERIVER
 from memory_mcp_team.postgres import migrations
 from memory_mcp_team.postgres.connection import Connection, Reader, Writer, own
@@ -83,14 +83,14 @@ class PostgresSnapshot:
         head = reader.row(f"SELECT last_event, derived FROM head WHERE {own()}")
         self.last_seq, self._derived = (int(head[0]), int(head[1])) if head else (0, 0)
 
-    def last(self, table: str) -> int:
+    def last_key(self, table: str) -> int:
         """Return the highest key of a shared table: of events the head's last number, of grips the highest id; 0 for none."""
         if table == "event":
             return self.last_seq
         row = self._reader.row(f"SELECT grip_id FROM grip WHERE {own()} ORDER BY grip_id DESC LIMIT 1")
         return int(row[0]) if row else 0
 
-    def print_of(self, table: str, first: int, last: int) -> tuple[int, str]:
+    def fingerprint(self, table: str, first: int, last: int) -> tuple[int, str]:
         """Return how many rows have keys from `first` to `last`, both included, and their fingerprint, hexadecimal.
 
         The fingerprint is the XOR of event ids, or of grip ids each XOR its segment, as the engine `duckdb` gives it; ""
@@ -103,12 +103,12 @@ class PostgresSnapshot:
         count, bits, segments = row or (0, None, None)
         return int(count), "" if bits is None else f"{int(bits, 2) ^ int(segments or 0):x}"
 
-    def behind(self, table: str, after: int) -> Iterator[TableRows]:
+    def iter_shared(self, table: str, after: int) -> Iterator[TableRows]:
         """Yield rows of a shared table with keys above `after`, by key, at most 500 at a time."""
         where, given = ("seq > %(after)s", after) if table == "event" else ("grip_id > %(after)s::uuid", uuid_of(after))
         yield from self._slices(self._tables[table], where, after=given)
 
-    def others(self) -> Iterator[TableRows]:
+    def iter_others(self) -> Iterator[TableRows]:
         """Yield zone and store id as rows of meta, the deriver's position, then each table that is neither shared nor derived.
 
         At most 500 rows at a time; of nodes and bullets only current ones that the summarizer has not written.
@@ -138,12 +138,12 @@ class PostgresArchive:
         self._reread = reread
 
     @contextmanager
-    def snapshot(self) -> Iterator[PostgresSnapshot]:
+    def open_snapshot(self) -> Iterator[PostgresSnapshot]:
         """Give the memory at this moment, with every acknowledged write, to a block: a read-only transaction."""
         with self._con.reading() as reader:
             yield PostgresSnapshot(reader, self._memory)
 
-    def load(self, slices: Iterable[TableRows], anew: bool = False, instead: bool = False) -> Loaded:
+    def load_rows(self, slices: Iterable[TableRows], anew: bool = False, instead: bool = False) -> LoadCounts:
         """Store rows with their ids and numbers, and return what was stored and left out.
 
         Each slice is a transaction of its own; with `instead` all of it is one, and all of the memory's tables but events
@@ -177,7 +177,7 @@ class PostgresArchive:
                 count_events(writer)
                 writer.head.resets += 1
         self._reread()
-        return Loaded(dict(rows), dangling, tuple(sorted(unknown)))
+        return LoadCounts(dict(rows), dangling, tuple(sorted(unknown)))
 
 
 def count_events(writer: Writer) -> None:
@@ -222,7 +222,7 @@ def _insert(writer: Writer, part: TableRows, table: _Table | None, places: Count
         writer.head.derived = next((int(row["value"]) for row in rows if row["name"] == DERIVER), writer.head.derived)
         rows = [row for row in rows if row["name"] != DERIVER]
     names, types = list(table.types), list(table.types.values())
-    lists = [[_kept(row.get(name, empty_value(kind)), kind) for row in rows] for name, kind in table.types.items()]
+    lists = [[_kept(row.get(name, get_empty_value(kind)), kind) for row in rows] for name, kind in table.types.items()]
     if table.placed:
         key = [name for name in names if name in ("key", "version", "pos")]
         names, types = [*names, "place"], [*types, "integer"]

@@ -16,7 +16,7 @@ class PostgresAudit:
         """Use `con`; nothing is read yet."""
         self._con = con
 
-    def record(self, act: AuditEntry) -> None:
+    def record_entry(self, act: AuditEntry) -> None:
         """Add an act as one row, in a transaction of its own; in a member's call "(member N)" is added to its author."""
         member = ACTING.get()
         # Agents call themselves as they like; the member has proved who it is.
@@ -25,7 +25,7 @@ class PostgresAudit:
         with self._con.writing() as writer:
             writer.insert("audit", _COLUMNS, _TYPES, [[value] for value in row])
 
-    def all(self, limit: int = 100) -> list[AuditEntry]:
+    def list_entries(self, limit: int = 100) -> list[AuditEntry]:
         """Return up to `limit` acts as they were recorded, newest first; of equal times the one added last first."""
         sql = f"SELECT {_COLUMNS} FROM audit WHERE {own()} ORDER BY at_ms DESC, number DESC LIMIT %(limit)s"
         rows = self._con.rows(sql, limit=limit)

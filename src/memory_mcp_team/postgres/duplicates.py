@@ -13,7 +13,7 @@ from typing import Any
 from memory_mcp.model.event import HOOK, Event
 from memory_mcp.model.ids import EventId, event_id_from, event_key
 from memory_mcp.storage.copies import COLUMNS, CopyFinder, Stream, Utterance, repeated_ids, resolve_pairs
-from memory_mcp.storage.pairing import SUMMARY, WINDOW_MS, Message, escaped, message_of, pairs, stored_message
+from memory_mcp.storage.pairing import SUMMARY, WINDOW_MS, Message, escape_json, iter_pairs, make_message, parse_message
 from memory_mcp_team.postgres.conditions import shown
 from memory_mcp_team.postgres.connection import Connection, Row, Writer, own
 from memory_mcp_team.postgres.database import Statement
@@ -67,10 +67,10 @@ class _CopyFinder(CopyFinder):
     #: The transaction that stores.
     writer: Writer
 
-    def _twins(self, times: Sequence[int], contents: Sequence[int]) -> Sequence[Sequence[Any]]:
+    def _read_twins(self, times: Sequence[int], contents: Sequence[int]) -> Sequence[Sequence[Any]]:
         return self.writer.rows(_TWINS, times=times, contents=contents)
 
-    def _openings(self, firsts: Sequence[Utterance]) -> Sequence[Sequence[Any]]:
+    def _read_openings(self, firsts: Sequence[Utterance]) -> Sequence[Sequence[Any]]:
         times = [u.time_ms for u in firsts]
         return self.writer.rows(
             _OPENINGS,
@@ -80,11 +80,11 @@ class _CopyFinder(CopyFinder):
             sessions=sorted({u.forked_from for u in firsts if u.forked_from}),
         )
 
-    def _first(self, stream: Stream, source: str) -> int | None:
+    def _find_first_key(self, stream: Stream, source: str) -> int | None:
         row = self.writer.row(_FIRST, session=stream[0], thread=stream[1], source=source)
         return int(row[0]) if row else None
 
-    def _stream(self, stream: Stream, source: str) -> Sequence[Sequence[Any]]:
+    def _read_stream(self, stream: Stream, source: str) -> Sequence[Sequence[Any]]:
         return self.writer.rows(_STREAM, session=stream[0], thread=stream[1], source=source)
 
 
@@ -105,7 +105,7 @@ class Duplicates:
         self._copies.writer = writer
         newest_ms = writer.head.newest >> _TIME_SHIFT
         times = {event.timestamp for event in fresh if event.timestamp <= newest_ms}
-        copies = self._copies.pairs(fresh, {session for session, _ in sources}, times)
+        copies = self._copies.find_pairs(fresh, {session for session, _ in sources}, times)
         if new_pairs := [*self._pair_hooks(writer, fresh, sources), *copies]:
             keys = uuids_of(sorted({key for pair in new_pairs for key in pair}))
             hidden = resolve_pairs(new_pairs, dict(writer.rows(_PAIRS, keys=keys)))
@@ -125,12 +125,12 @@ class Duplicates:
         # A session that only hooks have told of, as most are while they last, has no other half to be looked for.
         mixed = {session for session, source in sources if not source.startswith(HOOK)}
         hooked = met | {e.session_id for e in fresh if e.source.startswith(HOOK)}
-        messages = [message_of(e) for e in fresh if e.session_id in hooked]
+        messages = [make_message(e) for e in fresh if e.session_id in hooked]
         if not messages:
             return []
         older = _older(writer, [m for m in messages if m.hook and m.session in mixed], False)
         older += _older(writer, [m for m in messages if not m.hook and m.session in met], True)
-        return [(hidden.key, shown.key) for hidden, shown in pairs([*older, *messages])]
+        return [(hidden.key, shown.key) for hidden, shown in iter_pairs([*older, *messages])]
 
     def of(self, ids: Iterable[EventId]) -> dict[EventId, EventId]:
         """Return the pairs in which one of `ids` takes part: by the id of the hidden event that of the shown one."""
@@ -160,7 +160,7 @@ def _older(writer: Writer, fresh: Sequence[Message], hook: bool) -> list[Message
         hook=hook,
         first=min(times) - WINDOW_MS,
         last=max(times) + WINDOW_MS,
-        tool_use_ids=[escaped(t.tool_use_id) for t in fresh if t.tool_use_id],
+        tool_use_ids=[escape_json(t.tool_use_id) for t in fresh if t.tool_use_id],
         source_ids=[t.source_id for t in fresh if t.source_id],
     )
-    return [stored_message(row) for row in rows]
+    return [parse_message(row) for row in rows]

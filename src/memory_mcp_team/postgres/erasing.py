@@ -14,7 +14,7 @@ from memory_mcp.storage import forgotten
 from memory_mcp.storage.archive import SYNCED
 from memory_mcp.storage.forgotten import EVENT_COLUMNS, READ, Findings
 from memory_mcp.storage.rows import event_columns
-from memory_mcp.storage.values import Cleaner, Erased
+from memory_mcp.storage.values import Cleaner, ErasureResult
 from memory_mcp_team.postgres.archive import count_events
 from memory_mcp_team.postgres.connection import Connection, Reader, Row, Writer, own
 from memory_mcp_team.postgres.events import EVENT_TYPES
@@ -45,7 +45,7 @@ _RENAMED = f"""UPDATE duplicate d SET {{column}} = m.new FROM unnest(%(old)s::uu
   WHERE {own("d")} AND d.{{column}} = m.old"""
 
 
-def erase(con: Connection, keep: Cleaner, dry: bool, after: int) -> Erased:
+def erase(con: Connection, keep: Cleaner, dry: bool, after: int) -> ErasureResult:
     """Remove from every table what `keep` does not keep, and return what went; with `dry` count it in a read-only transaction.
 
     Events above the number `after` are looked through before other writers have to wait; those that came meanwhile, while

@@ -11,11 +11,11 @@ from memory_mcp.model.change import ChangeKind
 from memory_mcp.model.event import HOOK, TOOL, Event, is_recap
 from memory_mcp.model.ids import HASH_MASK, EventId, event_id_from, event_key
 from memory_mcp.model.segment import Segment
-from memory_mcp.storage.arriving import Arriving, Stored, appended_of
+from memory_mcp.storage.arriving import ArrivalSorter, StoredValue, make_append_result
 from memory_mcp.storage.pairing import SUMMARY
 from memory_mcp.storage.records import REQUEST_KEPT_MS
 from memory_mcp.storage.rows import EVENT, event_columns, event_of, sessions_of
-from memory_mcp.storage.values import Appended, Batch, Place, Request, Scope, SessionInfo, StoredEvent
+from memory_mcp.storage.values import AppendResult, EventBatch, EventPosition, Scope, SessionInfo, StoredEvent, WriteRequest
 from memory_mcp_team.postgres.conditions import WHOLE, Conditions, folded, holds, of_scope, shown, shown_in_session, weighed
 from memory_mcp_team.postgres.connection import Connection, Row, Writer, own
 from memory_mcp_team.postgres.database import Statement
@@ -73,15 +73,15 @@ class PostgresEvents:
         self._pairs = Duplicates(con)
         self._forgot_ms = 0
 
-    def append(self, events: Sequence[Event], request: Request | None = None) -> Appended:
+    def append(self, events: Sequence[Event], request: WriteRequest | None = None) -> AppendResult:
         """Store the events that are new, in one transaction; return the ids of these and of those stored before.
 
         A `request` answered within the last hour stores nothing and gets that answer. Raises what `Connection.writing`
         raises, such as Busy or StorageError.
         """
-        return self.append_each([Batch(events, request)])[0]
+        return self.append_batches([EventBatch(events, request)])[0]
 
-    def append_each(self, batches: Sequence[Batch]) -> list[Appended]:
+    def append_batches(self, batches: Sequence[EventBatch]) -> list[AppendResult]:
         """Append each batch in turn, all in one transaction, so all or nothing is stored; return the results in that order.
 
         A batch whose request key was answered within the last hour, or by an earlier batch, stores nothing and gets that
@@ -98,13 +98,13 @@ class PostgresEvents:
                 # An id begins with its time: what is later than all before need not be looked up.
                 events = (event for batch in batches for event in batch.events)
                 stored = _stored(writer, [e for e in events if event_key(e.event_id) <= writer.head.newest])
-            arriving = Arriving(stored, lambda variants: _stored(writer, variants))
+            arriving = ArrivalSorter(stored, lambda variants: _stored(writer, variants))
             for batch in batches:
                 key = batch.request.key if batch.request else ""
                 if batch.request and (answer := answers.get(key, given.get(key))) is not None:
                     sorted_out.append(([], [], answer))
                     continue
-                new, old = arriving.sort_out(batch.events)
+                new, old = arriving.sort_events(batch.events)
                 fresh += new
                 sorted_out.append((new, old, None))
                 if batch.request:
@@ -117,9 +117,9 @@ class PostgresEvents:
                 writer.later(_ANSWERED, keys=list(given), answers=list(given.values()), at_ms=now)
             failpoint("events.before_commit")
         failpoint("events.committed")
-        return [replace(appended_of(new, old, copies), replay=answer) for new, old, answer in sorted_out]
+        return [replace(make_append_result(new, old, copies), replayed_answer=answer) for new, old, answer in sorted_out]
 
-    def _questions(self, batches: Sequence[Batch], now: int) -> list[Statement]:
+    def _questions(self, batches: Sequence[EventBatch], now: int) -> list[Statement]:
         """Return what is asked with the head locked: sources of sessions, earlier answers, and for up to 64 events stored ids."""
         events = [event for batch in batches for event in batch.events]
         keys = [batch.request.key for batch in batches if batch.request]
@@ -157,23 +157,23 @@ class PostgresEvents:
         """Return the conditions that an event is shown and lies in a scope and a session (None: in any)."""
         return of_scope(scope, session_id, self._projects.names)
 
-    def find(self, event_id: EventId) -> Event | None:
+    def find_event(self, event_id: EventId) -> Event | None:
         """Return the event of this id, shown or not, with its project's present name; None for an unknown id."""
         return next(iter(self._events(_GET, keys=[uuid_of(event_key(event_id))])), None)
 
-    def get_many(self, ids: Iterable[EventId]) -> dict[EventId, Event]:
+    def get_events(self, ids: Iterable[EventId]) -> dict[EventId, Event]:
         """Return those of `ids` that are stored, shown or not, by id, with their projects' present names; others left out."""
         keys = uuids_of({event_key(i) for i in ids})
         return {e.event_id: e for e in self._events(_GET, keys=keys)} if keys else {}
 
-    def known_tails(self, tails: Sequence[int]) -> dict[int, EventId]:
+    def find_tails(self, tails: Sequence[int]) -> dict[int, EventId]:
         """Return the stored ids whose lower 80 bits (a hash of the event's source) are among `tails`, by these bits."""
         if not tails:
             return {}
         rows = self._con.rows(_TAILS, tails=[tail.to_bytes(10, "big") for tail in tails])
         return {row[0] & HASH_MASK: event_id_from(row[0]) for row in rows}
 
-    def after(self, seq: int, limit: int) -> list[StoredEvent]:
+    def read_after(self, seq: int, limit: int) -> list[StoredEvent]:
         """Return the events, shown or not, numbered from `seq` + 1 to `seq` + `limit`, in order; [] for none.
 
         Reads nothing where the head, which may be 0.1 s old, says that none are there.
@@ -182,7 +182,7 @@ class PostgresEvents:
             return []
         return [StoredEvent(row[0], self._event(row[1:])) for row in self._con.rows(_AFTER, seq=seq, to=seq + limit)]
 
-    def arrived(self, after: int, to: int, scope: Scope, probes: Sequence[str] = (), live: bool = False) -> list[Event]:
+    def list_arrivals(self, after: int, to: int, scope: Scope, probes: Sequence[str] = (), live: bool = False) -> list[Event]:
         """Return, in order of arrival, the shown events of a scope numbered above `after` up to `to` that may hold a probe.
 
         Probes, in lower case, are looked for in speaker, text and metadata; without any, all such events are returned. What
@@ -202,15 +202,15 @@ class PostgresEvents:
         """Return the highest number of arrival, from the head, which may be 0.1 s old; 0 when the memory is empty."""
         return self._con.head().last_event
 
-    def duplicates(self, ids: Iterable[EventId]) -> dict[EventId, EventId]:
+    def find_duplicates(self, ids: Iterable[EventId]) -> dict[EventId, EventId]:
         """Return the pairs in which one of `ids` takes part: by the id of the event that is not shown the one that is."""
         return self._pairs.of(ids)
 
-    def in_segment(self, segment: Segment) -> list[Event]:
+    def segment_events(self, segment: Segment) -> list[Event]:
         """Return the events of a segment in order: the shown ones, else hidden ones as `in_segments` does; [] for none."""
-        return self.in_segments([segment]).get(segment.key, [])
+        return self.events_by_segment([segment]).get(segment.key, [])
 
-    def in_segments(self, segments: Sequence[Segment], last_seq: int | None = None) -> dict[int, list[Event]]:
+    def events_by_segment(self, segments: Sequence[Segment], last_seq: int | None = None) -> dict[int, list[Event]]:
         """Return by segment key its shown events, in order, numbered up to `last_seq`, if that is given.
 
         A segment of which none is shown has the hidden ones whose shown other was stored later, else all; one without any
@@ -230,11 +230,11 @@ class PostgresEvents:
                 found.setdefault(row[0], []).append(self._event(row[1:]))
         return found
 
-    def recaps(self, streams: Iterable[int]) -> list[Event]:
+    def list_recaps(self, streams: Iterable[int]) -> list[Event]:
         """Return every shown recap (a note with a client's summary of its conversation) of these streams, in order of time."""
         return list(filter(is_recap, self._events(_RECAPS, streams=list(streams))))
 
-    def around(self, event: Event, before: int, after: int) -> tuple[list[Event], list[Event]]:
+    def get_neighbours(self, event: Event, before: int, after: int) -> tuple[list[Event], list[Event]]:
         """Return the shown events nearest to one in its session, project and thread: up to `before` earlier, `after` later.
 
         Each list is in order of time; neither `event` nor, if it is hidden, the one shown in its place is among them.
@@ -248,7 +248,7 @@ class PostgresEvents:
         near = sorted(self._events(_AROUND, before=before, after=after, **at), key=lambda e: e.order)
         return [e for e in near if e.order < event.order], [e for e in near if e.order > event.order]
 
-    def window(
+    def list_events(
         self, scope: Scope, session_id: str | None = None, limit: int = 100, after: tuple[int, str] | None = None
     ) -> list[Event]:
         """Return up to `limit` shown events of a scope, of one session if it is named, in order of (timestamp, id).
@@ -261,7 +261,7 @@ class PostgresEvents:
         text = f"SELECT {_EVENT} FROM event e WHERE {own('e')} AND {found.all} ORDER BY e.ts, e.event_id LIMIT %(limit)s"
         return self._events(text, **found.given, limit=limit)
 
-    def holding(
+    def search_words(
         self, scope: Scope, words: Sequence[str], limit: int, segments: Sequence[Segment] | None = None
     ) -> tuple[int, list[Event]]:
         """Return how many events of a scope are shown, and up to `limit` of them that hold every one of `words`, newest first.
@@ -284,7 +284,7 @@ class PostgresEvents:
         )
         return count, self._events(text, **given, **found.given, limit=limit)
 
-    def likely(self, scope: Scope, probes: Mapping[str, float], limit: int) -> tuple[int, list[Place]]:
+    def rank_positions(self, scope: Scope, probes: Mapping[str, float], limit: int) -> tuple[int, list[EventPosition]]:
         """Return how many events of a scope are shown, and the places of up to `limit` that hold most of some texts, best first.
 
         An event's worth is the sum of the weights of the probes that its speaker, text or metadata hold, over the logarithm
@@ -299,17 +299,17 @@ class PostgresEvents:
                    ) w OFFSET 0) f
                    ORDER BY weight DESC, ts DESC, event_id DESC LIMIT %(limit)s"""
         rows = self._con.rows(text, **found.given, limit=limit)
-        places = [Place(row[0], (row[1], event_id_from(row[2]))) for row in rows if row[3] > 0]
+        places = [EventPosition(row[0], (row[1], event_id_from(row[2]))) for row in rows if row[3] > 0]
         return rows[0][4] if rows else 0, places
 
-    def span(self, scope: Scope) -> TimeWindow | None:
+    def get_span(self, scope: Scope) -> TimeWindow | None:
         """Return the time from the first to the last shown event of a scope (end 1 ms after it, excluded); None for no event."""
         found = self._conditions(scope)
         one = f"SELECT e.ts FROM event e WHERE {own('e')} AND {found.all} ORDER BY e.ts {{0}}, e.event_id {{0}} LIMIT 1"
         row = self._con.row(f"SELECT ({one.format('ASC')}), ({one.format('DESC')})", **found.given)
         return None if row is None or row[0] is None else TimeWindow(row[0], row[1] + 1)
 
-    def sessions(self, scope: Scope, limit: int = 100) -> list[SessionInfo]:
+    def list_sessions(self, scope: Scope, limit: int = 100) -> list[SessionInfo]:
         """Return up to `limit` sessions of a scope that have shown events, the latest first; counts are within the scope.
 
         Fewer where a session of one project was recorded under two names.
@@ -320,14 +320,14 @@ class PostgresEvents:
                    GROUP BY e.session_id, e.project ORDER BY max(e.ts) DESC, e.session_id COLLATE "C" LIMIT %(limit)s"""
         return sessions_of(self._con.rows(text, **found.given, limit=limit), self._projects.names)
 
-    def speakers(self, scope: Scope) -> list[str]:
+    def list_speakers(self, scope: Scope) -> list[str]:
         """Return the names, but "", of those who said the shown events of a scope, as recorded, in alphabetical order."""
         found = self._conditions(scope)
         found.add("e.speaker <> ''")
         text = f"SELECT DISTINCT e.speaker FROM event e WHERE {own('e')} AND {found.all}"
         return sorted(row[0] for row in self._con.rows(text, **found.given))
 
-    def marks(self, begin: str, pattern: str) -> dict[str, int]:
+    def count_matches(self, begin: str, pattern: str) -> dict[str, int]:
         """Return how often texts and metadata of shown events match `pattern`, by what its only group matches, in its order.
 
         Only events that hold `begin` are looked at. The pattern is one of PostgreSQL's regular expressions.
@@ -342,19 +342,19 @@ class PostgresEvents:
     def iter_all(self, batch: int = 2000) -> Iterator[list[StoredEvent]]:
         """Yield every event in order of arrival, `batch` at a time; each batch is a read of its own, so new ones come too."""
         seq = 0
-        while found := self.after(seq, batch):
+        while found := self.read_after(seq, batch):
             yield found
             seq = found[-1].seq
 
 
-def _stored(writer: Writer, events: Sequence[Event]) -> dict[EventId, Stored]:
+def _stored(writer: Writer, events: Sequence[Event]) -> dict[EventId, StoredValue]:
     """Return text and session of those of the events whose ids are stored, by id; read in the writer's transaction."""
     if not events:
         return {}
     return _contents(writer.rows(_KNOWN, keys=uuids_of(event_key(e.event_id) for e in events)))
 
 
-def _contents(rows: Sequence[Row]) -> dict[EventId, Stored]:
+def _contents(rows: Sequence[Row]) -> dict[EventId, StoredValue]:
     """Return text and session of rows (key, hash, session) by event id."""
     return {event_id_from(key): (content, session) for key, content, session in rows}
 

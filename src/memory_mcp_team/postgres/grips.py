@@ -26,7 +26,7 @@ class PostgresGrips:
         """Use `con`; nothing is read yet."""
         self._con = con
 
-    def find(self, grip_id: str) -> Grip | None:
+    def find_grip(self, grip_id: str) -> Grip | None:
         """Return the grip of a whole id or its lower 80 bits (a hash); None for an unknown one, InvalidQuery for no id."""
         key, whole = grip_key(grip_id)
         if whole:
@@ -35,13 +35,13 @@ class PostgresGrips:
             row = self._con.row(_BY_TAIL, tail=(key & HASH_MASK).to_bytes(10, "big"))
         return grip_of(row) if row else None
 
-    def get_many(self, ids: Iterable[GripId]) -> dict[GripId, Grip]:
+    def get_grips(self, ids: Iterable[GripId]) -> dict[GripId, Grip]:
         """Return those of `ids` that exist, by id, others left out: one query, none without ids."""
         keys = list({grip_key(i)[0] for i in ids})
         rows = self._con.rows(_SOME, ids=uuids_of(keys)) if keys else ()
         return {g.grip_id: g for g in map(grip_of, rows)}
 
-    def of_events(self, ids: Iterable[EventId]) -> dict[EventId, list[Grip]]:
+    def grips_by_event(self, ids: Iterable[EventId]) -> dict[EventId, list[Grip]]:
         """Return by event the grips that begin or end in it, in the order of their places; events without any are left out."""
         keys = list(dict.fromkeys(map(event_key, ids)))
         if not keys:

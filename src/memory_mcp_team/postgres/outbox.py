@@ -42,13 +42,13 @@ class PostgresOutbox:
         self._con = con
         self._changed: tuple[tuple[int, int], frozenset[str]] = ((-1, -1), frozenset())
 
-    def after(self, seq: int, limit: int) -> list[Change]:
+    def read_after(self, seq: int, limit: int) -> list[Change]:
         """Return up to `limit` changes whose number is above `seq`, in order; [] at the end, known from the head."""
         if seq >= self._con.head().last_change:
             return []
         return [Change(row[0], ChangeKind(row[1]), row[2]) for row in self._con.rows(_AFTER, seq=seq, limit=limit)]
 
-    def changed_since(self, seq: int) -> frozenset[str] | None:
+    def nodes_changed_since(self, seq: int) -> frozenset[str] | None:
         """Return the ids of the nodes that changed after the change `seq`; "" stands for changes of anything else.
 
         None for more than 20,000 changes, empty for none. The last answer is kept.
@@ -57,21 +57,21 @@ class PostgresOutbox:
         if seq >= last:
             return frozenset()
         if self._changed[0] != (seq, last):
-            behind = self.after(seq, _TOLD + 1)
+            behind = self.read_after(seq, _TOLD + 1)
             if len(behind) > _TOLD:
                 return None
             told = (change.subject if change.kind in NODE_CHANGES else "" for change in behind)
             self._changed = ((seq, last), frozenset(told))
         return self._changed[1]
 
-    def checkpoint(self, follower: str) -> int:
+    def get_checkpoint(self, follower: str) -> int:
         """Return how far a follower got, 0 at first; the deriver's, from the head, counts events. ValueError for no number."""
         if follower == DERIVER:
             return self._con.head().derived
         row = self._con.row(f"SELECT value FROM checkpoint WHERE {own()} AND name = %(name)s", name=follower)
         return int(row[0]) if row else 0
 
-    def mark(self, follower: str, value: str) -> None:
+    def set_position(self, follower: str, value: str) -> None:
         """Store the position of a follower or importer in place of its earlier one, in a transaction of its own.
 
         The deriver's, which has to be a number, goes into the memory's head.
@@ -79,7 +79,7 @@ class PostgresOutbox:
         with self._con.writing() as writer:
             put_checkpoint(writer, follower, value)
 
-    def mark_all(self, values: Mapping[str, str]) -> None:
+    def set_positions(self, values: Mapping[str, str]) -> None:
         """Store several positions, by name, each in place of its earlier one, in one transaction; the deriver's in the head."""
         with self._con.writing() as writer:
             rest = {name: value for name, value in values.items() if name != DERIVER}
@@ -88,7 +88,7 @@ class PostgresOutbox:
             if rest:
                 writer.later(_PUT_ALL, names=list(rest), values=list(rest.values()))
 
-    def marks(self, prefix: str) -> dict[str, str]:
+    def get_positions(self, prefix: str) -> dict[str, str]:
         """Return the positions whose names begin with `prefix`, by name, as texts, the deriver's if above 0; {} for none."""
         rows = self._con.rows(_MARKS, prefix=prefix)
         found = {str(name): str(value) for name, value in rows}

@@ -9,7 +9,7 @@ from memory_mcp.model.change import ChangeKind
 from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import NodeId, grip_key, node_key
 from memory_mcp.model.segment import Segment
-from memory_mcp.storage.builds import VERSIONS_KEPT, bullet_columns, changes_of, parent_columns, with_old_versions
+from memory_mcp.storage.builds import VERSIONS_KEPT, make_bullet_columns, make_changes, make_parent_columns, select_outdated
 from memory_mcp.storage.records import DERIVER
 from memory_mcp.storage.rows import NODE, grip_columns, node_columns, segment_columns
 from memory_mcp.storage.values import Build
@@ -54,15 +54,15 @@ def publish(con: Connection, build: Build) -> int:
     Grips that are stored stay as they are, but for their segment with `relist`.
     """
     with con.writing() as writer:
-        changes = changes_of(build.nodes)
+        changes = make_changes(build.nodes)
         same = {s.node_id for s in build.segments}.difference(put_cuts(writer, build.segments))
         if others := unnamed(build) - same:
             changes += published(writer, others)
         built = writer.change(changes)
         _nodes(writer, build, built)
-        if build.counted:
-            keys = [node_key(n.node_id) for n in build.counted]
-            sessions, events = [n.session_count for n in build.counted], [n.event_count for n in build.counted]
+        if build.count_updates:
+            keys = [node_key(n.node_id) for n in build.count_updates]
+            sessions, events = [n.session_count for n in build.count_updates], [n.event_count for n in build.count_updates]
             writer.later(_COUNTED, built=built, keys=keys, sessions=sessions, events=events)
         _grips(writer, build)
         if build.reset_terms:
@@ -149,11 +149,11 @@ def _nodes(writer: Writer, build: Build, built: int) -> None:
     if replaced := [key for key, n in zip(keys, nodes, strict=True) if n.version > 1]:
         writer.later(_REPLACED, keys=replaced)
     writer.insert("node", _NODE, _NODE_TYPES, node_columns(nodes, keys, built))
-    bullets, links = bullet_columns(nodes)
+    bullets, links = make_bullet_columns(nodes)
     writer.insert("bullet", _BULLET, _BULLET_TYPES, bullets)
     if links:
         writer.insert("bullet_grip", _LINK, _LINK_TYPES, [*links[:4], uuids_of(links[4])])
-    aged = with_old_versions(nodes)
+    aged = select_outdated(nodes)
     for table in ("bullet", "bullet_grip", "node") if aged else ():
         last = [n.version - VERSIONS_KEPT for n in aged]
         writer.later(_OLD.format(table=table), keys=[node_key(n.node_id) for n in aged], last=last)
@@ -161,7 +161,7 @@ def _nodes(writer: Writer, build: Build, built: int) -> None:
     if build.relist:
         unlist = f"DELETE FROM node_parent WHERE {own()} AND child = ANY(%(keys)s::bigint[])"
         writer.later(unlist, keys=[node_key(n.node_id) for n in listed])
-    if listed and (columns := parent_columns(listed)):
+    if listed and (columns := make_parent_columns(listed)):
         put(writer, "node_parent", _PARENT, columns, "parent, child")
 
 

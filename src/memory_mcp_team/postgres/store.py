@@ -7,9 +7,9 @@ from dataclasses import replace
 from memory_mcp.base.clock import Clock, SystemClock
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.storage.lock import DirectoryLock
-from memory_mcp.storage.opening import Opening, system_zone
+from memory_mcp.storage.opening import OpenOptions, get_system_zone
 from memory_mcp.storage.rows import COUNTED, stats_of
-from memory_mcp.storage.values import Cleaner, Erased, Loss, StoreStats
+from memory_mcp.storage.values import Cleaner, ErasureResult, Loss, StoreStats
 from memory_mcp_team.postgres import migrations
 from memory_mcp_team.postgres.archive import PostgresArchive
 from memory_mcp_team.postgres.audit import PostgresAudit
@@ -35,7 +35,7 @@ _COUNTS = f"SELECT 'event', count(*), min(ts), max(ts) FROM event WHERE {own()}"
 _TEXT_BYTES = f"SELECT coalesce(sum(octet_length(text)), 0)::bigint FROM event WHERE {own()}"
 
 
-def open_storage(opening: Opening) -> "PostgresStorage":
+def open_storage(opening: OpenOptions) -> "PostgresStorage":
     """Open the memory that the settings name, made where there is none, in a database with its own pool of connections.
 
     The tables are made or brought up to date first; the directory is locked if one is named and not locked already.
@@ -48,7 +48,7 @@ def open_storage(opening: Opening) -> "PostgresStorage":
     database = Database(opening.url, opening.pool)
     try:
         migrations.bring_up(database)
-        zone = opening.timezone or system_zone()
+        zone = opening.timezone or get_system_zone()
         Calendar(zone).day_of(0)
         memory = make_space(database, make_tenant(database, opening.tenant), opening.space, TEAM, zone)
         return PostgresStorage(database, memory, lock=lock, owns_database=True)
@@ -96,9 +96,9 @@ class PostgresStorage:
         self.topics = PostgresTopics(con)
         self.audit = PostgresAudit(con)
         self.tombstones = PostgresTombstones(con)
-        self.archive = PostgresArchive(con, memory, self.reread)
+        self.archive = PostgresArchive(con, memory, self.drop_caches)
         self.outbox = PostgresOutbox(con)
-        con.on_reset = self.reread
+        con.on_reset = self.drop_caches
 
     @property
     def connection(self) -> Connection:
@@ -118,7 +118,7 @@ class PostgresStorage:
             writer.head.resets += 1
         self._memory = replace(self._memory, timezone=name)
 
-    def exclusive(self, name: str) -> AbstractContextManager[bool]:
+    def hold_claim(self, name: str) -> AbstractContextManager[bool]:
         """Hold the claim `name` for a block, which then runs in one process alone of all that have the memory open.
 
         A claim in the database, see `Claims.held`; threads of this process wait for each other. Yields whether another
@@ -126,7 +126,7 @@ class PostgresStorage:
         """
         return self.claims.held(name)
 
-    def stats(self, text: bool = True) -> StoreStats:
+    def get_stats(self, text: bool = True) -> StoreStats:
         """Return counts by table and facts; without `text`, for which every text is read, `text_bytes` is 0.
 
         Rows are counted again only after the tree or its events changed. The size is that of the whole database, and 0 for
@@ -144,49 +144,49 @@ class PostgresStorage:
         size = 0 if ACTING.get() else known.size_bytes
         return replace(known, size_bytes=size, text_bytes=text_bytes, last_seq=head.last_event, derived_to=head.derived)
 
-    def latest(self) -> dict[str, int]:
+    def latest_times(self) -> dict[str, int]:
         """Return the time of the newest event of each source (importer, hook, tool), UTC ms; {} in an empty memory."""
         rows = self._con.rows(f"SELECT source, max(ts) FROM event WHERE {own()} GROUP BY source")
         return {str(source): int(ms) for source, ms in rows}
 
-    def interrupt(self, thread: int | None = None) -> None:
+    def interrupt_reads(self, thread: int | None = None) -> None:
         """Stop this memory's statements that run in this process, of one thread (by its identity) or of all.
 
         They raise DeadlineExceeded; those of other memories and processes go on.
         """
         self._con.interrupt(thread)
 
-    def reread(self) -> None:
+    def drop_caches(self) -> None:
         """Drop what is kept in memory of the content; read zone and store id at once. Raises NotFound when the space is gone."""
         self._con.heard()
         self.toc.reread()
         self._memory = find_space(self._database, self._memory.tenant, self._memory.space)
         self.projects.reread()
-        self.superseded.reread()
-        self.superseded.unfollow()
+        self.superseded.drop_records()
+        self.superseded.drop_contradictions()
 
-    def checkpoint(self) -> None:
+    def write_checkpoint(self) -> None:
         """Do nothing: the database writes its log into its files by itself."""
 
-    def erase(self, keep: Cleaner, dry: bool = False, after: int = 0) -> Erased:
+    def erase_forgotten(self, keep: Cleaner, dry: bool = False, after: int = 0) -> ErasureResult:
         """Remove from every table what `keep` does not keep, with `dry` only count it; return what went.
 
         See `erasing.erase`; afterwards what this process keeps is read again, unless `dry`.
         """
         erased = erase(self._con, keep, dry, after)
         if not dry:
-            self.reread()
+            self.drop_caches()
         return erased
 
     def dead_bytes(self) -> int:
         """Return 0 always: the database frees its room by itself."""
         return 0
 
-    def save_anew(self) -> bool:
+    def rewrite_deleted_file(self) -> bool:
         """Return False always: the database looks after its files."""
         return False
 
-    def compact(self) -> tuple[int, int]:
+    def compact_files(self) -> tuple[int, int]:
         """Vacuum each table that holds memories; return the size of the whole database before and after, in bytes.
 
         Room of dead rows is used anew after that; the files seldom become smaller.
@@ -207,7 +207,7 @@ class PostgresStorage:
         """None always: the log and the backups of the database show losses."""
         return None
 
-    def reseal(self, acknowledge: bool = False) -> None:
+    def accept_contents(self, acknowledge: bool = False) -> None:
         """Do nothing, whatever `acknowledge` is: no mark is kept beside the database, and `loss` is always None."""
 
     def close(self) -> None:

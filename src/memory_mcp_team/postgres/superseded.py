@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from memory_mcp.model.grip import Supersession
 from memory_mcp.model.ids import GripId, NodeId, grip_id_from
 from memory_mcp.model.toc import EXTRACTIVE
-from memory_mcp.storage.records import Stated
-from memory_mcp.storage.standing import Known, Standing
+from memory_mcp.storage.records import StoredStatement
+from memory_mcp.storage.standing import Known, SupersessionBase
 from memory_mcp_team.postgres.connection import Connection, own
 
 _COLUMNS = "old_id, new_id, at_ms, reason, author"
@@ -21,7 +21,7 @@ _STATED = f"""SELECT n.node_id, b.text, b.kind, b.project,
     AND (b.kind = ANY(%(kinds)s::text[]) OR octet_length(b.text) <> char_length(b.text) OR lower(b.text) ~ %(pattern)s)"""
 
 
-class PostgresSuperseded(Standing):
+class PostgresSuperseded(SupersessionBase):
     """Which statement replaces which, in a table to which any process adds rows; a `SupersededStore`."""
 
     def __init__(self, con: Connection) -> None:
@@ -29,15 +29,15 @@ class PostgresSuperseded(Standing):
         self._con = con
         super().__init__()
 
-    def record(self, superseded: Supersession) -> None:
+    def record_supersession(self, superseded: Supersession) -> None:
         """Record, committed, that `new` replaces `old` (None: nothing does); of one `old` the last counts, in every process."""
         with self._con.writing() as writer:
             row = [superseded.old, superseded.new, superseded.at_ms, superseded.reason, superseded.author]
             writer.insert("superseded", _COLUMNS, _TYPES, [[value] for value in row])
             writer.head.notes += 1
-        self.reread()
+        self.drop_records()
 
-    def stated(self, kinds: Sequence[str], pattern: str) -> list[Stated]:
+    def list_statements(self, kinds: Sequence[str], pattern: str) -> list[StoredStatement]:
         """Return the statements of current segments, as the summarizer wrote them, of one of `kinds` or that match `pattern`.
 
         Only those that have a quotation, with the first of theirs; the pattern is matched in lower case, here for
@@ -48,7 +48,7 @@ class PostgresSuperseded(Standing):
         rows = self._con.rows(_STATED, author=EXTRACTIVE, kinds=list(kinds), pattern=theirs)
         wanted, words = frozenset(kinds), re.compile(pattern, re.ASCII)
         return [
-            Stated(NodeId(node), text, kind, project, grip_id_from(grip))
+            StoredStatement(NodeId(node), text, kind, project, grip_id_from(grip))
             for node, text, kind, project, grip in rows
             if grip is not None and (kind in wanted or words.search(text.lower()))
         ]

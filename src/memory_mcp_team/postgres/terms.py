@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from memory_mcp.model.ids import NodeId, node_key
-from memory_mcp.storage.termsets import folded_counts, folded_sets, less, sets_by_project
+from memory_mcp.storage.termsets import fold_counts, fold_sets, group_sets, subtract_sets
 from memory_mcp_team.postgres.connection import Connection, Writer, own
 
 _SETS = f"SELECT key, hashes FROM term_delta WHERE {own()} AND key = ANY(%(keys)s::bigint[])"
@@ -25,7 +25,7 @@ class PostgresTerms:
         """Use `con`; nothing is read yet."""
         self._con = con
 
-    def term_sets(self, ids: Iterable[NodeId]) -> dict[NodeId, list[bytes]]:
+    def get_term_sets(self, ids: Iterable[NodeId]) -> dict[NodeId, list[bytes]]:
         """Return the stored term rows of each node that has any: sorted little-endian uint32; a node's set is their union."""
         by_key = {node_key(i): i for i in ids}
         found: dict[NodeId, list[bytes]] = {}
@@ -33,14 +33,14 @@ class PostgresTerms:
             found.setdefault(by_key[key], []).append(hashes)
         return found
 
-    def terms_of_days(self, first_day: str, after_day: str, project: str) -> list[bytes]:
+    def list_day_terms(self, first_day: str, after_day: str, project: str) -> list[bytes]:
         """Return the stored term rows (sorted little-endian uint32) of a project's segments of a span of days, in no order.
 
         `after_day` is not included; a segment may have several rows.
         """
         return [row[0] for row in self._con.rows(_OF_DAYS, project=project, first=first_day, after=after_day)]
 
-    def frequencies(self) -> list[tuple[str, bytes, bytes]]:
+    def list_frequencies(self) -> list[tuple[str, bytes, bytes]]:
         """Return the rows of document frequencies: project, term hashes (uint32), counts (int32), little-endian.
 
         A project may have several rows, whose counts are to be added.
@@ -54,12 +54,12 @@ class PostgresTerms:
         A row that is large against all others of its node stays as it is.
         """
         with self._con.writing() as writer:
-            gone, joined = folded_sets(writer.rows(_MANY, most=more_than), more_than)
+            gone, joined = fold_sets(writer.rows(_MANY, most=more_than), more_than)
             if joined:
                 rows = [(key, number) for key, numbers in gone.items() for number in numbers]
                 writer.run(_GONE, keys=[key for key, _ in rows], numbers=[number for _, number in rows])
                 writer.insert("term_delta", "key, hashes", ("bigint", "bytea"), [list(joined), list(joined.values())])
-            folded = list(folded_counts(writer.rows(_MANY_FREQUENCIES, most=more_than), more_than))
+            folded = list(fold_counts(writer.rows(_MANY_FREQUENCIES, most=more_than), more_than))
             for project, numbers, (hashes, counts) in folded:
                 writer.run(f"DELETE FROM frequency WHERE {own()} AND number = ANY(%(numbers)s::bigint[])", numbers=numbers)
                 writer.insert("frequency", *_FREQUENCY, [[project], [hashes], [counts]])
@@ -76,8 +76,8 @@ def without_sets(writer: Writer, segments: Sequence[int]) -> None:
             WHERE {own("t")} AND t.key = ANY(%(keys)s::bigint[])""",
         keys=list(segments),
     )
-    for project, sets in sets_by_project(found).items():
+    for project, sets in group_sets(found).items():
         rows = writer.rows(f"SELECT hashes, counts FROM frequency WHERE {own()} AND project = %(project)s", project=project)
         writer.run(f"DELETE FROM frequency WHERE {own()} AND project = %(project)s", project=project)
-        if left := less(rows, sets):
+        if left := subtract_sets(rows, sets):
             writer.insert("frequency", *_FREQUENCY, [[project], *([part] for part in left)])

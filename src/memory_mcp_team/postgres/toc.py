@@ -64,11 +64,11 @@ class PostgresToc(PostgresTerms):
         self._clock = clock
         self._cuts, self._stamps = kept_cuts(con), kept_stamps(con)
 
-    def version(self) -> int:
+    def current_version(self) -> int:
         """Return the number of the last change (up to 0.1 s old); what was read under one number holds until the next."""
         return self._con.head().last_change
 
-    def publish(self, build: Build) -> int:
+    def publish_build(self, build: Build) -> int:
         """Write a build and its outbox entries in one transaction; return the build's number, that of its last entry.
 
         What is kept in memory is dropped where a segment is written without its node.
@@ -83,7 +83,7 @@ class PostgresToc(PostgresTerms):
         self._cuts.forget()
         self._stamps.forget()
 
-    def cuts(self, streams: Iterable[int]) -> dict[int, list[Segment]]:
+    def get_cuts(self, streams: Iterable[int]) -> dict[int, list[Segment]]:
         """Return all cuts of some streams, by stream, each list ordered by start; [] for a stream without cuts."""
         found: dict[int, list[Segment]] = {stream: [] for stream in streams}
         for segment in map(segment_of, self._con.rows(_BY_STREAM, streams=list(found)) if found else ()):
@@ -94,7 +94,7 @@ class PostgresToc(PostgresTerms):
         """Yield every cut, by stream and start; all rows are read at once, from the tables."""
         yield from map(segment_of, self._con.rows(f"{_CUTS} ORDER BY stream, start_ts, start_id"))
 
-    def segments(self, keys: Iterable[int]) -> dict[int, Segment]:
+    def get_segments(self, keys: Iterable[int]) -> dict[int, Segment]:
         """Return those cuts that exist, by segment key; from memory where that is up to date, else from the tables."""
         wanted = list(keys)
         if (kept := self._cuts.at_hand()) is not None:
@@ -103,7 +103,7 @@ class PostgresToc(PostgresTerms):
         rows = self._con.rows(sql, keys=wanted) if wanted else ()
         return {row[0]: segment_of(row[1:]) for row in rows}
 
-    def segments_in(self, scope: Scope) -> list[Segment]:
+    def list_segments(self, scope: Scope) -> list[Segment]:
         """Return the cuts of a scope's project and agent whose own time meets its window, ordered by start; None: any.
 
         A segment that begins at the window's end is left out. From memory unless there are more than 50,000 cuts.
@@ -120,18 +120,18 @@ class PostgresToc(PostgresTerms):
             given |= {"start": scope.window.start_ms, "end": scope.window.end_ms}
         return [segment_of(row) for row in self._con.rows(f"{' AND '.join(where)} ORDER BY start_ts, start_id", **given)]
 
-    def find(self, node_id: NodeId) -> TocNode | None:
+    def find_node(self, node_id: NodeId) -> TocNode | None:
         """Return the latest version of a node, also by any earlier id of it; None for none, or in a circle of former ids."""
         seen: set[NodeId] = set()
         while node_id not in seen:
             seen.add(node_id)
-            if found := self.nodes([node_id]):
+            if found := self.get_nodes([node_id]):
                 return next(iter(found.values()))
             row = self._con.row(f"SELECT new FROM alias WHERE {own()} AND old = %(old)s", old=node_id)
             node_id = NodeId(row[0]) if row else node_id
         return None
 
-    def nodes(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
+    def get_nodes(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
         """Return the latest versions, with bullets and pins, of those nodes that exist, by id, all of one moment."""
         keys = list({node_key(i) for i in ids})
         return {n.node_id: n for n in self._whole(keys)} if keys else {}
@@ -147,21 +147,21 @@ class PostgresToc(PostgresTerms):
             told = [bullet_of(text, kind, project, agent, grips.get(at, ())) for at, text, kind, project, agent in bullets]
             yield node_of(row, told, pinned)
 
-    def heads(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
+    def get_heads(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
         """Return by id the same as `nodes` but without bullets (empty) and pins (False), at a lower cost."""
         keys = list({node_key(i) for i in ids})
         return {n.node_id: n for row in self._con.rows(_HEADS, keys=keys) if (n := node_of(row, (), False))} if keys else {}
 
-    def refined(self) -> list[NodeId]:
+    def list_refined(self) -> list[NodeId]:
         """Return the ids of the current nodes that an agent has written, neither summarizer nor language model."""
-        return [node_id for node_id, author in self.authors().items() if not author.startswith(LLM)]
+        return [node_id for node_id, author in self.get_authors().items() if not author.startswith(LLM)]
 
-    def authors(self) -> dict[NodeId, str]:
+    def get_authors(self) -> dict[NodeId, str]:
         """Return by id who wrote each current node that the summarizer has not written: an agent, or a language model."""
         sql = f"SELECT node_id, author FROM node WHERE {own()} AND current AND author <> %(plain)s"
         return {NodeId(row[0]): row[1] for row in self._con.rows(sql, plain=EXTRACTIVE)}
 
-    def stamps(self, ids: Iterable[NodeId]) -> dict[NodeId, tuple[int, int, int]]:
+    def get_stamps(self, ids: Iterable[NodeId]) -> dict[NodeId, tuple[int, int, int]]:
         """Return by each node's present id: its build number, how many term rows it has, the last row's number (0: none).
 
         Nodes that do not exist are left out. Those of segments are kept in memory.
@@ -180,7 +180,7 @@ class PostgresToc(PostgresTerms):
         sql = f"SELECT child_id FROM node_parent WHERE {own()} AND parent = %(parent)s ORDER BY start_ms, child_id"
         return [NodeId(row[0]) for row in self._con.rows(sql, parent=node_key(parent))]
 
-    def ids_at(self, level: TocLevel, window: TimeWindow | None = None, project: str | None = None) -> list[NodeId]:
+    def list_ids(self, level: TocLevel, window: TimeWindow | None = None, project: str | None = None) -> list[NodeId]:
         """Return the ids of one level that begin inside the window (None: any), in order of time, then id.
 
         The window's end is not included. With `project` only nodes whose projects name it.
@@ -195,7 +195,7 @@ class PostgresToc(PostgresTerms):
         sql = f"SELECT node_id FROM node WHERE {own()} AND current AND {' AND '.join(where)} ORDER BY start_ms, node_id"
         return [NodeId(row[0]) for row in self._con.rows(sql, **given)]
 
-    def tally(self, first_day: str, after_day: str, project: str | None) -> Tally:
+    def tally_days(self, first_day: str, after_day: str, project: str | None) -> Tally:
         """Return sessions, events, segments, tokens, agents and projects of a span of days' segments (`after_day` excluded).
 
         From memory unless there are more than 50,000 cuts. All 0 where there is no segment.
@@ -208,12 +208,12 @@ class PostgresToc(PostgresTerms):
         named = (tuple(sorted(set(names or ()) - {""})) for names in (agents, projects))
         return Tally(sessions, events, segments, tokens, *named)
 
-    def salient(self, first_day: str, after_day: str, project: str, limit: int) -> list[NodeId]:
+    def list_salient(self, first_day: str, after_day: str, project: str, limit: int) -> list[NodeId]:
         """Return up to `limit` ids of a project's most salient segments of days before `after_day`, newest of equals first."""
         rows = self._con.rows(_SALIENT, project=project, first=first_day, after=after_day, limit=limit)
         return [NodeId(row[0]) for row in rows]
 
-    def segments_by_day(self, project: str | None = None) -> list[tuple[str, int]]:
+    def count_segments_by_day(self, project: str | None = None) -> list[tuple[str, int]]:
         """Return each day with segments (of the project; None: any), their number, in order; from memory up to 50,000 cuts."""
         if (kept := self._cuts.now()) is not None:
             return kept.counts(project)
@@ -221,7 +221,7 @@ class PostgresToc(PostgresTerms):
         rows = self._con.rows(f"SELECT day, count(*) FROM segment_cut WHERE {own()} {where} GROUP BY day ORDER BY day", **given)
         return [(row[0], row[1]) for row in rows]
 
-    def days_with(self, project: str | None, first_day: str, after_day: str) -> list[str]:
+    def list_days(self, project: str | None, first_day: str, after_day: str) -> list[str]:
         """Return the days from `first_day` up to, not including, `after_day` that have a segment (of the project), in order.
 
         From memory unless there are more than 50,000 cuts; `project` None: of any.
@@ -232,7 +232,7 @@ class PostgresToc(PostgresTerms):
         sql = f"SELECT DISTINCT day FROM segment_cut WHERE {own()} {where} AND day >= %(first)s AND day < %(after)s ORDER BY day"
         return [row[0] for row in self._con.rows(sql, first=first_day, after=after_day, **given)]
 
-    def segments_of_days(self, first_day: str, after_day: str, project: str | None) -> list[Segment]:
+    def list_day_segments(self, first_day: str, after_day: str, project: str | None) -> list[Segment]:
         """Return the cuts (of the project) filed under days from `first_day` up to, not including, `after_day`, by start.
 
         From memory unless there are more than 50,000 cuts; `project` None: of any.
@@ -244,7 +244,7 @@ class PostgresToc(PostgresTerms):
                   ORDER BY start_ts, start_id"""
         return [segment_of(row) for row in self._con.rows(sql, first=first_day, after=after_day, **given)]
 
-    def freshness(self) -> Freshness:
+    def get_freshness(self) -> Freshness:
         """Return the build numbers, of one moment, of the periods' nodes, and by day the highest of the segments' nodes."""
         with self._con.reading() as reader:
             days, periods = reader.rows(_FRESH_DAYS), reader.rows(_FRESH_PERIODS)
@@ -261,7 +261,7 @@ class PostgresToc(PostgresTerms):
             else:
                 writer.run(f"DELETE FROM pin WHERE {own()} AND target = %(target)s", target=target)
 
-    def pins(self) -> frozenset[str]:
+    def list_pins(self) -> frozenset[str]:
         """Return every node and grip id that is pinned; read at each call."""
         return frozenset(row[0] for row in self._con.rows(f"SELECT target FROM pin WHERE {own()}"))
 
@@ -273,7 +273,7 @@ class PostgresToc(PostgresTerms):
         with self._con.writing() as writer:
             _drop_nodes(writer, list(dict.fromkeys(ids)))
 
-    def recut(self, cuts: Sequence[Segment], leads: Mapping[NodeId, NodeId]) -> None:
+    def replace_cuts(self, cuts: Sequence[Segment], leads: Mapping[NodeId, NodeId]) -> None:
         """Store cuts under their keys, and remove cuts and nodes that `leads` names, in one transaction.
 
         Each removed id leads to the node that it is mapped to, where its grips are filed then. A changed cut that has a
@@ -307,7 +307,7 @@ class PostgresToc(PostgresTerms):
             )
             writer.run(parent, **given)
 
-    def all_nodes(self) -> Iterator[TocNode]:
+    def iter_nodes(self) -> Iterator[TocNode]:
         """Yield each node's latest version with bullets and pins, by level and time, 1000 read at once; none removed since."""
         rows = self._con.rows(f"SELECT key FROM node WHERE {own()} AND current ORDER BY level, start_ms, node_id")
         keys = [row[0] for row in rows]

@@ -32,15 +32,15 @@ class PostgresTombstones:
         """Use `con`; nothing is read yet."""
         self._con = con
 
-    def stamp(self) -> int:
+    def get_stamp(self) -> int:
         """Return the head's resets (up to 0.1 s old), which rise when lines are added and for other reasons; no line is read."""
         return self._con.head().resets
 
-    def lines(self) -> list[str]:
+    def read_lines(self) -> list[str]:
         """Return all lines, in the order in which they were added; read at each call."""
         return [str(line) for (line,) in self._con.rows(_LINES)]
 
-    def key(self) -> bytes:
+    def load_key(self) -> bytes:
         """Return the key of the hashes; where there is none, 32 random bytes become it, committed when this returns."""
         row = self._con.row(_KEY)
         if row is None:
@@ -48,7 +48,7 @@ class PostgresTombstones:
                 row = _made(writer, secrets.token_bytes(_KEY_BYTES))
         return bytes(row[0])
 
-    def add(self, lines: Sequence[str]) -> None:
+    def add_lines(self, lines: Sequence[str]) -> None:
         """Add lines, in one transaction; they outlast a crash when this returns.
 
         Other servers read again what they keep, and in a minute what the lines forget is looked for once more.
@@ -56,7 +56,7 @@ class PostgresTombstones:
         with self._con.writing() as writer:
             _add(writer, lines)
 
-    def adopt(self, key: bytes, lines: Sequence[str]) -> list[str]:
+    def adopt_lines(self, key: bytes, lines: Sequence[str]) -> list[str]:
         """Add those lines of a copy, made with `key`, that are not here, in one transaction; return them, each once.
 
         The copy's key replaces one under which there is no line. Raises StorageError when there are lines under another

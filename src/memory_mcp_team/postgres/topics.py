@@ -21,12 +21,12 @@ class PostgresTopics:
         """Use `con`; nothing is read yet."""
         self._con = con
 
-    def all(self) -> list[TopicRecord]:
+    def list_topics(self) -> list[TopicRecord]:
         """Return every topic that was ever found, also those that are over or merged, in the order of their ids."""
         rows = self._con.rows(f'SELECT {TOPIC} FROM topic WHERE {own()} ORDER BY topic_id COLLATE "C"')
         return [topic_of(row) for row in rows]
 
-    def replace(self, topics: Sequence[TopicRecord]) -> None:
+    def replace_topics(self, topics: Sequence[TopicRecord]) -> None:
         """Replace everything that is known of topics, in one transaction; labels stay. Without topics all are removed."""
         columns = topic_columns(topics)
         with self._con.writing() as writer:
@@ -34,7 +34,7 @@ class PostgresTopics:
             writer.insert("topic", TOPIC, _TYPES, columns)
             writer.head.notes += 1
 
-    def label(self, given: TopicLabel) -> None:
+    def set_label(self, given: TopicLabel) -> None:
         """Give a topic a label for one project, or for all (None), in place of the one it has there; "" only removes that.
 
         A transaction of its own; the topic need not exist. Other processes notice by the head.
@@ -47,7 +47,7 @@ class PostgresTopics:
             # Labels do not pass through the outbox: this is how other processes notice.
             writer.head.notes += 1
 
-    def labels(self) -> list[TopicLabel]:
+    def list_labels(self) -> list[TopicLabel]:
         """Return every label in force, in the order in which they were given, also of topics that no longer exist."""
         rows = self._con.rows(f"SELECT {_LABEL} FROM topic_label WHERE {own()} ORDER BY at_ms, number")
         return [TopicLabel(TopicId(topic_id), *told) for topic_id, *told in rows]

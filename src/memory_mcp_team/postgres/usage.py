@@ -20,7 +20,7 @@ class PostgresUsage:
         self._empty_at: tuple[int, int] | None = None
         self._any = False
 
-    def record(self, grip_ids: Iterable[GripId], at_ms: int) -> None:
+    def record_usage(self, grip_ids: Iterable[GripId], at_ms: int) -> None:
         """Note that each grip was opened at `at_ms` (UTC ms), in a transaction; one that is named twice counts twice.
 
         The transaction is the program's own, so that members who may only read can call it.
@@ -34,7 +34,7 @@ class PostgresUsage:
                 writer.insert("usage", "grip_id, at_ms", ("text", "bigint"), [ids, [at_ms] * len(ids)])
             self._any = True
 
-    def of(self, ids: Iterable[GripId]) -> dict[GripId, GripUsage]:
+    def get_usage(self, ids: Iterable[GripId]) -> dict[GripId, GripUsage]:
         """Return by id the moments, in order, when those of `ids` were opened, if ever; while none was, reads only the head."""
         wanted = list(set(ids))
         # While none is known, the table is looked at again only when the head's notes or resets changed.
@@ -45,7 +45,7 @@ class PostgresUsage:
             return {}
         return {GripId(row[0]): GripUsage(tuple(row[1])) for row in self._con.rows(_OF, ids=wanted)}
 
-    def forget(self, ids: Iterable[GripId]) -> None:
+    def forget_usage(self, ids: Iterable[GripId]) -> None:
         """Remove every opening of these grips, in a transaction of its own; one without any is no error."""
         with self._con.writing() as writer:
             writer.run(f"DELETE FROM usage WHERE {own()} AND grip_id = ANY(%(ids)s::text[])", ids=list(set(ids)))

@@ -22,7 +22,7 @@ from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.hooks.base import Envelope, Hooks, Malformed
 from memory_mcp.model.event import HOOK
 from memory_mcp.service.client import spoolfile
-from memory_mcp.storage.values import Request
+from memory_mcp.storage.values import WriteRequest
 from memory_mcp_team.server.host import TeamHost, served
 
 #: Threads that store at a time: each has a connection, and the interpreter serves one of them at a time anyway.
@@ -138,7 +138,7 @@ def store(app: App, entries: Sequence[_Entry], hooks: Mapping[str, Hooks]) -> No
         return
     try:
         for (entry, _), stored in zip(written, app.append_each([write for _, write in written]), strict=True):
-            entry.outcome = Taken(len(stored.new))
+            entry.outcome = Taken(len(stored.new_ids))
     except MemoryMcpError as error:
         if len(written) == 1 or isinstance(error, StorageError):
             raise
@@ -168,4 +168,4 @@ def read(app: App, payload: Payload, hooks: Mapping[str, Hooks]) -> Write | Take
     clean = [kept for draft in drafts if (kept := app.gate.clean(draft, report)) is not None]
     if not clean:
         return Taken(0, heard.skipped or next(iter(report.dropped), "nothing to keep"))
-    return Write(clean, HOOK + payload.client, Request(f"hook:{payload.key}") if payload.key else None)
+    return Write(clean, HOOK + payload.client, WriteRequest(f"hook:{payload.key}") if payload.key else None)

@@ -54,7 +54,7 @@ def apply(database: Database, settings: Settings, places: Sequence[Path]) -> App
         if copy is None:
             continue
         found.add(memory.store_id)
-        new = _log(database, memory).adopt(copy.key, copy.lines)
+        new = _log(database, memory).adopt_lines(copy.key, copy.lines)
         applied.tombstones += len(new)
         # Also where nothing is new: a run before this one may have been killed in the middle.
         told = _cleaned(database, settings, memory)

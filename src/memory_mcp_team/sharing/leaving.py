@@ -63,7 +63,7 @@ class Leaving:
     def others(self) -> bool:
         """Return whether any session with cuts is shown under a shared project that it did not belong to when that was shared."""
         names = self.app.storage.projects.names
-        for _, recorded, session, _ in self.app.storage.projects.streams():
+        for _, recorded, session, _ in self.app.storage.projects.list_streams():
             shared = self.projects.get(names.display_name(recorded, session))
             if shared is not None and way_of(names, recorded, session) not in shared.ways:
                 return True
@@ -106,7 +106,7 @@ class Leaving:
         capture, call = self.app.gate.capture, event.metadata.get("tool_use_id", "")
         if event.type is not EventType.TOOL_RESULT or not call or not (capture.paths or capture.projects or capture.tools):
             return ""
-        earlier, _ = self.app.storage.events.around(event, _NEAR, 0)
+        earlier, _ = self.app.storage.events.get_neighbours(event, _NEAR, 0)
         calls = (e for e in reversed(earlier) if e.type is EventType.TOOL_CALL and e.metadata.get("tool_use_id") == call)
         call_event = next(calls, None)
         return capture.refusal(make_carried_draft(call_event)) if call_event is not None else ""

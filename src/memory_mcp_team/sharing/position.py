@@ -44,13 +44,13 @@ def followed(storage: Storage, position: Position | None) -> tuple[Position, lis
     restored) counts as None: all events follow again, and no id counts as gone. Where events were numbered anew the
     position is set back before the first that moved, or to the beginning.
     """
-    is_here = position and position.change <= storage.toc.version() and _mark(storage, position.change) == position.mark
+    is_here = position and position.change <= storage.toc.current_version() and _mark(storage, position.change) == position.mark
     if position is None or not is_here:
-        last = storage.toc.version()
+        last = storage.toc.current_version()
         return Position(change=last, mark=_mark(storage, last)), []
     seq, event, gone = position.seq, position.event, list[EventId]()
     change, mark = position.change, position.mark
-    while changes := storage.outbox.after(change, _PAGE):
+    while changes := storage.outbox.read_after(change, _PAGE):
         for change_entry in changes:
             if change_entry.kind is ChangeKind.EVENT_DROPPED:
                 gone.append(EventId(change_entry.subject))
@@ -58,7 +58,7 @@ def followed(storage: Storage, position: Position | None) -> tuple[Position, lis
                 seq, event = int(change_entry.subject) - 1, ""
         change, mark = changes[-1].seq, _print_of(changes[-1])
     if event:
-        last_events = storage.events.after(seq - 1, 1)
+        last_events = storage.events.read_after(seq - 1, 1)
         if not last_events or last_events[0].seq != seq or _print(last_events[0].event.event_id) != event:
             seq, event = 0, ""
     return Position(seq, event, change, mark), list(dict.fromkeys(gone))
@@ -66,7 +66,7 @@ def followed(storage: Storage, position: Position | None) -> tuple[Position, lis
 
 def _mark(storage: Storage, change: int) -> str:
     """Return the digest of the outbox entry with this number; "" for 0 or where there is none."""
-    entries = storage.outbox.after(change - 1, 1) if change else []
+    entries = storage.outbox.read_after(change - 1, 1) if change else []
     return _print_of(entries[0]) if entries and entries[0].seq == change else ""
 
 

@@ -58,18 +58,18 @@ class Publishing:
         has changed. When `should_stop` ends it early, no position is stored. Raises what the client raises.
         """
         storage = self.app.storage
-        stored_position, _, rules = storage.outbox.marks(OUT + self._mark).get(OUT + self._mark, "").partition("~")
+        stored_position, _, rules = storage.outbox.get_positions(OUT + self._mark).get(OUT + self._mark, "").partition("~")
         previous_position = Position.parse(stored_position)
         position, gone = followed(storage, previous_position)
         now = rules_of(self._sharing, self.space, storage.projects.names)
         seq = position.seq if rules == now else 0
         if not seq:
             self.progress.kept_back.clear()
-        while not self.should_stop() and (batch := storage.events.after(seq, MAX_EVENTS)):
+        while not self.should_stop() and (batch := storage.events.read_after(seq, MAX_EVENTS)):
             self._send_all([entry.event for entry in batch])
             seq = batch[-1].seq
         # Which of the events there were forgotten here.
-        still = storage.events.get_many(gone) if gone else {}
+        still = storage.events.get_events(gone) if gone else {}
         space_ids = [
             space_id for event_id in gone if event_id not in still and (space_id := self._ledger.there(event_id)) is not None
         ]
@@ -78,15 +78,15 @@ class Publishing:
         # All corrections and retractions of statements whose events are there, where any of them is new.
         corrections = said_of(self.app, lambda event: self._ledger.there(event.event_id))
         stamp, name = stamp_of([correction.superseded for correction in corrections]), SAID + self._mark
-        if corrections and storage.outbox.marks(name).get(name) != stamp:
+        if corrections and storage.outbox.get_positions(name).get(name) != stamp:
             self._handed_over({"corrections": told_said(corrections)})
-            storage.outbox.mark(name, stamp)
+            storage.outbox.set_position(name, stamp)
         if self.should_stop():
             return
-        batch = storage.events.after(seq - 1, 1) if seq else []
+        batch = storage.events.read_after(seq - 1, 1) if seq else []
         at = position.at(seq, batch[0].event.event_id) if batch else Position(0, "", position.change, position.mark)
-        if storage.outbox.marks(OUT + self._mark).get(OUT + self._mark) != f"{at}~{now}":
-            storage.outbox.mark(OUT + self._mark, f"{at}~{now}")
+        if storage.outbox.get_positions(OUT + self._mark).get(OUT + self._mark) != f"{at}~{now}":
+            storage.outbox.set_position(OUT + self._mark, f"{at}~{now}")
 
     def _send_all(self, events: Sequence[Event]) -> None:
         """Send those of some events that may leave, and are not there or were partly forgotten, in batches.

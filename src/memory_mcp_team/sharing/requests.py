@@ -225,7 +225,7 @@ def share_project(app: App, request: ShareProject, caller: Caller) -> ShareChang
     others = {name: one for name, one in sharing.projects.items() if name != project}
     # Of the ways in which recorded names and sessions lead to a project, that of its own name is always one.
     names = app.storage.projects.names
-    streams = [(recorded, session) for _, recorded, session, _ in app.storage.projects.streams()]
+    streams = [(recorded, session) for _, recorded, session, _ in app.storage.projects.list_streams()]
     leading = [one for one in streams if names.display_name(*one) == project]
     ways = tuple(sorted({way_of(names, *one) for one in [(project, ""), *leading]}))
     shared = SharedProject(space, app.clock.now_ms(), ways)
@@ -345,11 +345,11 @@ def _would_leave(app: App, place: SharePlace, sharing: Sharing) -> dict[str, tup
     for space in {one.space for one in sharing.projects.values()}:
         leaving, ledger = Leaving.to(app, sharing, space), place.ledger(sharing.url, space)
         seq, name = 0, OUT + mark_of(sharing.url, space)
-        kept, _, rules = app.storage.outbox.marks(name).get(name, "").partition("~")
+        kept, _, rules = app.storage.outbox.get_positions(name).get(name, "").partition("~")
         if not leaving.others() and rules == rules_of(sharing, space, app.storage.projects.names):
             # Up to there everything was looked at by the rules in force.
             seq = followed(app.storage, Position.parse(kept))[0].seq
-        while events := app.storage.events.after(seq, _PAGE):
+        while events := app.storage.events.read_after(seq, _PAGE):
             for one in events:
                 leaves, waits = leaving.project_of(one.event), leaving.waits(one.event)
                 project = leaves or waits
@@ -375,7 +375,7 @@ def _changed(sharing: Sharing, notes: Sequence[str]) -> ShareChanged:
 
 def _record(app: App, what: str, by: str, subject: str) -> None:
     """Record an act in the audit log; `by` is cleaned of secrets."""
-    app.storage.audit.record(AuditEntry(what, app.clock.now_ms(), app.gate.name(by), subject))
+    app.storage.audit.record_entry(AuditEntry(what, app.clock.now_ms(), app.gate.name(by), subject))
 
 
 def _when(app: App, at_ms: int) -> str:

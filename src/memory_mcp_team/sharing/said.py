@@ -16,9 +16,9 @@ def said_of(app: App, may: Callable[[Event], EventId | None]) -> list[Said]:
     Looked at are the latest 5000 of all; in order of time. Both quotations have to have an id, that of the statement and
     that of its successor if there is one; others are left out.
     """
-    recorded = app.storage.superseded.recorded()[-MAX_SAID:]
-    grips = app.storage.grips.get_many({g for correction in recorded for g in (correction.old, correction.new) if g})
-    events = app.storage.events.get_many({e for grip in grips.values() for e in (grip.event_id_start, grip.event_id_end)})
+    recorded = app.storage.superseded.list_recorded()[-MAX_SAID:]
+    grips = app.storage.grips.get_grips({g for correction in recorded for g in (correction.old, correction.new) if g})
+    events = app.storage.events.get_events({e for grip in grips.values() for e in (grip.event_id_start, grip.event_id_end)})
     ids = {event_id: may(event) for event_id, event in events.items()}
     corrections = []
     for correction in recorded:
@@ -42,7 +42,7 @@ def take(app: App, corrections: Sequence[Said], may: Callable[[Event], bool], au
     quotation. The tree is derived first where any may be new, as quotations are made with it; corrections whose quotations are
     not here are passed over. Each is recorded in the audit too. `author` is recorded in place of the author that they name.
     """
-    recorded_by_statement = {correction.old: correction for correction in app.storage.superseded.recorded()}
+    recorded_by_statement = {correction.old: correction for correction in app.storage.superseded.list_recorded()}
     new = []
     for correction in corrections:
         incoming, recorded = correction.superseded, recorded_by_statement.get(correction.superseded.old)
@@ -52,10 +52,10 @@ def take(app: App, corrections: Sequence[Said], may: Callable[[Event], bool], au
         return 0, []
     # Quotations are made when their events are filed.
     app.derivation.run()
-    grips = app.storage.grips.get_many(
+    grips = app.storage.grips.get_grips(
         {g for correction in new for g in (correction.superseded.old, correction.superseded.new) if g}
     )
-    events = app.storage.events.get_many({grip.event_id_start for grip in grips.values()})
+    events = app.storage.events.get_events({grip.event_id_start for grip in grips.values()})
     refused, count = [], 0
     for correction in new:
         incoming = correction.superseded
@@ -66,9 +66,9 @@ def take(app: App, corrections: Sequence[Said], may: Callable[[Event], bool], au
             refused.append(correction)
             continue
         who, reason = author or app.gate.name(incoming.author), app.gate.words(incoming.reason)
-        app.storage.superseded.record(Supersession(incoming.old, incoming.new, incoming.at_ms, reason, who))
+        app.storage.superseded.record_supersession(Supersession(incoming.old, incoming.new, incoming.at_ms, reason, who))
         what = "correct" if incoming.new else "retract"
         subject = f"{incoming.old} {incoming.new or ''}".strip()
-        app.storage.audit.record(AuditEntry(what, app.clock.now_ms(), who, subject, reason))
+        app.storage.audit.record_entry(AuditEntry(what, app.clock.now_ms(), who, subject, reason))
         count += 1
     return count, refused

@@ -108,7 +108,7 @@ def receive(app: App, batch: Mapping[str, Any], member: Member) -> dict[str, Any
     done.left_out.update({"no such event": wrong} if wrong else {})
     with _TURN:
         _store(app, [published_by(draft, member.name) for draft in drafts], member, done, removal)
-    for event in app.storage.events.get_many(ids(gone)).values():
+    for event in app.storage.events.get_events(ids(gone)).values():
         if _may_forget(member, event, done):
             removal.gone.append(event)
     done.forgotten = removal.carry_out(app, member.name)
@@ -135,7 +135,7 @@ def _store(app: App, drafts: Sequence[EventDraft], member: Member, done: Receive
             if before != now:
                 done.renamed[before] = now
     stored = app.append(fresh, SOURCE)
-    done.stored, done.known = len(stored.new), done.known + len(stored.known)
+    done.stored, done.known = len(stored.new_ids), done.known + len(stored.known_ids)
     done.left_out.update(report.dropped)
 
 
@@ -176,7 +176,7 @@ def changes(app: App, after: str) -> dict[str, Any]:
     """
     place, _, stamp = after.rpartition("~")
     at, gone = followed(app.storage, Position.parse(place))
-    found = app.storage.events.after(at.seq, MAX_EVENTS)
+    found = app.storage.events.read_after(at.seq, MAX_EVENTS)
     drafts, chars, more = list[EventDraft](), 0, len(found) == MAX_EVENTS
     for one in found:
         draft = make_carried_draft(one.event)
@@ -185,7 +185,7 @@ def changes(app: App, after: str) -> dict[str, Any]:
         if chars > MAX_CHARS:
             more = True
             break
-    now = stamp_of(app.storage.superseded.recorded())
+    now = stamp_of(app.storage.superseded.list_recorded())
     page: dict[str, Any] = {"events": told(drafts), "gone": gone, "more": more}
     # Behind all events, since they speak of them.
     if not more and now != stamp:

@@ -60,13 +60,13 @@ class Taking:
 
         Raises what the client raises, and PermissionDenied where a person has to agree first; the next run takes the page again.
         """
-        cursor = self.app.storage.outbox.marks(self._mark).get(self._mark, "")
+        cursor = self.app.storage.outbox.get_positions(self._mark).get(self._mark, "")
         while not self.should_stop():
             page = self.client.changes(self.space, cursor)
             self._take(page)
             failpoint("share.taken")
             if (now := str(page.get("cursor", ""))) != cursor:
-                self.app.storage.outbox.mark(self._mark, now)
+                self.app.storage.outbox.set_position(self._mark, now)
                 cursor = now
             if not page.get("more"):
                 return
@@ -81,7 +81,7 @@ class Taking:
         self._events(drafts, removal)
         local_ids = self._ledger.here() if page.get("gone") else {}
         gone_ids = [local_ids[event_id][0] for event_id in ids(page.get("gone") or []) if event_id in local_ids]
-        removal.gone += self.app.storage.events.get_many(gone_ids).values()
+        removal.gone += self.app.storage.events.get_events(gone_ids).values()
         published = dict(self._ledger.here().values()) if removal.events else {}
         own_count = sum(published.get(EventId(event_id), False) for event_id in removal.events)
         if own_count > MOST_OWN and not self.agreed:
@@ -108,7 +108,7 @@ class Taking:
             # Published from here in other words than are stored here.
             elif _id_of(draft) not in published and (clean := self.app.gate.clean(draft, report)) is not None:
                 fresh.append((clean, _id_of(draft)))
-        new = set(self.app.append([clean for clean, _ in fresh], SOURCE).new) if fresh else set()
+        new = set(self.app.append([clean for clean, _ in fresh], SOURCE).new_ids) if fresh else set()
         self.new += len(new)
         # An id that is taken here belongs to another event: that one is not the space's.
         came = [(clean, space_id) for clean, space_id in fresh if _id_of(clean) in new]

@@ -124,6 +124,6 @@ class Machine:
         self.ours("daemon", "stop")
         app = App(Settings(storage=StorageSettings(str(self.data), "UTC")))
         try:
-            return app.storage.events.window(Scope(), limit=1000)
+            return app.storage.events.list_events(Scope(), limit=1000)
         finally:
             app.close()

@@ -92,7 +92,7 @@ def test_what_was_grouped_is_read_and_not_grouped_again(memory: App, keeper: Top
 def test_each_theme_is_a_topic_with_links_to_all_of_its_segments(memory: App, keeper: TopicKeeper) -> None:
     graph = keeper.graph()
     by_theme: dict[str, set[str]] = defaultdict(set)
-    for node in memory.storage.toc.ids_at(TocLevel.SEGMENT):
+    for node in memory.storage.toc.list_ids(TocLevel.SEGMENT):
         by_theme[theme_of(memory, node)].add(node)
     assert sorted(map(sorted, links(graph).values())) == sorted(map(sorted, by_theme.values()))
     assert all(link.relevance > 0 for t in ids(graph) for link in graph.links(t, VIEW, 5)[0])
@@ -102,7 +102,7 @@ def test_each_theme_is_a_topic_with_links_to_all_of_its_segments(memory: App, ke
 def session_of(app: App, node: NodeId) -> str:
     key = segment_key_of(node)
     assert key is not None
-    return app.storage.toc.segments([key])[key].session_id
+    return app.storage.toc.get_segments([key])[key].session_id
 
 
 def theme_of(app: App, node: NodeId) -> str:
@@ -273,7 +273,7 @@ def test_a_segment_that_comes_is_found_by_the_next_question_without_a_grouping(m
     said(memory, themed(3, start=72))
     assert keeper.status().behind == 3
     graph = keeper.graph()
-    assert set().union(*links(graph).values()) == set(memory.storage.toc.ids_at(TocLevel.SEGMENT))
+    assert set().union(*links(graph).values()) == set(memory.storage.toc.list_ids(TocLevel.SEGMENT))
     assert len(graph.rows) == 75
     assert themes_of(memory, graph) == {frozenset({theme}) for theme in THEMES}
     after = keeper.status()
@@ -308,7 +308,7 @@ def test_a_segment_that_changed_is_replaced_and_one_that_is_gone_is_dropped(memo
     assert [int(graph.rows.events[n]) for n in range(len(graph.rows)) if graph.rows.node(n) == node] == [2]
     memory.storage.toc.drop_nodes([node])
     graph = keeper.graph()
-    assert set().union(*links(graph).values()) == set(memory.storage.toc.ids_at(TocLevel.SEGMENT))
+    assert set().union(*links(graph).values()) == set(memory.storage.toc.list_ids(TocLevel.SEGMENT))
     assert len(graph.rows) == 72
     assert Here.begun == 0
 
@@ -366,7 +366,7 @@ def test_so_many_changes_that_they_are_grouped_in_a_moment_are_not_placed_while_
     monkeypatch.setattr(keeping, "_PLACED", 5)
     said(memory, themed(6, start=72))
     outbox = memory.storage.outbox
-    with patch.object(outbox, "after", wraps=outbox.after) as read:
+    with patch.object(outbox, "read_after", wraps=outbox.read_after) as read:
         assert len(keeper.graph().rows) == 72
     assert read.call_count == 1
     assert keeper.status().behind == 6
@@ -474,7 +474,7 @@ def test_silent_topics_are_left_out_of_the_graph_alone_and_pinned_ones_are_not(d
     everything = ids(keeper.graph())
     said(app, themed(6, first="2026-02-08", themes=["ledger"]))
     assert len(keeper.graph().top(VIEW, 100, areas=False)[0]) == len(everything), "the memory has hardly gone on yet"
-    segments = set(app.storage.toc.ids_at(TocLevel.SEGMENT))
+    segments = set(app.storage.toc.list_ids(TocLevel.SEGMENT))
     # Three weeks later the ledger alone is talked about.
     said(app, themed(12, first="2026-02-09", themes=["ledger"]))
     graph = keeper.graph()
@@ -484,7 +484,7 @@ def test_silent_topics_are_left_out_of_the_graph_alone_and_pinned_ones_are_not(d
     pinned = min(everything - told)
     app.topics().pin(pinned, True, None, "agent")
     assert {t.topic_id for t in keeper.graph().top(VIEW, 100, areas=False)[0]} == told | {pinned}
-    assert segments < set(app.storage.toc.ids_at(TocLevel.SEGMENT))
+    assert segments < set(app.storage.toc.list_ids(TocLevel.SEGMENT))
     assert {t for t in everything if keeper.graph().links(t, VIEW, 1)[0]} == everything, "by its id it is there"
     then = replace(VIEW, window=TimeWindow(ms("2026-01-05 00:00"), ms("2026-01-20 00:00")))
     assert {t.topic_id for t in keeper.graph().top(then, 100, areas=False)[0]} == everything, (

@@ -15,7 +15,7 @@ def checks(opened: Opened) -> Iterator[Check]:
 
     WARN where hooks brought nothing for a week; none at all is OK. Events by the tool are left out.
     """
-    latest = opened.storage.latest()
+    latest = opened.storage.latest_times()
     hooks = {source.removeprefix(HOOK): ms for source, ms in latest.items() if source.startswith(HOOK)}
     imports = {source: ms for source, ms in latest.items() if not source.startswith(HOOK) and source != TOOL}
     when = "; ".join(f"{client} {render.minute(opened.calendar.format_iso(ms))}" for client, ms in sorted(hooks.items()))

@@ -57,7 +57,7 @@ def _list_sources(look: Look) -> list[str]:
     except MemoryMcpError:
         return []
     try:
-        return list(storage.latest())
+        return list(storage.latest_times())
     finally:
         storage.close()
 

@@ -27,7 +27,7 @@ def checks(look: Look, secrets: bool = False) -> Iterator[Check]:
         yield from _check_by_daemon(line, secrets)
     elif (look.directory / "memory.duckdb").is_file():
         yield from _check_here(look, secrets)
-    elif (high_water := highwater.marked(look.directory)) and high_water.events:
+    elif (high_water := highwater.load_mark(look.directory)) and high_water.events:
         text = f"the database file is gone, and with it the {high_water.events:,} events that were acknowledged"
         step = "restore a backup, or put the file back; memory-mcp import reads what sources still hold"
         yield Check(FAIL, "store", text, step)

@@ -46,11 +46,11 @@ def checks(opened: Opened) -> Iterator[Check]:
             names = [event.session_id, event.source_id, event.agent, event.project, event.thread, event.speaker]
             metadata = [f'{key}: "{value}"' for key, value in event.metadata.items()]
             events.look(event.event_id, [event.text, *names, *metadata])
-    for node in opened.storage.toc.all_nodes():
+    for node in opened.storage.toc.iter_nodes():
         nodes.look(node.node_id, [node.title, node.summary, *(bullet.text for bullet in node.bullets), *node.keywords])
-    for topic in opened.storage.topics.labels():
+    for topic in opened.storage.topics.list_labels():
         nodes.look(topic.topic_id, [topic.label])
-    for act in opened.storage.audit.all(_ALL):
+    for act in opened.storage.audit.list_entries(_ALL):
         at = dt.datetime.fromtimestamp(act.at_ms / 1000, dt.UTC)
         acts.look(f"{act.action} of {at:%Y-%m-%d %H:%M} UTC", [act.author, act.subject, act.reason])
     for rule, times in events.times.most_common():

@@ -7,7 +7,7 @@ from memory_mcp.base import paths
 from memory_mcp.base.errors import MemoryMcpError
 from memory_mcp.cli.checks.base import FAIL, OK, WARN, Check, Look
 from memory_mcp.config import load, without_password
-from memory_mcp.storage.opening import zone_in
+from memory_mcp.storage.opening import find_zone
 
 #: Parts of names of variables whose values are not shown.
 _SECRET = ("TOKEN", "KEY", "SECRET", "PASSWORD")
@@ -27,7 +27,7 @@ def checks(look: Look) -> Iterator[Check]:
         text = f"read from {file}" if file.is_file() else f"defaults: there is no settings file {file}"
         yield Check(OK, "settings", text)
     try:
-        zone_in(look.environ)
+        find_zone(look.environ)
     except MemoryMcpError as error:
         step = f"{error.hint} A store keeps its own zone; a new one counts days in the system's while TZ is not mended."
         yield Check(WARN, "TZ", error.message, step)

@@ -13,11 +13,11 @@ def checks(opened: Opened) -> Iterator[Check]:
     FAIL where acknowledged events are missing or an invariant is broken, WARN where events wait to be filed.
     Periods that only wait for their text are no finding.
     """
-    stats = opened.storage.stats()
+    stats = opened.storage.get_stats()
     events = render.plural(stats.rows.get("event", 0), "event")
     yield Check(OK, "store", f"schema {stats.schema_version}, {events}, {render.size(stats.size_bytes)}")
     if stats.loss:
-        yield Check(FAIL, "acknowledged events", stats.loss.told, stats.loss.way_back)
+        yield Check(FAIL, "acknowledged events", stats.loss.description, stats.loss.recovery_hint)
     else:
         yield Check(OK, "acknowledged events", "all there")
     yield Check(OK, "time zone", f"days are counted in {stats.timezone}")

@@ -25,7 +25,7 @@ def checks(opened: Opened) -> Iterator[Check]:
         yield Check(WARN, "summarizer", f"{who}; the variable {name} is not set here", step)
         return
     today = opened.calendar.midnight_of(opened.calendar.to_local(opened.now_ms).date())
-    failed = [attempt.reason for attempt in opened.storage.spending.since(today) if attempt.outcome is Outcome.FAILED]
+    failed = [attempt.reason for attempt in opened.storage.spending.list_calls(today) if attempt.outcome is Outcome.FAILED]
     if failed:
         yield Check(WARN, "summarizer", f"{who}; {failed[-1]}", "memory-mcp spend")
     else:

@@ -17,7 +17,7 @@ def checks(opened: Opened) -> Iterator[Check]:
     WARN where files that are not imported are deleted soon and the client is not followed, and for tables that no reader knows.
     """
     outbox = opened.storage.outbox
-    client_fates = fates(all_importers(opened.settings.ingest), outbox.marks("import:"), opened.now_ms)
+    client_fates = fates(all_importers(opened.settings.ingest), outbox.get_positions("import:"), opened.now_ms)
     yield from _describe_fates(client_fates, followed_names(outbox), opened.calendar.day_of)
 
 

@@ -134,7 +134,7 @@ def run_stats(args: argparse.Namespace) -> int:
     if args.prometheus:
         return _run_prometheus(args)
     with opened(args, catch_up=False) as app:
-        stats = app.storage.stats()
+        stats = app.storage.get_stats()
         iso = app.calendar.format_iso
         backups = held(app.backups.folder) if app.backups.folder else None
         data: dict[str, Any] = {
@@ -151,7 +151,7 @@ def run_stats(args: argparse.Namespace) -> int:
             "backups": {"count": backups.count if backups else 0, "size_bytes": backups.size_bytes if backups else 0},
             "lost_events": stats.loss.events if stats.loss else None,
             "months": _months(app, stats),
-            "levels": {level.value: len(app.storage.toc.ids_at(level)) for level in TocLevel if level is not TocLevel.ROOT},
+            "levels": {level.value: len(app.storage.toc.list_ids(level)) for level in TocLevel if level is not TocLevel.ROOT},
             "parts": _parts(app.settings.storage.directory),
         }
     lines = [f"{table:<15} {count:>12,}" for table, count in data["rows"].items()]
@@ -178,7 +178,9 @@ def _months(app: "App", stats: "StoreStats") -> list[dict[str, Any]]:
     end = last.year * 12 + last.month
     months = range(max(first.year * 12 + first.month - 1, end - _MONTHS), end + 1)
     begins = [dt.date(month // 12, month % 12 + 1, 1).isoformat() for month in months]
-    return [{"month": begin[:7], "events": app.storage.toc.tally(begin, after, None).events} for begin, after in pairwise(begins)]
+    return [
+        {"month": begin[:7], "events": app.storage.toc.tally_days(begin, after, None).events} for begin, after in pairwise(begins)
+    ]
 
 
 def _parts(directory: Path) -> dict[str, int]:
@@ -228,7 +230,7 @@ def run_compact(args: argparse.Namespace) -> int:
     """Rewrite the database file without dead space after a backup, print both sizes (before_bytes, after_bytes), and return 0."""
     with opened(args, catch_up=False) as app:
         app.backups.before("the file was rewritten")
-        size_before, size_after = app.storage.compact()
+        size_before, size_after = app.storage.compact_files()
     lines = [f"Compacted from {render.size(size_before)} to {render.size(size_after)}."]
     return print_result(args, {"before_bytes": size_before, "after_bytes": size_after}, lines)
 
@@ -245,11 +247,13 @@ def run_acknowledge(args: argparse.Namespace) -> int:
         loss = app.storage.loss
         if loss is not None:
             if not is_person:
-                raise InvalidQuery(f"nobody confirmed it: {loss.told}", _BY_A_PERSON)
+                raise InvalidQuery(f"nobody confirmed it: {loss.description}", _BY_A_PERSON)
             counts = {"events": loss.events}
-            app.storage.audit.record(AuditEntry("acknowledge", app.clock.now_ms(), "person", "loss", loss.set_aside, counts))
-            app.storage.reseal(acknowledge=True)
-    line = f"Acknowledged: {loss.told}." if loss else "Nothing is known to be missing."
+            app.storage.audit.record_entry(
+                AuditEntry("acknowledge", app.clock.now_ms(), "person", "loss", loss.damaged_folder, counts)
+            )
+            app.storage.accept_contents(acknowledge=True)
+    line = f"Acknowledged: {loss.description}." if loss else "Nothing is known to be missing."
     return print_result(args, {"acknowledged": loss is not None, "events": loss.events if loss else 0}, [line])
 
 
@@ -288,7 +292,7 @@ def _rebuild(app: "App", name: str) -> dict[str, Any]:
             grouped = app.topics().rebuild()
         report = {"documents": grouped.documents, "seconds": round(grouped.duration_ms / 1000, 3)}
         return {**report, "topics": app.topics().detail().topic_count}
-    rows = app.storage.stats(text=False).rows
+    rows = app.storage.get_stats(text=False).rows
     # Periods are also indexed once per project, so there may be more than this in the end.
     expected = max(rows.get("node", 0) + rows.get("grip", 0), 1)
     with render.Progress(f"building {name}") as bar:

@@ -161,12 +161,12 @@ def opened(args: argparse.Namespace, catch_up: bool = True, settled: bool = Fals
         return
     from memory_mcp.app import App
     from memory_mcp.forgetting.act import resume
-    from memory_mcp.storage.lock import read_only
+    from memory_mcp.storage.lock import is_read_only
 
     app = App(settings_of(args))
     app.settings_file = settings_file(args) or app.settings_file
     try:
-        writable = not read_only(app.directory)
+        writable = not is_read_only(app.directory)
         if writable:
             resume(app)
         if catch_up and writable:

@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
         target = _target(app.settings, args)
         with closing(_open(target)) as copy, copy.derivation.publishing:
             copied = moving.copy(app.storage, copy.storage, lambda done, all_: bar.at(done / max(all_, 1), f"{done:,} events"))
-            copy.storage.reseal()
+            copy.storage.accept_contents()
         failpoint("migrate.copied")
         # Its days are counted in the zone of the memory from now on.
         with closing(_open(target)) as copy, copy.derivation.publishing:
@@ -65,8 +65,8 @@ def run(args: argparse.Namespace) -> int:
                 text = f"the copy is not sound: {findings[0].rule}: {findings[0].subject}: {findings[0].detail}"
                 raise StorageError(text, "Run memory-mcp admin check on the memory; nothing of it was changed.")
             subject, counts = copy.settings.storage.engine, {"events": copied.last_seq}
-            copy.storage.audit.record(AuditEntry("migrate", copy.clock.now_ms(), "person", subject, "", counts))
-            copy.storage.reseal(acknowledge=True)
+            copy.storage.audit.record_entry(AuditEntry("migrate", copy.clock.now_ms(), "person", subject, "", counts))
+            copy.storage.accept_contents(acknowledge=True)
             moving.complete(copy.storage)
         tombstones_left = _beside(app, target)
         later = app.storage.events.last_seq() - copied.last_seq

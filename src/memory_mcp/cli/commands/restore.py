@@ -118,7 +118,7 @@ def _build(settings: "Settings", directory: Path, backup: "Backup", verified: "V
         tombstones = Tombstones(directory)
         try:
             if not tombstones.empty:
-                app.storage.erase(tombstones)
+                app.storage.erase_forgotten(tombstones)
                 app.derivation.reread()
             app.derivation.run(place=Place.SHARED)
             job = RebuildToc(app.storage, app.calendar, app.summarizer, app.settings.toc)
@@ -126,9 +126,9 @@ def _build(settings: "Settings", directory: Path, backup: "Backup", verified: "V
             lost = sum(max(m.rows, 0) for m in verified.missing if m.table == "event")
             counts = {"events": loaded.rows.get("event", 0), "segments": app.tree.tally().segments, "lost_events": lost}
             counts |= {"tombstones_left": foreign} if foreign else {}
-            app.storage.audit.record(AuditEntry("restore", app.clock.now_ms(), "person", backup.path.name, "", counts))
+            app.storage.audit.record_entry(AuditEntry("restore", app.clock.now_ms(), "person", backup.path.name, "", counts))
             if not tombstones.empty:
-                app.storage.compact()
+                app.storage.compact_files()
         finally:
             app.close()
     return fresh, counts

@@ -74,7 +74,7 @@ def _find(app: "App", args: argparse.Namespace, name: str) -> Shown:
     from memory_mcp.model.ids import event_id_from, event_key, span_grip_id
 
     try:
-        event = app.storage.events.find(event_id_from(event_key(name)))
+        event = app.storage.events.find_event(event_id_from(event_key(name)))
     except InvalidQuery:
         event = None
     if event is not None and event.text:

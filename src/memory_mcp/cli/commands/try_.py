@@ -175,7 +175,7 @@ def _build(args: argparse.Namespace, directory: Path, path: Path) -> dict[str, A
 
 def _holdings(app: "App") -> dict[str, Any]:
     """Return what the memory holds, with its quotations and nodes and its first and last day."""
-    stats = app.storage.stats()
+    stats = app.storage.get_stats()
     built = app.holdings() | {"grips": stats.rows.get("grip", 0), "nodes": stats.rows.get("node", 0)}
     built["first"], built["last"] = (app.calendar.day_of(ms or 0) for ms in (stats.first_ms, stats.last_ms))
     return built

@@ -70,7 +70,7 @@ def status_of(app: "App") -> list[dict[str, Any]]:
     from memory_mcp.ingest.finding import summarize_files
     from memory_mcp.ingest.following import followed_names
 
-    followed, marks = followed_names(app.storage.outbox), app.storage.outbox.marks("import:")
+    followed, marks = followed_names(app.storage.outbox), app.storage.outbox.get_positions("import:")
     clients = []
     for importer in app.importers():
         if places := importer.default_paths():

@@ -70,7 +70,7 @@ class TopicKeeper:
     ) -> None:
         """Keep the graph in `directory`; `embedder` returns None to use terms alone; `give_way` is called before each read."""
         self._storage = storage
-        self._store_id = storage.stats(text=False).store_id
+        self._store_id = storage.get_stats(text=False).store_id
         self.home = Home(directory)
         self._clock = clock
         self._settings = settings
@@ -130,7 +130,7 @@ class TopicKeeper:
             if unless(self.graph()):
                 return False
             for label in labels:
-                self._storage.topics.label(label)
+                self._storage.topics.set_label(label)
             self.reread()
             return True
 
@@ -156,7 +156,9 @@ class TopicKeeper:
             if manifest is None:
                 self._health = Health.BUILDING
                 return
-            check_origin(manifest, self._store_id, self._storage.toc.version(), lambda change: named(self._storage, change))
+            check_origin(
+                manifest, self._store_id, self._storage.toc.current_version(), lambda change: named(self._storage, change)
+            )
             if manifest.fingerprint != self._fingerprint() or len(manifest.parts) != 1:
                 raise IndexUnreadable("it was built by another version or with other settings")
             entry = manifest.parts[0]
@@ -183,8 +185,8 @@ class TopicKeeper:
     def _known(self) -> dict[str, Any]:
         """Return identities by id (`known`), `labels` and `pins` from the store, as fields of a graph."""
         topics = self._storage.topics
-        known = {topic.topic_id: topic for topic in topics.all()}
-        return {"known": known, "labels": tuple(topics.labels()), "pins": self._storage.toc.pins()}
+        known = {topic.topic_id: topic for topic in topics.list_topics()}
+        return {"known": known, "labels": tuple(topics.list_labels()), "pins": self._storage.toc.list_pins()}
 
     def _vector(self, text: str) -> Array | None:
         """Return the unit vector of a text, `(dimensions,)` float32, the last one cached; None without an embedder."""
@@ -207,7 +209,7 @@ class TopicKeeper:
 
     def _segments(self) -> int:
         """Return the number of segments in the store, of all days and projects, grouped or not."""
-        return sum(count for _, count in self._storage.toc.segments_by_day())
+        return sum(count for _, count in self._storage.toc.count_segments_by_day())
 
     def _why_none(self) -> str:
         """Return why there is no graph: what is wrong with its files, too few segments, or that they are being grouped."""
@@ -233,7 +235,7 @@ class TopicKeeper:
 
         Those that wait are read up to a tenth of the segments, and again when the store has changed.
         """
-        version, placed = self._storage.toc.version(), self._position.outbox
+        version, placed = self._storage.toc.current_version(), self._position.outbox
         at = version, placed, self._manifest.number if self._manifest else 0
         if at != self._counted[0]:
             segments = self._segments()
@@ -244,7 +246,7 @@ class TopicKeeper:
 
     def _place(self) -> None:
         """Place changed segments and move on, unless over 512 changed: these wait for a grouping. Nothing without a graph."""
-        if self._graph is None or self._storage.toc.version() == self._position.outbox:
+        if self._graph is None or self._storage.toc.current_version() == self._position.outbox:
             return
         changed, position = self._waiting(_PLACED)
         if len(changed) > _PLACED:
@@ -279,7 +281,7 @@ class TopicKeeper:
                 return True
             if self._position == Position():
                 self._position = manifest.position
-            if self._storage.toc.version() == self._position.outbox and not self._changed:
+            if self._storage.toc.current_version() == self._position.outbox and not self._changed:
                 return False
             least = max(min(_CHANGED, BEHIND * segments), _SHARE * segments)
             waiting, _ = self._waiting(int(least) + len(self._changed))
@@ -324,7 +326,7 @@ class TopicKeeper:
             self._look()
             names = self._graph.names if self._graph else ()
         # What is read later may be newer than this position, and is placed again then.
-        last = self._storage.toc.version()
+        last = self._storage.toc.current_version()
         position = Position(last, mark=named(self._storage, last))
         fingerprint = self._fingerprint()
         embedder = self._embedder()
@@ -337,9 +339,9 @@ class TopicKeeper:
         try:
             count: int = sum(feed([[child]], self._frames()))
             at_ms = self._clock.now_ms()
-            result: Made = child.ask(Finish(tuple(self._storage.topics.all()), names, at_ms))
+            result: Made = child.ask(Finish(tuple(self._storage.topics.list_topics()), names, at_ms))
             failpoint("topics.grouped")
-            self._storage.topics.replace(result.known)
+            self._storage.topics.replace_topics(result.known)
             failpoint("topics.known")
             entry = PartEntry(name, result.files)
             number = self.home.next_number()
@@ -378,15 +380,15 @@ class TopicKeeper:
 
     def _frames(self) -> Iterator[list[Document]]:
         """Yield the documents of all segments, at most 192 at a time, giving way before each batch."""
-        ids = self._storage.toc.ids_at(TocLevel.SEGMENT)
+        ids = self._storage.toc.list_ids(TocLevel.SEGMENT)
         for start in range(0, len(ids), READ):
             self._give_way()
             yield self._documents(ids[start : start + READ])
 
     def _documents(self, ids: Sequence[NodeId]) -> list[Document]:
         """Return the documents of those of these segments that have a node and a record in the store, in no particular order."""
-        nodes = self._storage.toc.nodes(ids)
-        segments = self._storage.toc.segments([key for i in nodes if (key := segment_key_of(i)) is not None])
+        nodes = self._storage.toc.get_nodes(ids)
+        segments = self._storage.toc.get_segments([key for i in nodes if (key := segment_key_of(i)) is not None])
         pairs = ((node, segments.get(segment_key_of(i) or 0)) for i, node in nodes.items())
         return [document_of(node, segment) for node, segment in pairs if segment is not None]
 

@@ -74,7 +74,7 @@ class Labeller:
         if graph is None:
             return []
         unusable: dict[str, list[str]] = {}
-        for topic_id, asked_from in self._storage.spending.unusable(model):
+        for topic_id, asked_from in self._storage.spending.list_unusable(model):
             unusable.setdefault(topic_id, []).append(asked_from)
         found = _unnamed(graph, self._clock.now_ms())
         return [one for one in found if not any(map(one.was_asked, unusable.get(one.topic_id, ())))]
@@ -87,7 +87,7 @@ class Labeller:
         view = View(self._clock.now_ms(), project)
         topic = graph.topic(due.topic_id, view)
         links, _ = graph.links(due.topic_id, view, _TITLES)
-        nodes = self._storage.toc.nodes([link.node_id for link in links])
+        nodes = self._storage.toc.get_nodes([link.node_id for link in links])
         titles = tuple(subject(nodes[link.node_id]) for link in links if link.node_id in nodes)
         return TopicMaterial(project, topic.label, topic.keywords, titles)
 

@@ -112,13 +112,13 @@ class Showing:
         if project is not None:
             whole = {i: n if n.level is TocLevel.SEGMENT else share_of(n, project) for i, n in whole.items()}
         heads = self._shown.nodes(ids - with_bullets, with_bullets=False)
-        return heads | self._storage.toc.heads([i for i in ids - with_bullets if i not in heads]) | whole
+        return heads | self._storage.toc.get_heads([i for i in ids - with_bullets if i not in heads]) | whole
 
     def said(self, ids: Collection[GripId]) -> dict[GripId, Quotation]:
         """Return the quotations of grips with facts about their events; those that no longer resolve are left out."""
         copied = self._shown.said(ids)
-        grips = self._storage.grips.get_many([i for i in ids if i not in copied])
-        events = self._storage.events.get_many({i for g in grips.values() for i in (g.event_id_start, g.event_id_end)})
+        grips = self._storage.grips.get_grips([i for i in ids if i not in copied])
+        events = self._storage.events.get_events({i for g in grips.values() for i in (g.event_id_start, g.event_id_end)})
         quotes = quotes_in(grips.values(), events)
         return copied | {i: said_of(grips[i], events[grips[i].event_id_start], quote) for i, quote in quotes.items()}
 

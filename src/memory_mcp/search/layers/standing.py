@@ -26,7 +26,7 @@ _KINDS = frozenset(k.value for k in MemoryKind)
 
 def with_standing(hits: Sequence[Hit], nodes: Mapping[NodeId, TocNode], storage: Storage) -> list[Hit]:
     """Return `hits` with kind, salience (0 unless the hit's node is in `nodes`), pin and successor."""
-    pins = storage.toc.pins()
+    pins = storage.toc.list_pins()
     over = {} if storage.superseded.is_empty() else _over(hits, storage)
     return [_standing(hit, nodes.get(hit.node_id), pins, over) for hit in hits]
 
@@ -36,11 +36,11 @@ def _over(hits: Sequence[Hit], storage: Storage) -> dict[GripId, Supersession]:
 
     Words cited by a span count as superseded where a superseded stored grip of that event overlaps them.
     """
-    over = storage.superseded.of({i for h in hits for i in _grips(h)})
+    over = storage.superseded.get_successors({i for h in hits for i in _grips(h)})
     shown = {grips[0] for h in hits if (grips := _grips(h)) and grips[0] not in over}
     spans = {grip: span for grip in shown if (span := parse_span_grip(grip))}
-    stored = storage.grips.of_events({event for event, *_ in spans.values()}) if spans else {}
-    ended = storage.superseded.of({g.grip_id for grips in stored.values() for g in grips})
+    stored = storage.grips.grips_by_event({event for event, *_ in spans.values()}) if spans else {}
+    ended = storage.superseded.get_successors({g.grip_id for grips in stored.values() for g in grips})
     for grip, (event, start, end) in spans.items():
         for other in stored.get(event, ()):
             if other.grip_id in ended and other.span_start < end and start < other.span_end:

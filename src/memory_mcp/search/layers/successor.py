@@ -59,7 +59,7 @@ class Successors:
         `project` None means all.
         """
         found: list[tuple[float, int, GripId, str]] = []
-        for one in self._storage.superseded.stated([MemoryKind.DECISION.value], _NOTHING):
+        for one in self._storage.superseded.list_statements([MemoryKind.DECISION.value], _NOTHING):
             share = len(named & term_set(one.text)) / len(named) if named else 1.0
             at_ms = grip_time(one.grip_id)
             if project in (None, one.project) and share >= _NAMED and (window is None or window.contains(at_ms)):
@@ -80,7 +80,7 @@ class Successors:
             return []
         hit = unfiled_hit(event, found.grip_id, found.quote, score)
         if found.node_segment is not None:
-            [segment] = self._storage.toc.segments([found.node_segment]).values()
-            heads = self._storage.toc.heads([segment.node_id])
+            [segment] = self._storage.toc.get_segments([found.node_segment]).values()
+            heads = self._storage.toc.get_heads([segment.node_id])
             hit = replace(hit, node_id=segment.node_id, grip_id=found.grip_id, title="".join(h.title for h in heads.values()))
         return with_standing([hit], {}, self._storage)

@@ -29,19 +29,19 @@ def _quoted(storage: Storage, missing: str) -> Target | None:
     The ids of a longer duplicate stand for an event as well, and for a whole event those of all its grips.
     """
     span = parse_span_grip(missing)
-    grip = storage.grips.find(missing) if span is None and missing.startswith("grip:") else None
+    grip = storage.grips.find_grip(missing) if span is None and missing.startswith("grip:") else None
     if grip is not None:
-        events = storage.events.get_many([grip.event_id_start, grip.event_id_end])
+        events = storage.events.get_events([grip.event_id_start, grip.event_id_end])
         return _target(missing, min(events.values(), key=lambda e: e.event_id != grip.event_id_start), {grip.grip_id})
     try:
-        event = storage.events.find(span[0] if span else event_id_from(event_key(missing)))
+        event = storage.events.find_event(span[0] if span else event_id_from(event_key(missing)))
     except (ValueError, NotFound):
         return None
     if event is None:
         return None
     # Of duplicate texts the longer one is shown, whichever is asked for.
-    told = {event.event_id, *storage.events.duplicates([event.event_id]).values()}
-    own = {g.grip_id for several in storage.grips.of_events(told).values() for g in several}
+    told = {event.event_id, *storage.events.find_duplicates([event.event_id]).values()}
+    own = {g.grip_id for several in storage.grips.grips_by_event(told).values() for g in several}
     return _target(missing, event, {missing, *told} if span else {*told, *own})
 
 
@@ -65,6 +65,6 @@ def _node(storage: Storage, tree: Tree, missing: str, project: str | None) -> Ta
         listed_in = tuple(tree.calendar.node_window(n) for n in (*above, node.node_id) if n != ROOT)
         return Target(missing, ids, "", "", node.start_ms, True, listed_in)
     key = segment_key_of(node.node_id)
-    segment = storage.toc.segments([key]).get(key) if key is not None else None
+    segment = storage.toc.get_segments([key]).get(key) if key is not None else None
     project, agent = (segment.project, segment.agent) if segment is not None else ("", "")
     return Target(missing, ids, project, agent, node.start_ms)

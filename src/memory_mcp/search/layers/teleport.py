@@ -224,9 +224,9 @@ class TeleportLayer:
         excluded = dict(filters.excluded)
         probes = list(map(probe, _wanted(query))) if self.name is LayerName.BM25 else ()
         # Live events are not lost among those of a running import.
-        live = self._storage.events.arrived(done, first, scope, probes, live=True)[-MOST_WAITING:] if first > done else []
+        live = self._storage.events.list_arrivals(done, first, scope, probes, live=True)[-MOST_WAITING:] if first > done else []
         spoken = []
-        for event in (*live, *self._storage.events.arrived(first, last, scope, probes)):
+        for event in (*live, *self._storage.events.list_arrivals(first, last, scope, probes)):
             by_speaker = filters.speaker is None or event.speaker.casefold() == filters.speaker.casefold()
             if excluded and event.timestamp >= excluded.get(keys.session_name(event.session_id), _NEVER):
                 continue

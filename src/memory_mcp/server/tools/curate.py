@@ -31,7 +31,7 @@ from memory_mcp.requests.scope import project_to_store
 from memory_mcp.server import arguments
 from memory_mcp.server.caller import agent_of, request_key
 from memory_mcp.server.tools.kit import ADDS, SETS, Group, offered
-from memory_mcp.storage.values import Request
+from memory_mcp.storage.values import WriteRequest
 from memory_mcp.tree.summarize.keywords import MAX_KEYWORDS
 
 #: Kind of source: the same event ingested by a tool or imported from a file is one event.
@@ -94,9 +94,9 @@ class Curate(Group):
                     raise InvalidQuery(text, f"{error.hint} Nothing was stored.") from None
                 project = project_to_store(app, draft.project, caller) if caller.locked else draft.project or caller.project
                 drafts.append(replace(draft, agent=draft.agent or agent, project=project))
-            request = Request(f"ingest:{key}") if key else None
+            request = WriteRequest(f"ingest:{key}") if key else None
             outcome = app.write(drafts, _SOURCE, Trust.IMPORTED, request)
-            new: list[str] = [*outcome.new] if outcome.replay is None else outcome.replay.split()
+            new: list[str] = [*outcome.new_ids] if outcome.replayed_answer is None else outcome.replayed_answer.split()
             return Ingested(stored=len(new), known=len(drafts) - len(new), event_ids=new)
 
         return await self._kit.carry_out(work)

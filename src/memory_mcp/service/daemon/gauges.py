@@ -19,9 +19,9 @@ def exposition(app: App) -> str:
 
 def readings(app: App) -> metrics.Readings:
     """Return the gauges by name, each {label or "": number}; an index that is not there has 0 documents and bytes."""
-    stats = app.storage.stats(text=False)
+    stats = app.storage.get_stats(text=False)
     segments = app.tree.tally().segments
-    levels = {str(level): float(len(app.storage.toc.ids_at(level))) for level in _PERIODS}
+    levels = {str(level): float(len(app.storage.toc.list_ids(level))) for level in _PERIODS}
     return {
         **_indexes(app),
         **_topics(app),

@@ -114,11 +114,11 @@ class Methods:
             while self._service.pending > _MOST_WAITING and self._service.deriving and not self._host.deriver_error():
                 await anyio.sleep(_TURN)
             stored = await self._host.write(partial(App.append, drafts=piece.drafts, source=source))
-            new, known = new + len(stored.new), known + len(stored.known)
+            new, known = new + len(stored.new_ids), known + len(stored.known_ids)
             marks |= piece.marks
         if marks:
             # Behind everything of the file: a mark that is missing after a crash costs reading, one too many would lose.
-            await self._host.write(lambda app: app.storage.outbox.mark_all(marks))
+            await self._host.write(lambda app: app.storage.outbox.set_positions(marks))
         return {"new": new, "known": known}
 
     async def _give_way(self) -> None:
@@ -130,11 +130,11 @@ class Methods:
 
     async def sources(self, _: Conversation, __: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return {"sources": names}: importers, hooks and tools that stored events came from."""
-        return {"sources": list(await self._host.read(lambda app: app.storage.latest()))}
+        return {"sources": list(await self._host.read(lambda app: app.storage.latest_times()))}
 
     async def marks(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return {"marks": {name: position}} of importers whose names begin with the parameter `prefix`, which is required."""
-        return {"marks": await self._host.read(lambda app: app.storage.outbox.marks(str(params["prefix"])))}
+        return {"marks": await self._host.read(lambda app: app.storage.outbox.get_positions(str(params["prefix"])))}
 
     async def finish(self, talk: Conversation, _: Mapping[str, Any]) -> Mapping[str, Any]:
         """Wait until everything stored so far is in the tree and the indexes and these are on disk.

@@ -29,8 +29,8 @@ from memory_mcp.service.client import door
 from memory_mcp.service.client.handing import METHOD
 from memory_mcp.service.daemon import log as logs
 from memory_mcp.service.daemon.clients import Client, Clients, resident_bytes
-from memory_mcp.storage.highwater import damage_met
-from memory_mcp.storage.lock import DAEMON, DirectoryLock, owner
+from memory_mcp.storage.highwater import is_damage_noted
+from memory_mcp.storage.lock import DAEMON, DirectoryLock, read_owner
 
 if TYPE_CHECKING:
     from anyio.abc import SocketStream, TaskGroup
@@ -71,7 +71,7 @@ def run(settings: Settings, told: Mapping[str, str], execute: "Execute") -> int:
     OSError where there is no way to listen.
     """
     directory = settings.storage.directory.absolute()
-    wait = _SUCCESSION if owner(directory).get("kind") == DAEMON else 0.0
+    wait = _SUCCESSION if read_owner(directory).get("kind") == DAEMON else 0.0
     lock = DirectoryLock(directory, wait, DAEMON)
 
     # DuckDB makes its log with whatever mode is left; nothing of this process is for others.
@@ -189,7 +189,7 @@ class _Daemon:
         found, told = door.seen(self._directory), False
         while True:
             await anyio.sleep(_LOOK)
-            if (found is not None and door.seen(self._directory) == found) or self._ending.is_set() or not self._lock.in_place:
+            if (found is not None and door.seen(self._directory) == found) or self._ending.is_set() or not self._lock.is_in_place:
                 continue
             try:
                 listener, self._door.secret = door.listen(self._directory, self._settings.server.socket)
@@ -251,7 +251,7 @@ class _Daemon:
         while True:
             left = self._settings.server.idle_exit_secs - self._idle_s()
             await anyio.sleep(min(_LOOK, max(_LOOK_NEAR, left)))
-            if not self._lock.in_place:
+            if not self._lock.is_in_place:
                 # Closing would write into what may be another daemon's directory by now.
                 log.critical("the data directory was taken away; ended without closing it")
                 logging.shutdown()
@@ -261,7 +261,7 @@ class _Daemon:
             under_way = self._service.host.calls or self._doors.url or self._clients.commands() or self._work()
             if not under_way and self._in_force.state().changed:
                 self.stop("the settings file changed")
-            if self._service.host.opened is not None and damage_met(self._lock.directory):
+            if self._service.host.opened is not None and is_damage_noted(self._lock.directory):
                 self.stop("the store is damaged; the next start saves what is whole")
             if (app := self._service.host.opened) is not None:
                 await anyio.to_thread.run_sync(_save_anew, app)
@@ -309,7 +309,7 @@ class _Daemon:
         from memory_mcp.web.memory import Pulse
 
         app = self._service.host.opened
-        return Pulse() if app is None else Pulse(app.storage.events.last_seq(), app.storage.toc.version())
+        return Pulse() if app is None else Pulse(app.storage.events.last_seq(), app.storage.toc.current_version())
 
     def _take_hook(self, client: str, payload: bytes) -> None:
         """Write a payload that came over HTTP into the spool and count it as a use; raises OSError when it cannot be kept."""
@@ -377,6 +377,6 @@ def _give_up() -> None:
 def _save_anew(app: "App") -> None:
     """Save the open store anew when its file was deleted: this process can still read all of it. A failure is logged."""
     try:
-        app.storage.save_anew()
+        app.storage.rewrite_deleted_file()
     except Exception:
         log.exception("the database file was deleted and cannot be written anew; make a backup before this process ends")

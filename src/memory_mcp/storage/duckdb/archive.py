@@ -7,7 +7,7 @@ from typing import Any
 import duckdb
 
 from memory_mcp.model.toc import EXTRACTIVE
-from memory_mcp.storage.archive import DERIVED, SHARED, Loaded, TableRows, empty_value
+from memory_mcp.storage.archive import DERIVED, SHARED, LoadCounts, TableRows, get_empty_value
 from memory_mcp.storage.duckdb.connection import Connection
 from memory_mcp.storage.duckdb.names import COLUMNS, join_names, select_lists
 from memory_mcp.storage.records import DERIVER
@@ -50,11 +50,11 @@ class DuckSnapshot:
         """Return the first row of a query as a tuple; raise IndexError where it has none."""
         return self._cursor.execute(sql, parameters or []).fetchall()[0]
 
-    def last(self, table: str) -> int:
+    def last_key(self, table: str) -> int:
         """Return the highest key of a shared table (`seq` of events, id of grips); 0 in an empty table."""
         return int(self._one(f"SELECT coalesce(max({_KEYS[table][0]}), 0) FROM {table}")[0])
 
-    def print_of(self, table: str, first: int, last: int) -> tuple[int, str]:
+    def fingerprint(self, table: str, first: int, last: int) -> tuple[int, str]:
         """Return how many rows have keys from `first` to `last`, both included, and their fingerprint, hexadecimal, "" for none.
 
         The fingerprint is the XOR of event ids, or of grip ids each XOR its segment, since quotations may move to
@@ -65,7 +65,7 @@ class DuckSnapshot:
         rows, ids = self._one(sql, [first, last])
         return rows, "" if ids is None else f"{ids:x}"
 
-    def behind(self, table: str, after: int) -> Iterator[TableRows]:
+    def iter_shared(self, table: str, after: int) -> Iterator[TableRows]:
         """Yield rows of a shared table with keys above `after`, by key, at most 500 at a time; events are read 1000 at a time."""
         columns = tuple(self._columns[table])
         if table != "event":
@@ -78,7 +78,7 @@ class DuckSnapshot:
             self._cursor.execute(sql, [start, min(start + _EVENTS, self.last_seq)])
             yield from self._slices("event", columns)
 
-    def others(self) -> Iterator[TableRows]:
+    def iter_others(self) -> Iterator[TableRows]:
         """Yield the rows of every table that is neither shared nor derived, by name, at most 500 at a time.
 
         Of nodes and bullets only current ones that the summarizer has not written; of meta all but the schema
@@ -107,7 +107,7 @@ class DuckArchive:
         self._reread = reread
 
     @contextmanager
-    def snapshot(self) -> Iterator[DuckSnapshot]:
+    def open_snapshot(self) -> Iterator[DuckSnapshot]:
         """Give the store at this moment, with every acknowledged write, to a block: a read transaction, rolled back after it."""
         with self._con.reading() as cursor:
             cursor.execute("BEGIN TRANSACTION")
@@ -117,7 +117,7 @@ class DuckArchive:
             finally:
                 cursor.execute("ROLLBACK")
 
-    def load(self, slices: Iterable[TableRows], anew: bool = False, instead: bool = False) -> Loaded:
+    def load_rows(self, slices: Iterable[TableRows], anew: bool = False, instead: bool = False) -> LoadCounts:
         """Store rows with their ids and numbers, and return what was stored and left out.
 
         Each slice is a transaction of its own; with `instead` all of it is one, and all tables but event and meta are
@@ -148,7 +148,7 @@ class DuckArchive:
                 # Written in the order of the statements: each leaves what the next one looks at.
                 dangling = sum(int((con.execute(sql).fetchone() or (0,))[0]) for sql in _DANGLING)
         self._reread()
-        return Loaded(rows, dangling, tuple(sorted(unknown)))
+        return LoadCounts(rows, dangling, tuple(sorted(unknown)))
 
 
 def _columns(con: duckdb.DuckDBPyConnection) -> dict[str, dict[str, str]]:
@@ -176,6 +176,6 @@ def _insert(con: duckdb.DuckDBPyConnection, part: TableRows, types: dict[str, st
         values |= {name: list(map(join_names, values[name])) for name in values.keys() & COLUMNS}
     for name, kind in types.items():
         if name not in values:
-            values[name] = [empty_value(kind)] * len(part.rows)
+            values[name] = [get_empty_value(kind)] * len(part.rows)
     asked = ", ".join(f"unnest(?::{types[name]}[])" for name in values)
     con.execute(f"INSERT INTO {part.table} ({', '.join(values)}) SELECT {asked}", list(values.values()))

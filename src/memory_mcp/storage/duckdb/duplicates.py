@@ -16,7 +16,7 @@ from memory_mcp.model.event import HOOK, Event
 from memory_mcp.model.ids import EventId, event_id_from, event_key
 from memory_mcp.storage.copies import COLUMNS, CopyFinder, Pair, Stream, Utterance, repeated_ids, resolve_pairs
 from memory_mcp.storage.duckdb.connection import Connection
-from memory_mcp.storage.pairing import SUMMARY, WINDOW_MS, Message, escaped, message_of, pairs, stored_message
+from memory_mcp.storage.pairing import SUMMARY, WINDOW_MS, Message, escape_json, iter_pairs, make_message, parse_message
 
 _SESSIONS = """
 SELECT session_id, bool_or(starts_with(source, ?)), bool_or(NOT starts_with(source, ?)) FROM event GROUP BY session_id"""
@@ -52,19 +52,19 @@ class _CopyFinder(CopyFinder):
     #: The connection of that transaction.
     con: duckdb.DuckDBPyConnection
 
-    def _twins(self, times: Sequence[int], contents: Sequence[int]) -> Sequence[Sequence[Any]]:
+    def _read_twins(self, times: Sequence[int], contents: Sequence[int]) -> Sequence[Sequence[Any]]:
         return self.con.execute(_TWINS, [times, contents]).fetchall()
 
-    def _openings(self, firsts: Sequence[Utterance]) -> Sequence[Sequence[Any]]:
+    def _read_openings(self, firsts: Sequence[Utterance]) -> Sequence[Sequence[Any]]:
         contents = sorted({u.words[-1] for u in firsts})
         # A list of parameters takes half the time of one that is a list.
         return self.con.execute(f"{_OPENINGS}({', '.join('?' * len(contents))})", contents).fetchall()
 
-    def _first(self, stream: Stream, source: str) -> int | None:
+    def _find_first_key(self, stream: Stream, source: str) -> int | None:
         row = self.con.execute(_FIRST, [*stream, source]).fetchone()
         return row[0] if row else None
 
-    def _stream(self, stream: Stream, source: str) -> Sequence[Sequence[Any]]:
+    def _read_stream(self, stream: Stream, source: str) -> Sequence[Sequence[Any]]:
         return self.con.execute(_STREAM, [*stream, source]).fetchall()
 
 
@@ -90,7 +90,7 @@ class Duplicates:
         """
         self._copies.con = con
         sessions = self._read_sessions(con)
-        copies = self._copies.pairs(
+        copies = self._copies.find_pairs(
             fresh, {e.session_id for e in fresh if e.session_id in sessions[0] or e.session_id in sessions[1]}, stored_times
         )
         new_pairs = [*self._pair_hooks(con, fresh, sessions), *copies]
@@ -132,12 +132,12 @@ class Duplicates:
         met, mixed = ({e.session_id for e in fresh} & told for told in (hooked, others))
         hooked.update(e.session_id for e in fresh if e.source.startswith(HOOK))
         others.update(e.session_id for e in fresh if not e.source.startswith(HOOK))
-        messages = [message_of(e) for e in fresh if e.session_id in hooked]
+        messages = [make_message(e) for e in fresh if e.session_id in hooked]
         if not messages:
             return []
         older = _older(con, [m for m in messages if m.hook and m.session in mixed], False)
         older += _older(con, [m for m in messages if not m.hook and m.session in met], True)
-        return [(hidden.key, shown.key) for hidden, shown in pairs([*older, *messages])]
+        return [(hidden.key, shown.key) for hidden, shown in iter_pairs([*older, *messages])]
 
     def of(self, ids: Iterable[EventId]) -> dict[EventId, EventId]:
         """Return the pairs in which one of `ids` takes part: hidden event's id to shown event's. Reads nothing without a pair."""
@@ -160,11 +160,11 @@ def _older(con: duckdb.DuckDBPyConnection, fresh: Sequence[Message], hook: bool)
         sorted({t.session for t in fresh}),
         *(HOOK, hook),
         *(min(times) - WINDOW_MS, max(times) + WINDOW_MS),
-        [escaped(t.tool_use_id) for t in fresh if t.tool_use_id],
+        [escape_json(t.tool_use_id) for t in fresh if t.tool_use_id],
         [t.source_id for t in fresh if t.source_id],
     ]
     own = {t.key for t in fresh}
     rows = [row for row in con.execute(_CANDIDATES, parameters).fetchall() if row[0] not in own]
     keys = [row[0] for row in rows]
     taken = {key for pair in con.execute(_PAIRS, [keys, keys]).fetchall() for key in pair} if keys else set[int]()
-    return [stored_message(row) for row in rows if row[0] not in taken]
+    return [parse_message(row) for row in rows if row[0] not in taken]

@@ -12,7 +12,7 @@ from memory_mcp.model.change import ChangeKind
 from memory_mcp.model.event import HOOK, TOOL, Event, is_recap
 from memory_mcp.model.ids import HASH_MASK, EventId, event_id_from, event_key
 from memory_mcp.model.segment import Segment
-from memory_mcp.storage.arriving import Arriving, Stored, appended_of
+from memory_mcp.storage.arriving import ArrivalSorter, StoredValue, make_append_result
 from memory_mcp.storage.duckdb.conditions import all_of, conditions_of, either_case, held
 from memory_mcp.storage.duckdb.connection import Connection, Row, insert
 from memory_mcp.storage.duckdb.duplicates import SHOWN, SHOWN_IN_SESSION, Duplicates
@@ -23,7 +23,7 @@ from memory_mcp.storage.highwater import HighWater
 from memory_mcp.storage.pairing import SUMMARY
 from memory_mcp.storage.records import REQUEST_KEPT_MS
 from memory_mcp.storage.rows import EVENT, event_columns, event_of, sessions_of
-from memory_mcp.storage.values import Appended, Batch, Place, Request, Scope, SessionInfo, StoredEvent
+from memory_mcp.storage.values import AppendResult, EventBatch, EventPosition, Scope, SessionInfo, StoredEvent, WriteRequest
 
 EVENT_TYPES = ("BIGINT", "HUGEINT", "BIGINT", "BIGINT", *["VARCHAR"] * 10, "BIGINT", "VARCHAR", "VARCHAR")
 #: An id begins with its time: whatever is stored at these times, so that copies need no query of their own.
@@ -81,7 +81,7 @@ class DuckEvents:
         self._quoted = quoted
         self._forgot_ms = 0
 
-    def append(self, events: Sequence[Event], request: Request | None = None) -> Appended:
+    def append(self, events: Sequence[Event], request: WriteRequest | None = None) -> AppendResult:
         """Store the events that are new, in one transaction; return the ids of these and of those stored before.
 
         A `request` answered within the last hour stores nothing and gets that answer. The mark beside the store is
@@ -91,11 +91,11 @@ class DuckEvents:
         with self._con.writing() as con:
             replay = self._replay(con, request)
             if replay is not None:
-                return Appended((), (), replay)
+                return AppendResult((), (), replay)
             # An id begins with its time: most events that come alone are later than all before, so nothing need be looked up.
             newest = self._numbers.newest
             stored = _stored(con, [e for e in events if event_key(e.event_id) <= newest])
-            fresh, known = Arriving(stored, lambda variants: _stored(con, variants)).sort_out(events)
+            fresh, known = ArrivalSorter(stored, lambda variants: _stored(con, variants)).sort_events(events)
             copies = self._insert(con, fresh, stored) if fresh else set[EventId]()
             if request:
                 answer = request.answer or " ".join(e.event_id for e in fresh)
@@ -103,10 +103,10 @@ class DuckEvents:
             failpoint("events.before_commit")
         failpoint("events.committed")
         if fresh:
-            self._mark.write()
-        return appended_of(fresh, known, copies)
+            self._mark.write_mark()
+        return make_append_result(fresh, known, copies)
 
-    def append_each(self, batches: Sequence[Batch]) -> list[Appended]:
+    def append_batches(self, batches: Sequence[EventBatch]) -> list[AppendResult]:
         """Append each batch in turn, in a transaction of its own (an error leaves earlier ones stored); return all results."""
         return [self.append(batch.events, batch.request) for batch in batches]
 
@@ -128,14 +128,14 @@ class DuckEvents:
 
         def settle() -> None:
             """Add the new events to the mark, to the recent events and, as not quoted yet, to the recent grips."""
-            self._mark.add(columns[0][-1], columns[1], columns[14], columns[12], columns[2])
+            self._mark.add_events(columns[0][-1], columns[1], columns[14], columns[12], columns[2])
             self._recent.add(first, self._projects.take(fresh))
             self._quoted.keep(dict.fromkeys((e.event_id for e in fresh), ()), seen)
 
         self._numbers.once_committed(settle)
         return copies
 
-    def _replay(self, con: duckdb.DuckDBPyConnection, request: Request | None) -> str | None:
+    def _replay(self, con: duckdb.DuckDBPyConnection, request: WriteRequest | None) -> str | None:
         """Return the answer that the request was given within the last hour; None where there is none, or no request.
 
         At most every ten minutes, too old answers are removed, inside the caller's transaction.
@@ -159,14 +159,14 @@ class DuckEvents:
         """Drop the events that are kept in memory, as numbers or names may be others now."""
         self._recent.forget()
 
-    def find(self, event_id: EventId) -> Event | None:
+    def find_event(self, event_id: EventId) -> Event | None:
         """Return the event of this id, shown or not, with its project's present name; None for an unknown id."""
         if recent := self._recent.get(event_id):
             return recent
         row = self._con.row(f"SELECT {EVENT} FROM event WHERE event_id = ?", [event_key(event_id)])
         return self._event(row) if row else None
 
-    def get_many(self, ids: Iterable[EventId]) -> dict[EventId, Event]:
+    def get_events(self, ids: Iterable[EventId]) -> dict[EventId, Event]:
         """Return those of `ids` that are stored, shown or not, by id, with their projects' present names; others are left out."""
         wanted = set(ids)
         found = {i: event for i in wanted if (event := self._recent.get(i)) is not None}
@@ -175,13 +175,13 @@ class DuckEvents:
             found |= {e.event_id: e for e in map(self._event, rows)}
         return found
 
-    def known_tails(self, tails: Sequence[int]) -> dict[int, EventId]:
+    def find_tails(self, tails: Sequence[int]) -> dict[int, EventId]:
         """Return the stored ids whose lower 80 bits (a hash of the event's source) are among `tails`, by these bits."""
         sql = "SELECT event_id FROM event WHERE (event_id & ?::HUGEINT) IN (SELECT unnest(?::HUGEINT[]))"
         rows = self._con.rows(sql, [HASH_MASK, list(tails)])
         return {row[0] & HASH_MASK: event_id_from(row[0]) for row in rows}
 
-    def after(self, seq: int, limit: int) -> list[StoredEvent]:
+    def read_after(self, seq: int, limit: int) -> list[StoredEvent]:
         """Return the committed events, shown or not, numbered from `seq` + 1 to `seq` + `limit`, in order; [] for none."""
         if seq >= self._numbers.committed_event:
             return []
@@ -191,7 +191,7 @@ class DuckEvents:
         sql = f"SELECT seq, {EVENT} FROM event WHERE seq > ? AND seq <= ? ORDER BY seq"
         return [StoredEvent(row[0], self._event(row[1:])) for row in self._con.rows(sql, [seq, seq + limit])]
 
-    def arrived(self, after: int, to: int, scope: Scope, probes: Sequence[str] = (), live: bool = False) -> list[Event]:
+    def list_arrivals(self, after: int, to: int, scope: Scope, probes: Sequence[str] = (), live: bool = False) -> list[Event]:
         """Return, in order of arrival, the shown events of a scope numbered above `after` up to `to` that may hold a probe.
 
         Probes, in lower case, are looked for in speaker, text and metadata; without any, all such events are returned.
@@ -216,15 +216,15 @@ class DuckEvents:
         """Return the highest number of arrival that was given out, from memory; 0 in an empty store."""
         return self._numbers.last_event
 
-    def duplicates(self, ids: Iterable[EventId]) -> dict[EventId, EventId]:
+    def find_duplicates(self, ids: Iterable[EventId]) -> dict[EventId, EventId]:
         """Return the pairs in which one of `ids` takes part: by the id of the event that is not shown the one that is."""
         return self._pairs.of(ids)
 
-    def in_segment(self, segment: Segment) -> list[Event]:
+    def segment_events(self, segment: Segment) -> list[Event]:
         """Return the events of a segment in order: the shown ones, else hidden ones as `in_segments` does; [] for none."""
-        return self.in_segments([segment]).get(segment.key, [])
+        return self.events_by_segment([segment]).get(segment.key, [])
 
-    def in_segments(self, segments: Sequence[Segment], last_seq: int | None = None) -> dict[int, list[Event]]:
+    def events_by_segment(self, segments: Sequence[Segment], last_seq: int | None = None) -> dict[int, list[Event]]:
         """Return by segment key its events in order, numbered up to `last_seq` (None: all); segments without any are left out.
 
         Where none is shown, the hidden ones whose shown other was stored later, else all.
@@ -271,11 +271,11 @@ class DuckEvents:
             found.setdefault(row[0], []).append(self._event(row[1:]))
         return found
 
-    def recaps(self, streams: Iterable[int]) -> list[Event]:
+    def list_recaps(self, streams: Iterable[int]) -> list[Event]:
         """Return every shown recap (a client's summary of its conversation) of these streams, in order of time."""
         return list(filter(is_recap, map(self._event, self._con.rows(_RECAPS, [list(streams)]))))
 
-    def around(self, event: Event, before: int, after: int) -> tuple[list[Event], list[Event]]:
+    def get_neighbours(self, event: Event, before: int, after: int) -> tuple[list[Event], list[Event]]:
         """Return up to `before` earlier and `after` later shown events of an event's session, project, thread, in order."""
         own = event_key(event.event_id)
         at: list[Any] = [event.stream, event.timestamp, event.timestamp, own]
@@ -288,7 +288,7 @@ class DuckEvents:
         later = self._con.rows(_AFTER.format(which=which), [*at, after]) if after else []
         return [self._event(row) for row in reversed(earlier)], [self._event(row) for row in later]
 
-    def window(
+    def list_events(
         self, scope: Scope, session_id: str | None = None, limit: int = 100, after: tuple[int, str] | None = None
     ) -> list[Event]:
         """Return up to `limit` shown events of a scope (of one session, if named) behind order `after`, by (timestamp, id)."""
@@ -299,7 +299,7 @@ class DuckEvents:
         sql = f"SELECT {EVENT} FROM event {all_of(where)} ORDER BY ts, event_id LIMIT ?"
         return [self._event(row) for row in self._con.rows(sql, [*parameters, limit])]
 
-    def holding(
+    def search_words(
         self, scope: Scope, words: Sequence[str], limit: int, segments: Sequence[Segment] | None = None
     ) -> tuple[int, list[Event]]:
         """Return how many events of a scope are shown, and up to `limit` of them that hold every one of `words`, newest first.
@@ -320,7 +320,7 @@ class DuckEvents:
         sql = f"SELECT {EVENT} FROM {table} {all_of(where)} ORDER BY ts DESC, event_id DESC LIMIT ?"
         return count, [self._event(row) for row in self._con.rows(sql, [*within, *parameters, limit])]
 
-    def likely(self, scope: Scope, probes: Mapping[str, float], limit: int) -> tuple[int, list[Place]]:
+    def rank_positions(self, scope: Scope, probes: Mapping[str, float], limit: int) -> tuple[int, list[EventPosition]]:
         """Return how many events of a scope are shown, and the places of up to `limit` that hold most of some texts, best first.
 
         By the weights of the probes in speaker, text or metadata, over the length's logarithm; events without any are left
@@ -334,29 +334,29 @@ class DuckEvents:
                     FROM event {all_of(where)})
                   ORDER BY weight DESC, ts DESC, event_id DESC LIMIT ?"""
         rows = self._con.rows(sql, [*weighed, *parameters, limit])
-        places = [Place(row[0], (row[1], event_id_from(row[2]))) for row in rows if row[3] > 0]
+        places = [EventPosition(row[0], (row[1], event_id_from(row[2]))) for row in rows if row[3] > 0]
         return rows[0][4] if rows else 0, places
 
-    def span(self, scope: Scope) -> TimeWindow | None:
+    def get_span(self, scope: Scope) -> TimeWindow | None:
         """Return the time from the first to the last shown event of a scope (end excluded); None where there is none."""
         where, parameters = self._conditions(scope, None)
         first, last = self._con.rows(f"SELECT min(ts), max(ts) FROM event {all_of(where)}", parameters)[0]
         return None if first is None else TimeWindow(first, last + 1)
 
-    def sessions(self, scope: Scope, limit: int = 100) -> list[SessionInfo]:
+    def list_sessions(self, scope: Scope, limit: int = 100) -> list[SessionInfo]:
         """Return up to `limit` sessions of a scope that have shown events, the latest first; counts are within the scope."""
         where, parameters = self._conditions(scope, None)
         sql = f"""SELECT session_id, project, max(agent), min(ts), max(ts), count(*) FROM event {all_of(where)}
                   GROUP BY session_id, project ORDER BY max(ts) DESC, session_id LIMIT ?"""
         return sessions_of(self._con.rows(sql, [*parameters, limit]), self._projects.names)
 
-    def speakers(self, scope: Scope) -> list[str]:
+    def list_speakers(self, scope: Scope) -> list[str]:
         """Return the names of those who said the shown events of a scope, as recorded, in alphabetical order, without ""."""
         where, parameters = self._conditions(scope, None)
         sql = f"SELECT DISTINCT speaker FROM event {all_of([*where, 'speaker <> ?'])} ORDER BY speaker"
         return [row[0] for row in self._con.rows(sql, [*parameters, ""])]
 
-    def marks(self, begin: str, pattern: str) -> dict[str, int]:
+    def count_matches(self, begin: str, pattern: str) -> dict[str, int]:
         """Return how often texts and metadata of shown events with `begin` in them match `pattern`, by what its group matches."""
         where, parameters = self._conditions(Scope(), None)
         held = all_of([*where, "(contains(text, ?) OR contains(metadata, ?))"])
@@ -375,7 +375,7 @@ class DuckEvents:
     def iter_all(self, batch: int = 2000) -> Iterator[list[StoredEvent]]:
         """Yield every event in order of arrival, `batch` at a time, each batch a read of its own."""
         seq = 0
-        while found := self.after(seq, batch):
+        while found := self.read_after(seq, batch):
             yield found
             seq = found[-1].seq
 
@@ -391,7 +391,7 @@ def _spans(segments: Sequence[Segment]) -> list[Any]:
     ]
 
 
-def _stored(con: duckdb.DuckDBPyConnection, events: Sequence[Event]) -> dict[EventId, Stored]:
+def _stored(con: duckdb.DuckDBPyConnection, events: Sequence[Event]) -> dict[EventId, StoredValue]:
     """Return text and session of what is stored at the times in the events' ids, by id; read inside the caller's transaction."""
     if not events:
         return {}

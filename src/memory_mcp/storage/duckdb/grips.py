@@ -23,7 +23,7 @@ class DuckGrips:
         self._con = con
         self._recent = recent
 
-    def find(self, grip_id: str) -> Grip | None:
+    def find_grip(self, grip_id: str) -> Grip | None:
         """Return the grip of a whole id or its lower 80 bits (a hash); None for an unknown one, InvalidQuery for no id."""
         key, whole = grip_key(grip_id)
         if whole:
@@ -32,7 +32,7 @@ class DuckGrips:
             row = self._con.row(f"SELECT {GRIP} FROM grip WHERE (grip_id & ?::HUGEINT) = ?::HUGEINT", [HASH_MASK, key])
         return grip_of(row) if row else None
 
-    def get_many(self, ids: Iterable[GripId]) -> dict[GripId, Grip]:
+    def get_grips(self, ids: Iterable[GripId]) -> dict[GripId, Grip]:
         """Return those of `ids` that exist, by id: from memory where they are there, the rest in one query."""
         kept = {i: grip for i in ids if (grip := self._recent.get(i)) is not None} if (ids := list(ids)) else {}
         keys = list({grip_key(i)[0] for i in ids if i not in kept})
@@ -41,7 +41,7 @@ class DuckGrips:
         rows = self._con.rows(f"SELECT {GRIP} FROM grip WHERE grip_id IN (SELECT unnest(?::HUGEINT[]))", [keys])
         return kept | {g.grip_id: g for g in map(grip_of, rows)}
 
-    def of_events(self, ids: Iterable[EventId]) -> dict[EventId, list[Grip]]:
+    def grips_by_event(self, ids: Iterable[EventId]) -> dict[EventId, list[Grip]]:
         """Return by event the grips that begin or end in it, in the order of their places; events without any are left out.
 
         What was read for up to 200 events at once is then kept in memory.

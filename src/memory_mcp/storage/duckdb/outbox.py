@@ -100,7 +100,7 @@ class DuckOutbox:
         self._numbers = numbers
         self._changed: tuple[tuple[int, int], frozenset[str]] = ((-1, -1), frozenset())
 
-    def changed_since(self, seq: int) -> frozenset[str] | None:
+    def nodes_changed_since(self, seq: int) -> frozenset[str] | None:
         """Return the ids of the nodes that changed after the change `seq`, from memory; "" stands for any other change.
 
         None where the last 20,000 changes do not reach back to `seq`; empty where nothing changed.
@@ -116,7 +116,7 @@ class DuckOutbox:
             self._changed = ((seq, last), frozenset(told))
         return self._changed[1]
 
-    def after(self, seq: int, limit: int) -> list[Change]:
+    def read_after(self, seq: int, limit: int) -> list[Change]:
         """Return up to `limit` changes whose number is above `seq`, in order, from memory where all are there; [] at the end."""
         if seq >= self._numbers.committed:
             return []
@@ -126,19 +126,19 @@ class DuckOutbox:
         rows = self._con.rows("SELECT seq, kind, subject FROM outbox WHERE seq > ? ORDER BY seq LIMIT ?", [seq, limit])
         return [Change(row[0], ChangeKind(row[1]), row[2]) for row in rows]
 
-    def checkpoint(self, follower: str) -> int:
+    def get_checkpoint(self, follower: str) -> int:
         """Return how far a follower got, 0 at first; the deriver's, from memory, counts events. ValueError for no number."""
         if follower == DERIVER:
             return self._numbers.derived
         row = self._con.row("SELECT value FROM checkpoint WHERE name = ?", [follower])
         return int(row[0]) if row else 0
 
-    def mark(self, follower: str, value: str) -> None:
+    def set_position(self, follower: str, value: str) -> None:
         """Store the position of a follower or importer in place of its earlier one, in a transaction of its own."""
         with self._con.writing() as con:
             put_checkpoint(con, self._numbers, follower, value)
 
-    def mark_all(self, values: Mapping[str, str]) -> None:
+    def set_positions(self, values: Mapping[str, str]) -> None:
         """Store several positions, by name, each in place of its earlier one, in one transaction; others stay.
 
         The deriver's position must not be among them: its value in memory would stay.
@@ -148,7 +148,7 @@ class DuckOutbox:
             columns = [list(values), list(values.values())]
             con.execute("INSERT INTO checkpoint SELECT unnest(?::VARCHAR[]), unnest(?::VARCHAR[])", columns)
 
-    def marks(self, prefix: str) -> dict[str, str]:
+    def get_positions(self, prefix: str) -> dict[str, str]:
         """Return the positions whose names begin with `prefix`, by name, as stored texts; {} for none."""
         return dict(self._con.rows("SELECT name, value FROM checkpoint WHERE starts_with(name, ?)", [prefix]))
 

@@ -71,7 +71,7 @@ class DuckProjects:
             self._known |= fresh
         return [event.with_display_project(names.display_name(event.project, event.session_id)) for event in events]
 
-    def news(self) -> list[str]:
+    def take_new_names(self) -> list[str]:
         """Return the recorded names but "" that came since the last call in this process, sorted; the first call returns all."""
         if self._known is None:
             self._known = {row[0] for row in self._con.rows("SELECT DISTINCT project FROM event")}
@@ -79,7 +79,7 @@ class DuckProjects:
         fresh, self._fresh = self._fresh, set()
         return sorted(fresh - {""})
 
-    def recorded(self) -> list[str]:
+    def list_recorded(self) -> list[str]:
         """Return every name but "" that events were recorded with, sorted; reads the names of all events."""
         return sorted({row[0] for row in self._con.rows("SELECT DISTINCT project FROM event")} - {""})
 
@@ -88,11 +88,11 @@ class DuckProjects:
         sql = """SELECT 1 FROM event WHERE project = ? AND contains(metadata, '"branch":"') LIMIT 1"""
         return self._con.row(sql, [project]) is not None
 
-    def root_commits(self) -> dict[str, str]:
+    def get_root_commits(self) -> dict[str, str]:
         """Return the newest root commit that messages recorded with a name have, by name; those recorded first come first."""
         return {row[0]: root_commit_in(row[1]) for row in self._con.rows(_ROOTS)}
 
-    def streams(self) -> list[tuple[int, str, str, str]]:
+    def list_streams(self) -> list[tuple[int, str, str, str]]:
         """Return (stream, recorded project, session, project in its cuts) of every stream that has cuts, in no order.
 
         A stream whose cuts name two projects comes once for each. The recorded project is that of any event of the
@@ -104,22 +104,24 @@ class DuckProjects:
                  JOIN (SELECT DISTINCT stream, project FROM segment_cut) s ON s.stream = e.stream"""
         return [(row[0], row[1], row[2], row[3]) for row in self._con.rows(sql)]
 
-    def activity(self) -> list[Activity]:
+    def list_projects(self) -> list[Activity]:
         """Return events, sessions, first and last time, and agents of each project in the tree, from the cuts, in no order."""
         return [activity_of(row) for row in self._con.rows(_ACTIVITY.format(column="project", other="agent"))]
 
-    def agents(self) -> list[Activity]:
+    def list_agents(self) -> list[Activity]:
         """Return events, sessions, first and last time, and projects of each agent in the tree, from the cuts, in no order."""
         return [activity_of(row) for row in self._con.rows(_ACTIVITY.format(column="agent", other="project"))]
 
-    def daily(self, first_day: str, after_day: str, project: str | None = None, agent: str | None = None) -> DailyActivity:
+    def daily_activity(
+        self, first_day: str, after_day: str, project: str | None = None, agent: str | None = None
+    ) -> DailyActivity:
         """Return events and sessions of the local days from `first_day` up to, not including, `after_day` (ISO dates).
 
         Counted in one query over the cuts, by day, project, agent and month; `project` and `agent` None: of all.
         """
         return daily_of(self._con.rows(_DAILY, [first_day, after_day, project, project, agent, agent]))
 
-    def years(self, project: str | None = None, agent: str | None = None) -> list[int]:
+    def list_years(self, project: str | None = None, agent: str | None = None) -> list[int]:
         """Return the years that have any segment (of the project, of the agent; None: of any), in order."""
         return [row[0] for row in self._con.rows(_YEARS, [project, project, agent, agent])]
 

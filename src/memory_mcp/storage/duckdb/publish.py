@@ -9,7 +9,7 @@ from memory_mcp.base.failpoints import failpoint
 from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import event_key, grip_key, node_key
 from memory_mcp.model.segment import Segment
-from memory_mcp.storage.builds import VERSIONS_KEPT, bullet_columns, changes_of, parent_columns, with_old_versions
+from memory_mcp.storage.builds import VERSIONS_KEPT, make_bullet_columns, make_changes, make_parent_columns, select_outdated
 from memory_mcp.storage.duckdb.connection import Connection, insert
 from memory_mcp.storage.duckdb.names import join_names
 from memory_mcp.storage.duckdb.outbox import Numbers, add_changes, put_checkpoint
@@ -53,12 +53,12 @@ def publish(
     """
     with file.writing() as con:
         numbers.once_committed(settle)
-        built = add_changes(con, numbers, changes_of(build.nodes))
+        built = add_changes(con, numbers, make_changes(build.nodes))
         _cuts(con, build.segments, before)
         _nodes(con, build, built)
-        if build.counted:
-            keys = [node_key(n.node_id) for n in build.counted]
-            sessions, events = [n.session_count for n in build.counted], [n.event_count for n in build.counted]
+        if build.count_updates:
+            keys = [node_key(n.node_id) for n in build.count_updates]
+            sessions, events = [n.session_count for n in build.count_updates], [n.event_count for n in build.count_updates]
             con.execute(_COUNTED, [built, keys, sessions, events])
         fresh = _grips(con, build.grips, recent)
         if build.relist and build.grips:
@@ -110,13 +110,13 @@ def _nodes(con: duckdb.DuckDBPyConnection, build: Build, built: int) -> None:
         con.execute(f"UPDATE node SET current = false WHERE current AND key {which}", [given])
     columns = node_columns(nodes, keys, built)
     insert(con, "node", _NODE, [list(map(join_names, c)) if isinstance(c[0], list) else c for c in columns])
-    bullets, links = bullet_columns(nodes)
+    bullets, links = make_bullet_columns(nodes)
     if bullets:
         insert(con, "bullet", _BULLET, bullets)
     if links:
         # Rows of a bullet keep the order of its grips by themselves: there is no column for their place.
         insert(con, "bullet_grip", _BULLET_GRIP, [*links[:3], links[4]])
-    aged = [node_key(n.node_id) for n in with_old_versions(nodes)]
+    aged = [node_key(n.node_id) for n in select_outdated(nodes)]
     if aged:
         for table in ("bullet", "bullet_grip", "node"):
             con.execute(f"DELETE FROM {table} WHERE {_OLD.format(table=table)}", [aged])
@@ -124,7 +124,7 @@ def _nodes(con: duckdb.DuckDBPyConnection, build: Build, built: int) -> None:
     if build.relist:
         con.execute(f"DELETE FROM node_parent WHERE child IN {_IN}", [[node_key(n.node_id) for n in listed]])
     if listed:
-        insert(con, "node_parent", _PARENT, parent_columns(listed))
+        insert(con, "node_parent", _PARENT, make_parent_columns(listed))
 
 
 def _grips(con: duckdb.DuckDBPyConnection, grips: Sequence[Grip], recent: RecentGrips) -> list[Grip]:

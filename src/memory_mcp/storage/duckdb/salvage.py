@@ -28,7 +28,7 @@ from memory_mcp.storage.duckdb.connection import Connection, Row, copy_config
 from memory_mcp.storage.duckdb.doubtful import SALVAGED
 from memory_mcp.storage.duckdb.files import log_of
 from memory_mcp.storage.duckdb.saved import APPENDED, accept, events_of, rows_in_log, tables
-from memory_mcp.storage.highwater import DAMAGE_FILE, damage_met
+from memory_mcp.storage.highwater import DAMAGE_FILE, is_damage_noted
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class Salvaged:
 
 def note(directory: Path) -> None:
     """Write `salvage.json`, so that the next start looks for damage; a file that is there stays."""
-    if not damage_met(directory):
+    if not is_damage_noted(directory):
         _say(directory, {"place": ""})
 
 

@@ -34,12 +34,12 @@ from memory_mcp.storage.duckdb.toc import DuckToc
 from memory_mcp.storage.duckdb.topics import DuckTopics
 from memory_mcp.storage.duckdb.usage import DuckUsage
 from memory_mcp.storage.forgotten import Findings
-from memory_mcp.storage.highwater import HighWater, Mark, damage_met, mark_of, marked
-from memory_mcp.storage.lock import DirectoryLock, LookingLock
-from memory_mcp.storage.opening import system_zone
+from memory_mcp.storage.highwater import ContentMark, HighWater, is_damage_noted, load_mark, make_mark
+from memory_mcp.storage.lock import DirectoryLock, SharedLock
+from memory_mcp.storage.opening import get_system_zone
 from memory_mcp.storage.records import DERIVER
 from memory_mcp.storage.rows import COUNTED, stats_of
-from memory_mcp.storage.values import Cleaner, Erased, Loss, StoreStats
+from memory_mcp.storage.values import Cleaner, ErasureResult, Loss, StoreStats
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +87,7 @@ def look_at(directory: Path) -> "DuckStorage":
     Raises StorageLocked when another process holds it, SchemaTooNew when a newer version wrote it, SchemaTooOld for
     an older schema, StorageError when it cannot be read.
     """
-    lock = LookingLock(directory)
+    lock = SharedLock(directory)
     try:
         return DuckStorage(directory, lock, "", SystemClock(), looking=True)
     except BaseException:
@@ -99,7 +99,7 @@ class DuckStorage:
     """The whole store of a data directory (None: in memory), a `Storage`; opened with its lock, which `close` releases."""
 
     def __init__(
-        self, directory: Path | None, lock: DirectoryLock | LookingLock | None, timezone: str, clock: Clock, looking: bool = False
+        self, directory: Path | None, lock: DirectoryLock | SharedLock | None, timezone: str, clock: Clock, looking: bool = False
     ) -> None:
         self._directory = directory
         self._lock = lock
@@ -130,10 +130,10 @@ class DuckStorage:
             self.topics = DuckTopics(self._con)
             self.audit = DuckAudit(self._con)
             self.tombstones = None
-            self.archive = DuckArchive(self._con, self.reread)
+            self.archive = DuckArchive(self._con, self.drop_caches)
             self.outbox = DuckOutbox(self._con, self._numbers)
             self._settle_damage(salvaged, clock)
-            self._con.on_reopened, self._con.on_deleted = self.reread, self.save_anew
+            self._con.on_reopened, self._con.on_deleted = self.drop_caches, self.rewrite_deleted_file
         except BaseException:
             # An open file would stay locked, and a second try in this process would meet the first one's state.
             self._con.close()
@@ -148,7 +148,7 @@ class DuckStorage:
         if self._path is None or self._looking:
             return Connection(self._path, _MEMORY_MB, _THREADS, self._looking), Salvaged()
         directory = self._path.parent
-        done = salvage(self._path, clock.now_ms()) if damage_met(directory) else look_at_log(self._path, clock.now_ms())
+        done = salvage(self._path, clock.now_ms()) if is_damage_noted(directory) else look_at_log(self._path, clock.now_ms())
         try:
             con = Connection(self._path, _MEMORY_MB, _THREADS)
         except StorageDamaged as error:
@@ -164,12 +164,12 @@ class DuckStorage:
         besides: dict[str, int] = {}
         if salvaged.unfinished and self._directory:
             besides = store_what_is_left(self._directory, self.events.append, self._add)
-            self.reread()
-            self.superseded.reread()
-        self._mark.check(self._read_mark, salvaged.place if salvaged.unfinished else "", besides)
+            self.drop_caches()
+            self.superseded.drop_records()
+        self._mark.check_mark(self._read_mark, salvaged.place if salvaged.unfinished else "", besides)
         if salvaged.place:
             counts = {"bytes mended": salvaged.mended, "events missing": self.loss.events if self.loss else 0} | besides
-            self.audit.record(AuditEntry("salvage", clock.now_ms(), "memory-mcp", salvaged.place, counts=counts))
+            self.audit.record_entry(AuditEntry("salvage", clock.now_ms(), "memory-mcp", salvaged.place, counts=counts))
 
     def _add(self, table: str, rows: list[Row]) -> None:
         """Add rows to a table that only grows, but for those that are in it (pins: by target), in one transaction."""
@@ -196,13 +196,13 @@ class DuckStorage:
         if self._looking and have < now:
             raise SchemaTooOld(f"the store has schema {have}, which this program brings up to {now}", _BRING_UP)
         if have == 0 or not self._meta("store_id"):
-            zone = timezone or system_zone()
+            zone = timezone or get_system_zone()
             Calendar(zone).day_of(0)
             with self._con.writing() as con:
                 if have == 0:
                     migrations.create(con)
                 # A file that was begun anew after damage is still the store that the mark is about.
-                known = marked(self._directory) if have and self._directory else None
+                known = load_mark(self._directory) if have and self._directory else None
                 number = known.store_id if known and known.store_id else uuid.uuid4().hex
                 con.execute("INSERT INTO meta VALUES ('timezone', ?), ('store_id', ?)", [zone, number])
         elif have < now:
@@ -228,14 +228,14 @@ class DuckStorage:
         with self._con.writing() as con:
             con.execute("UPDATE meta SET value = ? WHERE name = 'timezone'", [name])
 
-    def stats(self, text: bool = True) -> StoreStats:
+    def get_stats(self, text: bool = True) -> StoreStats:
         """Return counts by table and facts; without `text`, for which every text is read, `text_bytes` is 0."""
         commits, known = self._counted
         if known is None or commits != self._con.commits:
             # Read before the rows: what is committed meanwhile is counted again by the next caller.
             commits = self._con.commits
             facts = (self._meta("store_id"), self.timezone, migrations.CURRENT)
-            known = stats_of(self._con.rows(_COUNTS), *facts, derived_to=self.outbox.checkpoint(DERIVER))
+            known = stats_of(self._con.rows(_COUNTS), *facts, derived_to=self.outbox.get_checkpoint(DERIVER))
             self._counted = (commits, known)
         (text_bytes,) = (self._con.row(_TEXT_BYTES) if text else None) or (0,)
         if self._con.space.lacking:
@@ -248,19 +248,19 @@ class DuckStorage:
             return 0
         return machine.size_of(self._path) + machine.size_of(log_of(self._path))
 
-    def latest(self) -> dict[str, int]:
+    def latest_times(self) -> dict[str, int]:
         """Return the time of the newest event of each source (importer, hook, tool), UTC ms; {} in an empty store."""
         return {str(source): int(ms) for source, ms in self._con.rows("SELECT source, max(ts) FROM event GROUP BY source")}
 
-    def interrupt(self, thread: int | None = None) -> None:
+    def interrupt_reads(self, thread: int | None = None) -> None:
         """Stop the reads that run now, in one thread (by its identity) or, for None, in all; they raise DeadlineExceeded."""
         self._con.interrupt(thread)
 
-    def exclusive(self, name: str) -> AbstractContextManager[bool]:  # noqa: ARG002
+    def hold_claim(self, name: str) -> AbstractContextManager[bool]:  # noqa: ARG002
         """Yield False at once: no other process has the file open, and threads do not exclude each other; never raises Busy."""
         return nullcontext(False)
 
-    def reread(self) -> None:
+    def drop_caches(self) -> None:
         """Drop what is kept in memory of the store's content and read its numbers and rules of names again."""
         with self._con.still():
             self._numbers.load()
@@ -268,15 +268,15 @@ class DuckStorage:
             self.projects.reread()
             self.events.reread()
             self.toc.reread()
-            self.superseded.unfollow()
+            self.superseded.drop_contradictions()
             self._quoted.forget()
 
-    def checkpoint(self) -> None:
+    def write_checkpoint(self) -> None:
         """Write what the log holds into the file, so that opening it after a crash has little to replay; DiskFull for no room."""
         with self._con.still():
             self._con.run("CHECKPOINT")
 
-    def erase(self, keep: Cleaner, dry: bool = False, after: int = 0) -> Erased:
+    def erase_forgotten(self, keep: Cleaner, dry: bool = False, after: int = 0) -> ErasureResult:
         """Remove from every table what `keep` does not keep, with `dry` only count it; return what went.
 
         Only events above the number `after` are looked through, while others write. Afterwards, unless `dry`, all that
@@ -289,13 +289,13 @@ class DuckStorage:
                 erased = Erasing(con, self._numbers, keep, dry, findings).run()
                 if not dry:
                     rows = con.execute(_MARKED.format(where="")).fetchall()
-                    self._mark.write(sync=True, coming=self._mark_of(rows))
+                    self._mark.write_mark(sync=True, coming=self._mark_of(rows))
                 failpoint("forget.before_commit")
             if not dry:
                 failpoint("forget.erased")
-                self.reread()
-                self.superseded.reread()
-                self.reseal()
+                self.drop_caches()
+                self.superseded.drop_records()
+                self.accept_contents()
             erased.last_seq = self._numbers.last_event
         return erased
 
@@ -304,15 +304,15 @@ class DuckStorage:
         row = self._con.row("SELECT free_blocks * block_size FROM pragma_database_size()")
         return int(row[0]) if row and self._path else 0
 
-    def save_anew(self) -> bool:
+    def rewrite_deleted_file(self) -> bool:
         """Write the file again by `compact` if somebody deleted it while it is open; return whether that was so."""
         gone = self._path is not None and not self._path.exists()
         if gone:
-            self.compact()
+            self.compact_files()
             log.warning("the database file was deleted while it was open; it was written anew, with everything")
         return gone
 
-    def compact(self) -> tuple[int, int]:
+    def compact_files(self) -> tuple[int, int]:
         """Rewrite the file without dead space while reads go on and writes wait; return its size before and after, in bytes."""
         if self._path is None:
             return 0, 0
@@ -330,30 +330,30 @@ class DuckStorage:
             # Where DuckDB put what did not fit into memory; it leaves the empty folder.
             with suppress(OSError):
                 self._path.with_name(self._path.name + ".tmp").rmdir()
-        self.reread()
+        self.drop_caches()
         return before, self._size()
 
-    def _read_mark(self, last_seq: int | None) -> Mark:
+    def _read_mark(self, last_seq: int | None) -> ContentMark:
         """Return the mark of the store's events up to a number of arrival; of all for None."""
         where, parameters = ("", []) if last_seq is None else ("WHERE seq <= ?", [last_seq])
         return self._mark_of(self._con.rows(_MARKED.format(where=where), parameters))
 
-    def _mark_of(self, rows: Sequence[Row]) -> Mark:
+    def _mark_of(self, rows: Sequence[Row]) -> ContentMark:
         """Return the mark of this store from rows of `_MARKED`, one for each source."""
-        return mark_of(self._meta("store_id"), [(row[0], *map(int, row[1:])) for row in rows])
+        return make_mark(self._meta("store_id"), [(row[0], *map(int, row[1:])) for row in rows])
 
     @property
     def loss(self) -> Loss | None:
         """Acknowledged events that are missing, until a person acknowledges that; None where nothing is. Reads nothing."""
         return self._mark.loss
 
-    def reseal(self, acknowledge: bool = False) -> None:
+    def accept_contents(self, acknowledge: bool = False) -> None:
         """Note that what the store holds now is what was acknowledged; with `acknowledge` a known loss is dropped too."""
         with self._con.still():
             now = self._read_mark(None)
             if acknowledge:
                 self._mark.drop_loss()
-            self._mark.reseal(now)
+            self._mark.reset_mark(now)
 
     @property
     def connection(self) -> Connection:
@@ -372,7 +372,7 @@ class DuckStorage:
         try:
             if not self._looking:
                 self._con.run("CHECKPOINT")
-                self._mark.write(sync=True)
+                self._mark.write_mark(sync=True)
         except DiskFull as error:
             log.warning("closed without taking the log in, which the next start does: %s", error)
         except StorageDamaged as error:

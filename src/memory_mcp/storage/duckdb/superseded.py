@@ -6,8 +6,8 @@ from memory_mcp.model.grip import Supersession
 from memory_mcp.model.ids import GripId, NodeId, grip_id_from
 from memory_mcp.model.toc import EXTRACTIVE
 from memory_mcp.storage.duckdb.connection import Connection
-from memory_mcp.storage.records import Stated
-from memory_mcp.storage.standing import Known, Standing
+from memory_mcp.storage.records import StoredStatement
+from memory_mcp.storage.standing import Known, SupersessionBase
 
 _STATED = """SELECT n.node_id, b.text, b.kind, b.project, min_by(g.grip_id, g.rowid)
   FROM bullet b JOIN node n ON n.key = b.key AND n.version = b.version
@@ -17,7 +17,7 @@ _STATED = """SELECT n.node_id, b.text, b.kind, b.project, min_by(g.grip_id, g.ro
   GROUP BY ALL"""
 
 
-class DuckSuperseded(Standing):
+class DuckSuperseded(SupersessionBase):
     """Which statement replaces which, in a table to which rows are only added; a `SupersededStore`."""
 
     def __init__(self, con: Connection) -> None:
@@ -25,20 +25,22 @@ class DuckSuperseded(Standing):
         self._con = con
         super().__init__()
 
-    def record(self, superseded: Supersession) -> None:
+    def record_supersession(self, superseded: Supersession) -> None:
         """Record that `new` replaces `old` (None: nothing does), committed at once; for one `old` the last record counts."""
         with self._con.writing() as con:
             row = [superseded.old, superseded.new, superseded.at_ms, superseded.reason, superseded.author]
             con.execute("INSERT INTO superseded VALUES (?, ?, ?, ?, ?)", row)
-        self.reread()
+        self.drop_records()
 
-    def stated(self, kinds: Sequence[str], pattern: str) -> list[Stated]:
+    def list_statements(self, kinds: Sequence[str], pattern: str) -> list[StoredStatement]:
         """Return the statements of current segments, as the summarizer wrote them, of one of `kinds` or that match `pattern`.
 
         Only those that have a quotation, with the first of theirs; the pattern (RE2) is matched in lower case.
         """
         rows = self._con.rows(_STATED, [EXTRACTIVE, list(kinds), pattern])
-        return [Stated(NodeId(node), text, kind, project, grip_id_from(grip)) for node, text, kind, project, grip in rows]
+        return [
+            StoredStatement(NodeId(node), text, kind, project, grip_id_from(grip)) for node, text, kind, project, grip in rows
+        ]
 
     def _read(self) -> Known:
         """Return the last recorded replacement of each statement, by the id of the older one, from the table."""

@@ -6,7 +6,7 @@ import duckdb
 
 from memory_mcp.model.ids import NodeId, node_key
 from memory_mcp.storage.duckdb.connection import Connection, insert
-from memory_mcp.storage.termsets import folded_counts, folded_sets, less, sets_by_project
+from memory_mcp.storage.termsets import fold_counts, fold_sets, group_sets, subtract_sets
 
 
 class DuckTerms:
@@ -16,7 +16,7 @@ class DuckTerms:
         """Use `con`; nothing is read yet."""
         self._con = con
 
-    def term_sets(self, ids: Iterable[NodeId]) -> dict[NodeId, list[bytes]]:
+    def get_term_sets(self, ids: Iterable[NodeId]) -> dict[NodeId, list[bytes]]:
         """Return the stored term rows of each node that has any: sorted little-endian uint32; the node's set is their union."""
         by_key = {node_key(i): i for i in ids}
         if not by_key:
@@ -27,7 +27,7 @@ class DuckTerms:
             found.setdefault(by_key[key], []).append(bytes(hashes))
         return found
 
-    def terms_of_days(self, first_day: str, after_day: str, project: str) -> list[bytes]:
+    def list_day_terms(self, first_day: str, after_day: str, project: str) -> list[bytes]:
         """Return the stored term rows (sorted little-endian uint32) of a project's segments of a span of days, in no order.
 
         `after_day` is not included; a segment may have several rows.
@@ -36,7 +36,7 @@ class DuckTerms:
                  WHERE s.project = ? AND s.day >= ? AND s.day < ?"""
         return [bytes(row[0]) for row in self._con.rows(sql, [project, first_day, after_day])]
 
-    def frequencies(self) -> list[tuple[str, bytes, bytes]]:
+    def list_frequencies(self) -> list[tuple[str, bytes, bytes]]:
         """Return the rows of document frequencies: project, term hashes (uint32), counts (int32), little-endian.
 
         A project may have several rows, whose counts are to be added.
@@ -52,7 +52,7 @@ class DuckTerms:
         many = "SELECT key FROM term_delta GROUP BY key HAVING count(*) > ?"
         with self._con.writing() as con:
             rows = con.execute(f"SELECT rowid, key, hashes FROM term_delta WHERE key IN ({many})", [more_than]).fetchall()
-            gone, joined = folded_sets(rows, more_than)
+            gone, joined = fold_sets(rows, more_than)
             if joined:
                 # Ids of rows hold good until the transaction ends.
                 numbers = [number for several in gone.values() for number in several]
@@ -60,7 +60,7 @@ class DuckTerms:
                 insert(con, "term_delta", ("BIGINT", "BLOB"), [list(joined), list(joined.values())])
             many = "SELECT project FROM frequency GROUP BY project HAVING count(*) > ?"
             sql = f"SELECT rowid, project, hashes, counts FROM frequency WHERE project IN ({many})"
-            folded = list(folded_counts(con.execute(sql, [more_than]).fetchall(), more_than))
+            folded = list(fold_counts(con.execute(sql, [more_than]).fetchall(), more_than))
             for project, numbers, summed in folded:
                 con.execute("DELETE FROM frequency WHERE rowid IN (SELECT unnest(?::BIGINT[]))", [numbers])
                 con.execute("INSERT INTO frequency VALUES (?, ?, ?)", [project, *summed])
@@ -74,8 +74,8 @@ def without_sets(con: duckdb.DuckDBPyConnection, segments: Sequence[int]) -> Non
     """
     keys = "(SELECT unnest(?::BIGINT[]))"
     sql = f"""SELECT s.project, t.key, t.hashes FROM term_delta t JOIN segment_cut s ON s.key = t.key WHERE t.key IN {keys}"""
-    for project, sets in sets_by_project(con.execute(sql, [segments]).fetchall()).items():
+    for project, sets in group_sets(con.execute(sql, [segments]).fetchall()).items():
         rows = con.execute("SELECT hashes, counts FROM frequency WHERE project = ?", [project]).fetchall()
         con.execute("DELETE FROM frequency WHERE project = ?", [project])
-        if left := less(rows, sets):
+        if left := subtract_sets(rows, sets):
             con.execute("INSERT INTO frequency VALUES (?, ?, ?)", [project, *left])

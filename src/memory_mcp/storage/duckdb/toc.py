@@ -48,18 +48,18 @@ class DuckToc(DuckTerms):
         self._days = Days(self._read_days, con.still)
         self._grips = grips
 
-    def version(self) -> int:
+    def current_version(self) -> int:
         """Return the number of the last committed change, from memory; what was read under one number holds until the next."""
         return self._numbers.committed
 
-    def publish(self, build: Build) -> int:
+    def publish_build(self, build: Build) -> int:
         """Write a build and its outbox entries in one transaction; return the build's number, that of its last entry.
 
         What is kept in memory is brought up to date at the commit, and dropped when it fails.
         """
         touched = list(map(node_key, [*(t.node_id for t in build.terms), *build.reset_terms]))
-        named = list(map(node_key, (n.node_id for n in (*build.nodes, *build.counted))))
-        before = self.segments(s.key for s in build.segments)
+        named = list(map(node_key, (n.node_id for n in (*build.nodes, *build.count_updates))))
+        before = self.get_segments(s.key for s in build.segments)
 
         def settle() -> None:
             """Bring what is kept in memory up to date with the build; if a segment changed its project, drop all cuts."""
@@ -67,7 +67,7 @@ class DuckToc(DuckTerms):
             self._heads.forget(named)
             # As they will be read from now on; pins are added when read.
             built = self._numbers.last_change
-            fresh = {node_key(n.node_id): replace(n, built=built, pinned=False) for n in (*build.nodes, *build.counted)}
+            fresh = {node_key(n.node_id): replace(n, built=built, pinned=False) for n in (*build.nodes, *build.count_updates)}
             self._whole.put(fresh)
             if any(before[s.key].project != s.project for s in build.segments if s.key in before):
                 self._forget_cuts()
@@ -101,7 +101,7 @@ class DuckToc(DuckTerms):
         self._streams.forget()
         self._days.forget()
 
-    def cuts(self, streams: Iterable[int]) -> dict[int, list[Segment]]:
+    def get_cuts(self, streams: Iterable[int]) -> dict[int, list[Segment]]:
         """Return all cuts of some streams, by stream, each list ordered by start; [] for a stream without cuts."""
         return self._streams.of(list(dict.fromkeys(streams)))
 
@@ -125,7 +125,7 @@ class DuckToc(DuckTerms):
         rows = self._con.rows(sql)
         return {row[0]: Day(row[1], row[2], row[3], set(row[4]), set(row[5]) - {""}, set(row[6])) for row in rows}
 
-    def segments(self, keys: Iterable[int]) -> dict[int, Segment]:
+    def get_segments(self, keys: Iterable[int]) -> dict[int, Segment]:
         """Return by segment key those cuts that exist, from memory where they are kept, else from the file."""
         wanted = list(keys)
         found = self._streams.named(wanted)
@@ -134,7 +134,7 @@ class DuckToc(DuckTerms):
             found |= {s.key: s for s in map(segment_of, self._con.rows(sql, [missing]))}
         return found
 
-    def segments_in(self, scope: Scope) -> list[Segment]:
+    def list_segments(self, scope: Scope) -> list[Segment]:
         """Return the cuts of a scope's project and agent whose own time meets its window, ordered by start; None: any.
 
         Segments that begin at the window's end are not among them. Without window and agent they are kept in memory for
@@ -156,25 +156,25 @@ class DuckToc(DuckTerms):
 
         return read() if scope.window or scope.agent is not None else self._spans.of(("", "", scope.project), read)
 
-    def find(self, node_id: NodeId) -> TocNode | None:
+    def find_node(self, node_id: NodeId) -> TocNode | None:
         """Return the latest version of a node, also by any earlier id of it; None for none, or in a circle of former ids."""
         seen: set[NodeId] = set()
         while node_id not in seen:
             seen.add(node_id)
-            found = self.nodes([node_id])
+            found = self.get_nodes([node_id])
             if found:
                 return next(iter(found.values()))
             row = self._con.row("SELECT new FROM alias WHERE old = ?", [node_id])
             node_id = NodeId(row[0]) if row else node_id
         return None
 
-    def nodes(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
+    def get_nodes(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
         """Return the latest versions, with bullets and pins, of those nodes that exist, by id; from memory where kept."""
         found = self._whole.of(list({node_key(i) for i in ids}))
-        pins = self.pins() if found else frozenset()
+        pins = self.list_pins() if found else frozenset()
         return {n.node_id: replace(n, pinned=True) if n.node_id in pins else n for n in found}
 
-    def heads(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
+    def get_heads(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
         """Return by id the same as `nodes` but without bullets (empty) and pins (False), at a third of the cost."""
         return {n.node_id: n for n in self._heads.of(list({node_key(i) for i in ids}))}
 
@@ -200,16 +200,16 @@ class DuckToc(DuckTerms):
                 bullets.setdefault(key, []).append(bullet_of(text, kind, project, agent, grips.get((key, version, pos), ())))
         return {row[0]: node_of(row, bullets.get(row[0], ()), False) for row in rows}
 
-    def refined(self) -> list[NodeId]:
+    def list_refined(self) -> list[NodeId]:
         """Return the ids of the current nodes that an agent has written, neither summarizer nor language model."""
-        return [node_id for node_id, author in self.authors().items() if not author.startswith(LLM)]
+        return [node_id for node_id, author in self.get_authors().items() if not author.startswith(LLM)]
 
-    def authors(self) -> dict[NodeId, str]:
+    def get_authors(self) -> dict[NodeId, str]:
         """Return by id who wrote each current node that the summarizer has not written: an agent, or a language model."""
         rows = self._con.rows("SELECT node_id, author FROM node WHERE current AND author <> ?", [EXTRACTIVE])
         return {NodeId(row[0]): row[1] for row in rows}
 
-    def stamps(self, ids: Iterable[NodeId]) -> dict[NodeId, tuple[int, int, int]]:
+    def get_stamps(self, ids: Iterable[NodeId]) -> dict[NodeId, tuple[int, int, int]]:
         """Return by each node's present id: its build number, how many term rows it has, and the last row's number (0: none).
 
         Nodes that do not exist are left out. From memory where they are kept.
@@ -229,7 +229,7 @@ class DuckToc(DuckTerms):
         sql = "SELECT child_id FROM node_parent WHERE parent = ? ORDER BY start_ms, child_id"
         return [NodeId(row[0]) for row in self._con.rows(sql, [node_key(parent)])]
 
-    def ids_at(self, level: TocLevel, window: TimeWindow | None = None, project: str | None = None) -> list[NodeId]:
+    def list_ids(self, level: TocLevel, window: TimeWindow | None = None, project: str | None = None) -> list[NodeId]:
         """Return the ids of one level that begin inside the window (None: any), in order of time, then id.
 
         The window's end is not included. With `project` only nodes whose projects name it.
@@ -244,7 +244,7 @@ class DuckToc(DuckTerms):
         sql = f"SELECT node_id FROM node WHERE {' AND '.join(where)} ORDER BY start_ms, node_id"
         return [NodeId(row[0]) for row in self._con.rows(sql, list(parameters))]
 
-    def tally(self, first_day: str, after_day: str, project: str | None) -> Tally:
+    def tally_days(self, first_day: str, after_day: str, project: str | None) -> Tally:
         """Return sessions, events, segments, tokens, agents and projects of a span of days' segments (`after_day` excluded).
 
         Without a project from sums kept in memory. All 0 where there is no segment.
@@ -256,32 +256,32 @@ class DuckToc(DuckTerms):
         row = self._con.row(sql, [first_day, after_day, project]) or (0, 0, 0, 0, (), ())
         return Tally(row[0], row[1] or 0, row[2], row[3] or 0, tuple(row[4] or ()), tuple(row[5] or ()))
 
-    def salient(self, first_day: str, after_day: str, project: str, limit: int) -> list[NodeId]:
+    def list_salient(self, first_day: str, after_day: str, project: str, limit: int) -> list[NodeId]:
         """Return up to `limit` ids of a project's most salient segments of days before `after_day`, newest of equals first."""
         sql = """SELECT n.node_id FROM node n JOIN segment_cut s ON s.key = n.key
                  WHERE n.current AND s.project = ? AND s.day >= ? AND s.day < ?
                  ORDER BY n.salience DESC, n.start_ms DESC, n.node_id LIMIT ?"""
         return [NodeId(row[0]) for row in self._con.rows(sql, [project, first_day, after_day, limit])]
 
-    def segments_by_day(self, project: str | None = None) -> list[tuple[str, int]]:
+    def count_segments_by_day(self, project: str | None = None) -> list[tuple[str, int]]:
         """Return every day that has segments (of the project; None: of any, from memory), with their number, in order."""
         if project is None:
             return self._days.counts()
         sql = "SELECT day, count(*) FROM segment_cut WHERE project = ? GROUP BY day ORDER BY day"
         return [(r[0], r[1]) for r in self._con.rows(sql, [project])]
 
-    def days_with(self, project: str | None, first_day: str, after_day: str) -> list[str]:
+    def list_days(self, project: str | None, first_day: str, after_day: str) -> list[str]:
         """Return the days from `first_day` up to, not including, `after_day` that have a segment (of the project), in order."""
         return self._days.between(first_day, after_day, project)
 
-    def segments_of_days(self, first_day: str, after_day: str, project: str | None) -> list[Segment]:
+    def list_day_segments(self, first_day: str, after_day: str, project: str | None) -> list[Segment]:
         """Return the cuts (of the project) filed under days from `first_day` up to, not including, `after_day`, by start."""
         sql = f"""SELECT {SEGMENT} FROM segment_cut WHERE day >= ? AND day < ? AND (?::VARCHAR IS NULL OR project = ?)
                   ORDER BY start_ts, start_id"""
         parameters = [first_day, after_day, project, project]
         return self._spans.of((first_day, after_day, project), lambda: [segment_of(r) for r in self._con.rows(sql, parameters)])
 
-    def freshness(self) -> Freshness:
+    def get_freshness(self) -> Freshness:
         """Return the highest build number of each day's segments that have a node, and that of each period's node."""
         days = self._con.rows(
             """SELECT s.day, max(n.built) FROM node n JOIN segment_cut s ON s.key = n.key
@@ -301,7 +301,7 @@ class DuckToc(DuckTerms):
                 con.execute("INSERT INTO pin VALUES (?, ?, ?)", [target, by, self._clock.now_ms()])
         self._pins = None
 
-    def pins(self) -> frozenset[str]:
+    def list_pins(self) -> frozenset[str]:
         """Return every node and grip id that is pinned, from memory once they were read."""
         if self._pins is None:
             self._pins = frozenset(row[0] for row in self._con.rows("SELECT target FROM pin"))
@@ -324,7 +324,7 @@ class DuckToc(DuckTerms):
             con.execute(f"DELETE FROM {table} WHERE key IN (SELECT unnest(?::BIGINT[]))", [keys])
         con.execute("DELETE FROM node_parent WHERE child IN (SELECT unnest(?::BIGINT[]))", [keys])
 
-    def recut(self, cuts: Sequence[Segment], leads: Mapping[NodeId, NodeId]) -> None:
+    def replace_cuts(self, cuts: Sequence[Segment], leads: Mapping[NodeId, NodeId]) -> None:
         """Store cuts under their keys, and remove cuts and nodes that `leads` names, in one transaction.
 
         Each removed id leads to the node that it is mapped to, where its grips are filed then. Everything kept in
@@ -376,11 +376,11 @@ class DuckToc(DuckTerms):
         self._forget()
         self._forget_cuts()
 
-    def all_nodes(self) -> Iterator[TocNode]:
+    def iter_nodes(self) -> Iterator[TocNode]:
         """Yield the latest version of every node with bullets and pins, by level and time, 1000 read at once."""
         rows = self._con.rows("SELECT key FROM node WHERE current ORDER BY level, start_ms, node_id")
         keys = [row[0] for row in rows]
         for start in range(0, len(keys), 1000):
             part = keys[start : start + 1000]
-            pins, whole = self.pins(), self._read_whole(part)
+            pins, whole = self.list_pins(), self._read_whole(part)
             yield from (replace(whole[key], pinned=whole[key].node_id in pins) for key in part if key in whole)

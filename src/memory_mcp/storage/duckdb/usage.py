@@ -16,7 +16,7 @@ class DuckUsage:
         #: Whether there is any row; None: not looked yet. Only this process writes.
         self._any: bool | None = None
 
-    def record(self, grip_ids: Iterable[GripId], at_ms: int) -> None:
+    def record_usage(self, grip_ids: Iterable[GripId], at_ms: int) -> None:
         """Note that each grip was opened at `at_ms` (UTC ms), in a transaction; one that is named twice counts twice."""
         ids = list(grip_ids)
         if ids:
@@ -24,7 +24,7 @@ class DuckUsage:
                 con.execute("INSERT INTO usage SELECT unnest(?::VARCHAR[]), ?", [ids, at_ms])
             self._any = True
 
-    def of(self, ids: Iterable[GripId]) -> dict[GripId, GripUsage]:
+    def get_usage(self, ids: Iterable[GripId]) -> dict[GripId, GripUsage]:
         """Return by id the moments, in order, at which those of `ids` were opened, if ever; reads nothing while none was."""
         if self._any is None:
             self._any = self._con.row("SELECT 1 FROM usage LIMIT 1") is not None
@@ -35,7 +35,7 @@ class DuckUsage:
                  GROUP BY grip_id"""
         return {GripId(row[0]): GripUsage(tuple(row[1])) for row in self._con.rows(sql, [wanted])}
 
-    def forget(self, ids: Iterable[GripId]) -> None:
+    def forget_usage(self, ids: Iterable[GripId]) -> None:
         """Remove every opening of these grips, in a transaction of its own; one without any is no error."""
         with self._con.writing() as con:
             con.execute("DELETE FROM usage WHERE grip_id IN (SELECT unnest(?::VARCHAR[]))", [list(set(ids))])

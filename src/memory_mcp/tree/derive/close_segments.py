@@ -60,7 +60,7 @@ class CloseSegments:
     def reached(self) -> int:
         """Return the number of the last derived event; read once, then cached."""
         if self._done is None:
-            self._done = self._storage.outbox.checkpoint(FOLLOWER)
+            self._done = self._storage.outbox.get_checkpoint(FOLLOWER)
         return self._done
 
     def run(
@@ -80,8 +80,8 @@ class CloseSegments:
         changed = False
         goal = self._storage.events.last_seq()
         while True:
-            self._done = self._storage.outbox.checkpoint(FOLLOWER)
-            batch = self._storage.events.after(self._done, size) if self._done < goal else ()
+            self._done = self._storage.outbox.get_checkpoint(FOLLOWER)
+            batch = self._storage.events.read_after(self._done, size) if self._done < goal else ()
             if not batch:
                 break
             with metrics.run("derive"):
@@ -137,18 +137,18 @@ class CloseSegments:
 
         Segments that a new recap describes are among them. Events that a duplicate hides are placed nowhere.
         """
-        pairs = self._storage.events.duplicates(e.event_id for e in events)
+        pairs = self._storage.events.find_duplicates(e.event_id for e in events)
         by_id = {e.event_id: e for e in events}
         # What a new event joins may hide others with it.
-        groups = self._storage.events.duplicates(set(pairs.values()) - by_id.keys()) if pairs else {}
+        groups = self._storage.events.find_duplicates(set(pairs.values()) - by_id.keys()) if pairs else {}
         outdone = [hidden for hidden, shown in (pairs | groups).items() if shown in by_id or hidden not in by_id]
         lost = [by_id[i] for i in outdone if i in by_id]
-        lost += self._storage.events.get_many(i for i in outdone if i not in by_id).values()
+        lost += self._storage.events.get_events(i for i in outdone if i not in by_id).values()
         streams: dict[int, list[Event]] = {event.stream: [] for event in lost}
         for event in events:
             if event.event_id not in pairs:
                 streams.setdefault(event.stream, []).append(event)
-        cuts = self._storage.toc.cuts(streams)
+        cuts = self._storage.toc.get_cuts(streams)
         placed = _Placed(events=by_id)
         for event in lost:
             for place, cut in enumerate(cuts[event.stream]):
@@ -168,7 +168,7 @@ class CloseSegments:
                 placed.told.add(stream)
         placed.told |= {placed.changed[key].stream for key in placed.recounted}
         if placed.told:
-            placed.recaps = self._storage.events.recaps(placed.told)
+            placed.recaps = self._storage.events.list_recaps(placed.told)
             for stream in placed.told:
                 _told_anew(cuts[stream], streams.get(stream, ()), placed)
         return placed
@@ -183,9 +183,9 @@ class CloseSegments:
             members.setdefault(key, []).append(placed.events[event_id])
         changed = list(placed.changed.values())
         partial = [cut for cut in changed if cut.key in placed.recounted or len(members.get(cut.key, ())) != cut.events]
-        stored = self._storage.events.in_segments(partial, derived_to)
+        stored = self._storage.events.events_by_segment(partial, derived_to)
         by_id = {cut.node_id: cut.key for cut in partial}
-        before = {by_id[i]: node for i, node in self._storage.toc.nodes(by_id).items() if i in by_id}
+        before = {by_id[i]: node for i, node in self._storage.toc.get_nodes(by_id).items() if i in by_id}
         work = []
         for cut in changed:
             own = stored[cut.key] if cut.key in stored else sorted(members[cut.key], key=lambda e: e.order)
@@ -198,10 +198,10 @@ class CloseSegments:
     def _stored_work(self, openings: Collection[int], placed: Collection[int]) -> list[Work]:
         """Return the stored segments that have one of these openings, with events, node and recap; without those `placed`."""
         ids = holders_of(self._storage.toc, openings)
-        cuts = self._storage.toc.segments([key for key in map(segment_key_of, ids) if key is not None and key not in placed])
-        events = self._storage.events.in_segments(list(cuts.values()), self._done)
-        before = self._storage.toc.nodes(ids)
-        recaps = self._storage.events.recaps({cut.stream for cut in cuts.values()})
+        cuts = self._storage.toc.get_segments([key for key in map(segment_key_of, ids) if key is not None and key not in placed])
+        events = self._storage.events.events_by_segment(list(cuts.values()), self._done)
+        before = self._storage.toc.get_nodes(ids)
+        recaps = self._storage.events.list_recaps({cut.stream for cut in cuts.values()})
         work = [
             Work(cut, tuple(events[key]), before.get(cut.node_id), recap_of(cut, recaps), openings_of(events[key]))
             for key, cut in cuts.items()
@@ -214,7 +214,7 @@ class CloseSegments:
 
         Where a segment lost terms, those of its periods are written again in further transactions.
         """
-        self._storage.toc.publish(
+        self._storage.toc.publish_build(
             Build(
                 segments=tuple(d.segment for d in derived),
                 nodes=tuple(d.node for d in derived),

@@ -122,7 +122,7 @@ def _of_result(event: Event, call: Event | None, segment: int) -> Iterator[Grip]
             event_id_end=event.event_id,
             span_start=0,
             span_end=head,
-            hash_quote=hash_quote(join_quote(call.text, event.text, 0, head)),
+            quote_hash=hash_quote(join_quote(call.text, event.text, 0, head)),
             timestamp=call.timestamp,
             segment=segment,
         )
@@ -149,7 +149,7 @@ def _single(event: Event, start: int, end: int, segment: int) -> Grip:
         event_id_end=event.event_id,
         span_start=start,
         span_end=end,
-        hash_quote=hash_quote(event.text[start:end]),
+        quote_hash=hash_quote(event.text[start:end]),
         timestamp=event.timestamp,
         segment=segment,
     )

@@ -59,7 +59,7 @@ class RebuildToc:
         `progress` gets segments done and all.
         """
         started = time.perf_counter()
-        self._storage.reread()
+        self._storage.drop_caches()
         if timezone:
             self._storage.set_timezone(timezone)
             self._calendar = Calendar(timezone)
@@ -70,7 +70,7 @@ class RebuildToc:
         cuts = sorted(self._storage.toc.iter_cuts(), key=lambda c: c.start)
         frequencies: dict[str, list[Hashes]] = {}
         openings: dict[int, frozenset[int]] = {}
-        stored = list(self._storage.toc.frequencies())
+        stored = list(self._storage.toc.list_frequencies())
         for start in range(0, len(cuts), _CHUNK):
             part = cuts[start : start + _CHUNK]
             for work, derived in self._segments(part, stored):
@@ -79,11 +79,11 @@ class RebuildToc:
             if progress:
                 progress(min(start + _CHUNK, len(cuts)), len(cuts))
         rows = tuple(frequency(project, parts) for project, parts in frequencies.items())
-        self._storage.toc.publish(Build(frequencies=rows, reset_frequencies=True))
+        self._storage.toc.publish_build(Build(frequencies=rows, reset_frequencies=True))
         self._recount(cuts, openings, stored)
         periods = {p for c in cuts for p in rollup_targets(c.day)}
         wanted = periods.union(c.node_id for c in cuts)
-        extra = [n.node_id for n in self._storage.toc.all_nodes() if n.node_id not in wanted]
+        extra = [n.node_id for n in self._storage.toc.iter_nodes() if n.node_id not in wanted]
         if extra:
             self._storage.toc.drop_nodes(extra)
         self._periods(periods)
@@ -99,10 +99,10 @@ class RebuildToc:
         for cut in self._storage.toc.iter_cuts():
             streams.setdefault(cut.stream, []).append(cut)
         old = [cuts for cuts in streams.values() if any(c.cutter != CUTTER_VERSION for c in cuts)]
-        kept = self._storage.toc.pins().union(self._storage.toc.refined())
+        kept = self._storage.toc.list_pins().union(self._storage.toc.list_refined())
         for start in range(0, len(old), _STREAMS):
             part = [cuts for cuts in old[start : start + _STREAMS] if kept.isdisjoint(c.node_id for c in cuts)]
-            events = self._storage.events.in_segments([c for cuts in part for c in cuts])
+            events = self._storage.events.events_by_segment([c for cuts in part for c in cuts])
             fresh: list[Segment] = []
             leads: dict[NodeId, NodeId] = {}
             for cuts in part:
@@ -114,25 +114,25 @@ class RebuildToc:
                     leads |= {
                         c.node_id: made[max(bisect_right(starts, c.start) - 1, 0)].node_id for c in cuts if c.node_id not in ids
                     }
-            self._storage.toc.recut(fresh, leads)
+            self._storage.toc.replace_cuts(fresh, leads)
 
     def _recount(self, cuts: Sequence[Segment], openings: Mapping[int, Set[int]], stored: Sequence[FrequencyRow]) -> None:
         """Derive those segments once more of which an opening is common by the new counts and not by `stored` ones, or was."""
         every = frozenset[int]().union(*openings.values())
-        now, then = (common_among(count_hashes(every, rows)) for rows in (self._storage.toc.frequencies(), stored))
+        now, then = (common_among(count_hashes(every, rows)) for rows in (self._storage.toc.list_frequencies(), stored))
         changed = now ^ then
         again = [cut for cut in cuts if not changed.isdisjoint(openings.get(cut.key, frozenset()))] if changed else []
         for start in range(0, len(again), _CHUNK):
-            self._segments(again[start : start + _CHUNK], self._storage.toc.frequencies())
+            self._segments(again[start : start + _CHUNK], self._storage.toc.list_frequencies())
 
     def _segments(self, cuts: Sequence[Segment], frequencies: Sequence[FrequencyRow]) -> list[tuple[Work, Derived]]:
         """Derive segments again, without empty ones, write and count what differs, in one transaction, and return all derived.
 
         Which openings are common is told by `frequencies`.
         """
-        events = self._storage.events.in_segments(cuts)
-        before = self._storage.toc.nodes([c.node_id for c in cuts])
-        recaps = self._storage.events.recaps({c.stream for c in cuts})
+        events = self._storage.events.events_by_segment(cuts)
+        before = self._storage.toc.get_nodes([c.node_id for c in cuts])
+        recaps = self._storage.events.list_recaps({c.stream for c in cuts})
         work = [
             Work(c, tuple(events[c.key]), before.get(c.node_id), recap_of(c, recaps), openings_of(events[c.key]))
             for c in cuts
@@ -141,12 +141,12 @@ class RebuildToc:
         work = mark_common(work, common_among(count_hashes((o for w in work for o in w.openings), frequencies)))
         derived = derive(work, self._calendar, self._summarizer)
         changed = self._stale([d.node for d in derived], before)
-        stored = self._storage.toc.term_sets([d.node.node_id for d in derived])
+        stored = self._storage.toc.get_term_sets([d.node.node_id for d in derived])
         wrong = [
             d for d in derived
             if union(map(from_bytes, stored.get(d.node.node_id, []))).tobytes() != d.hashes
         ]  # fmt: skip
-        self._storage.toc.publish(
+        self._storage.toc.publish_build(
             Build(
                 segments=tuple(replace(w.segment, events=len(w.events)) for w in work if w.segment.events != len(w.events)),
                 nodes=tuple(changed),
@@ -178,10 +178,10 @@ class RebuildToc:
             ids = sorted(n for n in wanted if level_of(n) is level)
             for start in range(0, len(ids), _CHUNK):
                 part = ids[start : start + _CHUNK]
-                before = self._storage.toc.nodes(part)
+                before = self._storage.toc.get_nodes(part)
                 nodes = self._stale(rollups.compute(part, before), before)
                 if nodes:
-                    self._storage.toc.publish(Build(nodes=tuple(nodes), relist=True))
+                    self._storage.toc.publish_build(Build(nodes=tuple(nodes), relist=True))
                 self._changed += len(nodes)
                 self._rewritten += len(refit(self._storage.toc, part))
         rollups.run()

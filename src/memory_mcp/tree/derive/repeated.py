@@ -33,7 +33,7 @@ def holders_of(store: TocStore, openings: Collection[int]) -> list[NodeId]:
     """Return the segments that have any of these openings, from the stored term sets, through the periods that lead to them."""
     wanted = np.array(sorted(openings), dtype="<u4")
     found: list[NodeId] = []
-    level = list(dict.fromkeys(NodeId(f"toc:year:{day[:4]}") for day, _ in store.segments_by_day()))
+    level = list(dict.fromkeys(NodeId(f"toc:year:{day[:4]}") for day, _ in store.count_segments_by_day()))
     while level:
         held = [node_id for node_id, hashes in read_sets(store, level).items() if _holds(hashes, wanted)]
         found += [node_id for node_id in held if level_of(node_id) is TocLevel.SEGMENT]

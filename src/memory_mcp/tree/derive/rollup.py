@@ -63,12 +63,12 @@ class RollUps:
         At most 200 periods make a transaction; finer levels come first.
         """
         done = 0
-        for level in plan(self._storage.toc.freshness()):
+        for level in plan(self._storage.toc.get_freshness()):
             for start in range(0, len(level), _PER_PUBLISH):
                 if should_stop():
                     return done
                 ids = level[start : start + _PER_PUBLISH]
-                before = self._storage.toc.nodes(ids)
+                before = self._storage.toc.get_nodes(ids)
                 done += self._write(self.compute(ids, before), before)
             if level:
                 failpoint("rollup.level_published")
@@ -81,7 +81,7 @@ class RollUps:
         Periods whose children say the same get new counts alone.
         """
         targets = {period for day in days for period in rollup_targets(day)}
-        before = self._storage.toc.nodes(targets)
+        before = self._storage.toc.get_nodes(targets)
         now: dict[NodeId, TocNode] = {}
         for level in PERIODS:
             ids = sorted(t for t in targets if level_of(t) is level)
@@ -96,7 +96,7 @@ class RollUps:
     def lacking(self, days: Iterable[str]) -> bool:
         """Return whether one of these days has no node yet."""
         ids = [day_id(day) for day in days]
-        return len(self._storage.toc.nodes(ids)) < len(ids)
+        return len(self._storage.toc.get_nodes(ids)) < len(ids)
 
     def _hears(self, node_id: NodeId, now: Mapping[NodeId, TocNode], before: Mapping[NodeId, TocNode]) -> bool:
         """Return whether a child of this stored period changed its text, or a language model wrote the period.
@@ -114,7 +114,7 @@ class RollUps:
         told = {n.node_id for n in fresh}
         same = tuple(replace(n, version=before[n.node_id].version) for n in nodes if n.node_id not in told)
         if nodes:
-            self._storage.toc.publish(Build(nodes=fresh, counted=same))
+            self._storage.toc.publish_build(Build(nodes=fresh, count_updates=same))
         return len(nodes)
 
     def compute(
@@ -128,12 +128,12 @@ class RollUps:
         if len(ids) > _DAYS_ALONE and level_of(ids[0]) is TocLevel.DAY:
             below: dict[NodeId, list[NodeId]] = {i: [] for i in ids}
             first, after = min(span_of(i)[0] for i in ids), max(span_of(i)[1] for i in ids)
-            for cut in self._storage.toc.segments_of_days(first.isoformat(), after.isoformat(), None):
+            for cut in self._storage.toc.list_day_segments(first.isoformat(), after.isoformat(), None):
                 if day_id(cut.day) in below:
                     below[day_id(cut.day)].append(cut.node_id)
         else:
             below = {i: children_of(self._storage.toc, i) for i in ids}
-        found = self._storage.toc.nodes([c for children in below.values() for c in children]) | dict(fresh or {})
+        found = self._storage.toc.get_nodes([c for children in below.values() for c in children]) | dict(fresh or {})
         nodes = []
         for node_id in ids:
             children = sorted((found[c] for c in below[node_id] if c in found), key=lambda n: (n.start_ms, n.node_id))
@@ -147,7 +147,7 @@ class RollUps:
     def _tally(self, node_id: NodeId) -> Tally:
         """Return the counts of the segments of a period, of all projects."""
         first, after = span_of(node_id)
-        return self._storage.toc.tally(first.isoformat(), after.isoformat(), None)
+        return self._storage.toc.tally_days(first.isoformat(), after.isoformat(), None)
 
 
 def _says_the_same(before: TocNode | None, now: TocNode) -> bool:

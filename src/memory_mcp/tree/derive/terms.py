@@ -83,8 +83,8 @@ def children_of(store: TocStore, node_id: NodeId) -> list[NodeId]:
     first, after = (d.isoformat() for d in span_of(node_id))
     level = level_of(node_id)
     if level is TocLevel.DAY:
-        return [s.node_id for s in store.segments_of_days(first, after, None)]
-    days = store.days_with(None, first, after)
+        return [s.node_id for s in store.list_day_segments(first, after, None)]
+    days = store.list_days(None, first, after)
     if level is TocLevel.YEAR:
         return list(dict.fromkeys(NodeId(f"toc:month:{day[:7]}") for day in days))
     return [day_id(day) for day in days]
@@ -92,7 +92,7 @@ def children_of(store: TocStore, node_id: NodeId) -> list[NodeId]:
 
 def read_sets(store: TocStore, ids: Sequence[NodeId]) -> dict[NodeId, Hashes]:
     """Return the whole set of each node, from its own rows or, without any, from all that is below; EMPTY for nothing."""
-    rows = store.term_sets(ids)
+    rows = store.get_term_sets(ids)
     found = {node_id: union(map(from_bytes, parts)) for node_id, parts in rows.items()}
     for node_id in ids:
         if node_id not in found:
@@ -106,7 +106,7 @@ def refit(store: TocStore, ids: Sequence[NodeId]) -> list[NodeId]:
 
     In one transaction. A period with fewer than two children has no rows.
     """
-    stored = store.term_sets(ids)
+    stored = store.get_term_sets(ids)
     rows: list[TermDelta] = []
     wrong: list[NodeId] = []
     for node_id in ids:
@@ -116,7 +116,7 @@ def refit(store: TocStore, ids: Sequence[NodeId]) -> list[NodeId]:
             wrong.append(node_id)
             rows += [TermDelta(node_id, whole)] if whole else []
     if wrong:
-        store.publish(Build(terms=tuple(rows), reset_terms=tuple(wrong)))
+        store.publish_build(Build(terms=tuple(rows), reset_terms=tuple(wrong)))
     return wrong
 
 
@@ -166,7 +166,7 @@ class TermBook:
     def count(self, hashes: Iterable[int]) -> dict[int, int]:
         """Return in how many segments each of some hashes is, in all that was stored or added."""
         if self._frequencies is None:
-            self._frequencies = join_frequencies(self._store.frequencies())
+            self._frequencies = join_frequencies(self._store.list_frequencies())
         return count_hashes(hashes, self._frequencies)
 
     def expect(self, segments: Sequence[tuple[NodeId, bool, Collection[int]]]) -> tuple[dict[int, int], dict[int, int]]:
@@ -224,7 +224,7 @@ class TermBook:
     def _load(self, ids: Sequence[NodeId]) -> None:
         """Cache the sets of segments that are not cached."""
         missing = [node_id for node_id in ids if node_id not in self._live]
-        rows = self._store.term_sets(missing)
+        rows = self._store.get_term_sets(missing)
         self._live |= {node_id: union(map(from_bytes, rows.get(node_id, ()))) for node_id in missing}
 
     def _prefetch(self, targets: Sequence[NodeId]) -> None:
@@ -232,12 +232,12 @@ class TermBook:
         if self._days is None:
             self._days = {}
             self._counts.clear()
-            for day, count in self._store.segments_by_day():
+            for day, count in self._store.count_segments_by_day():
                 self._days[day] = count
                 self._note_day(day)
                 self._counts[day_id(day)] = count
         missing = [t for t in targets if t not in self._sets and self._counts[t]]
-        rows = self._store.term_sets(missing)
+        rows = self._store.get_term_sets(missing)
         self._stored.update(rows)
         alone = [t for t in missing if t not in rows]
         for node_id, hashes in ({t: union(map(from_bytes, r)) for t, r in rows.items()} | read_sets(self._store, alone)).items():

@@ -36,10 +36,10 @@ class Finding:
 
 def check(storage: Storage, calendar: Calendar) -> list[Finding]:
     """Return all findings in what is derived so far, by rule. Reads the whole store; events not derived yet are no finding."""
-    storage.reread()
+    storage.drop_caches()
     cuts = {c.key: c for c in storage.toc.iter_cuts()}
-    nodes = {n.node_id: n for n in storage.toc.all_nodes()}
-    findings = [Finding("acknowledged", "events", storage.loss.told)] if storage.loss else []
+    nodes = {n.node_id: n for n in storage.toc.iter_nodes()}
+    findings = [Finding("acknowledged", "events", storage.loss.description)] if storage.loss else []
     findings += _cuts_in_order(cuts.values())
     findings += _events_in_segments(storage, list(cuts.values()))
     findings += _nodes(storage, calendar, cuts.values(), nodes)
@@ -71,16 +71,16 @@ def _events_in_segments(storage: Storage, cuts: Sequence[Segment]) -> Iterator[F
 
     Events that a duplicate hides need not be in one; see `_pairs`.
     """
-    derived_to = storage.outbox.checkpoint("deriver")
+    derived_to = storage.outbox.get_checkpoint("deriver")
     waiting = _waiting(storage, derived_to)
     # By stream, how many counted events are now hidden by a duplicate that is not derived yet.
-    hidden_by = storage.events.duplicates(waiting)
-    hidden = storage.events.get_many(i for i, shown in hidden_by.items() if shown in waiting and i not in waiting)
+    hidden_by = storage.events.find_duplicates(waiting)
+    hidden = storage.events.get_events(i for i, shown in hidden_by.items() if shown in waiting and i not in waiting)
     outdone = Counter(event.stream for event in hidden.values())
     placed: set[EventId] = set()
     for start in range(0, len(cuts), _CUTS):
         part = cuts[start : start + _CUTS]
-        events = storage.events.in_segments(part)
+        events = storage.events.events_by_segment(part)
         sets = read_sets(storage.toc, [c.node_id for c in part])
         for cut in part:
             own = [e for e in events.get(cut.key, ()) if e.event_id not in waiting]
@@ -93,7 +93,7 @@ def _events_in_segments(storage: Storage, cuts: Sequence[Segment]) -> Iterator[F
             if len(without(from_bytes(hashes_of(own)), sets[cut.node_id])):
                 yield Finding("terms", cut.node_id, "words of its events are missing from its term set")
     for batch in storage.events.iter_all():
-        pairs = storage.events.duplicates(s.event.event_id for s in batch)
+        pairs = storage.events.find_duplicates(s.event.event_id for s in batch)
         yield from _pairs(storage, pairs)
         for stored in batch:
             known = stored.event.event_id in placed or stored.event.event_id in pairs
@@ -103,8 +103,8 @@ def _events_in_segments(storage: Storage, cuts: Sequence[Segment]) -> Iterator[F
 
 def _pairs(storage: Storage, pairs: Mapping[EventId, EventId]) -> Iterator[Finding]:
     """Yield findings on `pairs`, shown events by hidden ones, where the shown one is missing, hidden, or said by another."""
-    events = storage.events.get_many([*pairs, *pairs.values()]) if pairs else {}
-    chained = storage.events.duplicates(pairs.values()) if pairs else {}
+    events = storage.events.get_events([*pairs, *pairs.values()]) if pairs else {}
+    chained = storage.events.find_duplicates(pairs.values()) if pairs else {}
     for hidden, shown in pairs.items():
         one, other = events.get(hidden), events.get(shown)
         if one is None or other is None or shown in chained or one.role is not other.role:
@@ -114,7 +114,7 @@ def _pairs(storage: Storage, pairs: Mapping[EventId, EventId]) -> Iterator[Findi
 def _waiting(storage: Storage, derived_to: int) -> set[EventId]:
     """Return the ids of events not derived yet; the span of a segment may include some."""
     waiting: set[EventId] = set()
-    while found := storage.events.after(derived_to, 2000):
+    while found := storage.events.read_after(derived_to, 2000):
         waiting.update(s.event.event_id for s in found)
         derived_to = found[-1].seq
     return waiting
@@ -161,7 +161,7 @@ def _bullets(storage: Storage, nodes: Iterable[TocNode]) -> Iterator[Finding]:
     ids = list(wanted)
     for start in range(0, len(ids), 2000):
         part = ids[start : start + 2000]
-        stored = storage.grips.get_many(part)
+        stored = storage.grips.get_grips(part)
         for grip_id in part:
             if grip_id not in stored:
                 yield Finding("evidence", wanted[grip_id], f"names a grip that does not exist: {grip_id}")
@@ -170,14 +170,14 @@ def _bullets(storage: Storage, nodes: Iterable[TocNode]) -> Iterator[Finding]:
 def _grips(storage: Storage, cuts: Collection[int]) -> Iterator[Finding]:
     """Yield findings on grips that quote a missing event, whose hash is wrong, or whose segment is missing."""
     for batch in storage.grips.iter_all():
-        events = storage.events.get_many({i for g in batch for i in (g.event_id_start, g.event_id_end)})
+        events = storage.events.get_events({i for g in batch for i in (g.event_id_start, g.event_id_end)})
         for grip in batch:
             first, last = events.get(grip.event_id_start), events.get(grip.event_id_end)
             if first is None or last is None:
                 yield Finding("grips", grip.grip_id, "quotes an event that does not exist")
                 continue
             tail = None if first.event_id == last.event_id else last.text
-            if hash_quote(join_quote(first.text, tail, grip.span_start, grip.span_end)) != grip.hash_quote:
+            if hash_quote(join_quote(first.text, tail, grip.span_start, grip.span_end)) != grip.quote_hash:
                 yield Finding("grips", grip.grip_id, "its hash does not match the stored words")
             elif grip.segment not in cuts:
                 yield Finding("grips", grip.grip_id, "belongs to no segment")

@@ -88,9 +88,9 @@ class Improver:
         Left out are nodes that are pinned or have another author, and those that this model failed on, unchanged since.
         """
         toc = self._storage.toc
-        taken = frozenset(toc.authors()) | frozenset(NodeId(target) for target in toc.pins())
+        taken = frozenset(toc.get_authors()) | frozenset(NodeId(target) for target in toc.list_pins())
         found = worth_improving(toc.iter_cuts(), taken, self._calendar, now_ms)
-        unusable = self._storage.spending.unusable(model)
+        unusable = self._storage.spending.list_unusable(model)
         asked = {node_id for node_id, _ in unusable}
         return [i for i in found if i not in asked or (i, self._source(i)) not in unusable]
 
@@ -98,14 +98,14 @@ class Improver:
         """Return what a node is written from; None if it is gone or holds nothing to cite. Writes nothing."""
         if level_of(node_id) is not TocLevel.SEGMENT:
             children = self._children(node_id)
-            cited = self._storage.grips.get_many({g for child in children for b in child.bullets for g in b.grip_ids})
-            cuts = self._storage.toc.segments({grip.segment for grip in cited.values()})
+            cited = self._storage.grips.get_grips({g for child in children for b in child.bullets for g in b.grip_ids})
+            cuts = self._storage.toc.get_segments({grip.segment for grip in cited.values()})
             owners = {grip_id: cuts[grip.segment] for grip_id, grip in cited.items() if grip.segment in cuts}
             words = self._evidence.quotes(list(cited.values()))
             made = of_period(node_id, children, words, owners, source_of_children(children))
         elif (cut := self._cut(node_id)) is not None:
-            events = self._storage.events.in_segment(cut)
-            grips = self._storage.grips.of_events(e.event_id for e in events)
+            events = self._storage.events.segment_events(cut)
+            grips = self._storage.grips.grips_by_event(e.event_id for e in events)
             words = self._evidence.quotes(list({g.grip_id: g for several in grips.values() for g in several}.values()))
             made = of_segment(cut, events, grips, words, source_of_events(events))
         else:
@@ -114,8 +114,8 @@ class Improver:
 
     def rarity(self) -> Rarity:
         """Return how rare words are in the memory now: their frequencies by project and the number of segments."""
-        frequencies = Frequencies(self._storage.toc.frequencies())
-        segments = sum(count for _, count in self._storage.toc.segments_by_day())
+        frequencies = Frequencies(self._storage.toc.list_frequencies())
+        segments = sum(count for _, count in self._storage.toc.count_segments_by_day())
         return Rarity(lambda term, project: frequencies.of(term_hash(term), project), segments)
 
     def publish(self, material: Material, written: Written, model: str) -> bool:
@@ -123,7 +123,7 @@ class Improver:
 
         Return False, writing nothing, when it is gone, pinned, has other words by now, or holds something else than `material`.
         """
-        before = self._storage.toc.nodes([material.node_id]).get(material.node_id)
+        before = self._storage.toc.get_nodes([material.node_id]).get(material.node_id)
         if before is None or before.author != EXTRACTIVE or before.pinned or self._source(material.node_id) != material.source:
             return False
         is_segment = before.level is TocLevel.SEGMENT
@@ -142,7 +142,7 @@ class Improver:
         else:
             [now] = self._rollups.compute([before.node_id], {before.node_id: before})
             node = with_text_of(told, now)
-        self._storage.toc.publish(Build(nodes=(node,)))
+        self._storage.toc.publish_build(Build(nodes=(node,)))
         return True
 
     def _source(self, node_id: NodeId) -> str:
@@ -150,14 +150,14 @@ class Improver:
         if level_of(node_id) is not TocLevel.SEGMENT:
             return source_of_children(self._children(node_id))
         cut = self._cut(node_id)
-        return source_of_events(self._storage.events.in_segment(cut)) if cut else ""
+        return source_of_events(self._storage.events.segment_events(cut)) if cut else ""
 
     def _cut(self, node_id: NodeId) -> Segment | None:
         """Return the segment that a node's id names; None if it is not stored, or the id is no segment's."""
         key = segment_key_of(node_id)
-        return self._storage.toc.segments([key]).get(key) if key is not None else None
+        return self._storage.toc.get_segments([key]).get(key) if key is not None else None
 
     def _children(self, node_id: NodeId) -> list[TocNode]:
         """Return the stored nodes that a period is written from, in time order; those that are missing are left out."""
         ids = children_of(self._storage.toc, node_id)
-        return sorted(self._storage.toc.nodes(ids).values(), key=lambda n: (n.start_ms, n.node_id))
+        return sorted(self._storage.toc.get_nodes(ids).values(), key=lambda n: (n.start_ms, n.node_id))

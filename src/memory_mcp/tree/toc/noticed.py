@@ -19,7 +19,7 @@ from memory_mcp.model.grip import CONTRADICTION_AUTHOR, CONTRADICTION_REASON, Su
 from memory_mcp.model.ids import GripId, NodeId, grip_time, segment_key_of
 from memory_mcp.model.toc import EXTRACTIVE, MemoryKind
 from memory_mcp.storage.base import Storage
-from memory_mcp.storage.records import Stated
+from memory_mcp.storage.records import StoredStatement
 from memory_mcp.tree.summarize.contradictions import FIRM, Claim, comparable_pattern, contradicts, parse_claim
 
 #: Number of changes from which all nodes are read again, which takes as long as reading this many one by one.
@@ -37,7 +37,7 @@ class _Held:
     """A statement that something may contradict; some 1.5 KB."""
 
     number: int
-    stated: Stated
+    stated: StoredStatement
     claim: Claim
     at_ms: int
 
@@ -69,11 +69,11 @@ class Contradictions:
         self._weights: dict[GripId, int] = {}
         self._marks: dict[GripId, tuple[Supersession, ...]] = {}
 
-    def forget(self) -> None:
+    def drop_cache(self) -> None:
         """Have the next `marks` read everything anew; takes no lock, because the caller may hold the store's."""
         self._dropped += 1
 
-    def marks(self) -> Mapping[GripId, Sequence[Supersession]]:
+    def find_contradictions(self) -> Mapping[GripId, Sequence[Supersession]]:
         """Return the supersessions of each contradicted statement, by its grip, oldest contradiction first.
 
         Reads what changed first; while another thread does that for more than 0.3 s, the former result is returned.
@@ -81,7 +81,7 @@ class Contradictions:
         if not self._lock.acquire(timeout=_PATIENCE):
             return self._marks
         try:
-            now = (self._dropped, self._storage.toc.version())
+            now = (self._dropped, self._storage.toc.current_version())
             if self._seen != now:
                 self._follow(now)
             return self._marks
@@ -95,11 +95,11 @@ class Contradictions:
         of one that joins two events does not count.
         """
         last = self._seen[1] if self._seen is not None and self._seen[0] == now[0] else None
-        changes = [] if last is None else self._storage.outbox.after(last, _MANY)
+        changes = [] if last is None else self._storage.outbox.read_after(last, _MANY)
         before = set(self._known.pairs)
         if last is None or len(changes) == _MANY:
             self._known, self._weights = _Known(), {}
-            self._add(self._storage.superseded.stated([kind.value for kind in FIRM], comparable_pattern()))
+            self._add(self._storage.superseded.list_statements([kind.value for kind in FIRM], comparable_pattern()))
         else:
             # Replace the statements of the changed segments.
             ids = list(dict.fromkeys(NodeId(c.subject) for c in changes if segment_key_of(c.subject) is not None))
@@ -109,16 +109,20 @@ class Contradictions:
                     self._known.by_term[held.stated.project, term].pop(held.number, None)
             numbers = {held.number for held in gone}
             self._known.pairs = {key: pair for key, pair in self._known.pairs.items() if numbers.isdisjoint(key)}
-            for node_id, node in self._storage.toc.nodes(ids).items():
+            for node_id, node in self._storage.toc.get_nodes(ids).items():
                 if node.author == EXTRACTIVE:
-                    self._add(Stated(node_id, b.text, b.kind, b.project, b.grip_ids[0]) for b in node.bullets if b.grip_ids)
+                    self._add(
+                        StoredStatement(node_id, b.text, b.kind, b.project, b.grip_ids[0]) for b in node.bullets if b.grip_ids
+                    )
         self._seen = now
         if set(self._known.pairs) != before:
             # Mark each older statement whose author counts no more than that of the newer one.
             pairs = self._known.pairs.values()
             fresh = {held.stated.grip_id for pair in pairs for held in pair} - self._weights.keys()
-            grips = self._storage.grips.get_many(fresh)
-            said = self._storage.events.get_many({g.event_id_start for g in grips.values() if g.event_id_start == g.event_id_end})
+            grips = self._storage.grips.get_grips(fresh)
+            said = self._storage.events.get_events(
+                {g.event_id_start for g in grips.values() if g.event_id_start == g.event_id_end}
+            )
             self._weights |= dict.fromkeys(fresh, 0) | {i: _weight(said.get(g.event_id_start)) for i, g in grips.items()}
             found: dict[GripId, list[Supersession]] = defaultdict(list)
             for older, newer in sorted(pairs, key=lambda pair: (pair[1].at_ms, pair[1].stated.grip_id)):
@@ -128,7 +132,7 @@ class Contradictions:
                     found[old].append(Supersession(old, new, newer.at_ms, reason, author, older.stated.text))
             self._marks = {old: tuple(several) for old, several in found.items()}
 
-    def _add(self, several: Iterable[Stated]) -> None:
+    def _add(self, several: Iterable[StoredStatement]) -> None:
         """Add statements that claim something and belong to a project, and find what they contradict."""
         for stated in several:
             claim = parse_claim(stated.text, MemoryKind(stated.kind)) if stated.project else None

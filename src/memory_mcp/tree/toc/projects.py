@@ -46,7 +46,7 @@ class Projects:
         and rules stay the same.
         """
         projects = self._storage.projects
-        if fresh := projects.news():
+        if fresh := projects.take_new_names():
             for alias in self._guesses(fresh):
                 projects.add_alias(alias)
         names = projects.names
@@ -54,9 +54,9 @@ class Projects:
             return set()
         rules = f"{hash_parts('rules', *map(repr, (*names.aliases, *names.splits))):x}" if names.aliases or names.splits else ""
         days = set[str]()
-        if self._storage.outbox.marks(_MARK).get(_MARK, "") != rules:
+        if self._storage.outbox.get_positions(_MARK).get(_MARK, "") != rules:
             days = self._file_again()
-            self._storage.outbox.mark(_MARK, rules)
+            self._storage.outbox.set_position(_MARK, rules)
         self._settled = names
         return days
 
@@ -67,10 +67,10 @@ class Projects:
 
         Limited to those that involve a new name.
         """
-        known, said = set(self._storage.projects.recorded()), {a.old for a in self._storage.projects.names.aliases}
+        known, said = set(self._storage.projects.list_recorded()), {a.old for a in self._storage.projects.names.aliases}
         found = []
         names = self._storage.projects.names
-        copies = _copies(self._storage.projects.root_commits())
+        copies = _copies(self._storage.projects.get_root_commits())
         for name in sorted(known - said):
             owner = self._owner(name, known) if is_gone(name) else _with_remote(name, known)
             owner = owner or copies.get(name, "")
@@ -88,7 +88,7 @@ class Projects:
         if (now := project_of(name)) != name and now != pool.folder:
             return now
         parts = re.split(r"[\\/]", name)
-        roots = {root: k for k, root in self._storage.projects.root_commits().items() if k != name}
+        roots = {root: k for k, root in self._storage.projects.get_root_commits().items() if k != name}
         # Some tools call a pool's folder after the commit with which the repository begins, or after its remote.
         remotes = (k for k in known if not is_place(k) and "/" in k and f"/{k}/" in f"{name}/")
         if owner := next((roots[part] for part in parts if part in roots), "") or max(remotes, key=len, default=""):
@@ -108,22 +108,24 @@ class Projects:
         """Publish segments whose project has another name now, and periods' refined texts; return the days of their streams."""
         names = self._storage.projects.names
         moved: dict[int, str] = {}
-        for stream, recorded, session, filed in self._storage.projects.streams():
+        for stream, recorded, session, filed in self._storage.projects.list_streams():
             if (shown := names.display_name(recorded, session)) != filed:
                 moved[stream] = shown
         if not moved:
             return set()
-        cuts = [cut for several in self._storage.toc.cuts(moved).values() for cut in several]
+        cuts = [cut for several in self._storage.toc.get_cuts(moved).values() for cut in several]
         # Rename the projects of bullets that people and models wrote: no roll-up makes those anew.
-        nodes = [n for n in self._storage.toc.nodes(self._storage.toc.authors()).values() if n.level is not TocLevel.SEGMENT]
-        grips = self._storage.grips.get_many(grip for n in nodes for b in n.bullets for grip in b.grip_ids)
-        filed_in = self._storage.toc.segments({grip.segment for grip in grips.values()})
+        nodes = [
+            n for n in self._storage.toc.get_nodes(self._storage.toc.get_authors()).values() if n.level is not TocLevel.SEGMENT
+        ]
+        grips = self._storage.grips.get_grips(grip for n in nodes for b in n.bullets for grip in b.grip_ids)
+        filed_in = self._storage.toc.get_segments({grip.segment for grip in grips.values()})
         own = {i: filed_in[grip.segment] for i, grip in grips.items() if grip.segment in filed_in}
         whose = {grip_id: moved.get(cut.stream, cut.project) for grip_id, cut in own.items()}
         told = [replace(n, bullets=tuple(_of_grips(b, whose) for b in n.bullets), version=n.version + 1) for n in nodes]
         fresh = [now for n, now in zip(nodes, told, strict=True) if now.bullets != n.bullets]
         if fresh:
-            self._storage.toc.publish(Build(nodes=tuple(fresh)))
+            self._storage.toc.publish_build(Build(nodes=tuple(fresh)))
         for start in range(0, len(cuts), _CHUNK):
             self._publish(cuts[start : start + _CHUNK], moved)
         return {cut.day for cut in cuts}
@@ -131,13 +133,13 @@ class Projects:
     def _publish(self, cuts: Sequence[Segment], moved: Mapping[int, str]) -> None:
         """Publish the segments that `moved`, by stream, names otherwise, with nodes and frequencies, in one transaction."""
         due = [cut for cut in cuts if cut.project != moved[cut.stream]]
-        nodes, sets = self._storage.toc.nodes(c.node_id for c in due), read_sets(self._storage.toc, [c.node_id for c in due])
+        nodes, sets = self._storage.toc.get_nodes(c.node_id for c in due), read_sets(self._storage.toc, [c.node_id for c in due])
         changed = {cut.node_id: moved[cut.stream] for cut in due}
         terms: dict[tuple[str, int], list[Hashes]] = {}
         for cut in due:
             for project, sign in ((cut.project, -1), (changed[cut.node_id], 1)):
                 terms.setdefault((project, sign), []).append(sets.get(cut.node_id, EMPTY))
-        self._storage.toc.publish(
+        self._storage.toc.publish_build(
             Build(
                 segments=tuple(replace(cut, project=moved[cut.stream]) for cut in due),
                 nodes=tuple(_under(node, changed[i]) for i, node in nodes.items() if i in changed),

@@ -57,10 +57,10 @@ class Refining:
 
         Days (YYYY-MM-DD) are those of the memory's calendar; `after_day` is excluded. Reads 60 days at a time.
         """
-        days = self._storage.toc.days_with(self._project, first_day, after_day)
+        days = self._storage.toc.list_days(self._project, first_day, after_day)
         while days:
             days, last = days[:-_DAYS], days[-_DAYS:]
-            cuts = self._storage.toc.segments_of_days(last[0], f"{last[-1]}~", self._project)
+            cuts = self._storage.toc.list_day_segments(last[0], f"{last[-1]}~", self._project)
             worth: dict[str, list[Segment]] = {}
             for cut in filter(self._is_worth, cuts):
                 worth.setdefault(cut.day, []).append(cut)
@@ -74,9 +74,9 @@ class Refining:
                     continue
                 node_id = day_id(day)
                 first, after = (d.isoformat() for d in span_of(node_id))
-                tally = self._storage.toc.tally(first, after, self._project)
+                tally = self._storage.toc.tally_days(first, after, self._project)
                 # With a project the day must hold no other.
-                whole = self._project is None or tally.segments == self._storage.toc.tally(first, after, None).segments
+                whole = self._project is None or tally.segments == self._storage.toc.tally_days(first, after, None).segments
                 if node_id not in self._told and whole and calendar.node_window(node_id).end_ms <= self._settled_ms:
                     yield Due(node_id, tally.events, tally.tokens, tally.projects[0] if len(tally.projects) == 1 else "")
 
@@ -84,7 +84,7 @@ class Refining:
         """Return how many segments are due that ended after `since_ms` and not after `until_ms`; due days are not counted."""
         # A segment is filed under the day it began.
         first, last = calendar.day_of(since_ms - _DAY_MS), calendar.day_of(until_ms)
-        cuts = self._storage.toc.segments_of_days(first, f"{last}~", self._project)
+        cuts = self._storage.toc.list_day_segments(first, f"{last}~", self._project)
         return sum(self._is_worth(c) and c.node_id not in self._told and since_ms < c.end[0] <= until_ms for c in cuts)
 
     def _is_worth(self, cut: Segment) -> bool:
@@ -95,13 +95,13 @@ class Refining:
 
 def request(storage: Storage, projects: Mapping[str, int]) -> None:
     """Store when (UTC ms) sessions of some projects ended, in one transaction; the next sessions of these show what is due."""
-    storage.outbox.mark_all({_REQUEST + project: str(at_ms) for project, at_ms in projects.items()})
+    storage.outbox.set_positions({_REQUEST + project: str(at_ms) for project, at_ms in projects.items()})
 
 
 def requests(storage: Storage) -> dict[str, int]:
     """Return the projects whose sessions left a request, each with the latest time (UTC ms), under their names of now."""
     found: dict[str, int] = {}
-    for name, value in storage.outbox.marks(_REQUEST).items():
+    for name, value in storage.outbox.get_positions(_REQUEST).items():
         if value.isdecimal():
             project = storage.projects.names.resolve_alias(name.removeprefix(_REQUEST))
             found[project] = max(found.get(project, 0), int(value))
@@ -113,5 +113,5 @@ def requested(storage: Storage, project: str, at_ms: int, gap_ms: int, calendar:
 
     `at_ms` is the session's end, UTC milliseconds; `gap_ms` the silence after which a segment grows no more.
     """
-    refining = Refining(storage, storage.toc.authors(), project, at_ms - gap_ms)
+    refining = Refining(storage, storage.toc.get_authors(), project, at_ms - gap_ms)
     return refining.count(at_ms - RECENT_DAYS * _DAY_MS, at_ms, calendar)

@@ -27,14 +27,14 @@ def stretches(storage: Storage, cuts: Sequence[Segment], most: int, in_full: int
     their sessions as far as `cuts` hold them.
     """
     own = [cut for cut in cuts if not cut.thread]
-    nodes = storage.toc.nodes([cut.node_id for cut in own])
+    nodes = storage.toc.get_nodes([cut.node_id for cut in own])
     told = [(cut, nodes[cut.node_id]) for cut in own if cut.node_id in nodes and nodes[cut.node_id].bullets]
-    cited = storage.grips.get_many({grip for _, node in told[:most] for b in node.bullets for grip in b.grip_ids})
-    ends = storage.events.get_many({e for g in cited.values() for e in (g.event_id_start, g.event_id_end)})
+    cited = storage.grips.get_grips({grip for _, node in told[:most] for b in node.bullets for grip in b.grip_ids})
+    ends = storage.events.get_events({e for g in cited.values() for e in (g.event_id_start, g.event_id_end)})
     # The speaker of each grip, of its first event; those that quote tool output or a missing event have none.
     said_by = {event_id: speaker for event_id, event in ends.items() if (speaker := speaker_of(event)) is not None}
     speakers = {i: said_by[g.event_id_start] for i, g in cited.items() if {g.event_id_start, g.event_id_end} <= said_by.keys()}
-    over = storage.superseded.of(set(speakers))
+    over = storage.superseded.get_successors(set(speakers))
     said = [(cut, node, found) for cut, node in told[:most] if (found := _said(node, speakers, over))]
     in_full_cuts = [cut for cut, *_ in said[:in_full]]
     doings, stream_ends = _events_of(storage, in_full_cuts, own)
@@ -42,7 +42,7 @@ def stretches(storage: Storage, cuts: Sequence[Segment], most: int, in_full: int
     left_open = {newest[stream]: several for stream, several in stream_ends.items()}
     quoted = [words for each in doings.values() for words in (each.asked, each.closing)]
     quoted += [end.words for several in left_open.values() for end in several]
-    grips = storage.grips.of_events({words.event.event_id for words in quoted if words is not None})
+    grips = storage.grips.grips_by_event({words.event.event_id for words in quoted if words is not None})
     made = [
         _stretch(cut, node, found, doings.get(cut.key, NOTHING), left_open.get(cut.key, ()), grips) for cut, node, found in said
     ]
@@ -58,7 +58,7 @@ def _events_of(
     """Return what happened in each cut, by its key, and by stream what its end leaves open, as far as `own` holds that."""
     tails = {stream: _tail_of(stream, own) for stream in dict.fromkeys(cut.stream for cut in cuts)}
     to_read = {cut.key: cut for several in (cuts, *tails.values()) for cut in several}
-    stored = storage.events.in_segments(list(to_read.values())) if to_read else {}
+    stored = storage.events.events_by_segment(list(to_read.values())) if to_read else {}
     events = {key: _work_in(several) for key, several in stored.items()}
     doings = {cut.key: doings_of(events.get(cut.key, [])) for cut in cuts}
     ends = {stream: open_ends([event for cut in tail for event in events.get(cut.key, [])]) for stream, tail in tails.items()}
@@ -85,11 +85,11 @@ def _tail_of(stream: int, cuts: Sequence[Segment]) -> list[Segment]:
 
 def latest_cuts(storage: Storage, project: str, most: int) -> list[Segment]:
     """Return at most `most` of a project's cuts, the newest, newest first. Reads whole days, so that some more may be read."""
-    days, found, step = storage.toc.days_with(project, *EVERY_DAY)[::-1], list[Segment](), 1
+    days, found, step = storage.toc.list_days(project, *EVERY_DAY)[::-1], list[Segment](), 1
     while days and len(found) < most:
         # Few days hold enough of a busy project; of a quiet one most are read, and not one by one.
         block, days = days[:step], days[step:]
-        found += storage.toc.segments_of_days(block[-1], f"{block[0]}~", project)
+        found += storage.toc.list_day_segments(block[-1], f"{block[0]}~", project)
         step *= 4
     return sorted(found, key=lambda cut: cut.start, reverse=True)[:most]
 

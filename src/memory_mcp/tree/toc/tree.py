@@ -104,7 +104,7 @@ class Tree:
 
     def _fact(self, key: object, read: Callable[[], T]) -> T:
         """Return the result of `read`, cached by `key` until anything is stored."""
-        version = self._storage.toc.version()
+        version = self._storage.toc.current_version()
         with self._lock:
             if version != self._facts_of:
                 self._facts.clear()
@@ -128,7 +128,7 @@ class Tree:
             return self.root(project)
         found = self.nodes([node_id], project)
         if not found:
-            aliased = self._storage.toc.find(node_id)
+            aliased = self._storage.toc.find_node(node_id)
             found = self.nodes([aliased.node_id], project) if aliased else {}
         if not found:
             raise NotFound(
@@ -140,13 +140,13 @@ class Tree:
         """Return the nodes that the scope has and the terms below them, `(n,)` sorted uint32, in one read."""
         if project is not None:
             return self.nodes(ids, project), self.term_sets(ids, project)
-        stamps = self._storage.toc.stamps(ids)
+        stamps = self._storage.toc.get_stamps(ids)
         return self._stored(stamps), self._sets(list(stamps), stamps)
 
     def nodes(self, ids: Sequence[NodeId], project: str | None = None) -> dict[NodeId, TocNode]:
         """Return the nodes of `ids` that exist for the scope, in their order; one named by an id of an older day comes last."""
         place = {node_id: at for at, node_id in enumerate(ids)}
-        found = self._stored(self._storage.toc.stamps(ids))
+        found = self._stored(self._storage.toc.get_stamps(ids))
         stored = dict(sorted(found.items(), key=lambda pair: place.get(pair[0], len(place))))
         if project is None:
             return stored
@@ -157,11 +157,11 @@ class Tree:
 
     def _stored(self, stamps: Mapping[NodeId, Stamp]) -> dict[NodeId, TocNode]:
         """Return nodes as stored, from memory while their build is the same, pinned as now; unknown ones are left out."""
-        pins = self._storage.toc.pins()
+        pins = self._storage.toc.list_pins()
         with self._lock:
             kept = {i: self._nodes[i] for i, s in stamps.items() if i in self._nodes and self._nodes[i].built == s[0]}
         missing = [i for i in stamps if i not in kept]
-        read = self._storage.toc.nodes(missing) if missing else {}
+        read = self._storage.toc.get_nodes(missing) if missing else {}
         with self._lock:
             self._nodes.update(read)
             while len(self._nodes) > _NODES_KEPT:
@@ -193,7 +193,7 @@ class Tree:
 
     def outline(self, project: str | None = None) -> Outline:
         """Return the shape of the tree for a scope, cached until anything is stored."""
-        return self._fact(("outline", project), lambda: Outline(self._storage.toc.segments_by_day(project)))
+        return self._fact(("outline", project), lambda: Outline(self._storage.toc.count_segments_by_day(project)))
 
     def children(self, node_id: NodeId, project: str | None = None) -> list[NodeId]:
         """Return the ids of the direct children that hold something of the scope, in time order; [] for a segment."""
@@ -201,7 +201,7 @@ class Tree:
             return []
         if level_of(node_id) is TocLevel.DAY:
             first, after = (d.isoformat() for d in span_of(node_id))
-            return [s.node_id for s in self._storage.toc.segments_of_days(first, after, project)]
+            return [s.node_id for s in self._storage.toc.list_day_segments(first, after, project)]
         return self.outline(project).children(node_id)
 
     def count_children(self, node_id: NodeId, project: str | None = None) -> int:
@@ -220,7 +220,7 @@ class Tree:
         inside = window if node_id == ROOT else self._calendar.node_window(node_id).intersection(window)
         whole = None if inside is None else TimeWindow(self._begin(level, inside.start_ms), inside.end_ms)
         outline = self.outline(project)
-        return [i for i in self._storage.toc.ids_at(level, whole) if outline.holds(i)]
+        return [i for i in self._storage.toc.list_ids(level, whole) if outline.holds(i)]
 
     def _begin(self, level: TocLevel, ms: int) -> int:
         """Return the start of the period of `level` that holds a moment, so that a period cut by the window is not lost."""
@@ -236,13 +236,13 @@ class Tree:
     def segments_below(self, node_id: NodeId, scope: Scope) -> list[Segment]:
         """Return the segments below a node of the scope's project, agent and window (not role or speaker), in time order."""
         if node_id == ROOT:
-            return self._storage.toc.segments_in(scope)
+            return self._storage.toc.list_segments(scope)
         if level_of(node_id) is TocLevel.SEGMENT:
             key = segment_key_of(node_id)
-            filed = [] if key is None else list(self._storage.toc.segments([key]).values())
+            filed = [] if key is None else list(self._storage.toc.get_segments([key]).values())
         else:
             first, after = (d.isoformat() for d in span_of(node_id))
-            filed = self._storage.toc.segments_of_days(first, after, scope.project)
+            filed = self._storage.toc.list_day_segments(first, after, scope.project)
         return [
             s
             for s in filed
@@ -279,10 +279,10 @@ class Tree:
 
     def siblings(self, node_id: NodeId, project: str | None = None) -> list[NodeId]:
         """Return the ids of the neighbours under the same parents, nearest in time first, without the node itself."""
-        own = self._storage.toc.find(node_id)
+        own = self._storage.toc.find_node(node_id)
         start = own.start_ms if own else 0
         around = [c for p in parents_of(node_id) for c in self.children(p, project) if c != node_id]
-        starts = {n.node_id: n.start_ms for n in self._storage.toc.nodes(around).values()}
+        starts = {n.node_id: n.start_ms for n in self._storage.toc.get_nodes(around).values()}
         return sorted(dict.fromkeys(around), key=lambda i: (abs(starts.get(i, 0) - start), i))
 
     def path(self, node_id: NodeId) -> list[NodeId]:
@@ -301,9 +301,9 @@ class Tree:
 
     def context(self, segment: Segment, project: str | None = None) -> Context:
         """Return the overlap before a segment (none for a stream's first) and the periods above it, the year first."""
-        cuts = self._storage.toc.cuts([segment.stream])[segment.stream]
+        cuts = self._storage.toc.get_cuts([segment.stream])[segment.stream]
         place = next((i for i, c in enumerate(cuts) if c.key == segment.key), 0)
-        previous = self._storage.events.in_segment(cuts[place - 1]) if place else []
+        previous = self._storage.events.segment_events(cuts[place - 1]) if place else []
         above = self.path(segment.node_id)[:-1]
         nodes = self.nodes(above, project)
         return Context(tuple(overlap(previous, segment.start[0])), tuple(nodes[i] for i in above if i in nodes))
@@ -311,10 +311,10 @@ class Tree:
     def term_sets(self, ids: Sequence[NodeId], project: str | None = None) -> dict[NodeId, Hashes]:
         """Return the terms below each node that the scope may know, `(n,) uint32`, sorted; empty or missing for others."""
         if project is None:
-            return self._sets(ids, self._storage.toc.stamps(ids))
+            return self._sets(ids, self._storage.toc.get_stamps(ids))
         segments = [i for i in ids if level_of(i) is TocLevel.SEGMENT]
-        found = self._sets(segments, self._storage.toc.stamps(segments))
-        stored = self._storage.toc.nodes([i for i in ids if level_of(i) is not TocLevel.SEGMENT])
+        found = self._sets(segments, self._storage.toc.get_stamps(segments))
+        stored = self._storage.toc.get_nodes([i for i in ids if level_of(i) is not TocLevel.SEGMENT])
         return found | {n.node_id: a.hashes for n in stored.values() if (a := self._assembled(n, project))}
 
     def _sets(self, ids: Sequence[NodeId], found_stamps: Mapping[NodeId, Stamp]) -> dict[NodeId, Hashes]:
@@ -335,15 +335,15 @@ class Tree:
 
     def refined(self) -> frozenset[NodeId]:
         """Return the nodes whose text an agent wrote, cached until anything is stored."""
-        return self._fact("refined", lambda: frozenset(self._storage.toc.refined()))
+        return self._fact("refined", lambda: frozenset(self._storage.toc.list_refined()))
 
     def frequencies(self) -> Frequencies:
         """Return the document frequencies of terms by project, cached until anything is stored (`lag()` s in an import)."""
-        return self._statistic("frequencies", lambda: Frequencies(self._storage.toc.frequencies()))
+        return self._statistic("frequencies", lambda: Frequencies(self._storage.toc.list_frequencies()))
 
     def tally(self, project: str | None = None) -> Tally:
         """Return counts over everything of a scope, cached until anything is stored; in an import up to `lag` seconds old."""
-        return self._statistic(("tally", project), lambda: self._storage.toc.tally(*EVERY_DAY, project))
+        return self._statistic(("tally", project), lambda: self._storage.toc.tally_days(*EVERY_DAY, project))
 
     def short_names(self) -> Mapping[str, str]:
         """Return each project's shortest name that no other one has (`model.project.shorten_names`), cached like `tally`."""
@@ -352,7 +352,7 @@ class Tree:
 
     def pending_from(self) -> int | None:
         """Return the event number behind which events are not yet in the tree; None when all are."""
-        done = self._fact("derived", lambda: self._storage.outbox.checkpoint("deriver"))
+        done = self._fact("derived", lambda: self._storage.outbox.get_checkpoint("deriver"))
         return done if done < self._storage.events.last_seq() else None
 
     def _assembled(self, stored: TocNode, project: str) -> _Assembled | None:
@@ -363,16 +363,16 @@ class Tree:
                 self._kept.move_to_end(key)
                 return self._kept[key]
         first, after = span_of(stored.node_id)
-        tally = self._storage.toc.tally(first.isoformat(), after.isoformat(), project)
+        tally = self._storage.toc.tally_days(first.isoformat(), after.isoformat(), project)
         if not tally.segments:
             return None
         days = (first.isoformat(), after.isoformat(), project)
-        terms = union(map(from_bytes, self._storage.toc.terms_of_days(*days)))
-        if stored.author != EXTRACTIVE and tally.segments == self._storage.toc.tally(*days[:2], None).segments:
+        terms = union(map(from_bytes, self._storage.toc.list_day_terms(*days)))
+        if stored.author != EXTRACTIVE and tally.segments == self._storage.toc.tally_days(*days[:2], None).segments:
             # It holds no other project: the agent's text is this project's own.
             return self._keep(key, _Assembled(stored, terms))
-        ids = self._storage.toc.salient(*days, _CHILDREN)
-        nodes = sorted(self._storage.toc.nodes(ids).values(), key=lambda n: (n.start_ms, n.node_id))
+        ids = self._storage.toc.list_salient(*days, _CHILDREN)
+        nodes = sorted(self._storage.toc.get_nodes(ids).values(), key=lambda n: (n.start_ms, n.node_id))
         node = roll_up(stored.node_id, nodes, tally, self._calendar, self._summarizer)
         return self._keep(key, _Assembled(node, terms))
 

@@ -129,20 +129,20 @@ class Reader:
         if not unanswered:
             return set()
         streams = {s.stream for s in unanswered}
-        cuts = self._storage.toc.cuts(streams)
+        cuts = self._storage.toc.get_cuts(streams)
         continued = {s.stream for s in unanswered if any(cut.cut_no > s.cut_no for cut in cuts[s.stream])}
         derived, last = self._tree.pending_from(), self._storage.events.last_seq()
         if derived is None or continued == streams:
             return continued
         if last - derived > _WAITING:
             return streams
-        return continued | {event.stream for event in self._storage.events.arrived(derived, last, Scope())} & streams
+        return continued | {event.stream for event in self._storage.events.list_arrivals(derived, last, Scope())} & streams
 
     def _turns(self, segment: Segment, events: Sequence[Event], query: Weighted, is_continued: bool) -> dict[EventId, TurnKind]:
         """Return the turns of a segment's events, if one may hold a term; its last prompt may have its reply behind them."""
         if not any(query.may_be_in(searchable(e)) for e in events):
             return {}
-        after = self._storage.events.around(events[-1], 0, AFTER)[1] if is_continued and lacks_reply(events) else []
+        after = self._storage.events.get_neighbours(events[-1], 0, AFTER)[1] if is_continued and lacks_reply(events) else []
         return classify_turns((*events, *after), segment.is_begin)
 
     def _events(self, segments: Sequence[Segment], nodes: Mapping[NodeId, TocNode]) -> dict[int, list[Event]]:
@@ -155,9 +155,9 @@ class Reader:
             kept = {key: self._kept[place] for key, place in built.items() if place in self._kept}
         missing = [s for s in segments if s.key not in kept]
         if missing:
-            read = self._storage.events.in_segments(missing)
+            read = self._storage.events.events_by_segment(missing)
             # Segments that repeat a longer duplicate are found there.
-            hidden = self._storage.events.duplicates(own[0].event_id for own in read.values())
+            hidden = self._storage.events.find_duplicates(own[0].event_id for own in read.values())
             read = {key: own for key, own in read.items() if own[0].event_id not in hidden}
             with self._lock:
                 for segment in missing:
@@ -167,13 +167,13 @@ class Reader:
                     self._kept.popitem(last=False)
         if kept and self._tree.pending_from() is not None:
             # An event whose longer duplicate has no node yet is found with that.
-            hidden = self._storage.events.duplicates(e.event_id for own in kept.values() for e in own)
+            hidden = self._storage.events.find_duplicates(e.event_id for own in kept.values() for e in own)
             kept = {key: [e for e in own if e.event_id not in hidden] for key, own in kept.items()}
         return kept | read if missing else kept
 
     def hits(self, chosen: Sequence[tuple[Found, Message]], query: Weighted) -> list[Hit]:
         """Return a hit for each message, in order, with its best words exactly as stored and the one grip that cites them."""
-        grips = self._storage.grips.of_events({m.event.event_id for _, m in chosen})
+        grips = self._storage.grips.grips_by_event({m.event.event_id for _, m in chosen})
         read = {m.event.event_id: m.event for _, m in chosen}
         every = [g for several in grips.values() for g in several]
         missing = [g for g in every if not {g.event_id_start, g.event_id_end} <= read.keys()]
@@ -212,7 +212,7 @@ class Reader:
         """
         last = self._storage.events.last_seq()
         while after_seq < last and not stop():
-            yield from self._storage.events.arrived(after_seq, after_seq + _WAITING, scope, probes)
+            yield from self._storage.events.list_arrivals(after_seq, after_seq + _WAITING, scope, probes)
             after_seq += _WAITING
 
     def pending(self, query: Weighted, events: Iterable[Event], limit: int) -> list[Hit]:

@@ -68,7 +68,7 @@ class Scan:
         Each is cut down to the query's window, where it has one.
         """
         calendar = self._tree.calendar
-        held = self._storage.events.span(scope_of(query, query.window))
+        held = self._storage.events.get_span(scope_of(query, query.window))
         if held is None:
             return []
         first, last = (calendar.to_local(ms).date() for ms in (held.start_ms, held.end_ms))
@@ -81,7 +81,7 @@ class Scan:
 
     def read(self, query: Query, words: Sequence[str]) -> Slice:
         """Return the newest `query.limit` events of the window and scope that hold all of `words`, and the number compared."""
-        count, found = self._storage.events.holding(scope_of(query, query.window), words, query.limit)
+        count, found = self._storage.events.search_words(scope_of(query, query.window), words, query.limit)
         return Slice(tuple(self._hits(found, words)), count)
 
     def _segments_with(self, texts: Sequence[str], project: str | None) -> Holding | None:
@@ -95,12 +95,12 @@ class Scan:
         """
         scope = scope_of(query, query.window)
         last, wanted = self._storage.events.last_seq(), [folded(w) for w in words]
-        waiting = self._storage.events.arrived(where.events, last, scope) if last > where.events else []
+        waiting = self._storage.events.list_arrivals(where.events, last, scope) if last > where.events else []
         found = {e.event_id: e for e in waiting if all(w in folded(e.text) for w in wanted)}
         count = len(waiting)
         if where.segments:
-            segments = list(self._storage.toc.segments(where.segments).values())
-            compared, held = self._storage.events.holding(scope, words, query.limit, segments)
+            segments = list(self._storage.toc.get_segments(where.segments).values())
+            compared, held = self._storage.events.search_words(scope, words, query.limit, segments)
             count, found = count + compared, found | {e.event_id: e for e in held}
         newest = sorted(found.values(), key=lambda e: e.order, reverse=True)[: query.limit]
         return Slice(tuple(self._hits(newest, words)), count)
@@ -111,10 +111,10 @@ class Scan:
         It has the node of a segment that cites the event, if any. A single text of several words scores
         `WHOLE`, others `SCORE`.
         """
-        grips = self._storage.grips.of_events([e.event_id for e in events])
+        grips = self._storage.grips.grips_by_event([e.event_id for e in events])
         keys = {g.segment for several in grips.values() for g in several if g.segment}
-        segments = self._storage.toc.segments(keys)
-        nodes = self._storage.toc.heads({s.node_id for s in segments.values()})
+        segments = self._storage.toc.get_segments(keys)
+        nodes = self._storage.toc.get_heads({s.node_id for s in segments.values()})
         hits: dict[str, Hit] = {}
         turns = turns_of(self._storage, events)
         score = WHOLE if len(words) == 1 and len(words[0].split()) > 1 else SCORE

@@ -69,8 +69,8 @@ class Sift:
         probes: dict[str, float] = {}
         for term, weight in query.weights.items():
             probes[probe(term)] = max(weight, probes.get(probe(term), 0.0))
-        _, places = self._storage.events.likely(scope, probes, most * _PER_SEGMENT)
-        cuts = self._storage.toc.cuts({p.stream for p in places})
+        _, places = self._storage.events.rank_positions(scope, probes, most * _PER_SEGMENT)
+        cuts = self._storage.toc.get_cuts({p.stream for p in places})
         found: dict[Segment, None] = {}
         for place in places:
             own = cuts.get(place.stream, ())

@@ -39,7 +39,7 @@ class TreeWords:
         last = self._storage.events.last_seq()
         if last - after > _WAITING:
             return ()
-        waiting = self._storage.events.arrived(after, last, Scope(project, None, None))
+        waiting = self._storage.events.list_arrivals(after, last, Scope(project, None, None))
         spoken = set[str]().union(*(term_set(searchable(event)) for event in waiting))
         return absent_in(absent, spoken.__contains__)
 
