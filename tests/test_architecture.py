@@ -217,7 +217,7 @@ from tests.fakes import FakeClock
 app = App(Settings(storage=StorageSettings(sys.argv[1], "Europe/Berlin")), FakeClock())
 app.write(a_small_history(1), "test")
 app.derivation.run()
-told = {"tree": [(n.node_id, n.title, [b.text for b in n.bullets]) for n in app.storage.toc.all_nodes()], "answers": []}
+told = {"tree": [(n.node_id, n.title, [b.text for b in n.bullets]) for n in app.storage.toc.iter_nodes()], "answers": []}
 for text in ("idempotency key", "what did we decide on 2026-01-21", "VAT Norway", "nothing like it"):
     answer = app.ask(Query(text, 5))
     told["answers"].append([(h.node_id, h.quote, h.grip_ids, h.score) for h in answer.hits])

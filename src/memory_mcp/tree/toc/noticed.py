@@ -111,25 +111,23 @@ class Contradictions:
             self._known.pairs = {key: pair for key, pair in self._known.pairs.items() if numbers.isdisjoint(key)}
             for node_id, node in self._storage.toc.get_nodes(ids).items():
                 if node.author == EXTRACTIVE:
-                    self._add(
-                        StoredStatement(node_id, b.text, b.kind, b.project, b.grip_ids[0]) for b in node.bullets if b.grip_ids
-                    )
+                    bullets = (b for b in node.bullets if b.grip_ids)
+                    self._add(StoredStatement(node_id, b.text, b.kind, b.project, b.grip_ids[0]) for b in bullets)
         self._seen = now
         if set(self._known.pairs) != before:
             # Mark each older statement whose author counts no more than that of the newer one.
             pairs = self._known.pairs.values()
             fresh = {held.stated.grip_id for pair in pairs for held in pair} - self._weights.keys()
             grips = self._storage.grips.get_grips(fresh)
-            said = self._storage.events.get_events(
-                {g.event_id_start for g in grips.values() if g.event_id_start == g.event_id_end}
-            )
+            event_ids = {g.event_id_start for g in grips.values() if g.event_id_start == g.event_id_end}
+            said = self._storage.events.get_events(event_ids)
             self._weights |= dict.fromkeys(fresh, 0) | {i: _weight(said.get(g.event_id_start)) for i, g in grips.items()}
             found: dict[GripId, list[Supersession]] = defaultdict(list)
             for older, newer in sorted(pairs, key=lambda pair: (pair[1].at_ms, pair[1].stated.grip_id)):
                 old, new = older.stated.grip_id, newer.stated.grip_id
                 if old != new and 0 < self._weights[old] <= self._weights[new]:
-                    reason, author = CONTRADICTION_REASON, CONTRADICTION_AUTHOR
-                    found[old].append(Supersession(old, new, newer.at_ms, reason, author, older.stated.text))
+                    origin = (newer.at_ms, CONTRADICTION_REASON, CONTRADICTION_AUTHOR)
+                    found[old].append(Supersession(old, new, *origin, older.stated.text))
             self._marks = {old: tuple(several) for old, several in found.items()}
 
     def _add(self, several: Iterable[StoredStatement]) -> None:
