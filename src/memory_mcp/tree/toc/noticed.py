@@ -101,7 +101,6 @@ class Contradictions:
             self._known, self._weights = _Known(), {}
             self._add(self._storage.superseded.list_statements([kind.value for kind in FIRM], comparable_pattern()))
         else:
-            # Replace the statements of the changed segments.
             ids = list(dict.fromkeys(NodeId(c.subject) for c in changes if segment_key_of(c.subject) is not None))
             gone = [held for node_id in ids for held in self._known.by_segment.pop(segment_key_of(node_id), ())]
             for held in gone:
