@@ -109,7 +109,7 @@ FAMILIES = {
     "ingest/test_chats_of_others.py::test_memory_holds_a_conversation_and_never_the_export": 2,
     "ingest/test_claude_code.py::test_long_odd_texts_are_unwrapped_in_time": 5,
     "ingest/test_importers.py::test_memory_stays_flat_over_a_large_file": 2,
-    "ingest/test_readers.py::test_children_give_what_reading_here_gives": 1,
+    "ingest/test_reading_pool.py::test_children_give_what_reading_here_gives": 1,
     "ingest/test_redact.py::test_four_megabytes_are_redacted_to_their_end": 1,
     "ingest/test_redact.py::test_time_grows_with_the_text_only": 4,
     "interaction/test_escalation.py::test_a_text_that_is_stored_word_for_word_is_found_before_everything_else": 1,

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from memory_mcp.ingest.base import BEGINNING, Growth, Importer
-from memory_mcp.ingest.lines import iter_records
+from memory_mcp.ingest.json_records import iter_records
 from memory_mcp.ingest.registry import IMPORTERS
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.model.event import RECORD, EventDraft, EventType, Role

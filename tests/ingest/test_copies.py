@@ -10,7 +10,7 @@ import pytest
 
 from memory_mcp.app import App
 from memory_mcp.config import Settings
-from memory_mcp.ingest.frames import unpack_drafts
+from memory_mcp.ingest.draft_rows import unpack_drafts
 from memory_mcp.ingest.jsonl import mapping_of
 from memory_mcp.ingest.registry import IMPORTERS
 from memory_mcp.ingest.settings import IngestSettings

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from memory_mcp.base.errors import SourceUnreadable
 from memory_mcp.ingest import elements
 from memory_mcp.ingest.base import BEGINNING, Growth, Importer, ImportReport
-from memory_mcp.ingest.claude_code.blocks import result_text
+from memory_mcp.ingest.blocks import result_text
 from memory_mcp.ingest.elements import cut_elements
 from memory_mcp.ingest.finding import find_owners
-from memory_mcp.ingest.lines import iter_records
+from memory_mcp.ingest.json_records import iter_records
 from memory_mcp.ingest.parts import folder_in
 from memory_mcp.ingest.pipeline import Pipeline
 from memory_mcp.ingest.registry import IMPORTERS

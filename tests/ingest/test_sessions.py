@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from memory_mcp.ingest.base import Importer, ImportReport
-from memory_mcp.ingest.lines import iter_records
+from memory_mcp.ingest.json_records import iter_records
 from memory_mcp.ingest.pipeline import Pipeline
 from memory_mcp.ingest.registry import IMPORTERS
 from memory_mcp.ingest.settings import IngestSettings

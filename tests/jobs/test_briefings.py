@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from memory_mcp.app import App
 from memory_mcp.base import paths
-from memory_mcp.ingest.ours import remove_own_output
+from memory_mcp.ingest.own_output import remove_own_output
 from memory_mcp.jobs.render_briefings import BriefingSettings, RenderBriefings
 from memory_mcp.model.event import EventDraft, EventType, Role, Trust
 from memory_mcp.model.ids import NodeId

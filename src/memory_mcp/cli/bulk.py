@@ -177,7 +177,7 @@ class There:
         from memory_mcp.ingest.base import ImportReport
         from memory_mcp.ingest.gate import Gate
         from memory_mcp.ingest.pipeline import finish, prefix_of, survey
-        from memory_mcp.ingest.readers import ChildSetup, ReadingPool
+        from memory_mcp.ingest.reading_pool import ChildSetup, ReadingPool
 
         importer, report = self.importer(name), ImportReport()
         tasks = survey(importer, source, self.marks(prefix_of(importer)), newest, report)

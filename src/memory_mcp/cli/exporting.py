@@ -19,7 +19,7 @@ from typing import IO, Any
 from memory_mcp.base import foreign_files, machine
 from memory_mcp.base.errors import InvalidQuery, StorageError
 from memory_mcp.ingest.base import ImportReport
-from memory_mcp.ingest.frames import unpack_drafts
+from memory_mcp.ingest.draft_rows import unpack_drafts
 from memory_mcp.ingest.gate import Gate
 from memory_mcp.ingest.jsonl import mapping_of
 from memory_mcp.ingest.markdown.exported import MARK, day_page, is_exported

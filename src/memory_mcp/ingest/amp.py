@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from memory_mcp.base.scope import project_of
-from memory_mcp.ingest.claude_code.blocks import (
+from memory_mcp.ingest.blocks import (
     as_blocks,
     as_mapping,
     as_mappings,
@@ -21,7 +21,8 @@ from memory_mcp.ingest.claude_code.blocks import (
     result_text,
     words_within,
 )
-from memory_mcp.ingest.lines import Record
+from memory_mcp.ingest.client_importer import DocumentImporter
+from memory_mcp.ingest.json_records import Record
 from memory_mcp.ingest.parts import (
     Part,
     Session,
@@ -35,12 +36,11 @@ from memory_mcp.ingest.parts import (
     note_part,
     path_of,
     result_part,
+    separate_prompts,
     thought_part,
     unknown_block_notes,
 )
-from memory_mcp.ingest.prompts import separate_prompts
 from memory_mcp.ingest.times import parse_time
-from memory_mcp.ingest.whole import DocumentImporter
 from memory_mcp.model.event import RECAP, EventDraft, Role
 
 AGENT = "amp"

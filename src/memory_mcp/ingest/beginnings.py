@@ -14,7 +14,7 @@ from typing import IO
 
 from memory_mcp.base import foreign_files
 from memory_mcp.ingest.base import BEGINNING
-from memory_mcp.ingest.lines import BLANKS, BOM
+from memory_mcp.ingest.json_records import BLANKS, BOM
 from memory_mcp.ingest.window import MAX_RECORD
 
 #: Newer exports are cut into conversations-000.json and so on.

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from memory_mcp.base import foreign_files
-from memory_mcp.ingest.claude_code.blocks import (
+from memory_mcp.ingest.blocks import (
     as_blocks,
     as_mapping,
     as_text,
@@ -25,8 +25,8 @@ from memory_mcp.ingest.claude_code.blocks import (
     result_text,
     unknown_words,
 )
-from memory_mcp.ingest.growing import ParsedRecord, RecordItem, SessionReader
 from memory_mcp.ingest.parts import EMPTY, Part, left_out_part, message_part, note_part, result_part, unknown_block_notes
+from memory_mcp.ingest.session_reader import ParsedRecord, RecordItem, SessionReader
 from memory_mcp.model.event import RECAP, EventType, Role
 
 #: Bytes of a small file beside a session (its title, directory) that are read.

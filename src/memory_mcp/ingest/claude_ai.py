@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_list, as_mappings, as_text, block_text, result_text, words_within
+from memory_mcp.ingest.blocks import as_blocks, as_list, as_mappings, as_text, block_text, result_text, words_within
 from memory_mcp.ingest.exports import ExportImporter
-from memory_mcp.ingest.lines import Record
+from memory_mcp.ingest.json_records import Record
 from memory_mcp.ingest.parts import (
     Part,
     Session,

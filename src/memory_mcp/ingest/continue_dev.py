@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from memory_mcp.base.scope import project_of
-from memory_mcp.ingest.claude_code.blocks import (
+from memory_mcp.ingest.blocks import (
     all_words,
     as_blocks,
     as_list,
@@ -23,7 +23,8 @@ from memory_mcp.ingest.claude_code.blocks import (
     block_text,
     words_within,
 )
-from memory_mcp.ingest.lines import Record, iter_records
+from memory_mcp.ingest.client_importer import DocumentImporter
+from memory_mcp.ingest.json_records import Record, iter_records
 from memory_mcp.ingest.parts import (
     Part,
     Session,
@@ -37,12 +38,11 @@ from memory_mcp.ingest.parts import (
     note_part,
     path_of,
     result_part,
+    separate_prompts,
     thought_part,
     unknown_block_notes,
 )
-from memory_mcp.ingest.prompts import separate_prompts
 from memory_mcp.ingest.times import parse_time
-from memory_mcp.ingest.whole import DocumentImporter
 from memory_mcp.model.event import RECAP, EventDraft, Role
 
 AGENT = "continue"

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from memory_mcp.base import foreign_files
 from memory_mcp.ingest.base import Growth, ImportReport
-from memory_mcp.ingest.files import ClientImporter
+from memory_mcp.ingest.client_importer import ClientImporter
 
 #: How a file of SQLite begins, and where its header says whether changes go to a log beside it (2) or not (1).
 MAGIC = b"SQLite format 3\x00"

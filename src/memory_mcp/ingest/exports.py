@@ -15,8 +15,8 @@ from typing import ClassVar
 
 from memory_mcp.base import foreign_files
 from memory_mcp.ingest.beginnings import is_conversations
-from memory_mcp.ingest.lines import Record, iter_records
-from memory_mcp.ingest.whole import DocumentImporter
+from memory_mcp.ingest.client_importer import DocumentImporter
+from memory_mcp.ingest.json_records import Record, iter_records
 
 
 def _list_members(file: Path) -> list[str]:

@@ -18,7 +18,7 @@ from memory_mcp.ingest.base import Growth, Importer, ImportReport
 from memory_mcp.ingest.capture import Capture
 from memory_mcp.ingest.marks import Mark
 from memory_mcp.ingest.pipeline import KeptMarks, Task, prefix_of, survey
-from memory_mcp.ingest.readers import ChildSetup, ReadingPool
+from memory_mcp.ingest.reading_pool import ChildSetup, ReadingPool
 from memory_mcp.model.event import EventDraft
 from memory_mcp.storage.values import AppendResult
 

@@ -17,7 +17,7 @@ from memory_mcp.base.scope import project_of, root_commit_of
 from memory_mcp.base.storable import storable
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.capture import Capture
-from memory_mcp.ingest.ours import remove_own_output
+from memory_mcp.ingest.own_output import remove_own_output
 from memory_mcp.ingest.own_secrets import OwnSecrets
 from memory_mcp.ingest.redact import redactor, strip_private
 from memory_mcp.ingest.tombstones import MARK as FORGOTTEN_MARK

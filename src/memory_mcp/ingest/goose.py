@@ -14,8 +14,8 @@ from pathlib import Path
 
 from memory_mcp.ingest import chat
 from memory_mcp.ingest.base import ImportReport, ReadStep
+from memory_mcp.ingest.blocks import as_blocks, as_mapping, as_text, words_within
 from memory_mcp.ingest.chat import ChatReader, Outcome, skipped_outcome
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, words_within
 from memory_mcp.ingest.database import (
     MAGIC,
     DatabaseImporter,
@@ -26,9 +26,9 @@ from memory_mcp.ingest.database import (
     report_unread,
     row_checksum,
 )
-from memory_mcp.ingest.growing import read_records
-from memory_mcp.ingest.lines import Record, first_values, iter_records
+from memory_mcp.ingest.json_records import Record, first_values, iter_records
 from memory_mcp.ingest.parts import Part, content_id, note_part
+from memory_mcp.ingest.session_reader import read_records
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import Role
 

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from memory_mcp.ingest import chat
+from memory_mcp.ingest.blocks import as_blocks, as_mapping, as_text, words_within
 from memory_mcp.ingest.chat import ChatReader, Outcome, skipped_outcome
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, words_within
-from memory_mcp.ingest.growing import GrowingImporter, SessionReader
 from memory_mcp.ingest.parts import Part, content_id, message_part
+from memory_mcp.ingest.session_reader import GrowingImporter, SessionReader
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import Role
 

@@ -21,7 +21,7 @@ from filelock import FileLock, Timeout
 
 from memory_mcp.base import foreign_files, machine
 from memory_mcp.base.errors import InvalidQuery
-from memory_mcp.ingest.frames import pack_drafts, unpack_drafts
+from memory_mcp.ingest.draft_rows import pack_drafts, unpack_drafts
 from memory_mcp.model.event import EventDraft, Trust
 from memory_mcp.storage.values import AppendResult, WriteRequest
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.base.storable import storable
 from memory_mcp.ingest.base import Growth, ImportReport, ReadStep
-from memory_mcp.ingest.files import find_files
-from memory_mcp.ingest.lines import first_values, iter_records
+from memory_mcp.ingest.client_importer import find_files
+from memory_mcp.ingest.json_records import first_values, iter_records
 from memory_mcp.ingest.redact import strip_private
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.ingest.times import parse_time

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from memory_mcp.ingest import chat
 from memory_mcp.ingest.base import Growth, ImportReport, ReadStep
+from memory_mcp.ingest.blocks import as_blocks, as_mapping, as_mappings, as_text, words_within
 from memory_mcp.ingest.chat import ChatReader, Outcome, skipped_outcome
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_mappings, as_text, words_within
-from memory_mcp.ingest.files import ClientImporter
-from memory_mcp.ingest.growing import read_records
-from memory_mcp.ingest.lines import first_values, iter_records
+from memory_mcp.ingest.client_importer import ClientImporter
+from memory_mcp.ingest.json_records import first_values, iter_records
 from memory_mcp.ingest.parts import Part, content_id, file_time, message_part, unknown_block_notes
+from memory_mcp.ingest.session_reader import read_records
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import Role
 

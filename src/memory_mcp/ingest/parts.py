@@ -1,22 +1,23 @@
-"""Shared by importers: turn the parts of a message into drafts with ids and times.
+"""Turn the parts of a message into drafts with ids and times, and separate a person's words from those of others.
 
 Invariants
 1. A part that is left out takes its number and its millisecond all the same: no setting moves an id or a time.
 2. Parts of one session never share a millisecond, because events are ordered by their time: what has no later time of
-   its own stands one millisecond behind what it follows.
+   its own is one millisecond after what it follows.
 """
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from urllib.parse import unquote, urlsplit
 
+from memory_mcp.ingest.answers import Question, answer_text, answers_in, questions_in, refusal_words, reply_metadata
 from memory_mcp.ingest.base import ImportReport
-from memory_mcp.ingest.claude_code.answers import Question, answer_text, answers_in, questions_in, refusal_words, reply_metadata
-from memory_mcp.ingest.claude_code.blocks import as_text, call_metadata, call_text, result_metadata, unknown_words
-from memory_mcp.ingest.lines import Record
+from memory_mcp.ingest.blocks import as_text, call_metadata, call_text, result_metadata, unknown_words
+from memory_mcp.ingest.json_records import Record
+from memory_mcp.ingest.wrappers import author_note, find_author, is_plain, unwrap_prompt
 from memory_mcp.model.event import FILE_TIME, RECORD, EventDraft, EventType, Role
 from memory_mcp.model.ids import encode_base32, hash_parts
 
@@ -282,3 +283,45 @@ class Tally:
                 self.skip_record(record.error, record.line, record.quote)
             else:
                 yield record
+
+
+def separate_prompts(
+    parts: Sequence[Part], record: Mapping[str, object], find: Callable[[Mapping[str, object]], str] = find_author
+) -> tuple[Part, ...]:
+    """Return the parts of a message with the person's words alone as hers.
+
+    What was written around them, and the words of unknown blocks, follow the other parts as notes, so that no id moves.
+    Where `find` names an author for `record` who is not the person, all of it is a note of that author.
+    """
+    concerned = [part for part in parts if part.type is EventType.USER_MESSAGE or part.unknown]
+    if not concerned:
+        return tuple(parts)
+    author = find(record)
+    if not author and all(is_plain(part.text) and not part.unknown for part in concerned):
+        return tuple(parts)
+    spoken: list[Part] = []
+    notes: list[Part] = []
+    for part in parts:
+        if part.unknown:
+            notes.append(part)
+        elif part.type is not EventType.USER_MESSAGE or part.left_out or not part.text.strip():
+            spoken.append(part)
+        else:
+            words, *extra_notes = _split_prompt(part, author)
+            spoken.append(words)
+            notes += extra_notes
+    return (*spoken, *notes)
+
+
+def _split_prompt(part: Part, author: str) -> list[Part]:
+    """Return the person's words, if there are some, then the notes; at least one part."""
+    pieces: list[Part] = []
+    for piece in unwrap_prompt(part.text):
+        if piece.reason:
+            pieces.append(left_out_part(piece.reason))
+        elif piece.type is EventType.USER_MESSAGE and not author:
+            pieces.append(Part(piece.role, piece.type, piece.text, part.metadata))
+        else:
+            note = author_note(author, piece.text) if piece.type is EventType.USER_MESSAGE else piece
+            pieces.append(Part(note.role, note.type, note.text, {RECORD: note.name} if note.name else {}))
+    return pieces

@@ -12,14 +12,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from memory_mcp.ingest.base import ImportReport, ReadStep
-from memory_mcp.ingest.claude_code.blocks import as_mapping, as_mappings, as_text, words_within
-from memory_mcp.ingest.claude_code.wrappers import INJECTED, unwrap_prompt
+from memory_mcp.ingest.blocks import as_mapping, as_mappings, as_text, words_within
 from memory_mcp.ingest.gemini.reader import GeminiImporter, is_session, read_session
 from memory_mcp.ingest.gemini.records import POLITE, GeminiReader, content_blocks, note_unknown_parts, parts_text, response_text
-from memory_mcp.ingest.growing import UNKNOWN, ParsedRecord, RecordItem, SessionReader, read_appended
-from memory_mcp.ingest.lines import first_values
+from memory_mcp.ingest.json_records import first_values
 from memory_mcp.ingest.parts import Part, content_id, message_part, note_part, result_part
+from memory_mcp.ingest.session_reader import UNKNOWN, ParsedRecord, RecordItem, SessionReader, read_appended
 from memory_mcp.ingest.times import parse_time
+from memory_mcp.ingest.wrappers import INJECTED, unwrap_prompt
 from memory_mcp.model.event import RECAP, RECORD, EventType, Role
 
 AGENT = "qwen"

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from memory_mcp.ingest.amp import AmpImporter
 from memory_mcp.ingest.antigravity import AntigravityImporter
 from memory_mcp.ingest.base import Importer
-from memory_mcp.ingest.chatgpt.reader import ChatGptImporter
+from memory_mcp.ingest.chatgpt import ChatGptImporter
 from memory_mcp.ingest.claude_ai import ClaudeAiImporter
 from memory_mcp.ingest.claude_code.reader import ClaudeCodeImporter
 from memory_mcp.ingest.cline import ClineImporter

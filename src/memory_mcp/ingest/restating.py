@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from memory_mcp.ingest.readings import LAYERS, decode_layer
+from memory_mcp.ingest.decoding import LAYERS, decode_layer
 from memory_mcp.ingest.respelling import key_of
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from memory_mcp.base.errors import InvalidQuery
-from memory_mcp.ingest.readings import LAYERS, decode_layer, decode_layers, iter_encoded
+from memory_mcp.ingest.decoding import LAYERS, decode_layer, decode_layers, iter_encoded
 from memory_mcp.ingest.respelling import JOINS_WORDS, Spelled, key_of, replace_spans, runs, spelled
 from memory_mcp.ingest.restating import Restatements, Sketch, WindowHasher
 from memory_mcp.ingest.tombstone_file import KEY_BYTES, TombstoneFile, find_line_values

@@ -1,7 +1,7 @@
 """The mark of every text of ours that leaves, so that it never becomes a memory.
 
 Results quoted in a transcript and context injected by a hook are between `OPEN` and `CLOSE` (`model/fencing.py`), structured
-answers say their `origin`; importers cut these out (`ingest/ours.py`), also as they are pasted, and keep a text that merely
+answers say their `origin`; importers cut these out (`ingest/own_output.py`), also as they are pasted, and keep a text that merely
 mentions the mark.
 """
 

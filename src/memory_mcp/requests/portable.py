@@ -8,7 +8,7 @@ from typing import Any
 
 from memory_mcp.app import App
 from memory_mcp.events.evidence import quotes_in
-from memory_mcp.ingest.frames import pack_drafts
+from memory_mcp.ingest.draft_rows import pack_drafts
 from memory_mcp.model.calendar import TimeWindow, rollup_targets
 from memory_mcp.model.event import Event, make_carried_draft
 from memory_mcp.model.ids import GripId, NodeId

@@ -12,7 +12,7 @@ from typing import Any
 
 from memory_mcp.cli import render
 from memory_mcp.ingest.base import ImportReport
-from memory_mcp.ingest.frames import unpack_drafts
+from memory_mcp.ingest.draft_rows import unpack_drafts
 from memory_mcp.ingest.gate import Gate
 from memory_mcp.model.event import Role
 from memory_mcp.model.fencing import neutralize_json

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from memory_mcp.ingest.base import Growth, ImportReport, ReadStep
-from memory_mcp.ingest.claude_code.blocks import as_text
+from memory_mcp.ingest.blocks import as_text
 from memory_mcp.ingest.claude_code.records import AGENT, Outcome, convert_record
 from memory_mcp.ingest.claude_code.state import SessionState
-from memory_mcp.ingest.files import ClientImporter
-from memory_mcp.ingest.lines import first_values, iter_records
+from memory_mcp.ingest.client_importer import ClientImporter
+from memory_mcp.ingest.json_records import first_values, iter_records
 
 #: Keys that no other client's records have, and kinds that need no message.
 _KEYS = frozenset({"isSidechain", "leafUuid", "isSnapshotUpdate"})

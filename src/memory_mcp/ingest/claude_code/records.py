@@ -10,8 +10,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from memory_mcp.ingest.claude_code.answers import answer_text, answers_in, questions_in, refusal_words, reply_metadata
-from memory_mcp.ingest.claude_code.blocks import (
+from memory_mcp.ingest.answers import answer_text, answers_in, questions_in, refusal_words, reply_metadata
+from memory_mcp.ingest.blocks import (
     AGENT_TOOLS,
     as_blocks,
     as_mapping,
@@ -27,8 +27,8 @@ from memory_mcp.ingest.claude_code.blocks import (
 )
 from memory_mcp.ingest.claude_code.saved_results import read_saved_result
 from memory_mcp.ingest.claude_code.state import SessionState
-from memory_mcp.ingest.claude_code.wrappers import PromptPiece, author_note, find_author, unwrap_prompt
 from memory_mcp.ingest.times import parse_time
+from memory_mcp.ingest.wrappers import PromptPiece, author_note, find_author, unwrap_prompt
 from memory_mcp.model.event import FILE_TIME, LEAF, RECAP, RECORD, WORDS_VARY, EventDraft, EventType, Role
 from memory_mcp.model.ids import encode_base32, hash_parts
 

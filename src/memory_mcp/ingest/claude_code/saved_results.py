@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from memory_mcp.base import foreign_files
-from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text, result_text
+from memory_mcp.ingest.blocks import as_mapping, as_text, result_text
 
 _FOLDER, _SUBAGENTS = "tool-results", "subagents"
 #: How a shortened result begins: with an element, or of a server's tool as an error; its first paragraph names the file.

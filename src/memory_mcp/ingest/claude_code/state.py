@@ -11,10 +11,10 @@ from itertools import islice
 from pathlib import Path
 
 from memory_mcp.base.scope import project_of_session
-from memory_mcp.ingest.claude_code.answers import Question, questions_in
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, words_of
-from memory_mcp.ingest.claude_code.wrappers import find_author
-from memory_mcp.ingest.lines import iter_records, iter_tail
+from memory_mcp.ingest.answers import Question, questions_in
+from memory_mcp.ingest.blocks import as_blocks, as_mapping, as_text, words_of
+from memory_mcp.ingest.json_records import iter_records, iter_tail
+from memory_mcp.ingest.wrappers import find_author
 from memory_mcp.model.sentinel import opens_own_session
 
 #: Bytes before the resumed offset searched for calls, and of the head for the first directory.

@@ -5,8 +5,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, block_text, unknown_words, words_within
-from memory_mcp.ingest.claude_code.wrappers import INJECTED, without_ansi
+from memory_mcp.ingest.blocks import as_blocks, as_mapping, as_text, block_text, unknown_words, words_within
 from memory_mcp.ingest.elements import cut_elements
 from memory_mcp.ingest.parts import (
     Part,
@@ -19,6 +18,7 @@ from memory_mcp.ingest.parts import (
     result_part,
     unknown_block_notes,
 )
+from memory_mcp.ingest.wrappers import INJECTED, without_ansi
 from memory_mcp.model.event import RECAP, Role
 
 #: Texts in the user's role that the client wrote without an element around them.

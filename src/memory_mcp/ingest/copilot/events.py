@@ -8,9 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, block_text, words_of, words_within
-from memory_mcp.ingest.claude_code.wrappers import INJECTED, without_ansi
-from memory_mcp.ingest.growing import DUPLICATE, UNKNOWN, ParsedRecord, RecordItem, SessionReader
+from memory_mcp.ingest.blocks import as_blocks, as_mapping, as_text, block_text, words_of, words_within
 from memory_mcp.ingest.parts import (
     EMPTY,
     Part,
@@ -19,10 +17,12 @@ from memory_mcp.ingest.parts import (
     message_part,
     note_part,
     result_part,
+    separate_prompts,
     unknown_block_notes,
 )
-from memory_mcp.ingest.prompts import separate_prompts
+from memory_mcp.ingest.session_reader import DUPLICATE, UNKNOWN, ParsedRecord, RecordItem, SessionReader
 from memory_mcp.ingest.times import parse_time
+from memory_mcp.ingest.wrappers import INJECTED, without_ansi
 from memory_mcp.model.event import RECAP, RECORD, EventType, Role
 
 AGENT = "copilot"

@@ -1,17 +1,115 @@
-"""Importer of Copilot CLI's session files."""
+"""Importer of Copilot CLI's session files.
+
+Older versions kept one JSON object a session: messages without times, and a timeline with them.
+"""
 
 import os
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from memory_mcp.ingest.base import ImportReport, ReadStep
-from memory_mcp.ingest.claude_code.blocks import as_text
+from memory_mcp.ingest.blocks import as_mapping, as_mappings, as_text, words_of
 from memory_mcp.ingest.claude_code.reader import OWN_SESSION
 from memory_mcp.ingest.copilot.events import AGENT, CopilotReader
-from memory_mcp.ingest.copilot.history import iter_messages
-from memory_mcp.ingest.growing import GrowingImporter, ParsedRecord, count_record, read_records
-from memory_mcp.ingest.lines import iter_records
+from memory_mcp.ingest.json_records import iter_records
+from memory_mcp.ingest.parts import Part, left_out_part, message_part, result_part
+from memory_mcp.ingest.session_reader import UNKNOWN, GrowingImporter, ParsedRecord, RecordItem, count_record, read_records
+from memory_mcp.ingest.times import parse_time
+from memory_mcp.ingest.wrappers import INJECTED, unwrap_prompt, without_ansi
+from memory_mcp.model.event import Role
 from memory_mcp.model.sentinel import opens_own_session
+
+
+def iter_messages(session: Mapping[str, object], reading: CopilotReader) -> Iterator[tuple[Mapping[str, object], ParsedRecord]]:
+    """Yield (message, what it gives) of an older session, in order.
+
+    A message's id follows from the session and its place in the list; calls and results are named by the call's id. Takes
+    over the session's id.
+    """
+    session_id = as_text(session.get("sessionId")) or reading.session.session_id
+    reading.session.session_id = session_id
+    times = _MessageTimes(session)
+    for number, message in enumerate(as_mappings(session.get("chatMessages"))):
+        parts = list(_iter_parts(message, reading))
+        if not parts:
+            yield (
+                message,
+                ParsedRecord(
+                    skip_reason=UNKNOWN
+                    if message.get("role") not in ("user", "assistant", "tool")
+                    else ParsedRecord().skip_reason
+                ),
+            )
+            continue
+        events = []
+        for position, part in enumerate(parts):
+            key = part.metadata.get("tool_use_id", "")
+            source_id = (
+                f"{key}#result"
+                if part.role is Role.TOOL
+                else key or f"{session_id}:{number}" + (f"#{position}" if position else "")
+            )
+            events.append(RecordItem(source_id, (part,), times.next_time(part)))
+        yield message, ParsedRecord(events)
+
+
+def _iter_parts(message: Mapping[str, object], reading: CopilotReader) -> Iterator[Part]:
+    """Yield the parts of one message of an older session; system messages and what the client wrote are left out.
+
+    Names of called tools, and the first prompt, are noted in `reading`.
+    """
+    role, text = message.get("role"), words_of(message.get("content"))
+    if role in ("system", "developer"):
+        yield left_out_part(INJECTED)
+    elif role == "user":
+        reading.prompt = reading.prompt or unwrap_prompt(text)[0].text
+        yield message_part(Role.USER, text)
+    elif role == "tool":
+        call_id = as_text(message.get("tool_call_id"))
+        yield result_part(reading.tools.get(call_id, ""), call_id, without_ansi(text))
+    elif role == "assistant":
+        if text.strip():
+            yield message_part(Role.ASSISTANT, text)
+        for tool_call in as_mappings(message.get("tool_calls")):
+            function, call_id = as_mapping(tool_call.get("function")), as_text(tool_call.get("id"))
+            yield reading.make_call(as_text(function.get("name")), function.get("arguments"), call_id)
+
+
+class _MessageTimes:
+    """Times of messages: the timeline has prompts and answers in the same order, and calls by id."""
+
+    def __init__(self, session: Mapping[str, object]) -> None:
+        """Collect the times of prompts, answers and calls, and of the session's start, from a session's timeline.
+
+        None without one.
+        """
+        self._last = parse_time(session.get("startTime"))
+        self._spoken: defaultdict[str, list[int]] = defaultdict(list)
+        self._calls: dict[str, int] = {}
+        for entry in reversed(as_mappings(session.get("timeline"))):
+            kind, time = as_text(entry.get("type")), parse_time(entry.get("timestamp"))
+            if time is not None and kind in ("user", "copilot"):
+                self._spoken[kind].append(time)
+            elif time is not None and (call_id := as_text(entry.get("callId"))):
+                self._calls[call_id] = time
+
+    def next_time(self, part: Part) -> int | None:
+        """Return the time of the next part (UTC milliseconds), later than that of the part before, and use it up.
+
+        It is that of its call or, in order, of the next prompt or answer. None where neither that nor an earlier one is
+        known.
+        """
+        part_time = None
+        if key := part.metadata.get("tool_use_id", ""):
+            part_time = self._calls.get(key)
+        elif times := self._spoken["user" if part.role is Role.USER else "copilot"]:
+            part_time = times.pop() if not part.left_out else None
+        if self._last is not None:
+            part_time = max(part_time or 0, self._last + 1)
+        self._last = part_time
+        return part_time
+
 
 #: Where older versions kept one JSON object a session.
 _OLDER = "history-session-state"

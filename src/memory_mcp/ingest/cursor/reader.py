@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from memory_mcp.ingest.base import ImportReport, ReadStep
-from memory_mcp.ingest.claude_code.blocks import as_mapping
+from memory_mcp.ingest.blocks import as_mapping
 from memory_mcp.ingest.cursor.conversations import AGENT, Conversations
 from memory_mcp.ingest.cursor.store import CHATS, KINDS, Store, open_store
 from memory_mcp.ingest.cursor.transcripts import FOLDER, Transcripts
 from memory_mcp.ingest.cursor.workspaces import DATABASE, user_folder
 from memory_mcp.ingest.database import MAGIC, DatabaseImporter, report_unread
-from memory_mcp.ingest.lines import first_values
+from memory_mcp.ingest.json_records import first_values
 from memory_mcp.ingest.parts import Tally
 from memory_mcp.ingest.settings import IngestSettings
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from memory_mcp.base.scope import project_of
 from memory_mcp.ingest.base import ReadStep
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, block_text, result_text, words_within
+from memory_mcp.ingest.blocks import as_blocks, as_mapping, as_text, block_text, result_text, words_within
 from memory_mcp.ingest.cursor.store import open_store
 from memory_mcp.ingest.cursor.workspaces import DATABASE, Workspaces
-from memory_mcp.ingest.lines import Record, iter_records
+from memory_mcp.ingest.json_records import Record, iter_records
 from memory_mcp.ingest.parts import (
     Part,
     Session,
@@ -25,10 +25,10 @@ from memory_mcp.ingest.parts import (
     left_out_part,
     message_part,
     result_part,
+    separate_prompts,
     thought_part,
     unknown_block_notes,
 )
-from memory_mcp.ingest.prompts import separate_prompts
 from memory_mcp.model.event import EventDraft, EventType, Role
 
 AGENT = "cursor"

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from memory_mcp.base import foreign_files
-from memory_mcp.ingest.claude_code.blocks import as_mapping, as_mappings, as_text, words_within
+from memory_mcp.ingest.blocks import as_mapping, as_mappings, as_text, words_within
+from memory_mcp.ingest.client_importer import editor_data
 from memory_mcp.ingest.cursor.store import Store, open_store
 from memory_mcp.ingest.cursor.store import as_text as stored_text
-from memory_mcp.ingest.files import editor_data
 from memory_mcp.ingest.parts import decode_json, path_of
 
 DATABASE = "state.vscdb"

@@ -7,10 +7,10 @@ from pathlib import Path
 from memory_mcp.ingest.base import Growth, ImportReport, ReadStep
 from memory_mcp.ingest.beginnings import iter_beginnings
 from memory_mcp.ingest.claude_code.reader import OWN_SESSION
-from memory_mcp.ingest.files import ClientImporter
+from memory_mcp.ingest.client_importer import ClientImporter
 from memory_mcp.ingest.gemini.records import GeminiReader
-from memory_mcp.ingest.growing import ParsedRecord, count_record, read_appended, read_records
-from memory_mcp.ingest.lines import first_values, iter_records
+from memory_mcp.ingest.json_records import first_values, iter_records
+from memory_mcp.ingest.session_reader import ParsedRecord, count_record, read_appended, read_records
 from memory_mcp.model.sentinel import opens_own_session
 
 AGENT = "gemini"

@@ -13,11 +13,9 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from memory_mcp.ingest.claude_code.blocks import as_list, as_mapping, as_mappings, as_text, words_within
-from memory_mcp.ingest.claude_code.wrappers import INJECTED, without_ansi
-from memory_mcp.ingest.gemini.places import directory_of, sessions_beside, stated_directory
-from memory_mcp.ingest.growing import DUPLICATE, UNKNOWN, ParsedRecord, RecordItem, SessionReader
-from memory_mcp.ingest.lines import iter_records
+from memory_mcp.ingest.blocks import as_list, as_mapping, as_mappings, as_text, words_within
+from memory_mcp.ingest.gemini.directories import directory_of, sessions_beside, stated_directory
+from memory_mcp.ingest.json_records import iter_records
 from memory_mcp.ingest.parts import (
     Part,
     as_plain,
@@ -28,7 +26,9 @@ from memory_mcp.ingest.parts import (
     result_part,
     unknown_block_notes,
 )
+from memory_mcp.ingest.session_reader import DUPLICATE, UNKNOWN, ParsedRecord, RecordItem, SessionReader
 from memory_mcp.ingest.times import parse_time
+from memory_mcp.ingest.wrappers import INJECTED, without_ansi
 from memory_mcp.model.event import RECAP, EventType, Role
 
 #: The line between a prompt and the files that it names.

@@ -16,12 +16,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-from memory_mcp.ingest.claude_code.blocks import as_list, as_mapping, as_text, words_of
+from memory_mcp.ingest.blocks import as_list, as_mapping, as_text, words_of
 from memory_mcp.ingest.claude_code.records import AGENT, convert_record
 from memory_mcp.ingest.claude_code.state import SessionState
-from memory_mcp.ingest.claude_code.wrappers import find_author
 from memory_mcp.ingest.hooks.base import NO_TEXT, Envelope, Heard, Malformed, told_in
-from memory_mcp.ingest.ours import is_answer
+from memory_mcp.ingest.own_output import is_answer
+from memory_mcp.ingest.wrappers import find_author
 from memory_mcp.model.event import EventDraft, EventType, Role
 from memory_mcp.model.fencing import fence_text
 

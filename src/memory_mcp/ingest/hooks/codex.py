@@ -6,7 +6,7 @@ A tool's id is the `call_id` of the rollout, the session's id that of its first 
 from pathlib import PurePath
 from typing import ClassVar
 
-from memory_mcp.ingest.claude_code.blocks import as_text
+from memory_mcp.ingest.blocks import as_text
 from memory_mcp.ingest.hooks.base import Envelope, Heard, told_in
 from memory_mcp.ingest.hooks.claude_code import heard
 

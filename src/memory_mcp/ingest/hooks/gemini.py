@@ -6,7 +6,7 @@ A payload says when it was told, and a call has no id there: what the session fi
 import re
 from typing import ClassVar
 
-from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text
+from memory_mcp.ingest.blocks import as_mapping, as_text
 from memory_mcp.ingest.hooks.base import Envelope, Heard, at_time, told_in
 from memory_mcp.ingest.hooks.claude_code import answer_text, heard
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
-from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text
+from memory_mcp.ingest.blocks import as_mapping, as_text
 from memory_mcp.ingest.hooks.base import Envelope, Heard, at_time, told_in
 from memory_mcp.ingest.hooks.claude_code import heard
 from memory_mcp.model.event import EventType

@@ -21,7 +21,7 @@ from memory_mcp.base import foreign_files
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.base.scope import project_of
 from memory_mcp.ingest.base import Growth, ImportReport, ReadStep
-from memory_mcp.ingest.files import find_files
+from memory_mcp.ingest.client_importer import find_files
 from memory_mcp.ingest.jsonl import exported_draft_of
 from memory_mcp.ingest.markdown.exported import is_exported, iter_messages
 from memory_mcp.ingest.markdown.note import DATE_KEYS, Section, day_of, front_matter, iter_sections, time_of

@@ -8,7 +8,7 @@ with `#result` for its result. Times follow from the message alone.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from memory_mcp.ingest.claude_code.blocks import (
+from memory_mcp.ingest.blocks import (
     as_blocks,
     as_mapping,
     as_mappings,
@@ -17,11 +17,19 @@ from memory_mcp.ingest.claude_code.blocks import (
     words_of,
     words_within,
 )
-from memory_mcp.ingest.claude_code.wrappers import INJECTED, find_author, without_ansi
-from memory_mcp.ingest.growing import UNKNOWN, ParsedRecord, RecordItem, SessionReader
-from memory_mcp.ingest.parts import Part, call_part, left_out_part, message_part, note_part, result_part, unknown_block_notes
-from memory_mcp.ingest.prompts import separate_prompts
+from memory_mcp.ingest.parts import (
+    Part,
+    call_part,
+    left_out_part,
+    message_part,
+    note_part,
+    result_part,
+    separate_prompts,
+    unknown_block_notes,
+)
+from memory_mcp.ingest.session_reader import UNKNOWN, ParsedRecord, RecordItem, SessionReader
 from memory_mcp.ingest.times import parse_time
+from memory_mcp.ingest.wrappers import INJECTED, find_author, without_ansi
 from memory_mcp.model.event import RECAP, EventType, Role
 
 AGENT = "opencode"

@@ -8,11 +8,11 @@ from pathlib import Path
 from memory_mcp.ingest.base import Growth, ImportReport, ReadStep
 from memory_mcp.ingest.claude_code.reader import OWN_SESSION
 from memory_mcp.ingest.database import MAGIC, DatabaseImporter, find_unread, is_database, open_database, report_unread
-from memory_mcp.ingest.growing import UNKNOWN, ParsedRecord, count_record
-from memory_mcp.ingest.lines import first_values, iter_records
+from memory_mcp.ingest.json_records import first_values, iter_records
 from memory_mcp.ingest.marks import stamp_of
 from memory_mcp.ingest.opencode.messages import AGENT, UNFINISHED, OpencodeReader
 from memory_mcp.ingest.opencode.stores import StoredMessage, find_tables, iter_database, message_file
+from memory_mcp.ingest.session_reader import UNKNOWN, ParsedRecord, count_record
 from memory_mcp.model.sentinel import opens_own_session
 
 #: Tables of a session with words that nobody says.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memory_mcp.base import foreign_files
-from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text
+from memory_mcp.ingest.blocks import as_mapping, as_text
 from memory_mcp.ingest.database import Table, list_tables, row_checksum
 from memory_mcp.ingest.opencode.messages import Parts, SessionInfo, is_finished, message_of, parts_of, prompt_of
 from memory_mcp.ingest.times import parse_time

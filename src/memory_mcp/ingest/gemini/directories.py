@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from memory_mcp.base import foreign_files
-from memory_mcp.ingest.claude_code.blocks import as_mapping
+from memory_mcp.ingest.blocks import as_mapping
 
 _ROOT_FILE = ".project_root"
 #: Bytes of a small file that are read.

@@ -15,11 +15,21 @@ from pathlib import Path
 from memory_mcp.base.scope import project_of_session
 from memory_mcp.ingest.base import Growth, ImportReport, ReadStep
 from memory_mcp.ingest.claude_code.reader import OWN_SESSION
-from memory_mcp.ingest.claude_code.wrappers import find_author
-from memory_mcp.ingest.files import ClientImporter
-from memory_mcp.ingest.lines import Record, first_values, iter_records, iter_tail
-from memory_mcp.ingest.parts import EMPTY, Part, Session, as_plain, call_part, file_time, folder_in, origin_in, thought_part
-from memory_mcp.ingest.prompts import separate_prompts
+from memory_mcp.ingest.client_importer import ClientImporter
+from memory_mcp.ingest.json_records import Record, first_values, iter_records, iter_tail
+from memory_mcp.ingest.parts import (
+    EMPTY,
+    Part,
+    Session,
+    as_plain,
+    call_part,
+    file_time,
+    folder_in,
+    origin_in,
+    separate_prompts,
+    thought_part,
+)
+from memory_mcp.ingest.wrappers import find_author
 from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.model.sentinel import opens_own_session
 

@@ -114,7 +114,7 @@ class ReadingPool:
         if sum(t.task.size for t in self._tasks) >= _MUCH:
             try:
                 for _ in range(min(os.cpu_count() or 1, len(self._tasks))):
-                    self._children.append(Child("memory_mcp.ingest.readers", self._setup))
+                    self._children.append(Child("memory_mcp.ingest.reading_pool", self._setup))
             except OSError:
                 # As many as there could be had read.
                 pass

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
-from memory_mcp.ingest.claude_code.wrappers import without_ansi, without_reminders
+from memory_mcp.ingest.wrappers import without_ansi, without_reminders
 
 #: The argument that says most about a call, by tool; for other tools the first of `_USUAL_KEYS` that it has.
 _KEYS = {

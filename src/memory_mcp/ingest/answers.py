@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from memory_mcp.ingest.claude_code.blocks import as_list, as_mapping, as_mappings, as_text
+from memory_mcp.ingest.blocks import as_list, as_mapping, as_mappings, as_text
 from memory_mcp.model.event import WORDS_VARY
 
 #: The client's own text around the reason for which a person refused a call.

@@ -12,13 +12,13 @@ from memory_mcp.base.clock import SystemClock
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.base.foreign_files import NotAFile
 from memory_mcp.events.log import EventLog
-from memory_mcp.ingest import handover, pipeline, readers
+from memory_mcp.ingest import handover, pipeline, reading_pool
 from memory_mcp.ingest.base import Importer, ImportReport
 from memory_mcp.ingest.capture import Capture
 from memory_mcp.ingest.claude_code.reader import ClaudeCodeImporter
 from memory_mcp.ingest.gate import Gate
 from memory_mcp.ingest.jsonl import JsonlImporter
-from memory_mcp.ingest.readers import ChildSetup, ReadingPool
+from memory_mcp.ingest.reading_pool import ChildSetup, ReadingPool
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.model.event import EventDraft, EventType, Role
 from memory_mcp.storage.base import Storage
@@ -33,8 +33,8 @@ DRAFT = EventDraft(session_id="s1", role=Role.USER, type=EventType.USER_MESSAGE,
 def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Files of every sort, read in many groups by child processes."""
     monkeypatch.setattr(pipeline, "GROUP_BYTES", 2_000)
-    monkeypatch.setattr(readers, "_MUCH", 1)
-    monkeypatch.setattr(readers, "_MOST_WAITING", 2)
+    monkeypatch.setattr(reading_pool, "_MUCH", 1)
+    monkeypatch.setattr(reading_pool, "_MOST_WAITING", 2)
     source = tmp_path / "source"
     source.mkdir()
     for n in range(12):
@@ -97,7 +97,7 @@ def test_children_give_what_reading_here_gives(many: Path, storage: Storage, tmp
 
 
 def test_a_small_import_is_read_without_children(storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readers, "Child", None)
+    monkeypatch.setattr(reading_pool, "Child", None)
     source = write(tmp_path / "a.jsonl", *map(jsonl_line, range(30)))
     assert handed_over(JSONL, source, storage, tmp_path / "spool").new == 30
 

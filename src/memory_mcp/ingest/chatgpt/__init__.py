@@ -1,1 +1,0 @@
-"""ChatGPT's account export: reader over the tree of a conversation over the contents of a message."""
