@@ -65,7 +65,7 @@ def pytest_configure(config: pytest.Config) -> None:
 #: worker is left alone with one.
 LONGEST = (
     *("web/test_in_a_browser.py", "team/test_isolation.py", "acceptance/test_forget.py", "acceptance/test_field_forgotten.py"),
-    *("daemon/test_backup.py", "team/test_servers.py", "share/test_processes.py", "share/test_exchange.py"),
+    *("daemon/test_backup.py", "team/test_servers.py", "team/sharing/test_processes.py", "team/sharing/test_exchange.py"),
 )
 _FIRST = ("acceptance", "daemon")
 
@@ -119,9 +119,10 @@ FAMILIES = {
     "jobs/test_improve_summaries.py::test_a_useless_answer_leaves_the_node_and_is_not_asked_for_again": 1,
     "question/test_intent.py::test_no_text_makes_it_slow": 5,
     "question/test_timehints.py::test_repetitive_text_costs_no_more_for_each_character_the_longer_it_is": 4,
-    "share/test_processes.py::test_a_laptop_that_is_killed_sends_once_more_what_is_known_there": 1,
-    "share/test_processes.py::test_a_server_that_ends_around_its_commit_or_in_a_forgetting_loses_doubles_and_keeps_nothing": 1,
-    "share/test_unshared.py::test_a_project_that_becomes_another_name_of_a_shared_one_waits_until_that_is_said_again": 1,
+    "team/sharing/test_processes.py::test_a_laptop_that_is_killed_sends_once_more_what_is_known_there": 1,
+    "team/sharing/test_processes.py::"
+    "test_a_server_that_ends_around_its_commit_or_in_a_forgetting_loses_doubles_and_keeps_nothing": 1,
+    "team/sharing/test_unshared.py::test_a_project_that_becomes_another_name_of_a_shared_one_waits_until_that_is_said_again": 1,
     "storage/test_archive.py::test_cuts_that_are_lost_are_made_anew": 1,
     "storage/test_archive.py::test_rows_that_speak_of_what_is_lost_go_with_it": 1,
     "storage/test_duckdb.py::test_a_damaged_file_is_set_aside_the_loss_is_told_and_can_be_put_right": 2,
@@ -232,7 +233,7 @@ def cluster() -> "Iterator[Cluster]":
 
 
 @pytest.fixture(scope="session")
-def database(cluster: "Cluster") -> str:
+def database_url(cluster: "Cluster") -> str:
     """The address of an empty database of PostgreSQL, in which memories are tenants of their own."""
     return cluster.create()
 
@@ -255,5 +256,5 @@ def carried_to(request: pytest.FixtureRequest) -> "Callable[[], StorageSettings]
 def _places(engine: str, request: pytest.FixtureRequest) -> "Callable[[], StorageSettings]":
     from memory_mcp.storage.settings import StorageSettings
 
-    url = request.getfixturevalue("database") if engine == "postgres" else ""
+    url = request.getfixturevalue("database_url") if engine == "postgres" else ""
     return lambda: StorageSettings(timezone="Europe/Berlin", engine=engine, url=url, tenant=f"test-{next(_TENANTS)}")

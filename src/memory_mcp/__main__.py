@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 #: Commands that the daemon runs on its open store, so that they work while clients are connected and start at once.
 FORWARDED = frozenset(
     {
-        *("ask", "search", "navigate", "query", "today", "timeline", "show", "teleport", "topics", "retrieval", "admin"),
+        *("ask", "search", "navigate", "query", "today", "timeline", "show", "teleport", "topics", "retrieval"),
         *("scheduler", "watch", "spend", "projects", "agents", "activity", "project", "correct", "retract", "backup"),
-        *("pause", "resume", "exclude", "sync", "share", "embedder status", "refine due", "refine show"),
+        *("pause", "resume", "exclude", "sync", "embedder status", "refine due", "refine show"),
+        *("admin check", "admin rebuild-toc", "admin stats", "admin overview", "admin audit", "admin compact"),
+        *("admin acknowledge-loss", "admin rebuild-index", "admin prune-bm25", "admin prune-vector", "admin index-stats"),
     }
 )
-#: Of those, what is done in a database that many use, without a daemon.
-_NOT_FORWARDED = "admin team"
 #: Arguments that may stand anywhere and take a value.
 _WITH_VALUE = ("--data-dir", "--config")
 
@@ -57,10 +57,8 @@ class _Asked:
 
     @property
     def forwarded(self) -> bool:
-        """Whether the daemon runs it, by the first word or the first two; not `admin team`."""
+        """Whether the daemon runs it, by the first word or the first two."""
         words = [word for word in self.rest if not word.startswith("-")]
-        if " ".join(words[:2]) == _NOT_FORWARDED:
-            return False
         if len(words) == 1 and any(name.startswith(f"{words[0]} ") for name in FORWARDED):
             # Alone it shows its state.
             return True

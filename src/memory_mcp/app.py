@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memory_mcp.archive.keeper import BackupKeeper
-from memory_mcp.base import paths
+from memory_mcp.base import extensions, paths
 from memory_mcp.base.children import few_collections
 from memory_mcp.base.clock import Clock, SystemClock
 from memory_mcp.base.errors import MemoryMcpError
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from memory_mcp.ingest.pipeline import Source
     from memory_mcp.ingest.spool import DrainReport, Spool
     from memory_mcp.ingest.watch import Watch
+    from memory_mcp.jobs.base import Job
     from memory_mcp.jobs.improve_summaries import Hands
     from memory_mcp.jobs.scheduler import Scheduler
     from memory_mcp.model.event import EventDraft, Trust
@@ -66,8 +67,6 @@ class Callbacks:
     give_way: Callable[[], None] = lambda: None
     #: Whether the process calls `accelerators.maintain` again and again.
     tends_indexes: bool = False
-    #: Exchanges events with a team's server, until it should stop; what was done, "" where nothing is shared.
-    share: Callable[["App", Callable[[], bool]], str] = lambda _app, _stop: ""
     #: Whether the process watches the spool: what comes is stored at once, and nothing is polled.
     watches_spool: bool = False
     #: Called with drafts before they are stored; the writer gets what it raises.
@@ -101,14 +100,14 @@ class App:
         from memory_mcp.ingest.pipeline import Pipeline
         from memory_mcp.search.layers.agentic.navigate import AgenticLayer
         from memory_mcp.search.policy.engine import Engine
-        from memory_mcp.storage.registry import ENGINES
+        from memory_mcp.storage.registry import get_engine
         from memory_mcp.tree.summarize.registry import SUMMARIZERS
         from memory_mcp.tree.toc.tree import Tree
 
         self.settings, self.settings_file, self._callbacks = settings, config_path(), callbacks
         self.clock: Clock = clock or SystemClock()
         self.directory = directory = None if in_memory else settings.storage.directory
-        self.storage: Storage = storage or ENGINES[settings.storage.engine](settings.storage.opening(directory, lock))
+        self.storage: Storage = storage or get_engine(settings.storage.engine).open(settings.storage.opening(directory, lock))
         self.calendar, self.summarizer = Calendar(self.storage.timezone), SUMMARIZERS["extractive"]()
         self.backups = BackupKeeper(self.storage, settings.backup, directory, self.clock, callbacks.give_way)
         self.tree = Tree(self.storage, self.calendar, self.summarizer, lambda: _LAG if callbacks.importing() else 0.0)
@@ -196,12 +195,16 @@ class App:
             group_topics=lambda: not self._callbacks.importing() and self.accelerators.group_topics(),
             commit_interval_secs=self.settings.teleport.bm25.commit_interval_secs,
             backups=self.backups,
-            share=lambda stop: self._callbacks.share(self, stop),
             sync=make_syncer(self.settings.sync, self.storage, directory, self.gate, self.append),
             summarizer=self.settings.summarizer,
             improve_summaries=self._hands(directory),
         )
-        return Scheduler([make(parts) for make in JOBS.values()], self.storage.outbox, self.calendar, self.clock)
+        jobs = [make(parts) for make in JOBS.values()]
+        return Scheduler(jobs, self.storage.outbox, self.calendar, self.clock, self._added_jobs)
+
+    def _added_jobs(self) -> "list[Job]":
+        """Return the jobs of other packages."""
+        return [make(self) for make in extensions.load_all(extensions.JOBS).values()]
 
     def _hands(self, directory: Path | None) -> "Hands":
         """Return what the job that improves summaries and labels works with."""
@@ -310,6 +313,11 @@ class App:
         appended = self.log.append_each(clean)
         self._callbacks.on_write()
         return appended
+
+    @property
+    def is_importing(self) -> bool:
+        """Whether an import is under way, so that what can wait should."""
+        return self._callbacks.importing()
 
     @property
     def is_empty(self) -> bool:

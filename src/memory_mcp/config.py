@@ -11,7 +11,7 @@ import re
 import tomllib
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any
 
 from memory_mcp.archive.settings import BackupSettings
 from memory_mcp.archive.shared import SyncSettings
-from memory_mcp.base import foreign_files, machine, paths
+from memory_mcp.base import extensions, foreign_files, machine, paths
 from memory_mcp.base.errors import ConfigError
 from memory_mcp.embed.settings import EmbedderSettings
 from memory_mcp.indexes.settings import TeleportSettings, TopicsSettings
@@ -30,12 +30,9 @@ from memory_mcp.search.policy.rank import RankingSettings
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.tree.derive.segments import SegmentSettings
 from memory_mcp.tree.llm.settings import SummarizerSettings
-from memory_mcp_team.settings import TeamSettings, setting
 
 PREFIX = paths.PREFIX
 
-#: Settings that name a database, perhaps with its password.
-_ADDRESSES = ("storage.url", "team.replica_url")
 #: The password of a database's address, as a URI or as words.
 _PASSWORD = re.compile(r"(?<=://)(?P<user>[^/@\s:]*:)[^/@\s]+(?=@)|(?P<word>password\s*=\s*)(?:'(?:[^'\\]|\\.)*'|[^\s&]+)")
 
@@ -62,6 +59,14 @@ REMOVED: Mapping[str, str] = {
     "server.http_max_body_bytes": "The HTTP door takes request bodies of up to 4 MiB.",
     "hooks.briefing_tokens": "A briefing has at most 400 tokens.",
 }
+
+
+_T = typing.TypeVar("_T")
+
+
+def setting(default: _T, text: str) -> _T:
+    """Return the dataclass field of a setting, with its default and `text` as its help."""
+    return field(default=default, metadata={"help": text})
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +134,21 @@ class Settings:
     scheduler: SchedulerSettings = field(default_factory=SchedulerSettings)
     backup: BackupSettings = field(default_factory=BackupSettings)
     sync: SyncSettings = field(default_factory=SyncSettings)
-    team: TeamSettings = field(default_factory=TeamSettings)
+    #: The sections of other packages that are set, by name.
+    extensions: Mapping[str, Any] = field(default_factory=dict)
+
+    def section(self, name: str) -> Any:
+        """Return a section, the defaults for one of another package that is not set; AttributeError for an unknown one."""
+        if name in _SECTIONS:
+            return getattr(self, name)
+        kind = extensions.find(extensions.SETTINGS, name)
+        if kind is None:
+            raise AttributeError(name)
+        return self.extensions.get(name) or kind()
+
+
+#: The sections of this package.
+_SECTIONS = frozenset(item.name for item in dataclasses.fields(Settings)) - {"extensions"}
 
 
 def config_path(environ: Mapping[str, str] | None = None) -> Path:
@@ -155,7 +174,12 @@ def load(environ: Mapping[str, str] | None = None, flags: Mapping[str, Any] | No
     for key, value in (flags or {}).items():
         if value is not None:
             _put(values, key.split("."), value)
-    return typing.cast("Settings", _build(Settings, values, ""))
+    added = {
+        name: _convert(kind, values.pop(name), name)
+        for name in sorted(values.keys() - _SECTIONS)
+        if (kind := extensions.find(extensions.SETTINGS, name)) is not None
+    }
+    return typing.cast("Settings", dataclasses.replace(_build(Settings, values, ""), extensions=added))
 
 
 def variables() -> dict[str, str]:
@@ -164,7 +188,12 @@ def variables() -> dict[str, str]:
     MEMORY_MCP_DATA_DIR and MEMORY_MCP_STORAGE__DATA_DIR stand for the same one: the later in this
     order, the second, wins.
     """
-    return {paths.DATA_DIR: "storage.data_dir"} | {PREFIX + key.upper().replace(".", "__"): key for key, _ in iter_keys()}
+    return {paths.DATA_DIR: "storage.data_dir"} | _variables_of(iter_keys())
+
+
+def _variables_of(keys: Iterable[tuple[str, "dataclasses.Field[Any]"]]) -> dict[str, str]:
+    """Return the environment variable of each setting, with its dotted name."""
+    return {PREFIX + key.upper().replace(".", "__"): key for key, _ in keys}
 
 
 def _of_environment(env: Mapping[str, str]) -> dict[str, str]:
@@ -173,8 +202,11 @@ def _of_environment(env: Mapping[str, str]) -> dict[str, str]:
     Only names that begin with MEMORY_MCP_ count; what follows may be in any case. Raises ConfigError
     for such a variable that is neither a setting's nor one of ours.
     """
-    known = variables()
     given = {name.upper(): text for name, text in env.items() if name.startswith(PREFIX)}
+    known = {paths.DATA_DIR: "storage.data_dir"} | _variables_of(_section_keys(Settings, ""))
+    if any("__" in name and name not in known for name in given):
+        # Of another package, removed, or mistyped.
+        known = variables()
     found = {key: given[name] for name, key in known.items() if name in given}
     for name, text in given.items():
         plain = name.removeprefix(PREFIX)
@@ -186,7 +218,7 @@ def _of_environment(env: Mapping[str, str]) -> dict[str, str]:
             words = {one.replace("__", "_"): one for one in (*known, *(PREFIX + v for v in paths.VARIABLES))}
             near = difflib.get_close_matches(name.replace("__", "_"), words, n=1, cutoff=0.7)
             hint = f"Did you mean {words[near[0]]}?" if near else "memory-mcp config show lists all settings."
-            raise ConfigError(f"unknown variable: {name}", hint)
+            raise ConfigError(f"unknown variable: {name}", extensions.hint_for(key.partition(".")[0]) or hint)
     return found
 
 
@@ -237,7 +269,7 @@ def _build(kind: type[Any], values: Mapping[str, Any], prefix: str) -> Any:
     Raises ConfigError for an unknown key or an invalid value, and what the section itself checks.
     """
     hints = typing.get_type_hints(kind)
-    known = {f.name for f in dataclasses.fields(kind)}
+    known = _SECTIONS if kind is Settings else {f.name for f in dataclasses.fields(kind)}
     for key in values:
         if key not in known:
             raise _unknown(prefix + key)
@@ -286,6 +318,8 @@ def _unknown(key: str) -> ConfigError:
     """
     if key in REMOVED:
         return ConfigError(f"the setting {key} was removed", f"{REMOVED[key]} Take it out of the settings.")
+    if hint := "" if key.partition(".")[0] in _SECTIONS else extensions.hint_for(key.partition(".")[0]):
+        return ConfigError(f"unknown setting: {key}", hint)
     names = [k for k, _ in iter_keys()]
     near = difflib.get_close_matches(key, names, n=1, cutoff=0.4) or difflib.get_close_matches(
         key.rsplit(".", 1)[-1], [n.rsplit(".", 1)[-1] for n in names], n=1
@@ -296,24 +330,27 @@ def _unknown(key: str) -> ConfigError:
     )
 
 
-def iter_keys(kind: type[Any] = Settings, prefix: str = "") -> Iterator[tuple[str, "dataclasses.Field[Any]"]]:
-    """Yield the dotted name of every setting below `kind`, after `prefix`, with its dataclass field (default, help), in order."""
+def iter_keys() -> Iterator[tuple[str, "dataclasses.Field[Any]"]]:
+    """Yield the dotted name of every setting, those of other packages last, with its dataclass field (default, help)."""
+    yield from _section_keys(Settings, "")
+    for name, kind in extensions.load_all(extensions.SETTINGS).items():
+        yield from _section_keys(kind, f"{name}.")
+
+
+def _section_keys(kind: type[Any], prefix: str) -> Iterator[tuple[str, "dataclasses.Field[Any]"]]:
+    """Yield the dotted name of every setting below `kind`, after `prefix`, with its dataclass field."""
     hints = typing.get_type_hints(kind)
     for item in dataclasses.fields(kind):
         if dataclasses.is_dataclass(hints[item.name]):
-            yield from iter_keys(typing.cast("type[Any]", hints[item.name]), f"{prefix}{item.name}.")
-        else:
+            yield from _section_keys(typing.cast("type[Any]", hints[item.name]), f"{prefix}{item.name}.")
+        elif kind is not Settings:
             yield prefix + item.name, item
 
 
-def shown_value(settings: Settings, key: str) -> Any:
-    """Return the value in force of a dotted name as it may be shown.
-
-    In the address of a database `***` stands for the password. Raises AttributeError for an unknown
-    name.
-    """
-    found = value_of(settings, key)
-    return without_password(found) if key in _ADDRESSES else found
+def shown_value(settings: Settings, key: str, item: "dataclasses.Field[Any]") -> Any:
+    """Return the value in force of a setting of `iter_keys`, with stars for the password in the address of a database."""
+    value = value_of(settings, key)
+    return without_password(value) if item.metadata.get("is_address") else value
 
 
 def without_password(text: str) -> str:
@@ -323,4 +360,5 @@ def without_password(text: str) -> str:
 
 def value_of(settings: Settings, key: str) -> Any:
     """Return the value in force of a dotted name; raise AttributeError for an unknown one."""
-    return attrgetter(key)(settings)
+    section, _, name = key.partition(".")
+    return attrgetter(name)(settings.section(section))

@@ -1,25 +1,24 @@
-"""Settings of a memory for many people: how callers prove who they are, and how much each tenant may use.
+"""The section `team` of the settings: how callers prove who they are, and how much each tenant may use."""
 
-They are apart from the room `team`, which serves and therefore lies above the settings.
-"""
-
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from memory_mcp.base.errors import ConfigError
+
+_T = TypeVar("_T")
 
 #: Hosts of an issuer that may be reached without TLS.
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _AUTH = ("", "oauth", "keys", "both")
 _JOIN = ("", "claim")
 _ROLES = ("reader", "writer", "curator", "admin")
-_T = TypeVar("_T")
 
 
-def setting(default: _T, text: str) -> _T:
+def setting(default: _T, text: str, **metadata: Any) -> _T:
     """Return the dataclass field of a setting, with its default and `text` as its help."""
-    return field(default=default, metadata={"help": text})
+    return field(default=default, metadata={"help": text, **metadata})
 
 
 def _limit(default: int, text: str) -> int:
@@ -126,7 +125,9 @@ class TeamSettings:
     algorithms: str = setting("RS256, ES256, EdDSA", "Signature algorithms of tokens that count, separated by commas (oauth).")
     leeway_secs: int = setting(30, "How far the clocks of provider and server may differ (oauth).")
     keys_max_age_secs: int = setting(86_400, "How long known signing keys count while the provider cannot be reached (oauth).")
-    replica_url: str = setting("", "Address of a read replica of the database, which reading goes to; empty: the primary.")
+    replica_url: str = setting(
+        "", "Address of a read replica of the database, which reading goes to; empty: the primary.", is_address=True
+    )
     tombstones_dir: str = setting(
         "",
         "Folder outside the database where each server also notes what was forgotten, without a word of it, for the "
@@ -202,3 +203,9 @@ class TeamSettings:
         """Return the limits of a class; those of `standard` for one that is not known."""
         found: TenantLimits = getattr(self.limits, tenant_class if tenant_class in CLASSES else "standard")
         return found
+
+
+def team_settings(sections: Mapping[str, Any]) -> TeamSettings:
+    """Return the section `team` among those of `Settings.extensions`, the defaults if it is not set."""
+    section: TeamSettings = sections.get("team") or TeamSettings()
+    return section

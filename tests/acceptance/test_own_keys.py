@@ -20,7 +20,7 @@ def stored(place: Inside, text: str) -> str:
     return place.ok("query", "events", "--all", "--json")
 
 
-@pytest.mark.parametrize("kept", ["token", "share/key", "setting", "variable"])
+@pytest.mark.parametrize("kept", ["token", "team/sharing/key", "setting", "variable"])
 def test_an_own_key_is_stored_nowhere_whatever_it_looks_like(tmp_path: Path, kept: str, monkeypatch: pytest.MonkeyPatch) -> None:
     more = {"MEMORY_MCP_SERVER__HTTP_TOKEN": PLAIN} if kept == "setting" else {}
     more |= {"MEMORY_MCP_SHARE_KEY": PLAIN} if kept == "variable" else {}

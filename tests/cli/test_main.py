@@ -32,10 +32,10 @@ def test_help_begins_with_a_few_commands_and_all_are_listed_in_groups(cli: Cli) 
     assert cli("help", "show").out == cli("show", "--help").out
     shown = cli("--help", "--all").out
     assert cli("--version").out == f"memory-mcp {__version__}\n"
-    grouped = [name for names in registry.GROUPS.values() for name in names]
+    grouped = [name for names in registry.grouped().values() for name in names]
     assert len(grouped) == len(set(grouped))
-    assert set(registry.COMMANDS) == set(grouped) | set(registry.FIRST)
-    for name in registry.COMMANDS:
+    assert set(registry.described()) == set(grouped) | set(registry.FIRST)
+    for name in registry.described():
         assert f"\n  {name} " in shown
     places = [shown.index(f"\n{title}:") for title in ("everyday", "looking inside", "upkeep", "options")]
     assert places == sorted(places)
@@ -114,7 +114,7 @@ def test_every_command_explains_itself(cli: Cli) -> None:
     for name in build_parser().choices():
         shown = cli(name, "--help")
         assert shown.status == 0
-        about = registry.COMMANDS[name]
+        about = registry.described()[name]
         assert " ".join(shown.out.split()).count(about[0].upper() + about[1:] + ".") == 1
 
 

@@ -4,11 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from memory_mcp.base import paths
+from memory_mcp.base import extensions, paths
 from memory_mcp.jobs.registry import JOBS
 from tests.cli.conftest import Cli
 
 HARBOUR = "github.com/acme/harbour"
+
+
+#: Those of other packages are the last.
+NAMES = [*JOBS, *extensions.names(extensions.JOBS)]
 
 
 @pytest.fixture
@@ -20,7 +24,7 @@ def jobs(cli: Cli, copy: Path) -> Cli:
 def test_status_names_every_job_with_its_schedule(jobs: Cli) -> None:
     done = jobs("status", "--json")
     assert done.status == 0
-    assert [j["name"] for j in done.data["jobs"]] == list(JOBS)
+    assert [j["name"] for j in done.data["jobs"]] == NAMES
     assert set(done.data["jobs"][0]) == {
         *("name", "help", "schedule", "paused", "running", "last_started", "last_seconds", "last_result", "next_run"),
         *("runs", "failures"),
@@ -28,7 +32,7 @@ def test_status_names_every_job_with_its_schedule(jobs: Cli) -> None:
     assert all(j["schedule"] and j["help"] and j["next_run"] and not j["last_result"] for j in done.data["jobs"])
     told = jobs("status").out
     assert "\nhousekeeping      daily at 03:00    next 20" in told
-    assert told.count("never run") == len(JOBS)
+    assert told.count("never run") == len(NAMES)
 
 
 def test_run_does_the_job_here_and_now_and_the_next_command_knows(jobs: Cli, copy: Path) -> None:
@@ -60,7 +64,7 @@ def test_a_paused_job_stays_paused_until_it_is_resumed(jobs: Cli) -> None:
 def test_an_unknown_job_is_refused_by_naming_the_known_ones(jobs: Cli, verb: str) -> None:
     done = jobs(verb, "rollup")
     assert (done.status, done.out) == (2, "")
-    assert done.err == f"no job is called 'rollup'. Jobs: {', '.join(JOBS)}.\n"
+    assert done.err == f"no job is called 'rollup'. Jobs: {', '.join(NAMES)}.\n"
 
 
 def test_a_job_that_fails_says_why_and_is_remembered(jobs: Cli, copy: Path) -> None:

@@ -352,7 +352,7 @@ def test_an_index_is_built_anew_as_in_the_daemon_on_a_memory_that_is_open_alread
 def test_a_daemon_is_asked_for_every_command_that_reads_an_index() -> None:
     from memory_mcp.__main__ import FORWARDED
 
-    assert {"teleport", "admin", "retrieval", "embedder status"} <= FORWARDED
+    assert {"teleport", "admin stats", "retrieval", "embedder status"} <= FORWARDED
     assert set(COMMANDS) >= {f.split()[0] for f in FORWARDED}
 
 

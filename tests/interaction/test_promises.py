@@ -252,12 +252,12 @@ def test_the_walk_beside_it_takes_nothing_from_the_best_layers_list(door: Door, 
 
 
 @pytest.fixture(scope="module", params=["tree", "both"])
-def engines(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, database: str) -> Iterator[list[Door]]:
+def engines(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, database_url: str) -> Iterator[list[Door]]:
     """The same memory in DuckDB and in PostgreSQL, each with indexes of its own or with none."""
     model = {"tree": None, "both": BUNDLED}[request.param]
     doors = []
     for engine in ("duckdb", "postgres"):
-        url = database if engine == "postgres" else ""
+        url = database_url if engine == "postgres" else ""
         directory = str(tmp_path_factory.mktemp(engine))
         storage = StorageSettings(directory, "Europe/Berlin", engine=engine, url=url, tenant=f"promises-{request.param}")
         teleport, embedder = TeleportSettings(enabled=model is not None), EmbedderSettings(model or "")

@@ -140,12 +140,6 @@ REFUSED_WITHOUT_TOOL: Mapping[str, dict[str, Any]] = {
     "run_job": {"name": "roll_up"},
     "pause_job": {"name": "roll_up"},
     "resume_job": {"name": "roll_up"},
-    "share_to": {"url": "https://memory.example.org"},
-    "share_project": {"project": BILLING},
-    "unshare_project": {"project": BILLING},
-    "share_now": {},
-    "share_status": {},
-    "share_off": {},
 }
 OWN_WITHOUT_TOOL: Mapping[str, dict[str, Any]] = {
     "get_today": {},

@@ -17,6 +17,7 @@ import yaml
 from memory_mcp import config
 from memory_mcp.base import paths
 from memory_mcp.config import ServerSettings
+from memory_mcp_team.settings import team_settings
 from tests.packaging.conftest import ROOT, tool
 from tests.postgres import ROLE, Cluster, programs
 from tests.waiting import PATIENCE, until
@@ -68,7 +69,7 @@ def test_the_program_reads_what_compose_gives_its_servers(tmp_path: Path) -> Non
     for given in settings_of_compose():
         told = read(tmp_path, given, '[storage]\nurl = "postgresql://memory:x@db/memory"\n')
         assert (told.storage.engine, told.storage.url) == ("postgres", "postgresql://memory:x@db/memory")
-        assert told.team.auth == "keys"
+        assert team_settings(told.extensions).auth == "keys"
         assert told.server.http_port == ServerSettings().http_port
 
 
@@ -78,7 +79,7 @@ def test_the_program_reads_what_kubernetes_gives_its_servers(tmp_path: Path) -> 
     told = read(tmp_path, found["ConfigMap", "memory-settings"]["data"], file)
     assert told.storage.engine == "postgres"
     assert "localhost" in told.server.http_allowed_hosts.split(",")
-    assert told.team.auth == "both"
+    assert team_settings(told.extensions).auth == "both"
 
 
 def test_servers_of_compose_have_disposable_data_and_no_password_in_their_variables() -> None:

@@ -99,8 +99,6 @@ COMMANDS_ALONE = {
     "get_topic_map": Command(("topics", "map")),
     "get_topic": Command(("topics", "explore"), ("topic_id",)),
 }
-#: These act upon a data directory and ask a team's server: `tests/share` does.
-OF_A_SERVER = {"share_to", "share_project", "unshare_project", "share_now", "share_status", "share_off"}
 #: A quotation of the small history.
 GRIP = "the newest grip"
 #: The segment it lies in.
@@ -478,7 +476,7 @@ def timeless(response: dict[str, Any] | None) -> dict[str, Any]:
 
 def test_every_request_is_asked_here() -> None:
     assert set(COMMANDS) == {name for name, _ in FOUND}
-    alone = TOOLS_ALONE | PAGES_ALONE | OF_A_SERVER | set(COMMANDS_ALONE)
+    alone = TOOLS_ALONE | PAGES_ALONE | set(COMMANDS_ALONE)
     assert {name for name, _ in FOUND} | alone >= set(REQUESTS)
     assert {name for name, *_ in ALONE} == set(COMMANDS_ALONE)
     takes_nothing = {name for name, entry in REQUESTS.items() if not fields(entry.request)}

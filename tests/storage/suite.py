@@ -1,4 +1,4 @@
-"""What any engine must do, told through the protocols alone; `test_engines.py` runs it over the registry.
+"""What any engine must do, through the protocols alone; `test_engines.py` runs it, and so do the tests of other engines.
 
 `store` is an empty store in memory, `opened` opens the same directory as often as it is called.
 """

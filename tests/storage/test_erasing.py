@@ -110,9 +110,9 @@ def test_what_is_forgotten_is_counted_first_told_by_no_row_and_the_rest_is_sound
         assert (report.nodes_changed, report.nodes_dropped, report.terms_rewritten) == (0, 0, 0)
 
 
-def test_every_engine_leaves_the_same_rows(database: str) -> None:
+def test_every_engine_leaves_the_same_rows(database_url: str) -> None:
     one = told_secrets(StorageSettings(timezone="Europe/Berlin"))
-    other = told_secrets(StorageSettings(timezone="Europe/Berlin", engine="postgres", url=database, tenant="same rows"))
+    other = told_secrets(StorageSettings(timezone="Europe/Berlin", engine="postgres", url=database_url, tenant="same rows"))
     identity = ("meta", ("name", "value"))
     first, second = erase(one), erase(other)
     assert (first.removed_events, first.counts, first.last_seq) == (second.removed_events, second.counts, second.last_seq)

@@ -23,6 +23,7 @@ from memory_mcp_team.server import host as hosts
 from memory_mcp_team.server.host import SERVED, Served, TeamHost
 from memory_mcp_team.server.opened import MEGABYTE, Limits, Opened, Place
 from memory_mcp_team.server.run import TeamServer
+from memory_mcp_team.settings import team_settings
 from tests.team.servers import Team
 from tests.waiting import until
 
@@ -32,8 +33,9 @@ def server_of(team: Team, root: Path, more: Mapping[str, str] | None = None) -> 
     """The parts of a server in this process, without its address and its workers."""
     own = {"storage.data_dir": str(root), "storage.engine": "postgres", "storage.url": team.url, "team.auth": "keys"}
     settings = load({}, {**own, **(more or {})})
-    alone = replace(settings.team.server, workers=0)
-    server = TeamServer(replace(settings, team=replace(settings.team, server=alone)))
+    section = team_settings(settings.extensions)
+    alone = replace(section, server=replace(section.server, workers=0))
+    server = TeamServer(replace(settings, extensions={"team": alone}))
     try:
         yield server
     finally:

@@ -1,39 +1,15 @@
-"""`serve --http`: the daemon's HTTP door kept open while this command runs, or a team's server in this process."""
+"""`serve --http`: the daemon's HTTP door kept open while this command runs."""
 
 import argparse
 import time
-from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from memory_mcp.base.errors import LayerUnavailable
 from memory_mcp.cli import render
 from memory_mcp.cli.failures import reach
 from memory_mcp.service.client import link
 
-if TYPE_CHECKING:
-    from memory_mcp.config import Settings
-
 #: Seconds between the end of a daemon and the next connection.
 _AGAIN = 0.5
-
-
-def serve_team(args: argparse.Namespace, settings: "Settings") -> int:
-    """Serve a team in this process until it is stopped, at --host and --port or those of the settings; print its address.
-
-    Ends the process with status 0 when stopped; raises what starting it raises.
-    """
-    from memory_mcp_team.server.run import serve
-
-    host, port = args.host or settings.server.http_host, settings.server.http_port if args.port is None else args.port
-    served_settings = replace(settings, server=replace(settings.server, http_host=host, http_port=port))
-
-    def tell(url: str) -> None:
-        """Print the server's address."""
-        lines = [f"Streamable HTTP: {url}/mcp", "Every request needs an API key or a token: Authorization: Bearer ..."]
-        render.emit(bool(getattr(args, "json", False)), {"url": url}, lines)
-        render.flush()
-
-    return serve(served_settings, tell)
 
 
 def serve_http(args: argparse.Namespace, target: link.Wanted) -> int:

@@ -19,7 +19,7 @@ from memory_mcp import __version__
 from memory_mcp.base.errors import DiskFull, InvalidQuery, MemoryMcpError
 from memory_mcp.cli import render
 from memory_mcp.cli.commands import registry
-from memory_mcp.cli.commands.base import common
+from memory_mcp.cli.commands.base import common, forwarded
 
 INTERRUPTED = 130
 _DEBUG = "MEMORY_MCP_DEBUG"
@@ -95,7 +95,8 @@ class Parser(argparse.ArgumentParser):
         listed = f"Known: {', '.join(known_words)}. "
         if isinstance(self, _Front):
             listed = "" if near else f"The everyday ones are {', '.join(registry.FIRST)}. All: {self.prog} --help --all. "
-        about = f" ({registry.COMMANDS[near]})" if near and not listed and near in registry.COMMANDS else ""
+        descriptions = registry.described() if near and not listed else {}
+        about = f" ({descriptions[near]})" if near in descriptions else ""
         suggestion = f"Did you mean {near}{about}? " if near else ""
         if argument == "SOURCE" and word in UNREADABLE:
             suggestion = f"{UNREADABLE[word]} "
@@ -163,13 +164,13 @@ class _Front(Parser):
     """The whole program's parser, whose help shows the commands in groups."""
 
     def format_help(self) -> str:
-        """Return the help: the commands to begin with, or with --all those of `registry.GROUPS`, instead of one list."""
+        """Return the help: the commands to begin with, or with --all those of `registry.grouped`, instead of one list."""
         formatter = self._get_formatter()
         formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
         formatter.add_text(self.description)
         assert self._subparsers is not None
         rows = {row.dest: row for row in cast("Any", self._subparsers._group_actions[0])._get_subactions()}
-        groups = registry.GROUPS if "--all" in self.given else {"to begin with": registry.FIRST}
+        groups = registry.grouped() if "--all" in self.given else {"to begin with": registry.FIRST}
         for title, names in groups.items():
             formatter.start_section(title)
             formatter.add_arguments([rows[name] for name in names if name in rows])
@@ -197,7 +198,7 @@ def build_parser(argv: Sequence[str] | None = None) -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"memory-mcp {__version__}")
     parsers = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", parser_class=Parser)
-    for name, about in registry.COMMANDS.items():
+    for name, about in registry.described(argv).items():
         if argv is None or name in argv:
             registry.add(parsers, name)
         else:
@@ -315,6 +316,8 @@ def _run(argv: list[str]) -> int:
 
         # It raises with the nearest name.
         load()
+    if getattr(args, "is_forwarded", False) and (forwarded_status := forwarded(args, argv)) is not None:
+        return forwarded_status
     with _interrupted_by_signals():
         status: int = args.run(args)
     return status
@@ -322,7 +325,7 @@ def _run(argv: list[str]) -> int:
 
 def _run_state_command(parser: Parser, command: str, argv: list[str]) -> int:
     """Run what a group of commands does without a further word, say what else it does, and return the exit status."""
-    state_command = registry.STATE_COMMANDS[command]
+    state_command = registry.state_command_of(command)
     arguments = list(argv)
     arguments.remove(command)
     status = _run([*state_command.split(), *arguments])

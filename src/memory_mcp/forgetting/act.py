@@ -20,10 +20,9 @@ from typing import Any
 
 from memory_mcp.app import App
 from memory_mcp.archive.outgoing import own_folders
-from memory_mcp.base import foreign_files, machine
+from memory_mcp.base import extensions, foreign_files, machine
 from memory_mcp.base.errors import IndexNotReady
 from memory_mcp.base.failpoints import failpoint
-from memory_mcp.forgetting import outside
 from memory_mcp.forgetting.copies import Copies
 from memory_mcp.forgetting.files import Files
 from memory_mcp.ingest.tombstones import Tombstones, Wanted
@@ -102,7 +101,7 @@ class Forgetting:
         self._app.gate.tombstones.add(wanted)
         note = {"author": author, "subject": subject}
         machine.put(self._note, json.dumps(note).encode("ascii"))
-        outside.note(self._app)
+        _note_elsewhere(self._app)
         failpoint("forget.noted")
         return self._work(note)
 
@@ -111,7 +110,7 @@ class Forgetting:
         leftovers = self._app.storage.erase_forgotten(self._app.gate.tombstones, dry=True)
         if leftovers.is_empty:
             return 0
-        outside.note(self._app)
+        _note_elsewhere(self._app)
         self._work({"author": author, "subject": subject})
         return len(leftovers.removed_events) + len(leftovers.changed_events)
 
@@ -264,3 +263,11 @@ def _both(first: ErasureResult, second: ErasureResult) -> ErasureResult:
         last_seq=second.last_seq,
         counts=counts,
     )
+
+
+def _note_elsewhere(app: App) -> None:
+    """Have other packages, of which a section is set, note the tombstones; raises what they raise: nothing is removed then."""
+    for name in app.settings.extensions:
+        note = extensions.find(extensions.FORGOTTEN, name)
+        if note is not None:
+            note(app)

@@ -128,17 +128,3 @@ def sync_folder(exchange: Callable[[ShouldStop], Synced | None], busy: Callable[
     # Each run that has something to write makes a file: few enough a day to be copied one by one. A network folder may be slow.
     about = "exchange events with other machines through the folder of the setting sync.directory"
     return WaitingCall("sync_folder", about, Every(1800), work)
-
-
-def share(exchange: Callable[[ShouldStop], str], busy: Callable[[], bool]) -> Job:
-    """Return the job that exchanges events with a team's server each two minutes unless `busy`; `exchange` reports, "" if off."""
-
-    def work(should_stop: ShouldStop) -> JobReport:
-        """Exchange events, unless an import is under way, and report what `exchange` returned."""
-        if busy():
-            return JobReport("an import is under way")
-        return JobReport(exchange(should_stop) or "off (memory-mcp share to URL)")
-
-    # Others see what was said within some minutes; a run that finds nothing asks two small questions. A server may be slow.
-    about = "publish shared projects to a team's server, and take in what others published"
-    return WaitingCall("share", about, Every(120), work)

@@ -53,8 +53,6 @@ class Parts:
     backups: BackupKeeper
     #: Exchanges events through the folder of the settings; None where there is none.
     sync: Callable[[Callable[[], bool]], Synced | None]
-    #: Exchanges events with a team's server, until it should stop; returns what was done, "" where none is configured.
-    share: Callable[[Callable[[], bool]], str]
     summarizer: SummarizerSettings
     #: What the summarizer's job works with.
     improve_summaries: Hands
@@ -70,7 +68,6 @@ JOBS: dict[str, Callable[[Parts], Job]] = {
     "improve_indexes": lambda parts: calls.improve_indexes(parts.improve_indexes),
     "group_topics": lambda parts: calls.group_topics(parts.group_topics),
     "sync_folder": lambda parts: calls.sync_folder(parts.sync, parts.busy),
-    "share": lambda parts: calls.share(parts.share, parts.busy),
     "back_up": lambda parts: BackUp(parts.backups, parts.busy, Daily.at(parts.housekeeping_at)),
     "prune_indexes": lambda parts: calls.prune_indexes(parts.prune_indexes, Daily.at(parts.housekeeping_at)),
     "housekeeping": lambda parts: Housekeeping(parts.storage, parts.backups.before, Daily.at(parts.housekeeping_at)),

@@ -12,7 +12,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -93,9 +93,14 @@ class _Entry:
 class Scheduler:
     """Holds the jobs of one store. Every method may be called from any thread; nothing runs by itself before `start`."""
 
-    def __init__(self, jobs: Iterable[Job], outbox: Outbox, calendar: Calendar, clock: Clock) -> None:
-        """Hold `jobs` of different names; their state is in `outbox`, read on first use. Nothing runs yet."""
-        self._jobs = tuple(jobs)
+    def __init__(
+        self, jobs: Iterable[Job], outbox: Outbox, calendar: Calendar, clock: Clock, others: Callable[[], Iterable[Job]] = tuple
+    ) -> None:
+        """Hold `jobs` of different names; their state is in `outbox`, read on first use. Nothing runs yet.
+
+        `others` returns jobs that take time to find: it is called when all are asked for, or nothing else is due.
+        """
+        self._jobs, self._others = tuple(jobs), others
         self._outbox = outbox
         self._calendar = calendar
         self._clock = clock
@@ -114,6 +119,7 @@ class Scheduler:
 
     def statuses(self) -> list[JobStatus]:
         """Return the status of every job, in the order in which the jobs were given."""
+        self._find_others()
         with self._lock:
             return [
                 JobStatus(
@@ -155,7 +161,6 @@ class Scheduler:
         self._wake.set()
 
     def _bring_forward(self, entry: _Entry) -> None:
-        """Have a job due when it was hastened to, unless it is due before."""
         if entry.hastened is None:
             return
         due_ms = self._clock.now_ms() + round(max(entry.hastened - self._clock.monotonic(), 0.0) * 1000)
@@ -215,12 +220,10 @@ class Scheduler:
             return True
 
     def _run_aside(self, entry: _Entry) -> None:
-        """Run a due job that waits, after any other such job (thread)."""
         with self._aside:
             self._run_due(entry)
 
     def _run_due(self, entry: _Entry) -> None:
-        """Run a due job; what it raises is kept and logged by `_run`."""
         with suppress(Exception):
             self._run(entry)
 
@@ -236,7 +239,7 @@ class Scheduler:
             log.exception("the scheduler could not read its state; it tries again")
         while not self._stopping.is_set():
             try:
-                ran, wait = self.step(), self._wait()
+                ran, wait = self.step() or self._find_others(), self._wait()
             except Exception:
                 log.exception("the scheduler could not look for work; it looks again")
                 ran, wait = False, _LONGEST_WAIT
@@ -245,7 +248,6 @@ class Scheduler:
                 self._wake.clear()
 
     def _wait(self) -> float:
-        """Return the seconds until a job that is not paused is due, at most `_LONGEST_WAIT`."""
         now, at = self._clock.now_ms(), self._clock.monotonic()
         with self._lock:
             waits = [
@@ -327,28 +329,34 @@ class Scheduler:
 
     def _entries(self) -> dict[str, _Entry]:
         """Return the jobs by name with their state, read from the store on first use; hold the lock."""
-        if not self._known:
+        if len(self._known) < len(self._jobs):
             now = self._clock.now_ms()
             stored = self._outbox.get_positions(PREFIX)
-            for job in self._jobs:
+            for job in self._jobs[len(self._known) :]:
                 text = stored.get(PREFIX + job.name, "")
                 entry = _Entry(job, _read(text, job.name, now), saved=text)
                 entry.saved_failed = entry.state.failures_in_a_row > 0
                 self._known[job.name] = entry
                 self._plan(entry)
-            self._seen_ms = now
+            self._seen_ms = self._seen_ms or now
         return self._known
 
-    def _named(self, name: str) -> _Entry:
-        """Return the job of a name; raise InvalidQuery where there is none."""
+    def _find_others(self) -> bool:
+        """Take in the jobs that `others` returns, once; return whether there are any."""
         with self._lock:
-            entries = self._entries()
+            more, self._others = tuple(self._others()), tuple
+            self._jobs += more
+            return bool(more)
+
+    def _named(self, name: str) -> _Entry:
+        with self._lock:
+            if name not in (entries := self._entries()) and self._find_others():
+                self._entries()
         if name not in entries:
             raise InvalidQuery(f"no job is called {name!r}", f"Jobs: {', '.join(entries)}.")
         return entries[name]
 
     def _set_paused(self, name: str, paused: bool) -> None:
-        """Pause a job or let it run again, written down at once, and wake the loop; InvalidQuery for an unknown name."""
         entry = self._named(name)
         with self._lock:
             entry.state.paused = paused

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from memory_mcp.app import App
 from memory_mcp.archive.keeper import held
-from memory_mcp.base import machine, paths
+from memory_mcp.base import extensions, machine, paths
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.config import Settings
 from memory_mcp.ingest.redact import MARK_BEGIN, MARK_PATTERN
@@ -17,7 +17,6 @@ from memory_mcp.requests import capturing
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.shapes import NO_NAME, newest_first
 from memory_mcp.storage.values import Scope
-from memory_mcp_team.sharing.place import SharePlace
 
 _DAY_MS = 86_400_000
 #: Sessions of the last 24 hours that are counted.
@@ -204,7 +203,7 @@ def _outgoing(app: App) -> Iterator[Outgoing]:
     """Yield each way by which something can leave this machine by the settings: none of what stays on it.
 
     In order: the summarizer's command or its address, the HTTP door on another address than loopback, folders
-    for synchronizing and backups, and sharing with a team.
+    for synchronizing and backups, and what other packages send.
     """
     settings = app.settings
     summarizer, server = settings.summarizer, settings.server
@@ -218,9 +217,8 @@ def _outgoing(app: App) -> Iterator[Outgoing]:
     for setting, folder in (("sync.directory", settings.sync.directory), ("backup.directory", settings.backup.directory)):
         if folder:
             yield Outgoing(what="copies of the memory, as far as that folder is shared", where=folder, setting=setting)
-    if app.directory is not None and (sharing := SharePlace(app.directory).sharing()).url:
-        projects = ", ".join(sharing.projects) or "none"
-        yield Outgoing(what=f"events of shared projects ({projects})", where=sharing.url, setting="memory-mcp share status")
+    for find in extensions.load_all(extensions.OUTGOING).values():
+        yield from find(app)
 
 
 def _is_here(host: str) -> bool:

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from memory_mcp.app import App
+from memory_mcp.base import extensions
 from memory_mcp.base.storable import storable_value
 from memory_mcp.requests.plain import as_json
 from memory_mcp.requests.response import with_loss
@@ -13,11 +14,12 @@ from memory_mcp.requests.scope import Caller
 
 
 class Entry(NamedTuple):
-    """A module of this room with the names of a request type and of the function that handles it; it is loaded when used.
+    """A module with the names of a request type and of the function that handles it; it is loaded when used.
 
     All modules together take 150 ms to load, and a process that was started for one question uses a few.
     """
 
+    #: Of this package by its name alone, of another by its full name.
     module: str
     request_name: str
     handler_name: str
@@ -99,20 +101,25 @@ REQUESTS: Mapping[str, Entry] = {
     "exclude": Entry("excluding", "Exclude", "exclude"),
     "include": Entry("excluding", "Include", "include"),
     "undo_project": Entry("projects", "UndoProject", "undo_project"),
-    "share_to": Entry("memory_mcp_team.sharing.requests", "ShareTo", "share_to"),
-    "share_project": Entry("memory_mcp_team.sharing.requests", "ShareProject", "share_project"),
-    "unshare_project": Entry("memory_mcp_team.sharing.requests", "UnshareProject", "unshare_project"),
-    "share_now": Entry("memory_mcp_team.sharing.requests", "ShareNow", "share_now"),
-    "share_status": Entry("memory_mcp_team.sharing.requests", "ShareStatus", "share_status"),
-    "share_off": Entry("memory_mcp_team.sharing.requests", "ShareOff", "share_off"),
 }
-_BY_TYPE = {(entry.path, entry.request_name): entry for entry in REQUESTS.values()}
+
+
+def all_requests() -> Mapping[str, Entry]:
+    """Return the requests of this package and of others, by name; entry points are read for it."""
+    return {**REQUESTS, **extensions.load_all(extensions.REQUESTS)}
+
+
+def _by_type(requests: Mapping[str, Entry]) -> dict[tuple[str, str], Entry]:
+    return {(entry.path, entry.request_name): entry for entry in requests.values()}
+
+
+_BY_TYPE = _by_type(REQUESTS)
 
 
 def respond(app: App, request: Any, caller: Caller) -> Any:
     """Run the handler of a request, found by its type, and return its response.
 
-    Raises KeyError for a type that is not in `REQUESTS`, and what the handler raises.
+    Raises KeyError for a type that is not in `all_requests`, and what the handler raises.
     """
     kind = type(request)
     given = {field.name: getattr(request, field.name) for field in fields(request)}
@@ -120,7 +127,9 @@ def respond(app: App, request: Any, caller: Caller) -> Any:
     if mended:
         # No engine takes a NUL byte or half a character, and one refuses what another would keep.
         request = replace(request, **mended)
-    return _BY_TYPE[kind.__module__, kind.__name__].handle(app, request, caller)
+    name = (kind.__module__, kind.__name__)
+    entry = _BY_TYPE.get(name) or _by_type(all_requests())[name]
+    return entry.handle(app, request, caller)
 
 
 def answer(app: App, request: Any, caller: Caller) -> dict[str, Any]:

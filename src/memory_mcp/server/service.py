@@ -43,19 +43,6 @@ _BULK = 400
 WATCH, _TURNS, _REST = 1.0, 0.1, 60.0
 
 
-def _share(app: App, should_stop: Callable[[], bool]) -> str:
-    """Exchange events with a team's server until `should_stop` returns true, and return a report in words.
-
-    The report is "" where no server is named. The modules for it are loaded only where the data directory
-    has a folder for sharing.
-    """
-    if app.directory is None or not (app.directory / paths.SHARE).is_dir():
-        return ""
-    from memory_mcp_team.sharing.run import job
-
-    return job(app, should_stop)
-
-
 @dataclass(slots=True)
 class Awaited:
     """How far a caller's wait has come: for an event and its periods in the tree, then for a change in every index."""
@@ -110,7 +97,6 @@ class Service:
             lambda: self._importing,
             self.host.give_way,
             tends_indexes=True,
-            share=_share,
             watches_spool=True,
         )
         with few_collections():

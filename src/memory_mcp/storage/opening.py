@@ -1,13 +1,14 @@
-"""What an engine needs to know to open a memory."""
+"""An engine, and what it needs to know to open a memory."""
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.model.calendar import Calendar
+from memory_mcp.storage.base import Storage
 from memory_mcp.storage.lock import DirectoryLock
 
 log = logging.getLogger(__name__)
@@ -31,6 +32,15 @@ class OpenOptions:
     space: str = "default"
     #: Connections at most.
     pool: int = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """A storage engine."""
+
+    open: Callable[[OpenOptions], Storage]
+    #: How a backup comes into a memory of this engine; "": the command `restore` does it.
+    restore_hint: str = ""
 
 
 def find_zone(environ: Mapping[str, str]) -> str:

@@ -1,13 +1,13 @@
-"""The storage engines, one line each."""
+"""The storage engines, one line each; other packages add theirs."""
 
-from collections.abc import Callable
-
+from memory_mcp.base import extensions
+from memory_mcp.base.errors import ConfigError
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.lock import is_read_only
-from memory_mcp.storage.opening import OpenOptions
+from memory_mcp.storage.opening import Engine, OpenOptions
 
 
-def _duckdb(opening: OpenOptions) -> Storage:
+def _open_duckdb(opening: OpenOptions) -> Storage:
     """Open the DuckDB store; a directory that this process may only read, and whose lock is not given, is opened for reading."""
     from memory_mcp.storage.duckdb import look_at, open_storage
 
@@ -17,11 +17,13 @@ def _duckdb(opening: OpenOptions) -> Storage:
     return open_storage(directory, opening.timezone, lock=lock)
 
 
-def _postgres(opening: OpenOptions) -> Storage:
-    """Open the memory in the PostgreSQL database that `opening` names; raises what the engine's `open_storage` raises."""
-    from memory_mcp_team.postgres import open_storage
-
-    return open_storage(opening)
+ENGINES = {"duckdb": Engine(_open_duckdb)}
 
 
-ENGINES: dict[str, Callable[[OpenOptions], Storage]] = {"duckdb": _duckdb, "postgres": _postgres}
+def get_engine(name: str) -> Engine:
+    """Return an engine of this package or of another; raise ConfigError for an unknown name or a missing library."""
+    engine = ENGINES.get(name) or extensions.find(extensions.STORAGE, name)
+    if engine is None:
+        raise ConfigError(f"no storage engine is called {name!r}", extensions.hint_for(name))
+    assert isinstance(engine, Engine)
+    return engine

@@ -3,11 +3,14 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from memory_mcp.base import paths
+from memory_mcp.base import extensions, paths
 from memory_mcp.base.errors import ConfigError, InvalidQuery
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.storage.lock import DirectoryLock
 from memory_mcp.storage.opening import OpenOptions
+
+#: The engine of this package.
+IN_DIRECTORY = "duckdb"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +22,14 @@ class StorageSettings:
         default="", metadata={"help": "Zone of a new store's days, such as Europe/Berlin; empty: the system's."}
     )
     engine: str = field(
-        default="duckdb", metadata={"help": "duckdb: a file in the data directory; postgres: a database for many machines."}
+        default=IN_DIRECTORY, metadata={"help": "duckdb: a file in the data directory; postgres: a database for many machines."}
     )
     url: str = field(
-        default="", metadata={"help": "Address of the database, such as postgresql://memory@db.example/memory (postgres)."}
+        default="",
+        metadata={
+            "help": "Address of the database, such as postgresql://memory@db.example/memory (postgres).",
+            "is_address": True,
+        },
     )
     tenant: str = field(default="default", metadata={"help": "Whose memories these are in the database (postgres)."})
     space: str = field(default="default", metadata={"help": "Which of the tenant's memories is opened (postgres)."})
@@ -30,16 +37,25 @@ class StorageSettings:
 
     def __post_init__(self) -> None:
         """Raise ConfigError for an unknown engine or zone, a database without an address, or a pool without connections."""
-        if self.engine not in ("duckdb", "postgres"):
-            raise ConfigError(f"storage.engine must be duckdb or postgres, not {self.engine!r}")
-        if self.engine == "postgres" and not self.url:
-            raise ConfigError("storage.engine = postgres needs storage.url", "Name the database: postgresql://USER@HOST/NAME")
+        if not self.is_in_directory:
+            engines = (IN_DIRECTORY, *extensions.names(extensions.STORAGE))
+            if self.engine not in engines:
+                text = f"storage.engine must be {' or '.join(engines)}, not {self.engine!r}"
+                raise ConfigError(text, extensions.hint_for(self.engine))
+            if not self.url:
+                hint = "Name the database: postgresql://USER@HOST/NAME"
+                raise ConfigError(f"storage.engine = {self.engine} needs storage.url", hint)
         if self.pool < 1:
             raise ConfigError("storage.pool must be at least 1")
         try:
             Calendar(self.timezone or "UTC").day_of(0)
         except InvalidQuery as error:
             raise ConfigError(f"storage.timezone: {error.message}", error.hint) from None
+
+    @property
+    def is_in_directory(self) -> bool:
+        """Whether the memory is a file of the data directory; else it is in a database that other machines may use."""
+        return self.engine == IN_DIRECTORY
 
     @property
     def directory(self) -> Path:

@@ -27,7 +27,7 @@ _REMOVE_ASIDE = "What was published stays there until it is forgotten: memory-mc
 
 def add(parsers: Subparsers, about: str) -> None:
     """Add `share` with the subcommands to, add, remove, now, status and off, each run by its own; `about` is its help text."""
-    inner = family(parsers, "share", about)
+    inner = family(parsers, "share", about, "share status")
     to = leaf(inner, "to", run_to, "remember a team's server and its key, and pull what is published there", _KEY_ASIDE)
     to.add_argument("url", metavar="URL", help="the server, such as https://memory.example.org")
     to.add_argument("--key", default="", metavar="KEY", help="the key that an administrator of the team gave you")

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from memory_mcp.base import extensions
 from memory_mcp.base.errors import ConfigError, InvalidQuery
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, family, leaf, print_result, settings_of
@@ -24,9 +25,9 @@ _ROLES = ("reader", "writer", "curator", "admin")
 _DAYS = 90
 
 
-def add(parsers: Subparsers) -> None:
+def add(parsers: Subparsers, about: str) -> None:
     """Add `admin team` with tenant, space, member, grant, revoke, key, tombstones (export, apply) and audit."""
-    inner = family(parsers, "team", "say who may use a memory that many people share; every act is kept in its audit")
+    inner = family(parsers, "team", about)
     _add_tenants(inner)
     _add_members(inner)
     _add_keys(inner)
@@ -115,7 +116,7 @@ def _acting(args: argparse.Namespace) -> Iterator[tuple["Administration", "Setti
         from memory_mcp_team.postgres import migrations
         from memory_mcp_team.postgres.database import Database
     except ModuleNotFoundError as error:
-        raise ConfigError(f"{error.name} is not installed", "Install memory-mcp-tree[team].") from None
+        raise extensions.lacking(error) from None
     database = Database(settings.storage.url, 2)
     try:
         migrations.bring_up(database)
@@ -179,7 +180,9 @@ def run_space_list(args: argparse.Namespace) -> int:
 def run_member_add(args: argparse.Namespace) -> int:
     """Add a member (API keys alone without --sub) or change one, and return 0; InvalidQuery for a subject without a provider."""
     with _acting(args) as (acts, settings):
-        issuer = args.issuer or settings.team.issuer
+        from memory_mcp_team.settings import team_settings
+
+        issuer = args.issuer or team_settings(settings.extensions).issuer
         if args.sub and not issuer:
             raise InvalidQuery("a subject belongs to a provider", "Name it: --issuer URL, or the setting team.issuer.")
         # An issuer is an address: no subject of one begins so.
@@ -296,8 +299,8 @@ def run_export(args: argparse.Namespace) -> int:
 
 def run_apply(args: argparse.Namespace) -> int:
     """Forget again what tombstone files name, print the counts, and return 0; a place without any is reported on stderr."""
-    from memory_mcp.forgetting.outside import files_of
     from memory_mcp_team.server import tombstones
+    from memory_mcp_team.server.tombstone_files import files_of
 
     paths = [Path(path) for path in args.places]
     for path in paths:

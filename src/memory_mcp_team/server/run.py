@@ -49,6 +49,7 @@ from memory_mcp_team.server.replica import Replica
 from memory_mcp_team.server.routes import Front, Handlers, route_of, routes
 from memory_mcp_team.server.tools import SpaceTools
 from memory_mcp_team.server.worker import Workers
+from memory_mcp_team.settings import team_settings
 from memory_mcp_team.sharing.wire import MAX_BODY as MAX_BATCH
 
 log = logging.getLogger(__name__)
@@ -71,8 +72,8 @@ class TeamServer:
 
         Raises ConfigError for a role that row-level security does not bind, and what `migrations.bring_up` raises.
         """
-        team, storage = settings.team, settings.storage
-        self._settings = settings
+        self._team = team = team_settings(settings.extensions)
+        self._settings, storage = settings, settings.storage
         self.database = Database(storage.url, storage.pool)
         with migrations.waited_for(self.database):
             roles.require_bound(self.database)
@@ -124,7 +125,7 @@ class TeamServer:
         if caller is None:
             return
         who = caller.principal
-        bounded = self._settings.team.limits_of(who.tenant_class).stored_events
+        bounded = self._team.limits_of(who.tenant_class).stored_events
         stored = self.directory.stored_events(who.tenant) if bounded else 0
         self.quotas.record(who, len(drafts), sum(len(draft.text.encode("utf-8", "replace")) for draft in drafts), stored)
 
@@ -179,7 +180,7 @@ class TeamServer:
         server = self._settings.server
         listener = bind(server.http_host, server.http_port)
         self.address = listener.getsockname()[:2]
-        handlers = Handlers(self._take_hook, self._ready, self._exposition, self._settings.team.server.metrics_token)
+        handlers = Handlers(self._take_hook, self._ready, self._exposition, self._team.server.metrics_token)
         uvicorn, connection = self._assembled(handlers)
         self.workers.start()
         self.follower.start()
@@ -204,13 +205,13 @@ class TeamServer:
         server.allow = self._allow
         inner = routes(server, handlers, MAX_BODY, share_routes.routes(self.host.lend))
         connection = Connection(inner)
-        door = Door(settings.team, self.directory, Administration(self.database, "join"))
-        public = urlsplit(settings.team.audience).netloc
+        door = Door(self._team, self.directory, Administration(self.database, "join"))
+        public = urlsplit(self._team.audience).netloc
         hosts = (*hosts_of(settings.server), *([public] if public else []))
         # Nothing of a body is read before it is known who calls.
         checked = HostGuard(connection, Rules(None, "", max(MAX_BODY, MAX_BATCH), hosts), route_of)
-        front = Front(Guard(checked, door, settings.team, self.quotas), handlers)
-        return Uvicorn(front, anyio.TASK_STATUS_IGNORED, settings.team.server.drain_secs), connection
+        front = Front(Guard(checked, door, self._team, self.quotas), handlers)
+        return Uvicorn(front, anyio.TASK_STATUS_IGNORED, self._team.server.drain_secs), connection
 
     async def _announce(self, uvicorn: Uvicorn, announce: Callable[[str], None]) -> None:
         """Call `announce` with the address once the server has started."""
@@ -228,7 +229,7 @@ class TeamServer:
         with signals_of_end() as received:
             async for _ in received:
                 break
-        own = self._settings.team.server
+        own = self._team.server
         log.warning("asked to end: no new calls in %d s, those under way may take %d s more", own.notice_secs, own.drain_secs)
         self.draining = True
         threading.Thread(target=self.workers.stop, args=(own.drain_secs or 1,), name="draining", daemon=True).start()
@@ -276,10 +277,11 @@ def serve(settings: Settings, announce: Callable[[str], None]) -> int:
 
 def check(settings: Settings) -> None:
     """Raise ConfigError unless settings name PostgreSQL, a proof of who calls, and, beyond this machine, the server's names."""
-    if settings.storage.engine != "postgres" or not settings.team.auth:
+    team = team_settings(settings.extensions)
+    if settings.storage.engine != "postgres" or not team.auth:
         hint = "Set storage.engine = postgres, storage.url and team.auth."
         raise ConfigError("a team is served from PostgreSQL, to callers who prove who they are", hint)
-    known = hosts_of(settings.server) or settings.team.audience
+    known = hosts_of(settings.server) or team.audience
     if settings.server.http_host not in LOOPBACK and not known:
         hint = "Set server.http_allowed_hosts to the names by which clients reach this server, or team.audience."
         raise ConfigError(f"server.http_host = {settings.server.http_host} needs the names by which it is reached", hint)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from memory_mcp.app import App
 from memory_mcp.config import Settings
-from memory_mcp.forgetting import outside
 from memory_mcp.forgetting.act import Forgetting
 from memory_mcp_team.access.directory import Directory
 from memory_mcp_team.postgres.connection import Connection
@@ -15,6 +14,7 @@ from memory_mcp_team.postgres.database import Database
 from memory_mcp_team.postgres.memories import Memory
 from memory_mcp_team.postgres.store import PostgresStorage
 from memory_mcp_team.postgres.tombstones import PostgresTombstones
+from memory_mcp_team.server import tombstone_files as outside
 
 #: Recorded in each memory's audit.
 AUTHOR, SUBJECT = "memory-mcp", "after a restore"

@@ -7,11 +7,12 @@ store is open: in the daemon, or in the caller's process.
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 
+from memory_mcp.base import extensions
 from memory_mcp.cli.checks.base import Check, Look, Opened
 
 OUTSIDE = (
     *("versions", "settings", "command", "clients", "disk", "backups"),
-    *("directory", "database", "daemon", "spool", "capture"),
+    *("directory", "daemon", "spool", "capture"),
 )
 INSIDE = ("store", "arrivals", "transcripts", "summarizer")
 
@@ -24,3 +25,10 @@ def run(names: Iterable[str], subject: Look | Opened) -> Iterator[Check]:
     """
     for name in names:
         yield from import_module(f"memory_mcp.cli.checks.{name}").checks(subject)
+
+
+def run_outside(look: Look) -> Iterator[Check]:
+    """Yield the results of the checks of `OUTSIDE`, then of those of other packages."""
+    yield from run(OUTSIDE, look)
+    for checks in extensions.load_all(extensions.CHECKS).values():
+        yield from checks(look)

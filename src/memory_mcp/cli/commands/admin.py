@@ -10,15 +10,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memory_mcp.base import machine
+from memory_mcp.base import extensions, machine
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.cli import chart, render
-from memory_mcp.cli.commands import migrate, overview, teleport
+from memory_mcp.cli.commands import overview, teleport
 from memory_mcp.cli.commands.base import Subparsers, answered, as_json, family, file_pending, leaf, opened, print_result, reopen
+from memory_mcp.cli.commands.registry import add_command
 from memory_mcp.cli.commands.topics import status_lines
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.storage.values import ACKNOWLEDGE
-from memory_mcp_team.commands import team
 
 if TYPE_CHECKING:
     from memory_mcp.app import App
@@ -37,7 +37,7 @@ _BY_A_PERSON = f"A person types it in a terminal and confirms it: {ACKNOWLEDGE}.
 def add(parsers: Subparsers, about: str) -> None:
     """Add `admin`, with the subcommands check, rebuild-toc, stats, overview, audit, compact, acknowledge-loss and rebuild-index.
 
-    Also prune-bm25, prune-vector, index-stats, team and migrate-to; each has a function of its own, but both prunes one.
+    Also prune-bm25, prune-vector, index-stats and those of other packages; each has its function, but both prunes one.
     """
     inner = family(parsers, "admin", about)
     leaf(inner, "check", run_check, "check every invariant of the tree (exit status 1 when one is broken)")
@@ -62,8 +62,8 @@ def add(parsers: Subparsers, about: str) -> None:
         prune.add_argument("--level", default="all", metavar="LEVEL", help="segment (with its grips), day, week or all (all)")
         prune.set_defaults(index=name)
     leaf(inner, "index-stats", run_index_stats, "show how the indexes are: health, documents, sizes, upkeep")
-    team.add(inner)
-    migrate.add(inner)
+    for name, command in extensions.load_all(extensions.ADMIN_COMMANDS).items():
+        add_command(inner, name, command)
 
 
 def run_check(args: argparse.Namespace) -> int:

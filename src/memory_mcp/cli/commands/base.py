@@ -77,14 +77,15 @@ def leaf(parsers: Subparsers, name: str, run: Run, text: str, aside: str = "") -
     return parser
 
 
-def family(parsers: Subparsers, name: str, text: str) -> Subparsers:
+def family(parsers: Subparsers, name: str, text: str, state_command: str = "") -> Subparsers:
     """Add a command with subcommands; return its subparsers. The chosen one is in the argument NAME_command.
 
-    It is None only for a command of `registry.STATE_COMMANDS`; others need one.
+    It is None only for a command that has a `state_command`, by default that of `registry.STATE_COMMANDS`; others need one.
     """
-    about = text[0].upper() + text[1:] + "." + (f" Alone: memory-mcp {STATE_COMMANDS[name]}." if name in STATE_COMMANDS else "")
+    state_command = STATE_COMMANDS.get(name, state_command)
+    about = text[0].upper() + text[1:] + "." + (f" Alone: memory-mcp {state_command}." if state_command else "")
     parser = parsers.add_parser(name, help=text, description=about, parents=[common()], allow_abbrev=False)
-    return parser.add_subparsers(title="commands", metavar="COMMAND", required=name not in STATE_COMMANDS, dest=f"{name}_command")
+    return parser.add_subparsers(title="commands", metavar="COMMAND", required=not state_command, dest=f"{name}_command")
 
 
 def as_json(args: argparse.Namespace) -> bool:
@@ -178,7 +179,6 @@ def opened(args: argparse.Namespace, catch_up: bool = True, settled: bool = Fals
 
 
 def _tell_loss(app: "App") -> None:
-    """Say on stderr which acknowledged events are missing from the memory; nothing where none is."""
     if app.storage.loss:
         from memory_mcp.requests.response import loss_notice
 

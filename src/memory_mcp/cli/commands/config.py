@@ -29,7 +29,7 @@ def run_show(args: argparse.Namespace) -> int:
     origins = _origins(args)
     rows, assignments = [], {}
     for key, item in iter_keys():
-        value = shown_value(settings, key)
+        value = shown_value(settings, key, item)
         rows.append({"key": key, "value": value, "from": origins.get(key, "default"), "help": item.metadata.get("help", "")})
         assignments[key] = f"{key} = {_format_value(value)}"
     width = max(map(len, assignments.values()))

@@ -53,5 +53,5 @@ def _all(args: argparse.Namespace) -> Iterator[Check]:
         yield from inside.checks(look, secrets=True)
         return
     if not args.store:
-        yield from registry.run(registry.OUTSIDE, look)
+        yield from registry.run_outside(look)
     yield from inside.checks(look)

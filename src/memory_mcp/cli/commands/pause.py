@@ -31,8 +31,8 @@ def run(args: argparse.Namespace) -> int:
 
     with opened(args) as app:
         status = print_state(args, answered(app, PauseCapture(project_typed(app, args.project), args.duration, "person")))
-    if settings_of(args).storage.engine == "postgres":
-        render.err("On this machine alone: other machines and team servers with this memory go on recording.")
+    if not settings_of(args).storage.is_in_directory:
+        render.err("On this machine alone: other machines and servers with this memory go on recording.")
     return status
 
 

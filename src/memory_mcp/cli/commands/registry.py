@@ -3,9 +3,10 @@
 Loading them all costs three times what starting Python and reading a command line does.
 """
 
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from keyword import iskeyword
-from typing import Any
+from typing import Any, NamedTuple
 
 #: What help says of each command.
 COMMANDS = {
@@ -48,7 +49,6 @@ COMMANDS = {
     "export": "write the memory as JSONL or Markdown, which import takes back, or as one HTML file to read and search anywhere",
     "merge": "take what another memory or a backup holds into this one, without duplicates",
     "sync": "keep this memory and those of other machines in step through a folder they share",
-    "share": "publish chosen projects to a space of a team's server, and pull what others published there",
     "backup": "copy the memory into a folder or a file while it is in use; see and check the copies there are",
     "restore": "bring the memory back from a backup; what is there now is kept aside",
     "config": "show and check the settings",
@@ -62,7 +62,7 @@ REMOVED = {"browse": 'memory-mcp open shows the memory in a browser; timeline, s
 FIRST = ("setup", "ask", "open", "show", "forget", "doctor", "import", "install")
 #: What a group of commands does without a further word: it shows its state, and changes nothing.
 STATE_COMMANDS = {
-    **{name: f"{name} status" for name in "daemon watch teleport topics retrieval scheduler share embedder".split()},
+    **{name: f"{name} status" for name in "daemon watch teleport topics retrieval scheduler embedder".split()},
     "exclude": "exclude list",
     "query": "query root",
     "refine": "refine due",
@@ -80,13 +80,77 @@ GROUPS = {
     "looking inside": ("search", "navigate", "query", "teleport", "topics", "retrieval"),
     "upkeep": (
         *("serve", "daemon", "watch", "hook", "ingest", "refine", "project", "pause", "resume", "exclude", "scheduler"),
-        *("spend", "forget", "embedder", "admin", "backup", "restore", "export", "merge", "sync", "share", "config"),
+        *("spend", "forget", "embedder", "admin", "backup", "restore", "export", "merge", "sync", "config"),
     ),
 }
 
 
+#: Options of every command that take a value.
+_WITH_VALUE = ("--data-dir", "--config")
+
+
+class Command(NamedTuple):
+    """A command that another package adds, by an entry point of the group memory_mcp.commands or memory_mcp.admin_commands."""
+
+    about: str
+    #: Its module, whose function `add` adds it with its arguments, as those of this package.
+    module: str
+    #: The group of `GROUPS` in which help shows it.
+    group: str = "upkeep"
+    #: What it does without a further word; "": it needs one.
+    state_command: str = ""
+    #: Whether the daemon runs it on its open store.
+    is_forwarded: bool = False
+
+
+def added() -> Mapping[str, Command]:
+    """Return the commands of other packages by their names; entry points are read for it."""
+    from memory_mcp.base import extensions
+
+    return extensions.load_all(extensions.COMMANDS)
+
+
+def described(argv: Sequence[str] | None = None) -> Mapping[str, str]:
+    """Return what help says of each command; those of other packages only where `argv` is None or may mean one of them."""
+    if argv is not None and "--all" not in argv and _first_word(argv) in ("", *COMMANDS):
+        return COMMANDS
+    return COMMANDS | {name: command.about for name, command in added().items()}
+
+
+def _first_word(argv: Sequence[str]) -> str:
+    """Return the first word of a command line that is neither an option nor its value; "" if there is none."""
+    words = iter(argv)
+    for word in words:
+        if word in _WITH_VALUE:
+            next(words, "")
+        elif not word.startswith("-"):
+            return word
+    return ""
+
+
+def grouped() -> Mapping[str, Sequence[str]]:
+    """Return `GROUPS` with the commands of other packages at the end of theirs."""
+    more = added()
+    return {title: (*names, *(n for n, c in more.items() if c.group == title)) for title, names in GROUPS.items()}
+
+
+def state_command_of(name: str) -> str:
+    """Return what a group of commands does without a further word; "" if it needs one."""
+    if name in COMMANDS:
+        return STATE_COMMANDS.get(name, "")
+    return added()[name].state_command
+
+
 def add(parsers: Any, name: str) -> None:
     """Load one command's module, and add the command with its arguments to the argument tree; KeyError for an unknown name."""
+    if name not in COMMANDS:
+        add_command(parsers, name, added()[name])
+        return
     module = f"{name}_" if iskeyword(name) else name
-    package = "memory_mcp_team.commands" if name == "share" else "memory_mcp.cli.commands"
-    import_module(f"{package}.{module}").add(parsers, COMMANDS[name])
+    import_module(f"memory_mcp.cli.commands.{module}").add(parsers, COMMANDS[name])
+
+
+def add_command(parsers: Any, name: str, command: Command) -> None:
+    """Load the module of another package's command, and add the command with its arguments to the argument tree."""
+    import_module(command.module).add(parsers, command.about)
+    parsers.choices[name].set_defaults(is_forwarded=command.is_forwarded)

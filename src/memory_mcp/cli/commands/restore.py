@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memory_mcp.base import extensions
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.cli import render
 from memory_mcp.cli.commands import daemon
@@ -24,11 +25,6 @@ if TYPE_CHECKING:
 
 #: How long a start of the daemon that is under way is waited for (seconds).
 _STARTING = 30.0
-_IN_A_DATABASE = (
-    "First keep what was forgotten since: memory-mcp admin team tombstones export FILE. Restore with storage.engine = duckdb"
-    " and --data-dir DIR, from there: memory-mcp admin migrate-to postgres, into an empty space, and at last:"
-    " memory-mcp admin team tombstones apply FILE"
-)
 
 
 def add(parsers: Subparsers, about: str) -> None:
@@ -48,8 +44,7 @@ def run(args: argparse.Namespace) -> int:
     from memory_mcp.archive.restore import FRESH, put_in_place
 
     settings = settings_of(args)
-    if settings.storage.engine != "duckdb":
-        raise InvalidQuery("a backup is restored into a data directory, and this memory lies in a database", _IN_A_DATABASE)
+    _require_directory(settings)
     directory = settings.storage.directory.absolute()
     refuse_command_word(args.source, "restore")
     backup = _choose_backup(place_of(args.source), args.at)
@@ -77,6 +72,14 @@ def run(args: argparse.Namespace) -> int:
     }
     render.emit(as_json(args), data, _lines(backup, verified, counts, former_memory))
     return 1 if verified.missing else 0
+
+
+def _require_directory(settings: "Settings") -> None:
+    """Raise InvalidQuery for a memory in a database."""
+    if not settings.storage.is_in_directory:
+        engine = extensions.find(extensions.STORAGE, settings.storage.engine)
+        text = "a backup is restored into a data directory, and this memory is in a database"
+        raise InvalidQuery(text, engine.restore_hint if engine is not None else "")
 
 
 def _choose_backup(source: Path, at: str) -> "Backup":

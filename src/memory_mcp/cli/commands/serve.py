@@ -1,4 +1,4 @@
-"""`serve`: run the MCP server for one client on stdio, for many over HTTP, or for a team over a database."""
+"""`serve`: run the MCP server for one client on stdio, or for many over HTTP."""
 
 import argparse
 import sys
@@ -29,8 +29,10 @@ def add(parsers: Subparsers, about: str) -> None:
 def run(args: argparse.Namespace) -> int:
     """Serve until the client disconnects, or until stopped; return the exit status.
 
-    On stdio through a daemon that runs already (not with --held), else in this process; over HTTP through the daemon or, with
-    team.auth set, as a team's server in this process. Raises InvalidQuery for arguments that exclude each other, or a terminal.
+    On stdio through a daemon that runs already (not with --held), else in this process; over HTTP through the daemon, or by the
+    server of another package whose section of the settings asks for it.
+
+    Raises InvalidQuery for arguments that exclude each other, or a terminal.
     """
     http = args.http or args.transport != _STDIO
     if not http and (args.host or args.port is not None):
@@ -38,9 +40,7 @@ def run(args: argparse.Namespace) -> int:
     if http and args.serve_project:
         raise InvalidQuery("--project belongs to one client", "Over HTTP each client says its own in the header Memory-Project.")
     if http:
-        from memory_mcp.cli.http import serve_http, serve_team
-
-        return serve_team(args, settings) if (settings := settings_of(args)).team.auth else serve_http(args, wanted(args))
+        return _serve_http(args)
     if sys.stdin is not None and sys.stdin.isatty():
         hint = "memory-mcp try shows what to put into a client's configuration; memory-mcp serve --http serves many over HTTP."
         raise InvalidQuery("a client starts this and talks to it on a pipe; in a terminal nobody does", hint)
@@ -60,3 +60,15 @@ def run(args: argparse.Namespace) -> int:
 
     serve_stdio(settings, named_project(args), args.held)
     return 0
+
+
+def _serve_http(args: argparse.Namespace) -> int:
+    from memory_mcp.base import extensions
+    from memory_mcp.cli.http import serve_http
+
+    settings = settings_of(args)
+    for name in settings.extensions:
+        serve = extensions.find(extensions.HTTP, name)
+        if serve is not None and (status := serve(args, settings)) is not None:
+            return int(status)
+    return serve_http(args, wanted(args))

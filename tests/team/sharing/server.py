@@ -1,4 +1,4 @@
-"""A real process that serves the routes of a team's spaces over DuckDB, for tests: `python -m tests.share.server FOLDER`.
+"""A real process that serves the routes of a team's spaces over DuckDB, for tests: `python -m tests.team.sharing.server FOLDER`.
 
 Keys are `NAME-ROLE`, such as `alice-writer`; an address begins with a team's name, whose spaces are the folders of FOLDER/TEAM.
 It prints its port. What is to go wrong from now on is told by `/fail/HOW`: at a failpoint it is killed, and `cut` ends the
@@ -111,7 +111,7 @@ class Server:
         environ = {k: v for k, v in os.environ.items() if not k.startswith("MEMORY_MCP_")}
         environ |= {"SHARE_TEST_PORT": str(self._port), "MEMORY_MCP_TELEPORT__ENABLED": "false", "HOME": str(self.folder)}
         self.is_sound = True
-        words = [sys.executable, "-m", "tests.share.server", str(self.folder)]
+        words = [sys.executable, "-m", "tests.team.sharing.server", str(self.folder)]
         self._process = subprocess.Popen(words, env=environ, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         self._port = int(self._process.stdout.readline())

@@ -11,7 +11,7 @@ from bench.place import Place
 from memory_mcp.base.failpoints import VARIABLE
 from tests.daemon.inside import BARE, SERVED, WORDS, Beside, Inside
 from tests.daemon.places import said
-from tests.share.server import Server
+from tests.team.sharing.server import Server
 from tests.waiting import until
 
 PROJECT = "github.com/acme/shop"

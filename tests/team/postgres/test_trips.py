@@ -29,9 +29,9 @@ _START = ms("2026-01-12 09:00")
 
 
 @pytest.fixture
-def one(database: str) -> Iterator[Database]:
+def one(database_url: str) -> Iterator[Database]:
     """A database with a pool of one connection."""
-    made = Database(database, 1)
+    made = Database(database_url, 1)
     migrations.bring_up(made)
     yield made
     made.close()

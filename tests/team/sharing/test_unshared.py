@@ -12,8 +12,8 @@ from memory_mcp_team.sharing import requests as share
 from memory_mcp_team.sharing.client import Client
 from memory_mcp_team.sharing.run import place_of
 from tests.factories import BILLING, SHOP, draft
-from tests.share.conftest import ANYONE, Laptop, Make
-from tests.share.server import Server
+from tests.team.sharing.conftest import ANYONE, Laptop, Make
+from tests.team.sharing.server import Server
 
 OWN = "Shared words of the shop."
 SECRET = "Private words of billing."

@@ -12,10 +12,10 @@ from memory_mcp.model.ids import NodeId, node_key
 from memory_mcp.model.toc import TocBullet
 from memory_mcp.storage.opening import OpenOptions
 from memory_mcp.storage.values import Build, Scope, TermDelta
-from memory_mcp_team.postgres import PostgresStorage, open_storage
 from memory_mcp_team.postgres.connection import Connection
 from memory_mcp_team.postgres.database import Bound
 from memory_mcp_team.postgres.grips import PostgresGrips
+from memory_mcp_team.postgres.store import PostgresStorage, open_storage
 from memory_mcp_team.postgres.toc import PostgresToc
 from tests.factories import BILLING, SHOP, cut, event, grip, node, run_of
 from tests.fakes import FakeClock
@@ -27,15 +27,15 @@ EVERY = ("0000", "9999-99")
 
 
 @pytest.fixture(scope="module")
-def database(cluster: Cluster) -> str:
+def database_url(cluster: Cluster) -> str:
     """A database that no other file's memories are in."""
     return cluster.create()
 
 
 @pytest.fixture
-def two(database: str, request: pytest.FixtureRequest) -> Iterator[Two]:
+def two(database_url: str, request: pytest.FixtureRequest) -> Iterator[Two]:
     """One memory, opened as two processes would."""
-    opening = OpenOptions(None, "Europe/Berlin", url=database, tenant=request.node.name)
+    opening = OpenOptions(None, "Europe/Berlin", url=database_url, tenant=request.node.name)
     one, other = open_storage(opening), open_storage(opening)
     yield one, other
     one.close()
@@ -51,7 +51,7 @@ def work(
     return raw.execute(statement.format(where=where).encode(), given).fetchall()
 
 
-def test_a_build_under_a_claim_that_was_taken_over_is_refused_and_writes_nothing(two: Two, database: str) -> None:
+def test_a_build_under_a_claim_that_was_taken_over_is_refused_and_writes_nothing(two: Two, database_url: str) -> None:
     store, other = two
     (own,) = cut(events := run_of(3))
     store.events.append(events)
@@ -60,7 +60,7 @@ def test_a_build_under_a_claim_that_was_taken_over_is_refused_and_writes_nothing
     build = Build(
         segments=(own,), nodes=(made,), grips=(grip(events[0]),), terms=(TermDelta(own.node_id, b"\1\0\0\0"),), derived_to=3
     )
-    with psycopg.connect(database, autocommit=True) as raw, store.claims.held("derive"):
+    with psycopg.connect(database_url, autocommit=True) as raw, store.claims.held("derive"):
         work(raw, store, "derive", "UPDATE work SET epoch = epoch + 1 WHERE {where} RETURNING epoch")
         with pytest.raises(Busy):
             store.toc.publish_build(build)
@@ -77,10 +77,10 @@ def test_a_build_under_a_claim_that_was_taken_over_is_refused_and_writes_nothing
     assert other.outbox.get_checkpoint("deriver") == 3
 
 
-def test_a_claim_is_not_taken_over_between_the_check_and_the_commit(two: Two, database: str) -> None:
+def test_a_claim_is_not_taken_over_between_the_check_and_the_commit(two: Two, database_url: str) -> None:
     store, _ = two
     take = "SELECT epoch FROM work WHERE {where} FOR UPDATE NOWAIT"
-    with psycopg.connect(database, autocommit=True) as raw, store.claims.held("derive"):
+    with psycopg.connect(database_url, autocommit=True) as raw, store.claims.held("derive"):
         with store.connection.writing(), pytest.raises(psycopg.errors.LockNotAvailable):
             work(raw, store, "derive", take)
         assert len(work(raw, store, "derive", take)) == 1

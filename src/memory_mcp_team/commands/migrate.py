@@ -20,11 +20,10 @@ if TYPE_CHECKING:
 _ENGINES = ("postgres", "duckdb")
 
 
-def add(parsers: Subparsers) -> None:
+def add(parsers: Subparsers, about: str) -> None:
     """Add `admin migrate-to`, which `run` carries out, with the arguments engine, --url, --tenant, --space and --to."""
-    text = "copy the whole memory into another engine's store, and check the copy; this one is not changed"
     aside = "Killed in the middle, the same command goes on. Run again, it copies what came meanwhile."
-    parser = leaf(parsers, "migrate-to", run, text, aside)
+    parser = leaf(parsers, "migrate-to", run, about, aside)
     parser.add_argument(
         "engine", choices=_ENGINES, help="postgres (a space of a tenant in a database) or duckdb (a data directory)"
     )

@@ -97,20 +97,20 @@ def words(url: str, tenant: str) -> tuple[str, ...]:
 
 
 def test_a_memory_is_copied_there_and_back_with_what_was_forgotten_killed_at_every_step(
-    here: Place, database: str, tmp_path: Path, request: pytest.FixtureRequest
+    here: Place, database_url: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     points = POINTS if request.config.getoption("--slow") else POINTS[:1]
     before = held(look_at(here.directory))
     for point in points:
-        killed(here, point, *words(database, "killed"))
-    told = to_postgres(here, database, "killed")
+        killed(here, point, *words(database_url, "killed"))
+    told = to_postgres(here, database_url, "killed")
     assert (told["rows"]["event"], told["came_meanwhile"]) == (EVENTS, 0)
     assert held(look_at(here.directory)) == before
-    assert copied(database, "killed") == before
+    assert copied(database_url, "killed") == before
 
     # Used without the folder that it was made from.
     there = Inside(tmp_path / "there", more=BARE)
-    there.settings = on(there, database, "killed")
+    there.settings = on(there, database_url, "killed")
     there.ok("pause", "--project", "/srv/secret")
     assert there.ok("admin", "check")
     there.ok("backup", str(tmp_path / "backups"))
@@ -121,7 +121,7 @@ def test_a_memory_is_copied_there_and_back_with_what_was_forgotten_killed_at_eve
         killed(there, point, "admin", "migrate-to", "duckdb", "--to", str(back))
     there.ok("admin", "migrate-to", "duckdb", "--to", str(back))
     assert held(look_at(back)) == before
-    assert copied(database, "killed") == before
+    assert copied(database_url, "killed") == before
     for name in (paths.TOMBSTONES, paths.TOMBSTONES_KEY):
         assert (back / name).read_bytes().strip() == (here.directory / name).read_bytes().strip() != b""
     again = json.dumps(OLD | {"text": f"and once more: {NAME} is what they call it", "timestamp": 1_768_296_000_000})
@@ -137,34 +137,34 @@ def test_a_memory_is_copied_there_and_back_with_what_was_forgotten_killed_at_eve
 
 
 def test_it_is_copied_by_the_daemon_which_goes_on_and_again_for_what_came_meanwhile(
-    tmp_path: Path, origin: Path, database: str
+    tmp_path: Path, origin: Path, database_url: str
 ) -> None:
     with placed(origin, tmp_path / "here", SERVED, kind=Beside) as place:
-        assert to_postgres(place, database, "daemon")["new_events"] == EVENTS
+        assert to_postgres(place, database_url, "daemon")["new_events"] == EVENTS
         assert place.status()["running"]
         place.ok("ingest", "-", stdin=said(EVENTS + 100, 50))
-        again = to_postgres(place, database, "daemon")
+        again = to_postgres(place, database_url, "daemon")
         assert (again["new_events"], again["rows"]["event"]) == (50, EVENTS + 50)
         # Nor does what was forgotten since stay in the copy.
         place.ok("forget", "--session", "s3", "--yes")
-        assert to_postgres(place, database, "daemon")["rows"]["event"] == EVENTS + 50 - 100
+        assert to_postgres(place, database_url, "daemon")["rows"]["event"] == EVENTS + 50 - 100
         place.stop()
-        assert copied(database, "daemon") == held(look_at(place.directory))
+        assert copied(database_url, "daemon") == held(look_at(place.directory))
 
 
-def test_a_place_that_holds_something_else_is_left_alone(here: Place, database: str, tmp_path: Path) -> None:
+def test_a_place_that_holds_something_else_is_left_alone(here: Place, database_url: str, tmp_path: Path) -> None:
     with Inside(tmp_path / "other", more=BARE) as other:
-        other.settings = on(other, database, "used")
+        other.settings = on(other, database_url, "used")
         other.ok("ingest", "-", stdin=said(5000, 3))
-        there = copied(database, "used")
-        refused = here.run(*words(database, "used"))
+        there = copied(database_url, "used")
+        refused = here.run(*words(database_url, "used"))
         assert (refused.returncode, "there is a memory already" in refused.stderr) == (2, True)
-        assert copied(database, "used") == there
+        assert copied(database_url, "used") == there
 
-        to_postgres(here, database, "written to")
-        other.settings = on(other, database, "written to")
+        to_postgres(here, database_url, "written to")
+        other.settings = on(other, database_url, "written to")
         other.ok("ingest", "-", stdin=said(5000, 3))
-        refused = here.run(*words(database, "written to"))
+        refused = here.run(*words(database_url, "written to"))
         assert (refused.returncode, "has been written to since" in refused.stderr) == (2, True)
         assert "not touched" in refused.stderr
 
@@ -177,23 +177,23 @@ def test_a_command_that_names_no_place_says_what_to_write(here: Place) -> None:
 
 @pytest.mark.slow  # in the short form: a database that is restored itself, test_restore of team; and what a copy knows, above.
 def test_what_was_forgotten_after_a_backup_stays_forgotten_when_that_is_moved_into_a_database(
-    database: str, tmp_path: Path
+    database_url: str, tmp_path: Path
 ) -> None:
     # No copy of what other tests copied: a database's memories of one origin have one key.
     here = Inside(tmp_path / "here", more=BARE)
     here.ok("ingest", "-", stdin=json.dumps(OLD | {"text": f"we decided to ask {NAME}", "timestamp": 1_768_297_000_000}))
-    to_postgres(here, database, "first")
+    to_postgres(here, database_url, "first")
     backups, kept = str(tmp_path / "backups"), str(tmp_path / "kept.jsonl")
     here.ok("backup", backups)
-    here.settings = on(here, database, "first")
+    here.settings = on(here, database_url, "first")
     here.ok("forget", "--value", NAME, "--yes")
     refused = here.run("restore", backups)
     assert "tombstones export" in refused.stderr
     here.ok("admin", "team", "tombstones", "export", kept)
     with Inside(tmp_path / "restored", more=BARE) as other:
         other.ok("restore", backups)
-        to_postgres(other, database, "second")
-    here.settings = on(here, database, "second")
+        to_postgres(other, database_url, "second")
+    here.settings = on(here, database_url, "second")
     here.ok("admin", "team", "tombstones", "apply", kept)
-    assert NAME not in repr(copied(database, "second"))
+    assert NAME not in repr(copied(database_url, "second"))
     assert here.ok("admin", "check")

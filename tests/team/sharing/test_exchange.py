@@ -12,8 +12,8 @@ from memory_mcp_team.sharing import requests as share
 from memory_mcp_team.sharing import run
 from memory_mcp_team.sharing.place import SharePlace
 from tests.factories import BILLING, SHOP, draft
-from tests.share.conftest import ANYONE, Laptop, Make
-from tests.share.server import Server
+from tests.team.sharing.conftest import ANYONE, Laptop, Make
+from tests.team.sharing.server import Server
 
 CAUSE = "The cause of the slow invoices was a missing index on the ledger table."
 

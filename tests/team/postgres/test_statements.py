@@ -16,13 +16,13 @@ import pytest
 
 import memory_mcp_team.postgres as room
 from memory_mcp_team.postgres import connection
-from tests.storage.bound import NAMED, unbound
+from tests.team.postgres.bound import NAMED, unbound
 
 #: What stands for a part of an f-string that only the running program knows.
 _OTHER = "other"
 _BOTH = "e.tenant = %(tenant)s AND e.space = %(space)s"
 _VERB = re.compile(r"\b(SELECT|INSERT INTO|UPDATE|DELETE FROM|COPY|TRUNCATE)\b")
-#: Statements whose condition only the running program knows: `test_engines.py` looks at them as they are run.
+#: Statements whose condition only the running program knows: `test_engine.py` looks at them as they are run.
 _COMPOSED = re.compile(rf"\bWHERE {_OTHER}\b")
 
 

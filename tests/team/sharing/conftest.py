@@ -15,7 +15,7 @@ from memory_mcp.requests.scope import Caller
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp_team.sharing import requests as share
 from memory_mcp_team.sharing import run
-from tests.share.server import Server
+from tests.team.sharing.server import Server
 
 ANYONE = Caller("")
 

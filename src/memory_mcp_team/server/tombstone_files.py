@@ -17,6 +17,7 @@ from memory_mcp.base import foreign_files
 from memory_mcp.base.errors import InvalidQuery, StorageError
 from memory_mcp.ingest.tombstone_file import append
 from memory_mcp.storage.records import TombstoneLog
+from memory_mcp_team.settings import team_settings
 
 #: How files of a folder end.
 SUFFIX = ".jsonl"
@@ -36,7 +37,7 @@ def note(app: App) -> None:
     Does nothing without that folder, or where the store keeps no tombstones itself. Raises StorageError when it
     cannot be written: what was to be forgotten would come back with an older backup.
     """
-    folder, log = app.settings.team.tombstones_dir, app.storage.tombstones
+    folder, log = team_settings(app.settings.extensions).tombstones_dir, app.storage.tombstones
     if not folder or log is None:
         return
     path = Path(folder) / f"{socket.gethostname()}{SUFFIX}"

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from memory_mcp.base.errors import ConfigError
-from memory_mcp.cli.checks import database
 from memory_mcp.cli.checks.base import Check, Look
 from memory_mcp.config import Settings
 from memory_mcp.storage.settings import StorageSettings
+from memory_mcp_team.postgres import checks as database
 from memory_mcp_team.postgres.database import Database
 from memory_mcp_team.postgres.roles import require_bound, role_at
 from tests.postgres import ROLE, Cluster

@@ -20,9 +20,9 @@ OLD, NEW = GripId("grip:1:a"), GripId("grip:2:b")
 
 
 @pytest.fixture
-def both(database: str, request: pytest.FixtureRequest) -> Iterator[Both]:
+def both(database_url: str, request: pytest.FixtureRequest) -> Iterator[Both]:
     """One memory, opened as two processes have it open."""
-    opening = OpenOptions(None, "Europe/Berlin", url=database, tenant=request.node.name, pool=2)
+    opening = OpenOptions(None, "Europe/Berlin", url=database_url, tenant=request.node.name, pool=2)
     one, other = open_storage(opening), open_storage(opening)
     yield one, other
     one.close()
