@@ -198,7 +198,7 @@ def rebuild(language: Language, events: int, scratch: Path) -> str:
         began = time.perf_counter()
         made = app.accelerators.rebuild("bm25")
         seconds = time.perf_counter() - began
-        status = app.accelerators.statuses()["bm25"]
+        status = app.accelerators.index_statuses()["bm25"]
         text = app.storage.get_stats().text_bytes
     finally:
         app.close()

@@ -178,7 +178,7 @@ class Bm25:
 
     def build(self, folder: Path, home: Path) -> Built:
         from memory_mcp.indexes.base import Position
-        from memory_mcp.indexes.build import Workshop
+        from memory_mcp.indexes.build import ShardBuilder
 
         index = live(home)
         watch, done = Watch(), [0]
@@ -186,9 +186,9 @@ class Bm25:
         def count(added: int) -> None:
             done[0] += added
 
-        with watch, Workshop(index, {}, 50).building(_frames(folder), False, count) as made:
-            index.adopt(made, Position(), whole=True)
-        return Built(done[0], watch.seconds, watch.worked, index.status().size_bytes, f"{len(index.snapshot.parts)} parts")
+        with watch, ShardBuilder(index, {}, 50).build_shards(_frames(folder), False, count) as made:
+            index.adopt_shards(made, Position())
+        return Built(done[0], watch.seconds, watch.worked, index.status().size_bytes, f"{len(index.snapshot.shards)} parts")
 
     def open(self, folder: Path, home: Path) -> None:
         del folder
@@ -198,11 +198,11 @@ class Bm25:
 
     def ask(self, questions: Sequence[Question], grips: bool, told: bool) -> Asked:
         from memory_mcp.indexes.base import DocType, Filters
-        from memory_mcp.indexes.bm25.search import search
+        from memory_mcp.indexes.bm25.search import search_documents
 
         doc_type = DocType.GRIP if grips else None
         asked = [(query_terms(q.text), Filters(doc_type, project=q.project or None)) for q in questions]
-        times, answers = timed(partial(search, self._snapshot, t, f, LIMIT) for t, f in asked)
+        times, answers = timed(partial(search_documents, self._snapshot, t, f, LIMIT) for t, f in asked)
         return replace(
             times, found=[[material.number_of(m.grip_id) for m in a.best if m.grip_id] for a in answers] if told else []
         )
@@ -212,13 +212,13 @@ class Bm25:
         from unittest.mock import patch
 
         from memory_mcp.indexes.base import DocType, Filters
-        from memory_mcp.indexes.bm25 import lifts, search
+        from memory_mcp.indexes.bm25 import message_scores, search
 
         found = []
-        with patch.object(lifts, "NEIGHBOURS", (0.0, 0.0)), patch.object(search, "SEGMENT", 0.0):
+        with patch.object(message_scores, "NEIGHBOURS", (0.0, 0.0)), patch.object(search, "SEGMENT", 0.0):
             for question in questions:
                 filters = Filters(DocType.GRIP, project=question.project or None)
-                best = search.search(self._snapshot, query_terms(question.text), filters, LIMIT).best
+                best = search.search_documents(self._snapshot, query_terms(question.text), filters, LIMIT).best
                 found.append(
                     sorted(((m.raw, material.number_of(m.grip_id)) for m in best if m.grip_id), key=lambda m: (-m[0], m[1]))
                 )
@@ -239,12 +239,12 @@ def live(home: Path) -> Any:
 
 
 def _frames(folder: Path) -> Iterator[list[Any]]:
-    from memory_mcp.indexes.units import FRAME
+    from memory_mcp.indexes.units import FRAME_SIZE
 
     frame: list[Any] = []
     for stretch in material.read(folder):
         frame.append(material.source(stretch))
-        if len(frame) == FRAME:
+        if len(frame) == FRAME_SIZE:
             yield frame
             frame = []
     if frame:

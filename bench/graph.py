@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from memory_mcp.embed.model2vec import Model2Vec
 from memory_mcp.embed.models import BUNDLED, resolve_model
 from memory_mcp.indexes.base import DocType
-from memory_mcp.indexes.files import Contents, seal
+from memory_mcp.indexes.files import FolderContents, seal_folder
 from memory_mcp.indexes.vector import stored
 from memory_mcp.indexes.vector.rows import Query, Rows
 from memory_mcp.ingest.base import ImportReport
@@ -66,7 +66,7 @@ def main() -> None:
     embedder = Model2Vec(resolve_model(BUNDLED, None).folder)
     held = _embedded(embedder, islice(_texts(arguments.history), arguments.most))
     questions = json.loads((arguments.history / "questions.json").read_text(encoding="utf-8"))
-    queries = [Query.of(v) for v in embedder.embed(questions) if np.any(v)]
+    queries = [Query.from_vector(v) for v in embedder.embed(questions) if np.any(v)]
     print("| rows | build us/row, graph / none | bytes/row, graph / none | exact p50 / p95 | graph p50 / p95 / mean "
           "| recall@10 / @100 | scanned | filtered to 1 / 10 / 50 % |")  # fmt: skip
     for size in sorted({min(int(s), len(held)) for s in arguments.sizes.split(",")}):
@@ -92,7 +92,7 @@ def _embedded(embedder: Model2Vec, texts: Iterator[str]) -> Rows:
     while batch := list(islice(texts, _BATCH)):
         vectors = embedder.embed(batch)
         pieces.append(Rows.of(vectors[np.any(vectors, axis=1)], np.zeros(np.any(vectors, axis=1).sum(), dtype=np.uint64)))
-    return Rows.joined(pieces)
+    return Rows.concatenate(pieces)
 
 
 def measure(held: Rows, queries: list[Query]) -> Row:
@@ -116,7 +116,7 @@ def _written(held: Rows, folder: Path, graph_from: int | None) -> tuple[Rows, fl
     began = time.process_time()
     stored.write(held, folder, DocType.GRIP, graph_from)
     took = time.process_time() - began
-    found = stored.read(Contents(folder, seal(folder), folder), DocType.GRIP, held.codes.shape[1])
+    found = stored.read(FolderContents(folder, seal_folder(folder), folder), DocType.GRIP, held.codes.shape[1])
     size = (folder / stored.files_of(DocType.GRIP)[0]).stat().st_size
     return found, took / len(found.codes) * 1e6, size / len(found.codes)
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bench.sentences import Documents, Language, Question, questions
 from memory_mcp.base.text import iter_terms, query_terms
-from memory_mcp.indexes.base import DocType, Visible
+from memory_mcp.indexes.base import DocType, Visibility
 from memory_mcp.indexes.document import IndexDocument, Source, Unit, unit_of
 from memory_mcp.indexes.keys import grip_doc, node_doc
 from memory_mcp.model.calendar import TocLevel
@@ -172,7 +172,9 @@ def bare(stretch: Stretch, grips: int) -> Unit:
 
 
 def _bare(doc_type: DocType, key: tuple[int, int], start: int, end: int, project: str, row: int) -> IndexDocument:
-    return IndexDocument(key, doc_type, TocLevel.SEGMENT, start, end, project, Visible.ALWAYS, ("bench",), (), "", (), str(row))
+    return IndexDocument(
+        key, doc_type, TocLevel.SEGMENT, start, end, project, Visibility.ALWAYS, ("bench",), (), "", (), str(row)
+    )
 
 
 class Meaning:

@@ -47,35 +47,35 @@ class Vectors:
     def build(self, folder: Path, home: Path) -> Built:
         from memory_mcp.indexes import merges
         from memory_mcp.indexes.base import Position
-        from memory_mcp.indexes.part import LivePart, merged, part_of, read_part, write_part
-        from memory_mcp.indexes.shelf import Built as Part
+        from memory_mcp.indexes.shard import LiveShard, build_shard, merge_shards, read_shard, write_shard
+        from memory_mcp.indexes.shard_store import BuiltShard as Part
 
         index, grips = _vector_index(folder, home), _grips(folder)
-        index.home.prepare()
+        index.folder.create_folders()
         watch, improving, documents = Watch(), Watch(), 0
         parts: list[Any] = []
 
         def put(part: Any) -> Any:
-            place = index.home.parts / f"bench-{len(list(index.home.parts.iterdir()))}"
-            files = write_part(index.kind, part, place)
-            return LivePart(read_part(index.kind, place, files, index.home.directory))
+            place = index.folder.shards_path / f"bench-{len(list(index.folder.shards_path.iterdir()))}"
+            files = write_shard(index.kind, part, place)
+            return LiveShard(read_shard(index.kind, place, files, index.folder.directory))
 
         for units in _chunks(folder, grips):
             with watch:
-                parts.append(put(part_of(index.kind, units, [index.kind.prepared(u) for u in units])))
+                parts.append(put(build_shard(index.kind, units, [index.kind.prepare_unit(u) for u in units])))
             documents += sum(u.size for u in units)
         with watch:
-            while groups := merges.plan([merges.Size(p.size, p.part.size) for p in parts]):
-                joined = put(merged(index.kind, [parts[i] for i in groups[0]]))
+            while groups := merges.plan_merges([merges.ShardSize(p.size, p.shard.size) for p in parts]):
+                joined = put(merge_shards(index.kind, [parts[i] for i in groups[0]]))
                 parts = [*(p for i, p in enumerate(parts) if i not in groups[0]), joined]
         note = f"{len(parts)} parts"
         if self._with_graphs:
-            better = [index.kind.improved(p.part.body) for p in parts]
+            better = [index.kind.improve_body(p.shard.body) for p in parts]
             with improving:
-                parts = [put(replace(p.part, body=b)) if b else p for p, b in zip(parts, better, strict=True)]
+                parts = [put(replace(p.shard, body=b)) if b else p for p, b in zip(parts, better, strict=True)]
             note += f"; {len(parts) - better.count(None)} with graphs, in {improving.seconds:.0f} s"
         with watch:
-            index.adopt([Part(p.part.name, p.part.files) for p in parts], Position(), whole=True)
+            index.adopt_shards([Part(p.shard.name, p.shard.files) for p in parts], Position())
         return Built(documents, watch.seconds, watch.worked, machine.size_of(home), note)
 
     def open(self, folder: Path, home: Path) -> None:
@@ -86,11 +86,11 @@ class Vectors:
 
     def ask(self, questions: Sequence[Question], grips: bool, told: bool) -> Asked:
         from memory_mcp.indexes.base import DocType, Filters
-        from memory_mcp.indexes.vector.search import search
+        from memory_mcp.indexes.vector.search import search_documents
 
         doc_type = DocType.GRIP if grips else None
         asked = [(self._asked[q.text], Filters(doc_type, project=q.project or None)) for q in questions]
-        times, answers = timed(partial(search, self._snapshot, v, f, LIMIT) for v, f in asked)
+        times, answers = timed(partial(search_documents, self._snapshot, v, f, LIMIT) for v, f in asked)
         return replace(
             times, found=[[material.number_of(m.grip_id) for m in a.best if m.grip_id] for a in answers] if told else []
         )

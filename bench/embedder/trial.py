@@ -23,8 +23,8 @@ from memory_mcp.config import load
 from memory_mcp.embed.base import Vectors
 from memory_mcp.embed.model2vec import Model2Vec
 from memory_mcp.embed.models import BUNDLED, Model, iter_fetched_models, locate_model, resolve_model
-from memory_mcp.indexes.document import subject
-from memory_mcp.indexes.units import frames
+from memory_mcp.indexes.document import subject_of
+from memory_mcp.indexes.units import iter_frames
 from memory_mcp.model.calendar import TocLevel
 
 #: A title is found when its segment is among so many.
@@ -114,8 +114,8 @@ def pairs_of(app: App, limit: int) -> list[Pair]:
     ids = app.storage.toc.list_ids(TocLevel.SEGMENT)
     step = max(len(ids) / limit, 1.0)
     chosen = [ids[int(i * step)] for i in range(min(limit, len(ids)))]
-    sources = (s for frame in frames(app.storage, chosen) for s in frame)
-    found = (pair(subject(s.node), [e.text for e in s.events]) for s in sources)
+    sources = (s for frame in iter_frames(app.storage, chosen) for s in frame)
+    found = (pair(subject_of(s.node), [e.text for e in s.events]) for s in sources)
     return [p for p in found if p is not None]
 
 

@@ -68,7 +68,7 @@ class Stores:
         """One store at a tier, its indexes complete."""
         app = App(self._settings(self._indexed(self._built(name)), {**TIERS[tier], **more}))
         try:
-            app.accelerators.settle()
+            app.accelerators.catch_up()
             yield app
         finally:
             app.close()

@@ -83,10 +83,10 @@ def _first(app: App, row: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     as_of = int(moment.timestamp() * 1000)
     plan = app.plan(Query(row["query"]), How(intent=Intent.EXPLORE, as_of=as_of, calendar=Calendar("UTC")))
     view = replace(layer.view(None), now_ms=as_of, window=plan.window)
-    topics = graph.best(view, plan.text, _FIRST, topic_subject(plan.text))
+    topics = graph.best_topics(view, plan.text, _FIRST, topic_subject(plan.text))
     statements = []
     for topic in topics:
-        nodes = layer.nodes([link.node_id for link in graph.links(topic.topic_id, view, 2, text=plan.text)[0]])
+        nodes = layer.nodes([link.node_id for link in graph.list_links(topic.topic_id, view, 2, text=plan.text)[0]])
         statements += [bullet.text for node in nodes.values() if (bullet := telling(node, topic, plan.text))]
     return [text for topic in topics for text in (topic.label, *topic.keywords, *topic.parts)], statements
 

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from bench.quality.corpora import corpora_in
 from bench.topics.references import Reference, unjudged
 from memory_mcp.base.text import terms
-from memory_mcp.indexes.topics.base import Name
-from memory_mcp.indexes.topics.grouping import groups
-from memory_mcp.indexes.topics.naming import names
-from memory_mcp.indexes.topics.reading import Doc, Texts
+from memory_mcp.indexes.topics.base import TopicName
+from memory_mcp.indexes.topics.grouping import group_segments
+from memory_mcp.indexes.topics.naming import name_topics
+from memory_mcp.indexes.topics.reading import SegmentText, TextUnits
 
 #: Corpora without references that the sheet draws from.
 UNJUDGED = ("locomo", "lifebench-en", "lifebench-zh")
@@ -49,11 +49,11 @@ def topics_of(found: NDArray[np.int32]) -> list[list[int]]:
     return [members[group] for group in sorted(members)]
 
 
-def named(reference: Reference, topics: Topics) -> list[Name]:
+def named(reference: Reference, topics: Topics) -> list[TopicName]:
     """What the program calls the topics of a store."""
     inside = {n for topic in topics for n in topic}
-    docs = [Doc(d.node.title, tuple(b.text for b in d.node.bullets), d.node.keywords) for d in reference.documents]
-    return names(Texts(docs), topics, [n for n in range(len(docs)) if n not in inside])
+    docs = [SegmentText(d.node.title, tuple(b.text for b in d.node.bullets), d.node.keywords) for d in reference.documents]
+    return name_topics(TextUnits(docs), topics, [n for n in range(len(docs)) if n not in inside])
 
 
 def table(reference: Reference, topics: Topics) -> str:
@@ -94,7 +94,7 @@ def sheet(corpora: Mapping[str, Sequence[Reference]], count: int, seed: int) -> 
 
 def _entries(reference: Reference) -> Iterable[str]:
     material = reference.material()
-    topics = topics_of(groups(material.rows(), material.before))
+    topics = topics_of(group_segments(material.rows(), material.before))
     for name, topic in zip(named(reference, topics), topics, strict=True):
         shown = [reference.documents[n].node for n in topic[:: max(1, len(topic) // _SAMPLES)][:_SAMPLES]]
         samples = [f"     - {node.title} | {node.summary}"[:_WIDTH].replace("\n", " ") for node in shown]

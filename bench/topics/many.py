@@ -7,7 +7,7 @@ import numpy as np
 
 from bench.topics.references import Reference
 from bench.topics.systems import SYSTEMS, Absent, Material, grouped, told_how_many
-from memory_mcp.indexes.topics.documents import hashed
+from memory_mcp.indexes.topics.documents import hash_term
 
 #: Systems that are no rival's and take no time worth seeing with so many.
 _SLOW = ("HDBSCAN",)
@@ -28,7 +28,7 @@ def recombined(references: Sequence[Reference], count: int) -> Material:
         keys = sorted(document.named)
         keys_kept = [key for key in keys if rng.random() > _OTHERS]
         keys_kept += [
-            hashed(f"{key} {n}") if rng.random() < _FRESH else key for key in sorted(other.named) if rng.random() < _OTHERS
+            hash_term(f"{key} {n}") if rng.random() < _FRESH else key for key in sorted(other.named) if rng.random() < _OTHERS
         ]
         terms.append(frozenset(keys_kept))
         texts.append(f"{document.gist[: len(document.gist) * 7 // 10]} {other.gist[len(other.gist) * 7 // 10 :]}")

@@ -6,7 +6,7 @@ import numpy as np
 
 from bench.topics.references import Reference
 from memory_mcp.indexes.files import Array
-from memory_mcp.indexes.topics.grouping import groups
+from memory_mcp.indexes.topics.grouping import group_segments
 from memory_mcp.indexes.topics.profiles import Profiles
 from memory_mcp.indexes.topics.rows import Rows
 
@@ -22,7 +22,7 @@ def placing(reference: Reference) -> str:
     """
     material = reference.material()
     rows, count = material.rows(), len(material.named)
-    all_topics = groups(rows, material.before)
+    all_topics = group_segments(rows, material.before)
     unmoved = int((_profiles(rows, all_topics).nearest(rows)[0] == all_topics).sum())
     agreed = unplaced = in_span = with_span = 0
     spent = 0.0
@@ -30,7 +30,7 @@ def placing(reference: Reference) -> str:
         remaining = np.array([n for n in range(count) if n % _PARTS != fold])
         index_of = {int(n): i for i, n in enumerate(remaining)}
         predecessors = [index_of.get(material.before[n], -1) for n in remaining]
-        topics = groups(rows.select(remaining), predecessors)
+        topics = group_segments(rows.select(remaining), predecessors)
         profiles = _profiles(rows.select(remaining), topics)
         topic_of = {t: _most(all_topics[remaining[topics == t]].tolist()) for t in range(int(topics.max()) + 1)}
         spans = {t: _most([reference.documents[n].reference for n in remaining[topics == t]]) for t in topic_of}

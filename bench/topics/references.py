@@ -229,7 +229,7 @@ def _documents(app: App, belongs: Any, corpus: str) -> Iterable[Document]:
     # In time, `commits` is halved in the middle of its segments; meetings are halved by a hash of their names.
     starts = sorted(n.start_ms for n in app.storage.toc.get_nodes(ids).values())
     middle = starts[len(starts) // 2] if starts else 0
-    for frame in units.frames(app.storage, ids):
+    for frame in units.iter_frames(app.storage, ids):
         for source in frame:
             assert source.segment is not None
             (document,) = unit_of(source, with_words=False).nodes
@@ -239,7 +239,7 @@ def _documents(app: App, belongs: Any, corpus: str) -> Iterable[Document]:
                 source.segment.key,
                 source.node,
                 document.gist,
-                frozenset(document_of(source.node, source.segment).terms()),
+                frozenset(document_of(source.node, source.segment).term_hashes()),
                 session,
                 belongs(source),
                 "tune" if tune else "held",

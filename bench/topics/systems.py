@@ -52,7 +52,7 @@ class Grouped:
     """What a system made: a group's number for each document, -1 for none; what it cost in a process of its own."""
 
     system: str
-    groups: Places
+    group_segments: Places
     #: Of the process, imports included.
     cpu_seconds: float
     #: Of the grouping alone.
@@ -84,21 +84,21 @@ def grouped(system: str, material: Material) -> Grouped:
 
 
 def _ours(material: Material) -> Places:
-    from memory_mcp.indexes.topics.grouping import groups
+    from memory_mcp.indexes.topics.grouping import group_segments
 
-    return groups(material.rows(), material.before)
+    return group_segments(material.rows(), material.before)
 
 
 def _ours_alone(material: Material) -> Places:
-    from memory_mcp.indexes.topics.grouping import groups
+    from memory_mcp.indexes.topics.grouping import group_segments
 
-    return groups(material.rows())
+    return group_segments(material.rows())
 
 
 def _ours_terms(material: Material) -> Places:
-    from memory_mcp.indexes.topics.grouping import groups
+    from memory_mcp.indexes.topics.grouping import group_segments
 
-    return groups(material.rows(by_meaning=False), material.before)
+    return group_segments(material.rows(by_meaning=False), material.before)
 
 
 def _kmeans(material: Material) -> Places:
@@ -140,7 +140,7 @@ def _propagated(material: Material) -> Places:
     """Label propagation on the graph that ours is made on."""
     from memory_mcp.indexes.topics import grouping
 
-    links = grouping._links(material.rows())
+    links = grouping._link_segments(material.rows())
     member = list(range(len(links)))
     for _ in range(30):
         move_count = 0
@@ -168,7 +168,7 @@ def _leiden(material: Material) -> Places:
     igraph.set_random_number_generator(random.Random(0))
     graph = igraph.Graph(n=len(links), edges=edges)
     strengths = [links[a][b] for a, b in edges]
-    degrees = resolution.scale(links).degrees
+    degrees = resolution.scale_links(links).degrees
     partition = graph.community_leiden("CPM", weights=strengths, node_weights=degrees, resolution=1.0, n_iterations=-1)
     return grouping._number_communities(np.array(partition.membership, dtype=np.int32))
 
@@ -180,22 +180,22 @@ def _louvain(material: Material) -> Places:
 
 def _once(material: Material) -> tuple[list[dict[int, float]], Places, "Resolution"]:
     from memory_mcp.indexes.topics import grouping
-    from memory_mcp.indexes.topics.communities import parts
+    from memory_mcp.indexes.topics.communities import find_parts
 
     rows = material.rows()
-    links = grouping._links(rows)
+    links = grouping._link_segments(rows)
     grouping.link_neighbours(links, material.before)
-    return links, *grouping._bounded(links, grouping._resolution(parts(links), rows.project))
+    return links, *grouping._bounded_communities(links, grouping._project_resolution(find_parts(links), rows.project))
 
 
 def _ours_embedded(material: Material) -> Places:
     """With what comes before it in the child: opening the model and embedding the texts."""
     from memory_mcp.embed.model2vec import Model2Vec
     from memory_mcp.embed.models import BUNDLED, resolve_model
-    from memory_mcp.indexes.topics.grouping import groups
+    from memory_mcp.indexes.topics.grouping import group_segments
 
     vectors = Model2Vec(str(resolve_model(BUNDLED, None).folder)).embed(material.texts)
-    return groups(replace(material, vectors=vectors).rows(), material.before)
+    return group_segments(replace(material, vectors=vectors).rows(), material.before)
 
 
 @dataclass(frozen=True, slots=True)

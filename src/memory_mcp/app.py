@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from memory_mcp.events.log import Write
     from memory_mcp.indexes.accelerators import Accelerators
     from memory_mcp.indexes.base import Searcher
-    from memory_mcp.indexes.shown import Shown
+    from memory_mcp.indexes.copy_reader import CopyReader
     from memory_mcp.indexes.topics.keeper import TopicKeeper
     from memory_mcp.ingest.base import Importer, ImportReport
     from memory_mcp.ingest.pipeline import Source
@@ -217,13 +217,15 @@ class App:
                     self.derivation.run(Depth.PERIODS)
                 return told
 
-        parts = (self.storage, self.calendar, self.clock, self.improver, self.accelerators.labeller)
+        parts = (self.storage, self.calendar, self.clock, self.improver, self.accelerators.create_labeller)
         return Hands(*parts, directory, publishing, self.gate.words, self._callbacks.importing)
 
-    def _shown(self) -> "Shown":
-        from memory_mcp.indexes.shown import Shown
+    def _shown(self) -> "CopyReader":
+        from memory_mcp.indexes.copy_reader import CopyReader
 
-        return Shown(lambda: self.accelerators.searcher(LayerName.BM25.value), self.storage.outbox, self.storage.events.last_seq)
+        return CopyReader(
+            lambda: self.accelerators.find_searcher(LayerName.BM25.value), self.storage.outbox, self.storage.events.last_seq
+        )
 
     def engine_parts(self) -> "Parts":
         """Return what a policy engine of this memory is made of: new layers over the same store and indexes."""
@@ -237,9 +239,9 @@ class App:
         return Parts(
             layers={layer.name: layer for layer in layers},
             words=TreeWords(self.tree, self.storage),
-            scanner=Scan(self.storage, self.tree, self.shown.holding),
+            scanner=Scan(self.storage, self.tree, self.shown.find_segments),
             interrupt=self.storage.interrupt_reads,
-            wait=self.accelerators.wait,
+            wait=self.accelerators.wait_loaded,
             clock=self.clock,
             calendar=self.calendar,
             factor=self.settings.retrieval.token_factor,
@@ -252,14 +254,14 @@ class App:
         """Return a new layer 3 (BM25) or 4 (vectors); an unusable index is told by its status and its errors."""
         from memory_mcp.search.layers.teleport import Switch, TeleportLayer
 
-        off = self.accelerators.switched_off(name.value)
+        off = self.accelerators.disabling_settings(name.value)
         enabled = " and ".join(f"{key} = true" for key in off)
         switch = Switch(
             not off, f"disabled ({off[0]} = false)" if off else "a memory without a directory keeps no index", enabled
         )
 
         def searcher() -> "Searcher | Switch":
-            found = self.accelerators.searcher(name.value)
+            found = self.accelerators.find_searcher(name.value)
             reason = self.accelerators.reasons.get(name.value)
             return found or (Switch(True, reason) if reason else switch)
 
@@ -279,7 +281,7 @@ class App:
         from memory_mcp.search.layers.teleport import Switch
         from memory_mcp.search.layers.topics import TopicsLayer
 
-        none = Switch(*self.accelerators.no_topics())
+        none = Switch(*self.accelerators.explain_no_topics())
         names = (LayerName.BM25, LayerName.VECTOR)
 
         def others() -> list[LayerStatus]:
@@ -287,7 +289,7 @@ class App:
             return [*(self.teleport(name).status() for name in names), *whole]
 
         def keeper() -> "TopicKeeper | Switch":
-            return self.accelerators.topics() or none
+            return self.accelerators.find_topic_keeper() or none
 
         return TopicsLayer(keeper, self.storage, self.tree, self.shown, self.clock, others)
 

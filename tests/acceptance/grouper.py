@@ -26,7 +26,7 @@ def main(directory: str, count: int, times: int) -> None:
     for _ in range(times):
         app.topics().rebuild()
         layer = app.topics()
-        for topic in layer.graph().top(layer.view(None), 100)[0]:
+        for topic in layer.graph().list_topics(layer.view(None), 100)[0]:
             sys.stdout.write(f"{topic.topic_id}\n")
         sys.stdout.flush()
     app.close()

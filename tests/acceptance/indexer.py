@@ -15,7 +15,7 @@ def main(directory: str, rounds: int) -> None:
 
     app = opened(Path(directory), SystemClock())
     begin = app.storage.events.last_seq()
-    keeper = app.accelerators.keeper("bm25")
+    keeper = app.accelerators.get_keeper("bm25")
     for i in range(begin, begin + rounds):
         text = f"remark{i} about the retry queue"
         appended = app.write([draft(text, at=ms("2026-01-12 09:00") + i * 1_900_000, source_id=str(i))], "test")
@@ -23,11 +23,11 @@ def main(directory: str, rounds: int) -> None:
         sys.stdout.flush()
         app.derivation.run()
         if i == begin:
-            keeper.settle()
+            keeper.catch_up()
         followed(keeper, app.storage)
         if i % 2:
             keeper.index.commit()
-            keeper.index.merge()
+            keeper.index.merge_once()
         if i % 12 == 5:
             keeper.rebuild()
     app.close()

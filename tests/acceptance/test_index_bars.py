@@ -18,7 +18,7 @@ from bench import engines, material, place
 from bench.sentences import Language, Question
 from memory_mcp.base.text import query_terms
 from memory_mcp.indexes.base import Filters, Position
-from memory_mcp.indexes.bm25.search import search
+from memory_mcp.indexes.bm25.search import search_documents
 from memory_mcp.indexes.document import unit_of
 from tests.requirements import requirement
 from tests.waiting import PATIENCE
@@ -71,7 +71,7 @@ def test_a_hundred_thousand_documents_are_searched_in_milliseconds(sizes: dict[i
     taken = []
     for question in sizes[LARGE].questions:
         began = time.perf_counter()
-        found = search(opened.snapshot, query_terms(question.text), Filters(project=question.project or None), 10)
+        found = search_documents(opened.snapshot, query_terms(question.text), Filters(project=question.project or None), 10)
         taken.append(time.perf_counter() - began)
         assert found.best
     taken.sort()
@@ -86,7 +86,7 @@ def test_a_commit_takes_less_than_half_a_second_while_others_search(sizes: dict[
     def ask() -> None:
         while not done.is_set():
             for question in sizes[LARGE].questions:
-                search(opened.snapshot, query_terms(question.text), Filters(), 10)
+                search_documents(opened.snapshot, query_terms(question.text), Filters(), 10)
 
     asking = threading.Thread(target=ask, daemon=True)
     asking.start()

@@ -12,7 +12,7 @@ import pytest
 from memory_mcp.base.clock import SystemClock
 from memory_mcp.base.failpoints import FAILPOINTS, VARIABLE
 from memory_mcp.indexes.base import Filters, Health, IndexQuery
-from memory_mcp.indexes.generation import Home
+from memory_mcp.indexes.generation import IndexFolder
 from memory_mcp.search.layers.base import LayerName
 from tests.acceptance.test_kill import finish, start
 from tests.indexes.helpers import found, from_scratch, opened, same
@@ -51,7 +51,7 @@ def goes_on(directory: Path, acknowledged: dict[str, str]) -> None:
     app = opened(directory, SystemClock())
     try:
         assert len(app.storage.events.get_events(acknowledged)) == len(acknowledged)  # type: ignore[arg-type]
-        keeper, home = app.accelerators.keeper("bm25"), Home(directory / "indexes" / "bm25")
+        keeper, home = app.accelerators.get_keeper("bm25"), IndexFolder(directory / "indexes" / "bm25")
         assert keeper.status().health in (Health.HEALTHY, Health.BUILDING), keeper.status().reason
         if keeper.status().ready:
             nothing_left(home)
@@ -60,7 +60,7 @@ def goes_on(directory: Path, acknowledged: dict[str, str]) -> None:
                 assert layer.teleport(IndexQuery(f"remark{number}", Filters(), 5)).hits, "acknowledged and not found"
         app.derivation.run()
         assert findings(app) == []
-        keeper.settle()
+        keeper.catch_up()
         numbers = [*acknowledged.values()]
         assert [n for n in numbers if not found(keeper.index, f"remark{n}")[0]] == []
         queries = ("retry queue", *(f"remark{n}" for n in numbers[-3:]))
@@ -71,10 +71,10 @@ def goes_on(directory: Path, acknowledged: dict[str, str]) -> None:
         app.close()
 
 
-def nothing_left(home: Home) -> None:
-    manifest = home.current()
+def nothing_left(home: IndexFolder) -> None:
+    manifest = home.read_current()
     assert manifest is not None
-    assert {p.name for p in home.parts.iterdir()} == {p.name for p in manifest.parts}
+    assert {p.name for p in home.shards_path.iterdir()} == {p.name for p in manifest.shards}
     assert sorted(p.name for p in home.directory.iterdir()) == sorted(["CURRENT", f"{manifest.name}.json", "parts", "stamps"])
 
 

@@ -219,7 +219,7 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     app = opened(directory, FakeClock(), TeleportSettings())
     app.write(said(), "test")
     app.derivation.run()
-    app.accelerators.settle()
+    app.accelerators.catch_up()
     app.topics().rebuild()
     app.close()
     return directory
@@ -245,7 +245,7 @@ def at(tier: int, origin: Path, root: Path, whole: bool) -> Told:
         if whole:
             return asyncio.run(main(place.server("serve", "--in-process")))
         app = App(load(place.environment()))
-        app.accelerators.settle()
+        app.accelerators.catch_up()
         told = asyncio.run(main(build_server(app, "")))
         app.close()
         return told

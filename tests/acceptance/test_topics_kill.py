@@ -13,9 +13,9 @@ import pytest
 
 from memory_mcp.app import App
 from memory_mcp.base.failpoints import FAILPOINTS, VARIABLE
-from memory_mcp.indexes.generation import Home
+from memory_mcp.indexes.generation import IndexFolder
 from memory_mcp.indexes.topics.graph import TopicGraph
-from memory_mcp.indexes.topics.identity import resolved
+from memory_mcp.indexes.topics.identity import resolve_topic
 from memory_mcp.model.ids import parse_topic_id
 from tests.acceptance.grouper import main, opened
 from tests.acceptance.test_index_kill import nothing_left
@@ -46,7 +46,9 @@ def told_by(process: "subprocess.Popen[str]") -> list[str]:
 
 def partition(graph: TopicGraph) -> set[frozenset[str]]:
     topics = graph.rows.topic.tolist()
-    return {frozenset(graph.rows.node(n) for n, t in enumerate(topics) if t == place) for place in set(topics) if place >= 0}
+    return {
+        frozenset(graph.rows.node_id_at(n) for n, t in enumerate(topics) if t == place) for place in set(topics) if place >= 0
+    }
 
 
 def lead_on(app: App, ids: list[str]) -> None:
@@ -56,8 +58,8 @@ def lead_on(app: App, ids: list[str]) -> None:
     shown = graph.topics.indices.keys() | graph.areas.indices.keys()
     for one in ids:
         assert one in known, "an id that was told is never forgotten"
-        if resolved(parse_topic_id(one), known) is not None or one in shown:
-            assert graph.topic(one, layer.view(None)).mentions > 0
+        if resolve_topic(parse_topic_id(one), known) is not None or one in shown:
+            assert graph.get_topic(one, layer.view(None)).mentions > 0
 
 
 def test_every_point_of_grouping_is_tried() -> None:
@@ -103,22 +105,22 @@ def test_killed_at_any_point_of_grouping_the_memory_goes_on_and_its_ids_lead_on(
     app = opened(directory)
     try:
         assert findings(app) == []
-        keeper = app.accelerators.topics()
+        keeper = app.accelerators.find_topic_keeper()
         assert keeper is not None
         if keeper.status().healthy:
             lead_on(app, told)
         else:
             assert keeper.status().message == "topics are looked for within a minute"
-            assert keeper.due()
+            assert keeper.is_due()
         keeper.rebuild()
         assert keeper.status().healthy
         lead_on(app, told)
-        assert partition(keeper.graph()) == undisturbed
-        nothing_left_of(Home(directory / "indexes" / "topics"))
+        assert partition(keeper.get_graph()) == undisturbed
+        nothing_left_of(IndexFolder(directory / "indexes" / "topics"))
     finally:
         app.close()
 
 
-def nothing_left_of(home: Home) -> None:
+def nothing_left_of(home: IndexFolder) -> None:
     (home.directory / "stamps").touch()
     nothing_left(home)

@@ -4,7 +4,7 @@ import numpy as np
 
 from bench.topics.labels import sheet, table, topics_of
 from bench.topics.references import Document, Reference
-from memory_mcp.indexes.topics.documents import hashed
+from memory_mcp.indexes.topics.documents import hash_term
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.ids import segment_id
 from memory_mcp.model.toc import TocNode
@@ -12,7 +12,7 @@ from memory_mcp.model.toc import TocNode
 
 def _document(n: int, theme: str) -> Document:
     node = TocNode(segment_id("2025-01-01", n), TocLevel.SEGMENT, n, n, f"About the {theme} again", f"The {theme}", (), (theme,))
-    return Document(n, node, f"About the {theme} again", frozenset({hashed(theme)}), "session", theme, "held")
+    return Document(n, node, f"About the {theme} again", frozenset({hash_term(theme)}), "session", theme, "held")
 
 
 DOCUMENTS = tuple(_document(n, theme) for n, theme in enumerate(["cellar"] * 4 + ["orchard"] * 4))

@@ -25,7 +25,7 @@ def indexed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[A
     """The small memory with its keyword index, which stays open; tests only read it."""
     flags = {"teleport.enabled": True, "embedder.model": ""}
     with held(built, tmp_path_factory.mktemp("indexed"), **flags) as app:
-        app.accelerators.settle()
+        app.accelerators.catch_up()
         yield app
 
 
@@ -361,7 +361,7 @@ import sys
 from memory_mcp.app import App
 from memory_mcp.config import load
 app = App(load({}, {"storage.data_dir": sys.argv[1], "teleport.enabled": True, "embedder.model": ""}))
-app.accelerators.settle()
+app.accelerators.catch_up()
 print("open", flush=True)
 sys.stdin.read()
 """

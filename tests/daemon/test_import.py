@@ -15,7 +15,7 @@ import pytest
 
 from bench.place import Place
 from memory_mcp.base.failpoints import VARIABLE
-from memory_mcp.indexes.generation import Home
+from memory_mcp.indexes.generation import IndexFolder
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.change import ChangeKind
 from memory_mcp.storage.base import Storage
@@ -77,8 +77,8 @@ def report(told: dict[str, Any]) -> dict[str, Any]:
 
 def parts(directory: Path) -> dict[str, int]:
     """How many parts each index has."""
-    found = {name: Home(directory / "indexes" / name).current() for name in ("bm25", "vector")}
-    return {name: len(manifest.parts) if manifest else 0 for name, manifest in found.items()}
+    found = {name: IndexFolder(directory / "indexes" / name).read_current() for name in ("bm25", "vector")}
+    return {name: len(manifest.shards) if manifest else 0 for name, manifest in found.items()}
 
 
 def settled(place: Place) -> bool:

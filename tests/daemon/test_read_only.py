@@ -59,7 +59,7 @@ async def test_a_read_only_directory_is_read_by_commands_and_clients_and_says_so
     with closing(opened(place.directory, FakeClock())) as app:
         app.write([draft("The kettle was descaled before.")], "test")
         app.derivation.run()
-        app.accelerators.settle()
+        app.accelerators.catch_up()
     with read_only(place.directory):
         assert "before" in place.ok("query", "events", "--all")
         assert "before" in place.ok("ask", "kettle descaled")

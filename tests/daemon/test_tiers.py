@@ -12,7 +12,7 @@ import pytest
 from mcp import Client
 
 from bench.place import Place
-from memory_mcp.indexes.generation import Home
+from memory_mcp.indexes.generation import IndexFolder
 from memory_mcp.server import service
 from tests.daemon.inside import WORDS, Beside
 from tests.daemon.places import copied, needs_proc
@@ -37,7 +37,7 @@ def origin(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequ
     app = opened(directory, FakeClock())
     app.write(a_small_history(2 if request.config.getoption("--slow") else 1), "test")
     app.derivation.run()
-    app.accelerators.settle()
+    app.accelerators.catch_up()
     app.close()
     return directory
 
@@ -53,7 +53,7 @@ def folder(place: Place) -> Path:
 
 
 def manifest(place: Place) -> Any:
-    return Home(folder(place)).current()
+    return IndexFolder(folder(place)).read_current()
 
 
 async def state(client: Client) -> tuple[int, bool]:

@@ -33,7 +33,7 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     app = opened(directory, FakeClock(), TeleportSettings())
     app.write(themed(), "test")
     app.derivation.run()
-    app.accelerators.settle()
+    app.accelerators.catch_up()
     app.topics().rebuild()
     app.close()
     return directory

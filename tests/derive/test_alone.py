@@ -99,7 +99,7 @@ def served(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
         found.host.app()
         until(lambda: not found.deriving and not found.indexing)
         # An index that nobody has begun to build is at rest, too.
-        kept = found.host.app().accelerators.statuses
+        kept = found.host.app().accelerators.index_statuses
         until(
             lambda: all(status.health == "healthy" for name, status in kept().items() if name != "topics") and not found.indexing
         )

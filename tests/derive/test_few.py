@@ -40,7 +40,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_few_segments_are_derived_and_indexed_without_a_child(app: App, begun: list[str]) -> None:
     app.derivation.run(place=Place.ASIDE)
-    made = app.accelerators.keeper("bm25").rebuild()
+    made = app.accelerators.get_keeper("bm25").rebuild()
     assert made.documents > app.storage.toc.tally_days(*EVERY_DAY, None).segments > 0
     assert begun == []
 
@@ -49,5 +49,5 @@ def test_more_of_them_are_worth_one_child_and_not_two(app: App, begun: list[str]
     monkeypatch.setattr(workers, "_LEAST_ASIDE", 1)
     monkeypatch.setattr(build, "_FEW", 0)
     app.derivation.run(place=Place.ASIDE)
-    assert app.accelerators.keeper("bm25").rebuild().documents > 1
+    assert app.accelerators.get_keeper("bm25").rebuild().documents > 1
     assert begun == ["memory_mcp.tree.derive.workers", "memory_mcp.indexes.child"]

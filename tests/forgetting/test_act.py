@@ -77,7 +77,7 @@ def lived(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def told(app: App, drafts: list[EventDraft]) -> None:
     app.write(drafts, "test")
     app.derivation.run()
-    app.accelerators.settle()
+    app.accelerators.catch_up()
 
 
 def derived(app: App) -> dict[str, Any]:
@@ -90,8 +90,8 @@ def derived(app: App) -> dict[str, Any]:
 
 def units(app: App) -> set[int]:
     """Keys of what the index of words holds."""
-    keeper = app.accelerators.keeper("bm25")
-    return {int(live.part.units.key[place]) for live in keeper.index.snapshot for place in live.living()}
+    keeper = app.accelerators.get_keeper("bm25")
+    return {int(live.shard.units.key[place]) for live in keeper.index.snapshot for place in live.living_units()}
 
 
 WANTED = {
@@ -141,7 +141,7 @@ def test_only_what_it_touches_is_derived_and_indexed_anew(app: App, monkeypatch:
     monkeypatch.setattr(close_segments, "derive", counting("derived", derive))
     monkeypatch.setattr(rebuild_toc, "derive", counting("derived", derive))
     monkeypatch.setattr(follow, "unit_of", counting("indexed", unit_of))
-    rebuilt = app.accelerators.keeper("bm25").last_rebuild_secs
+    rebuilt = app.accelerators.get_keeper("bm25").last_rebuild_secs
     done = Forgetting(app).carry_out(
         Wanted(ranges=[Range(0, 2**50, session="s3"), Range(0, 900, session="s5")]), "person", "test"
     )
@@ -149,7 +149,7 @@ def test_only_what_it_touches_is_derived_and_indexed_anew(app: App, monkeypatch:
     assert counts["derived"] == 0
     # The day, week, month and year above it, where anything is left of them.
     assert counts["indexed"] <= 4
-    assert app.accelerators.keeper("bm25").last_rebuild_secs == rebuilt
+    assert app.accelerators.get_keeper("bm25").last_rebuild_secs == rebuilt
     counts["derived"] = 0
     event = next(e.event for e in app.storage.events.read_after(0, 10_000) if e.event.session_id == "s7")
     Forgetting(app).carry_out(Wanted(events=[event]), "person", "test")

@@ -18,21 +18,21 @@ from memory_mcp.base.clock import Clock
 from memory_mcp.base.text import query_terms
 from memory_mcp.config import Settings
 from memory_mcp.indexes import units as units_of_store
-from memory_mcp.indexes.base import DocType, Filters, IndexQuery, Match, Position, Visible
+from memory_mcp.indexes.base import DocType, Filters, IndexQuery, Match, Position, Visibility
 from memory_mcp.indexes.bm25.index import Bm25Index
 from memory_mcp.indexes.bm25.kind import Bm25
-from memory_mcp.indexes.bm25.search import search
-from memory_mcp.indexes.build import Workshop
+from memory_mcp.indexes.bm25.search import search_documents
+from memory_mcp.indexes.build import ShardBuilder
+from memory_mcp.indexes.copy_reader import CopyReader
 from memory_mcp.indexes.document import IndexDocument, Source, Unit, unit_of
-from memory_mcp.indexes.follow import Member, follow
+from memory_mcp.indexes.follow import FollowedIndex, follow_changes
 from memory_mcp.indexes.keeper import Keeper
 from memory_mcp.indexes.keys import grip_doc, node_doc
 from memory_mcp.indexes.live import LiveIndex
-from memory_mcp.indexes.maker import Maker
-from memory_mcp.indexes.part import Kind
+from memory_mcp.indexes.maker import ShardMaker
 from memory_mcp.indexes.settings import TeleportSettings, VectorSettings
-from memory_mcp.indexes.shelf import Built
-from memory_mcp.indexes.shown import Shown
+from memory_mcp.indexes.shard import IndexKind
+from memory_mcp.indexes.shard_store import BuiltShard
 from memory_mcp.model.calendar import TimeWindow, TocLevel
 from memory_mcp.model.grip import Quotation, hash_quote
 from memory_mcp.model.ids import NodeId, event_id_from, grip_id_from, hash_parts, make_key, node_key, segment_id
@@ -63,23 +63,23 @@ ALL = 5000
 ONLY_BM25 = TeleportSettings(vector=VectorSettings(enabled=False))
 
 
-class Here(Workshop):
-    """A Workshop that works in this process: the same parts, half a second sooner. Counts the generations it builds."""
+class Here(ShardBuilder):
+    """A ShardBuilder that works in this process: the same parts, half a second sooner. Counts the generations it builds."""
 
     built = 0
 
     @contextmanager
-    def building(
+    def build_shards(
         self, frames: Iterable[Sequence[Source]], keep_cutoffs: bool, told: Callable[[int], None], segments: int = 0
-    ) -> Iterator[list[Built]]:
+    ) -> Iterator[list[BuiltShard]]:
         self.built += 1
-        with super().building(frames, keep_cutoffs, told, 1) as made:
+        with super().build_shards(frames, keep_cutoffs, told, 1) as made:
             yield made
 
     @contextmanager
-    def _child(self, kind: Kind[Any], cutoffs: Mapping[str, int], reuse: Path | None = None) -> Iterator[Child]:
-        with self._hello(kind, {}, cutoffs) as hello:
-            yield cast("Child", InProcess(Maker(kind, hello).answer))
+    def _start_child(self, kind: IndexKind[Any], cutoffs: Mapping[str, int], reuse: Path | None = None) -> Iterator[Child]:
+        with self._reserve_names(kind, {}, cutoffs) as hello:
+            yield cast("Child", InProcess(ShardMaker(kind, hello).answer_request))
 
 
 class InProcess:
@@ -116,14 +116,14 @@ def opened(
 
 
 def index_at(
-    directory: Path, store_id: str = "store", clock: Clock | None = None, kind: Kind[Any] | None = None
+    directory: Path, store_id: str = "store", clock: Clock | None = None, kind: IndexKind[Any] | None = None
 ) -> LiveIndex[Any]:
     """An index in a folder, not loaded; of keywords, if not said otherwise."""
     return LiveIndex(kind or Bm25(), directory, store_id, clock or FakeClock())
 
 
 def keeper_of(
-    storage: Storage, directory: Path, clock: Clock | None = None, budget_mb: int = 50, kind: Kind[Any] | None = None
+    storage: Storage, directory: Path, clock: Clock | None = None, budget_mb: int = 50, kind: IndexKind[Any] | None = None
 ) -> Keeper:
     """An index over a store, built in this process; of keywords, if not said otherwise."""
     index = index_at(directory, storage.get_stats(text=False).store_id, clock, kind)
@@ -132,12 +132,12 @@ def keeper_of(
 
 def followed(keeper: Keeper, storage: Storage) -> None:
     """Every change taken in."""
-    while follow(storage, Member(keeper.index, keeper.workshop)):
+    while follow_changes(storage, FollowedIndex(keeper.index, keeper.workshop)):
         continue
 
 
 def from_scratch(
-    storage: Storage, directory: Path, cutoffs: Mapping[str, int] | None = None, kind: Kind[Any] | None = None
+    storage: Storage, directory: Path, cutoffs: Mapping[str, int] | None = None, kind: IndexKind[Any] | None = None
 ) -> LiveIndex[Any]:
     """An index of what the store holds now, in a folder of its own."""
     shutil.rmtree(directory, ignore_errors=True)
@@ -150,12 +150,12 @@ def from_scratch(
 
 def units_in(storage: Storage) -> list[Unit]:
     """Everything there is to index."""
-    return [unit_of(source) for frame in units_of_store.everything(storage) for source in frame]
+    return [unit_of(source) for frame in units_of_store.iter_all_units(storage) for source in frame]
 
 
 def found(index: LiveIndex[Any], text: str, filters: Filters | None = None, limit: int = ALL) -> tuple[int, list[Match]]:
     """What a keyword index answers: how many documents hold something of the query, and the best."""
-    matches = search(index.snapshot, query_terms(text), filters or Filters(), limit)
+    matches = search_documents(index.snapshot, query_terms(text), filters or Filters(), limit)
     return matches.total, list(matches.best)
 
 
@@ -216,7 +216,7 @@ def document(key: tuple[int, int], kind: DocType, words: Sequence[str], start: i
         start_ms=start,
         end_ms=end,
         project=project,
-        visible=Visible.ALWAYS,
+        visible=Visibility.ALWAYS,
         agents=("claude-code",),
         speakers=(),
         kind="",
@@ -254,7 +254,7 @@ def unit(number: int, text: str, *quotes: str, project: str = SHOP) -> Unit:
 def of_messages(one: Unit, messages: Sequence[int], roles: Sequence[str] = (), asks: Sequence[int] = ()) -> Unit:
     """Return a unit whose grips were cut from messages of these names; its key names its session."""
     said = zip(one.grips, messages, roles or ["user"] * len(messages), asks or [0] * len(messages), strict=True)
-    grips = tuple(replace(g, message=message, role=role, asks=share) for g, message, role, share in said)
+    grips = tuple(replace(g, message=message, role=role, question_share=share) for g, message, role, share in said)
     return replace(one, grips=grips, session=one.key)
 
 
@@ -290,9 +290,9 @@ def made_up(count: int, seed: int = 1, first: int = 0) -> list[Unit]:
 def filled(directory: Path, groups: Iterable[Sequence[Unit]], clock: Clock | None = None) -> LiveIndex[Any]:
     """An index on disk, one commit per group; small parts are merged as they come."""
     index = index_at(directory, clock=clock)
-    index.adopt([], Position())
+    index.adopt_shards([], Position())
     for n, group in enumerate(groups, start=1):
-        index.apply(group, [], Position(n, n))
+        index.apply_units(group, [], Position(n, n))
         index.commit()
         merged(index)
     return index
@@ -300,7 +300,7 @@ def filled(directory: Path, groups: Iterable[Sequence[Unit]], clock: Clock | Non
 
 def merged(index: LiveIndex[Any]) -> None:
     """Every merge that is due carried out."""
-    while index.merge():
+    while index.merge_once():
         continue
 
 
@@ -364,6 +364,6 @@ def files_of(directory: Path) -> list[Path]:
     return sorted(p for p in iter_files(directory) if p.name != "stamps")
 
 
-def shown_of(keeper: Keeper, storage: Storage) -> Shown:
+def shown_of(keeper: Keeper, storage: Storage) -> CopyReader:
     """What a keyword index shows."""
-    return Shown(lambda: Bm25Index(keeper), storage.outbox, storage.events.last_seq)
+    return CopyReader(lambda: Bm25Index(keeper), storage.outbox, storage.events.last_seq)

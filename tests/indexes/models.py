@@ -11,10 +11,10 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
-from memory_mcp.indexes.base import DocType, Position, Visible
+from memory_mcp.indexes.base import DocType, Position, Visibility
 from memory_mcp.indexes.document import IndexDocument, Unit
 from memory_mcp.indexes.keys import grip_doc, node_doc, node_of
-from memory_mcp.indexes.part import LivePart, part_of
+from memory_mcp.indexes.shard import LiveShard, build_shard
 from memory_mcp.indexes.snapshot import Snapshot
 from memory_mcp.indexes.vector.kind import Body, Vector
 from memory_mcp.model.calendar import TocLevel
@@ -53,7 +53,7 @@ def node(
         start_ms=start_ms,
         end_ms=start_ms + minutes * 60_000,
         project=project,
-        visible=Visible.ALWAYS,
+        visible=Visibility.ALWAYS,
         agents=("claude-code",),
         speakers=tuple(speakers),
         kind="",
@@ -71,7 +71,7 @@ def grip(key: int, gist: str, at_ms: int, project: str = "shop", speaker: str = 
         start_ms=at_ms,
         end_ms=at_ms,
         project=project,
-        visible=Visible.ALWAYS,
+        visible=Visibility.ALWAYS,
         agents=("claude-code",),
         speakers=(speaker,) if speaker else (),
         kind="",
@@ -102,11 +102,11 @@ def made_up(count: int, seed: int = 0, words: int = 12, grips: int = 4, projects
     return [unit(i, text(), [text() for _ in range(rng.randint(0, grips))], rng.choice(projects)) for i in range(count)]
 
 
-def live(kind: Vector, units: Sequence[Unit]) -> LivePart[Body]:
+def live(kind: Vector, units: Sequence[Unit]) -> LiveShard[Body]:
     """A part in memory."""
-    return LivePart(part_of(kind, units, [kind.prepared(u) for u in units]))
+    return LiveShard(build_shard(kind, units, [kind.prepare_unit(u) for u in units]))
 
 
 def snapshot(kind: Vector, *groups: Sequence[Unit]) -> Snapshot[Body]:
     """One part per group."""
-    return Snapshot.of(tuple(live(kind, g) for g in groups if g), Position())
+    return Snapshot.from_shards(tuple(live(kind, g) for g in groups if g), Position())

@@ -24,7 +24,7 @@ from memory_mcp.indexes.document import IndexDocument, Unit
 from memory_mcp.indexes.keeper import Keeper
 from memory_mcp.indexes.keys import grip_doc, node_doc
 from memory_mcp.indexes.live import LiveIndex
-from memory_mcp.indexes.part import LivePart, merged, part_of
+from memory_mcp.indexes.shard import LiveShard, build_shard, merge_shards
 from memory_mcp.indexes.snapshot import Snapshot, sorted_keys
 from memory_mcp.model.calendar import TocLevel
 from tests.examples import examples
@@ -83,7 +83,7 @@ class Oracle:
         for u in self.units:
             nodes = [self.own(n, idf) for n in u.nodes]
             messages = [
-                [(self.own(g, idf) * (1 - OF_ASKING * g.asks / 255), g) for g in grips]
+                [(self.own(g, idf) * (1 - OF_ASKING * g.question_share / 255), g) for g in grips]
                 for grips in ([*group] for _, group in groupby(u.grips, key=lambda g: g.message or g.key))
             ]
             best_of = [max(grips, key=lambda pair: pair[0]) for grips in messages]
@@ -107,16 +107,16 @@ def in_parts(units: Sequence[Unit], sizes: Sequence[int]) -> Snapshot[Any]:
     kind, parts, rest = Bm25(), [], list(units)
     for size in sizes:
         group, rest = rest[:size], rest[size:]
-        parts.append(LivePart(part_of(kind, group, [kind.prepared(u) for u in group])))
+        parts.append(LiveShard(build_shard(kind, group, [kind.prepare_unit(u) for u in group])))
     if rest:
-        parts.append(LivePart(part_of(kind, rest, [kind.prepared(u) for u in rest])))
-    return Snapshot.of(tuple(p for p in parts if p.size), Position())
+        parts.append(LiveShard(build_shard(kind, rest, [kind.prepare_unit(u) for u in rest])))
+    return Snapshot.from_shards(tuple(p for p in parts if p.size), Position())
 
 
 def told(snapshot: Snapshot[Any], query: str, filters: Filters | None = None, limit: int = 1000) -> tuple[int, list[Match]]:
-    from memory_mcp.indexes.bm25.search import search
+    from memory_mcp.indexes.bm25.search import search_documents
 
-    matches = search(snapshot, query_terms(query), filters or Filters(), limit)
+    matches = search_documents(snapshot, query_terms(query), filters or Filters(), limit)
     return matches.total, list(matches.best)
 
 
@@ -189,9 +189,9 @@ def test_dead_units_count_for_nothing_merged_or_not(seed: int, sizes: list[int],
     units = made_up(30, seed)
     keys = {units[i].key for i in dead}
     alive = in_parts([u for u in units if u.key not in keys], ())
-    parts = [p.without(p.places(sorted_keys(list(keys)))) for p in in_parts(units, sizes)]
-    marked = Snapshot.of(tuple(parts), Position())
-    joined = Snapshot.of((LivePart(merged(Bm25(), parts)),), Position()) if any(p.size for p in parts) else marked
+    parts = [p.without_units(p.find_units(sorted_keys(list(keys)))) for p in in_parts(units, sizes)]
+    marked = Snapshot.from_shards(tuple(parts), Position())
+    joined = Snapshot.from_shards((LiveShard(merge_shards(Bm25(), parts)),), Position()) if any(p.size for p in parts) else marked
     assert marked.counts == alive.counts == joined.counts
     for query in QUERIES:
         wanted = told(alive, query)
@@ -205,7 +205,7 @@ def test_the_same_through_files_commits_and_merges(tmp_path: Path) -> None:
     small = filled(tmp_path / "small", [units[i : i + 7] for i in range(0, 84, 7)])
     replaced = made_up(40, 6)
     for index in (whole, small):
-        index.apply(replaced, [u.key for u in units[70:]], Position(99, 99))
+        index.apply_units(replaced, [u.key for u in units[70:]], Position(99, 99))
     assert small.status().parts > 1
     same(small, whole, QUERIES)
     small.commit()
@@ -225,7 +225,7 @@ def test_documents_without_a_word_are_kept_and_never_found(tmp_path: Path) -> No
     index = filled(tmp_path, [[unit(0, ""), unit(1, "...", "", "   "), unit(2, "the of and", "a")]])
     assert sum(index.snapshot.counts.values()) == 6
     assert found(index, "retry") == (0, [])
-    index.apply([unit(3, "retry", "")], [], Position(9, 9))
+    index.apply_units([unit(3, "retry", "")], [], Position(9, 9))
     assert [m.doc_type for m in found(index, "retry")[1]] == [DocType.NODE]
     index.commit()
     assert found(reloaded(tmp_path), "retry")[0] == 1
@@ -258,10 +258,10 @@ def test_queries_of_any_sort_are_answered_and_a_term_that_nothing_holds_gives_no
 def test_a_term_that_only_replaced_documents_held_is_gone(tmp_path: Path) -> None:
     index = filled(tmp_path, [[unit(0, "osmium", "osmium here"), unit(1, "queue")]])
     assert found(index, "osmium")[0] == 2
-    index.apply([unit(0, "iridium", "iridium here")], [], Position(5, 5))
+    index.apply_units([unit(0, "iridium", "iridium here")], [], Position(5, 5))
     assert found(index, "osmium") == (0, [])
     assert found(index, "iridium")[0] == 2
-    index.apply([], [unit(1, "").key], Position(6, 6))
+    index.apply_units([], [unit(1, "").key], Position(6, 6))
     index.commit()
     assert found(reloaded(tmp_path), "osmium queue") == (0, [])
 

@@ -16,7 +16,7 @@ import pytest
 from mcp import Client
 
 from bench.place import Place
-from memory_mcp.indexes.generation import Home
+from memory_mcp.indexes.generation import IndexFolder
 from tests.daemon.places import DAEMON, needs_proc
 from tests.daemon.test_pump import call
 from tests.factories import a_small_history
@@ -53,7 +53,7 @@ def stored(directory: Path, weeks: int, seed: int) -> Path:
     app = opened(directory, FakeClock())
     app.write(a_small_history(weeks, seed=seed), "test")
     app.derivation.run()
-    app.accelerators.settle()
+    app.accelerators.catch_up()
     app.close()
     return directory
 
@@ -156,22 +156,22 @@ def asked(place: Place, work: Callable[[Asking], Awaitable[None]]) -> Asking:
     return asyncio.run(main())
 
 
-def home(place: Place) -> Home:
-    return Home(place.directory / "indexes" / "bm25")
+def home(place: Place) -> IndexFolder:
+    return IndexFolder(place.directory / "indexes" / "bm25")
 
 
 def renewed(place: Place) -> Callable[[], bool]:
     """Whether another generation than now is in force."""
-    now = home(place).current()
+    now = home(place).read_current()
     assert now is not None
-    before = now.number, {p.name for p in now.parts}
+    before = now.number, {p.name for p in now.shards}
 
     def watched() -> bool:
         try:
-            found = home(place).current()
+            found = home(place).read_current()
         except Exception:
             return False
-        return found is not None and (found.number, {p.name for p in found.parts}) != before
+        return found is not None and (found.number, {p.name for p in found.shards}) != before
 
     return watched
 
@@ -183,7 +183,9 @@ def test_files_damaged_and_the_whole_folder_deleted_under_questions_never_give_a
             path = next(p for p in files_of(home(place).directory) if p.as_posix().endswith(name))
             await asking.asked_through(lambda p=path, d=damage: DAMAGES[d](p), renewed(place))  # type: ignore[misc]
         folder = home(place).directory
-        await asking.asked_through(lambda: shutil.rmtree(folder), lambda: folder.exists() and home(place).current() is not None)
+        await asking.asked_through(
+            lambda: shutil.rmtree(folder), lambda: folder.exists() and home(place).read_current() is not None
+        )
 
     told = asked(place, work)
     assert told.right > 0
@@ -215,7 +217,7 @@ def test_the_folder_of_another_memory_put_in_its_place_is_never_believed(place: 
 
         def ours() -> bool:
             try:
-                found = home(place).current()
+                found = home(place).read_current()
             except Exception:
                 return False
             return found is not None and found.store_id != foreign

@@ -14,7 +14,7 @@ from bench.sentences import Language, Question
 from memory_mcp.base.text import query_terms
 from memory_mcp.indexes.base import Filters, Position
 from memory_mcp.indexes.bm25.kind import Bm25, Prepared
-from memory_mcp.indexes.bm25.search import search
+from memory_mcp.indexes.bm25.search import search_documents
 from memory_mcp.indexes.document import Unit, unit_of
 from memory_mcp.indexes.live import LiveIndex
 from tests.indexes.helpers import files_of, index_at
@@ -49,8 +49,8 @@ def sizes(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Size]:
         units = [unit_of(material.source(stretch)) for stretch in material.read(folder)]
         index = index_at(folder / "index")
         index.load(0)
-        index.adopt([], Position())
-        index.apply(units, [], Position(1, 1))
+        index.adopt_shards([], Position())
+        index.apply_units(units, [], Position(1, 1))
         assert index.commit()
         found[count] = Size(index, units, questions, folder / "index")
     return found
@@ -67,8 +67,8 @@ def test_a_search_makes_as_many_calls_over_five_times_the_documents(sizes: dict[
         counted = {}
         for count, size in sizes.items():
             snapshot = size.index.snapshot
-            search(snapshot, terms, filters, 10)
-            counted[count] = calls(lambda s=snapshot, t=terms, f=filters: search(s, t, f, 10))  # type: ignore[misc]
+            search_documents(snapshot, terms, filters, 10)
+            counted[count] = calls(lambda s=snapshot, t=terms, f=filters: search_documents(s, t, f, 10))  # type: ignore[misc]
         assert counted[LARGE] <= 1.2 * counted[SMALL] + 450
         assert counted[LARGE] <= 1_500
 
@@ -77,7 +77,7 @@ def test_a_search_makes_as_many_calls_over_five_times_the_documents(sizes: dict[
 def test_a_document_is_prepared_at_a_cost_of_its_words(sizes: dict[int, Size]) -> None:
     """Twenty-eight calls for each were counted."""
     for size in sizes.values():
-        assert calls(lambda s=size: [Bm25().prepared(unit) for unit in s.units]) <= 45 * size.documents  # type: ignore[misc]
+        assert calls(lambda s=size: [Bm25().prepare_unit(unit) for unit in s.units]) <= 45 * size.documents  # type: ignore[misc]
 
 
 @requirement("bm25:NFR-01.3")
@@ -85,7 +85,7 @@ def test_a_commit_writes_what_changed_whatever_else_the_index_holds(sizes: dict[
     written = []
     for size in sizes.values():
         before = {path: path.stat().st_size for path in files_of(size.folder)}
-        size.index.apply([replace(size.units[0], key=10_000_000)], [], Position(2, 2))
+        size.index.apply_units([replace(size.units[0], key=10_000_000)], [], Position(2, 2))
         assert size.index.commit()
         written.append(sum(path.stat().st_size for path in files_of(size.folder) if path not in before))
     assert max(written) <= 1.2 * min(written)
@@ -94,20 +94,20 @@ def test_a_commit_writes_what_changed_whatever_else_the_index_holds(sizes: dict[
 
 def test_a_change_is_tokenized_once_however_many_wait_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     texts: list[int] = []
-    whole = Bm25.prepared
+    whole = Bm25.prepare_unit
 
     def noted(self: Bm25, of: Unit) -> Prepared:
         texts.append(of.key)
         return whole(self, of)
 
-    monkeypatch.setattr(Bm25, "prepared", noted)
+    monkeypatch.setattr(Bm25, "prepare_unit", noted)
     material.write(Language.of(None), 30, 5, tmp_path)
     units = [unit_of(material.source(stretch)) for stretch in material.read(tmp_path)]
     index = index_at(tmp_path / "index")
     index.load(0)
-    index.adopt([], Position())
+    index.adopt_shards([], Position())
     for number, unit in enumerate(units):
-        index.apply([unit], [], Position(number + 1, number + 1))
+        index.apply_units([unit], [], Position(number + 1, number + 1))
     assert sorted(texts) == sorted(unit.key for unit in units)
 
 

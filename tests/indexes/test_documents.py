@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_mcp.app import App
-from memory_mcp.indexes.base import DocType, Filters, IndexQuery, Visible
+from memory_mcp.indexes.base import DocType, Filters, IndexQuery, Visibility
 from memory_mcp.indexes.bm25.index import Bm25Index
 from memory_mcp.indexes.document import IndexDocument, Source, unit_of
 from memory_mcp.indexes.keeper import Keeper
@@ -90,7 +90,7 @@ def test_every_node_and_grip_is_one_document_periods_one_more_per_project_and_no
 ) -> None:
     documents = [d for u in units_in(kept.storage) for d in (*u.nodes, *u.grips)]
     assert len({d.key for d in documents}) == len(documents) == keeper.status().documents
-    whole = {node_of(*d.key) for d in documents if d.doc_type is DocType.NODE and d.visible is not Visible.SCOPED}
+    whole = {node_of(*d.key) for d in documents if d.doc_type is DocType.NODE and d.visible is not Visibility.SCOPED}
     assert whole == {n.node_id for n in kept.storage.toc.iter_nodes()}
     grips = {g.grip_id for batch in kept.storage.grips.iter_all() for g in batch}
     assert {grip_of(*d.key) for d in documents if d.doc_type is DocType.GRIP} == grips
@@ -111,12 +111,12 @@ def test_a_period_of_two_projects_is_a_whole_and_a_share_of_each() -> None:
         TocBullet("the cart again", (), project=SHOP, agent="claude-code"),
     ]
     unit = unit_of(Source(node(bullets=bullets)))
-    told = [(d.visible, d.project, d.words[:2], d.agents) for d in unit.nodes if d.visible is Visible.SCOPED]
+    told = [(d.visible, d.project, d.words[:2], d.agents) for d in unit.nodes if d.visible is Visibility.SCOPED]
     assert told == [
-        (Visible.SCOPED, BILLING, ("invoices twice",), ()),
-        (Visible.SCOPED, SHOP, ("the cart rounds", "the cart again"), ("claude-code", "codex")),
+        (Visibility.SCOPED, BILLING, ("invoices twice",), ()),
+        (Visibility.SCOPED, SHOP, ("the cart rounds", "the cart again"), ("claude-code", "codex")),
     ]
-    (whole,) = [d for d in unit.nodes if d.visible is Visible.UNSCOPED]
+    (whole,) = [d for d in unit.nodes if d.visible is Visibility.UNSCOPED]
     assert (whole.words[0], whole.words[-1]) == ("the retry queue", "retry queue")
     assert whole.words.count("retry queue") == 2, "keywords count twice"
 
@@ -179,7 +179,7 @@ def test_navigation_answers_the_same_whatever_the_index_holds(tmp_path: Path) ->
         return [app.agentic.search(q, Budget(StopConditions(timeout_ms=60_000), app.clock)).hits for q in asked]
 
     before = navigated()
-    app.accelerators.settle()
+    app.accelerators.catch_up()
     assert navigated() == before
     app.accelerators.prune("bm25", 1, "all")
     assert navigated() == before

@@ -21,11 +21,11 @@ from memory_mcp.indexes import follow as following
 from memory_mcp.indexes import units
 from memory_mcp.indexes.base import Filters, Health, IndexQuery, Matches, Position
 from memory_mcp.indexes.bm25.index import Bm25Index
-from memory_mcp.indexes.follow import Member, follow, pending, rebuild
+from memory_mcp.indexes.follow import FollowedIndex, follow_changes, read_changes, rebuild_index
 from memory_mcp.indexes.keeper import Keeper
 from memory_mcp.indexes.live import LiveIndex
-from memory_mcp.indexes.part import Kind
-from memory_mcp.indexes.retention import by_hand
+from memory_mcp.indexes.settings import requested_cutoffs
+from memory_mcp.indexes.shard import IndexKind
 from memory_mcp.model.calendar import Calendar, TocLevel
 from memory_mcp.model.event import EventDraft, EventType, Role
 from memory_mcp.model.ids import segment_id
@@ -60,7 +60,7 @@ SEQUENCES = st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 2**32)), m
 class Life:
     """A store and an index that follows it in small batches."""
 
-    def __init__(self, root: Path, kind: Kind[Any] | None = None) -> None:
+    def __init__(self, root: Path, kind: IndexKind[Any] | None = None) -> None:
         self.root = root
         self.kind = kind
         self.clock = FakeClock()
@@ -204,11 +204,11 @@ class Life:
 
     def _prune(self, rng: random.Random) -> None:
         level = rng.choice(["segment", "day", "week", "all"])
-        self.index.prune(by_hand(rng.choice([1, 20, 28, 40, 60]), level, self.clock.now_ms()))
+        self.index.prune(requested_cutoffs(rng.choice([1, 20, 28, 40, 60]), level, self.clock.now_ms()))
 
     def _follow(self, rng: random.Random) -> None:
         for _ in range(rng.randrange(1, 6)):
-            follow(self.app.storage, Member(self.index, self.keeper.workshop))
+            follow_changes(self.app.storage, FollowedIndex(self.index, self.keeper.workshop))
 
     def _follow_in_bulk(self, rng: random.Random) -> None:
         with pytest.MonkeyPatch.context() as patch:
@@ -233,7 +233,7 @@ class Life:
         self.holds()
 
 
-def live(steps: Sequence[tuple[str, int]], each: bool = False, batch: int = 7, kind: Kind[Any] | None = None) -> None:
+def live(steps: Sequence[tuple[str, int]], each: bool = False, batch: int = 7, kind: IndexKind[Any] | None = None) -> None:
     """A life of these steps, compared at its end or after every step."""
     root = Path(tempfile.mkdtemp())
     with pytest.MonkeyPatch.context() as patch:
@@ -266,7 +266,7 @@ def test_an_index_that_followed_through_many_long_sequences_equals_one_built_fro
 
 
 @pytest.fixture(scope="module")
-def vector(tmp_path_factory: pytest.TempPathFactory) -> Kind[Any]:
+def vector(tmp_path_factory: pytest.TempPathFactory) -> IndexKind[Any]:
     """A vector kind with a tiny model of the words that are said here."""
     from memory_mcp.indexes.registry import KINDS
     from tests.indexes.models import static_model
@@ -280,7 +280,7 @@ def vector(tmp_path_factory: pytest.TempPathFactory) -> Kind[Any]:
 @settings(max_examples=100)
 @given(SEQUENCES)
 def test_a_vector_index_that_followed_many_sequences_equals_one_built_from_scratch(
-    vector: Kind[Any], steps: list[tuple[str, int]]
+    vector: IndexKind[Any], steps: list[tuple[str, int]]
 ) -> None:
     live(steps, kind=vector)
 
@@ -321,7 +321,7 @@ def test_following_again_without_news_changes_nothing_and_a_batch_that_is_follow
 ) -> None:
     followed(keeper, kept.storage)
     snapshot = keeper.index.snapshot
-    assert not follow(kept.storage, Member(keeper.index, keeper.workshop))
+    assert not follow_changes(kept.storage, FollowedIndex(keeper.index, keeper.workshop))
     assert keeper.index.snapshot is snapshot
     assert not keeper.index.commit()
     before = keeper.index.position
@@ -329,7 +329,7 @@ def test_following_again_without_news_changes_nothing_and_a_batch_that_is_follow
     kept.derivation.run()
     followed(keeper, kept.storage)
     after, counts = keeper.index.position, keeper.index.snapshot.counts
-    keeper.index.apply([], [], before)
+    keeper.index.apply_units([], [], before)
     assert keeper.index.position == before
     followed(keeper, kept.storage)
     assert (keeper.index.position, keeper.index.snapshot.counts) == (after, counts)
@@ -339,7 +339,7 @@ def test_following_again_without_news_changes_nothing_and_a_batch_that_is_follow
 def test_the_events_counted_as_held_are_never_ahead_of_the_changes_read(kept: App, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(following, "BATCH", 3)
     at, seen = Position(), [Position()]
-    while (due := pending(kept.storage, at)).more:
+    while (due := read_changes(kept.storage, at)).has_more:
         at = due.position
         seen.append(at)
     assert {p.events for p in seen} == {0}
@@ -355,9 +355,9 @@ def test_changes_made_while_a_new_generation_is_built_are_in_it_or_followed(kept
         if day < 18:
             kept.write(a_day_of_drafts(f"2026-01-{day}"), "test")
             kept.derivation.run()
-            follow(kept.storage, Member(keeper.index, keeper.workshop))
+            follow_changes(kept.storage, FollowedIndex(keeper.index, keeper.workshop))
 
-    rebuild(kept.storage, keeper.index, keeper.workshop, meanwhile)
+    rebuild_index(kept.storage, keeper.index, keeper.workshop, meanwhile)
     followed(keeper, kept.storage)
     same(keeper.index, from_scratch(kept.storage, tmp_path / "scratch"), QUERIES)
 
@@ -366,21 +366,21 @@ def test_a_generation_swapped_in_while_a_batch_is_followed_misses_no_change(
     kept: App, keeper: Keeper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun = Position(kept.storage.toc.current_version(), kept.storage.outbox.get_checkpoint("deriver"))
-    building = keeper.workshop.building(units.everything(kept.storage), True, lambda _: None)
+    building = keeper.workshop.build_shards(units.iter_all_units(kept.storage), True, lambda _: None)
     built = building.__enter__()
     kept.write(a_day_of_drafts("2026-01-14"), "test")
     kept.derivation.run()
     followed(keeper, kept.storage)
     kept.write([draft("something about iridium", at="2026-01-20 09:00", session="later")], "test")
     kept.derivation.run()
-    read = units.read
+    read = units.read_units
 
     def swapped_meanwhile(*given: Any) -> Any:
-        monkeypatch.setattr(units, "read", read)
-        keeper.index.adopt(built, begun)
+        monkeypatch.setattr(units, "read_units", read)
+        keeper.index.adopt_shards(built, begun)
         return read(*given)
 
-    monkeypatch.setattr(units, "read", swapped_meanwhile)
+    monkeypatch.setattr(units, "read_units", swapped_meanwhile)
     followed(keeper, kept.storage)
     same(keeper.index, from_scratch(kept.storage, tmp_path / "scratch"), (*QUERIES, "iridium"))
 
@@ -418,4 +418,4 @@ def test_an_index_of_another_store_is_never_followed(kept: App, keeper: Keeper, 
     other = index_at(tmp_path / "index", "another")
     other.load(10**9)
     assert (other.health, other.status().reason) == (Health.UNHEALTHY, "it belongs to another store")
-    assert not follow(kept.storage, Member(other, keeper.workshop)) or other.health is Health.UNHEALTHY
+    assert not follow_changes(kept.storage, FollowedIndex(other, keeper.workshop)) or other.health is Health.UNHEALTHY

@@ -16,8 +16,8 @@ from memory_mcp.app import App
 from memory_mcp.base.errors import IndexUnreadable
 from memory_mcp.indexes import files
 from memory_mcp.indexes.base import Health, Position
-from memory_mcp.indexes.files import Checked
-from memory_mcp.indexes.generation import Home, Manifest, PartEntry, _checksum
+from memory_mcp.indexes.files import FileChecksum
+from memory_mcp.indexes.generation import IndexFolder, Manifest, ShardEntry, _compute_checksum
 from memory_mcp.indexes.live import LiveIndex
 from tests.indexes.helpers import (
     DAMAGES,
@@ -53,7 +53,10 @@ MANIFEST = Manifest(
     store_id="store",
     fingerprint={"format": 1, "forms": {"grip": [0.9, 0.4]}},
     position=Position(12, 34),
-    parts=(PartEntry("p1-1", {"a.npys": Checked(3, "d"), "grip/b.npy": Checked(0, "e")}, (0, 4)), PartEntry("b2-1", {})),
+    shards=(
+        ShardEntry("p1-1", {"a.npys": FileChecksum(3, "d"), "grip/b.npy": FileChecksum(0, "e")}, (0, 4)),
+        ShardEntry("b2-1", {}),
+    ),
     committed_ms=99,
     cutoffs={"segment": 5},
     pruned={"day": 2},
@@ -64,7 +67,7 @@ MANIFEST = Manifest(
 def indexed(directory: Path) -> LiveIndex[Any]:
     """Three parts, one of them with a unit that does not count."""
     index = filled(directory, [made_up(20, 1), made_up(3, 2, first=30), made_up(2, 3, first=40)])
-    index.apply([], [made_up(20, 1)[0].key], Position(9, 9))
+    index.apply_units([], [made_up(20, 1)[0].key], Position(9, 9))
     index.commit()
     assert index.status().parts == 3
     return index
@@ -84,14 +87,14 @@ def rewritten(directory: Path, change: Change) -> None:
     path = directory / f"{(directory / 'CURRENT').read_text().strip()}.json"
     value = json.loads(path.read_text())["manifest"]
     change(value)
-    path.write_text(json.dumps({"checksum": _checksum(value), "manifest": value}))
+    path.write_text(json.dumps({"checksum": _compute_checksum(value), "manifest": value}))
 
 
 def test_a_manifest_is_read_as_it_was_written(tmp_path: Path) -> None:
-    home = Home(tmp_path / "x")
-    assert home.current() is None
-    home.put(MANIFEST)
-    assert home.current() == MANIFEST
+    home = IndexFolder(tmp_path / "x")
+    assert home.read_current() is None
+    home.make_current(MANIFEST)
+    assert home.read_current() == MANIFEST
     assert home.next_number() == 8
     assert sorted(p.name for p in home.directory.iterdir()) == ["CURRENT", "gen-000007.json", "parts"]
     assert {p.stat().st_mode & 0o777 for p in files_of(home.directory)} == {0o600}
@@ -112,7 +115,7 @@ def test_an_index_that_is_read_again_is_the_same_leftovers_are_swept_and_nothing
     (tmp_path / "gen-000099.json.new").write_text("{")
     again = reloaded(tmp_path)
     assert files_of(tmp_path) == wanted
-    assert sorted(p.name for p in (tmp_path / "parts").iterdir()) == sorted(p.part.name for p in index.snapshot)
+    assert sorted(p.name for p in (tmp_path / "parts").iterdir()) == sorted(p.shard.name for p in index.snapshot)
     same(again, index, QUERIES)
 
 
@@ -121,7 +124,7 @@ def test_files_that_were_not_touched_since_they_were_verified_are_mapped_and_not
 ) -> None:
     index = indexed(tmp_path)
     monkeypatch.setattr(files, "_IN_MEMORY", 0)
-    with patch.object(files, "_copy", wraps=files._copy) as copied:
+    with patch.object(files, "_copy_file", wraps=files._copy_file) as copied:
         same(reloaded(tmp_path), index, QUERIES)
         assert copied.call_count == 0
         os.utime(next(path for path in files_of(tmp_path) if path.parent.parent.name == "parts"))
@@ -131,7 +134,7 @@ def test_files_that_were_not_touched_since_they_were_verified_are_mapped_and_not
         same(reloaded(tmp_path), index, QUERIES)
         assert copied.call_count == 0
     monkeypatch.undo()
-    assert all(not live.part.maps for live in reloaded(tmp_path).snapshot), "small parts are read, so that few files stay open"
+    assert all(not live.shard.maps for live in reloaded(tmp_path).snapshot), "small parts are read, so that few files stay open"
 
 
 ODD: tuple[Callable[[Path], object], ...] = (lambda path: path.write_text('{"CURRENT": 7}'), lambda path: path.write_text("[]"))
@@ -158,7 +161,7 @@ def test_a_mapped_file_that_is_cut_short_is_never_read_behind_its_end(tmp_path: 
             os.truncate(path, 0)
     with pytest.raises(IndexUnreadable, match="cut short"):
         found(again, QUERIES[0])
-    assert not again.verify()
+    assert not again.verify_files()
 
 
 @requirement("bm25:NFR-02.1")
@@ -189,10 +192,10 @@ def test_any_damage_to_any_file_is_a_status_and_never_an_exception(tmp_path: Pat
 @given(st.integers(0, 2**32))
 def test_any_bit_changed_in_a_manifest_is_noticed(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     directory = tmp_path_factory.mktemp("home")
-    Home(directory).put(MANIFEST)
+    IndexFolder(directory).make_current(MANIFEST)
     flip_within(directory / "gen-000007.json", seed)
     with pytest.raises(IndexUnreadable):
-        Home(directory).current()
+        IndexFolder(directory).read_current()
 
 
 NAMES = ("", "gen-1", "gen-000002", "../gen-000001", "gen-000001.json", "gen-000001/../x", "/etc", "gen-٠٠٠٠٠١", "\0", "x" * 9999)
@@ -207,10 +210,10 @@ def test_current_that_names_no_generation_or_is_no_text_is_refused(tmp_path: Pat
 
 @pytest.mark.parametrize("text", ["", "null", "[]", "1", "{}", '{"manifest": 1, "checksum": ""}', '{"manifest": {}}'])
 def test_a_manifest_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
-    Home(tmp_path).put(MANIFEST)
+    IndexFolder(tmp_path).make_current(MANIFEST)
     (tmp_path / "gen-000007.json").write_text(text)
     with pytest.raises(IndexUnreadable):
-        Home(tmp_path).current()
+        IndexFolder(tmp_path).read_current()
 
 
 @pytest.mark.parametrize(
@@ -246,7 +249,7 @@ def test_nonsense_under_a_checksum_that_holds_is_a_status_too(kept: App, tmp_pat
     rewritten(tmp_path, change)
     keeper.load()
     assert why(keeper.index)
-    keeper.settle()
+    keeper.catch_up()
     assert keeper.status().ready
 
 
@@ -256,11 +259,11 @@ def test_a_new_generation_takes_the_place_of_the_old_one_whole(tmp_path: Path) -
     before = {p.name for p in (tmp_path / "parts").iterdir()}
     snapshot = index.snapshot
     other = filled(tmp_path / "other", [[unit(0, "osmium")]])
-    (made,) = [p.part for p in other.snapshot]
+    (made,) = [p.shard for p in other.snapshot]
     (tmp_path / "other" / "parts" / made.name).rename(tmp_path / "parts" / "b1-1")
-    from memory_mcp.indexes.shelf import Built
+    from memory_mcp.indexes.shard_store import BuiltShard
 
-    index.adopt([Built("b1-1", made.files or {})], Position(50, 50))
+    index.adopt_shards([BuiltShard("b1-1", made.files or {})], Position(50, 50))
     assert [p.name for p in (tmp_path / "parts").iterdir()] == ["b1-1"]
     assert "b1-1" not in before
     again = reloaded(tmp_path)
@@ -273,7 +276,7 @@ def test_numbers_of_generations_only_rise(tmp_path: Path) -> None:
     index = filled(tmp_path, [])
     numbers = []
     for n in range(5):
-        index.apply([unit(n, "retry")], [], Position(n, n))
+        index.apply_units([unit(n, "retry")], [], Position(n, n))
         index.commit()
         numbers.append(index.status().generation)
     assert numbers == sorted(set(numbers))
@@ -281,6 +284,6 @@ def test_numbers_of_generations_only_rise(tmp_path: Path) -> None:
     (tmp_path / "gen-000500.json").write_text("left by someone")
     again = index_at(tmp_path)
     again.load(10**9)
-    again.apply([unit(9, "retry")], [], Position(9, 9))
+    again.apply_units([unit(9, "retry")], [], Position(9, 9))
     again.commit()
     assert reloaded(tmp_path).position == Position(9, 9)

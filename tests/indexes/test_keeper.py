@@ -18,7 +18,7 @@ from memory_mcp.base.errors import LayerUnavailable
 from memory_mcp.indexes import build
 from memory_mcp.indexes import keeper as keeping
 from memory_mcp.indexes.base import Health
-from memory_mcp.indexes.build import Workshop
+from memory_mcp.indexes.build import ShardBuilder
 from memory_mcp.indexes.keeper import Keeper
 from memory_mcp.search.layers.base import Query
 from tests.factories import a_day_of_drafts, draft
@@ -58,11 +58,11 @@ def more_said(app: App, word: str = "rhodium", day: str = "2026-01-20") -> None:
 
 @requirement("bm25:FR-01.5", "bm25:NFR-02.3", "bm25:FR-02.5")
 def test_a_missing_index_is_built_from_the_store_by_a_child_process(kept: App) -> None:
-    keeper = kept.accelerators.keeper("bm25")
+    keeper = kept.accelerators.get_keeper("bm25")
     assert (keeper.status().health, keeper.status().documents) == (Health.BUILDING, 0)
     assert healed(keeper)
     assert not keeper.maintain()
-    same(keeper.index, from_scratch(kept.storage, keeper.index.home.directory.parent / "scratch"), QUERIES)
+    same(keeper.index, from_scratch(kept.storage, keeper.index.folder.directory.parent / "scratch"), QUERIES)
     assert keeper.last_rebuild_secs is not None
 
 
@@ -70,17 +70,17 @@ def test_a_question_waits_for_an_index_that_is_being_read(
     kept: App, data_dir: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server reads its indexes in the background; here the reading happens while the question waits for it."""
-    kept.accelerators.settle()
+    kept.accelerators.catch_up()
     kept.close()
     again, waits = opened(data_dir, clock, callbacks=Callbacks(tends_indexes=True)), list[float]()
-    keeper = again.accelerators.keeper("bm25")
+    keeper = again.accelerators.get_keeper("bm25")
     assert keeper.status().health is Health.LOADING
 
     def waited(seconds: float) -> None:
         waits.append(seconds)
         keeper.load()
 
-    monkeypatch.setattr(keeper.index, "wait", waited)
+    monkeypatch.setattr(keeper.index, "wait_loaded", waited)
     assert again.ask(Query("ticket cause")).why.method == "bm25"
     assert 0 < waits[0] <= 3
     again.ask(Query("test failed"))
@@ -94,10 +94,10 @@ def test_a_question_waits_for_no_index_that_is_built(
 ) -> None:
     kept.close()
     again = opened(data_dir, clock, callbacks=Callbacks(tends_indexes=True))
-    keeper = again.accelerators.keeper("bm25")
+    keeper = again.accelerators.get_keeper("bm25")
     keeper.load()
     assert keeper.status().health is Health.BUILDING
-    monkeypatch.setattr(keeper.index, "wait", lambda _: pytest.fail("waited"))
+    monkeypatch.setattr(keeper.index, "wait_loaded", lambda _: pytest.fail("waited"))
     assert again.ask(Query("ticket cause")).why.method == "agentic"
     again.close()
 
@@ -123,21 +123,21 @@ def test_a_round_takes_in_what_is_new_and_says_how_far_it_is_behind(kept: App, k
 
 def test_a_large_tail_is_committed_by_the_round_that_made_it(kept: App, keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
     generation = keeper.status().generation
-    monkeypatch.setattr(keeping, "TAIL", 5)
+    monkeypatch.setattr(keeping, "BUFFER_LIMIT", 5)
     more_said(kept)
     keeper.maintain()
     assert keeper.status().generation == generation + 1
-    assert keeper.index.tail_size == 0
+    assert keeper.index.buffered_documents == 0
 
 
 @requirement("bm25:NFR-02.2", "bm25:risk-index-corruption")
 @pytest.mark.parametrize("gone", [True, False])
 def test_damage_is_noticed_by_the_next_round_and_healed_from_the_store(kept: App, keeper: Keeper, gone: bool) -> None:
-    wanted = from_scratch(kept.storage, keeper.index.home.directory.parent / "scratch")
+    wanted = from_scratch(kept.storage, keeper.index.folder.directory.parent / "scratch")
     if gone:
-        shutil.rmtree(keeper.index.home.directory)
+        shutil.rmtree(keeper.index.folder.directory)
     else:
-        flip(max(files_of(keeper.index.home.directory), key=lambda p: p.stat().st_size))
+        flip(max(files_of(keeper.index.folder.directory), key=lambda p: p.stat().st_size))
     assert healed(keeper)
     assert not keeper.maintain()
     same(keeper.index, wanted, QUERIES)
@@ -147,7 +147,7 @@ def test_damage_is_noticed_by_the_next_round_and_healed_from_the_store(kept: App
 def reloaded_of(app: App, keeper: Keeper) -> Any:
     from tests.indexes.helpers import index_at
 
-    index = index_at(keeper.index.home.directory, app.storage.get_stats(text=False).store_id)
+    index = index_at(keeper.index.folder.directory, app.storage.get_stats(text=False).store_id)
     index.load(10**9)
     return index
 
@@ -170,7 +170,7 @@ def test_a_failed_commit_is_logged_counted_told_and_tried_again_later_each_time(
 ) -> None:
     metrics.start()
     errors, commits = counted("bm25_commit_errors_total"), counted("bm25_commit_total")
-    monkeypatch.setattr(keeping, "TAIL", 1)
+    monkeypatch.setattr(keeping, "BUFFER_LIMIT", 1)
     more_said(kept)
     with monkeypatch.context() as broken, caplog.at_level(logging.ERROR):
         PLACES[place](broken)
@@ -189,11 +189,11 @@ def test_a_failed_commit_is_logged_counted_told_and_tried_again_later_each_time(
     assert keeper.status().last_error == ""
     assert counted("bm25_commit_errors_total") - errors == 8
     assert counted("bm25_commit_total") - commits == 9
-    same(reloaded_of(kept, keeper), from_scratch(kept.storage, keeper.index.home.directory.parent / "scratch"), QUERIES)
+    same(reloaded_of(kept, keeper), from_scratch(kept.storage, keeper.index.folder.directory.parent / "scratch"), QUERIES)
 
 
 def test_a_failed_commit_of_the_job_is_told_by_the_status(kept: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    keeper = kept.accelerators.keeper("bm25")
+    keeper = kept.accelerators.get_keeper("bm25")
     healed(keeper)
     more_said(kept)
     keeper.maintain()
@@ -213,9 +213,9 @@ def test_a_build_that_fails_is_told_and_tried_again_later_each_time(
         tries.append(time_stands.monotonic())
         raise MemoryError("the child ran out of memory")
 
-    shutil.rmtree(keeper.index.home.directory)
+    shutil.rmtree(keeper.index.folder.directory)
     with monkeypatch.context() as broken:
-        broken.setattr(keeper.workshop, "building", failing)
+        broken.setattr(keeper.workshop, "build_shards", failing)
         assert not healed(keeper)
         assert keeper.status().last_error == "the child ran out of memory"
         assert "could not be built" in caplog.text
@@ -242,7 +242,7 @@ class Mortal(Child):
 def test_a_child_that_dies_costs_a_try_and_nothing_else(
     kept: App, monkeypatch: pytest.MonkeyPatch, time_stands: FakeClock
 ) -> None:
-    keeper = kept.accelerators.keeper("bm25")
+    keeper = kept.accelerators.get_keeper("bm25")
     with monkeypatch.context() as broken:
         broken.setattr(build, "Child", Mortal)
         broken.setattr(build, "_FEW", 0)
@@ -250,7 +250,7 @@ def test_a_child_that_dies_costs_a_try_and_nothing_else(
         assert keeper.status().last_error
     time_stands.advance(LONGEST_WAIT)
     assert healed(keeper)
-    same(keeper.index, from_scratch(kept.storage, keeper.index.home.directory.parent / "scratch"), QUERIES)
+    same(keeper.index, from_scratch(kept.storage, keeper.index.folder.directory.parent / "scratch"), QUERIES)
 
 
 @requirement("bm25:FR-06.3", "bm25:FR-06.2")
@@ -337,7 +337,7 @@ def test_closing_never_raises(
     keeper.close()
     assert "was not committed" in caplog.text
     monkeypatch.undo()
-    again = keeper_of(kept.storage, keeper.index.home.directory)
+    again = keeper_of(kept.storage, keeper.index.folder.directory)
     assert healed(again)
     assert found(again.index, "rhodium")[0] > 0
 
@@ -372,17 +372,17 @@ def test_a_folder_that_cannot_be_read_costs_the_index_and_not_the_start(
 
 @requirement("bm25:FR-06.1", "tele:TELE-05", "us:US-11")
 def test_a_rebuild_by_hand_makes_what_following_made(kept: App) -> None:
-    kept.accelerators.settle()
-    before = kept.accelerators.keeper("bm25").index.snapshot.counts
+    kept.accelerators.catch_up()
+    before = kept.accelerators.get_keeper("bm25").index.snapshot.counts
     rebuilt = kept.accelerators.rebuild("bm25")
     assert rebuilt.documents == sum(before.values())
-    assert kept.accelerators.keeper("bm25").index.snapshot.counts == before
+    assert kept.accelerators.get_keeper("bm25").index.snapshot.counts == before
 
 
 def test_an_index_that_is_off_says_how_to_switch_it_on(data_dir: Path) -> None:
     app = opened(data_dir)
     with pytest.raises(LayerUnavailable) as refused:
-        app.accelerators.keeper("vector")
+        app.accelerators.get_keeper("vector")
     assert refused.value.message == "Vector index not enabled"
     assert refused.value.hint == "Enable with teleport.vector.enabled = true."
     app.close()
@@ -391,9 +391,9 @@ def test_an_index_that_is_off_says_how_to_switch_it_on(data_dir: Path) -> None:
 def test_bulk_changes_are_made_into_parts_by_a_child_process(kept: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from memory_mcp.indexes import follow
 
-    keeper = kept.accelerators.keeper("bm25")
-    assert isinstance(keeper.workshop, Workshop)
-    keeper.settle()
+    keeper = kept.accelerators.get_keeper("bm25")
+    assert isinstance(keeper.workshop, ShardBuilder)
+    keeper.catch_up()
     monkeypatch.setattr(follow, "BULK", 3)
     kept.write(a_day_of_drafts("2026-01-20"), "test")
     kept.derivation.run()
@@ -403,8 +403,8 @@ def test_bulk_changes_are_made_into_parts_by_a_child_process(kept: App, tmp_path
 
 
 def test_rounds_and_a_build_at_the_same_time_end_with_everything_in(kept: App, tmp_path: Path) -> None:
-    keeper = kept.accelerators.keeper("bm25")
-    keeper.settle()
+    keeper = kept.accelerators.get_keeper("bm25")
+    keeper.catch_up()
     building = threading.Thread(target=keeper.rebuild)
     building.start()
     for n in range(4):

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from memory_mcp.base import machine
-from memory_mcp.indexes import part, shelf
+from memory_mcp.indexes import shard, shard_store
 from memory_mcp.indexes.base import Health, IndexStatus, Position
-from memory_mcp.indexes.live import FEW, LiveIndex
+from memory_mcp.indexes.live import FEW_DOCUMENTS, LiveIndex
 from tests.fakes import NOON, FakeClock
 from tests.indexes.helpers import DAMAGES, files_of, filled, found, index_at, made_up, merged, reloaded, same, unit
 from tests.requirements import requirement
@@ -30,7 +30,7 @@ def full_disk(*_: Any, **__: Any) -> Any:
 
 #: Where a disk can be full: while a part is written, while it is made durable, while a manifest or CURRENT is put in place.
 PLACES: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
-    "part": lambda m: m.setattr(shelf, "write_part", full_disk),
+    "part": lambda m: m.setattr(shard_store, "write_shard", full_disk),
     "durable": lambda m: m.setattr(os, "fsync", full_disk),
     "manifest": lambda m: m.setattr(machine, "put", full_disk),
     "current": lambda m: m.setattr(machine, "put", _unless_current),
@@ -49,10 +49,10 @@ def test_a_first_index_is_being_built_until_something_is_adopted(tmp_path: Path)
     assert index.status() == IndexStatus(Health.LOADING, "its files are being read", {"toc_node": 0, "grip": 0})
     index.load(0)
     assert index.status() == IndexStatus(Health.BUILDING, "it is not built yet", {"toc_node": 0, "grip": 0})
-    index.apply([unit(0, "retry")], [], Position(3, 3))
+    index.apply_units([unit(0, "retry")], [], Position(3, 3))
     assert (index.health, index.position) == (Health.BUILDING, Position())
     assert not index.commit()
-    index.adopt([], Position(2, 2))
+    index.adopt_shards([], Position(2, 2))
     assert (index.health, index.position) == (Health.HEALTHY, Position(2, 2))
     assert reloaded(tmp_path).health is Health.HEALTHY
 
@@ -62,7 +62,7 @@ def test_the_status_counts_documents_and_bytes_and_says_when_it_was_committed(tm
     clock = FakeClock()
     index = filled(tmp_path, [[unit(0, "retry", "retry now", "queue"), unit(1, "bank")]], clock)
     clock.advance(5)
-    index.apply([unit(2, "cart", "cart")], [unit(1, "").key], Position(2, 2))
+    index.apply_units([unit(2, "cart", "cart")], [unit(1, "").key], Position(2, 2))
     status = index.status(behind=4, building=17)
     assert (status.counts, status.documents) == ({"toc_node": 2, "grip": 3}, 5)
     assert (status.behind, status.building, status.last_commit_ms) == (4, 17, NOON)
@@ -74,7 +74,7 @@ def test_the_status_counts_documents_and_bytes_and_says_when_it_was_committed(tm
 @requirement("bm25:FR-04.3")
 def test_changes_are_found_at_once_and_durable_with_the_next_commit(tmp_path: Path) -> None:
     index = filled(tmp_path, [[unit(0, "retry")]])
-    index.apply([unit(1, "osmium", "osmium")], [], Position(5, 5))
+    index.apply_units([unit(1, "osmium", "osmium")], [], Position(5, 5))
     assert found(index, "osmium")[0] == 2
     assert found(reloaded(tmp_path), "osmium")[0] == 0
     assert index.commit()
@@ -91,7 +91,7 @@ def test_a_commit_writes_nothing_when_nothing_changed(tmp_path: Path) -> None:
 
     before = stamps()
     assert not index.commit()
-    index.apply([], [], Position(7, 7))
+    index.apply_units([], [], Position(7, 7))
     assert index.position == Position(7, 7)
     assert not index.commit(), "a position alone is not worth a generation"
     assert stamps() == before
@@ -102,23 +102,23 @@ def test_a_commit_writes_nothing_when_nothing_changed(tmp_path: Path) -> None:
 def test_a_few_documents_wait_for_more_or_an_hour_before_they_are_committed(tmp_path: Path) -> None:
     clock = FakeClock()
     index = filled(tmp_path, [[unit(0, "retry")]], clock)
-    index.apply([unit(1, "osmium", "osmium")], [], Position(5, 5))
+    index.apply_units([unit(1, "osmium", "osmium")], [], Position(5, 5))
     clock.advance(60)
     assert not index.commit_due()
     assert found(index, "osmium")[0] == 2
     clock.advance(3600)
     assert index.commit_due()
     assert found(reloaded(tmp_path), "osmium")[0] == 2
-    index.apply(made_up(FEW, 1), [], Position(6, 6))
+    index.apply_units(made_up(FEW_DOCUMENTS, 1), [], Position(6, 6))
     assert index.commit_due(), "many are written at once"
-    index.apply([], [unit(1, "").key], Position(7, 7))
+    index.apply_units([], [unit(1, "").key], Position(7, 7))
     assert index.commit_due(), "what is dropped waits for nothing"
 
 
 def test_applying_the_same_twice_comes_to_the_same(tmp_path: Path) -> None:
     index = filled(tmp_path, [made_up(10, 1)])
     for _ in range(3):
-        index.apply(made_up(10, 2), [made_up(10, 1)[9].key], Position(2, 2))
+        index.apply_units(made_up(10, 2), [made_up(10, 1)[9].key], Position(2, 2))
     same(index, filled(tmp_path / "other", [made_up(10, 2)]), QUERIES)
 
 
@@ -128,7 +128,7 @@ def test_a_commit_that_fails_anywhere_loses_nothing_and_the_next_one_makes_it_go
 ) -> None:
     index = filled(tmp_path, [[u] for u in made_up(3, 1)])
     before = reloaded(tmp_path).snapshot.counts
-    index.apply([unit(50, "osmium", "osmium")], [made_up(3, 1)[0].key], Position(9, 9))
+    index.apply_units([unit(50, "osmium", "osmium")], [made_up(3, 1)[0].key], Position(9, 9))
     wanted = index.snapshot.counts
     for _ in range(2):
         with monkeypatch.context() as broken:
@@ -136,22 +136,22 @@ def test_a_commit_that_fails_anywhere_loses_nothing_and_the_next_one_makes_it_go
             with pytest.raises(OSError, match="No space left"):
                 index.commit()
         assert (index.health, index.position, index.snapshot.counts) == (Health.HEALTHY, Position(9, 9), wanted)
-        assert index.verify()
+        assert index.verify_files()
         assert found(index, "osmium")[0] == 2
         assert index_at_rest(tmp_path) == before
-    index.apply([unit(51, "iridium")], [], Position(10, 10))
+    index.apply_units([unit(51, "iridium")], [], Position(10, 10))
     assert index.commit()
     assert not index.commit()
     again = reloaded(tmp_path)
     assert (again.position, found(again, "osmium")[0], found(again, "iridium")[0]) == (Position(10, 10), 2, 1)
     same(again, index, QUERIES)
-    assert {p.name for p in (tmp_path / "parts").iterdir()} == {p.part.name for p in again.snapshot}
+    assert {p.name for p in (tmp_path / "parts").iterdir()} == {p.shard.name for p in again.snapshot}
 
 
 def index_at_rest(directory: Path) -> dict[Any, int]:
     """What another process would read, without sweeping anything."""
     index = index_at(directory)
-    index.home.sweep = lambda manifest: None  # type: ignore[method-assign]
+    index.folder.remove_unused = lambda manifest: None  # type: ignore[method-assign]
     index.load(10**9)
     return index.snapshot.counts
 
@@ -162,11 +162,11 @@ def test_a_reader_keeps_what_it_took_across_commits_merges_and_swaps(tmp_path: P
     kept = index.snapshot
     before = _asked(kept)
     for n in range(6):
-        index.apply(made_up(30, n + 2), [], Position(n, n))
+        index.apply_units(made_up(30, n + 2), [], Position(n, n))
         index.commit()
         merged(index)
         assert _asked(kept) == before
-    index.adopt([], Position(99, 99))
+    index.adopt_shards([], Position(99, 99))
     assert _asked(kept) == before
     assert found(index, "retry") == (0, [])
 
@@ -174,9 +174,9 @@ def test_a_reader_keeps_what_it_took_across_commits_merges_and_swaps(tmp_path: P
 def _asked(snapshot: Any) -> list[Any]:
     from memory_mcp.base.text import query_terms
     from memory_mcp.indexes.base import Filters
-    from memory_mcp.indexes.bm25.search import search
+    from memory_mcp.indexes.bm25.search import search_documents
 
-    return [search(snapshot, query_terms(q), Filters(), 50) for q in QUERIES]
+    return [search_documents(snapshot, query_terms(q), Filters(), 50) for q in QUERIES]
 
 
 def test_readers_and_one_writer_at_once_see_whole_states_only(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_readers_and_one_writer_at_once_see_whole_states_only(tmp_path: Path) ->
 
     with beside(*[read] * 3):
         for state in range(1, 6):
-            index.apply([unit(n, f"state{state} retry", f"state{state}") for n in range(20)], [], Position(state, state))
+            index.apply_units([unit(n, f"state{state} retry", f"state{state}") for n in range(20)], [], Position(state, state))
             index.commit()
     same(
         index, filled(tmp_path / "other", [[unit(n, "state5 retry", "state5") for n in range(20)]]), ("retry", "state5", "state4")
@@ -202,12 +202,12 @@ def test_damage_from_outside_is_noticed_whichever_file_it_meets(tmp_path: Path, 
     index = filled(tmp_path, [made_up(4, 1)])
     for path in files_of(tmp_path):
         index = reloaded(tmp_path)
-        assert index.verify()
+        assert index.verify_files()
         whole = path.read_bytes()
         if not whole:
             continue
         damage(path)
-        assert not index.verify(), path
+        assert not index.verify_files(), path
         assert index.health is Health.UNHEALTHY
         assert "of the index" in index.status().reason
         if path.is_dir():
@@ -222,14 +222,14 @@ def test_a_file_that_was_replaced_by_an_equal_one_or_put_back_in_time_is_noticed
     data[-1] ^= 1
     path.write_bytes(bytes(data))
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    assert not index.verify()
+    assert not index.verify_files()
 
 
 def test_a_folder_that_is_gone_is_noticed_and_a_commit_into_it_is_none(tmp_path: Path) -> None:
     import shutil
 
     index = filled(tmp_path / "x", [made_up(4, 1)])
-    index.apply([unit(50, "osmium")], [], Position(9, 9))
+    index.apply_units([unit(50, "osmium")], [], Position(9, 9))
     shutil.rmtree(tmp_path / "x")
     index.commit()
     assert index.status().reason == "files of the index are gone"
@@ -239,12 +239,12 @@ def test_a_folder_that_is_gone_is_noticed_and_a_commit_into_it_is_none(tmp_path:
 def test_what_is_unhealthy_takes_in_nothing_and_a_new_generation_heals_it(tmp_path: Path) -> None:
     index = filled(tmp_path, [made_up(4, 1)])
     files_of(tmp_path / "parts")[0].unlink()
-    assert not index.verify()
-    index.apply([unit(50, "osmium")], [], Position(9, 9))
+    assert not index.verify_files()
+    index.apply_units([unit(50, "osmium")], [], Position(9, 9))
     assert (index.position, index.health) == (Position(), Health.UNHEALTHY)
-    index.adopt([], Position(3, 3))
+    index.adopt_shards([], Position(3, 3))
     assert (index.position, index.health, index.status().reason) == (Position(3, 3), Health.HEALTHY, "")
-    assert index.verify()
+    assert index.verify_files()
 
 
 @pytest.mark.parametrize("foreign", ["CURRENT", "parts"])
@@ -255,7 +255,7 @@ def test_a_folder_in_the_place_of_current_and_a_file_in_that_of_parts_are_healed
         (tmp_path / foreign).write_text("x")
     index = reloaded(tmp_path)
     assert not index.status().ready
-    index.adopt([], Position(3, 3))
+    index.adopt_shards([], Position(3, 3))
     assert reloaded(tmp_path).position == Position(3, 3)
 
 
@@ -266,8 +266,8 @@ def test_a_new_generation_that_cannot_be_committed_serves_from_memory_and_is_tri
     with monkeypatch.context() as broken:
         PLACES["current"](broken)
         with pytest.raises(OSError, match="No space left"):
-            index.adopt([], Position(3, 3))
-    assert index.verify()
+            index.adopt_shards([], Position(3, 3))
+    assert index.verify_files()
     assert index.commit()
     assert reloaded(tmp_path).position == Position(3, 3)
 
@@ -276,35 +276,35 @@ def test_a_merge_that_cannot_be_committed_is_told_and_made_good_by_the_next_try(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     index = filled(tmp_path, [[u] for u in made_up(3, 1)])
-    index.apply([unit(50, "osmium")], [], Position(9, 9))
+    index.apply_units([unit(50, "osmium")], [], Position(9, 9))
     index.commit()
     before = index_at_rest(tmp_path)
     with monkeypatch.context() as broken:
         PLACES["current"](broken)
         with pytest.raises(OSError, match="No space left"):
-            index.merge()
+            index.merge_once()
     assert "No space left" in index.status().last_error
     assert index_at_rest(tmp_path) == before
     assert found(index, "osmium")[0] == 1
     index.commit()
     merged(index)
     assert index.status().last_error == ""
-    assert {p.name for p in (tmp_path / "parts").iterdir()} == {p.part.name for p in reloaded(tmp_path).snapshot}
+    assert {p.name for p in (tmp_path / "parts").iterdir()} == {p.shard.name for p in reloaded(tmp_path).snapshot}
 
 
 def test_what_changes_while_parts_are_merged_is_in_the_merged_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     index = filled(tmp_path, [[u] for u in made_up(3, 1)])
-    index.apply([unit(50, "osmium", "osmium")], [], Position(4, 4))
+    index.apply_units([unit(50, "osmium", "osmium")], [], Position(4, 4))
     index.commit()
-    write = part.write_part
+    write = shard.write_shard
 
     def meanwhile(*given: Any) -> Any:
-        monkeypatch.setattr(shelf, "write_part", write)
-        index.apply([unit(50, "iridium")], [made_up(3, 1)[0].key], Position(9, 9))
+        monkeypatch.setattr(shard_store, "write_shard", write)
+        index.apply_units([unit(50, "iridium")], [made_up(3, 1)[0].key], Position(9, 9))
         return write(*given)
 
-    monkeypatch.setattr(shelf, "write_part", meanwhile)
-    assert index.merge()
+    monkeypatch.setattr(shard_store, "write_shard", meanwhile)
+    assert index.merge_once()
     assert (found(index, "osmium"), found(index, "iridium")[0]) == ((0, []), 1)
     wanted = filled(tmp_path / "other", [[*made_up(3, 1)[1:], unit(50, "iridium")]])
     same(index, wanted, (*QUERIES, "iridium"))

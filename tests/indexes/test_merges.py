@@ -8,43 +8,43 @@ from hypothesis import strategies as st
 
 from memory_mcp.indexes import merges
 from memory_mcp.indexes.base import Position
-from memory_mcp.indexes.merges import Size, plan
+from memory_mcp.indexes.merges import ShardSize, plan_merges
 from tests.indexes.helpers import filled, made_up, merged, unit
 
 SIZES = st.builds(
-    lambda stored, share: Size(int(stored * share), stored),
+    lambda stored, share: ShardSize(int(stored * share), stored),
     st.integers(0, 400_000),
     st.sampled_from([0.0, 0.1, 0.5, 0.51, 0.9, 1.0]),
 )
 
 
-def carried_out(sizes: list[Size]) -> tuple[list[Size], int]:
+def carried_out(sizes: list[ShardSize]) -> tuple[list[ShardSize], int]:
     """The sizes when nothing is due any more, and how often something was."""
     rounds = 0
-    while groups := plan(sizes):
+    while groups := plan_merges(sizes):
         rounds += 1
         taken = {i for g in groups for i in g}
         made = [sum(sizes[i].living for i in g) for g in groups]
-        sizes = [s for i, s in enumerate(sizes) if i not in taken] + [Size(n, n) for n in made if n]
+        sizes = [s for i, s in enumerate(sizes) if i not in taken] + [ShardSize(n, n) for n in made if n]
         assert rounds < 200, "it never ends"
     return sizes, rounds
 
 
 @given(st.lists(SIZES, max_size=40))
-def test_no_part_is_in_two_groups_and_none_is_made_up(sizes: list[Size]) -> None:
-    taken = [i for group in plan(sizes) for i in group]
+def test_no_part_is_in_two_groups_and_none_is_made_up(sizes: list[ShardSize]) -> None:
+    taken = [i for group in plan_merges(sizes) for i in group]
     assert len(taken) == len(set(taken))
     assert set(taken) <= set(range(len(sizes)))
 
 
 @given(st.lists(SIZES, max_size=40))
-def test_merging_ends_and_keeps_every_document(sizes: list[Size]) -> None:
+def test_merging_ends_and_keeps_every_document(sizes: list[ShardSize]) -> None:
     left, _ = carried_out(sizes)
     assert sum(s.living for s in left) == sum(s.living for s in sizes)
 
 
 @given(st.lists(SIZES, max_size=60))
-def test_what_is_left_are_few_parts_by_the_logarithm_of_their_size_and_large_ones(sizes: list[Size]) -> None:
+def test_what_is_left_are_few_parts_by_the_logarithm_of_their_size_and_large_ones(sizes: list[ShardSize]) -> None:
     left, _ = carried_out(sizes)
     small = [s.living for s in left if s.living <= 131_072]
     tiers = 2 + math.ceil(math.log(max([*small, 512]) / 512, 4))
@@ -52,84 +52,84 @@ def test_what_is_left_are_few_parts_by_the_logarithm_of_their_size_and_large_one
 
 
 @given(st.lists(SIZES, max_size=40))
-def test_no_part_is_left_of_which_half_is_replaced_but_for_the_smallest(sizes: list[Size]) -> None:
+def test_no_part_is_left_of_which_half_is_replaced_but_for_the_smallest(sizes: list[ShardSize]) -> None:
     left, _ = carried_out(sizes)
     assert all(s.living > s.stored / 2 or s.stored - s.living < 512 for s in left)
 
 
 def test_a_handful_of_replaced_documents_is_not_worth_a_part_written_anew() -> None:
-    assert plan([Size(122_484, 122_500), Size(1, 8), Size(2, 17)]) == []
+    assert plan_merges([ShardSize(122_484, 122_500), ShardSize(1, 8), ShardSize(2, 17)]) == []
 
 
 @given(st.lists(st.integers(1, 3000), min_size=1, max_size=200))
 def test_documents_that_come_in_small_commits_are_rewritten_a_logarithmic_number_of_times(commits: list[int]) -> None:
-    parts: list[Size] = []
+    parts: list[ShardSize] = []
     written = 0
     for count in commits:
-        parts.append(Size(count, count))
-        while groups := plan(parts):
+        parts.append(ShardSize(count, count))
+        while groups := plan_merges(parts):
             taken = set(groups[0])
             made = sum(parts[i].living for i in taken)
             written += made
-            parts = [p for i, p in enumerate(parts) if i not in taken] + [Size(made, made)]
+            parts = [p for i, p in enumerate(parts) if i not in taken] + [ShardSize(made, made)]
     total = sum(commits)
     # A small part may be merged with others of the lowest tier several times before it leaves that tier.
     assert written <= total * (2 + math.log(max(total / 512, 1), 4)) + 4 * 512 * (1 + len(commits) / 3)
 
 
 def test_a_part_too_large_for_a_child_is_merged_with_no_other() -> None:
-    most = merges.MOST
-    assert plan([Size(most + 1, most + 1)] * 8) == []
-    assert plan([Size(most, most)] * 4) == [[0, 1], [2, 3]]
-    assert plan([Size(most + 1, 2 * most + 2)]) == [[0]]
+    most = merges.MERGE_LIMIT
+    assert plan_merges([ShardSize(most + 1, most + 1)] * 8) == []
+    assert plan_merges([ShardSize(most, most)] * 4) == [[0, 1], [2, 3]]
+    assert plan_merges([ShardSize(most + 1, 2 * most + 2)]) == [[0]]
 
 
 @given(st.lists(SIZES, max_size=40))
-def test_after_a_bulk_only_large_parts_and_a_rest_are_left(sizes: list[Size]) -> None:
-    groups = merges.whole(sizes)
+def test_after_a_bulk_only_large_parts_and_a_rest_are_left(sizes: list[ShardSize]) -> None:
+    groups = merges.plan_full_merge(sizes)
     taken = [i for group in groups for i in group]
     assert len(taken) == len(set(taken))
-    assert all(sum(sizes[i].living for i in group) <= 2 * merges.MOST for group in groups)
-    left = [s for i, s in enumerate(sizes) if i not in taken and s.living <= merges.MOST]
+    assert all(sum(sizes[i].living for i in group) <= 2 * merges.MERGE_LIMIT for group in groups)
+    left = [s for i, s in enumerate(sizes) if i not in taken and s.living <= merges.MERGE_LIMIT]
     assert len(left) <= 2 + len(groups)
 
 
 def test_after_a_bulk_a_large_part_is_written_anew_only_where_much_has_come() -> None:
-    large = Size(200_000, 200_000)
-    assert merges.whole([large, Size(3000, 3000)]) == []
-    assert merges.whole([large, Size(3000, 3000), Size(3000, 3000)]) == [[1, 2]]
-    assert merges.whole([large, Size(20_000, 20_000)]) == [[0, 1]]
-    assert merges.whole([large, large, Size(3000, 3000)]) == [[0, 1, 2]]
+    large = ShardSize(200_000, 200_000)
+    assert merges.plan_full_merge([large, ShardSize(3000, 3000)]) == []
+    assert merges.plan_full_merge([large, ShardSize(3000, 3000), ShardSize(3000, 3000)]) == [[1, 2]]
+    assert merges.plan_full_merge([large, ShardSize(20_000, 20_000)]) == [[0, 1]]
+    assert merges.plan_full_merge([large, large, ShardSize(3000, 3000)]) == [[0, 1, 2]]
 
 
 def test_an_index_that_took_in_much_is_made_of_few_parts(tmp_path: Path) -> None:
     index = filled(tmp_path, [[u] for u in made_up(3, 9)])
     assert index.status().parts == 3
-    assert index.merge(thoroughly=True)
+    assert index.merge_once(thoroughly=True)
     assert index.status().parts == 1
-    assert not index.merge(thoroughly=True)
+    assert not index.merge_once(thoroughly=True)
 
 
 def test_many_small_commits_leave_few_parts_and_no_leftovers(tmp_path: Path) -> None:
     units = made_up(21, 9)
     index = filled(tmp_path, [[u] for u in units])
-    while index.merge():
+    while index.merge_once():
         continue
     assert index.status().parts < 4
-    assert {p.name for p in (tmp_path / "parts").iterdir()} == {p.part.name for p in index.snapshot}
+    assert {p.name for p in (tmp_path / "parts").iterdir()} == {p.shard.name for p in index.snapshot}
     assert len(list(tmp_path.glob("gen-*.json"))) == 1
 
 
 def test_a_part_whose_units_were_all_replaced_is_dropped(tmp_path: Path) -> None:
     index = filled(tmp_path, [made_up(20, 1)])
-    before = [p.part.name for p in index.snapshot]
-    index.apply(made_up(20, 2), [], Position(5, 5))
+    before = [p.shard.name for p in index.snapshot]
+    index.apply_units(made_up(20, 2), [], Position(5, 5))
     index.commit()
     merged(index)
     assert not set(before) & {p.name for p in (tmp_path / "parts").iterdir()}
-    index.apply([], [u.key for u in made_up(20, 2)], Position(6, 6))
+    index.apply_units([], [u.key for u in made_up(20, 2)], Position(6, 6))
     index.commit()
     assert list((tmp_path / "parts").iterdir()) == []
-    index.apply([unit(0, "again")], [], Position(7, 7))
+    index.apply_units([unit(0, "again")], [], Position(7, 7))
     index.commit()
     assert index.status().parts == 1

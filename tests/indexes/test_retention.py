@@ -11,8 +11,14 @@ from memory_mcp.app import App
 from memory_mcp.base.errors import IndexUnreadable, InvalidQuery
 from memory_mcp.indexes.base import Position
 from memory_mcp.indexes.live import LiveIndex
-from memory_mcp.indexes.retention import by_hand, due
-from memory_mcp.indexes.settings import IndexSettings, RetentionDays, TeleportSettings, VectorSettings
+from memory_mcp.indexes.settings import (
+    IndexSettings,
+    RetentionDays,
+    TeleportSettings,
+    VectorSettings,
+    age_cutoffs,
+    requested_cutoffs,
+)
 from memory_mcp.model.calendar import TocLevel
 from tests.factories import SHOP, a_day_of_drafts, draft
 from tests.fakes import NOON, FakeClock
@@ -43,27 +49,27 @@ SHORT = TeleportSettings(
 @requirement("bm25:FR-09.1")
 def test_each_level_has_days_of_its_own_and_0_is_for_ever() -> None:
     days = RetentionDays(segment=30, day=0, week=7, month=365)
-    assert due(days, 1000 * DAY_MS, 11, 10) == {"segment": 970 * DAY_MS, "week": 993 * DAY_MS, "month": 635 * DAY_MS}
-    assert due(RetentionDays(0, 0, 0, 0), NOON, 11, 10) == {}
+    assert age_cutoffs(days, 1000 * DAY_MS, 11, 10) == {"segment": 970 * DAY_MS, "week": 993 * DAY_MS, "month": 635 * DAY_MS}
+    assert age_cutoffs(RetentionDays(0, 0, 0, 0), NOON, 11, 10) == {}
 
 
 @requirement("bm25:retention-segment", "bm25:retention-day", "bm25:retention-week", "bm25:retention-month-year")
 def test_by_default_segments_stay_a_month_days_half_a_year_weeks_five_years_and_the_rest_for_ever() -> None:
     kept = {"segment": 30, "day": 180, "week": 5 * 365}
-    assert due(RetentionDays(), NOON, 1, 0) == {level: NOON - days * DAY_MS for level, days in kept.items()}
+    assert age_cutoffs(RetentionDays(), NOON, 1, 0) == {level: NOON - days * DAY_MS for level, days in kept.items()}
 
 
 def test_a_small_index_forgets_nothing() -> None:
-    assert due(RetentionDays(), NOON, 1_000_000, IndexSettings().retention_min_docs) == {}
-    assert due(RetentionDays(), NOON, 1_000_001, IndexSettings().retention_min_docs) != {}
+    assert age_cutoffs(RetentionDays(), NOON, 1_000_000, IndexSettings().retention_min_docs) == {}
+    assert age_cutoffs(RetentionDays(), NOON, 1_000_001, IndexSettings().retention_min_docs) != {}
 
 
 def test_by_hand_one_level_or_all_that_can_be_pruned() -> None:
-    assert by_hand(3, "day", NOON) == {"day": NOON - 3 * DAY_MS}
-    assert by_hand(3, "all", NOON) == dict.fromkeys(("segment", "day", "week"), NOON - 3 * DAY_MS)
+    assert requested_cutoffs(3, "day", NOON) == {"day": NOON - 3 * DAY_MS}
+    assert requested_cutoffs(3, "all", NOON) == dict.fromkeys(("segment", "day", "week"), NOON - 3 * DAY_MS)
     for age, level in ((0, "day"), (-1, "all"), (3, "month"), (3, "year"), (3, ""), (3, "Segment")):
         with pytest.raises(InvalidQuery):
-            by_hand(age, level, NOON)
+            requested_cutoffs(age, level, NOON)
 
 
 def test_a_prune_leaves_out_units_that_ended_before_and_keeps_the_one_at_the_edge(tmp_path: Path) -> None:
@@ -79,7 +85,7 @@ def test_a_prune_leaves_out_units_that_ended_before_and_keeps_the_one_at_the_edg
 
 def test_a_prune_reaches_what_is_in_memory_alone(tmp_path: Path) -> None:
     index = filled(tmp_path, [[unit(0, "retry")]])
-    index.apply([unit(1, "retry", "retry"), unit(2, "retry")], [], Position(5, 5))
+    index.apply_units([unit(1, "retry", "retry"), unit(2, "retry")], [], Position(5, 5))
     assert index.prune({"segment": unit(2, "").end_ms}) == {"segment": 3}
     assert found(index, "retry")[0] == 1
     assert found(reloaded(tmp_path), "retry")[0] == 1
@@ -93,7 +99,7 @@ def test_what_was_pruned_and_when_survives_the_process(tmp_path: Path) -> None:
     again = reloaded(tmp_path)
     assert (again.status().pruned, again.status().last_prune_ms) == ({"segment": 2}, NOON + 5)
     assert again.cutoffs == index.cutoffs == {"segment": unit(1, "").end_ms}
-    again.apply([unit(0, "retry again"), unit(2, "retry")], [], Position(9, 9))
+    again.apply_units([unit(0, "retry again"), unit(2, "retry")], [], Position(9, 9))
     assert {m.start_ms for m in found(again, "retry")[1]} == {START + HOUR, START + 2 * HOUR}
 
 
@@ -113,8 +119,8 @@ def test_an_index_that_cannot_be_read_cannot_be_pruned(tmp_path: Path) -> None:
 
 
 def aged(app: App) -> LiveIndex[Any]:
-    app.accelerators.settle()
-    return app.accelerators.keeper("bm25").index
+    app.accelerators.catch_up()
+    return app.accelerators.get_keeper("bm25").index
 
 
 @pytest.fixture
@@ -150,7 +156,7 @@ def test_what_was_pruned_stays_out_when_the_index_heals(app: App) -> None:
     index = aged(app)
     app.accelerators.prune_due()
     counts = index.snapshot.counts
-    app.accelerators.keeper("bm25").rebuild()
+    app.accelerators.get_keeper("bm25").rebuild()
     assert index.snapshot.counts == counts
 
 
@@ -165,7 +171,7 @@ def test_rebuilt_by_hand_what_retention_left_out_comes_back_and_is_followed(app:
     late = replace(known, text="one more word about rhodium", source_id="late", timestamp=(known.timestamp or 0) + 1000)
     app.write([late], "test")
     app.derivation.run()
-    followed(app.accelerators.keeper("bm25"), app.storage)
+    followed(app.accelerators.get_keeper("bm25"), app.storage)
     same(index, from_scratch(app.storage, data_dir / "scratch"), ("ticket cause", "rhodium"))
 
 
@@ -173,9 +179,9 @@ def test_what_is_pruned_while_a_generation_is_built_stays_out(app: App) -> None:
     index = aged(app)
 
     def pruned(_: int) -> None:
-        index.prune(by_hand(1, "segment", NOON))
+        index.prune(requested_cutoffs(1, "segment", NOON))
 
-    app.accelerators.keeper("bm25").rebuild(pruned)
+    app.accelerators.get_keeper("bm25").rebuild(pruned)
     assert not [m for m in found(index, "ticket cause")[1] if m.node_id.startswith("toc:segment")]
 
 

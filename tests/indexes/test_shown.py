@@ -13,10 +13,10 @@ from memory_mcp.app import App
 from memory_mcp.events.evidence import quoted, said_of
 from memory_mcp.indexes.base import Filters, IndexQuery
 from memory_mcp.indexes.bm25.index import Bm25Index
-from memory_mcp.indexes.copies import Copies, Texts
-from memory_mcp.indexes.follow import Member, follow
+from memory_mcp.indexes.copies import Copies, PackedTexts
+from memory_mcp.indexes.follow import FollowedIndex, follow_changes
 from memory_mcp.indexes.keeper import Keeper
-from memory_mcp.indexes.part import LivePart
+from memory_mcp.indexes.shard import LiveShard
 from memory_mcp.model.calendar import LEVELS
 from memory_mcp.model.grip import Quotation
 from memory_mcp.model.ids import GripId, NodeId
@@ -63,17 +63,17 @@ def test_everything_is_shown_as_the_store_has_it(kept: App, keeper: Keeper) -> N
     shown = shown_of(keeper, kept.storage)
     nodes = all_nodes(kept.storage)
     assert len(nodes) > 10
-    assert shown.nodes(nodes) == {i: replace(n, pinned=False) for i, n in kept.storage.toc.get_nodes(nodes).items()}
+    assert shown.read_nodes(nodes) == {i: replace(n, pinned=False) for i, n in kept.storage.toc.get_nodes(nodes).items()}
     said = all_said(kept.storage)
     assert len(said) > 20
-    assert shown.said(said) == said
+    assert shown.read_quotations(said) == said
 
 
 def test_it_is_the_same_after_changes_merges_and_a_restart(kept: App, keeper: Keeper, tmp_path: Path) -> None:
     for n in range(4):
         kept.write([draft(f"rhodium {n} is what we decided on", at=f"2026-03-0{n + 1} 09:00", session=f"s{n}")], "test")
         kept.derivation.run()
-        while follow(kept.storage, Member(keeper.index, keeper.workshop)):
+        while follow_changes(kept.storage, FollowedIndex(keeper.index, keeper.workshop)):
             continue
         keeper.index.commit()
     merged(keeper.index)
@@ -81,8 +81,8 @@ def test_it_is_the_same_after_changes_merges_and_a_restart(kept: App, keeper: Ke
     again.load()
     for one in (keeper, again):
         shown = shown_of(one, kept.storage)
-        assert shown.said(all_said(kept.storage)) == all_said(kept.storage)
-        assert set(shown.nodes(all_nodes(kept.storage))) == set(all_nodes(kept.storage))
+        assert shown.read_quotations(all_said(kept.storage)) == all_said(kept.storage)
+        assert set(shown.read_nodes(all_nodes(kept.storage))) == set(all_nodes(kept.storage))
 
 
 def test_what_changed_since_is_left_to_the_store(kept: App, keeper: Keeper) -> None:
@@ -93,28 +93,28 @@ def test_what_changed_since_is_left_to_the_store(kept: App, keeper: Keeper) -> N
         for i, s in all_said(kept.storage).items()
         if s.event_id in {e.event_id for e in kept.storage.events.segment_events(first)}
     }
-    before = shown.said(all_said(kept.storage))
+    before = shown.read_quotations(all_said(kept.storage))
     assert own & set(before)
     kept.storage.toc.drop_nodes([first.node_id])
-    assert first.node_id not in shown.nodes([*all_nodes(kept.storage), first.node_id])
-    assert set(shown.said(before)) == set(before) - own
+    assert first.node_id not in shown.read_nodes([*all_nodes(kept.storage), first.node_id])
+    assert set(shown.read_quotations(before)) == set(before) - own
 
 
 def test_an_index_further_behind_than_is_known_shows_nothing(kept: App, keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = shown_of(keeper, kept.storage)
     monkeypatch.setattr(kept.storage.outbox, "nodes_changed_since", lambda _: None)
-    assert not shown.nodes(all_nodes(kept.storage))
-    assert not shown.said(all_said(kept.storage))
+    assert not shown.read_nodes(all_nodes(kept.storage))
+    assert not shown.read_quotations(all_said(kept.storage))
 
 
 def test_words_that_are_not_those_of_the_grip_are_not_shown(keeper: Keeper) -> None:
-    live: LivePart[Any] = keeper.index.snapshot.parts[0]
-    copies: Copies = live.part.body.copies
+    live: LiveShard[Any] = keeper.index.snapshot.shards[0]
+    copies: Copies = live.shard.body.copies
     row = int(np.argmax(np.diff(copies.quotes.ends, prepend=0)))
-    assert copies.said(row, 0) is not None
+    assert copies.read_quotation(row, 0) is not None
     data = bytearray(copies.quotes.data)
     data[int(copies.quotes.ends[row]) - 1] ^= 1
-    assert replace(copies, quotes=Texts(bytes(data), copies.quotes.ends)).said(row, 0) is None
+    assert replace(copies, quotes=PackedTexts(bytes(data), copies.quotes.ends)).read_quotation(row, 0) is None
 
 
 def test_a_jump_reads_nothing_by_id(kept: App, keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,4 +190,4 @@ def scan_of(app: App, folder: Path) -> Scan:
     """A scan beside a keyword index of everything."""
     keeper = keeper_of(app.storage, folder / "index")
     keeper.rebuild()
-    return Scan(app.storage, app.tree, shown_of(keeper, app.storage).holding)
+    return Scan(app.storage, app.tree, shown_of(keeper, app.storage).find_segments)

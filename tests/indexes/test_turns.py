@@ -6,17 +6,17 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from memory_mcp.base.errors import LayerUnavailable
-from memory_mcp.indexes.turns import Turns
+from memory_mcp.indexes.build import BuildSlots
 from tests.waiting import PATIENCE
 
 
 def test_no_more_than_so_many_have_a_turn_at_a_time() -> None:
-    turns, lock = Turns(2), threading.Lock()
+    turns, lock = BuildSlots(2), threading.Lock()
     both, at_once, most = threading.Barrier(2), 0, 0
 
     def build(number: int) -> None:
         nonlocal at_once, most
-        with turns.turn(lambda: False):
+        with turns.wait_turn(lambda: False):
             with lock:
                 at_once += 1
                 most = max(most, at_once)
@@ -31,8 +31,8 @@ def test_no_more_than_so_many_have_a_turn_at_a_time() -> None:
 
 
 def test_who_ends_while_it_waits_gets_no_turn() -> None:
-    turns = Turns(1)
-    with turns.turn(lambda: False), pytest.raises(LayerUnavailable), turns.turn(lambda: True):
+    turns = BuildSlots(1)
+    with turns.wait_turn(lambda: False), pytest.raises(LayerUnavailable), turns.wait_turn(lambda: True):
         pytest.fail("a second turn beside the only one")
-    with turns.turn(lambda: True):
+    with turns.wait_turn(lambda: True):
         pass

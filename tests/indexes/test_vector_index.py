@@ -12,7 +12,7 @@ from memory_mcp.base.errors import IndexUnreadable, InvalidQuery
 from memory_mcp.embed.base import Vectors
 from memory_mcp.embed.model2vec import Model2Vec
 from memory_mcp.indexes.base import DocType, Filters, IndexQuery, Matches, Searcher
-from memory_mcp.indexes.calibrate import SIMILARITY, calibrated
+from memory_mcp.indexes.calibrate import SIMILARITY, calibrate_scores
 from memory_mcp.indexes.keeper import Keeper
 from memory_mcp.indexes.live import LiveIndex
 from memory_mcp.indexes.registry import KINDS, SEARCHERS
@@ -75,22 +75,22 @@ def test_events_in_no_document_yet_are_compared_as_grips_of_them_would_be(
 ) -> None:
     texts = ["kitten sunrise garden", "login token", "zyzzyva"]
     events = [event(t, source_id=t) for t in texts]
-    found = {u.event.text: u for u in asked.unfiled("kitten garden", events)}
+    found = {u.event.text: u for u in asked.score_pending("kitten garden", events)}
     filed = index(kind, snapshot(kind, [unit(i, "zyzzyva", [t]) for i, t in enumerate(texts)]), tmp_path)
     expected = {m.start_ms: m for m in filed.search(IndexQuery("kitten garden", Filters(), 9)).best}
     assert sorted(u.raw for u in found.values()) == sorted(m.raw for m in expected.values())
     # They are scored by that alone: there is nothing they could stand out from.
-    assert all(u.score == round(float(calibrated(SIMILARITY, np.array([u.raw]))[0]), 6) for u in found.values())
+    assert all(u.score == round(float(calibrate_scores(SIMILARITY, np.array([u.raw]))[0]), 6) for u in found.values())
     assert "zyzzyva" not in found
-    assert asked.unfiled("kitten garden", events) == list(found.values())
-    assert asked.unfiled(" ", events) == asked.unfiled("kitten", []) == []
+    assert asked.score_pending("kitten garden", events) == list(found.values())
+    assert asked.score_pending(" ", events) == asked.score_pending("kitten", []) == []
 
 
 def test_unfiled_events_and_a_question_are_embedded_once(
     asked: VectorIndex, kind: Vector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events = [event(f"login token {i}", source_id=str(i)) for i in range(5)]
-    asked.unfiled("login", events)
+    asked.score_pending("login", events)
     texts: list[str] = []
     embed = kind.embedder.embed
 
@@ -99,10 +99,10 @@ def test_unfiled_events_and_a_question_are_embedded_once(
         return embed(asked_for)
 
     monkeypatch.setattr(kind.embedder, "embed", counted)
-    asked.unfiled("login", events)
+    asked.score_pending("login", events)
     assert texts == []
-    asked.unfiled("token", events)
-    asked.unfiled("token", events)
+    asked.score_pending("token", events)
+    asked.score_pending("token", events)
     assert texts == ["token"]
 
 

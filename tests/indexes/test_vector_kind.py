@@ -13,19 +13,19 @@ from memory_mcp.base.errors import IndexUnreadable, LayerUnavailable
 from memory_mcp.embed.base import Vectors
 from memory_mcp.embed.model2vec import Model2Vec
 from memory_mcp.indexes.base import DocType, Filters, Health, Matches, Position
-from memory_mcp.indexes.build import Workshop
+from memory_mcp.indexes.build import ShardBuilder
 from memory_mcp.indexes.document import Unit, unit_of
-from memory_mcp.indexes.files import Checked
-from memory_mcp.indexes.follow import Member, follow, rebuild
-from memory_mcp.indexes.generation import Home, Manifest, PartEntry
+from memory_mcp.indexes.files import FileChecksum
+from memory_mcp.indexes.follow import FollowedIndex, follow_changes, rebuild_index
+from memory_mcp.indexes.generation import IndexFolder, Manifest, ShardEntry
 from memory_mcp.indexes.live import LiveIndex
-from memory_mcp.indexes.part import LivePart, Part, merged, part_of, read_part, write_part
 from memory_mcp.indexes.registry import KINDS
+from memory_mcp.indexes.shard import LiveShard, Shard, build_shard, merge_shards, read_shard, write_shard
 from memory_mcp.indexes.snapshot import Snapshot
-from memory_mcp.indexes.units import everything
-from memory_mcp.indexes.vector.kind import Body, Vector, opened
+from memory_mcp.indexes.units import iter_all_units
+from memory_mcp.indexes.vector.kind import Body, Vector, open_kind
 from memory_mcp.indexes.vector.rows import Rows
-from memory_mcp.indexes.vector.search import search
+from memory_mcp.indexes.vector.search import search_documents
 from memory_mcp.indexes.vector.stored import files_of
 from tests.factories import SHOP, a_day_of_drafts
 from tests.fakes import FakeClock
@@ -66,8 +66,8 @@ def app() -> Iterator[App]:
     filled.close()
 
 
-def part(kind: Vector, units: Sequence[Unit]) -> Part[Body]:
-    return part_of(kind, units, [kind.prepared(u) for u in units])
+def part(kind: Vector, units: Sequence[Unit]) -> Shard[Body]:
+    return build_shard(kind, units, [kind.prepare_unit(u) for u in units])
 
 
 def same(one: Body, another: Body) -> bool:
@@ -76,14 +76,14 @@ def same(one: Body, another: Body) -> bool:
 
 
 def by_document(rows: Rows) -> tuple[Any, ...]:
-    return rows.codes[rows.place], rows.inverse[rows.place], rows.digests
+    return rows.codes[rows.row_of], rows.inverse[rows.row_of], rows.digests
 
 
-def written(kind: Vector, home: Home, units: Sequence[Unit], name: str = "p1") -> dict[str, Checked]:
+def written(kind: Vector, home: IndexFolder, units: Sequence[Unit], name: str = "p1") -> dict[str, FileChecksum]:
     """A generation of one part, in force."""
-    home.prepare()
-    files = write_part(kind, part(kind, units), home.parts / name)
-    home.put(Manifest(home.next_number(), "store", kind.fingerprint(), Position(), (PartEntry(name, files),), 0))
+    home.create_folders()
+    files = write_shard(kind, part(kind, units), home.shards_path / name)
+    home.make_current(Manifest(home.next_number(), "store", kind.fingerprint(), Position(), (ShardEntry(name, files),), 0))
     return files
 
 
@@ -91,18 +91,18 @@ def written(kind: Vector, home: Home, units: Sequence[Unit], name: str = "p1") -
 def test_a_part_is_read_back_as_it_was_written(model: Path, tmp_path: Path, units: list[Unit]) -> None:
     kind = Vector(Model2Vec(model))
     made = part(kind, units)
-    files = write_part(kind, made, tmp_path / "part")
-    found = read_part(Vector(Model2Vec(model)), tmp_path / "part", files, tmp_path)
+    files = write_shard(kind, made, tmp_path / "part")
+    found = read_shard(Vector(Model2Vec(model)), tmp_path / "part", files, tmp_path)
     assert same(found.body, made.body)
     assert len(found.body.grips) == len(found.grips)
-    snapshots = [Snapshot.of((LivePart(p),), Position()) for p in (made, found)]
+    snapshots = [Snapshot.from_shards((LiveShard(p),), Position()) for p in (made, found)]
     query = kind.embedder.embed(["fix the login"])[0]
-    assert search(snapshots[0], query, Filters(), 10) == search(snapshots[1], query, Filters(), 10)
+    assert search_documents(snapshots[0], query, Filters(), 10) == search_documents(snapshots[1], query, Filters(), 10)
 
 
 def test_any_damage_to_a_file_is_noticed(model: Path, tmp_path: Path) -> None:
     kind = Vector(Model2Vec(model))
-    files = write_part(kind, part(kind, made_up(30)), tmp_path / "part")
+    files = write_shard(kind, part(kind, made_up(30)), tmp_path / "part")
     assert {*files_of(DocType.NODE), *files_of(DocType.GRIP), "embedder.json"} < set(files)
     for name in files:
         path = tmp_path / "part" / name
@@ -111,36 +111,36 @@ def test_any_damage_to_a_file_is_noticed(model: Path, tmp_path: Path) -> None:
         for damaged in (flipped, whole[:-1], whole + b"x", b""):
             path.write_bytes(damaged)
             with pytest.raises(IndexUnreadable):
-                read_part(kind, tmp_path / "part", files, tmp_path)
+                read_shard(kind, tmp_path / "part", files, tmp_path)
         path.unlink()
         with pytest.raises(IndexUnreadable, match="missing"):
-            read_part(kind, tmp_path / "part", files, tmp_path)
+            read_shard(kind, tmp_path / "part", files, tmp_path)
         path.write_bytes(whole)
-    read_part(kind, tmp_path / "part", files, tmp_path)
+    read_shard(kind, tmp_path / "part", files, tmp_path)
 
 
 def test_a_part_of_another_model_is_refused(model: Path, tmp_path: Path) -> None:
     other = static_model(tmp_path / "same size", seed=1, words=SPOKEN)
     kind = Vector(Model2Vec(model))
-    files = write_part(kind, part(kind, made_up(3)), tmp_path / "part")
+    files = write_shard(kind, part(kind, made_up(3)), tmp_path / "part")
     with pytest.raises(IndexUnreadable, match="another embedding model"):
-        read_part(Vector(Model2Vec(other)), tmp_path / "part", files, tmp_path)
+        read_shard(Vector(Model2Vec(other)), tmp_path / "part", files, tmp_path)
 
 
 def test_merging_keeps_the_rows_that_count_and_embeds_nothing(model: Path) -> None:
     counting = Counting(model)
     kind = Vector(counting)
     units = made_up(40)
-    parts = [LivePart(part(kind, units[:20])), LivePart(part(kind, units[20:]))]
-    parts[0] = parts[0].without(np.array([0, 7]))
+    parts = [LiveShard(part(kind, units[:20])), LiveShard(part(kind, units[20:]))]
+    parts[0] = parts[0].without_units(np.array([0, 7]))
     kept = part(kind, [u for i, u in enumerate(units) if i not in (0, 7)])
     counting.asked.clear()
-    assert same(merged(kind, parts).body, kept.body)
+    assert same(merge_shards(kind, parts).body, kept.body)
     assert counting.asked == []
 
 
 def test_a_rebuild_embeds_only_texts_that_are_new(model: Path, tmp_path: Path) -> None:
-    home = Home(tmp_path / "index")
+    home = IndexFolder(tmp_path / "index")
     units = made_up(50)
     written(Vector(Model2Vec(model)), home, units)
     counting = Counting(model)
@@ -153,7 +153,7 @@ def test_a_rebuild_embeds_only_texts_that_are_new(model: Path, tmp_path: Path) -
 
 
 def test_vectors_of_another_model_or_layout_are_not_used_again(model: Path, other: Path, tmp_path: Path) -> None:
-    home = Home(tmp_path / "index")
+    home = IndexFolder(tmp_path / "index")
     units = made_up(5)
     written(Vector(Model2Vec(other)), home, units)
     counting = Counting(model)
@@ -162,12 +162,12 @@ def test_vectors_of_another_model_or_layout_are_not_used_again(model: Path, othe
 
 
 def test_damaged_vectors_are_embedded_anew(model: Path, tmp_path: Path) -> None:
-    home = Home(tmp_path / "index")
+    home = IndexFolder(tmp_path / "index")
     units = made_up(20)
     written(Vector(Model2Vec(model)), home, units)
-    path = home.parts / "p1" / files_of(DocType.GRIP)[0]
+    path = home.shards_path / "p1" / files_of(DocType.GRIP)[0]
     path.write_bytes(path.read_bytes()[:-1] + b"x")
-    for damage in (lambda: None, lambda: shutil.rmtree(home.parts), lambda: (home.directory / "CURRENT").write_text("x")):
+    for damage in (lambda: None, lambda: shutil.rmtree(home.shards_path), lambda: (home.directory / "CURRENT").write_text("x")):
         damage()
         counting = Counting(model)
         assert same(part(Vector(counting, reuse=home.directory), units).body, part(Vector(Model2Vec(model)), units).body)
@@ -177,27 +177,27 @@ def test_damaged_vectors_are_embedded_anew(model: Path, tmp_path: Path) -> None:
 def test_the_same_model_in_another_folder_is_the_same_kind(model: Path, tmp_path: Path) -> None:
     moved = Path(shutil.copytree(model, tmp_path / "moved"))
     kind = Vector(Model2Vec(moved))
-    assert kind.predecessor(Vector(Model2Vec(model)).fingerprint()) is kind
+    assert kind.find_predecessor(Vector(Model2Vec(model)).fingerprint()) is kind
 
 
 def test_only_a_model_that_is_still_there_and_still_the_same_can_be_a_predecessor(model: Path, other: Path) -> None:
     wanted, old = Vector(Model2Vec(other)), Vector(Model2Vec(model)).fingerprint()
-    found = wanted.predecessor(old)
+    found = wanted.find_predecessor(old)
     assert found is not None
     assert found.fingerprint() == old
     for key in ("format", "documents"):
-        assert wanted.predecessor({**old, key: 0}) is None
-    assert wanted.predecessor({"embedder": {}}) is None
-    assert wanted.predecessor({**old, "embedder": {**old["embedder"], "name": "somebody's"}}) is None
+        assert wanted.find_predecessor({**old, key: 0}) is None
+    assert wanted.find_predecessor({"embedder": {}}) is None
+    assert wanted.find_predecessor({**old, "embedder": {**old["embedder"], "name": "somebody's"}}) is None
     shutil.copy(other / "model.safetensors", model)
-    assert wanted.predecessor(old) is None
+    assert wanted.find_predecessor(old) is None
     shutil.rmtree(model)
-    assert wanted.predecessor(old) is None
+    assert wanted.find_predecessor(old) is None
 
 
 def test_without_a_usable_model_there_is_no_kind(tmp_path: Path) -> None:
     with pytest.raises(LayerUnavailable, match="has no config"):
-        opened({"model": str(tmp_path)})
+        open_kind({"model": str(tmp_path)})
     with pytest.raises(LayerUnavailable, match="does not exist"):
         KINDS["vector"]({"model": str(tmp_path / "nothing")})
 
@@ -210,23 +210,23 @@ class Kept:
         self.kind = kind
         self.index: LiveIndex[Body] = LiveIndex(kind, directory, "store", FakeClock())
         folder = str(kind.fingerprint()["embedder"]["folder"])
-        self.workshop = Workshop(self.index, {"model": folder}, 64)
+        self.workshop = ShardBuilder(self.index, {"model": folder}, 64)
         self.index.load(app.storage.toc.current_version())
 
     def rebuild(self) -> None:
-        rebuild(self.app.storage, self.index, self.workshop, lambda _: None)
+        rebuild_index(self.app.storage, self.index, self.workshop, lambda _: None)
 
     def follow(self) -> None:
-        while follow(self.app.storage, Member(self.index, self.workshop)):
+        while follow_changes(self.app.storage, FollowedIndex(self.index, self.workshop)):
             continue
 
     def search(self, text: str = "rename the login handler") -> Matches:
         found: Snapshot[Any] = self.index.snapshot
-        return search(found, found.parts[0].part.body.embedder.embed([text])[0], Filters(), 10)
+        return search_documents(found, found.shards[0].shard.body.embedder.embed([text])[0], Filters(), 10)
 
     def built_anew(self, kind: Vector, text: str = "rename the login handler") -> Matches:
-        units = [unit_of(s) for frame in everything(self.app.storage) for s in frame]
-        return search(snapshot(kind, units), kind.embedder.embed([text])[0], Filters(), 10)
+        units = [unit_of(s) for frame in iter_all_units(self.app.storage) for s in frame]
+        return search_documents(snapshot(kind, units), kind.embedder.embed([text])[0], Filters(), 10)
 
 
 def more(app: App, day: str) -> None:
@@ -257,17 +257,17 @@ def test_while_another_model_takes_over_the_old_index_serves_and_follows(
     old, new = Vector(Model2Vec(model)), Vector(Model2Vec(other))
     Kept(app, tmp_path / "index", old).rebuild()
     kept = Kept(app, tmp_path / "index", new)
-    assert (kept.index.health, kept.index.outdated) == (Health.HEALTHY, True)
+    assert (kept.index.health, kept.index.is_outdated) == (Health.HEALTHY, True)
     assert kept.search() == kept.built_anew(old)
     more(app, "2026-01-13")
     kept.follow()
     kept.index.commit()
     assert kept.search() == kept.built_anew(old)
     kept.rebuild()
-    assert not kept.index.outdated
+    assert not kept.index.is_outdated
     assert kept.search() == kept.built_anew(new)
     again = Kept(app, tmp_path / "index", new)
-    assert (again.index.health, again.index.outdated) == (Health.HEALTHY, False)
+    assert (again.index.health, again.index.is_outdated) == (Health.HEALTHY, False)
 
 
 def test_bulk_that_is_followed_by_a_child_uses_the_model_in_force(
@@ -298,11 +298,11 @@ def test_commits_while_a_new_generation_is_built_leave_it_alone(app: App, model:
     more(app, "2026-01-13")
 
     position = Position(app.storage.toc.current_version(), 0)
-    with kept.workshop.building(everything(app.storage), True, lambda _: None) as built:
+    with kept.workshop.build_shards(iter_all_units(app.storage), True, lambda _: None) as built:
         more(app, "2026-01-14")
         kept.follow()
         assert kept.index.commit()
         assert kept.search() == kept.built_anew(old)
-        kept.index.adopt(built, position)
+        kept.index.adopt_shards(built, position)
     kept.follow()
     assert kept.search() == kept.built_anew(new)

@@ -16,10 +16,10 @@ from memory_mcp.indexes.base import DocType, Filters, Match, Matches, Position
 from memory_mcp.indexes.document import IndexDocument, Unit
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.keys import grip_of, node_of
-from memory_mcp.indexes.part import LivePart, merged
+from memory_mcp.indexes.shard import LiveShard, merge_shards
 from memory_mcp.indexes.snapshot import Snapshot
 from memory_mcp.indexes.vector.kind import Body, Vector
-from memory_mcp.indexes.vector.search import search
+from memory_mcp.indexes.vector.search import search_documents
 from memory_mcp.model.calendar import TimeWindow, TocLevel
 from tests.examples import examples
 from tests.indexes.models import START, grip, live, made_up, node, snapshot, static_model, unit
@@ -34,7 +34,7 @@ def kind(tmp_path_factory: pytest.TempPathFactory) -> Vector:
 
 
 def ask(kind: Vector, held: Snapshot[Body], text: str, filters: Filters = ALL, limit: int = 10, least: float = 0.0) -> Matches:
-    return search(held, kind.embedder.embed([text])[0], filters, limit, least)
+    return search_documents(held, kind.embedder.embed([text])[0], filters, limit, least)
 
 
 def ids(matches: Matches | Iterable[Match]) -> list[str]:
@@ -218,12 +218,12 @@ def test_dropped_and_merged_units_leave_what_a_new_build_has(kind: Vector, seed:
     kept = [u for i, u in enumerate(units) if i not in dropped]
     parts = [live(kind, units[:25]), live(kind, units[25:])]
     gone = np.sort(np.array([units[i].key for i in dropped], dtype=np.uint64))
-    parts = [p.without(p.places(gone)) for p in parts]
+    parts = [p.without_units(p.find_units(gone)) for p in parts]
     expected = ask(kind, snapshot(kind, kept), query, limit=30)
-    assert ask(kind, Snapshot.of(tuple(parts), Position()), query, limit=30) == expected
-    whole = LivePart(merged(kind, parts))
-    assert ask(kind, Snapshot.of((whole,), Position()), query, limit=30) == expected
-    assert len(whole.part.body.nodes) == len(kept)
+    assert ask(kind, Snapshot.from_shards(tuple(parts), Position()), query, limit=30) == expected
+    whole = LiveShard(merge_shards(kind, parts))
+    assert ask(kind, Snapshot.from_shards((whole,), Position()), query, limit=30) == expected
+    assert len(whole.shard.body.nodes) == len(kept)
 
 
 def test_models_with_any_number_of_dimensions_work_up_to_the_bound(tmp_path: Path) -> None:

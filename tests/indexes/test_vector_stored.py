@@ -13,7 +13,7 @@ from usearch.index import Index
 
 from memory_mcp.base.errors import IndexUnreadable
 from memory_mcp.indexes.base import DocType
-from memory_mcp.indexes.files import Contents, seal
+from memory_mcp.indexes.files import FolderContents, seal_folder
 from memory_mcp.indexes.vector import stored
 from memory_mcp.indexes.vector.rows import Query, Rows
 from memory_mcp.indexes.vector.stored import files_of
@@ -25,18 +25,18 @@ INDEX, TEXTS = files_of(DocType.GRIP)
 def rows(count: int, same: int = 1, seed: int = 0) -> Rows:
     """Return rows of random vectors, each had by `same` documents in turn."""
     vectors = np.random.default_rng(seed).standard_normal((count, DIMENSIONS)).astype(np.float32)
-    return Rows.of(np.tile(vectors, (same, 1)), np.arange(count * same, dtype=np.uint64))
+    return Rows.from_vectors(np.tile(vectors, (same, 1)), np.arange(count * same, dtype=np.uint64))
 
 
-def written(made: Rows, folder: Path, graph_from: int | None = None) -> Contents:
+def written(made: Rows, folder: Path, graph_from: int | None = None) -> FolderContents:
     """Return a table's files, read back."""
     folder.mkdir(exist_ok=True)
-    stored.write(made, folder, DocType.GRIP, graph_from)
-    return Contents(folder, seal(folder), folder)
+    stored.write_rows(made, folder, DocType.GRIP, graph_from)
+    return FolderContents(folder, seal_folder(folder), folder)
 
 
 def read(made: Rows, folder: Path, graph_from: int | None = None) -> Rows:
-    return stored.read(written(made, folder, graph_from), DocType.GRIP, DIMENSIONS)
+    return stored.read_rows(written(made, folder, graph_from), DocType.GRIP, DIMENSIONS)
 
 
 @pytest.mark.parametrize("graph_from", [None, 1], ids=["rows", "graph"])
@@ -59,25 +59,25 @@ def test_a_file_is_a_usearch_index_that_begins_with_its_rows_in_the_documents_or
 def test_documents_are_as_similar_as_before_they_were_written(tmp_path: Path, count: int, graph_from: int | None) -> None:
     made = rows(count, same=3)
     found = read(made, tmp_path / "part", graph_from)
-    query = Query.of(np.random.default_rng(1).standard_normal(DIMENSIONS))
+    query = Query.from_vector(np.random.default_rng(1).standard_normal(DIMENSIONS))
     some = np.arange(0, len(made), 2)
-    assert np.array_equal(found.similarities(query), made.similarities(query))
-    assert np.array_equal(found.similarities(query, some), made.similarities(query)[some])
+    assert np.array_equal(found.compute_similarities(query), made.compute_similarities(query))
+    assert np.array_equal(found.compute_similarities(query, some), made.compute_similarities(query)[some])
     assert np.array_equal(found.digests, made.digests)
 
 
 def test_one_vector_is_stored_once_however_many_documents_have_it(tmp_path: Path) -> None:
-    silent = Rows.of(np.zeros((5, DIMENSIONS), dtype=np.float32), np.arange(5, dtype=np.uint64))
-    found = read(Rows.joined([rows(100, same=4), silent, rows(100)]), tmp_path / "part")
+    silent = Rows.from_vectors(np.zeros((5, DIMENSIONS), dtype=np.float32), np.arange(5, dtype=np.uint64))
+    found = read(Rows.concatenate([rows(100, same=4), silent, rows(100)]), tmp_path / "part")
     assert (len(found), found.codes.shape) == (505, (101, DIMENSIONS))
     assert found.unknown.nonzero()[0].tolist() == list(range(400, 405))
-    assert len(Rows.joined([found.taken(np.array([0, 100, 400])), rows(2)]).codes) == 4
+    assert len(Rows.concatenate([found.select_rows(np.array([0, 100, 400])), rows(2)]).codes) == 4
 
 
 @pytest.mark.parametrize("graph_from", [None, 1], ids=["rows", "graph"])
 def test_nothing_of_a_large_part_is_copied_into_memory(tmp_path: Path, graph_from: int | None) -> None:
     found = read(rows(20_000), tmp_path / "part", None if graph_from is None else 20_001)
-    held = [found.codes, found.inverse, found.place, found.digests]
+    held = [found.codes, found.inverse, found.row_of, found.digests]
     assert {type(_whose(array)) for array in held} == {mmap.mmap}
 
 
@@ -93,7 +93,7 @@ def _whose(array: Any) -> object:
 def test_rows_cost_at_most_a_fifth_more_than_themselves(tmp_path: Path) -> None:
     """Without a graph worth asking: 44 bytes of usearch, 16 of ours were counted."""
     vectors = np.random.default_rng(0).standard_normal((5000, 256)).astype(np.float32)
-    contents = written(Rows.of(vectors, np.arange(5000, dtype=np.uint64)), tmp_path / "part")
+    contents = written(Rows.from_vectors(vectors, np.arange(5000, dtype=np.uint64)), tmp_path / "part")
     assert len(contents.bytes_of(INDEX)) <= 5000 * (256 + 45) + 200
     assert len(contents.bytes_of(TEXTS)) <= 5000 * 16 + 1000
 
@@ -125,9 +125,9 @@ def test_a_file_that_is_not_laid_out_so_is_refused_whatever_its_checksum(tmp_pat
     """The layout is usearch's own and may change with it: what is mapped is compared with what usearch says."""
     written(rows(500), tmp_path / "part")
     harm((tmp_path / "part" / INDEX).read_bytes(), tmp_path / "part" / INDEX)
-    contents = Contents(tmp_path / "part", seal(tmp_path / "part"), tmp_path)
+    contents = FolderContents(tmp_path / "part", seal_folder(tmp_path / "part"), tmp_path)
     with pytest.raises(IndexUnreadable):
-        stored.read(contents, DocType.GRIP, DIMENSIONS)
+        stored.read_rows(contents, DocType.GRIP, DIMENSIONS)
 
 
 def test_texts_of_other_rows_are_refused(tmp_path: Path) -> None:
@@ -135,10 +135,10 @@ def test_texts_of_other_rows_are_refused(tmp_path: Path) -> None:
     written(rows(400), tmp_path / "less")
     (tmp_path / "less" / INDEX).rename(tmp_path / "part" / INDEX)
     with pytest.raises(IndexUnreadable, match="contradict"):
-        stored.read(Contents(tmp_path / "part", seal(tmp_path / "part"), tmp_path), DocType.GRIP, DIMENSIONS)
+        stored.read_rows(FolderContents(tmp_path / "part", seal_folder(tmp_path / "part"), tmp_path), DocType.GRIP, DIMENSIONS)
 
 
 def test_a_full_disk_is_an_error_of_the_system(tmp_path: Path) -> None:
     (tmp_path / INDEX).symlink_to("/dev/full")
     with pytest.raises(OSError, match="cannot be written"):
-        stored.write(rows(5000), tmp_path, DocType.GRIP, None)
+        stored.write_rows(rows(5000), tmp_path, DocType.GRIP, None)

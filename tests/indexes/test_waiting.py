@@ -22,7 +22,7 @@ def built(tmp_path: Path) -> Path:
     with closing(opened(tmp_path, teleport=TeleportSettings())) as app:
         app.write([draft("The walnut fell into the harbor.")], "test")
         app.derivation.run()
-        app.accelerators.settle()
+        app.accelerators.catch_up()
     return tmp_path
 
 
@@ -32,16 +32,16 @@ def test_a_question_loads_the_model_of_an_index_that_another_process_built(built
         for keeper in app.accelerators.keepers.values():
             keeper.load_once()
         assert not app.accelerators._warm_once.is_set()
-        app.accelerators.wait(PATIENCE)
+        app.accelerators.wait_loaded(PATIENCE)
         assert app.accelerators._warm_once.is_set()
-        assert app.accelerators._warmed is not None
+        assert app.accelerators._warm_embedder is not None
 
 
 def test_a_model_that_cannot_be_loaded_is_waited_for_once(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(opened(built, teleport=TeleportSettings(), callbacks=MAINTAINED)) as app:
         for keeper in app.accelerators.keepers.values():
             keeper.load_once()
-        serving = app.accelerators._to_warm()
+        serving = app.accelerators._serving_embedder()
         assert serving is not None
         tried: list[list[str]] = []
 
@@ -51,6 +51,6 @@ def test_a_model_that_cannot_be_loaded_is_waited_for_once(built: Path, monkeypat
 
         monkeypatch.setattr(type(serving), "embed", lambda self, texts: refuse(texts))
         monkeypatch.setattr(threading, "excepthook", lambda _: None)
-        app.accelerators.wait(PATIENCE)
-        app.accelerators.wait(PATIENCE)
+        app.accelerators.wait_loaded(PATIENCE)
+        app.accelerators.wait_loaded(PATIENCE)
         assert len(tried) == 1

@@ -39,7 +39,7 @@ def opened(place: Path, model: str = "", teleport: TeleportSettings | None = Non
         shutil.copytree(full(model, teleport or TeleportSettings()), place)
     app = over(place, model, teleport or TeleportSettings())
     if filled:
-        app.accelerators.settle()
+        app.accelerators.catch_up()
     return app
 
 
@@ -50,7 +50,7 @@ def full(model: str, teleport: TeleportSettings) -> Path:
     atexit.register(shutil.rmtree, place.parent, ignore_errors=True)
     stored = filled(place, [*history(), *extra()])
     app = App(replace(stored, teleport=teleport, embedder=EmbedderSettings(model)), FakeClock())
-    app.accelerators.settle()
+    app.accelerators.catch_up()
     app.close()
     return place
 

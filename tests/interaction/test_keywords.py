@@ -40,7 +40,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("keywords") / "data"
     filled(place, said())
     app = over(place, "", TeleportSettings())
-    app.accelerators.settle()
+    app.accelerators.catch_up()
     app.close()
     return place
 
@@ -50,7 +50,7 @@ def indexed(store: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[A
     place = tmp_path_factory.mktemp("indexed") / "data"
     shutil.copytree(store, place)
     app = over(place, "", TeleportSettings())
-    app.accelerators.settle()
+    app.accelerators.catch_up()
     yield app
     app.close()
 

@@ -192,7 +192,7 @@ def test_what_a_reply_replies_to_is_a_line_of_it_and_with_full_detail_a_further_
     reply = "Then the semaphore has to point to the west."
     said = [draft(prompt, at="2026-02-18 09:00", role=Role.USER), draft(reply, at="2026-02-18 09:01", role=Role.ASSISTANT)]
     with closing(App(filled(tmp_path / "data", said), FakeClock())) as app:
-        app.accelerators.settle()
+        app.accelerators.catch_up()
         door, query = Door(app, "auto"), {"query": "where does the semaphore point to beside the lamp", "limit": 1}
         [lean], [full] = (ask("intelligent_search", **query)["results"] for ask in (door.ok, door.full))
         [line], [quote] = lean["also"], full["also"]

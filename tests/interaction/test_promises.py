@@ -60,7 +60,7 @@ def filled(place: Any, model: str | None) -> App:
     told(place / "data", said())
     app = opened(place / "data", model or "", TeleportSettings(enabled=model is not None), filled=False)
     if model is not None:
-        app.accelerators.settle()
+        app.accelerators.catch_up()
     return app
 
 
@@ -265,7 +265,7 @@ def engines(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         app.write(said(), "jsonl")
         app.derivation.run()
         if model is not None:
-            app.accelerators.settle()
+            app.accelerators.catch_up()
         doors.append(Door(app, "auto"))
     yield doors
     for door in doors:

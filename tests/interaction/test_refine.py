@@ -188,10 +188,10 @@ def test_nothing_of_the_old_text_remains_anywhere_a_reader_looks(door: Door) -> 
 
 def test_indexes_find_the_new_text_and_show_none_of_the_old(door: Door) -> None:
     app = door.app
-    app.accelerators.settle()
+    app.accelerators.catch_up()
     node_id = segment(door, "narwhal")
     retell(door, node_id)
-    app.accelerators.settle()
+    app.accelerators.catch_up()
     for tool in ("teleport_search", "hybrid_search"):
         [hit] = [r for r in door.full(tool, query="zeppelins starboard", doc_type="toc_node")["results"] if r["id"] == node_id]
         assert "Mooring" in hit["title"]

@@ -231,7 +231,7 @@ def test_an_event_is_found_before_the_index_holds_it_and_after_in_its_own_projec
     assert own.ok("expand_grip", grip_id=fresh["grip_ids"][0])["verified"] is True
     own.app.derivation.run()
     assert own.ok("teleport_search", query="theodolite")["total_hits"] >= 1
-    own.app.accelerators.settle()
+    own.app.accelerators.catch_up()
     filed = own.full("teleport_search", query="theodolite")["results"]
     assert {"segment", "grip"} <= {r["kind"] for r in filed}
     assert "event" not in {r["kind"] for r in filed}
@@ -457,11 +457,11 @@ def test_a_question_is_answered_by_a_healthy_index_and_by_the_tree_where_it_find
 
 @requirement("error:teleport-status-unhealthy", "bm25:NFR-02.1", "bm25:NFR-02.2", "contract:principle-disposable-indexes")
 def test_an_index_that_is_damaged_or_gone_is_reported_questions_go_to_the_tree_and_it_is_built_again(own: Door) -> None:
-    keeper = own.app.accelerators.keeper("bm25")
+    keeper = own.app.accelerators.get_keeper("bm25")
     parts = own.app.settings.storage.directory / "indexes" / "bm25" / "parts"
     victim, _ = max(read_at_rest(parts).items(), key=lambda item: len(item[1]))
     victim.write_bytes(b"\0" + victim.read_bytes()[1:] + b"\0")
-    assert keeper.index.verify() is False
+    assert keeper.index.verify_files() is False
     status = own.ok("get_teleport_status")
     assert (status["bm25_enabled"], status["bm25_healthy"]) == (True, False)
     assert status["message"].startswith(f"BM25: {victim.name} of the index was changed from outside")
@@ -552,7 +552,7 @@ def test_a_job_commits_what_is_searchable_already(tmp_path: Path) -> None:
         door = Door(app, "auto")
         app.write([draft("The theodolite is broken.", at="2026-02-26 09:00", session="late")], "jsonl")
         app.derivation.run()
-        app.accelerators.settle()
+        app.accelerators.catch_up()
         before = door.ok("get_teleport_status")["indexes"]["bm25"]
         found = ids(door.full("teleport_search", query="theodolite"))
         assert found
@@ -576,7 +576,7 @@ def test_the_nightly_job_leaves_out_what_has_aged_once_the_index_is_large(indexe
     shutil.copytree(full("", TeleportSettings()), tmp_path / "data")
     large = TeleportSettings(bm25=IndexSettings(retention_min_docs=10))
     with closing(opened(tmp_path / "data", teleport=large, filled=False)) as app:
-        app.accelerators.settle()
+        app.accelerators.catch_up()
         door = Door(app, "auto")
         assert door.full("teleport_search", query="refresh token", level="segment")["results"]
         assert app.scheduler.run_now("prune_indexes").counts["bm25"] > 0
@@ -589,11 +589,11 @@ def test_closing_commits_what_was_only_in_memory(tmp_path: Path) -> None:
     app = opened(tmp_path / "data")
     app.write([draft("The theodolite is broken.", at="2026-02-26 09:00", session="late")], "jsonl")
     app.derivation.run()
-    app.accelerators.settle()
-    before = app.accelerators.statuses()["bm25"]
+    app.accelerators.catch_up()
+    before = app.accelerators.index_statuses()["bm25"]
     app.close()
     with closing(opened(tmp_path / "data", filled=False)) as app:
-        loaded = app.accelerators.statuses()["bm25"]
+        loaded = app.accelerators.index_statuses()["bm25"]
         assert (loaded.counts, loaded.behind, loaded.generation) == (before.counts, 0, before.generation + 1)
         assert Door(app, "auto").full("teleport_search", query="theodolite")["results"][0]["kind"] != "event"
 
@@ -618,7 +618,7 @@ def test_a_server_without_an_index_answers_at_once_and_has_one_soon_without_bein
         assert Door(running, "auto").full("intelligent_search", query="refresh token")["results"]
         current = tmp_path / "data" / "indexes" / "bm25" / "CURRENT"
         until(current.is_file)
-        until(lambda: running.accelerators.statuses()["bm25"].ready)
+        until(lambda: running.accelerators.index_statuses()["bm25"].ready)
         door = Door(running, "auto")
         until(lambda: door.full("intelligent_search", query="refresh token")["explanation"]["method_used"] == "bm25")
 
@@ -685,7 +685,7 @@ def test_a_commit_that_fails_is_counted_and_told_costs_no_answer_and_is_made_up_
 
     own.app.write([draft("The theodolite is broken.", at="2026-02-26 09:00", session="late")], "jsonl")
     own.app.derivation.run()
-    own.app.accelerators.settle()
+    own.app.accelerators.catch_up()
     before = errors()
     with monkeypatch.context() as patch:
         patch.setattr(machine, "put", full)
@@ -750,7 +750,7 @@ def test_the_settings_say_how_much_memory_a_build_may_use(tmp_path: Path, monkey
     shutil.copytree(full("", TeleportSettings()), tmp_path / "data")
     shutil.rmtree(tmp_path / "data" / "indexes")
     with closing(over(tmp_path / "data", "", TeleportSettings(bm25=IndexSettings(memory_budget_mb=8)))) as app:
-        app.accelerators.settle()
+        app.accelerators.catch_up()
     assert told == [8]
     assert IndexSettings().memory_budget_mb == 50
     with pytest.raises(ConfigError, match="memory_budget_mb"):
@@ -805,7 +805,7 @@ def test_rare_names_are_found_at_once_and_for_less_than_half_of_what_walking_the
         ]
         app.write(said, "jsonl")
         app.derivation.run()
-        app.accelerators.settle()
+        app.accelerators.catch_up()
         door = Door(app, "auto")
         answers = {name: door.full("teleport_search", query=name, limit=3) for name in names}
         found = [name for name, answer in answers.items() if any(name in r["quote"] for r in answer["results"])]

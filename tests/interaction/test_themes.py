@@ -85,9 +85,9 @@ def filled(place: Path, teleport: TeleportSettings, count: int = 72) -> App:
     app = over(place, teleport)
     app.write(themed(count), "test")
     app.derivation.run()
-    app.accelerators.settle()
+    app.accelerators.catch_up()
     if app.scheduler.run_now("group_topics").counts["begun"]:
-        keeper = app.accelerators.topics()
+        keeper = app.accelerators.find_topic_keeper()
         assert keeper is not None
         until(lambda: keeper.status().last_rebuild_secs is not None or keeper.last_error, "for topics")
     return app

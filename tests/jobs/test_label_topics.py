@@ -11,7 +11,7 @@ import pytest
 from memory_mcp.app import App
 from memory_mcp.config import Settings
 from memory_mcp.indexes.topics import keeper as keeping
-from memory_mcp.indexes.topics.base import Name
+from memory_mcp.indexes.topics.base import TopicName
 from memory_mcp.jobs.base import JobReport
 from memory_mcp.model.ids import TopicId, is_topic_id
 from memory_mcp.model.ledger import ModelCall, Outcome
@@ -84,7 +84,7 @@ def run(app: App) -> JobReport:
 
 def labels(app: App, project: str | None) -> dict[str, tuple[str, str]]:
     """Labels of a scope's areas, and who gave them; of the material each is one topic, which is not asked about by itself."""
-    found, _ = app.topics().graph().top(app.topics().view(project), limit=100)
+    found, _ = app.topics().graph().list_topics(app.topics().view(project), limit=100)
     return {topic.topic_id: (topic.label, topic.labelled_by) for topic in found}
 
 
@@ -98,9 +98,9 @@ def rows(app: App) -> list[ModelCall]:
 
 
 def due(app: App) -> list[tuple[str | None, ...]]:
-    labeller = app.accelerators.labeller()
+    labeller = app.accelerators.create_labeller()
     assert labeller is not None
-    return [one.scopes for one in labeller.due("small")]
+    return [one.scopes for one in labeller.topics_to_label("small")]
 
 
 def test_topics_get_their_labels_behind_the_nodes_the_most_important_first_and_a_projects_from_its_segments_alone(
@@ -123,13 +123,13 @@ def test_topics_get_their_labels_behind_the_nodes_the_most_important_first_and_a
     assert order == list(before[None])
     assert {(row.model, row.tokens_in, row.outcome, row.reason) for row in rows(app)} == {("small", USED[0], Outcome.OK, "")}
     assert run(app).counts == {"ok": 0, "fallback": 0, "failed": 0, "left": 0}
-    labeller, graph = app.accelerators.labeller(), app.topics().graph()
+    labeller, graph = app.accelerators.create_labeller(), app.topics().graph()
     assert labeller is not None
     shared = next(t for t in labels(app, SHOP) if t in labels(app, BILLING))
     [names] = [names for names in graph.names if names.topic_id == shared]
     own = {p: names.by_project[p] for p in (SHOP, BILLING)}
     told = {p: next(d for d in asked_for(script) if f"Keywords: {', '.join(own[p].keywords)}\n" in d) for p in own}
-    segments = app.storage.toc.get_nodes([link.node_id for link in graph.links(shared, app.topics().view(None), 100)[0]])
+    segments = app.storage.toc.get_nodes([link.node_id for link in graph.list_links(shared, app.topics().view(None), 100)[0]])
     for project, data in told.items():
         others = {n.title.split(" · ", 1)[-1][:60] for n in segments.values() if n.projects != (project,)}
         ours = {n.title.split(" · ", 1)[-1][:60] for n in segments.values() if n.projects == (project,)}
@@ -148,9 +148,9 @@ def test_a_topic_costs_one_question_where_its_words_are_the_same_and_no_two_of_a
     assert sum(SHOP in one for one in scopes) == len(labels(app, SHOP))
     assert sum(BILLING in one for one in scopes) == len(labels(app, BILLING))
     taken = next(iter(labels(app, None).values()))[0]
-    labeller = app.accelerators.labeller()
+    labeller = app.accelerators.create_labeller()
     assert labeller is not None
-    first, *rest = [one for one in labeller.due("small") if None in one.scopes]
+    first, *rest = [one for one in labeller.topics_to_label("small") if None in one.scopes]
     assert not labeller.is_taken(first, taken)
     assert all(labeller.is_taken(one, taken.upper()) for one in rest)
 
@@ -158,10 +158,10 @@ def test_a_topic_costs_one_question_where_its_words_are_the_same_and_no_two_of_a
 def test_a_label_made_for_all_is_not_seen_in_one_project(app: App) -> None:
     shared = next(t for t in labels(app, SHOP) if t in labels(app, BILLING))
     before = {project: labels(app, project)[shared] for project in (SHOP, BILLING)}
-    labeller = app.accelerators.labeller()
+    labeller = app.accelerators.create_labeller()
     assert labeller is not None
-    [one] = [d for d in labeller.due("small") if d.topic_id == shared and d.scopes == (None,)]
-    assert labeller.publish(one, "Login for both", "small")
+    [one] = [d for d in labeller.topics_to_label("small") if d.topic_id == shared and d.scopes == (None,)]
+    assert labeller.publish_label(one, "Login for both", "small")
     assert labels(app, None)[shared] == ("Login for both", "llm:small")
     assert {project: labels(app, project)[shared] for project in (SHOP, BILLING)} == before
 
@@ -231,18 +231,18 @@ def test_an_answer_that_cannot_be_used_is_remembered_and_the_own_words_stay(app:
 
 
 def test_an_answer_that_cannot_be_used_in_one_scope_says_nothing_of_another(app: App) -> None:
-    labeller = app.accelerators.labeller()
+    labeller = app.accelerators.create_labeller()
     assert labeller is not None
     shared = next(t for t in labels(app, SHOP) if t in labels(app, BILLING))
-    all_due = [one for one in labeller.due("small") if one.topic_id == shared]
+    all_due = [one for one in labeller.topics_to_label("small") if one.topic_id == shared]
     assert {one.scopes for one in all_due} == {(None,), (SHOP,), (BILLING,)}
     whole = next(one for one in all_due if one.scopes == (None,))
     spent = ModelCall(
-        app.clock.now_ms(), TopicId(shared), whole.asked_from, "small", 1, 1, False, Outcome.FALLBACK, "not one line", 1
+        app.clock.now_ms(), TopicId(shared), whole.request_basis, "small", 1, 1, False, Outcome.FALLBACK, "not one line", 1
     )
     app.storage.spending.record_call(spent)
-    assert {one.scopes for one in labeller.due("small") if one.topic_id == shared} == {(SHOP,), (BILLING,)}
-    assert {one.scopes for one in labeller.due("another") if one.topic_id == shared} == {(None,), (SHOP,), (BILLING,)}
+    assert {one.scopes for one in labeller.topics_to_label("small") if one.topic_id == shared} == {(SHOP,), (BILLING,)}
+    assert {one.scopes for one in labeller.topics_to_label("another") if one.topic_id == shared} == {(None,), (SHOP,), (BILLING,)}
 
 
 def test_a_graph_that_is_lost_while_the_model_is_asked_costs_no_row(
@@ -276,12 +276,12 @@ def test_one_more_segment_asks_nothing_and_other_words_bring_the_own_label_back(
     run(app)
     assert len(asked_for(script)) == asked
     keeper = app.topics().keeper
-    graph = keeper.graph()
+    graph = keeper.get_graph()
     topic = next(iter(named))
     place = next(n for n, names in enumerate(graph.names) if names.topic_id == topic)
     changed = list(graph.names)
-    changed[place] = replace(changed[place], whole=Name("something else", ("turned", "into")))
-    monkeypatch.setattr(keeper, "graph", lambda: replace(graph, names=tuple(changed)))
+    changed[place] = replace(changed[place], overall=TopicName("something else", ("turned", "into")))
+    monkeypatch.setattr(keeper, "get_graph", lambda: replace(graph, names=tuple(changed)))
     assert labels(app, None)[topic] == ("something else", "")
     assert (None,) in due(app)
 

@@ -68,7 +68,7 @@ def app(request: pytest.FixtureRequest, data_dir: Path) -> Iterator[App]:
 
 def file(app: App) -> None:
     app.derivation.run()
-    app.accelerators.settle()
+    app.accelerators.catch_up()
 
 
 @pytest.mark.parametrize("is_filed", [True, False])
@@ -186,7 +186,7 @@ def test_a_store_indexed_by_an_earlier_version_answers_rightly(data_dir: Path, v
             file(app)
             assert app.ask(Query(QUESTION, limit=10)).hits[0].session_id != "old"
     with closing(opened()) as app:
-        app.accelerators.settle()
+        app.accelerators.catch_up()
         assert app.ask(Query(QUESTION, limit=10)).hits[0].session_id == "old"
 
 

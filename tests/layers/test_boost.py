@@ -3,14 +3,16 @@
 import numpy as np
 import pytest
 
-from memory_mcp.indexes.candidates import NONE, Candidates, lone
+from memory_mcp.indexes.candidates import NO_CANDIDATES, Candidates, pending_candidate
 from memory_mcp.search.layers.boost import keyword_boost
 from memory_mcp.search.layers.score import BOTH, ranked
 
 
 def messages(*features: tuple[float, float], start: int = 1) -> Candidates:
     """Messages of sessions of their own, by share of the words and similarity."""
-    return Candidates.joined([lone(start + i, start + i, 0, "user", *shares) for i, shares in enumerate(features)])
+    return Candidates.concatenate(
+        [pending_candidate(start + i, start + i, 0, "user", *shares) for i, shares in enumerate(features)]
+    )
 
 
 def first(question: Candidates, keywords: Candidates) -> int:
@@ -51,12 +53,12 @@ def test_a_message_found_by_keywords_alone_is_among_the_candidates() -> None:
 
 def test_the_order_of_the_keywords_messages_does_not_matter_and_what_is_missing_gets_nothing() -> None:
     keywords = messages((0.0, 0.3), (0.3, 0.5), (0.0, 0.2))
-    turned = keywords.taken(np.array([2, 0, 1]))
+    turned = keywords.select_rows(np.array([2, 0, 1]))
     assert keyword_boost(QUESTION, turned, BOTH) == pytest.approx(keyword_boost(QUESTION, keywords, BOTH))
-    some = keyword_boost(QUESTION, keywords.taken(np.array([1])), BOTH)
+    some = keyword_boost(QUESTION, keywords.select_rows(np.array([1])), BOTH)
     assert (some > 0).tolist() == [False, True, False]
 
 
 def test_without_candidates_or_keywords_nothing_is_added() -> None:
-    assert keyword_boost(NONE, QUESTION, BOTH).tolist() == []
-    assert keyword_boost(QUESTION, NONE, BOTH).tolist() == [0.0, 0.0, 0.0]
+    assert keyword_boost(NO_CANDIDATES, QUESTION, BOTH).tolist() == []
+    assert keyword_boost(QUESTION, NO_CANDIDATES, BOTH).tolist() == [0.0, 0.0, 0.0]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_mcp.indexes.base import DocType, Match, Unfiled
+from memory_mcp.indexes.base import DocType, Match, PendingMatch
 from memory_mcp.indexes.calibrate import BM25, VECTOR
 from memory_mcp.model.ids import GripId, NodeId
 from memory_mcp.search.layers.fuse import fuse, fuse_unfiled
@@ -122,9 +122,9 @@ def test_a_node_keeps_the_grip_that_either_side_found() -> None:
         assert fuse(keyword, similar)[0].best_grip == "grip:proof"
 
 
-def unfiled(number: int, score: float) -> Unfiled:
+def unfiled(number: int, score: float) -> PendingMatch:
     """Return an event that no document holds yet."""
-    return Unfiled(event(f"m{number}"), score, 10 * score)
+    return PendingMatch(event(f"m{number}"), score, 10 * score)
 
 
 def test_an_event_that_only_its_meaning_finds_must_be_rather_near_and_one_that_both_sides_find_is_worth_more() -> None:

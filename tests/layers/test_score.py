@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_mcp.indexes.candidates import NONE, OWN, SIMILARITY, Candidates
+from memory_mcp.indexes.candidates import NO_CANDIDATES, OWN_SCORE, SIMILARITY, Candidates
 from memory_mcp.indexes.columns import ROLES
 from memory_mcp.model.exchange import TurnKind
 from memory_mcp.search.layers.score import BOTH, KEYWORDS, MEANING, Ranking, Weights, grounded, joined, ranked
@@ -46,7 +46,7 @@ def candidates(
         role=np.array([ROLES.index(r) for r in roles or ["user"] * n], dtype=np.uint8),
         turn=np.array(turns or [TurnKind.PLAIN] * n, dtype=np.uint8),
         exchange=np.array(exchanges or [0] * n, dtype=np.uint64),
-        raw=own[:, OWN],
+        raw=own[:, OWN_SCORE],
         words=own.reshape(n, 4),
         meaning=near.reshape(n, 2),
     )
@@ -72,7 +72,7 @@ def test_every_message_that_says_anything_is_listed_once_and_scores_fall_between
     found: Candidates, weights: Weights, literal: bool, limit: int
 ) -> None:
     ranking = ranked(found, weights, literal, limit)
-    speaking = (found.words[:, OWN] > 0) | (found.meaning[:, SIMILARITY] > 0)
+    speaking = (found.words[:, OWN_SCORE] > 0) | (found.meaning[:, SIMILARITY] > 0)
     assert len(set(order(ranking))) == len(ranking.places) == min(limit, int(speaking.sum()))
     assert speaking[ranking.places].all()
     scores = ranking.score
@@ -91,12 +91,12 @@ def test_a_limit_takes_the_first_and_the_order_of_the_candidates_decides_nothing
     for limit in (1, 3, 5, 7):
         assert order(ranked(found, weights, literal, limit)) == order(whole)[:limit]
     turned = np.arange(len(found))[::-1]
-    again = ranked(found.taken(turned), weights, literal, 50)
+    again = ranked(found.select_rows(turned), weights, literal, 50)
     assert found.message[turned][again.places].tolist() == found.message[whole.places].tolist()
 
 
 def test_no_candidate_gives_an_empty_list() -> None:
-    for found in (NONE, candidates(words=[(0.0, 0.5, 0.5, 0.5)], meaning=[(0.0, 0.9)])):
+    for found in (NO_CANDIDATES, candidates(words=[(0.0, 0.5, 0.5, 0.5)], meaning=[(0.0, 0.9)])):
         assert order(ranked(found, BOTH, False, 5)) == []
 
 
@@ -157,7 +157,7 @@ def test_both_sides_are_joined_by_message_with_the_better_of_what_either_says_an
     similar = candidates(meaning=[(0.5, 0.3), (0.6,)], messages=[2, 3])
     both = joined(keyword, similar)
     assert both.message.tolist() == [1, 2, 3]
-    assert both.words[:, OWN].tolist() == [0.4, 0.2, 0.0]
+    assert both.words[:, OWN_SCORE].tolist() == [0.4, 0.2, 0.0]
     assert both.meaning[:, SIMILARITY].tolist() == [0.0, 0.5, 0.6]
     assert both.words[0].tolist() == [0.4, 0.1, 0.0, 0.0]
     assert both.meaning[1].tolist() == [0.5, 0.3]
@@ -168,8 +168,8 @@ def test_both_sides_are_joined_by_message_with_the_better_of_what_either_says_an
     ])  # fmt: skip
     side = candidates(words=[(0.4,), (0.2,)])
     raw = replace(side, raw=np.array([31.0, 7.0]))
-    assert joined(raw, NONE).raw.tolist() == [31.0, 7.0]
-    assert len(joined(NONE, NONE)) == 0
+    assert joined(raw, NO_CANDIDATES).raw.tolist() == [31.0, 7.0]
+    assert len(joined(NO_CANDIDATES, NO_CANDIDATES)) == 0
     # Each side rates what the other found, so that the meaning of a message is told again.
     keyword = candidates(words=[(0.4,)], messages=[1])
     similar = candidates(meaning=[(0.5,), (0.7,)], messages=[1, 1])

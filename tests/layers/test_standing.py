@@ -31,7 +31,7 @@ def app(data_dir: Path, clock: FakeClock) -> Iterator[App]:
     seen = draft(SEEN, at="2026-01-13 09:00", session="seen", source_id="2")
     found.write([draft(RULE, session="rule", source_id="1"), seen], "test")
     found.derivation.run()
-    found.accelerators.settle()
+    found.accelerators.catch_up()
     yield found
     found.close()
 

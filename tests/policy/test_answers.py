@@ -49,7 +49,7 @@ def told_in(place: Path, indexed: bool) -> Iterator[App]:
     filled(place, [*told, *other])
     found = opened(place, FakeClock())
     if indexed:
-        found.accelerators.settle()
+        found.accelerators.catch_up()
     yield found
     found.close()
 
@@ -155,7 +155,7 @@ def test_a_role_is_what_a_jump_finds_alone_filed_or_not(own: App, derived: bool)
     own.write([*late, draft("about the zirconium gateway", at=NOON, session="me", source_id="me")], "test")
     if derived:
         own.derivation.run()
-    own.accelerators.settle()
+    own.accelerators.catch_up()
     layer, budget = own.teleport(LayerName.BM25), Budget(StopConditions(), own.clock)
 
     def sessions(role: str) -> set[str]:

@@ -40,7 +40,7 @@ def app(request: pytest.FixtureRequest, data_dir: Path, clock: FakeClock) -> Ite
     filled(data_dir, drafts)
     found = opened(data_dir, clock)
     if request.param:
-        found.accelerators.settle()
+        found.accelerators.catch_up()
     yield found
     found.close()
 
@@ -62,7 +62,7 @@ def test_twelve_pages_beside_a_writer_repeat_and_lose_nothing(app: App) -> None:
         app.write([late], "test")
         if page % 3 == 2:
             app.derivation.run()
-            app.accelerators.settle()
+            app.accelerators.catch_up()
     assert len(set(shown)) == 60
     assert not any("late" in one.session_id for one in answer.hits)
     assert set(shown[:5]) <= set(whole)

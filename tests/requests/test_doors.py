@@ -409,7 +409,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
     days = ("01-21", "01-29", "01-30", "02-03", "02-05", "02-09", "02-10", "02-11", "02-12", "02-13")
     made.write([d for day in days for d in a_day_of_drafts(f"2026-{day}")], "jsonl")
     made.derivation.run()
-    made.accelerators.settle()
+    made.accelerators.catch_up()
     made.topics().rebuild()
     yield made
     made.close()
@@ -458,7 +458,7 @@ def stood_for(app: App, arguments: dict[str, Any]) -> dict[str, Any]:
 
 def topic_of(app: App, project: str = SHOP) -> str:
     """Return the topic that a project talks about most."""
-    return str(app.topics().graph().top(app.topics().view(project), 1, areas=False)[0][0].topic_id)
+    return str(app.topics().graph().list_topics(app.topics().view(project), 1, areas=False)[0][0].topic_id)
 
 
 def segment_id_of(app: App, grip: str) -> str:

@@ -44,7 +44,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = opened(place)
     made.write([d for day in ("2026-01-30", "2026-02-02") for d in a_day_of_drafts(day, (SHOP, BILLING))], "jsonl")
     made.derivation.run()
-    made.accelerators.settle()
+    made.accelerators.catch_up()
     made.close()
     return place
 
@@ -91,7 +91,7 @@ def frequencies(app: App) -> dict[str, list[tuple[int, int]]]:
 def test_an_alias_is_followed_by_everything_that_shows_or_filters_projects(app: App) -> None:
     both = [listed(app)[name]["events"] for name in (SHOP, BILLING)]
     done = ask(app, AliasProject("billing", "acme/shop"))
-    app.accelerators.settle()
+    app.accelerators.catch_up()
     assert (done["project"], done["shown_as"], done["undo"]) == (BILLING, SHOP, BILLING)
     assert set(listed(app)) == {SHOP}
     assert listed(app)[SHOP]["events"] == sum(both)
@@ -131,7 +131,7 @@ def test_undoing_an_alias_is_exact(app: App) -> None:
     ask(app, UndoProject(BILLING))
     assert shown(app) == before
     assert frequencies(app) == terms
-    app.accelerators.settle()
+    app.accelerators.catch_up()
     assert ask(app, TeleportSearch(query="idempotency", project=BILLING))["results"]
     assert not ask(app, TeleportSearch(query="idempotency", project=SHOP))["results"]
 
@@ -182,7 +182,7 @@ def test_sessions_of_a_folder_are_split_off_stored_and_new_ones(app: App) -> Non
     whose = {s.session_id: s.project for s in app.storage.events.list_sessions(Scope(), 1000) if "crane" not in s.session_id}
     assert (whose["main"], whose["near"]) == (TREE, TREE)
     assert (whose["side"], whose["side-2"]) == (f"{TREE}-wt-2", f"{TREE}-wt-2")
-    app.accelerators.settle()
+    app.accelerators.catch_up()
     found = ask(app, SearchRequest(query="crane", detail="full"), TREE)
     assert {r["session_id"] for r in found["results"]} == {"main", "near"}
     found = ask(app, SearchRequest(query="crane", project=f"{TREE}-wt-2", detail="full"))

@@ -96,7 +96,7 @@ def test_with_an_index_on_a_prompt_is_answered_as_without(tmp_path: Path) -> Non
     try:
         app.write([*a_small_history(1), draft(NORWAY, at="2026-01-21 10:30", session="norway", project=BILLING)], "test")
         app.derivation.run()
-        app.accelerators.settle()
+        app.accelerators.catch_up()
         assert app.ask(Query(QUESTION)).why.method == "bm25"
         assert NORWAY in recall_text(app, QUESTION, BILLING)
         assert recall_text(app, "Please bake a cake for the birthday party", BILLING) == ""

@@ -215,6 +215,6 @@ def test_what_another_process_commits_reaches_the_indexes_of_this_one(tmp_path: 
         [memory] = there.opened.all()
 
         def counts() -> int:
-            return memory.app.accelerators.statuses()["bm25"].counts["grip"]
+            return memory.app.accelerators.index_statuses()["bm25"].counts["grip"]
 
         until(lambda: counts() == 1, "for the index of the other server")

@@ -126,7 +126,7 @@ def grouped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # In the time zone of `Place`: in another one the background process would file everything anew.
     app = App(Settings(storage=StorageSettings(str(directory), "UTC"), teleport=helpers.ONLY_BM25))
     fill(app)
-    app.accelerators.settle()
+    app.accelerators.catch_up()
     app.topics().rebuild()
     app.close()
     return directory

@@ -188,7 +188,7 @@ class Forgetting:
         """
         accelerators, folder = self._app.accelerators, self._directory / "indexes"
         for name in ("bm25", "vector"):
-            if accelerators.searcher(name) is None:
+            if accelerators.find_searcher(name) is None:
                 shutil.rmtree(folder / name, ignore_errors=True)
             else:
                 _patiently(lambda name=name: accelerators.purge(name))
@@ -198,12 +198,12 @@ class Forgetting:
 
         The files of one that cannot be opened are removed. Waits as `_indexes` does.
         """
-        topics = self._app.accelerators.topics()
+        topics = self._app.accelerators.find_topic_keeper()
         if topics is None:
             shutil.rmtree(self._directory / "indexes" / "topics", ignore_errors=True)
             return
         gone: list[bool] = []
-        _patiently(lambda: gone.append(topics.forget(erased.segments, tells)))
+        _patiently(lambda: gone.append(topics.forget_if_affected(erased.segments, tells)))
         if any(gone):
             self._app.scheduler.hasten("group_topics")
 

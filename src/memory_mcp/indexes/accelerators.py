@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any, cast
 from memory_mcp.base.clock import Clock
 from memory_mcp.base.errors import InvalidQuery, LayerUnavailable
 from memory_mcp.embed.models import Model, locate_model, resolve_model
-from memory_mcp.indexes import retention
 from memory_mcp.indexes.base import Health, IndexStatus, Searcher
-from memory_mcp.indexes.settings import TeleportSettings, TopicsSettings
+from memory_mcp.indexes.settings import TeleportSettings, TopicsSettings, age_cutoffs, requested_cutoffs
 from memory_mcp.storage.base import Storage
 
 if TYPE_CHECKING:
     from memory_mcp.embed.base import Embedder
-    from memory_mcp.indexes.keeper import Keeper, Rebuilt
+    from memory_mcp.indexes.keeper import Keeper, RebuildResult
     from memory_mcp.indexes.topics.keeper import TopicKeeper
     from memory_mcp.indexes.topics.labelling import Labeller
     from memory_mcp.indexes.vector.index import VectorIndex
@@ -33,7 +32,7 @@ NAMES = ("bm25", "vector")
 
 
 @dataclass(frozen=True, slots=True)
-class Embedding:
+class EmbeddingInfo:
     """The embedding model in use, and how many documents it embedded."""
 
     model: Model
@@ -88,39 +87,39 @@ class Accelerators:
         self._storage, self._directory = storage, directory
         self._clock = clock
         self._searchers: dict[str, Searcher | None] = {}
-        self._making, self._following = threading.Lock(), threading.Lock()
-        self._improving: threading.Thread | None = None
+        self._open_lock, self._following = threading.Lock(), threading.Lock()
+        self._improve_thread: threading.Thread | None = None
         self._closed = False
         #: The model that was loaded before the first question needed it.
-        self._warmed: Embedder | None = None
+        self._warm_embedder: Embedder | None = None
         self._warm_once = threading.Event()
-        self._warming: threading.Thread | None = None
+        self._warm_thread: threading.Thread | None = None
         #: Reasons by name why an index that is switched on cannot be used.
         self.reasons: dict[str, str] = {}
         self._is_maintained = is_maintained
         self._give_way = give_way
 
-    def switched_off(self, name: str) -> list[str]:
+    def disabling_settings(self, name: str) -> list[str]:
         """Return the settings that are false and keep an index off, of `teleport.enabled` and `teleport.NAME.enabled`."""
         index_settings = self._settings.bm25 if name == "bm25" else self._settings.vector
         switches = {"teleport.enabled": self._settings.enabled, f"teleport.{name}.enabled": index_settings.enabled}
         return [key for key, on in switches.items() if not on]
 
-    def enabled(self, name: str) -> bool:
+    def is_enabled(self, name: str) -> bool:
         """Return whether an index is switched on, and the memory has a directory for it."""
-        return self._directory is not None and not self.switched_off(name)
+        return self._directory is not None and not self.disabling_settings(name)
 
-    def searcher(self, name: str) -> Searcher | None:
+    def find_searcher(self, name: str) -> Searcher | None:
         """Return an index, opened on first use; None when off or unusable (see `reasons`). Opening is tried once, not again."""
-        with self._making:
+        with self._open_lock:
             if name not in self._searchers:
-                self._searchers[name] = self._made(name) if self.enabled(name) else None
+                self._searchers[name] = self._open_searcher(name) if self.is_enabled(name) else None
             return self._searchers[name]
 
-    def _made(self, name: str) -> Searcher | None:
+    def _open_searcher(self, name: str) -> Searcher | None:
         """Open an index, also read from disk unless `maintain` will; None with an entry in `reasons` if it cannot be used."""
         try:
-            searcher = self._make(name)
+            searcher = self._create_searcher(name)
         except LayerUnavailable as error:
             self.reasons[name] = f"{error.message}. {error.hint}".rstrip(". ")
             return None
@@ -132,12 +131,12 @@ class Accelerators:
             searcher.keeper.load()
         return searcher
 
-    def _make(self, name: str) -> Searcher:
+    def _create_searcher(self, name: str) -> Searcher:
         """Create an index, its maintainer and its searcher; reads no index file.
 
         Raises LayerUnavailable without a usable model, ImportError without the engine.
         """
-        from memory_mcp.indexes.build import Workshop
+        from memory_mcp.indexes.build import ShardBuilder
         from memory_mcp.indexes.keeper import Keeper
         from memory_mcp.indexes.live import LiveIndex
         from memory_mcp.indexes.registry import KINDS, SEARCHERS
@@ -154,46 +153,46 @@ class Accelerators:
             folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         store_id = self._storage.get_stats(text=False).store_id
         index: LiveIndex[Any] = LiveIndex(KINDS[name](options), folder, store_id, self._clock)
-        keeper = Keeper(self._storage, index, Workshop(index, options, self._settings.bm25.memory_budget_mb), self._give_way)
+        keeper = Keeper(self._storage, index, ShardBuilder(index, options, self._settings.bm25.memory_budget_mb), self._give_way)
         return SEARCHERS[name](keeper)
 
     @property
     def keepers(self) -> "dict[str, Keeper]":
         """The maintainers of all usable indexes, by name; opens those not opened yet."""
-        return {n: s.keeper for n in NAMES if (s := self.searcher(n)) is not None}
+        return {n: s.keeper for n in NAMES if (s := self.find_searcher(n)) is not None}
 
-    def keeper(self, name: str) -> "Keeper":
+    def get_keeper(self, name: str) -> "Keeper":
         """Return the maintainer of one index. Raises InvalidQuery for an unknown name, LayerUnavailable if off or unusable."""
         if name not in NAMES:
             raise InvalidQuery(f"unknown index: {name!r}", f"Indexes are {', '.join(NAMES)}.")
-        searcher = self.searcher(name)
+        searcher = self.find_searcher(name)
         if searcher is None:
             message = f"{'BM25' if name == 'bm25' else 'Vector'} index not enabled"
             reason = self.reasons.get(name)
-            keys = " and ".join(f"{key} = true" for key in self.switched_off(name))
+            keys = " and ".join(f"{key} = true" for key in self.disabling_settings(name))
             raise LayerUnavailable(message, f"{reason[0].upper()}{reason[1:]}." if reason else f"Enable with {keys}.")
         keeper: Keeper = searcher.keeper
         return keeper
 
     @property
-    def embedder(self) -> str:
+    def embedder_name(self) -> str:
         """The name of the embedding model, or of its folder if it was given as one; "none" without a usable vector index."""
-        if self.searcher("vector") is None:
+        if self.find_searcher("vector") is None:
             return "none"
         model = resolve_model(self._model, self._directory)
         return model.folder.name if model.kind == "folder" else model.name
 
-    def no_topics(self) -> tuple[bool, str, str]:
+    def explain_no_topics(self) -> tuple[bool, str, str]:
         """Return why `topics` gave None: whether they are switched on, the reason, and the setting that enables them or ""."""
         if self._topics.enabled:
             return True, "a memory without a directory keeps no index", ""
         return False, "disabled (topics.enabled = false)", "topics.enabled = true"
 
-    def topics(self) -> "TopicKeeper | None":
+    def find_topic_keeper(self) -> "TopicKeeper | None":
         """Return the maintainer of the topic graph, created on first use; None without topics (see `no_topics`)."""
         if self._directory is None or not self._topics.enabled:
             return None
-        with self._making:
+        with self._open_lock:
             if self._topic_keeper is None:
                 from memory_mcp.indexes.topics.keeper import TopicKeeper
 
@@ -203,9 +202,9 @@ class Accelerators:
                 )
             return self._topic_keeper
 
-    def labeller(self) -> "Labeller | None":
+    def create_labeller(self) -> "Labeller | None":
         """Return a new `Labeller`, which selects topics for a language model and stores its labels; None without topics."""
-        keeper = self.topics()
+        keeper = self.find_topic_keeper()
         if keeper is None:
             return None
         from memory_mcp.indexes.topics.labelling import Labeller
@@ -214,31 +213,31 @@ class Accelerators:
 
     def group_topics(self) -> bool:
         """Begin a grouping if one is due and no opened index has changes to index; return whether it was begun."""
-        keeper = None if self.busy else self.topics()
-        return keeper is not None and keeper.begin()
+        keeper = None if self.is_busy else self.find_topic_keeper()
+        return keeper is not None and keeper.begin_grouping()
 
     def _embedding_model(self) -> "Embedder | None":
         """Return the model that embeds new documents; None without a usable vector index."""
-        searcher = cast("VectorIndex | None", self.searcher("vector"))
+        searcher = cast("VectorIndex | None", self.find_searcher("vector"))
         return None if searcher is None else searcher.embedder
 
-    def embedding(self) -> Embedding | None:
+    def describe_embedding(self) -> EmbeddingInfo | None:
         """Return the configured embedding model with its numbers; None without a usable vector index (see `reasons`)."""
-        searcher = cast("VectorIndex | None", self.searcher("vector"))
+        searcher = cast("VectorIndex | None", self.find_searcher("vector"))
         if searcher is None:
             return None
         fingerprint = searcher.embedder.fingerprint()
-        serving = searcher.serving
-        return Embedding(
+        serving = searcher.serving_embedder
+        return EmbeddingInfo(
             model=resolve_model(self._model, self._directory),
             dimensions=fingerprint["dimensions"],
             digest=fingerprint["digest"],
             served_by=str(serving.fingerprint()["folder"]) if serving is not searcher.embedder else "",
             documents=searcher.keeper.status().documents,
-            unknown=searcher.unknown(),
+            unknown=searcher.count_unknown(),
         )
 
-    def statuses(self) -> dict[str, IndexStatus]:
+    def index_statuses(self) -> dict[str, IndexStatus]:
         """Return the state of every usable index, by name; those off or unusable are left out."""
         return {name: keeper.status() for name, keeper in self.keepers.items()}
 
@@ -246,40 +245,40 @@ class Accelerators:
         """Read from disk every index that is not read yet, and load the embedding model; questions wait for that."""
         for keeper in self.keepers.values():
             keeper.load_once()
-        self._warm()
+        self._warm_model()
 
     def maintain(self) -> bool:
         """Do one round of upkeep of each index, read from disk if need be; return whether changes wait. A second caller waits."""
         self.load()
         with self._following:
-            far = [keeper for keeper in self.keepers.values() if keeper.far_behind]
+            far = [keeper for keeper in self.keepers.values() if keeper.needs_bulk_follow]
             if len(far) > 1:
-                far[0].follow_beside(far[1:])
+                far[0].follow_with(far[1:])
             waiting = [keeper.maintain() for keeper in self.keepers.values()]
-        self._warm()
+        self._warm_model()
         return any(waiting)
 
-    def _warm(self) -> None:
+    def _warm_model(self) -> None:
         """Load the model that searches use once there are documents: a question would wait .3 s. Failures are logged once."""
-        serving = self._to_warm()
-        if serving is None or serving is self._warmed:
+        serving = self._serving_embedder()
+        if serving is None or serving is self._warm_embedder:
             return
-        if self._warmed is not None:
+        if self._warm_embedder is not None:
             self._give_way()
         try:
             serving.embed(["ready"])
         except LayerUnavailable as error:
             log.warning("the embedding model cannot be used: %s", error)
         finally:
-            self._warmed = serving
+            self._warm_embedder = serving
             self._warm_once.set()
 
-    def _to_warm(self) -> "Embedder | None":
+    def _serving_embedder(self) -> "Embedder | None":
         """Return the model that searches use; None while the vector index is not opened or has indexed nothing."""
         searcher = cast("VectorIndex | None", self._searchers.get("vector"))
-        return searcher.serving if searcher is not None and searcher.keeper.index.position.outbox else None
+        return searcher.serving_embedder if searcher is not None and searcher.keeper.index.position.outbox else None
 
-    def wait(self, seconds: float) -> float:
+    def wait_loaded(self, seconds: float) -> float:
         """Wait until the indexes and their model are read from disk, at most `seconds`; return the seconds waited.
 
         An index that is being built or is damaged is not waited for; none is unless `is_maintained`.
@@ -287,8 +286,8 @@ class Accelerators:
         began = time.monotonic()
         for keeper in self.keepers.values() if self._is_maintained else ():
             if keeper.index.health is Health.LOADING:
-                keeper.index.wait(max(0.0, began + seconds - time.monotonic()))
-        if self._is_maintained and self._warmed is None and self._to_warm() is not None:
+                keeper.index.wait_loaded(max(0.0, began + seconds - time.monotonic()))
+        if self._is_maintained and self._warm_embedder is None and self._serving_embedder() is not None:
             # An index may have been built by another process: nobody else may come to load the model for a while.
             self._begin_warming()
             self._warm_once.wait(max(0.0, began + seconds - time.monotonic()))
@@ -296,38 +295,38 @@ class Accelerators:
 
     def _begin_warming(self) -> None:
         """Load the model in a thread of its own, unless one does."""
-        with self._making:
-            if self._warming is None or not self._warming.is_alive():
-                self._warming = threading.Thread(target=self._warm, name="warming", daemon=True)
-                self._warming.start()
+        with self._open_lock:
+            if self._warm_thread is None or not self._warm_thread.is_alive():
+                self._warm_thread = threading.Thread(target=self._warm_model, name="warming", daemon=True)
+                self._warm_thread.start()
 
     @property
-    def busy(self) -> bool:
+    def is_busy(self) -> bool:
         """Whether an index is being built or has changes to index. Opens no index."""
-        return any(s is not None and s.keeper.busy for s in list(self._searchers.values()))
+        return any(s is not None and s.keeper.is_busy for s in list(self._searchers.values()))
 
-    def due(self, change: int) -> tuple[int, int] | None:
+    def remaining_work(self, change: int) -> tuple[int, int] | None:
         """Return the work until every usable index has indexed a change: units done and in all; None for none.
 
         `change` is the number of the change in the outbox. Numbers of all indexes are added.
         """
-        parts = [work for keeper in self.keepers.values() if (work := keeper.due(change)) is not None]
+        parts = [work for keeper in self.keepers.values() if (work := keeper.remaining_work(change)) is not None]
         return (sum(done for done, _ in parts), sum(total for _, total in parts)) if parts else None
 
     @property
-    def at_rest(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether every usable index has indexed and committed everything that is stored (see `Keeper.at_rest`)."""
-        return all(keeper.at_rest for keeper in self.keepers.values())
+        return all(keeper.is_idle for keeper in self.keepers.values())
 
-    def settle(self) -> None:
+    def catch_up(self) -> None:
         """Bring every index up to date, built if necessary, while the caller waits. IndexNotReady if such a build is running."""
         with self._following:
             for keeper in self.keepers.values():
-                keeper.settle()
+                keeper.catch_up()
 
     def purge(self, name: str) -> None:
         """Remove all bytes of replaced and dropped documents from one index, and wait. Raises as `keeper`, and IndexNotReady."""
-        keeper = self.keeper(name)
+        keeper = self.get_keeper(name)
         with self._following:
             keeper.purge()
 
@@ -338,28 +337,28 @@ class Accelerators:
 
     def improve(self) -> bool:
         """Start a thread that rewrites indexes in a faster form; return whether it was started: not while one is at work."""
-        if self._improving is not None and self._improving.is_alive():
+        if self._improve_thread is not None and self._improve_thread.is_alive():
             return False
-        self._improving = threading.Thread(target=self._improve, name="improving", daemon=True)
-        self._improving.start()
+        self._improve_thread = threading.Thread(target=self._improve_all, name="improving", daemon=True)
+        self._improve_thread.start()
         return True
 
-    def _improve(self) -> None:
+    def _improve_all(self) -> None:
         """Improve one index after the other until closed or busy; errors are logged. The body of the thread."""
         try:
             for name in NAMES:
-                searcher = self.searcher(name)
+                searcher = self.find_searcher(name)
                 if searcher is not None:
-                    searcher.improve(lambda: not self._closed and not self.busy)
+                    searcher.improve_shards(lambda: not self._closed and not self.is_busy)
         except Exception:
             log.exception("an index could not be made faster; it is tried again")
 
-    def rebuild(self, name: str, on_progress: Callable[[int], None] = lambda _: None) -> "Rebuilt":
+    def rebuild(self, name: str, on_progress: Callable[[int], None] = lambda _: None) -> "RebuildResult":
         """Rebuild one index from the store and return the result. Documents dropped by age come back until retention runs.
 
         `on_progress` is called with the number of documents so far. Raises as `keeper`, IndexNotReady if it is being built.
         """
-        return self.keeper(name).rebuild(on_progress, keep_cutoffs=False)
+        return self.get_keeper(name).rebuild(on_progress, keep_cutoffs=False)
 
     def prune_due(self) -> dict[str, dict[str, int]]:
         """Drop documents older than the settings allow.
@@ -371,7 +370,7 @@ class Accelerators:
         for name, keeper in self.keepers.items():
             status = keeper.status()
             if status.ready:
-                due = retention.due(settings.retention_days, self._clock.now_ms(), status.documents, settings.retention_min_docs)
+                due = age_cutoffs(settings.retention_days, self._clock.now_ms(), status.documents, settings.retention_min_docs)
                 pruned[name] = keeper.index.prune(due) if due else {}
         return pruned
 
@@ -381,8 +380,8 @@ class Accelerators:
         `level` is segment, day, week or all. Raises InvalidQuery for another level or name or an age below 1, LayerUnavailable
         when the index is off, IndexUnreadable when it is unusable, OSError when it cannot be written. Committed on return.
         """
-        cutoffs = retention.by_hand(age_days, level, self._clock.now_ms())
-        return self.keeper(name).index.prune(cutoffs)
+        cutoffs = requested_cutoffs(age_days, level, self._clock.now_ms())
+        return self.get_keeper(name).index.prune(cutoffs)
 
     def close(self) -> None:
         """Commit and close the opened indexes and topics; a failed commit is logged, not raised."""

@@ -18,7 +18,7 @@ class DocType(StrEnum):
     GRIP = "grip"
 
 
-class Visible(IntEnum):
+class Visibility(IntEnum):
     """Which callers may find a document. Stored on disk: do not change the values."""
 
     #: A document of one project: found by callers of that project and by unscoped ones.
@@ -44,7 +44,7 @@ class Filters:
     #: Role of the speaker (user, assistant, system, tool); excludes nodes.
     role: str | None = None
     #: Names of sessions that are left out (see `keys.session_name`), each from a moment on, UTC milliseconds.
-    excluded: frozenset[tuple[int, int]] = frozenset()
+    excluded_sessions: frozenset[tuple[int, int]] = frozenset()
 
     @property
     def wants_nodes(self) -> bool:
@@ -66,7 +66,7 @@ class IndexQuery:
     #: Most documents or messages returned.
     limit: int
     #: Least raw score of a document: a BM25 score or a cosine similarity.
-    least: float = 0.0
+    min_score: float = 0.0
     #: Whether the text names something by its exact words.
     literal: bool = False
     #: Other words or phrases that the answer is likely to hold; they count less than the text.
@@ -90,7 +90,7 @@ class Match:
     #: For a segment: its best grip.
     best_grip: GripId | None = None
     #: Further grips of the same segment that match.
-    also: tuple[GripId, ...] = ()
+    other_grips: tuple[GripId, ...] = ()
     parts: tuple[tuple[str, float], ...] = ()
     #: Cosine similarity; 0 if not computed.
     similarity: float = 0.0
@@ -107,7 +107,7 @@ class Matches:
 
 
 @dataclass(frozen=True, slots=True)
-class Unfiled:
+class PendingMatch:
     """An event that is not indexed yet, scored as if it were."""
 
     event: Event
@@ -127,25 +127,25 @@ class Searcher(Protocol):
         """
         ...
 
-    def candidates(self, query: IndexQuery, also: Any) -> Any:
+    def find_candidates(self, query: IndexQuery, also: Any) -> Any:
         """Return the best `query.limit` messages of a query as `Candidates`, and those named in `also`, `(n,)` uint64.
 
         Raises InvalidQuery for a text without words, IndexUnreadable when the index cannot answer.
         """
         ...
 
-    def scale(self, text: str) -> float:
+    def highest_score(self, text: str) -> float:
         """Return the highest possible raw score of a message for a text, by which raw scores are divided."""
         ...
 
-    def unfiled(self, text: str, events: Iterable[Event], keywords: Sequence[str] = ()) -> list[Unfiled]:
+    def score_pending(self, text: str, events: Iterable[Event], keywords: Sequence[str] = ()) -> list[PendingMatch]:
         """Return those of some events, which are not indexed yet, that match a text, scored as the index would score them.
 
         What matches `keywords` counts less. Events that match nothing are left out.
         """
         ...
 
-    def improve(self, goes_on: Callable[[], bool]) -> int:
+    def improve_shards(self, goes_on: Callable[[], bool]) -> int:
         """Rewrite parts in a faster form while `goes_on()` is true; return how many were. Never required."""
         ...
 

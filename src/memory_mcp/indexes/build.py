@@ -1,6 +1,7 @@
 """Build and merge parts in child processes, which get units of the store as frames."""
 
 import os
+import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -8,19 +9,20 @@ from pathlib import Path
 from typing import Any, cast
 
 from memory_mcp.base.children import Child, feed
+from memory_mcp.base.errors import LayerUnavailable
 from memory_mcp.indexes.document import Source
-from memory_mcp.indexes.generation import PartEntry
+from memory_mcp.indexes.generation import ShardEntry
 from memory_mcp.indexes.live import LiveIndex
-from memory_mcp.indexes.maker import Finish, Hello, Maker, Merge
-from memory_mcp.indexes.part import Kind
-from memory_mcp.indexes.shelf import Built
+from memory_mcp.indexes.maker import FinishRequest, MakerSetup, MergeRequest, ShardMaker
+from memory_mcp.indexes.shard import IndexKind
+from memory_mcp.indexes.shard_store import BuiltShard
 
 #: Segments up to which a child does not pay, and above which a second one does: starting one takes half a second of CPU.
 #: Changes of as few segments are indexed in this process, too (`follow.BULK`).
 _FEW, _MANY = 100, 1500
 
 
-class Workshop:
+class ShardBuilder:
     """Starts child processes for one index."""
 
     def __init__(self, index: LiveIndex[Any], options: Mapping[str, Any], budget_mb: int) -> None:
@@ -30,78 +32,113 @@ class Workshop:
         self._budget_mb = budget_mb
 
     @contextmanager
-    def building(
+    def build_shards(
         self, frames: Iterable[Sequence[Source]], keep_cutoffs: bool, on_progress: Callable[[int], None], segments: int = _MANY
-    ) -> Iterator[list[Built]]:
+    ) -> Iterator[list[BuiltShard]]:
         """Yield the parts of all units of `frames` as the wanted kind of index; sweeps spare them inside the block.
 
         `on_progress` gets numbers of documents as they are added. More than 1500 `segments` are shared by two child
         processes (if there are two processors), at most 100 are built in this process, else by one child.
         Units older than the index's cutoffs are left out if `keep_cutoffs`. Nothing is added to the index.
         """
-        kind, cutoffs = self._index.wanted, self._index.cutoffs if keep_cutoffs else {}
+        kind, cutoffs = self._index.target_kind, self._index.cutoffs if keep_cutoffs else {}
         with ExitStack() as stack:
             if segments <= _FEW:
-                maker = Maker(kind, stack.enter_context(self._hello(kind, {}, cutoffs)))
+                maker = ShardMaker(kind, stack.enter_context(self._reserve_names(kind, {}, cutoffs)))
                 for frame in frames:
-                    on_progress(cast("int", maker.answer(frame)))
-                yield cast("list[Built]", maker.answer(Finish()))
+                    on_progress(cast("int", maker.answer_request(frame)))
+                yield cast("list[BuiltShard]", maker.answer_request(FinishRequest()))
                 return
             count = min(2, os.cpu_count() or 1) if segments > _MANY else 1
-            directory = self._index.home.directory
-            children = [stack.enter_context(self._child(kind, cutoffs, directory)) for _ in range(count)]
+            directory = self._index.folder.directory
+            children = [stack.enter_context(self._start_child(kind, cutoffs, directory)) for _ in range(count)]
             for added in feed([children], frames):
                 on_progress(added)
-            yield [built for parts in _finished(children) for built in parts]
+            yield [built for parts in _finish_all(children) for built in parts]
 
     @contextmanager
-    def following(self) -> Iterator[Child]:
+    def start_follower(self) -> Iterator[Child]:
         """Yield a child that makes parts of changed units, as the current kind and with its cutoffs (see `built_together`).
 
         Sweeps spare these parts inside the block only; the child ends with it.
         """
-        with self._child(self._index.kind, self._index.cutoffs) as child:
+        with self._start_child(self._index.kind, self._index.cutoffs) as child:
             yield child
 
     @contextmanager
-    def merging(self, entries: Sequence[PartEntry], improve: bool = False) -> Iterator[Built]:
+    def merge_shards(self, entries: Sequence[ShardEntry], improve: bool = False) -> Iterator[BuiltShard]:
         """Yield one part that a child merged from several on disk; sweeps spare it inside the block only.
 
         `improve` writes it in the faster form. The index does not use it yet.
         """
-        with self._child(self._index.kind, {}) as child:
-            yield child.ask(Merge(tuple(entries), improve))
+        with self._start_child(self._index.kind, {}) as child:
+            yield child.ask(MergeRequest(tuple(entries), improve))
 
     @contextmanager
-    def _child(self, kind: Kind[Any], cutoffs: Mapping[str, int], reuse: Path | None = None) -> Iterator[Child]:
+    def _start_child(self, kind: IndexKind[Any], cutoffs: Mapping[str, int], reuse: Path | None = None) -> Iterator[Child]:
         """Yield a new child process for a kind of index, ended with the block; `reuse` is a folder whose vectors it may reuse."""
-        options = {**self._options, **kind.options(reuse)}
-        with self._hello(kind, options, cutoffs) as hello, Child("memory_mcp.indexes.child", hello) as child:
+        options = {**self._options, **kind.child_options(reuse)}
+        with self._reserve_names(kind, options, cutoffs) as hello, Child("memory_mcp.indexes.child", hello) as child:
             yield child
 
     @contextmanager
-    def _hello(self, kind: Kind[Any], options: Mapping[str, Any], cutoffs: Mapping[str, int]) -> Iterator[Hello]:
+    def _reserve_names(
+        self, kind: IndexKind[Any], options: Mapping[str, Any], cutoffs: Mapping[str, int]
+    ) -> Iterator[MakerSetup]:
         """Yield what a maker starts with; sweeps spare parts with its new prefix inside the block. Creates missing folders."""
-        home, token = self._index.home, f"b{uuid.uuid4().hex[:12]}"
-        home.prepare()
-        home.building.add(token)
+        home, token = self._index.folder, f"b{uuid.uuid4().hex[:12]}"
+        home.create_folders()
+        home.protected_prefixes.add(token)
         try:
-            yield Hello(kind.name, options, str(home.directory), token, self._budget_mb, dict(cutoffs))
+            yield MakerSetup(kind.name, options, str(home.directory), token, self._budget_mb, dict(cutoffs))
         finally:
-            home.building.discard(token)
+            home.protected_prefixes.discard(token)
 
 
-def built_together(children: Sequence[Child], frames: Iterable[Sequence[Source]]) -> list[list[Built]]:
+def build_in_all(children: Sequence[Child], frames: Iterable[Sequence[Source]]) -> list[list[BuiltShard]]:
     """Return the parts that each child makes of the same units, by child; the units are read and packed once.
 
     Waits until all are done. Errors of a child are passed on.
     """
     for _ in feed([[child] for child in children], frames):
         pass
-    return _finished(children)
+    return _finish_all(children)
 
 
-def _finished(children: Sequence[Child]) -> list[list[Built]]:
+def _finish_all(children: Sequence[Child]) -> list[list[BuiltShard]]:
     """Return the parts of each child, in order of `children`. All are asked to finish before the first is waited for."""
-    requests = [child.submit(Finish()) for child in children]
+    requests = [child.submit(FinishRequest()) for child in children]
     return [parts.result() for parts in requests]
+
+
+#: Seconds between two checks whether a waiting build is still wanted.
+_CHECK_SECS = 0.2
+
+
+class BuildSlots:
+    """A semaphore for `count` builds at once. A thread that has a turn must not ask for a second one."""
+
+    def __init__(self, count: int) -> None:
+        self._free = threading.BoundedSemaphore(count)
+
+    @contextmanager
+    def wait_turn(self, is_over: Callable[[], bool]) -> Iterator[None]:
+        """Wait for a turn and keep it until the block ends. `is_over` is called every .2 seconds while it waits.
+
+        Raises:
+            LayerUnavailable: `is_over()` became true before there was a turn.
+
+        """
+        while not self._free.acquire(timeout=_CHECK_SECS):
+            if is_over():
+                raise LayerUnavailable("the memory is being closed", "Ask again once it is open.")
+        try:
+            yield
+        finally:
+            self._free.release()
+
+
+#: Builds of indexes from the whole store; two at once do no harm on a machine of few cores.
+BUILDS = BuildSlots(2)
+#: Groupings of topics, which no caller waits for.
+GROUPINGS = BuildSlots(1)

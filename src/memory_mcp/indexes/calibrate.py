@@ -14,13 +14,13 @@ from memory_mcp.indexes.base import DocType
 from memory_mcp.indexes.files import Array
 
 #: Factor on the calibrated score of a message that only asks: a question is not its answer.
-REQUESTED = 0.01
+REQUEST_FACTOR = 0.01
 #: Knots of a rising, piecewise linear table: normalized score and share that was relevant. The first is half of what the
 #: lowest of the first ten results had; nothing was fitted below that.
 Table = tuple[tuple[float, float], ...]
 
 #: Added to a query's highest possible score: a match of one common word says little.
-SLACK = 8.0
+SCORE_OFFSET = 8.0
 #: Results that share the odds.
 COMPARED = 10
 #: Log odds of a BM25 score difference of 1.
@@ -71,7 +71,7 @@ HYBRID: dict[DocType, Table] = {
 }  # fmt: skip
 
 
-def normalized_bm25(scores: Array, possible: float) -> Array:
+def normalize_bm25(scores: Array, possible: float) -> Array:
     """Return the normalized scores of BM25 scores, both `(n,)` float64, best first; empty for none.
 
     Each is the score's share of the possible one times its share of the odds of the best ten. `possible` is
@@ -80,11 +80,11 @@ def normalized_bm25(scores: Array, possible: float) -> Array:
     if not len(scores):
         return scores
     odds = np.exp(_BM25_SHARPNESS * (scores - scores[0]))
-    normalized: Array = scores / (possible + SLACK) * odds / odds[:COMPARED].sum()
+    normalized: Array = scores / (possible + SCORE_OFFSET) * odds / odds[:COMPARED].sum()
     return normalized
 
 
-def normalized_similarity(similarities: Array) -> Array:
+def normalize_similarity(similarities: Array) -> Array:
     """Return the normalized scores, `(n,)` float64, of cosine similarities, `(n,)`, best first; empty for none.
 
     Each is a share of the odds of the best ten; fewer than ten similarities are treated as if the last were repeated.
@@ -98,7 +98,7 @@ def normalized_similarity(similarities: Array) -> Array:
     return normalized
 
 
-def calibrated(table: Table, normalized: Array) -> Array:
+def calibrate_scores(table: Table, normalized: Array) -> Array:
     """Return the table's values at some normalized scores, both `(n,)` float64: interpolated linearly between its points.
 
     Beyond the ends of the table that of the end.

@@ -8,12 +8,12 @@ import numpy as np
 
 from memory_mcp.indexes.columns import ROLES
 from memory_mcp.indexes.files import Array
-from memory_mcp.indexes.part import LivePart
+from memory_mcp.indexes.shard import LiveShard
 from memory_mcp.model.exchange import TurnKind
 
 #: Columns of `words`: BM25 scores of the message, its neighbours, its segment and the best message in that, as shares of the
 #: query's highest possible score; columns of `meaning`: cosine similarity of the message and of its segment.
-OWN = 0
+OWN_SCORE = 0
 SIMILARITY = 0
 
 
@@ -46,18 +46,18 @@ class Candidates:
         return len(self.message)
 
     @classmethod
-    def of(
-        cls, live: LivePart[Any], rows: Array, unit: Array, raw: Array, words: Array | None = None, meaning: Array | None = None
+    def from_rows(
+        cls, live: LiveShard[Any], rows: Array, unit: Array, raw: Array, words: Array | None = None, meaning: Array | None = None
     ) -> "Candidates":
         """Return candidates of one part from the rows of their best grips and their units, both `(n,)`.
 
         `raw` are their scores, `(n,)`, `words` `(n, 4)` and `meaning` `(n, 2)`; None for zeros. A grip that
         is a message of its own is named by the low half of its key.
         """
-        grips, nodes, units = live.part.grips, live.part.nodes, live.part.units
+        grips, nodes, units = live.shard.grips, live.shard.nodes, live.shard.units
         node = units.node_first[unit]
         name = np.where(grips.message[rows] != 0, grips.message[rows], grips.lo[rows])
-        begin = live.messages.first[live.exchanges[live.messages.of_row[rows]]]
+        begin = live.messages.first[live.exchange_starts[live.messages.message_of_row[rows]]]
         exchange = np.where(grips.message[begin] != 0, grips.message[begin], grips.lo[begin])
         return cls(
             name, units.session[unit], grips.hi[rows], grips.lo[rows], nodes.hi[node], nodes.lo[node], units.key[unit],
@@ -67,13 +67,13 @@ class Candidates:
         )  # fmt: skip
 
     @classmethod
-    def joined(cls, several: Sequence["Candidates"]) -> "Candidates":
+    def concatenate(cls, several: Sequence["Candidates"]) -> "Candidates":
         """Return all candidates in one, in order; equal messages stay. Empty for no candidates."""
         if not several:
-            return NONE
+            return NO_CANDIDATES
         return cls(**{f.name: np.concatenate([getattr(c, f.name) for c in several]) for f in fields(cls)})
 
-    def taken(self, places: Array) -> "Candidates":
+    def select_rows(self, places: Array) -> "Candidates":
         """Return the candidates at `places`, `(n,)`, in that order."""
         return Candidates(**{f.name: getattr(self, f.name)[places] for f in fields(self)})
 
@@ -82,10 +82,10 @@ class Candidates:
         order = np.lexsort((self.lo, self.hi, -self.raw))
         is_kept = np.isin(self.message[order], also)
         is_kept[:limit] = True
-        return self.taken(order[is_kept])
+        return self.select_rows(order[is_kept])
 
 
-def lone(
+def pending_candidate(
     name: int, session: int, start_ms: int, role: str, share: float, similarity: float, turn: TurnKind = TurnKind.PLAIN
 ) -> Candidates:
     """Return one message that is not indexed yet, as if it were the only one of its segment; keys are 0.
@@ -102,8 +102,9 @@ def lone(
     )  # fmt: skip
 
 
-_U8 = np.zeros(0, dtype=np.uint64)
-NONE = Candidates(
-    _U8, _U8, _U8, _U8, _U8, _U8, _U8, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.uint8), np.zeros(0, dtype=np.uint8), _U8,
-    np.zeros(0), np.zeros((0, 4)), np.zeros((0, 2)),
+_NO_NAMES = np.zeros(0, dtype=np.uint64)
+_NO_BYTES = np.zeros(0, dtype=np.uint8)
+NO_CANDIDATES = Candidates(
+    _NO_NAMES, _NO_NAMES, _NO_NAMES, _NO_NAMES, _NO_NAMES, _NO_NAMES, _NO_NAMES, np.zeros(0, dtype=np.int64),
+    _NO_BYTES, _NO_BYTES, _NO_NAMES, np.zeros(0), np.zeros((0, 4)), np.zeros((0, 2)),
 )  # fmt: skip

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from memory_mcp.indexes.base import Filters, Visible
+from memory_mcp.indexes.base import Filters, Visibility
 from memory_mcp.indexes.document import IndexDocument, Unit
 from memory_mcp.indexes.files import Array
 from memory_mcp.model.calendar import LEVELS, TimeWindow, TocLevel
@@ -17,22 +17,22 @@ _KINDS = ("", "procedure", "constraint", "definition", "preference", "observatio
 #: Stored by index: only append.
 ROLES = ("", Role.USER.value, Role.ASSISTANT.value, Role.SYSTEM.value, Role.TOOL.value)
 #: Separator of names in one string.
-_AND = "\x1f"
+_NAME_SEPARATOR = "\x1f"
 _TYPES = {
-    "hi": "<u8", "lo": "<u8", "start": "<i8", "end": "<i8", "level": "u1", "kind": "u1", "seen": "u1",
+    "hi": "<u8", "lo": "<u8", "start": "<i8", "end": "<i8", "level": "u1", "kind": "u1", "scope": "u1",
     "project": "<i4", "agents": "<i4", "speakers": "<i4", "unit": "<i4", "message": "<u8", "role": "u1", "asks": "u1",
     "turn": "u1",
 }  # fmt: skip
-NAMES = tuple(_TYPES)
+COLUMN_NAMES = tuple(_TYPES)
 #: Columns of units on disk, in the order of `Units.counted`.
-UNIT_NAMES = ("key", "level", "end", "nodes", "grips", "session")
+UNIT_COLUMN_NAMES = ("key", "level", "end", "nodes", "grips", "session")
 #: Columns that hold codes of strings.
-_NAMED = ("project", "agents", "speakers")
+_STRING_COLUMNS = ("project", "agents", "speakers")
 #: Code of the level of segments.
-SEGMENT = LEVELS.index(TocLevel.SEGMENT)
+SEGMENT_CODE = LEVELS.index(TocLevel.SEGMENT)
 
 
-class Names:
+class StringTable:
     """The distinct strings of a part and their codes."""
 
     def __init__(self, strings: Sequence[str] = ()) -> None:
@@ -40,7 +40,7 @@ class Names:
         self.strings = list(strings)
         self._codes = {s: i for i, s in enumerate(self.strings)}
 
-    def code(self, text: str) -> int:
+    def add(self, text: str) -> int:
         """Return the code of a string; an unknown one is appended and gets the next code."""
         code = self._codes.setdefault(text, len(self.strings))
         if code == len(self.strings):
@@ -61,7 +61,7 @@ class Columns:
     #: Indices in `LEVELS`, in `_KINDS`, and values of `Visible`.
     level: Array
     kind: Array
-    seen: Array
+    scope: Array
     #: Codes of strings; several names are joined by `_AND`.
     project: Array
     agents: Array
@@ -82,61 +82,61 @@ class Columns:
         return len(self.hi)
 
     @classmethod
-    def of(cls, documents: Sequence[IndexDocument], units: Sequence[int], names: Names) -> "Columns":
+    def from_documents(cls, documents: Sequence[IndexDocument], units: Sequence[int], strings: StringTable) -> "Columns":
         """Return the columns of documents, in order; new strings are added to `names`.
 
         `units`, as many, are the indices of their units. Raises ValueError for a kind or role that has no stored index.
         """
         rows = [
-            (*d.key, d.start_ms, d.end_ms, LEVELS.index(d.level), _KINDS.index(d.kind), int(d.visible), names.code(d.project),
-             names.code(_AND.join(d.agents)), names.code(_AND.join(d.speakers)), unit, d.message, ROLES.index(d.role), d.asks,
-             int(d.turn))
+            (*d.key, d.start_ms, d.end_ms, LEVELS.index(d.level), _KINDS.index(d.kind), int(d.visible), strings.add(d.project),
+             strings.add(_NAME_SEPARATOR.join(d.agents)), strings.add(_NAME_SEPARATOR.join(d.speakers)), unit, d.message,
+             ROLES.index(d.role), d.question_share, int(d.turn))
             for d, unit in zip(documents, units, strict=True)
         ]  # fmt: skip
-        columns = zip(*rows, strict=True) if rows else ([] for _ in NAMES)
+        columns = zip(*rows, strict=True) if rows else ([] for _ in COLUMN_NAMES)
         return cls(*(np.array(c, dtype=t) for c, t in zip(columns, _TYPES.values(), strict=True)))
 
-    def taken(self, rows: Array, units: Array, codes: Array) -> "Columns":
+    def select_rows(self, rows: Array, units: Array, codes: Array) -> "Columns":
         """Return some rows, `(n,)`, in that order, with other unit indices and string codes.
 
         `units`, `(old units,)`, holds the new index by the old one, and `codes`, `(old strings,)`, the new code by the old one.
         """
-        picked = {n: getattr(self, n)[rows] for n in NAMES}
-        for name in _NAMED:
+        picked = {n: getattr(self, n)[rows] for n in COLUMN_NAMES}
+        for name in _STRING_COLUMNS:
             picked[name] = codes[picked[name]].astype("<i4")
         picked["unit"] = units[picked["unit"]].astype("<i4")
         return Columns(**picked)
 
-    def named(self, rows: Array) -> Array:
+    def used_codes(self, rows: Array) -> Array:
         """Return the distinct codes of strings (project, agents, speakers) in some rows, `(n,)`, sorted."""
-        codes: Array = np.unique(np.concatenate([getattr(self, name)[rows] for name in _NAMED]))
+        codes: Array = np.unique(np.concatenate([getattr(self, name)[rows] for name in _STRING_COLUMNS]))
         return codes
 
     @classmethod
-    def joined(cls, tables: Sequence["Columns"]) -> "Columns":
+    def concatenate(cls, tables: Sequence["Columns"]) -> "Columns":
         """Return all tables in one, in order; unit indices and string codes are copied unchanged. Needs one table at least."""
-        return cls(**{n: np.concatenate([getattr(t, n) for t in tables]) for n in NAMES})
+        return cls(**{n: np.concatenate([getattr(t, n) for t in tables]) for n in COLUMN_NAMES})
 
-    def arrays(self) -> dict[str, Array]:
+    def as_arrays(self) -> dict[str, Array]:
         """Return all columns by name, as they are written; not copied."""
-        return {n: getattr(self, n) for n in NAMES}
+        return {n: getattr(self, n) for n in COLUMN_NAMES}
 
-    def mask(self, filters: Filters, strings: Sequence[str]) -> Array:
+    def passes_filters(self, filters: Filters, strings: Sequence[str]) -> Array:
         """Return which rows pass the filters: `(n,)` bool. Document type is not looked at; `strings` are those of the codes.
 
         Without a project, projects' shares of periods are hidden; with one, only its documents pass, and what
         mixes projects is hidden. Agents match exactly, speakers in any case. Rows must lie in the window, but
         segments may cross its edges (see `partly`). Raises ValueError for an unknown role.
         """
-        hidden = Visible.SCOPED if filters.project is None else Visible.UNSCOPED
-        mask: Array = self.seen != hidden
+        hidden = Visibility.SCOPED if filters.project is None else Visibility.UNSCOPED
+        mask: Array = self.scope != hidden
         if filters.project is not None:
             mask &= np.array([s == filters.project for s in strings], dtype=bool)[self.project]
         if filters.agent is not None:
-            mask &= np.array([filters.agent in s.split(_AND) for s in strings], dtype=bool)[self.agents]
+            mask &= np.array([filters.agent in s.split(_NAME_SEPARATOR) for s in strings], dtype=bool)[self.agents]
         if filters.speaker is not None:
             speaker = filters.speaker.casefold()
-            mask &= np.array([speaker in s.casefold().split(_AND) for s in strings], dtype=bool)[self.speakers]
+            mask &= np.array([speaker in s.casefold().split(_NAME_SEPARATOR) for s in strings], dtype=bool)[self.speakers]
         if filters.role is not None:
             mask &= self.role == ROLES.index(filters.role)
         if filters.kind is not None:
@@ -147,13 +147,13 @@ class Columns:
             # Grips and periods lie inside; a segment may cross an edge (see `partly`).
             start_ms, end_ms = filters.window.start_ms, filters.window.end_ms
             is_inside = (self.start >= start_ms) & (self.end <= end_ms)
-            mask &= (self.start < end_ms) & (is_inside | ((self.level == SEGMENT) & (self.end >= start_ms)))
+            mask &= (self.start < end_ms) & (is_inside | ((self.level == SEGMENT_CODE) & (self.end >= start_ms)))
         return mask
 
-    def partly(self, rows: Array, window: TimeWindow) -> Array:
+    def crosses_edge(self, rows: Array, window: TimeWindow) -> Array:
         """Return which of some rows, `(n,)`, are segments that cross an edge of the window: `(n,)` bool."""
         outside: Array = (self.start[rows] < window.start_ms) | (self.end[rows] >= window.end_ms)
-        outside &= self.level[rows] == SEGMENT
+        outside &= self.level[rows] == SEGMENT_CODE
         return outside
 
 
@@ -178,11 +178,11 @@ class Units:
         return len(self.key)
 
     @classmethod
-    def of(cls, units: Sequence[Unit]) -> "Units":
+    def from_units(cls, units: Sequence[Unit]) -> "Units":
         """Return the columns of units in order; their documents are taken to be adjacent in the tables, in the same order."""
         nodes = np.array([len(u.nodes) for u in units], dtype="<i4")
         grips = np.array([len(u.grips) for u in units], dtype="<i4")
-        return cls.counted(
+        return cls.from_columns(
             np.array([u.key for u in units], dtype="<u8"),
             np.array([LEVELS.index(u.level) for u in units], dtype="u1"),
             np.array([u.end_ms for u in units], dtype="<i8"),
@@ -192,24 +192,24 @@ class Units:
         )
 
     @classmethod
-    def counted(cls, key: Array, level: Array, end: Array, nodes: Array, grips: Array, session: Array) -> "Units":
+    def from_columns(cls, key: Array, level: Array, end: Array, nodes: Array, grips: Array, session: Array) -> "Units":
         """Return units from their columns, each `(units,)`; `nodes` and `grips` are numbers of documents, which are adjacent."""
-        return cls(key, level, end, _firsts(nodes), nodes, _firsts(grips), grips, session)
+        return cls(key, level, end, _first_rows(nodes), nodes, _first_rows(grips), grips, session)
 
-    def arrays(self) -> dict[str, Array]:
+    def as_arrays(self) -> dict[str, Array]:
         """Return by name the columns that are stored; first rows are computed from the counts when read."""
         columns = (self.key, self.level, self.end, self.node_count, self.grip_count, self.session)
-        return dict(zip(UNIT_NAMES, columns, strict=True))
+        return dict(zip(UNIT_COLUMN_NAMES, columns, strict=True))
 
 
-def _firsts(counts: Array) -> Array:
+def _first_rows(counts: Array) -> Array:
     """Return the first row of each of adjacent ranges of these lengths, `(n,)` int32."""
     firsts = np.zeros(len(counts), dtype="<i4")
     np.cumsum(counts[:-1], out=firsts[1:])
     return firsts
 
 
-def ranges(starts: Array, counts: Array) -> Array:
+def expand_ranges(starts: Array, counts: Array) -> Array:
     """Return start, start + 1, ... of each range, concatenated, `(sum of counts,)` int64; `starts` and `counts` are `(n,)`."""
     wide = counts.astype(np.int64)
     places: Array = np.repeat(starts - np.cumsum(wide) + wide, wide) + np.arange(wide.sum())

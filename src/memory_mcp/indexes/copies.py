@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from memory_mcp.indexes.columns import Names
-from memory_mcp.indexes.files import Array, Contents, write_arrays
+from memory_mcp.indexes.columns import StringTable
+from memory_mcp.indexes.files import Array, FolderContents, write_arrays
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.grip import Quotation, hash_quote
 from memory_mcp.model.ids import NodeId, event_id_from, event_key
@@ -28,7 +28,7 @@ _LOW = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Texts:
+class PackedTexts:
     """Texts concatenated as UTF-8."""
 
     data: bytes | memoryview
@@ -36,27 +36,27 @@ class Texts:
     ends: Array
 
     @classmethod
-    def of(cls, texts: Sequence[bytes]) -> "Texts":
+    def from_bytes(cls, texts: Sequence[bytes]) -> "PackedTexts":
         """Return texts, each in UTF-8, in order."""
         return cls(b"".join(texts), np.cumsum([len(t) for t in texts], dtype="<i8"))
 
-    def at(self, row: int) -> str:
+    def read_text(self, row: int) -> str:
         """Return the text of one row, lone surrogates kept; "" for an empty copy."""
         start = int(self.ends[row - 1]) if row else 0
         return str(self.data[start : int(self.ends[row])], "utf-8", "surrogatepass")
 
-    def taken(self, rows: Array) -> "Texts":
+    def select_rows(self, rows: Array) -> "PackedTexts":
         """Return the texts of some rows, `(n,)`, in that order, copied; runs of adjacent rows are copied at once."""
         if not len(rows):
-            return Texts(b"", np.zeros(0, dtype="<i8"))
+            return PackedTexts(b"", np.zeros(0, dtype="<i8"))
         starts = np.concatenate([[0], self.ends])
         begins = np.flatnonzero(np.concatenate([[True], np.diff(rows) != 1]))
         last = np.append(begins[1:], len(rows)) - 1
         runs = [self.data[starts[rows[a]] : starts[rows[b] + 1]] for a, b in zip(begins.tolist(), last.tolist(), strict=True)]
-        return Texts(b"".join(runs), np.cumsum(starts[rows + 1] - starts[rows], dtype="<i8"))
+        return PackedTexts(b"".join(runs), np.cumsum(starts[rows + 1] - starts[rows], dtype="<i8"))
 
     @classmethod
-    def joined(cls, several: "Sequence[Texts]") -> "Texts":
+    def concatenate(cls, several: "Sequence[PackedTexts]") -> "PackedTexts":
         """Return all texts in one, in order."""
         offsets = np.cumsum([0, *(len(t.data) for t in several)])
         ends = [t.ends + start for t, start in zip(several, offsets.tolist(), strict=False)]
@@ -67,8 +67,8 @@ class Texts:
 class Copies:
     """Copies of the rows of a part's two tables; a row may have an empty copy."""
 
-    nodes: Texts
-    quotes: Texts
+    nodes: PackedTexts
+    quotes: PackedTexts
     #: For grips: halves of the event's key, hash of the words, and string codes, `(grips, 6)`.
     event_hi: Array
     event_lo: Array
@@ -77,14 +77,14 @@ class Copies:
     strings: tuple[str, ...]
 
     @classmethod
-    def of(cls, nodes: Sequence[TocNode | None], grips: Sequence[Quotation | None]) -> "Copies":
+    def from_rows(cls, nodes: Sequence[TocNode | None], grips: Sequence[Quotation | None]) -> "Copies":
         """Return the copies of what is shown of each row, nodes by row and grips by row; None gives an empty copy."""
-        names = Names([""])
+        names = StringTable([""])
         keys = [event_key(g.event_id) if g else 0 for g in grips]
-        codes = [[names.code(getattr(g, name)) for name in _CODED] if g else [0] * len(_CODED) for g in grips]
+        codes = [[names.add(getattr(g, name)) for name in _CODED] if g else [0] * len(_CODED) for g in grips]
         return cls(
-            Texts.of([_packed(n) if n else b"" for n in nodes]),
-            Texts.of([g.quote.encode("utf-8", "surrogatepass") if g else b"" for g in grips]),
+            PackedTexts.from_bytes([_pack_node(n) if n else b"" for n in nodes]),
+            PackedTexts.from_bytes([g.quote.encode("utf-8", "surrogatepass") if g else b"" for g in grips]),
             np.array([k >> 64 for k in keys], dtype="<u8"),
             np.array([k & _LOW for k in keys], dtype="<u8"),
             np.array([g.quote_hash if g else 0 for g in grips], dtype="<i8"),
@@ -92,9 +92,9 @@ class Copies:
             tuple(names.strings),
         )
 
-    def node(self, row: int, with_bullets: bool) -> TocNode | None:
+    def read_node(self, row: int, with_bullets: bool) -> TocNode | None:
         """Return the node of a row, with bullets only if `with_bullets`, never pinned; None for an empty copy."""
-        text = self.nodes.at(row)
+        text = self.nodes.read_text(row)
         if not text:
             return None
         values = dict(zip(_NAMES, json.loads(text), strict=True))
@@ -106,9 +106,9 @@ class Copies:
         values |= {"node_id": NodeId(values["node_id"]), "level": TocLevel(values["level"]), "kind": MemoryKind(values["kind"])}
         return TocNode(**values)
 
-    def said(self, row: int, timestamp: int) -> Quotation | None:
+    def read_quotation(self, row: int, timestamp: int) -> Quotation | None:
         """Return the quotation of a row, with this time (UTC milliseconds); None for an empty copy or a wrong hash."""
-        quote, expected = self.quotes.at(row), int(self.hash[row])
+        quote, expected = self.quotes.read_text(row), int(self.hash[row])
         if not quote or hash_quote(quote) != expected:
             return None
         event = event_id_from(int(self.event_hi[row]) << 64 | int(self.event_lo[row]))
@@ -116,26 +116,26 @@ class Copies:
         return Quotation(quote, event, timestamp, session_id, project, agent, role, speaker, kind, expected)
 
     @classmethod
-    def joined(cls, several: "Sequence[Copies]", kept_rows: Sequence[tuple[Array, Array]]) -> "Copies":
+    def merge(cls, several: "Sequence[Copies]", kept_rows: Sequence[tuple[Array, Array]]) -> "Copies":
         """Return one from several: of each the kept rows of nodes and of grips, `(n,)` int64 each, in order.
 
         Strings that are no longer used are dropped.
         """
-        names = Names([""])
+        names = StringTable([""])
         codes = []
         for copies, (_, rows) in zip(several, kept_rows, strict=True):
             # Only strings that are still used get new codes.
             old = copies.codes[rows]
             moved = np.zeros(len(copies.strings), dtype="<i4")
             for code in np.unique(old).tolist():
-                moved[code] = names.code(copies.strings[code])
+                moved[code] = names.add(copies.strings[code])
             codes.append(moved[old])
         picked = {
             name: np.concatenate([getattr(c, name)[rows] for c, (_, rows) in zip(several, kept_rows, strict=True)])
             for name in ("event_hi", "event_lo", "hash")
         }
-        nodes = Texts.joined([c.nodes.taken(rows) for c, (rows, _) in zip(several, kept_rows, strict=True)])
-        quotes = Texts.joined([c.quotes.taken(rows) for c, (_, rows) in zip(several, kept_rows, strict=True)])
+        nodes = PackedTexts.concatenate([c.nodes.select_rows(rows) for c, (rows, _) in zip(several, kept_rows, strict=True)])
+        quotes = PackedTexts.concatenate([c.quotes.select_rows(rows) for c, (_, rows) in zip(several, kept_rows, strict=True)])
         return cls(nodes, quotes, **picked, codes=np.concatenate(codes), strings=tuple(names.strings))
 
     def write(self, directory: Path) -> None:
@@ -147,12 +147,12 @@ class Copies:
         (directory / _QUOTES).write_bytes(self.quotes.data)
 
     @classmethod
-    def read(cls, contents: Contents) -> "Copies":
+    def read(cls, contents: FolderContents) -> "Copies":
         """Return what `write` wrote; the texts stay views of `contents`."""
-        columns = contents.arrays(_COLUMNS, _ARRAYS)
+        columns = contents.read_arrays(_COLUMNS, _ARRAYS)
         return cls(
-            Texts(contents.bytes_of(_NODES), columns["node_ends"]),
-            Texts(contents.bytes_of(_QUOTES), columns["quote_ends"]),
+            PackedTexts(contents.bytes_of(_NODES), columns["node_ends"]),
+            PackedTexts(contents.bytes_of(_QUOTES), columns["quote_ends"]),
             columns["event_hi"],
             columns["event_lo"],
             columns["hash"],
@@ -165,7 +165,7 @@ _NAMES = [f.name for f in fields(TocNode)]
 _BULLETS, _PINNED = _NAMES.index("bullets"), _NAMES.index("pinned")
 
 
-def _packed(node: TocNode) -> bytes:
+def _pack_node(node: TocNode) -> bytes:
     """Return a node as UTF-8 JSON, a list of its fields; `pinned` is always false, as pins change without the index."""
     values: list[Any] = [getattr(node, name) for name in _NAMES]
     values[_PINNED] = False

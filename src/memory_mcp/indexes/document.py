@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from memory_mcp.events.evidence import said_of
-from memory_mcp.indexes.base import DocType, Visible
+from memory_mcp.indexes.base import DocType, Visibility
 from memory_mcp.indexes.keys import grip_doc, message_name, node_doc, session_name
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.event import Event
@@ -32,7 +32,7 @@ class Source:
     events: tuple[Event, ...] = ()
     grips: tuple[Grip, ...] = ()
     #: What follows in the stream of a segment that ends before the reply to its last prompt.
-    after: tuple[Event, ...] = ()
+    following_events: tuple[Event, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class IndexDocument:
     start_ms: int
     end_ms: int
     project: str
-    visible: Visible
+    visible: Visibility
     agents: tuple[str, ...]
     speakers: tuple[str, ...]
     kind: str
@@ -59,7 +59,7 @@ class IndexDocument:
     #: For a grip: role of the speaker (user, assistant, system, tool); "" for a node.
     role: str = ""
     #: For a grip: share of its characters in questions, 0..255.
-    asks: int = 0
+    question_share: int = 0
     #: For a grip: the turn of its message; for a segment or period of nothing but requests: UNANSWERED.
     turn: TurnKind = TurnKind.PLAIN
     #: What a hit shows; None if another document of its unit has it.
@@ -93,45 +93,50 @@ def unit_of(source: Source, with_words: bool = True) -> Unit:
     """
     node = source.node
     if source.segment is None:
-        node_texts = _said(node)
-        nodes = [_of_period(node, "", Visible.UNSCOPED, node_texts, _words(node_texts, node))]
+        node_texts = _node_texts(node)
+        nodes = [_period_document(node, "", Visibility.UNSCOPED, node_texts, _keyword_texts(node_texts, node))]
         for project in sorted({b.project for b in node.bullets}):
             project_texts = tuple(b.text for b in node.bullets if b.project == project)
-            nodes.append(_of_period(node, project, Visible.SCOPED, project_texts, project_texts))
+            nodes.append(_period_document(node, project, Visibility.SCOPED, project_texts, project_texts))
         return Unit(node_key(node.node_id), node.level, node.end_ms, tuple(nodes), ())
     texts = {e.event_id: e for e in source.events}
-    turns = classify_turns((*source.events, *source.after), source.segment.is_begin)
+    turns = classify_turns((*source.events, *source.following_events), source.segment.is_begin)
     quotable = (g for g in source.grips if not turns.get(g.event_id_start, TurnKind.PLAIN) & TurnKind.TO_MEMORY)
     grips = sorted(quotable, key=lambda g: (g.timestamp, texts[g.event_id_start].order, g.span_start, g.grip_id))
     kinds = {g: b.kind.value for b in reversed(node.bullets) for g in b.grip_ids}
-    documents = tuple(_grip(g, texts, source.segment, kinds.get(g.grip_id, ""), turns) for g in grips)
+    documents = tuple(_grip_document(g, texts, source.segment, kinds.get(g.grip_id, ""), turns) for g in grips)
     session = session_name(source.segment.session_id)
     return Unit(
-        source.segment.key, node.level, node.end_ms, (_segment(node, source, grips, turns, with_words),), documents, session
+        source.segment.key,
+        node.level,
+        node.end_ms,
+        (_segment_document(node, source, grips, turns, with_words),),
+        documents,
+        session,
     )
 
 
-def subject(node: TocNode) -> str:
+def subject_of(node: TocNode) -> str:
     """Return what a node's title says after its date and " · "; the whole title if it has no " · "."""
     return node.title.split(" · ", 1)[-1]
 
 
-def _said(node: TocNode) -> tuple[str, ...]:
+def _node_texts(node: TocNode) -> tuple[str, ...]:
     """Return the title without its date, the bullets and the joined keywords of a node; empty ones are left out."""
-    return tuple(t for t in (subject(node), *(b.text for b in node.bullets), " ".join(node.keywords)) if t)
+    return tuple(t for t in (subject_of(node), *(b.text for b in node.bullets), " ".join(node.keywords)) if t)
 
 
 def gist_of(node: TocNode) -> str:
     """Return the text of a node for the vector index: title without its date, bullets, keywords, a line each."""
-    return " \n".join(_said(node))
+    return " \n".join(_node_texts(node))
 
 
-def _words(texts: Sequence[str], node: TocNode) -> tuple[str, ...]:
+def _keyword_texts(texts: Sequence[str], node: TocNode) -> tuple[str, ...]:
     """Return `texts` and the node's keywords once more; not the summary, which repeats the bullets (measured: bench.judged)."""
     return (*texts, " ".join(node.keywords)) if node.keywords else tuple(texts)
 
 
-def _segment(
+def _segment_document(
     node: TocNode, source: Source, grips: Sequence[Grip], turns: Mapping[EventId, TurnKind], with_words: bool
 ) -> IndexDocument:
     """Return the document of a segment; without `with_words` its words have none of its events' texts.
@@ -144,10 +149,10 @@ def _segment(
         if grip.event_id_start == grip.event_id_end:
             spans.setdefault(grip.event_id_start, []).append((grip.span_start, grip.span_end))
     heard = [e for e in source.events if not turns.get(e.event_id, TurnKind.PLAIN) & TurnKind.TO_MEMORY]
-    requests = only_requests(source.events, source.segment.is_begin, source.after)
-    node_texts = () if requests else _said(node)
+    requests = only_requests(source.events, source.segment.is_begin, source.following_events)
+    node_texts = () if requests else _node_texts(node)
     speakers = tuple(sorted({e.speaker for e in source.events if e.speaker}))
-    texts = (text for e in heard for text in _cut(e, spans.get(e.event_id, ()))) if with_words else ()
+    texts = (text for e in heard for text in _cut_texts(e, spans.get(e.event_id, ()))) if with_words else ()
     return IndexDocument(
         key=node_doc(node.node_id),
         doc_type=DocType.NODE,
@@ -155,18 +160,18 @@ def _segment(
         start_ms=node.start_ms,
         end_ms=node.end_ms,
         project=source.segment.project,
-        visible=Visible.ALWAYS,
+        visible=Visibility.ALWAYS,
         agents=node.agents,
         speakers=speakers,
         kind=node.kind.value,
-        words=(*(_words(node_texts, node) if node_texts else ()), *texts),
+        words=(*(_keyword_texts(node_texts, node) if node_texts else ()), *texts),
         gist=" \n".join(node_texts),
         turn=TurnKind.UNANSWERED if requests else TurnKind.PLAIN,
         copy=node,
     )
 
 
-def _cut(event: Event, spans: Sequence[tuple[int, int]]) -> Iterator[str]:
+def _cut_texts(event: Event, spans: Sequence[tuple[int, int]]) -> Iterator[str]:
     """Yield an event's texts for the index; `event.text` is cut at the ends of `spans`, of grips in ascending order.
 
     Quoted words are then split into terms once for both. Pieces of white space and spans that overlap an
@@ -185,13 +190,15 @@ def _cut(event: Event, spans: Sequence[tuple[int, int]]) -> Iterator[str]:
             yield tail
 
 
-def _of_period(node: TocNode, project: str, visible: Visible, texts: Sequence[str], words: tuple[str, ...]) -> IndexDocument:
+def _period_document(
+    node: TocNode, project: str, visible: Visibility, texts: Sequence[str], words: tuple[str, ...]
+) -> IndexDocument:
     """Return the document of a period, or of one project's share of it if `visible` is SCOPED.
 
     `texts` becomes the text for vectors, `words` those for keywords. A share has that project's agents alone,
     and no copy to show.
     """
-    scoped = visible is Visible.SCOPED
+    scoped = visible is Visibility.SCOPED
     project_bullets = [b for b in node.bullets if b.project == project] if scoped else []
     return IndexDocument(
         key=node_doc(node.node_id, project if scoped else None),
@@ -211,7 +218,7 @@ def _of_period(node: TocNode, project: str, visible: Visible, texts: Sequence[st
     )
 
 
-def _grip(
+def _grip_document(
     grip: Grip, events: Mapping[EventId, Event], segment: Segment, kind: str, turns: Mapping[EventId, TurnKind]
 ) -> IndexDocument:
     """Return the document of a grip; `kind` is of the bullet that cites it, or "". Raises KeyError without its first event."""
@@ -225,7 +232,7 @@ def _grip(
         start_ms=grip.timestamp,
         end_ms=grip.timestamp,
         project=segment.project,
-        visible=Visible.ALWAYS,
+        visible=Visibility.ALWAYS,
         agents=(first.agent,) if first.agent else (),
         speakers=(first.speaker,) if first.speaker else (),
         kind=kind,
@@ -233,7 +240,7 @@ def _grip(
         gist=f"{first.speaker}: {quote}" if first.speaker else quote,
         message=message_name(first.event_id),
         role=first.role.value,
-        asks=round(255 * question_share(quote)),
+        question_share=round(255 * question_share(quote)),
         turn=turns.get(first.event_id, TurnKind.PLAIN),
         copy=said_of(grip, first, quote),
     )

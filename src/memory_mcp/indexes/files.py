@@ -29,11 +29,11 @@ _CHUNK = 1 << 20
 _IN_MEMORY = 1 << 20
 _ALIGN = 64
 #: Bytes above which a part is synced: building it again takes seconds.
-_WAITED_FOR = 8 << 20
+_SYNCED_FROM = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class FileChecksum:
     """Expected size and digest of a file."""
 
     size: int
@@ -47,7 +47,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
             np.lib.format.write_array(f, np.ascontiguousarray(arrays[name]), version=(1, 0), allow_pickle=False)
 
 
-def seal(directory: Path) -> dict[str, Checked]:
+def seal_folder(directory: Path) -> dict[str, FileChecksum]:
     """Return the checksums of all files below a directory by relative path; sync them if they exceed 8 MiB together.
 
     Small parts are not: syncing a dozen files beside a busy store delayed commits by a second. A killed
@@ -55,28 +55,28 @@ def seal(directory: Path) -> dict[str, Checked]:
     files become private to the user (0600). Raises OSError.
     """
     files = sorted(p for p in directory.rglob("*") if p.is_file())
-    durable = sum(p.stat().st_size for p in files) > _WAITED_FOR
+    durable = sum(p.stat().st_size for p in files) > _SYNCED_FROM
     checksums = {}
     for path in files:
         digest, size = hashlib.blake2b(digest_size=16), 0
-        with _opened(path) as f:
+        with _open_file(path) as f:
             while block := f.read(_CHUNK):
                 digest.update(block)
                 size += len(block)
             if durable:
                 os.fsync(f.fileno())
         path.chmod(0o600)
-        checksums[path.relative_to(directory).as_posix()] = Checked(size, digest.hexdigest())
+        checksums[path.relative_to(directory).as_posix()] = FileChecksum(size, digest.hexdigest())
     if durable:
         for folder in (*(p for p in directory.rglob("*") if p.is_dir()), directory, directory.parent):
             machine.sync_names(folder)
     return checksums
 
 
-class Contents:
+class FolderContents:
     """The files of one directory: verified and copied, or mapped in place if they were verified before."""
 
-    def __init__(self, directory: Path, files: Mapping[str, Checked], scratch: Path, trusted: bool = False) -> None:
+    def __init__(self, directory: Path, files: Mapping[str, FileChecksum], scratch: Path, trusted: bool = False) -> None:
         """Read every file of `files` below `directory`, up to 1 MiB in all into memory, more into an unnamed file.
 
         `scratch` is the folder of that. Larger `trusted` files are mapped in place, their digests unchecked:
@@ -88,15 +88,15 @@ class Contents:
         self.maps: dict[str, mmap.mmap] = {}
         total = sum(f.size + _ALIGN for f in files.values())
         if total <= _IN_MEMORY:
-            self._copy(directory, files, io.BytesIO())
+            self._copy_all(directory, files, io.BytesIO())
         elif trusted:  # not small ones: every mapped file stays open
-            self.maps = {name: _mapped(directory / name, expected.size) for name, expected in files.items() if expected.size}
+            self.maps = {name: _map_file(directory / name, expected.size) for name, expected in files.items() if expected.size}
             self._views = {name: memoryview(self.maps.get(name, b"")) for name in files}
         else:
             with _scratch_file(scratch) as scratch_file:
-                self._copy(directory, files, scratch_file)
+                self._copy_all(directory, files, scratch_file)
 
-    def _copy(self, directory: Path, files: Mapping[str, Checked], sink: Any) -> None:
+    def _copy_all(self, directory: Path, files: Mapping[str, FileChecksum], sink: Any) -> None:
         """Copy all files into one file or buffer, each at a multiple of 64 bytes, verified, and view them there.
 
         Raises IndexUnreadable if one is missing, cannot be read or has changed.
@@ -105,7 +105,7 @@ class Contents:
         at = 0
         for name, expected in files.items():
             at += sink.write(b"\0" * (-at % _ALIGN))
-            size = _copy(directory / name, expected, sink)
+            size = _copy_file(directory / name, expected, sink)
             places[name] = (at, size)
             at += size
         sink.flush()
@@ -121,18 +121,18 @@ class Contents:
         """Return one file parsed as JSON. Raises KeyError for one that was not read, ValueError for no JSON."""
         return json.loads(bytes(self.bytes_of(name)))
 
-    def array(self, name: str) -> Array:
+    def read_array(self, name: str) -> Array:
         """Return the first array in a file of numpy's format, a read-only view. Raises KeyError for a file that was not read."""
-        return self._read(name, 0)[0]
+        return self._read_array_at(name, 0)[0]
 
-    def arrays(self, name: str, names: Iterable[str]) -> dict[str, Array]:
+    def read_arrays(self, name: str, names: Iterable[str]) -> dict[str, Array]:
         """Return what `write_arrays` wrote, by name, read-only views. `names` must be all that were written, in any order."""
         arrays, at = {}, 0
         for key in sorted(names):
-            arrays[key], at = self._read(name, at)
+            arrays[key], at = self._read_array_at(name, at)
         return arrays
 
-    def _read(self, name: str, offset: int) -> tuple[Array, int]:
+    def _read_array_at(self, name: str, offset: int) -> tuple[Array, int]:
         """Return the array that begins at an offset of a file, a read-only view, and the offset after it."""
         data = self.bytes_of(name)
         head = io.BytesIO(bytes(data[offset : offset + 4096]))
@@ -144,20 +144,20 @@ class Contents:
         return array, start + count * dtype.itemsize
 
 
-def cut_short(maps: Iterable[mmap.mmap]) -> bool:
+def is_truncated(maps: Iterable[mmap.mmap]) -> bool:
     """Return whether a mapped file is now shorter than its map: reading beyond its end would kill the process."""
     return any(file_map.size() < len(file_map) for file_map in maps)
 
 
-def _opened(path: Path) -> BinaryIO:
+def _open_file(path: Path) -> BinaryIO:
     """Open a file for reading, not following a symbolic link; raises OSError for one, and as `open`."""
     return open(os.open(path, os.O_RDONLY | machine.PRIVATE), "rb")  # noqa: PTH123 - a descriptor, no path
 
 
-def _mapped(path: Path, size: int) -> mmap.mmap:
+def _map_file(path: Path, size: int) -> mmap.mmap:
     """Map a file of a known size, read-only, digest unchecked; raises IndexUnreadable if that fails or the size differs."""
     try:
-        with _opened(path) as f:
+        with _open_file(path) as f:
             file_map = mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)
     except (OSError, ValueError) as error:
         raise IndexUnreadable(f"{path.name} of the index cannot be read: {error}") from error
@@ -174,11 +174,11 @@ def _scratch_file(scratch: Path) -> Any:
         return io.BytesIO()
 
 
-def _copy(path: Path, expected: Checked, sink: Any) -> int:
+def _copy_file(path: Path, expected: FileChecksum, sink: Any) -> int:
     """Copy a file into `sink`; return its size in bytes. Raises IndexUnreadable, maybe half way, if it is not as `expected`."""
     digest, size = hashlib.blake2b(digest_size=16), 0
     try:
-        with _opened(path) as f:
+        with _open_file(path) as f:
             while block := f.read(_CHUNK):
                 digest.update(block)
                 size += len(block)

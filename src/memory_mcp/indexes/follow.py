@@ -14,7 +14,7 @@ from memory_mcp.base.children import few_collections
 from memory_mcp.base.failpoints import failpoint
 from memory_mcp.indexes import units
 from memory_mcp.indexes.base import Position
-from memory_mcp.indexes.build import Workshop, built_together
+from memory_mcp.indexes.build import ShardBuilder, build_in_all
 from memory_mcp.indexes.document import Source, unit_of
 from memory_mcp.indexes.live import LiveIndex
 from memory_mcp.model.calendar import EVERY_DAY
@@ -31,16 +31,16 @@ _DERIVER = "deriver"
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
+class ChangeBatch:
     """Changes to index: nodes by their last change, and the position after them."""
 
     nodes: tuple[NodeId, ...]
     position: Position
     #: Whether there are more changes.
-    more: bool
+    has_more: bool
 
 
-def pending(storage: Storage, position: Position, most: int = BATCH) -> Pending:
+def read_changes(storage: Storage, position: Position, most: int = BATCH) -> ChangeBatch:
     """Return at most `most` changes after a position: the nodes they name, each once, and the position after them.
 
     The position's number of events is raised to the deriver's checkpoint only if these are the last changes.
@@ -54,26 +54,26 @@ def pending(storage: Storage, position: Position, most: int = BATCH) -> Pending:
     mark = changes[-1].subject if changes else position.mark
     reached = Position(last, position.events if more else max(derived, position.events), mark)
     nodes = dict.fromkeys(NodeId(c.subject) for c in changes if c.kind in NODE_CHANGES)
-    return Pending(tuple(nodes), reached, more)
+    return ChangeBatch(tuple(nodes), reached, more)
 
 
-def named(storage: Storage, change: int) -> str:
+def change_subject(storage: Storage, change: int) -> str:
     """Return the subject of the outbox entry numbered `change`; "" if there is no such entry, or for 0."""
     entries = storage.outbox.read_after(change - 1, 1) if change else []
     return entries[0].subject if entries and entries[0].seq == change else ""
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class FollowedIndex:
     """An index to keep up to date, and the workshop for its bulk work."""
 
     index: LiveIndex[Any]
-    workshop: Workshop
+    builder: ShardBuilder
     #: Called with numbers of units, done and total, during bulk work.
     on_progress: Callable[[int, int], None] = lambda _done, _all: None
 
 
-def follow(storage: Storage, member: Member, give_way: Callable[[], None] = lambda: None) -> bool:
+def follow_changes(storage: Storage, member: FollowedIndex, give_way: Callable[[], None] = lambda: None) -> bool:
     """Index one batch of at most 2000 changes; return whether there may be more.
 
     With more than 100 changed segments in it, child processes index up to 12,000 changes instead (`follow_aside`). The result
@@ -81,53 +81,53 @@ def follow(storage: Storage, member: Member, give_way: Callable[[], None] = lamb
     """
     index = member.index
     since = index.position
-    due = pending(storage, since)
+    due = read_changes(storage, since)
     if not due.nodes and due.position == since:
         return False
     if sum(map(units.is_segment, due.nodes)) > BULK:
-        return follow_aside(storage, [member], give_way)
-    sources, missing = units.read(storage, due.nodes)
-    index.apply([unit_of(s) for s in sources], missing, due.position, since)
+        return follow_in_children(storage, [member], give_way)
+    sources, missing = units.read_units(storage, due.nodes)
+    index.apply_units([unit_of(s) for s in sources], missing, due.position, since)
     # A generation that replaced it meanwhile has a position of its own.
-    return due.more or index.position != due.position
+    return due.has_more or index.position != due.position
 
 
-def follow_aside(storage: Storage, members: Sequence[Member], give_way: Callable[[], None] = lambda: None) -> bool:
+def follow_in_children(storage: Storage, members: Sequence[FollowedIndex], give_way: Callable[[], None] = lambda: None) -> bool:
     """Index up to 12,000 changes in child processes, one per index; return whether there may be more.
 
     The indexes must have the same position, so that changes are read once. The parts are committed. If
     killed, the work is repeated. `give_way` is called before each frame of units.
     """
     since = members[0].index.position
-    due = pending(storage, since, BULK_BATCH)
+    due = read_changes(storage, since, BULK_BATCH)
     gone: list[int] = []
 
     def frames() -> Iterator[list[Source]]:
         """Yield the changed units in small frames, adding keys of those missing in the store to `gone`, and report progress."""
-        for start in range(0, len(due.nodes), units.READ):
-            sources, missing = units.read(storage, due.nodes[start : start + units.READ])
+        for start in range(0, len(due.nodes), units.READ_BATCH):
+            sources, missing = units.read_units(storage, due.nodes[start : start + units.READ_BATCH])
             gone.extend(missing)
-            for first in range(0, len(sources), units.FRAME):
+            for first in range(0, len(sources), units.FRAME_SIZE):
                 give_way()
-                yield sources[first : first + units.FRAME]
+                yield sources[first : first + units.FRAME_SIZE]
             for member in members:
-                member.on_progress(min(start + units.READ, len(due.nodes)), len(due.nodes))
+                member.on_progress(min(start + units.READ_BATCH, len(due.nodes)), len(due.nodes))
 
     with ExitStack() as stack:
         stack.enter_context(few_collections())
-        children = [stack.enter_context(member.workshop.following()) for member in members]
-        built = built_together(children, frames())
+        children = [stack.enter_context(member.builder.start_follower()) for member in members]
+        built = build_in_all(children, frames())
         failpoint("index.built")
         for member, parts in zip(members, built, strict=True):
-            member.index.apply([], gone, since, since)
-            member.index.adopt(parts, due.position, since)
-    return due.more or any(member.index.position != due.position for member in members)
+            member.index.apply_units([], gone, since, since)
+            member.index.adopt_shards(parts, due.position, since)
+    return due.has_more or any(member.index.position != due.position for member in members)
 
 
-def rebuild(
+def rebuild_index(
     storage: Storage,
     index: LiveIndex[Any],
-    workshop: Workshop,
+    workshop: ShardBuilder,
     on_progress: Callable[[int], None],
     give_way: Callable[[], None] = lambda: None,
     keep_cutoffs: bool = True,
@@ -139,7 +139,7 @@ def rebuild(
     """
     derived = storage.outbox.get_checkpoint(_DERIVER)
     last = storage.toc.current_version()
-    position = Position(last, derived, named(storage, last))
+    position = Position(last, derived, change_subject(storage, last))
     counted, done = threading.Lock(), 0
 
     def count(added: int) -> None:
@@ -151,7 +151,7 @@ def rebuild(
         give_way()
 
     segments = storage.toc.tally_days(*EVERY_DAY, None).segments
-    with workshop.building(units.everything(storage), keep_cutoffs, count, segments) as built:
+    with workshop.build_shards(units.iter_all_units(storage), keep_cutoffs, count, segments) as built:
         failpoint("index.built")
-        index.adopt(built, position, cutoffs=None if keep_cutoffs else {})
+        index.adopt_shards(built, position, cutoffs=None if keep_cutoffs else {})
     return done

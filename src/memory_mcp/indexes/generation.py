@@ -26,7 +26,7 @@ from memory_mcp.base import machine
 from memory_mcp.base.errors import IndexUnreadable
 from memory_mcp.base.failpoints import failpoint
 from memory_mcp.indexes.base import Position
-from memory_mcp.indexes.files import Checked
+from memory_mcp.indexes.files import FileChecksum
 
 #: File of the stamps of verified files; not named by a manifest, never swept.
 _STAMPS = "stamps"
@@ -38,11 +38,11 @@ _FILE = re.compile(r"(?:[a-z_]+/)?[a-z_.]+\Z")
 
 
 @dataclass(frozen=True, slots=True)
-class PartEntry:
+class ShardEntry:
     """A part in a manifest."""
 
     name: str
-    files: Mapping[str, Checked]
+    files: Mapping[str, FileChecksum]
     #: Indices of units that were replaced or dropped.
     dead: tuple[int, ...] = ()
 
@@ -55,7 +55,7 @@ class Manifest:
     store_id: str
     fingerprint: Mapping[str, Any]
     position: Position
-    parts: tuple[PartEntry, ...]
+    shards: tuple[ShardEntry, ...]
     committed_ms: int
     #: Time by level before which units are left out (UTC milliseconds).
     cutoffs: Mapping[str, int] = field(default_factory=dict)
@@ -82,27 +82,27 @@ def check_origin(manifest: Manifest, store_id: str, last_change: int, named: Cal
         raise IndexUnreadable("it has followed another history of this store: the store was an older copy since")
 
 
-class Home:
+class IndexFolder:
     """The folder of one index."""
 
     def __init__(self, directory: Path) -> None:
         """Use a folder, which may be missing; nothing is read or created before it is needed."""
         self.directory = directory
-        self.parts = directory / _PARTS
+        self.shards_path = directory / _PARTS
         #: Prefixes of parts that are being made, which `sweep` spares.
-        self.building: set[str] = set()
+        self.protected_prefixes: set[str] = set()
 
-    def prepare(self) -> None:
+    def create_folders(self) -> None:
         """Create the folder, its parent and the folder of parts if missing; a file in place of the latter is removed.
 
         The parent of the parent (the data directory) must exist. Raises OSError.
         """
-        if self.parts.is_file():
-            self.parts.unlink()
-        for folder in (self.directory.parent, self.directory, self.parts):
+        if self.shards_path.is_file():
+            self.shards_path.unlink()
+        for folder in (self.directory.parent, self.directory, self.shards_path):
             folder.mkdir(mode=0o700, exist_ok=True)
 
-    def current(self) -> Manifest | None:
+    def read_current(self) -> Manifest | None:
         """Return the manifest that CURRENT names; None without CURRENT, IndexUnreadable if damaged. Parts are not checked."""
         try:
             name = (self.directory / _CURRENT).read_text(encoding="ascii").strip()
@@ -116,12 +116,12 @@ class Home:
             text = (self.directory / f"{name}.json").read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise IndexUnreadable(f"{name}.json of the index cannot be read") from error
-        return _parsed(text, name)
+        return _parse_manifest(text, name)
 
-    def put(self, manifest: Manifest) -> None:
+    def make_current(self, manifest: Manifest) -> None:
         """Write a manifest and make it current; durable on return. A folder in place of CURRENT is renamed. Raises OSError."""
-        self.prepare()
-        machine.put(self.directory / f"{manifest.name}.json", _serialized(manifest).encode("utf-8"))
+        self.create_folders()
+        machine.put(self.directory / f"{manifest.name}.json", _serialize_manifest(manifest).encode("utf-8"))
         failpoint("index.manifest_written")
         if (self.directory / _CURRENT).is_dir():
             # Not ours, and nothing can be renamed over it.
@@ -134,15 +134,15 @@ class Home:
         numbers = [int(m[1]) for p in self.directory.glob("gen-*.json") if (m := _NAME.match(p.stem))]
         return max(numbers, default=0) + 1
 
-    def sweep(self, manifest: Manifest | None) -> None:
+    def remove_unused(self, manifest: Manifest | None) -> None:
         """Remove what `manifest` does not refer to: parts and manifests of other generations, aborted builds and writes.
 
         None: all parts and manifests; CURRENT and the stamps stay. Parts whose prefix is in `building` are spared; parts
         that cannot be removed stay.
         """
-        part_names = {p.name for p in manifest.parts} if manifest else set()
-        for path in sorted(self.parts.iterdir()) if self.parts.is_dir() else ():
-            if path.name not in part_names and path.name.partition("-")[0] not in self.building:
+        part_names = {p.name for p in manifest.shards} if manifest else set()
+        for path in sorted(self.shards_path.iterdir()) if self.shards_path.is_dir() else ():
+            if path.name not in part_names and path.name.partition("-")[0] not in self.protected_prefixes:
                 shutil.rmtree(path, ignore_errors=True)
         for path in sorted(self.directory.iterdir()) if self.directory.is_dir() else ():
             stale = path.suffix in (".json", ".new") and (manifest is None or path.name != f"{manifest.name}.json")
@@ -150,13 +150,13 @@ class Home:
                 path.unlink(missing_ok=True)
         failpoint("index.swept")
 
-    def stamps(self, manifest: Manifest) -> dict[str, tuple[int, ...]] | None:
+    def read_stamps(self, manifest: Manifest) -> dict[str, tuple[int, ...]] | None:
         """Return the stamp of each file of a generation, by path relative to the folder: size, mtime, ctime (ns), inode.
 
         CURRENT and the manifest are among them. None if a file is missing.
         """
         names = [_CURRENT, f"{manifest.name}.json"]
-        names += [f"{_PARTS}/{p.name}/{f}" for p in manifest.parts for f in p.files]
+        names += [f"{_PARTS}/{p.name}/{f}" for p in manifest.shards for f in p.files]
         stamps: dict[str, tuple[int, ...]] = {}
         for name in names:
             try:
@@ -166,7 +166,7 @@ class Home:
             stamps[name] = (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
         return stamps
 
-    def remember(self, stamps: Mapping[str, tuple[int, ...]] | None) -> None:
+    def save_stamps(self, stamps: Mapping[str, tuple[int, ...]] | None) -> None:
         """Store the stamps of verified files, replacing the former; errors are ignored: all files are then verified again."""
         aside = self.directory / f"{_STAMPS}.new"
         with suppress(OSError):
@@ -174,7 +174,7 @@ class Home:
             aside.write_text(json.dumps(stamps), encoding="utf-8")
             aside.replace(self.directory / _STAMPS)
 
-    def trusted(self, manifest: Manifest, stamps: Mapping[str, tuple[int, ...]] | None) -> frozenset[str]:
+    def trusted_shards(self, manifest: Manifest, stamps: Mapping[str, tuple[int, ...]] | None) -> frozenset[str]:
         """Return the names of parts all of whose files have the stamps that `remember` stored; none without stored stamps.
 
         Every change of a file changes its stamp, because the change time cannot be set.
@@ -185,10 +185,10 @@ class Home:
         except (OSError, ValueError, AttributeError, TypeError):
             return frozenset()
         same = {name for name, stamp in (stamps or {}).items() if stored_stamps.get(name) == stamp}
-        return frozenset(p.name for p in manifest.parts if all(f"{_PARTS}/{p.name}/{f}" in same for f in p.files))
+        return frozenset(p.name for p in manifest.shards if all(f"{_PARTS}/{p.name}/{f}" in same for f in p.files))
 
 
-def _serialized(manifest: Manifest) -> str:
+def _serialize_manifest(manifest: Manifest) -> str:
     """Return a manifest as JSON: an object of `checksum`, and `manifest` with the fields of `Manifest`.
 
     In it a part is an object of name, files (size and digest by name) and dead.
@@ -204,13 +204,13 @@ def _serialized(manifest: Manifest) -> str:
         "pruned_ms": manifest.pruned_ms,
         "parts": [
             {"name": p.name, "files": {n: [c.size, c.digest] for n, c in p.files.items()}, "dead": list(p.dead)}
-            for p in manifest.parts
+            for p in manifest.shards
         ],
     }
-    return json.dumps({"checksum": _checksum(value), "manifest": value})
+    return json.dumps({"checksum": _compute_checksum(value), "manifest": value})
 
 
-def _parsed(text: str, name: str) -> Manifest:
+def _parse_manifest(text: str, name: str) -> Manifest:
     """Return the manifest in `text`; `name` is that of its file.
 
     Raises IndexUnreadable when it is damaged, names files of other folders, or is of another generation.
@@ -218,15 +218,16 @@ def _parsed(text: str, name: str) -> Manifest:
     try:
         document = json.loads(text)
         value = document["manifest"]
-        if document["checksum"] != _checksum(value):
+        if document["checksum"] != _compute_checksum(value):
             raise ValueError
         manifest = Manifest(
             number=value["number"],
             store_id=value["store_id"],
             fingerprint=value["fingerprint"],
             position=Position(**value["position"]),
-            parts=tuple(
-                PartEntry(p["name"], {n: Checked(*c) for n, c in p["files"].items()}, tuple(p["dead"])) for p in value["parts"]
+            shards=tuple(
+                ShardEntry(p["name"], {n: FileChecksum(*c) for n, c in p["files"].items()}, tuple(p["dead"]))
+                for p in value["parts"]
             ),
             committed_ms=value["committed_ms"],
             cutoffs=value["cutoffs"],
@@ -235,14 +236,14 @@ def _parsed(text: str, name: str) -> Manifest:
         )
     except (ValueError, KeyError, TypeError) as error:
         raise IndexUnreadable(f"{name}.json of the index is damaged") from error
-    if not all(_PART.match(p.name) and all(map(_FILE.match, p.files)) for p in manifest.parts):
+    if not all(_PART.match(p.name) and all(map(_FILE.match, p.files)) for p in manifest.shards):
         raise IndexUnreadable(f"{name}.json of the index names files that are not its own")
     if manifest.name != name:
         raise IndexUnreadable(f"{name}.json of the index is another generation's")
     return manifest
 
 
-def _checksum(value: Mapping[str, Any]) -> str:
+def _compute_checksum(value: Mapping[str, Any]) -> str:
     """Return the BLAKE2b digest, 32 hexadecimal digits, of a value as JSON with sorted keys."""
     data = json.dumps(value, sort_keys=True).encode()
     return hashlib.blake2b(data, digest_size=16).hexdigest()

@@ -10,20 +10,19 @@ from typing import Any
 from memory_mcp.base.errors import IndexNotReady
 from memory_mcp.base.metrics import span
 from memory_mcp.indexes.base import Health, IndexStatus
-from memory_mcp.indexes.build import Workshop
-from memory_mcp.indexes.follow import BULK, Member, follow, follow_aside, named, rebuild
-from memory_mcp.indexes.live import TAIL, LiveIndex
-from memory_mcp.indexes.turns import BUILDS
+from memory_mcp.indexes.build import BUILDS, ShardBuilder
+from memory_mcp.indexes.follow import BULK, FollowedIndex, change_subject, follow_changes, follow_in_children, rebuild_index
+from memory_mcp.indexes.live import BUFFER_LIMIT, LiveIndex
 from memory_mcp.storage.base import Storage
 
 log = logging.getLogger(__name__)
 
 #: First and longest delay of a retry in seconds; it doubles with each failure.
-_FIRST, _LONGEST = 1.0, 60.0
+_FIRST_DELAY, _LONGEST_DELAY = 1.0, 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Rebuilt:
+class RebuildResult:
     """Result of a rebuild."""
 
     documents: int
@@ -37,46 +36,46 @@ class Keeper:
         self,
         storage: Storage,
         index: LiveIndex[Any],
-        workshop: Workshop,
+        workshop: ShardBuilder,
         give_way: Callable[[], None] = lambda: None,
     ) -> None:
         """Create it, and let `index` merge large parts in child processes; `give_way` is called between steps of long work."""
         self._storage = storage
         self.index = index
         self.workshop = workshop
-        index.merge_aside = workshop.merging
+        index.merge_in_child = workshop.merge_shards
         self._give_way = give_way
         self._building = threading.Lock()
         #: Documents of the current build so far; None without one.
-        self._built: int | None = None
+        self._documents_built: int | None = None
         #: The thread of the last build that was begun in the background.
         self.builder: threading.Thread | None = None
-        self._failures, self._wait_until = 0, 0.0
-        self._failed_builds, self._build_from = 0, 0.0
+        self._failures, self._retry_at = 0, 0.0
+        self._failed_builds, self._rebuild_at = 0, 0.0
         self.last_rebuild_secs: float | None = None
-        self._ended = False
+        self._closed = False
         #: Numbers of units, done and total, while a child process indexes changes.
-        self._following: tuple[int, int] | None = None
+        self._follow_progress: tuple[int, int] | None = None
         #: Whether changes came in bulk and their parts are not merged yet.
-        self._came_in_bulk = False
-        self._member = Member(index, workshop, self._note_progress)
+        self._merge_pending = False
+        self._member = FollowedIndex(index, workshop, self._note_progress)
 
     def status(self) -> IndexStatus:
         """Return the state of the index with the number of changes waiting (0 unless healthy) and the documents built so far."""
         waiting_changes = max(self._storage.toc.current_version() - self.index.position.outbox, 0)
-        return self.index.status(waiting_changes if self.index.health is Health.HEALTHY else 0, self._built)
+        return self.index.status(waiting_changes if self.index.health is Health.HEALTHY else 0, self._documents_built)
 
     def load(self) -> None:
         """Read the index from disk; an error makes it unhealthy and is logged, not raised; a missing one is `BUILDING`."""
         try:
-            self.index.load(self._storage.toc.current_version(), lambda change: named(self._storage, change))
+            self.index.load(self._storage.toc.current_version(), lambda change: change_subject(self._storage, change))
         except Exception as error:
             log.exception("the %s index cannot be loaded; it is built again", self.index.kind.name)
             self.index.give_up(f"it cannot be loaded: {error}")
 
     def load_once(self) -> None:
         """Load the index as `load` does, if it was never loaded (its health is LOADING) and the keeper is not closed."""
-        if self.index.health is Health.LOADING and not self._ended:
+        if self.index.health is Health.LOADING and not self._closed:
             self.load()
 
     def maintain(self) -> bool:
@@ -85,126 +84,132 @@ class Keeper:
         An error is logged, noted as the last error, and False returned; until a delay (1 s, doubled each
         time, at most 60 s) has passed, and after `close`, nothing is done.
         """
-        if self._ended or time.monotonic() < self._wait_until:
+        if self._closed or time.monotonic() < self._retry_at:
             return False
         try:
-            more = self._round()
+            more = self._run_round()
             self._failures = 0
             return more
         except Exception as error:
             self._failures += 1
-            self._wait_until = time.monotonic() + _wait(self._failures)
+            self._retry_at = time.monotonic() + _retry_delay(self._failures)
             self.index.last_error = str(error)
             log.exception("the %s index could not be kept; it is tried again", self.index.kind.name)
             return False
 
-    def _round(self) -> bool:
+    def _run_round(self) -> bool:
         """Do the work of `maintain`, its errors passed on.
 
         An index that cannot be searched is built again in the background instead; one of another kind than wanted is built
         again and followed meanwhile. Commits only a full write buffer, or after a failed commit.
         """
         self.load_once()
-        if not self.index.verify():
-            self.heal()
+        if not self.index.verify_files():
+            self.begin_rebuild()
             return False
-        if self.index.outdated:
-            self.heal()
+        if self.index.is_outdated:
+            self.begin_rebuild()
         with span("index_follow"):
             try:
-                more = follow(self._storage, self._member, self._give_way)
+                more = follow_changes(self._storage, self._member, self._give_way)
             finally:
-                self._following = None
+                self._follow_progress = None
         # Bulk changes may come in several parts, each of which costs every search 0.1 ms.
-        thoroughly = self._came_in_bulk and not more
-        self._came_in_bulk &= more
-        if self.index.tail_size >= TAIL or self.index.commit_failed:
+        thoroughly = self._merge_pending and not more
+        self._merge_pending &= more
+        if self.index.buffered_documents >= BUFFER_LIMIT or self.index.commit_failed:
             self.index.commit()
-        return self.index.merge(thoroughly) or more
+        return self.index.merge_once(thoroughly) or more
 
     def _note_progress(self, done: int, total: int) -> None:
         """Note the units done and in all by a child process, and that changes came in bulk."""
-        self._following, self._came_in_bulk = (done, total), True
+        self._follow_progress, self._merge_pending = (done, total), True
 
     @property
-    def far_behind(self) -> bool:
+    def needs_bulk_follow(self) -> bool:
         """Whether over 100 changes wait, and a healthy index, not being built or waiting after an error, can take them."""
-        ready = not self._ended and time.monotonic() >= self._wait_until and self.index.health is Health.HEALTHY
+        ready = not self._closed and time.monotonic() >= self._retry_at and self.index.health is Health.HEALTHY
         waiting_changes = self._storage.toc.current_version() - self.index.position.outbox
-        return ready and waiting_changes > BULK and self._built is None and not self.index.outdated and self.index.verify()
+        return (
+            ready
+            and waiting_changes > BULK
+            and self._documents_built is None
+            and not self.index.is_outdated
+            and self.index.verify_files()
+        )
 
-    def follow_beside(self, other_keepers: "Sequence[Keeper]") -> None:
+    def follow_with(self, other_keepers: "Sequence[Keeper]") -> None:
         """Index up to 12,000 changes in child processes, with `other_keepers` at the same position; log and note an error."""
         together = [self, *(k for k in other_keepers if k.index.position == self.index.position)]
         try:
             with span("index_follow"):
-                follow_aside(self._storage, [k._member for k in together], self._give_way)
+                follow_in_children(self._storage, [k._member for k in together], self._give_way)
         except Exception as error:
             log.exception("the indexes could not be kept together; each is kept on its own")
             self.index.last_error = str(error)
         finally:
             for keeper in together:
-                keeper._following = None
+                keeper._follow_progress = None
 
-    def due(self, change: int) -> tuple[int, int] | None:
+    def remaining_work(self, change: int) -> tuple[int, int] | None:
         """Return the work before a change is indexed, done and in all; None for none, after a failure, or when closed.
 
         It counts units while a child process follows, documents during a build, else waiting changes.
         """
-        if self._ended or self._failures or self._failed_builds:
+        if self._closed or self._failures or self._failed_builds:
             return None
         waiting_changes = change - self.index.position.outbox
         if self.index.health is Health.HEALTHY and waiting_changes <= 0:
             return None
-        if self._following is not None:
-            return self._following
-        if self._built is not None:
-            return self._built, max(self._built, self.status().documents)
+        if self._follow_progress is not None:
+            return self._follow_progress
+        if self._documents_built is not None:
+            return self._documents_built, max(self._documents_built, self.status().documents)
         return 0, waiting_changes
 
-    def heal(self) -> None:
+    def begin_rebuild(self) -> None:
         """Start a rebuild in a thread, unless one is running or one failed less than its delay (1 to 60 s) ago."""
-        if time.monotonic() < self._build_from:
+        if time.monotonic() < self._rebuild_at:
             return
         if self.builder is None or not self.builder.is_alive():
-            self.builder = threading.Thread(target=self._heal, name=f"building {self.index.kind.name}", daemon=True)
+            self.builder = threading.Thread(target=self._try_rebuild, name=f"building {self.index.kind.name}", daemon=True)
             self.builder.start()
 
-    def _heal(self) -> None:
+    def _try_rebuild(self) -> None:
         """Rebuild; an error is logged and noted, and delays the next `heal`. The body of the thread."""
         try:
             self.rebuild()
             self._failed_builds = 0
         except Exception as error:
             self._failed_builds += 1
-            self._build_from = time.monotonic() + _wait(self._failed_builds)
+            self._rebuild_at = time.monotonic() + _retry_delay(self._failed_builds)
             self.index.last_error = str(error)
-            if not self._ended:
+            if not self._closed:
                 log.exception("the %s index could not be built; it is tried again", self.index.kind.name)
 
-    def rebuild(self, on_progress: Callable[[int], None] = lambda _: None, keep_cutoffs: bool = True) -> Rebuilt:
+    def rebuild(self, on_progress: Callable[[int], None] = lambda _: None, keep_cutoffs: bool = True) -> RebuildResult:
         """Build a new generation from the store and swap it in; the old one is searched meanwhile if it can be.
 
         `on_progress` gets the documents so far. Without `keep_cutoffs`, documents that retention dropped come back. Waits for
         builds of other indexes. Raises IndexNotReady if a build of this one is running already; other errors are passed on.
         """
         if not self._building.acquire(blocking=False):
-            raise _being_built(self.index.kind.name)
+            raise _build_running_error(self.index.kind.name)
         began = time.monotonic()
         try:
-            self._built = 0
+            self._documents_built = 0
 
             def count(done: int) -> None:
                 """Note the documents so far, and report them."""
-                self._built = done
+                self._documents_built = done
                 on_progress(done)
 
-            with BUILDS.turn(lambda: self._ended), span("index_rebuild"):
-                done = rebuild(self._storage, self.index, self.workshop, count, self._give_way, keep_cutoffs)
+            with BUILDS.wait_turn(lambda: self._closed), span("index_rebuild"):
+                done = rebuild_index(self._storage, self.index, self.workshop, count, self._give_way, keep_cutoffs)
             self.last_rebuild_secs = time.monotonic() - began
-            return Rebuilt(done, int(self.last_rebuild_secs * 1000))
+            return RebuildResult(done, int(self.last_rebuild_secs * 1000))
         finally:
-            self._built = None
+            self._documents_built = None
             self._building.release()
 
     def purge(self) -> None:
@@ -213,63 +218,63 @@ class Keeper:
         Raises IndexNotReady if a build is running already. Nothing else may follow meanwhile. Errors are passed on.
         """
         if not self._building.acquire(blocking=False):
-            raise _being_built(self.index.kind.name)
+            raise _build_running_error(self.index.kind.name)
         try:
             self.load_once()
-            if self.index.verify() and not self.index.outdated:
-                while follow(self._storage, self._member):
+            if self.index.verify_files() and not self.index.is_outdated:
+                while follow_changes(self._storage, self._member):
                     continue
-                self._following = None
-                self.index.scrub()
-                if self.index.verify():
+                self._follow_progress = None
+                self.index.scrub_dropped()
+                if self.index.verify_files():
                     return
         finally:
             self._building.release()
         self.rebuild()
 
     @property
-    def busy(self) -> bool:
+    def is_busy(self) -> bool:
         """Whether it is being built, or is healthy and has changes to index."""
-        return self._built is not None or (self.index.health is Health.HEALTHY and self.status().behind > 0)
+        return self._documents_built is not None or (self.index.health is Health.HEALTHY and self.status().behind > 0)
 
     @property
-    def at_rest(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether there is nothing to do until something is stored or files are changed from outside; true once closed.
 
         False while anything fails, is damaged or being built.
         """
-        healthy = self.index.health is Health.HEALTHY and not self.index.commit_failed and not self.index.outdated
-        return self._ended or (healthy and not self.busy and not self._failures and not self._came_in_bulk)
+        healthy = self.index.health is Health.HEALTHY and not self.index.commit_failed and not self.index.is_outdated
+        return self._closed or (healthy and not self.is_busy and not self._failures and not self._merge_pending)
 
-    def settle(self) -> None:
+    def catch_up(self) -> None:
         """Bring the index up to date while the caller waits: load or build it, index every change; commits only bulk work.
 
         Raises IndexNotReady if it must be built and a build is running; other errors are passed on.
         """
         if self.index.health is not Health.HEALTHY:
             self.load()
-        if not self.index.verify() or self.index.outdated:
+        if not self.index.verify_files() or self.index.is_outdated:
             self.rebuild()
-        while follow(self._storage, self._member):
+        while follow_changes(self._storage, self._member):
             continue
-        self._following = None
+        self._follow_progress = None
 
     def close(self) -> None:
         """Commit what is not on disk; a failure is logged. Upkeep does nothing afterwards. Safe to call twice."""
-        if self._ended:
+        if self._closed:
             return
-        self._ended = True
+        self._closed = True
         try:
             self.index.close()
         except Exception:
             log.exception("the %s index was not committed; following goes on from its last generation", self.index.kind.name)
 
 
-def _being_built(name: str) -> IndexNotReady:
+def _build_running_error(name: str) -> IndexNotReady:
     """Return the error, for callers to raise, that the index `name` is being built already."""
     return IndexNotReady(f"the {name} index is being built already", "It is built in the background: retry in a few seconds.")
 
 
-def _wait(failures: int) -> float:
+def _retry_delay(failures: int) -> float:
     """Return the seconds until the next try after `failures` failures in a row: 1, doubled each time, at most 60."""
-    return min(_FIRST * 2.0 ** min(failures - 1, 20), _LONGEST)
+    return min(_FIRST_DELAY * 2.0 ** min(failures - 1, 20), _LONGEST_DELAY)

@@ -19,11 +19,11 @@ from memory_mcp.base.failpoints import failpoint
 from memory_mcp.base.metrics import span
 from memory_mcp.indexes.base import Health, IndexStatus, Position
 from memory_mcp.indexes.document import Unit
-from memory_mcp.indexes.files import cut_short
-from memory_mcp.indexes.generation import Home, Manifest, PartEntry, check_origin
-from memory_mcp.indexes.merging import Merging
-from memory_mcp.indexes.part import TABLES, Kind, LivePart, Part, outdated, part_of
-from memory_mcp.indexes.shelf import Built, Shelf, entry_of
+from memory_mcp.indexes.files import is_truncated
+from memory_mcp.indexes.generation import IndexFolder, Manifest, ShardEntry, check_origin
+from memory_mcp.indexes.merging import MergingIndex
+from memory_mcp.indexes.shard import TABLES, IndexKind, LiveShard, Shard, build_shard, expired_units
+from memory_mcp.indexes.shard_store import BuiltShard, ShardStore, entry_of
 from memory_mcp.indexes.snapshot import Snapshot, sorted_keys
 
 log = logging.getLogger(__name__)
@@ -31,27 +31,27 @@ log = logging.getLogger(__name__)
 B = TypeVar("B")
 
 #: Documents in the write buffer from which a commit is due: rebuilding its part on each change takes 20 ms per thousand.
-TAIL = 2000
+BUFFER_LIMIT = 2000
 #: Documents below which the write buffer is not committed, and for how long (milliseconds).
-FEW, FEW_MS = 200, 3_600_000
+FEW_DOCUMENTS, FEW_MS = 200, 3_600_000
 
 
-class LiveIndex(Merging[B]):
+class LiveIndex(MergingIndex[B]):
     """An index that one thread changes at a time and any number search."""
 
-    def __init__(self, kind: Kind[B], directory: Path, store_id: str, clock: Clock) -> None:
+    def __init__(self, kind: IndexKind[B], directory: Path, store_id: str, clock: Clock) -> None:
         """Create the index, not loaded yet; `directory` is its folder, `store_id` that of the store its files must belong to."""
         #: The kind of new generations, and that of the current one; they differ until it is rebuilt.
-        self.wanted, self.kind = kind, kind
-        self.home = Home(directory)
-        self._shelf = Shelf(self.home)
+        self.target_kind, self.kind = kind, kind
+        self.folder = IndexFolder(directory)
+        self._shards = ShardStore(self.folder)
         self._store_id = store_id
         self._clock = clock
         self._lock = threading.RLock()
-        self._merging = threading.Lock()
-        self._disk: list[LivePart[B]] = []
+        self._merge_lock = threading.Lock()
+        self._disk_shards: list[LiveShard[B]] = []
         #: The write buffer: units not on disk yet, prepared for their part.
-        self._tail: dict[int, tuple[Unit, Any]] = {}
+        self._write_buffer: dict[int, tuple[Unit, Any]] = {}
         self._manifest: Manifest | None = None
         self._stamps: dict[str, tuple[int, ...]] | None = None
         self._snapshot: Snapshot[B] | None = None
@@ -65,7 +65,7 @@ class LiveIndex(Merging[B]):
         self._loaded = threading.Event()
         self._closed = False
         #: Merges large parts in a child process, if set.
-        self.merge_aside: Callable[[Sequence[PartEntry], bool], AbstractContextManager[Built]] | None = None
+        self.merge_in_child: Callable[[Sequence[ShardEntry], bool], AbstractContextManager[BuiltShard]] | None = None
         #: Time by level before which units are left out (UTC milliseconds).
         self.cutoffs: dict[str, int] = {}
         self._pruned: dict[str, int] = {}
@@ -80,7 +80,7 @@ class LiveIndex(Merging[B]):
     def snapshot(self) -> Snapshot[B]:
         """The parts that can be searched now. Raises IndexUnreadable if there are none, or a mapped file was cut short."""
         snapshot = self._snapshot
-        if snapshot is None or cut_short(m for live in snapshot for m in live.part.maps):
+        if snapshot is None or is_truncated(m for live in snapshot for m in live.shard.maps):
             raise IndexUnreadable("files of the index were cut short from outside" if snapshot else self._reason)
         return snapshot
 
@@ -91,9 +91,9 @@ class LiveIndex(Merging[B]):
         return snapshot.position if snapshot else Position()
 
     @property
-    def tail_size(self) -> int:
+    def buffered_documents(self) -> int:
         """Number of documents in the write buffer, which are not on disk yet."""
-        return sum(u.size for u, _ in self._tail.values())
+        return sum(u.size for u, _ in self._write_buffer.values())
 
     def status(self, behind: int = 0, building: int | None = None) -> IndexStatus:
         """Return the state of the index; `behind` is the number of changes that wait, `building` the documents built so far."""
@@ -103,18 +103,18 @@ class LiveIndex(Merging[B]):
             health=self._health,
             reason=self._reason,
             counts={t.value: counts[t] for t in TABLES},
-            size_bytes=sum(p.part.size_bytes for p in self._disk),
+            size_bytes=sum(p.shard.size_bytes for p in self._disk_shards),
             last_commit_ms=manifest.committed_ms if manifest else 0,
             last_prune_ms=self._pruned_ms,
             pruned=dict(self._pruned),
             behind=behind,
             building=building,
             generation=manifest.number if manifest else 0,
-            parts=len(snapshot.parts) if snapshot else 0,
+            parts=len(snapshot.shards) if snapshot else 0,
             last_error=self.last_error,
         )
 
-    def wait(self, seconds: float) -> None:
+    def wait_loaded(self, seconds: float) -> None:
         """Wait until its files have been read, successfully or not, at most `seconds`."""
         self._loaded.wait(seconds)
 
@@ -125,48 +125,48 @@ class LiveIndex(Merging[B]):
         other than IndexUnreadable are passed on. Callers of `wait` go on in any case.
         """
         try:
-            self._load(last_change, named)
+            self._load_current(last_change, named)
         finally:
             self._loaded.set()
 
-    def _load(self, last_change: int, named: Callable[[int], str]) -> None:
+    def _load_current(self, last_change: int, named: Callable[[int], str]) -> None:
         """Do the work of `load`: check origin and fingerprint, read the parts, replace what is held, sweep leftovers.
 
         A generation of the wanted kind's predecessor is accepted and is then `outdated`.
         """
         with self._lock:
             try:
-                manifest = self.home.current()
+                manifest = self.folder.read_current()
                 if manifest is None:
-                    self._lose(Health.BUILDING, "it is not built yet")
+                    self._make_unsearchable(Health.BUILDING, "it is not built yet")
                     return
                 check_origin(manifest, self._store_id, last_change, named)
-                same = manifest.fingerprint == self.wanted.fingerprint()
-                kind = self.wanted if same else self.wanted.predecessor(manifest.fingerprint)
+                same = manifest.fingerprint == self.target_kind.fingerprint()
+                kind = self.target_kind if same else self.target_kind.find_predecessor(manifest.fingerprint)
                 if kind is None:
                     raise IndexUnreadable("it was built by another version or with other settings")
                 self.kind = kind
-                self.home.prepare()
-                stamps = self.home.stamps(manifest)
-                trusted = self.home.trusted(manifest, stamps)
-                parts = [self._shelf.living(self.kind, entry, entry.name in trusted) for entry in manifest.parts]
+                self.folder.create_folders()
+                stamps = self.folder.read_stamps(manifest)
+                trusted = self.folder.trusted_shards(manifest, stamps)
+                parts = [self._shards.read_live_shard(self.kind, entry, entry.name in trusted) for entry in manifest.shards]
             except IndexUnreadable as error:
-                self._lose(Health.UNHEALTHY, error.message)
+                self._make_unsearchable(Health.UNHEALTHY, error.message)
                 return
-            self._disk, self._tail = parts, {}
+            self._disk_shards, self._write_buffer = parts, {}
             self.cutoffs, self._pruned, self._pruned_ms = dict(manifest.cutoffs), dict(manifest.pruned), manifest.pruned_ms
             self._manifest, self._stamps, self._dirty = manifest, stamps, False
-            self._publish(manifest.position)
-            self.home.sweep(manifest)
+            self._publish_snapshot(manifest.position)
+            self.folder.remove_unused(manifest)
             if len(trusted) < len(parts):
-                self.home.remember(stamps)
+                self.folder.save_stamps(stamps)
 
     @property
-    def outdated(self) -> bool:
+    def is_outdated(self) -> bool:
         """Whether it can be searched but was made by another kind than is wanted, so that a rebuild is due."""
-        return self._snapshot is not None and self.kind is not self.wanted
+        return self._snapshot is not None and self.kind is not self.target_kind
 
-    def _lose(self, health: Health, reason: str) -> None:
+    def _make_unsearchable(self, health: Health, reason: str) -> None:
         """Set the state and its reason, and make the index unsearchable; UNHEALTHY is logged."""
         if health is Health.UNHEALTHY:
             log.warning("%s index: %s; it is built again", self.kind.name, reason)
@@ -174,22 +174,22 @@ class LiveIndex(Merging[B]):
 
     def give_up(self, reason: str) -> None:
         """Mark the index as unhealthy for a reason outside its files; it cannot be searched until loaded or built again."""
-        self._lose(Health.UNHEALTHY, reason)
+        self._make_unsearchable(Health.UNHEALTHY, reason)
 
-    def _publish(self, position: Position) -> None:
+    def _publish_snapshot(self, position: Position) -> None:
         """Search the non-empty parts on disk and the write buffer from now on, and set the state to healthy."""
-        parts = list(self._disk)
-        if self._tail:
-            parts.append(LivePart(self._tail_part()))
-        self._snapshot = Snapshot.of(tuple(p for p in parts if p.size), position)
+        parts = list(self._disk_shards)
+        if self._write_buffer:
+            parts.append(LiveShard(self._build_buffer_shard()))
+        self._snapshot = Snapshot.from_shards(tuple(p for p in parts if p.size), position)
         self._health, self._reason = Health.HEALTHY, ""
 
-    def _tail_part(self) -> Part[B]:
+    def _build_buffer_shard(self) -> Shard[B]:
         """Return the write buffer as a new part in memory, without name and files; the buffer stays."""
-        buffered = list(self._tail.values())
-        return part_of(self.kind, [u for u, _ in buffered], [p for _, p in buffered])
+        buffered = list(self._write_buffer.values())
+        return build_shard(self.kind, [u for u, _ in buffered], [p for _, p in buffered])
 
-    def verify(self) -> bool:
+    def verify_files(self) -> bool:
         """Return whether it is healthy and its files have the stamps they were read or written with.
 
         Otherwise it becomes unhealthy. True for a healthy index that is not committed yet.
@@ -197,17 +197,17 @@ class LiveIndex(Merging[B]):
         with self._lock:
             if self._health is not Health.HEALTHY or self._manifest is None:
                 return self._health is Health.HEALTHY
-            now = self.home.stamps(self._manifest)
+            now = self.folder.read_stamps(self._manifest)
             if now == self._stamps:
                 return True
             changed = [n for n in self._stamps or () if now is None or now.get(n) != (self._stamps or {})[n]]
             what = "files of the index are gone"
             if now is not None and changed:
                 what = f"{changed[0].rsplit('/', 1)[-1]} of the index was changed from outside"
-            self._lose(Health.UNHEALTHY, what)
+            self._make_unsearchable(Health.UNHEALTHY, what)
             return False
 
-    def apply(self, units: Sequence[Unit], gone: Iterable[int], position: Position, since: Position | None = None) -> None:
+    def apply_units(self, units: Sequence[Unit], gone: Iterable[int], position: Position, since: Position | None = None) -> None:
         """Replace units by key and drop those in `gone`; searchable on return, on disk with the next commit.
 
         Units that ended before their level's cutoff are dropped. Does nothing when closed, unsearchable, or the position is no
@@ -222,26 +222,30 @@ class LiveIndex(Merging[B]):
                 self._snapshot = replace(self._snapshot, position=position)
                 return
             previous_counts = self._snapshot.counts
-            self._drop(dropped)
+            self._drop_units(dropped)
             fresh = [u for u in units if u.end_ms >= self.cutoffs.get(u.level.value, 0)]
-            self._tail.update({u.key: (u, self.kind.prepared(u)) for u in fresh})
-            self._publish(position)
+            self._write_buffer.update({u.key: (u, self.kind.prepare_unit(u)) for u in fresh})
+            self._publish_snapshot(position)
             if not self._dirty:
                 self._dirty, self._dirty_ms = True, self._clock.now_ms()
             added = sum(u.size for u in fresh)
-            self._count(added, sum(previous_counts.values()) + added - sum(self.snapshot.counts.values()))
+            self._count_changes(added, sum(previous_counts.values()) + added - sum(self.snapshot.counts.values()))
         failpoint("index.followed")
 
-    def _drop(self, keys: Iterable[int]) -> None:
+    def _drop_units(self, keys: Iterable[int]) -> None:
         """Take units out of the write buffer and mark them dead in the parts on disk, unpublished; unknown keys are ignored."""
         dropped_keys = list(keys)
         for key in dropped_keys:
-            self._tail.pop(key, None)
+            self._write_buffer.pop(key, None)
         sorted_dropped = sorted_keys(dropped_keys)
-        self._disk = [live.without(live.places(sorted_dropped)) for live in self._disk]
+        self._disk_shards = [live.without_units(live.find_units(sorted_dropped)) for live in self._disk_shards]
 
-    def adopt(
-        self, built: Sequence[Built], position: Position, since: Position | None = None, cutoffs: Mapping[str, int] | None = None
+    def adopt_shards(
+        self,
+        built: Sequence[BuiltShard],
+        position: Position,
+        since: Position | None = None,
+        cutoffs: Mapping[str, int] | None = None,
     ) -> None:
         """Take parts that a child made: in place of everything (`since` None), or of their units; committed on return.
 
@@ -252,24 +256,24 @@ class LiveIndex(Merging[B]):
         with self._lock:
             if self._closed:
                 return
-            kind = self.wanted if (replaces_all := since is None) else self.kind
-            parts = [LivePart(self._shelf.read(kind, b.name, b.files)) for b in built]
+            kind = self.target_kind if (replaces_all := since is None) else self.kind
+            parts = [LiveShard(self._shards.read_shard(kind, b.name, b.files)) for b in built]
             if replaces_all:
-                self._disk, self._tail, self.kind = [], {}, kind
+                self._disk_shards, self._write_buffer, self.kind = [], {}, kind
                 if cutoffs is not None:
                     self.cutoffs, self._pruned = dict(cutoffs), {}
-                parts = [live.without(outdated(live, self.cutoffs, {})) for live in parts]
+                parts = [live.without_units(expired_units(live, self.cutoffs, {})) for live in parts]
             elif self._snapshot is None or self._snapshot.position != since:
                 return
             for live in parts:
-                self._drop(live.part.units.key.tolist())
-            self._disk += parts
-            self._publish(position)
-            self._count(sum(p.size for p in parts), 0)
+                self._drop_units(live.shard.units.key.tolist())
+            self._disk_shards += parts
+            self._publish_snapshot(position)
+            self._count_changes(sum(p.size for p in parts), 0)
             self._dirty = True
             # The files on disk are of the old generation: the new one has none to verify until committed.
             self._manifest, self._stamps = (None, None) if replaces_all else (self._manifest, self._stamps)
-            self._commit(verified=replaces_all)
+            self._commit_changes(verified=replaces_all)
 
     def commit(self) -> bool:
         """Write all changes to disk; return False when closed, unsearchable or without changes.
@@ -279,7 +283,7 @@ class LiveIndex(Merging[B]):
         with self._lock:
             if self._snapshot is None or self._closed or not self._dirty:
                 return False
-            self._commit()
+            self._commit_changes()
             return True
 
     def commit_due(self) -> bool:
@@ -289,7 +293,7 @@ class LiveIndex(Merging[B]):
         Raises OSError when it cannot be written.
         """
         with self._lock:
-            waits = 0 < self.tail_size < FEW and 0 <= self._clock.now_ms() - self._dirty_ms < FEW_MS
+            waits = 0 < self.buffered_documents < FEW_DOCUMENTS and 0 <= self._clock.now_ms() - self._dirty_ms < FEW_MS
             return not waits and self.commit()
 
     def close(self) -> None:
@@ -300,49 +304,51 @@ class LiveIndex(Merging[B]):
             finally:
                 self._closed = True
 
-    def _commit(self, verified: bool = False) -> None:
+    def _commit_changes(self, verified: bool = False) -> None:
         """Write the write buffer as a part, and a manifest; nothing if files were changed from outside, unless `verified`.
 
         Errors are noted as the last error and passed on.
         """
-        if not verified and self._manifest is not None and not self.verify():
+        if not verified and self._manifest is not None and not self.verify_files():
             return
         try:
             with span("index_commit"), metrics.run(f"{self.kind.name}_commit"):
-                self.home.prepare()
-                if self._tail:
-                    self._disk.append(LivePart(self._shelf.write(self.kind, self._tail_part(), self._shelf.new_name("p"))))
-                    self._tail = {}
+                self.folder.create_folders()
+                if self._write_buffer:
+                    self._disk_shards.append(
+                        LiveShard(self._shards.write_shard(self.kind, self._build_buffer_shard(), self._shards.new_name("p")))
+                    )
+                    self._write_buffer = {}
                     failpoint("index.part_written")
-                self._disk = [live for live in self._disk if live.size]
-                self._put(self.position)
+                self._disk_shards = [live for live in self._disk_shards if live.size]
+                self._write_manifest(self.position)
         except Exception as error:
             self.last_error, self.commit_failed = str(error) or type(error).__name__, True
             raise
         self.last_error, self.commit_failed = "", False
 
-    def _put(self, position: Position) -> None:
+    def _write_manifest(self, position: Position) -> None:
         """Write a manifest of the parts on disk at `position`, make it the current one, and remove what it does not name.
 
         The parts are what is searched from now on, and their stamps are remembered as verified.
         """
-        entries = tuple(map(entry_of, self._disk))
+        entries = tuple(map(entry_of, self._disk_shards))
         manifest = Manifest(
-            number=self.home.next_number(),
+            number=self.folder.next_number(),
             store_id=self._store_id,
             fingerprint=self.kind.fingerprint(),
             position=position,
-            parts=entries,
+            shards=entries,
             committed_ms=self._clock.now_ms(),
             cutoffs=self.cutoffs,
             pruned=self._pruned,
             pruned_ms=self._pruned_ms,
         )
-        self.home.put(manifest)
-        self.home.sweep(manifest)
-        self._manifest, self._stamps, self._dirty = manifest, self.home.stamps(manifest), False
-        self.home.remember(self._stamps)
-        self._publish(position)
+        self.folder.make_current(manifest)
+        self.folder.remove_unused(manifest)
+        self._manifest, self._stamps, self._dirty = manifest, self.folder.read_stamps(manifest), False
+        self.folder.save_stamps(self._stamps)
+        self._publish_snapshot(position)
 
     def prune(self, cutoffs: Mapping[str, int]) -> dict[str, int]:
         """Leave out units of these levels that ended before their time, now and later; return dropped documents by level.
@@ -357,20 +363,20 @@ class LiveIndex(Merging[B]):
             gone: dict[str, int] = {}
             keys: list[int] = []
             for live in self._snapshot:
-                keys += live.part.units.key[outdated(live, self.cutoffs, gone)].tolist()
-            self._drop(keys)
+                keys += live.shard.units.key[expired_units(live, self.cutoffs, gone)].tolist()
+            self._drop_units(keys)
             for level, count in gone.items():
                 self._pruned[level] = self._pruned.get(level, 0) + count
             self._pruned_ms = self._clock.now_ms()
-            self._count(0, sum(gone.values()))
-            self._publish(self.position)
+            self._count_changes(0, sum(gone.values()))
+            self._publish_snapshot(self.position)
             self._dirty = True
-            self._commit()
-        while self.merge(thoroughly=True):
+            self._commit_changes()
+        while self.merge_once(thoroughly=True):
             continue
         return gone
 
-    def _count(self, added: int, deleted: int) -> None:
+    def _count_changes(self, added: int, deleted: int) -> None:
         """Add to the metrics of added and deleted documents, named by the kind of index; nothing for 0."""
         for op, number in (("add", added), ("delete", deleted)):
             if number:

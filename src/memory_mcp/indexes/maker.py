@@ -10,16 +10,16 @@ import numpy as np
 
 from memory_mcp.indexes import merges
 from memory_mcp.indexes.document import Source, Unit, unit_of
-from memory_mcp.indexes.generation import PartEntry
-from memory_mcp.indexes.part import Kind, LivePart, Part, merged, part_of, read_part, write_part
-from memory_mcp.indexes.shelf import Built
+from memory_mcp.indexes.generation import ShardEntry
+from memory_mcp.indexes.shard import IndexKind, LiveShard, Shard, build_shard, merge_shards, read_shard, write_shard
+from memory_mcp.indexes.shard_store import BuiltShard
 
 #: Share of a build's memory that the texts may fill before a part is written.
 _WORDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Hello:
+class MakerSetup:
     """The first message to a child: what to build, where, and with which settings."""
 
     kind: str
@@ -34,37 +34,37 @@ class Hello:
 
 
 @dataclass(frozen=True, slots=True)
-class Finish:
+class FinishRequest:
     """The message after the last unit: merge the parts and return them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Merge:
+class MergeRequest:
     """The message to make one part from several, or from one."""
 
-    entries: tuple[PartEntry, ...]
+    entries: tuple[ShardEntry, ...]
     #: Whether to write the form that is searched fastest.
     improve: bool = False
 
 
-class Maker:
+class ShardMaker:
     """Collects units, writes a part whenever enough are collected, merges parts at the end."""
 
-    def __init__(self, kind: Kind[Any], hello: Hello) -> None:
+    def __init__(self, kind: IndexKind[Any], hello: MakerSetup) -> None:
         """Create it, without units; the folder, the budget and the cutoffs are those of `hello`."""
         self._kind = kind
         self._parts = Path(hello.directory) / "parts"
         self._scratch = Path(hello.directory)
         self._token = hello.token
-        self._most = int(hello.budget_mb * 1_000_000 * _WORDS)
+        self._character_limit = int(hello.budget_mb * 1_000_000 * _WORDS)
         self._cutoffs = hello.cutoffs
         self._units: list[Unit] = []
         self._prepared: list[Any] = []
         self._characters = 0
-        self._made: list[PartEntry] = []
+        self._entries: list[ShardEntry] = []
         self._count = 0
 
-    def answer(self, request: object) -> object:
+    def answer_request(self, request: object) -> object:
         """Handle a message and return its result.
 
         `Finish` gives the list of `Built` parts, `Merge` one `Built`, whose sources stay, a list of sources the number of
@@ -72,49 +72,49 @@ class Maker:
         quarter of the memory allowed, in characters. Raises IndexUnreadable for a part that changed on disk, OSError when
         one cannot be written.
         """
-        if isinstance(request, Finish):
-            return self._finish()
-        if isinstance(request, Merge):
-            merged_part = merged(self._kind, [self._read(e) for e in request.entries])
-            better = self._kind.improved(merged_part.body) if request.improve else None
-            self._write(merged_part if better is None else replace(merged_part, body=better))
-            last_part = self._made.pop()
-            return Built(last_part.name, last_part.files)
+        if isinstance(request, FinishRequest):
+            return self._finish_shards()
+        if isinstance(request, MergeRequest):
+            merged_part = merge_shards(self._kind, [self._read_shard(e) for e in request.entries])
+            better = self._kind.improve_body(merged_part.body) if request.improve else None
+            self._write_shard(merged_part if better is None else replace(merged_part, body=better))
+            last_part = self._entries.pop()
+            return BuiltShard(last_part.name, last_part.files)
         units = [unit_of(s, self._kind.reads_words) for s in cast("Sequence[Source]", request)]
         units = [u for u in units if u.end_ms >= self._cutoffs.get(u.level.value, 0)]
         self._units += units
-        self._prepared += map(self._kind.prepared, units)
+        self._prepared += map(self._kind.prepare_unit, units)
         self._characters += sum(len(t) for u in units for d in (*u.nodes, *u.grips) for t in d.words)
-        if self._characters > self._most:
-            self._flush()
+        if self._characters > self._character_limit:
+            self._flush_units()
         return sum(u.size for u in units)
 
-    def _flush(self) -> None:
+    def _flush_units(self) -> None:
         """Write the collected units as a part and start anew; nothing without units."""
         if self._units:
-            self._write(part_of(self._kind, self._units, self._prepared))
+            self._write_shard(build_shard(self._kind, self._units, self._prepared))
             self._units, self._prepared, self._characters = [], [], 0
 
-    def _write(self, part: Part[Any]) -> None:
+    def _write_shard(self, part: Shard[Any]) -> None:
         """Write a part into a new folder under the next name of this maker and append its entry to `_made`. Raises OSError."""
         self._count += 1
         name = f"{self._token}-{self._count}"
-        self._made.append(PartEntry(name, write_part(self._kind, part, self._parts / name)))
+        self._entries.append(ShardEntry(name, write_shard(self._kind, part, self._parts / name)))
 
-    def _finish(self) -> list[Built]:
+    def _finish_shards(self) -> list[BuiltShard]:
         """Write what is collected, merge the parts while a merge is due, and return them; their sources are removed."""
-        self._flush()
-        parts = [self._read(e) for e in self._made]
-        while groups := merges.plan([merges.Size(p.size, p.part.size) for p in parts]):
+        self._flush_units()
+        parts = [self._read_shard(e) for e in self._entries]
+        while groups := merges.plan_merges([merges.ShardSize(p.size, p.shard.size) for p in parts]):
             group = [parts[i] for i in groups[0]]
-            self._write(merged(self._kind, group))
-            parts = [p for i, p in enumerate(parts) if i not in groups[0]] + [self._read(self._made[-1])]
+            self._write_shard(merge_shards(self._kind, group))
+            parts = [p for i, p in enumerate(parts) if i not in groups[0]] + [self._read_shard(self._entries[-1])]
             for merged_away in group:
-                shutil.rmtree(self._parts / merged_away.part.name, ignore_errors=True)
-        self._made = []
-        return [Built(p.part.name, p.part.files or {}) for p in parts]
+                shutil.rmtree(self._parts / merged_away.shard.name, ignore_errors=True)
+        self._entries = []
+        return [BuiltShard(p.shard.name, p.shard.files or {}) for p in parts]
 
-    def _read(self, entry: PartEntry) -> LivePart[Any]:
+    def _read_shard(self, entry: ShardEntry) -> LiveShard[Any]:
         """Return a part from disk, verified, without its dead units. Raises IndexUnreadable."""
-        part = read_part(self._kind, self._parts / entry.name, dict(entry.files), self._scratch)
-        return LivePart(part).without(np.array(entry.dead, dtype=np.int64))
+        part = read_shard(self._kind, self._parts / entry.name, dict(entry.files), self._scratch)
+        return LiveShard(part).without_units(np.array(entry.dead, dtype=np.int64))

@@ -10,7 +10,7 @@ _GROUP = 4
 #: Documents above which a part is not merged; no part of more than twice as many is made, because merging takes a kilobyte of
 #: memory each. Every part costs a search a millisecond: 500,000 documents take 18.6 ms a question in one part and 23.2 in
 #: four, and merging them takes 7 s (measured).
-MOST = 262_144
+MERGE_LIMIT = 262_144
 #: Documents of a large part, and the least share (one in ...) of new ones that it is merged for.
 _LARGE, _WORTH = 131_072, 8
 #: Least share and number of replaced documents for which a part is rewritten alone: the first event after a start replaces a
@@ -19,7 +19,7 @@ _STALE, _STALE_MANY = 0.5, 512
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class ShardSize:
     """Number of living documents of a part, and of all it holds."""
 
     living: int
@@ -30,7 +30,7 @@ class Size:
         return self.stored - self.living >= max(many, self.stored * _STALE)
 
 
-def plan(sizes: Sequence[Size]) -> list[list[int]]:
+def plan_merges(sizes: Sequence[ShardSize]) -> list[list[int]]:
     """Return groups of indices to merge into one part each; no index twice, empty when nothing is due.
 
     Four parts of a tier are due, and any that is stale (`Size.is_stale`), alone. Parts above `MOST` documents are not joined.
@@ -38,7 +38,7 @@ def plan(sizes: Sequence[Size]) -> list[list[int]]:
     groups = []
     tiers: dict[int, list[int]] = {}
     for index, size in enumerate(sizes):
-        if size.living <= MOST:
+        if size.living <= MERGE_LIMIT:
             tier, living = 0, size.living
             while living > _FLOOR:
                 living //= _RATIO
@@ -47,7 +47,7 @@ def plan(sizes: Sequence[Size]) -> list[list[int]]:
     grouped_indices: set[int] = set()
     for places in tiers.values():
         if len(places) >= _GROUP:
-            groups += _bounded(places, sizes)
+            groups += _split_groups(places, sizes)
             grouped_indices.update(*groups)
     for index, size in enumerate(sizes):
         if index not in grouped_indices and size.is_stale():
@@ -55,27 +55,27 @@ def plan(sizes: Sequence[Size]) -> list[list[int]]:
     return groups
 
 
-def whole(sizes: Sequence[Size]) -> list[list[int]]:
+def plan_full_merge(sizes: Sequence[ShardSize]) -> list[list[int]]:
     """Return groups of indices that give as few parts as possible, for after a bulk change; no index twice.
 
     Leaves out parts above `MOST` documents, and a lone large one if less than an eighth was added, unless
     half of it was replaced.
     """
-    large = sum(_LARGE < s.living <= MOST for s in sizes)
+    large = sum(_LARGE < s.living <= MERGE_LIMIT for s in sizes)
     little = sum(s.living for s in sizes if s.living <= _LARGE) * _WORTH < _LARGE
-    most = _LARGE if large == 1 and little else MOST
-    groups = _bounded([index for index, size in enumerate(sizes) if size.living <= most], sizes)
+    most = _LARGE if large == 1 and little else MERGE_LIMIT
+    groups = _split_groups([index for index, size in enumerate(sizes) if size.living <= most], sizes)
     grouped_indices = {index for group in groups for index in group}
     return groups + [[index] for index, size in enumerate(sizes) if index not in grouped_indices and size.is_stale(1)]
 
 
-def _bounded(places: Sequence[int], sizes: Sequence[Size]) -> list[list[int]]:
+def _split_groups(places: Sequence[int], sizes: Sequence[ShardSize]) -> list[list[int]]:
     """Return groups of at least two places, in order, none of more than `2 * MOST` documents; single places are left out."""
     groups: list[list[int]] = [[]]
     total = 0
     for index in places:
         total += sizes[index].living
-        if total > 2 * MOST:
+        if total > 2 * MERGE_LIMIT:
             groups.append([])
             total = sizes[index].living
         groups[-1].append(index)

@@ -11,9 +11,9 @@ from memory_mcp.model.exchange import TurnKind
 
 #: Share of its score that a message of questions alone loses: it holds the words of a question, not of its answer. A larger
 #: one gains on dialogue and loses on personal records (`bench.quality`).
-ASKING = 0.15
+QUESTION_LOSS = 0.15
 #: Share of its score that a request keeps to which nothing was said in return: it is listed after everything else.
-UNANSWERED = 0.05
+UNANSWERED_FACTOR = 0.05
 _USER = ROLES.index(Role.USER)
 
 
@@ -22,7 +22,7 @@ class Messages:
     """The messages of a part in order: grips cut from one event are adjacent."""
 
     #: Index of each grip's message, `(grips,)` int32.
-    of_row: Array
+    message_of_row: Array
     #: First row and unit of each message, `(messages,)` int64.
     first: Array
     unit: Array
@@ -31,19 +31,19 @@ class Messages:
         """Return the number of messages."""
         return len(self.first)
 
-    def count(self, rows: Array) -> int:
+    def count_messages(self, rows: Array) -> int:
         """Return the number of distinct messages that some rows of grips, `(n,)`, ascending, belong to."""
-        of_row = self.of_row[rows]
+        of_row = self.message_of_row[rows]
         return int(np.count_nonzero(of_row[1:] != of_row[:-1])) + bool(len(rows))
 
     def rows_of(self, places: Array) -> tuple[Array, Array]:
         """Return the first row and the number of rows, both `(n,)`, of the messages with these indices, `(n,)`."""
         after = np.minimum(places + 1, len(self) - 1)
-        ends = np.where(places + 1 < len(self), self.first[after], len(self.of_row))
+        ends = np.where(places + 1 < len(self), self.first[after], len(self.message_of_row))
         return self.first[places], ends - self.first[places]
 
     @classmethod
-    def of(cls, grips: Columns) -> "Messages":
+    def from_grips(cls, grips: Columns) -> "Messages":
         """Group the rows of a table of grips: adjacent ones of a unit with one message name; those without (0) each alone."""
         if not len(grips):
             none = np.zeros(0, dtype=np.int64)
@@ -55,14 +55,14 @@ class Messages:
         return cls((np.cumsum(begins) - 1).astype(np.int32), first, grips.unit[first])
 
 
-def voices_of(grips: Columns) -> Array:
+def score_factors_of(grips: Columns) -> Array:
     """Return the factor on the score of each grip for what its message asks, `(grips,)` float64."""
-    factor: Array = 1 - ASKING / 255 * grips.asks
-    factor[(grips.turn & TurnKind.UNANSWERED) != 0] = UNANSWERED
+    factor: Array = 1 - QUESTION_LOSS / 255 * grips.asks
+    factor[(grips.turn & TurnKind.UNANSWERED) != 0] = UNANSWERED_FACTOR
     return factor
 
 
-def exchanges_of(grips: Columns, messages: Messages) -> Array:
+def exchange_starts_of(grips: Columns, messages: Messages) -> Array:
     """Return the index of the message that begins each message's exchange in its unit, `(messages,)` int32."""
     begins = grips.role[messages.first] == _USER
     begins[:1] = True
@@ -71,14 +71,14 @@ def exchanges_of(grips: Columns, messages: Messages) -> Array:
     return exchanges
 
 
-def beside_of(grips: Columns, messages: Messages, exchanges: Array, row: int) -> int:
+def companion_of(grips: Columns, messages: Messages, exchanges: Array, row: int) -> int:
     """Return the index of the message that tells what a grip's does not, -1 for none.
 
     Of a reply right after it, it is the message of a person that it replies to, also one that only asks: what is asked tells of
     who asks. One from farther back took the room of others (any gold of coding sessions -1 to -3).
     In a dialogue between people what was said next.
     """
-    message = int(messages.of_row[row])
+    message = int(messages.message_of_row[row])
     if grips.turn[row] & TurnKind.REPLY:
         prompt = int(exchanges[message])
         first = int(messages.first[prompt])
@@ -87,7 +87,7 @@ def beside_of(grips: Columns, messages: Messages, exchanges: Array, row: int) ->
     return after if after < len(messages) and messages.unit[after] == messages.unit[message] else -1
 
 
-def by_message(messages: Messages, rows: Array, value: Array) -> tuple[Array, Array, Array]:
+def best_by_message(messages: Messages, rows: Array, value: Array) -> tuple[Array, Array, Array]:
     """Return the messages of some rows of grips: their indices, int64, highest values, float64, and the rows of these.
 
     `rows`, ascending, and `value` are `(n,)`; what is returned is `(messages,)`, ascending. Of equal values
@@ -96,7 +96,7 @@ def by_message(messages: Messages, rows: Array, value: Array) -> tuple[Array, Ar
     if not len(rows):
         none = np.zeros(0, dtype=np.int64)
         return none, np.zeros(0), none
-    of_row = messages.of_row[rows]
+    of_row = messages.message_of_row[rows]
     starts = np.flatnonzero(np.concatenate([[True], of_row[1:] != of_row[:-1]]))
     highest = np.maximum.reduceat(value, starts)
     is_highest = np.flatnonzero(value == np.repeat(highest, np.diff(np.append(starts, len(rows)))))

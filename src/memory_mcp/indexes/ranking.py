@@ -9,30 +9,30 @@ import numpy as np
 
 from memory_mcp.indexes import keys
 from memory_mcp.indexes.base import DocType, Match
-from memory_mcp.indexes.calibrate import REQUESTED, Table, calibrated
+from memory_mcp.indexes.calibrate import REQUEST_FACTOR, Table, calibrate_scores
 from memory_mcp.indexes.files import Array
-from memory_mcp.indexes.part import LivePart
+from memory_mcp.indexes.shard import LiveShard
 from memory_mcp.indexes.snapshot import segment_of
 from memory_mcp.model.exchange import LISTED_LAST
 from memory_mcp.model.ids import GripId
 
 
 @dataclass(frozen=True, slots=True)
-class Best:
+class TableBest:
     """The best documents of one table of one part."""
 
-    live: LivePart[Any]
+    live: LiveShard[Any]
     table: DocType
     #: Rows of the documents, `(n,)` int64, and their raw scores, `(n,)` float.
     rows: Array
     raw: Array
 
 
-S = TypeVar("S", bound=Best)
+S = TypeVar("S", bound=TableBest)
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked(Generic[S]):
+class RankedDocument(Generic[S]):
     """One of the best documents over all parts: index `at` in the `Best` of its part."""
 
     #: Calibrated, normalized and raw score.
@@ -45,12 +45,12 @@ class Ranked(Generic[S]):
     best: S
     at: int
 
-    def match(self, raw: float, best_grip: GripId | None, parts: tuple[tuple[str, float], ...]) -> Match:
+    def to_match(self, raw: float, best_grip: GripId | None, parts: tuple[tuple[str, float], ...]) -> Match:
         """Return the document as a match with this raw score; `best_grip` and `parts` are as in `Match`.
 
         Its node is that of the document itself, or the segment of a grip; its score is the calibrated one.
         """
-        part, row, table = self.best.live.part, int(self.best.rows[self.at]), self.best.table
+        part, row, table = self.best.live.shard, int(self.best.rows[self.at]), self.best.table
         is_node = table is DocType.NODE
         columns = part.table(table)
         return Match(
@@ -67,9 +67,9 @@ class Ranked(Generic[S]):
         )
 
 
-def ranked(
+def rank_table(
     best: Iterable[S], table: DocType, limit: int, normalize: Callable[[Array], Array], calibration: Table
-) -> list[Ranked[S]]:
+) -> list[RankedDocument[S]]:
     """Return the best documents of one table over all parts, best first, ties by key, at most `limit`.
 
     The calibrated scores of requests are a hundredth: a question is not its answer.
@@ -79,24 +79,24 @@ def ranked(
     """
     entries: list[tuple[float, int, int, S, int]] = []
     for some in best:
-        columns = some.live.part.table(table)
+        columns = some.live.shard.table(table)
         high, low = columns.hi[some.rows].tolist(), columns.lo[some.rows].tolist()
         entries += [(-raw, h, lo, some, at) for at, (raw, h, lo) in enumerate(zip(some.raw.tolist(), high, low, strict=True))]
     entries.sort(key=itemgetter(0, 1, 2))
     entries = entries[:limit]
     normalized = normalize(np.array([-f[0] for f in entries]))
-    values = calibrated(calibration, normalized).tolist()
+    values = calibrate_scores(calibration, normalized).tolist()
     return [
-        Ranked(value * REQUESTED if _is_request(some, at) else value, share, -raw, high, low, some, at)
+        RankedDocument(value * REQUEST_FACTOR if _is_request(some, at) else value, share, -raw, high, low, some, at)
         for value, share, (raw, high, low, some, at) in zip(values, normalized.tolist(), entries, strict=True)
     ]
 
 
-def _is_request(best: Best, at: int) -> bool:
+def _is_request(best: TableBest, at: int) -> bool:
     """Return whether a document only asks: a grip of a request, or a segment of nothing else."""
-    return bool(best.live.part.table(best.table).turn[best.rows[at]] & LISTED_LAST)
+    return bool(best.live.shard.table(best.table).turn[best.rows[at]] & LISTED_LAST)
 
 
-def merged(tables: Iterable[Sequence[Ranked[S]]]) -> list[Ranked[S]]:
+def merge_tables(tables: Iterable[Sequence[RankedDocument[S]]]) -> list[RankedDocument[S]]:
     """Return all documents of several tables as one list, by calibrated score, then raw score, descending, then key."""
     return sorted((r for table in tables for r in table), key=lambda r: (-r.value, -r.raw, r.high, r.low))

@@ -5,21 +5,21 @@ from typing import Any
 
 from memory_mcp.indexes.base import Searcher
 from memory_mcp.indexes.keeper import Keeper
-from memory_mcp.indexes.part import Kind
+from memory_mcp.indexes.shard import IndexKind
 
 
-def _bm25(_: Mapping[str, Any]) -> Kind[Any]:
+def _create_bm25(_: Mapping[str, Any]) -> IndexKind[Any]:
     """Return the keyword kind, importing its engine; takes no options."""
     from memory_mcp.indexes.bm25.kind import Bm25
 
     return Bm25()
 
 
-def _vector(options: Mapping[str, Any]) -> Kind[Any]:
+def _create_vector(options: Mapping[str, Any]) -> IndexKind[Any]:
     """Return the vector kind with the model at `options["model"]`. Raises LayerUnavailable when there is no such model."""
-    from memory_mcp.indexes.vector.kind import opened
+    from memory_mcp.indexes.vector.kind import open_kind
 
-    return opened(options)
+    return open_kind(options)
 
 
 def _bm25_searcher(keeper: Keeper) -> Searcher:
@@ -36,5 +36,5 @@ def _vector_searcher(keeper: Keeper) -> Searcher:
     return VectorIndex(keeper)
 
 
-KINDS: dict[str, Callable[[Mapping[str, Any]], Kind[Any]]] = {"bm25": _bm25, "vector": _vector}
+KINDS: dict[str, Callable[[Mapping[str, Any]], IndexKind[Any]]] = {"bm25": _create_bm25, "vector": _create_vector}
 SEARCHERS: dict[str, Callable[[Keeper], Searcher]] = {"bm25": _bm25_searcher, "vector": _vector_searcher}

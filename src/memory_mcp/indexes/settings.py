@@ -1,8 +1,9 @@
 """Settings of the indexes."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from memory_mcp.base.errors import ConfigError
+from memory_mcp.base.errors import ConfigError, InvalidQuery
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,3 +85,28 @@ class TopicsSettings:
             raise ConfigError("topics.half_life_days and topics.dormant_days must be above 0")
         if self.prune_days < 0:
             raise ConfigError("topics.prune_days cannot be negative")
+
+
+_DAY_MS = 86_400_000
+#: Levels that can be pruned on request (bm25-teleport-prd.md, FR-09).
+PRUNABLE = ("segment", "day", "week")
+
+
+def age_cutoffs(days: RetentionDays, now_ms: int, documents: int, least: int) -> Mapping[str, int]:
+    """Return by level the time (UTC milliseconds) before which units are dropped; not for 0 days, {} up to `least` documents."""
+    if documents <= least:
+        return {}
+    days_by_level = {"segment": days.segment, "day": days.day, "week": days.week, "month": days.month}
+    return {level: now_ms - count * _DAY_MS for level, count in days_by_level.items() if count}
+
+
+def requested_cutoffs(age_days: int, level: str, now_ms: int) -> Mapping[str, int]:
+    """Return by level the time, UTC milliseconds, before which a requested prune drops units.
+
+    `level` is segment, day, week or "all" of these. Raises InvalidQuery for another, or for an age below one day.
+    """
+    if age_days < 1:
+        raise InvalidQuery("age-days must be at least 1")
+    if level not in (*PRUNABLE, "all"):
+        raise InvalidQuery(f"unknown level: {level!r}", f"Levels are {', '.join(PRUNABLE)} and all.")
+    return dict.fromkeys(PRUNABLE if level == "all" else (level,), now_ms - age_days * _DAY_MS)

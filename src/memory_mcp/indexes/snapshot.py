@@ -9,7 +9,7 @@ import numpy as np
 from memory_mcp.indexes.base import DocType, Filters, Position
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.keys import node_of
-from memory_mcp.indexes.part import TABLES, LivePart, Part
+from memory_mcp.indexes.shard import TABLES, LiveShard, Shard
 from memory_mcp.model.ids import NodeId
 
 B = TypeVar("B")
@@ -22,34 +22,34 @@ _MASKS = 24
 class Snapshot(Generic[B]):
     """Parts, oldest first, the last may be the write buffer; and the position they reach."""
 
-    parts: tuple[LivePart[B], ...]
+    shards: tuple[LiveShard[B], ...]
     position: Position
     #: Number of living documents by table.
     counts: dict[DocType, int]
 
     @classmethod
-    def of(cls, parts: tuple[LivePart[B], ...], position: Position) -> "Snapshot[B]":
+    def from_shards(cls, parts: tuple[LiveShard[B], ...], position: Position) -> "Snapshot[B]":
         """Return the snapshot of some parts, oldest first, at a position, with the number of living documents by table."""
         counts = {t: sum(p.counts[t] for p in parts) for t in TABLES}
         return cls(parts, position, counts)
 
-    def __iter__(self) -> Iterator[LivePart[B]]:
+    def __iter__(self) -> Iterator[LiveShard[B]]:
         """Iterate over the parts, oldest first."""
-        return iter(self.parts)
+        return iter(self.shards)
 
 
-def findable(live: LivePart[B], table: DocType, filters: Filters) -> Array | None:
+def visible_rows(live: LiveShard[B], table: DocType, filters: Filters) -> Array | None:
     """Return which rows of a table are alive and pass the filters, `(rows,)` bool; None for all.
 
     Document type is not looked at. The result is cached for the last 24 filters: do not change it.
     """
-    if not live.part.strings:
+    if not live.shard.strings:
         return live.alive_rows(table)
     key = (table, filters)
     mask = live.masks.get(key)
     if mask is None:
-        mask = live.part.table(table).mask(filters, live.part.strings)
-        for session, since_ms in filters.excluded:
+        mask = live.shard.table(table).passes_filters(filters, live.shard.strings)
+        for session, since_ms in filters.excluded_sessions:
             mask &= live.rows_outside(table, session, since_ms)
         alive = live.alive_rows(table)
         if alive is not None:
@@ -65,7 +65,7 @@ def sorted_keys(keys: list[int]) -> Array:
     return np.sort(np.array(keys, dtype=np.uint64))
 
 
-def segment_of(part: Part[B], grip_row: int) -> NodeId:
+def segment_of(part: Shard[B], grip_row: int) -> NodeId:
     """Return the node id of a grip's segment; `grip_row` is a row in the part's table of grips."""
     row = int(part.units.node_first[part.grips.unit[grip_row]])
     return node_of(int(part.nodes.hi[row]), int(part.nodes.lo[row]))

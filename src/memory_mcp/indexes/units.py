@@ -9,14 +9,14 @@ from memory_mcp.model.ids import NodeId, node_key, segment_key_of
 from memory_mcp.storage.base import Storage
 
 #: Segments read at a time, about 16 KB of text each: reading them one by one takes twice the time.
-READ = 192
+READ_BATCH = 192
 #: Units per frame.
-FRAME = 24
+FRAME_SIZE = 24
 #: Events read behind a segment that ends before the reply to its last prompt: the reply, or enough to tell.
 _AFTER = 24
 
 
-def read(storage: Storage, ids: Sequence[NodeId]) -> tuple[list[Source], list[int]]:
+def read_units(storage: Storage, ids: Sequence[NodeId]) -> tuple[list[Source], list[int]]:
     """Return the units of some nodes as they are now, in order without repeats, and the keys of those that no longer exist.
 
     A segment comes with its events, what follows an unanswered prompt, and the grips that lie wholly in them;
@@ -46,20 +46,20 @@ def read(storage: Storage, ids: Sequence[NodeId]) -> tuple[list[Source], list[in
     return sources, [k for k in keys if k not in by_key]
 
 
-def everything(storage: Storage) -> Iterator[list[Source]]:
+def iter_all_units(storage: Storage) -> Iterator[list[Source]]:
     """Yield all units in frames of at most 24: segments first, then periods. What is deleted meanwhile is left out."""
     periods = [i for level in PERIODS for i in storage.toc.list_ids(level)]
     segments = storage.toc.list_ids(TocLevel.SEGMENT)
     for ids in (segments, periods):
-        yield from frames(storage, ids)
+        yield from iter_frames(storage, ids)
 
 
-def frames(storage: Storage, ids: Sequence[NodeId]) -> Iterator[list[Source]]:
+def iter_frames(storage: Storage, ids: Sequence[NodeId]) -> Iterator[list[Source]]:
     """Yield the units of some nodes in frames of at most 24; nodes that no longer exist are left out."""
-    for start in range(0, len(ids), READ):
-        sources, _ = read(storage, ids[start : start + READ])
-        for first in range(0, len(sources), FRAME):
-            yield sources[first : first + FRAME]
+    for start in range(0, len(ids), READ_BATCH):
+        sources, _ = read_units(storage, ids[start : start + READ_BATCH])
+        for first in range(0, len(sources), FRAME_SIZE):
+            yield sources[first : first + FRAME_SIZE]
 
 
 def is_segment(node_id: NodeId) -> bool:

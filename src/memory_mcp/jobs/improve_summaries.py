@@ -30,7 +30,7 @@ from memory_mcp.tree.llm.settings import SummarizerSettings
 from memory_mcp.tree.toc.improve import Improver
 
 if TYPE_CHECKING:
-    from memory_mcp.indexes.topics.labelling import Labeller, Unnamed
+    from memory_mcp.indexes.topics.labelling import Labeller, UnlabelledTopic
 
 #: How often it is looked whether the run is to end, and how long what is under way is then waited for (seconds).
 _LOOK, _GRACE = 0.2, 1.0
@@ -181,7 +181,7 @@ class _Run:
         labeller = self._hands.labeller()
         if labeller is None:
             return []
-        found = labeller.due(self._settings.name)
+        found = labeller.topics_to_label(self._settings.name)
         self.put_off = len(found[_LABELS:])
         return [partial(self._of_topic, labeller, one) for one in found[:_LABELS]]
 
@@ -199,9 +199,9 @@ class _Run:
 
         return _Question(node_id, material.source, prompt_of(material), publish)
 
-    def _of_topic(self, labeller: "Labeller", due: "Unnamed") -> _Question | None:
+    def _of_topic(self, labeller: "Labeller", due: "UnlabelledTopic") -> _Question | None:
         """Return the question for a topic's label, whose answer `publish` gives the topic; None when it needs none any more."""
-        material = labeller.material(due)
+        material = labeller.read_material(due)
         if material is None:
             return None
 
@@ -210,9 +210,9 @@ class _Run:
             label = believed_label(answer, material, self._rarity, self._hands.clean)
             if labeller.is_taken(due, label):
                 raise Unusable("another topic is called so")
-            return labeller.publish(due, label, self._settings.name)
+            return labeller.publish_label(due, label, self._settings.name)
 
-        return _Question(due.topic_id, due.asked_from, label_prompt_of(material), publish)
+        return _Question(due.topic_id, due.request_basis, label_prompt_of(material), publish)
 
     @cached_property
     def _asker(self) -> Ask:

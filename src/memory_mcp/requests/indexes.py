@@ -168,7 +168,7 @@ def teleport_status(app: App, _: GetTeleportStatus, caller: Caller) -> TeleportS
         vector_healthy=vector.usable,
         vector_doc_count=vector.count,
         message="; ".join(said),
-        indexes={name: _detail(app, status) for name, status in app.accelerators.statuses().items()},
+        indexes={name: _detail(app, status) for name, status in app.accelerators.index_statuses().items()},
     )
 
 
@@ -180,7 +180,7 @@ def vector_status(app: App, _: GetVectorStatus, caller: Caller) -> VectorStatus:
     """
     caller.refuse_all(app, "the state of an index")
     status = app.teleport(LayerName.VECTOR).status()
-    found = app.accelerators.statuses().get(IndexName.VECTOR)
+    found = app.accelerators.index_statuses().get(IndexName.VECTOR)
     detail = _detail(app, found) if found else IndexDetail()
     return VectorStatus(
         enabled=status.enabled,
@@ -251,7 +251,7 @@ def _health(status: LayerStatus, healthy: str) -> str:
 
 def _healthy(app: App) -> str:
     """Return "healthy" for a vector index that works, with a remark on what its model does not do, where there is one."""
-    found = app.accelerators.embedding()
+    found = app.accelerators.describe_embedding()
     return f"healthy ({found.remark})" if found and found.remark else "healthy"
 
 

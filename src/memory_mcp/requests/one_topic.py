@@ -150,22 +150,24 @@ def get_topic(app: App, request: GetTopic, caller: Caller) -> WholeTopic:
     """
     opened = _Opened(app, request.topic_id, scope_of(app, request.project, request.scope, caller))
     graph, topic, view = opened.graph, opened.topic, opened.view
-    links, _ = graph.links(topic.topic_id, view, _OPENED)
+    links, _ = graph.list_links(topic.topic_id, view, _OPENED)
     history = []
-    for turn in graph.turns(topic.topic_id):
+    for turn in graph.topic_history(topic.topic_id):
         label = ""
         with suppress(NotFound):  # the scope does not see that topic
-            label = graph.topic(turn.other, view).label if turn.other else ""
+            label = graph.get_topic(turn.other, view).label if turn.other else ""
         when = app.calendar.day_of(turn.at_ms)
         history.append(Turned(when=when, what=turn.kind, topic_id=turn.other or "", label=label))
     return WholeTopic(
-        topic=replace(info_of(app, topic, _KEYWORDS), events=topic.events, weeks=graph.weeks(topic.topic_id, view, WEEKS)),
+        topic=replace(
+            info_of(app, topic, _KEYWORDS), events=topic.events, weeks=graph.weekly_mentions(topic.topic_id, view, WEEKS)
+        ),
         nodes=fitting(app, Segments(app, opened.scoped).segments(topic, links, _BULLETS), 0),
-        related=[related_of(one) for one in graph.related(topic.topic_id, view, _OPENED)],
+        related=[related_of(one) for one in graph.find_related(topic.topic_id, view, _OPENED)],
         history=history,
         by_week=[
             WeekOfTopic(week=dt.date.fromordinal(day).isoformat(), mentions=mentions)
-            for day, mentions in graph.by_week(topic.topic_id, view)
+            for day, mentions in graph.mentions_by_week(topic.topic_id, view)
         ],
         scope=opened.scoped.words,
         notices=opened.notices,
@@ -181,7 +183,7 @@ def topic_nodes(app: App, request: TopicNodes, caller: Caller) -> FoundNodes:
     opened = _Opened(app, request.topic_id, scope_of(app, request.project, request.scope, caller))
     topic, question = opened.topic, ("get_toc_nodes_for_topic", opened.topic.topic_id, opened.scoped.words)
     offset = offset_of(request.cursor, *question)
-    links, total = opened.graph.links(topic.topic_id, opened.view, limit, offset)
+    links, total = opened.graph.list_links(topic.topic_id, opened.view, limit, offset)
     kept = fitting(app, Segments(app, opened.scoped).segments(topic, links, _BULLETS), 0)
     return FoundNodes(
         topic_id=topic.topic_id,
@@ -201,7 +203,7 @@ def related_topics(app: App, request: RelatedTopics, caller: Caller) -> FoundRel
     return FoundRelated(
         topic_id=opened.topic.topic_id,
         label=opened.topic.label,
-        related=[related_of(one) for one in opened.graph.related(opened.topic.topic_id, opened.view, limit)],
+        related=[related_of(one) for one in opened.graph.find_related(opened.topic.topic_id, opened.view, limit)],
         scope=opened.scoped.words,
         notices=opened.notices,
     )
@@ -243,6 +245,6 @@ class _Opened:
         self.scoped = scoped
         asked = parse_topic_id(topic_id)
         self.graph, self.view = app.topics().graph(), app.topics().view(scoped.project)
-        self.topic = self.graph.topic(asked, self.view)
+        self.topic = self.graph.get_topic(asked, self.view)
         now = self.topic.topic_id
         self.notices = [] if now == asked else [f"{asked} was merged into {now}, which is shown"]

@@ -78,8 +78,8 @@ def get_spend(app: App, request: GetSpend, _: Caller) -> Spend:
     left = left_today(settings, app.storage, app.calendar, now)
     reasons = Counter((row.outcome.value, row.reason) for row in rows if row.outcome is not Outcome.OK)
     due = Counter(level_of(i).value for i in app.improver.due(now, settings.name)) if settings.is_on else Counter[str]()
-    labeller = app.accelerators.labeller() if settings.is_on else None
-    if labeller and (labels := len(labeller.due(settings.name))):
+    labeller = app.accelerators.create_labeller() if settings.is_on else None
+    if labeller and (labels := len(labeller.topics_to_label(settings.name))):
         due["topic label"] = labels
     [job] = [status for status in app.scheduler.statuses() if status.name == "improve_summaries"]
     found: dict[tuple[str, str], list[ModelCall]] = {}

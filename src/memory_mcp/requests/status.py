@@ -102,7 +102,7 @@ def get_status(app: App, request: GetStatus, caller: Caller) -> Status:
     stats = app.storage.get_stats(text=False)
     layers = [copied(LayerInfo, s, contract=asdict(CONTRACTS[s.name]) if full else {}) for s in statuses]
     if bound is None:
-        behind = max((s.behind for s in app.accelerators.statuses().values()), default=0)
+        behind = max((s.behind for s in app.accelerators.index_statuses().values()), default=0)
         lag = Lag(events=stats.last_seq - stats.derived_to, index_changes=behind or None, error=caller.deriver_error)
     else:
         # Events of the project that are in no segment yet.
@@ -115,7 +115,7 @@ def get_status(app: App, request: GetStatus, caller: Caller) -> Status:
         tier=tier,
         name=tier.label,
         layers=layers,
-        embedder=app.accelerators.embedder,
+        embedder=app.accelerators.embedder_name,
         lag=lag,
         store=_store(app, stats, full, bound),
         healthy=app.storage.loss is None,

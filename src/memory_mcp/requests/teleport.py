@@ -107,7 +107,7 @@ def teleport(app: App, request: Jump, caller: Caller) -> TeleportResponse:
         speaker=speaker_of(app, request.speaker, scoped),
         role=role_of(request.role),
         kind=choice(MemoryKind, "kind", request.kind),
-        excluded=left_out(caller.excluded(app, request.include_current)),
+        excluded_sessions=left_out(caller.excluded(app, request.include_current)),
     )
     found = _found(app, request, filters)
     made = TeleportResponse(
@@ -137,7 +137,7 @@ def _found(app: App, request: Jump, filters: Filters) -> "Teleported":
         least = request.min_similarity
         if not 0 <= least <= 1:
             raise InvalidQuery(f"min_similarity must be at {'least 0.0' if least < 0 else 'most 1.0'}")
-        return app.teleport(LayerName.VECTOR).teleport(replace(query, least=least))
+        return app.teleport(LayerName.VECTOR).teleport(replace(query, min_score=least))
     return app.teleport(LayerName.BM25).teleport(query)
 
 

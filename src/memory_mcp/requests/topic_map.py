@@ -72,10 +72,10 @@ def get_topic_map(app: App, request: GetTopicMap, caller: Caller) -> TopicMap:
     question = ("get_topic_map", scoped.words)
     offset = offset_of(request.cursor, *question)
     graph, view = app.topics().graph(), app.topics().view(scoped.project)
-    topics, total = graph.top(view, limit, offset, areas=False)
+    topics, total = graph.list_topics(view, limit, offset, areas=False)
     areas, relations = _relations(graph, view, topics)
     return TopicMap(
-        topics=[replace(info_of(app, t), events=t.events, weeks=graph.weeks(t.topic_id, view, WEEKS)) for t in topics],
+        topics=[replace(info_of(app, t), events=t.events, weeks=graph.weekly_mentions(t.topic_id, view, WEEKS)) for t in topics],
         areas=areas,
         relations=relations,
         total=total,
@@ -94,7 +94,7 @@ def _relations(graph: "TopicGraph", view: View, topics: Sequence[Topic]) -> tupl
     labels, members = dict[str, str](), dict[str, list[str]]()
     strongest: dict[tuple[str, str], MapRelation] = {}
     for topic in topics:
-        for other in graph.related(topic.topic_id, view, _RELATED):
+        for other in graph.find_related(topic.topic_id, view, _RELATED):
             if other.kind is RelationKind.PARENT:
                 labels[other.topic_id] = other.label
                 members.setdefault(other.topic_id, []).append(topic.topic_id)

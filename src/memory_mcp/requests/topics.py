@@ -92,16 +92,16 @@ def topics_by_query(app: App, request: TopicsByQuery, caller: Caller) -> FoundTo
     tokens = TOKENS.check(request.token_budget, "token_budget")
     scoped = scope_of(app, request.project, request.scope, caller)
     graph, view = app.topics().graph(), app.topics().view(scoped.project)
-    topics, total = graph.fitting(view, query, limit, topic_subject(query))
+    topics, total = graph.find_fitting(view, query, limit, topic_subject(query))
     segments, (nodes, related_limit, _) = Segments(app, scoped, query), _STEPS[0]
     candidates = []
     for topic in topics:
-        passages = segments.passages(topic, graph.links(topic.topic_id, view, nodes, text=query)[0])
-        related = [related_of(one) for one in graph.related(topic.topic_id, view, related_limit)]
+        passages = segments.passages(topic, graph.list_links(topic.topic_id, view, nodes, text=query)[0])
+        related = [related_of(one) for one in graph.find_related(topic.topic_id, view, related_limit)]
         info = replace(info_of(app, topic), score=round(topic.score, 2))
         candidates.append(_Found(info, passages, related))
     notices = scoped.notices(app, found=True) if total else _nothing(app, scoped)
-    if not total and (count := graph.top(view, 1, areas=False)[1]):
+    if not total and (count := graph.list_topics(view, 1, areas=False)[1]):
         hint = "intelligent_search finds what was said only once or twice"
         notices = [f"{NO_TOPIC} among the {count:,} in {scoped.words}; {hint}"]
     bare = FoundTopics(topics=(), total=total, scope=scoped.words, notices=[*notices, *renewal(app)])
@@ -122,8 +122,8 @@ def top_topics(app: App, request: TopTopics, caller: Caller) -> FoundTopics:
     offset = offset_of(request.cursor, *question)
     graph = app.topics().graph()
     view = replace(app.topics().view(scoped.project), agent=request.agent or None, window=window)
-    topics, total = graph.top(view, limit, offset, areas=not request.fine)
-    infos = (replace(info_of(app, t), events=t.events, weeks=graph.weeks(t.topic_id, view, WEEKS)) for t in topics)
+    topics, total = graph.list_topics(view, limit, offset, areas=not request.fine)
+    infos = (replace(info_of(app, t), events=t.events, weeks=graph.weekly_mentions(t.topic_id, view, WEEKS)) for t in topics)
     page = fitting(app, infos, 0)
     return FoundTopics(
         topics=page,

@@ -64,7 +64,7 @@ def _values(app: App, kit: Kit, name: str, typed: str) -> list[str]:
         if not app.topics().status().usable:
             return []
         graph, view = app.topics().graph(), app.topics().view(project)
-        topics = [*graph.top(view, _TOPICS)[0], *graph.top(view, _TOPICS, areas=False)[0]]
+        topics = [*graph.list_topics(view, _TOPICS)[0], *graph.list_topics(view, _TOPICS, areas=False)[0]]
         return [t.topic_id for t in topics if t.topic_id.startswith(typed) or typed.lower() in t.label.lower()]
     if name == "session_id":
         sessions = app.storage.events.list_sessions(Scope(project=project), _SESSIONS)

@@ -149,7 +149,7 @@ class Service:
             return WATCH
         if self._app.accelerators.maintain():
             return _TURNS
-        return _REST if self._app.accelerators.at_rest else WATCH
+        return _REST if self._app.accelerators.is_idle else WATCH
 
     def _derive(self) -> float | None:
         """Derive, then let the indexes take in the result; return the seconds until the next run, None for none.
@@ -250,7 +250,7 @@ class Service:
             awaited.change = app.storage.toc.current_version()
         # Asked for here too: the tender looks at the indexes once a second.
         self._tender.hurry()
-        due = app.accelerators.due(awaited.change)
+        due = app.accelerators.remaining_work(awaited.change)
         return (0, *due) if due else None
 
     def failure(self, awaited: Awaited) -> str:
@@ -282,7 +282,7 @@ class Service:
     def indexing(self) -> bool:
         """Whether an index is being built or has changes to take in; False while nothing is open."""
         app = self.host.opened
-        return app is not None and app.accelerators.busy
+        return app is not None and app.accelerators.is_busy
 
     def tidy(self) -> None:
         """Rewrite the database file, after a backup, if enough of it is free space; nothing while nothing is open.

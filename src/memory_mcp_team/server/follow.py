@@ -188,7 +188,7 @@ class Follower:
                 self._ask(memory.place)
                 continue
             has_rested = time.monotonic() - self._tended.get(memory.place, 0.0) > _REST
-            if position[2] != memory.resets or not memory.app.accelerators.at_rest or has_rested:
+            if position[2] != memory.resets or not memory.app.accelerators.is_idle or has_rested:
                 self._ask(memory.place)
 
     def _tend_all(self) -> None:
@@ -216,11 +216,11 @@ class Follower:
         if resets != memory.resets:
             memory.app.engine.forget_pages()
             for name in NAMES:
-                if accelerators.searcher(name) is not None:
+                if accelerators.find_searcher(name) is not None:
                     accelerators.purge(name)
-            if (topics := accelerators.topics()) is not None:
+            if (topics := accelerators.find_topic_keeper()) is not None:
                 # What it was that went is not known here: segments are grouped anew.
-                topics.forget((), lambda _: True)
+                topics.forget_if_affected((), lambda _: True)
             self._opened.purged(memory, resets)
         if not memory.is_read:
             return False

@@ -74,7 +74,7 @@ class Memory:
     @property
     def bytes(self) -> int:
         """About how many bytes of memory it takes: 1 MB, and once it was read the size of its indexes on disk."""
-        indexes = sum(status.size_bytes for status in self.app.accelerators.statuses().values()) if self.is_read else 0
+        indexes = sum(status.size_bytes for status in self.app.accelerators.index_statuses().values()) if self.is_read else 0
         return BASE_BYTES + int(indexes * BYTES_PER_BYTE)
 
 

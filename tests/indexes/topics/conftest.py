@@ -12,8 +12,8 @@ from memory_mcp.config import Settings
 from memory_mcp.indexes.settings import TeleportSettings, TopicsSettings
 from memory_mcp.indexes.topics import keeper as keeping
 from memory_mcp.indexes.topics.child import begin
-from memory_mcp.indexes.topics.frames import Hello
 from memory_mcp.indexes.topics.keeper import TopicKeeper
+from memory_mcp.indexes.topics.stored import GroupingSetup
 from memory_mcp.model.event import EventDraft
 from memory_mcp.storage.settings import StorageSettings
 from tests.fakes import FakeClock
@@ -29,7 +29,7 @@ class Here(InProcess):
 
     begun = 0
 
-    def __init__(self, module: str, hello: Hello) -> None:
+    def __init__(self, module: str, hello: GroupingSetup) -> None:
         assert module == "memory_mcp.indexes.topics.child"
         Here.begun += 1
         super().__init__(begin(hello))
@@ -61,7 +61,7 @@ def said(app: App, drafts: Iterable[EventDraft]) -> None:
 
 
 def topics_of(app: App) -> TopicKeeper:
-    found = app.accelerators.topics()
+    found = app.accelerators.find_topic_keeper()
     assert found is not None
     return found
 

@@ -7,7 +7,7 @@ import pytest
 
 from bench.topics.measures import measures
 from memory_mcp.indexes.topics import grouping
-from memory_mcp.indexes.topics.documents import hashed, terms_of
+from memory_mcp.indexes.topics.documents import hash_term, terms_of
 from memory_mcp.indexes.topics.profiles import Profiles
 from memory_mcp.indexes.topics.rows import Rows
 
@@ -31,20 +31,20 @@ def _store(themes: tuple[str, ...] = THEMES, each: int = 20) -> tuple[np.ndarray
 
 def _rows(vectors: np.ndarray | None, named: Sequence[Collection[str]]) -> Rows:
     own = np.zeros((len(named), 0), dtype=np.float32) if vectors is None else vectors
-    return Rows.of_terms([{hashed(key) for key in keys} for keys in named], own)
+    return Rows.of_terms([{hash_term(key) for key in keys} for keys in named], own)
 
 
 def groups(vectors: np.ndarray | None, named: Sequence[Collection[str]], before: Sequence[int] | None = None) -> np.ndarray:
-    return grouping.groups(_rows(vectors, named), before)
+    return grouping.group_segments(_rows(vectors, named), before)
 
 
 def profiles_of(vectors: np.ndarray | None, named: Sequence[Collection[str]], found: np.ndarray) -> Profiles:
     rows = _rows(vectors, named)
-    return Profiles.of(rows.with_topics(found, rows.relevance), int(found.max()) + 1)
+    return Profiles.from_rows(rows.with_topics(found, rows.relevance), int(found.max()) + 1)
 
 
 def nearest(profiles: Profiles, vector: np.ndarray | None, named: Collection[str]) -> tuple[int, float] | None:
-    topic, relevance = profiles.nearest(_rows(None if vector is None else vector[None, :], [named]))
+    topic, relevance = profiles.find_nearest(_rows(None if vector is None else vector[None, :], [named]))
     return (int(topic[0]), float(relevance[0])) if topic[0] >= 0 else None
 
 
@@ -167,8 +167,8 @@ def test_what_fits_no_topic_is_given_none() -> None:
 
 def test_a_segment_names_what_tells_and_not_what_everybody_says() -> None:
     named = terms_of("Fix the login_guard and OAuth retries")
-    assert {hashed("login_guard"), hashed("oauth")} <= named.keys()
-    assert not named.keys() & {hashed("the"), hashed("and")}
+    assert {hash_term("login_guard"), hash_term("oauth")} <= named.keys()
+    assert not named.keys() & {hash_term("the"), hash_term("and")}
 
 
 def test_two_characters_at_a_time_tell_where_there_are_no_blanks() -> None:

@@ -17,13 +17,13 @@ import pytest
 from memory_mcp.app import App
 from memory_mcp.base import metrics
 from memory_mcp.base.errors import IndexNotReady, IndexUnreadable, NotFound
-from memory_mcp.indexes.generation import Home
+from memory_mcp.indexes.generation import IndexFolder
 from memory_mcp.indexes.settings import TopicsSettings
 from memory_mcp.indexes.topics import build
 from memory_mcp.indexes.topics import keeper as keeping
 from memory_mcp.indexes.topics.base import View
 from memory_mcp.indexes.topics.graph import TopicGraph
-from memory_mcp.indexes.topics.grouping import groups
+from memory_mcp.indexes.topics.grouping import group_segments
 from memory_mcp.indexes.topics.keeper import TopicKeeper
 from memory_mcp.model.calendar import TimeWindow, TocLevel
 from memory_mcp.model.event import EventDraft
@@ -54,7 +54,7 @@ def partition(graph: TopicGraph) -> set[frozenset[str]]:
     """Which segments are together, whatever their topics are called."""
     groups: dict[int, set[str]] = defaultdict(set)
     for place, topic in enumerate(graph.rows.topic.tolist()):
-        groups[topic].add(graph.rows.node(place))
+        groups[topic].add(graph.rows.node_id_at(place))
     return {frozenset(nodes) for topic, nodes in groups.items() if topic >= 0}
 
 
@@ -64,7 +64,7 @@ def ids(graph: TopicGraph) -> set[str]:
 
 def links(graph: TopicGraph) -> dict[str, set[str]]:
     """Segments by topic."""
-    return {t: {link.node_id for link in graph.links(t, VIEW, 10_000)[0]} for t in ids(graph)}
+    return {t: {link.node_id for link in graph.list_links(t, VIEW, 10_000)[0]} for t in ids(graph)}
 
 
 def grouped_by_job(app: App) -> bool:
@@ -84,19 +84,19 @@ def test_what_was_grouped_is_read_and_not_grouped_again(memory: App, keeper: Top
     assert (status.healthy, status.topic_count, status.segments, status.behind) == (True, len(THEMES), 72, 0)
     assert (status.generation, status.last_commit_ms) == (1, memory.clock.now_ms())
     assert status.message == "grouped by terms alone: the vector index is off"
-    assert status.size_bytes == sum(p.stat().st_size for p in files_of(keeper.home.parts))
+    assert status.size_bytes == sum(p.stat().st_size for p in files_of(keeper.folder.shards_path))
     assert not grouped_by_job(memory)
     assert Here.begun == 0
 
 
 def test_each_theme_is_a_topic_with_links_to_all_of_its_segments(memory: App, keeper: TopicKeeper) -> None:
-    graph = keeper.graph()
+    graph = keeper.get_graph()
     by_theme: dict[str, set[str]] = defaultdict(set)
     for node in memory.storage.toc.list_ids(TocLevel.SEGMENT):
         by_theme[theme_of(memory, node)].add(node)
     assert sorted(map(sorted, links(graph).values())) == sorted(map(sorted, by_theme.values()))
-    assert all(link.relevance > 0 for t in ids(graph) for link in graph.links(t, VIEW, 5)[0])
-    assert len({name.whole.label for name in graph.names}) == len(graph.names), "no label is given twice"
+    assert all(link.relevance > 0 for t in ids(graph) for link in graph.list_links(t, VIEW, 5)[0])
+    assert len({name.overall.label for name in graph.names}) == len(graph.names), "no label is given twice"
 
 
 def session_of(app: App, node: NodeId) -> str:
@@ -152,25 +152,25 @@ def newest(directory: Path, name: str) -> Path:
 def test_damage_under_a_running_process_is_noticed_told_and_healed_by_the_next_grouping(
     memory: App, keeper: TopicKeeper, time_passes: FakeClock, damage: Callable[[Path], None]
 ) -> None:
-    before = links(keeper.graph())
+    before = links(keeper.get_graph())
     for name in FILES:
-        damage(newest(keeper.home.directory, name))
+        damage(newest(keeper.folder.directory, name))
         time_passes.advance(1.1)
         status = keeper.status()
         assert not status.healthy, name
         assert status.message == "its files were changed or removed from outside; it is built again"
         with pytest.raises(IndexUnreadable, match="changed or removed"):
-            keeper.graph()
+            keeper.get_graph()
         assert grouped_by_job(memory)
         assert keeper.status().healthy
-        assert links(keeper.graph()) == before
+        assert links(keeper.get_graph()) == before
         assert not grouped_by_job(memory)
 
 
 @pytest.mark.parametrize("damage", [d for d in DAMAGES if d is not truncate])  # CURRENT may lack its end of line
 def test_damage_met_at_the_start_is_never_believed(directory: Path, damage: Callable[[Path], None]) -> None:
     before = over(directory)
-    wanted = links(topics_of(before).graph())
+    wanted = links(topics_of(before).get_graph())
     before.close()
     for name in FILES:
         damage(newest(directory / "indexes" / "topics", name))
@@ -179,34 +179,34 @@ def test_damage_met_at_the_start_is_never_believed(directory: Path, damage: Call
         assert not status.healthy, name
         assert "index" in status.message or "looked for" in status.message
         assert grouped_by_job(app)
-        assert links(topics_of(app).graph()) == wanted
+        assert links(topics_of(app).get_graph()) == wanted
         app.close()
 
 
 def test_damage_that_nobody_asked_about_is_noticed_by_the_job(memory: App, keeper: TopicKeeper, time_passes: FakeClock) -> None:
-    keeper.graph()
-    shutil.rmtree(keeper.home.directory)
+    keeper.get_graph()
+    shutil.rmtree(keeper.folder.directory)
     time_passes.advance(1.1)
     assert grouped_by_job(memory)
     assert keeper.status().healthy
 
 
 def test_the_folder_deleted_the_same_ids_labels_pins_and_history_come_back(memory: App, keeper: TopicKeeper) -> None:
-    graph = keeper.graph()
-    before, told = links(graph), {t: graph.turns(t) for t in ids(graph)}
+    graph = keeper.get_graph()
+    before, told = links(graph), {t: graph.topic_history(t) for t in ids(graph)}
     named = min(before)
     memory.topics().label(named, "What we sell", None, "agent")
     memory.topics().pin(named, True, None, "agent")
     memory.close()
-    shutil.rmtree(keeper.home.directory)
+    shutil.rmtree(keeper.folder.directory)
     again = over(memory.settings.storage.directory)
     assert grouped_by_job(again)
-    graph = topics_of(again).graph()
+    graph = topics_of(again).get_graph()
     assert links(graph) == before
-    assert {t: graph.turns(t) for t in ids(graph)} == told
-    topic = graph.topic(named, VIEW)
+    assert {t: graph.topic_history(t) for t in ids(graph)} == told
+    topic = graph.get_topic(named, VIEW)
     assert (topic.label, topic.labelled_by, topic.pinned) == ("What we sell", "agent", True)
-    assert graph.top(VIEW, 100, areas=False)[0][0].topic_id == named, "a pinned topic comes first"
+    assert graph.list_topics(VIEW, 100, areas=False)[0][0].topic_id == named, "a pinned topic comes first"
     again.close()
 
 
@@ -243,20 +243,20 @@ def test_a_store_that_went_back_and_grew_another_way_is_grouped_anew(memory: App
     run_sql(memory, "UPDATE outbox SET subject = 'toc:day:1999-01-01' WHERE seq = (SELECT max(seq) FROM outbox)")
     keeper = topics_of(memory)
     assert "another history" in keeper.status().message
-    assert keeper.due()
+    assert keeper.is_due()
 
 
 @pytest.mark.parametrize("what", ["VERSION", "FORMAT"])
 def test_another_version_of_the_program_groups_anew_with_the_same_ids(
     memory: App, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    before = links(topics_of(memory).graph())
+    before = links(topics_of(memory).get_graph())
     monkeypatch.setattr(keeping, what, 99)
     memory.close()
     again = over(memory.settings.storage.directory)
     assert topics_of(again).status().message == "it was built by another version or with other settings"
     assert grouped_by_job(again)
-    assert links(topics_of(again).graph()) == before
+    assert links(topics_of(again).get_graph()) == before
     again.close()
 
 
@@ -272,7 +272,7 @@ def test_a_segment_that_comes_is_found_by_the_next_question_without_a_grouping(m
     before = keeper.status()
     said(memory, themed(3, start=72))
     assert keeper.status().behind == 3
-    graph = keeper.graph()
+    graph = keeper.get_graph()
     assert set().union(*links(graph).values()) == set(memory.storage.toc.list_ids(TocLevel.SEGMENT))
     assert len(graph.rows) == 75
     assert themes_of(memory, graph) == {frozenset({theme}) for theme in THEMES}
@@ -283,10 +283,10 @@ def test_a_segment_that_comes_is_found_by_the_next_question_without_a_grouping(m
 
 def test_placing_again_after_a_start_comes_to_the_same(memory: App, keeper: TopicKeeper) -> None:
     said(memory, themed(5, start=72))
-    wanted = links(keeper.graph())
+    wanted = links(keeper.get_graph())
     memory.close()
     again = over(memory.settings.storage.directory)
-    assert links(topics_of(again).graph()) == wanted
+    assert links(topics_of(again).get_graph()) == wanted
     assert Here.begun == 0
     again.close()
 
@@ -297,17 +297,17 @@ def passkeys(at: str) -> EventDraft:
 
 
 def test_a_segment_that_changed_is_replaced_and_one_that_is_gone_is_dropped(memory: App, keeper: TopicKeeper) -> None:
-    keeper.graph()
+    keeper.get_graph()
     said(memory, [passkeys("09:00")])
-    graph = keeper.graph()
-    (row,) = (n for n in range(73) if session_of(memory, graph.rows.node(n)) == "passkeys")
-    node = graph.rows.node(row)
+    graph = keeper.get_graph()
+    (row,) = (n for n in range(73) if session_of(memory, graph.rows.node_id_at(n)) == "passkeys")
+    node = graph.rows.node_id_at(row)
     assert (int(graph.rows.events[row]), graph.rows.topic[row] >= 0) == (1, True)
     said(memory, [passkeys("09:02")])
-    graph = keeper.graph()
-    assert [int(graph.rows.events[n]) for n in range(len(graph.rows)) if graph.rows.node(n) == node] == [2]
+    graph = keeper.get_graph()
+    assert [int(graph.rows.events[n]) for n in range(len(graph.rows)) if graph.rows.node_id_at(n) == node] == [2]
     memory.storage.toc.drop_nodes([node])
-    graph = keeper.graph()
+    graph = keeper.get_graph()
     assert set().union(*links(graph).values()) == set(memory.storage.toc.list_ids(TocLevel.SEGMENT))
     assert len(graph.rows) == 72
     assert Here.begun == 0
@@ -317,14 +317,18 @@ def test_a_grouping_after_following_gives_the_links_of_one_from_nothing(director
     app = over(directory)
     for start in range(72, 84, 6):
         said(app, themed(6, start=start))
-        topics_of(app).graph()
+        topics_of(app).get_graph()
     topics_of(app).rebuild()
     fresh = over(tmp_path / "fresh")
     said(fresh, themed(84))
     topics_of(fresh).rebuild()
-    assert partition(topics_of(app).graph()) == partition(topics_of(fresh).graph())
+    assert partition(topics_of(app).get_graph()) == partition(topics_of(fresh).get_graph())
     relevance = [
-        {link.node_id: link.relevance for t in ids(topics_of(a).graph()) for link in topics_of(a).graph().links(t, VIEW, 1000)[0]}
+        {
+            link.node_id: link.relevance
+            for t in ids(topics_of(a).get_graph())
+            for link in topics_of(a).get_graph().list_links(t, VIEW, 1000)[0]
+        }
         for a in (app, fresh)
     ]
     assert relevance[0] == relevance[1]
@@ -336,7 +340,7 @@ def test_the_same_store_gives_the_same_groups_ids_and_names(directory: Path, tmp
     one, other = over(directory), over(tmp_path / "fresh")
     said(other, themed())
     topics_of(other).rebuild()
-    found = [{(n.topic_id, n.whole) for n in topics_of(app).graph().names} for app in (one, other)]
+    found = [{(n.topic_id, n.overall) for n in topics_of(app).get_graph().names} for app in (one, other)]
     assert found[0] == found[1]
     one.close()
     other.close()
@@ -347,11 +351,11 @@ def test_few_changes_are_no_reason_to_group_anew_and_a_tenth_is_which_is_told_un
 ) -> None:
     said(memory, themed(7, start=72))
     assert not grouped_by_job(memory)
-    keeper.graph()
+    keeper.get_graph()
     assert not grouped_by_job(memory), "placed or not, they are as many"
     assert keeper.status().healthy
     said(memory, themed(1, start=79))
-    keeper.graph()
+    keeper.get_graph()
     status = keeper.status()
     assert (status.healthy, status.is_renewed, status.behind) == (False, True, 8)
     assert status.message == "being renewed: at least 8 of 80 segments came since topics were looked for"
@@ -362,12 +366,12 @@ def test_few_changes_are_no_reason_to_group_anew_and_a_tenth_is_which_is_told_un
 def test_so_many_changes_that_they_are_grouped_in_a_moment_are_not_placed_while_somebody_waits(
     memory: App, keeper: TopicKeeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keeper.graph()
+    keeper.get_graph()
     monkeypatch.setattr(keeping, "_PLACED", 5)
     said(memory, themed(6, start=72))
     outbox = memory.storage.outbox
     with patch.object(outbox, "read_after", wraps=outbox.read_after) as read:
-        assert len(keeper.graph().rows) == 72
+        assert len(keeper.get_graph().rows) == 72
     assert read.call_count == 1
     assert keeper.status().behind == 6
 
@@ -376,18 +380,18 @@ def test_so_many_changes_that_they_are_grouped_in_a_moment_are_not_placed_while_
 
 
 def test_a_tenth_more_segments_keeps_the_ids_of_nine_topics_in_ten(memory: App, keeper: TopicKeeper) -> None:
-    before = links(keeper.graph())
+    before = links(keeper.get_graph())
     said(memory, themed(8, start=72))
     keeper.rebuild()
-    after = links(keeper.graph())
+    after = links(keeper.get_graph())
     kept = [t for t in before if t in after and len(before[t] & after[t]) > len(before[t]) / 2]
     assert len(kept) >= 0.9 * len(before)
 
 
 def test_a_merge_and_a_split_are_told_and_an_old_id_leads_on(keeper: TopicKeeper, monkeypatch: pytest.MonkeyPatch) -> None:
-    graph = keeper.graph()
+    graph = keeper.get_graph()
     before = links(graph)
-    found = groups
+    found = group_segments
     first, second = sorted(before)[:2]
 
     def merged(*given: Any) -> Any:
@@ -398,46 +402,46 @@ def test_a_merge_and_a_split_are_told_and_an_old_id_leads_on(keeper: TopicKeeper
         return dense.astype(number.dtype)
 
     def place_of(topic: str) -> int:
-        nodes = [graph.rows.node(n) for n in range(len(graph.rows))]
+        nodes = [graph.rows.node_id_at(n) for n in range(len(graph.rows))]
         return next(n for n, node in enumerate(nodes) if node in before[topic])
 
-    monkeypatch.setattr(build, "groups", merged)
+    monkeypatch.setattr(build, "group_segments", merged)
     keeper.rebuild()
-    graph = keeper.graph()
+    graph = keeper.get_graph()
     left = next(t for t in (first, second) if t in ids(graph))
     gone = second if left == first else first
-    assert graph.topic(gone, VIEW).topic_id == left
-    assert {link.node_id for link in graph.links(gone, VIEW, 100)[0]} == before[first] | before[second]
-    assert [t.kind for t in graph.turns(gone)][-1] == "merged into"
-    assert [(t.kind, t.other) for t in graph.turns(left)][-1] == ("took in", gone)
-    monkeypatch.setattr(build, "groups", found)
+    assert graph.get_topic(gone, VIEW).topic_id == left
+    assert {link.node_id for link in graph.list_links(gone, VIEW, 100)[0]} == before[first] | before[second]
+    assert [t.kind for t in graph.topic_history(gone)][-1] == "merged into"
+    assert [(t.kind, t.other) for t in graph.topic_history(left)][-1] == ("took in", gone)
+    monkeypatch.setattr(build, "group_segments", found)
     keeper.rebuild()
-    graph = keeper.graph()
+    graph = keeper.get_graph()
     assert set(map(frozenset, links(graph).values())) == set(map(frozenset, before.values()))
     (new,) = ids(graph) - set(before)
-    assert [(t.kind, t.other) for t in graph.turns(new)] == [("split from", left)]
-    assert [(t.kind, t.other) for t in graph.turns(left)][-1] == ("split off", new)
+    assert [(t.kind, t.other) for t in graph.topic_history(new)] == [("split from", left)]
+    assert [(t.kind, t.other) for t in graph.topic_history(left)][-1] == ("split off", new)
 
 
 def test_an_id_that_leads_nowhere_is_not_found(keeper: TopicKeeper) -> None:
     with pytest.raises(NotFound):
-        keeper.graph().topic("topic:0000000000aa", VIEW)
+        keeper.get_graph().get_topic("topic:0000000000aa", VIEW)
 
 
 def test_what_a_graph_tells_of_is_found_while_the_store_knows_a_newer_grouping(
     memory: App, keeper: TopicKeeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = ids(keeper.graph())
+    before = ids(keeper.get_graph())
     with monkeypatch.context() as cut_off:
-        found = groups
-        cut_off.setattr(build, "groups", lambda *given: found(*given) * 0)
-        cut_off.setattr(keeper.home, "put", lambda _: (_ for _ in ()).throw(OSError("No space left on device")))
+        found = group_segments
+        cut_off.setattr(build, "group_segments", lambda *given: found(*given) * 0)
+        cut_off.setattr(keeper.folder, "make_current", lambda _: (_ for _ in ()).throw(OSError("No space left on device")))
         with pytest.raises(OSError, match="No space"):
             keeper.rebuild()
     memory.close()
     again = over(memory.settings.storage.directory)
-    graph = topics_of(again).graph()
-    assert {graph.topic(t, VIEW).topic_id for t in before} == before
+    graph = topics_of(again).get_graph()
+    assert {graph.get_topic(t, VIEW).topic_id for t in before} == before
     again.close()
 
 
@@ -445,7 +449,7 @@ def test_what_a_graph_tells_of_is_found_while_the_store_knows_a_newer_grouping(
 
 
 def test_labels_and_pins_survive_grouping_anew_and_a_restart(memory: App, keeper: TopicKeeper) -> None:
-    graph = keeper.graph()
+    graph = keeper.get_graph()
     named = next(t for t in sorted(ids(graph)) if {theme_of(memory, NodeId(n)) for n in links(graph)[t]} == {"login"})
     pinned = next(t for t in sorted(ids(graph)) if t != named)
     memory.topics().label(named, "Ours", None, "agent")
@@ -455,39 +459,39 @@ def test_labels_and_pins_survive_grouping_anew_and_a_restart(memory: App, keeper
     keeper.rebuild()
     memory.close()
     again = over(memory.settings.storage.directory)
-    graph = topics_of(again).graph()
-    told = {project: graph.topic(named, View(VIEW.now_ms, project)) for project in (None, SHOP, BILLING)}
+    graph = topics_of(again).get_graph()
+    told = {project: graph.get_topic(named, View(VIEW.now_ms, project)) for project in (None, SHOP, BILLING)}
     assert {p: t.label for p, t in told.items() if t.labelled_by} == {None: "Ours", SHOP: "The shop's"}
     assert told[BILLING].label not in ("", "Ours", "The shop's"), "a label of those who see all is no word of one project"
-    assert graph.topic(pinned, VIEW).pinned
+    assert graph.get_topic(pinned, VIEW).pinned
     again.topics().label(named, "", None, "agent")
     again.topics().pin(pinned, False, None, "agent")
-    graph = topics_of(again).graph()
-    assert graph.topic(named, VIEW).labelled_by == ""
-    assert not graph.topic(pinned, VIEW).pinned
+    graph = topics_of(again).get_graph()
+    assert graph.get_topic(named, VIEW).labelled_by == ""
+    assert not graph.get_topic(pinned, VIEW).pinned
     again.close()
 
 
 def test_silent_topics_are_left_out_of_the_graph_alone_and_pinned_ones_are_not(directory: Path) -> None:
     app = over(directory, topics=TopicsSettings(prune_days=10, min_segments=12))
     keeper = topics_of(app)
-    everything = ids(keeper.graph())
+    everything = ids(keeper.get_graph())
     said(app, themed(6, first="2026-02-08", themes=["ledger"]))
-    assert len(keeper.graph().top(VIEW, 100, areas=False)[0]) == len(everything), "the memory has hardly gone on yet"
+    assert len(keeper.get_graph().list_topics(VIEW, 100, areas=False)[0]) == len(everything), "the memory has hardly gone on yet"
     segments = set(app.storage.toc.list_ids(TocLevel.SEGMENT))
     # Three weeks later the ledger alone is talked about.
     said(app, themed(12, first="2026-02-09", themes=["ledger"]))
-    graph = keeper.graph()
-    told = {t.topic_id for t in graph.top(VIEW, 100, areas=False)[0]}
+    graph = keeper.get_graph()
+    told = {t.topic_id for t in graph.list_topics(VIEW, 100, areas=False)[0]}
     assert len(told) == 1
-    assert (graph.pruned, graph.count, keeper.status().pruned) == (5, 1, 5)
+    assert (graph.pruned_count, graph.topic_count, keeper.status().pruned) == (5, 1, 5)
     pinned = min(everything - told)
     app.topics().pin(pinned, True, None, "agent")
-    assert {t.topic_id for t in keeper.graph().top(VIEW, 100, areas=False)[0]} == told | {pinned}
+    assert {t.topic_id for t in keeper.get_graph().list_topics(VIEW, 100, areas=False)[0]} == told | {pinned}
     assert segments < set(app.storage.toc.list_ids(TocLevel.SEGMENT))
-    assert {t for t in everything if keeper.graph().links(t, VIEW, 1)[0]} == everything, "by its id it is there"
+    assert {t for t in everything if keeper.get_graph().list_links(t, VIEW, 1)[0]} == everything, "by its id it is there"
     then = replace(VIEW, window=TimeWindow(ms("2026-01-05 00:00"), ms("2026-01-20 00:00")))
-    assert {t.topic_id for t in keeper.graph().top(then, 100, areas=False)[0]} == everything, (
+    assert {t.topic_id for t in keeper.get_graph().list_topics(then, 100, areas=False)[0]} == everything, (
         "a time that is asked for is told of"
     )
     app.close()
@@ -495,14 +499,14 @@ def test_silent_topics_are_left_out_of_the_graph_alone_and_pinned_ones_are_not(d
 
 def test_a_topic_becomes_dormant_and_is_revived_with_dates(memory: App, keeper: TopicKeeper) -> None:
     day = 86_400_000
-    graph = keeper.graph()
+    graph = keeper.get_graph()
     (topic,) = (t for t, nodes in links(graph).items() if {theme_of(memory, NodeId(n)) for n in nodes} == {"ledger"})
-    active = graph.topic(topic, View(graph.topic(topic, VIEW).last_ms + day))
+    active = graph.get_topic(topic, View(graph.get_topic(topic, VIEW).last_ms + day))
     assert (active.state, active.since_ms) == ("active", active.first_ms)
-    dormant = graph.topic(topic, VIEW)
+    dormant = graph.get_topic(topic, VIEW)
     assert (dormant.state, dormant.since_ms) == ("dormant", dormant.last_ms + 30 * day)
     said(memory, themed(6, first="2026-03-01", themes=["ledger"]))
-    revived = keeper.graph().topic(topic, VIEW)
+    revived = keeper.get_graph().get_topic(topic, VIEW)
     assert revived.state == "revived"
     assert revived.since_ms == min(d.timestamp or 0 for d in themed(6, first="2026-03-01", themes=["ledger"]))
 
@@ -516,23 +520,23 @@ def test_a_grouping_that_fails_is_told_counted_and_tried_again_in_a_minute(
     metrics.start()
     errors, runs = counted("topics_rebuild_errors_total"), counted("topics_rebuild_total")
     said(memory, themed(12, start=72))
-    before = ids(keeper.graph())
+    before = ids(keeper.get_graph())
     with monkeypatch.context() as broken, caplog.at_level(logging.ERROR):
         broken.setattr(Here, "ask", lambda *_: (_ for _ in ()).throw(MemoryError("the child ran out of memory")))
         assert grouped_by_job(memory)
         assert keeper.status().last_error == "the child ran out of memory"
         assert keeper.status().is_renewed
-        assert ids(keeper.graph()) == before, "what there was goes on"
+        assert ids(keeper.get_graph()) == before, "what there was goes on"
         assert not grouped_by_job(memory), "it waits"
     assert "could not be found" in caplog.text
     time_passes.advance(60.1)
     assert grouped_by_job(memory)
     assert keeper.status().last_error == ""
     assert (counted("topics_rebuild_errors_total") - errors, counted("topics_rebuild_total") - runs) == (1, 2)
-    parts = {p.name for p in (keeper.home.directory / "parts").iterdir()}
-    manifest = Home(keeper.home.directory).current()
+    parts = {p.name for p in (keeper.folder.directory / "parts").iterdir()}
+    manifest = IndexFolder(keeper.folder.directory).read_current()
     assert manifest is not None
-    assert parts == {p.name for p in manifest.parts}, "nothing is left lying about"
+    assert parts == {p.name for p in manifest.shards}, "nothing is left lying about"
 
 
 def test_a_second_grouping_at_the_same_time_is_refused(keeper: TopicKeeper, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,33 +6,43 @@ from collections.abc import Sequence
 
 import pytest
 
-from memory_mcp.indexes.topics.base import Name
-from memory_mcp.indexes.topics.naming import MAX_KEYWORDS, names
-from memory_mcp.indexes.topics.reading import Doc, Texts
+from memory_mcp.indexes.topics.base import TopicName
+from memory_mcp.indexes.topics.naming import MAX_KEYWORDS, name_topics
+from memory_mcp.indexes.topics.reading import SegmentText, TextUnits
 from memory_mcp.model.topic import MAX_LABEL
 
 GARDEN = [
-    Doc("Planned the vegetable garden: beans along the fence", ("The vegetable garden needs more compost",), ("beans", "fence")),
-    Doc("Tomatoes for the vegetable garden", ("Sown in March", "Water the vegetable garden at dawn"), ("tomatoes", "seeds")),
-    Doc("Slugs ate the lettuce", ("A copper ring keeps slugs off the vegetable garden",), ("slugs", "lettuce")),
+    SegmentText(
+        "Planned the vegetable garden: beans along the fence", ("The vegetable garden needs more compost",), ("beans", "fence")
+    ),
+    SegmentText(
+        "Tomatoes for the vegetable garden", ("Sown in March", "Water the vegetable garden at dawn"), ("tomatoes", "seeds")
+    ),
+    SegmentText("Slugs ate the lettuce", ("A copper ring keeps slugs off the vegetable garden",), ("slugs", "lettuce")),
 ]
 RETRY = [
-    Doc("Retry on 503 with a growing pause", ("The client gives up after four attempts",), ("retry", "503", "HttpClient")),
-    Doc("Make the sync client retry on 503", ("HttpClient.send() hides the status",), ("HttpClient", "status")),
-    Doc("Why uploads failed last night", ("Uploads did not retry on 503", "HttpClient logs nothing"), ("uploads", "HttpClient")),
+    SegmentText(
+        "Retry on 503 with a growing pause", ("The client gives up after four attempts",), ("retry", "503", "HttpClient")
+    ),
+    SegmentText("Make the sync client retry on 503", ("HttpClient.send() hides the status",), ("HttpClient", "status")),
+    SegmentText(
+        "Why uploads failed last night", ("Uploads did not retry on 503", "HttpClient logs nothing"), ("uploads", "HttpClient")
+    ),
 ]
 BREAD = [
-    Doc("Sourdough starter too sour", ("Feed the sourdough starter twice a day",), ("sourdough starter", "rye")),
-    Doc("Rye loaf with caraway", ("The sourdough starter doubles in five hours",), ("rye", "caraway")),
-    Doc("Oven steam for a better crust", ("Water below the loaf", "Less sourdough starter in it"), ("oven", "crust", "loaf")),
+    SegmentText("Sourdough starter too sour", ("Feed the sourdough starter twice a day",), ("sourdough starter", "rye")),
+    SegmentText("Rye loaf with caraway", ("The sourdough starter doubles in five hours",), ("rye", "caraway")),
+    SegmentText(
+        "Oven steam for a better crust", ("Water below the loaf", "Less sourdough starter in it"), ("oven", "crust", "loaf")
+    ),
 ]
 
 
-def named(*topics: Sequence[Doc], taken: Sequence[str] = ()) -> list[Name]:
+def named(*topics: Sequence[SegmentText], taken: Sequence[str] = ()) -> list[TopicName]:
     """Names of topics that are a whole store."""
     docs = [doc for topic in topics for doc in topic]
     numbers = iter(range(len(docs)))
-    return names(Texts(docs), [[next(numbers) for _ in topic] for topic in topics], taken=taken)
+    return name_topics(TextUnits(docs), [[next(numbers) for _ in topic] for topic in topics], taken=taken)
 
 
 def test_a_topic_is_called_by_the_phrase_its_segments_share() -> None:
@@ -47,10 +57,11 @@ def test_identifiers_stay_whole_and_as_written() -> None:
 
 def test_what_a_third_of_a_topic_names_comes_before_what_two_segments_name() -> None:
     common = [
-        Doc(f"Chess gambit number {n}", (f"Practised the gambit for the match against {who}",)) for n, who in enumerate(WHO)
+        SegmentText(f"Chess gambit number {n}", (f"Practised the gambit for the match against {who}",))
+        for n, who in enumerate(WHO)
     ]
-    odd = [Doc("Zugzwang puzzle"), Doc("Zugzwang again")]
-    others = [Doc(f"Sailing trip to {who}", ("Wind and waves",)) for who in WHO] + [Doc("The gambit of a shop")]
+    odd = [SegmentText("Zugzwang puzzle"), SegmentText("Zugzwang again")]
+    others = [SegmentText(f"Sailing trip to {who}", ("Wind and waves",)) for who in WHO] + [SegmentText("The gambit of a shop")]
     name = named([*common, *odd], others)[0]
     assert "gambit" in name.label.lower()
     assert "zugzwang" not in name.label.lower()
@@ -61,12 +72,12 @@ WHO = ("Ada", "Bela", "Cleo", "Dora", "Emil", "Finn", "Gust", "Hugo", "Ines", "J
 
 def test_no_stop_words_hashes_paths_or_bare_numbers_alone() -> None:
     docs = [
-        Doc(
+        SegmentText(
             "Commit 3f2a9c1d8e7b to /home/ann/src/mailbox/parser.py",
             ("The header folding of 3f2a9c1d8e7b is in parser.py", "and the"),
         ),
-        Doc("Header folding breaks long subjects", ("src/mailbox/parser.py:120 folds at 78", "It was 12345678 before")),
-        Doc("More header folding", ("see 550e8400-e29b-41d4-a716-446655440000", "of the in")),
+        SegmentText("Header folding breaks long subjects", ("src/mailbox/parser.py:120 folds at 78", "It was 12345678 before")),
+        SegmentText("More header folding", ("see 550e8400-e29b-41d4-a716-446655440000", "of the in")),
     ]
     name = named(docs, GARDEN)[0]
     assert name.label.lower().startswith("header folding")
@@ -79,36 +90,42 @@ def test_no_stop_words_hashes_paths_or_bare_numbers_alone() -> None:
     [
         (
             [
-                Doc("Die Heizungsanlage im Keller fällt aus", ("Der Monteur kommt für die Heizungsanlage am Montag",)),
-                Doc("Neue Pumpe für die Heizungsanlage", ("Die Pumpe ist bestellt und kommt mit der Post",)),
+                SegmentText("Die Heizungsanlage im Keller fällt aus", ("Der Monteur kommt für die Heizungsanlage am Montag",)),
+                SegmentText("Neue Pumpe für die Heizungsanlage", ("Die Pumpe ist bestellt und kommt mit der Post",)),
             ],
             "Heizungsanlage",
         ),
         (
-            [Doc("香港马拉松训练计划", ("这周的马拉松训练是二十公里",)), Doc("马拉松训练后膝盖痛", ("教练说马拉松训练要减量",))],
+            [
+                SegmentText("香港马拉松训练计划", ("这周的马拉松训练是二十公里",)),
+                SegmentText("马拉松训练后膝盖痛", ("教练说马拉松训练要减量",)),
+            ],
             "马拉松训练",
         ),
-        ([Doc("台湾旅行の計画を立てる", ("台湾旅行は五月の予定",)), Doc("台湾旅行の宿", ("台南の宿を予約",))], "台湾旅行"),
+        (
+            [SegmentText("台湾旅行の計画を立てる", ("台湾旅行は五月の予定",)), SegmentText("台湾旅行の宿", ("台南の宿を予約",))],
+            "台湾旅行",
+        ),
         (
             [
-                Doc("Le toit de la grange fuit", ("Il faut réparer la grange",)),
-                Doc("Devis pour la grange", ("Elle est dans la cour",)),
+                SegmentText("Le toit de la grange fuit", ("Il faut réparer la grange",)),
+                SegmentText("Devis pour la grange", ("Elle est dans la cour",)),
             ],
             "grange",
         ),
     ],
 )
-def test_other_languages_are_named_in_their_words(docs: list[Doc], label: str) -> None:
+def test_other_languages_are_named_in_their_words(docs: list[SegmentText], label: str) -> None:
     assert label in named(docs, GARDEN)[0].label
 
 
 def test_topics_that_share_their_best_phrase_are_told_apart_by_words() -> None:
     first = [
-        Doc("Session storage tests for the cache"),
-        Doc("Session storage tests and the cache"),
-        Doc("Cache: session storage tests"),
+        SegmentText("Session storage tests for the cache"),
+        SegmentText("Session storage tests and the cache"),
+        SegmentText("Cache: session storage tests"),
     ]
-    second = [Doc("Session storage tests on Windows"), Doc("Windows runners for session storage tests")]
+    second = [SegmentText("Session storage tests on Windows"), SegmentText("Windows runners for session storage tests")]
     labels = [name.label for name in named(first, second, GARDEN)]
     assert len(set(labels)) == 3
     assert "Windows" in labels[1]
@@ -122,10 +139,10 @@ def test_topics_of_the_same_words_still_have_labels_of_their_own() -> None:
 
 
 def test_a_scope_sees_its_own_words_and_statistics_only() -> None:
-    others = [Doc(f"Secret merger with Globex {n}", ("The vegetable garden of Globex",)) for n in range(20)]
-    together, alone = Texts([*GARDEN, *others, *BREAD]), Texts([*GARDEN, *BREAD])
-    mine = names(together, [[0, 1, 2], [23, 24, 25]])
-    assert mine == names(alone, [[0, 1, 2], [3, 4, 5]])
+    others = [SegmentText(f"Secret merger with Globex {n}", ("The vegetable garden of Globex",)) for n in range(20)]
+    together, alone = TextUnits([*GARDEN, *others, *BREAD]), TextUnits([*GARDEN, *BREAD])
+    mine = name_topics(together, [[0, 1, 2], [23, 24, 25]])
+    assert mine == name_topics(alone, [[0, 1, 2], [3, 4, 5]])
     assert "Globex" not in repr(mine)
 
 
@@ -135,32 +152,36 @@ def test_names_depend_on_no_order_of_documents_and_are_the_same_every_time() -> 
 
 
 def test_one_more_segment_leaves_the_label() -> None:
-    more = [*GARDEN, Doc("Frost in May", ("Covered the vegetable garden with fleece",), ("frost", "fleece"))]
+    more = [*GARDEN, SegmentText("Frost in May", ("Covered the vegetable garden with fleece",), ("frost", "fleece"))]
     assert named(more, RETRY, BREAD)[0].label == named(GARDEN, RETRY, BREAD)[0].label
 
 
 def test_a_label_is_kept_while_it_is_nearly_as_good_as_a_new_one() -> None:
-    sown = [Doc("Beans in the vegetable garden"), Doc("Beans again, and the vegetable garden"), Doc("Vegetable garden: beans")]
-    docs = Texts([*sown, *RETRY])
+    sown = [
+        SegmentText("Beans in the vegetable garden"),
+        SegmentText("Beans again, and the vegetable garden"),
+        SegmentText("Vegetable garden: beans"),
+    ]
+    docs = TextUnits([*sown, *RETRY])
     topics = [[0, 1, 2], [3, 4, 5]]
-    assert [name.label for name in names(docs, topics, before=["beans", "retry on 503"])] == ["beans", "retry on 503"]
-    assert names(docs, topics, before=["sourdough starter", ""]) == names(docs, topics)
+    assert [name.label for name in name_topics(docs, topics, before=["beans", "retry on 503"])] == ["beans", "retry on 503"]
+    assert name_topics(docs, topics, before=["sourdough starter", ""]) == name_topics(docs, topics)
 
 
 def test_whoever_speaks_is_no_label() -> None:
     talk = [
-        Doc(
+        SegmentText(
             "Ann: The orchard needs pruning",
             ("Ann: I pruned half of the orchard", "Bob: Ann, the ladder is mine", "Bob: Ann did it"),
         ),
-        Doc("Bob: Ann sold apples", ("Bob: Ann, how is the orchard?", "Ann: The orchard is fine", "Bob: Ann is glad")),
+        SegmentText("Bob: Ann sold apples", ("Bob: Ann, how is the orchard?", "Ann: The orchard is fine", "Bob: Ann is glad")),
     ]
     assert "Ann" not in named(talk, RETRY)[0].label
 
 
 def test_every_label_fits_and_is_never_empty() -> None:
-    long = [Doc("Donaudampfschifffahrtsgesellschaftskapitän " * 3, ("x" * 300,)), Doc("")]
-    for name in named(long, [Doc("")], [Doc("the of and")], GARDEN):
+    long = [SegmentText("Donaudampfschifffahrtsgesellschaftskapitän " * 3, ("x" * 300,)), SegmentText("")]
+    for name in named(long, [SegmentText("")], [SegmentText("the of and")], GARDEN):
         assert 0 < len(name.label) <= MAX_LABEL
         assert len(name.keywords) <= MAX_KEYWORDS
     assert named() == []

@@ -144,7 +144,7 @@ def test_the_status_counts_topics_and_says_what_is_wrong(
         return one.enabled, one.healthy, one.count, one.reason
 
     assert topics() == (True, True, len(THEMES), "grouped by terms alone: the vector index is off")
-    next(keeper.home.parts.iterdir()).joinpath("topics.json").write_text("{}")
+    next(keeper.folder.shards_path.iterdir()).joinpath("topics.json").write_text("{}")
     monkeypatch.setattr(keeping, "_LOOK", -1.0)
     assert topics() == (True, False, 0, "its files were changed or removed from outside; it is built again")
     assert topics_of(memory).status().generation == 0

@@ -267,10 +267,10 @@ def run_rebuild_index(args: argparse.Namespace) -> int:
     with opened(args) as app:
         names = [args.type]
         if args.type == "all":
-            names = [n for n in _INDEXES if app.accelerators.searcher(n) is not None]
+            names = [n for n in _INDEXES if app.accelerators.find_searcher(n) is not None]
             # Last, because segments are compared by what the others hold.
-            keeper = app.accelerators.topics()
-            names += [_TOPICS] if keeper is not None and (keeper.status().healthy or keeper.due()) else []
+            keeper = app.accelerators.find_topic_keeper()
+            names += [_TOPICS] if keeper is not None and (keeper.status().healthy or keeper.is_due()) else []
         # Where none can be built, building one reports why.
         reports = {name: _rebuild(app, name) for name in names or [_INDEXES[0]]}
     lines = []
@@ -328,7 +328,7 @@ def run_index_stats(args: argparse.Namespace) -> int:
     with opened(args, catch_up=False) as app:
         index_details = answered(app, GetTeleportStatus()).get("indexes", {})
         topics = answered(app, GetTopicGraphStatus())
-        health = {name: status.health.value for name, status in app.accelerators.statuses().items()}
+        health = {name: status.health.value for name, status in app.accelerators.index_statuses().items()}
         layers = {s.name.value: s for s in app.engine.statuses()}
     data: dict[str, Any] = {}
     lines: list[str] = []

@@ -38,7 +38,7 @@ def run_status(args: argparse.Namespace) -> int:
         # What cannot be built is what the status is to tell.
         with suppress(MemoryMcpError):
             settle(app, "vector")
-        embedding = app.accelerators.embedding()
+        embedding = app.accelerators.describe_embedding()
         layer = next(s for s in app.engine.statuses() if s.name.value == "vector")
         keeper = app.accelerators.keepers.get("vector")
         building, error = (keeper.status().building, keeper.status().last_error) if keeper else (None, "")
@@ -136,7 +136,7 @@ def run_use(args: argparse.Namespace) -> int:
     setting, LayerUnavailable where the choice is saved and the daemon could not be started again.
     """
     from memory_mcp.config import config_path, store
-    from memory_mcp.indexes.vector.kind import opened as kind_of
+    from memory_mcp.indexes.vector.kind import open_kind as kind_of
 
     settings = settings_of(args)
     home = settings.storage.directory

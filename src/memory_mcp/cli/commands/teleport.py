@@ -99,14 +99,14 @@ def settle(app: "App", *names: str) -> None:
     if SESSION.get() is not None:
         return
     for name in names:
-        searcher = app.accelerators.searcher(name)
+        searcher = app.accelerators.find_searcher(name)
         if searcher is None:
             continue
         notice = threading.Timer(_LONG, render.err, [f"bringing the {_WORDS[name]} index up to date ..."])
         notice.daemon = True
         notice.start()
         try:
-            searcher.keeper.settle()
+            searcher.keeper.catch_up()
         finally:
             notice.cancel()
 

@@ -87,8 +87,8 @@ def _add_limit(parser: argparse.ArgumentParser, default: int, what: str) -> None
 
 def settle(app: "App") -> None:
     """Group the topics anew where that is due, with progress on stderr; nothing in a daemon, and where topics cannot be used."""
-    keeper = app.accelerators.topics()
-    if SESSION.get() is None and keeper is not None and keeper.due():
+    keeper = app.accelerators.find_topic_keeper()
+    if SESSION.get() is None and keeper is not None and keeper.is_due():
         with render.Progress("looking for topics"):
             keeper.rebuild()
 

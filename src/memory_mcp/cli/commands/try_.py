@@ -167,7 +167,7 @@ def _build(args: argparse.Namespace, directory: Path, path: Path) -> dict[str, A
             "import": report_shape(report, seconds),
             "built": _holdings(app),
             "_questions": first_questions(app, QUESTIONS),
-            "_indexed": [name for name in _INDEXED if app.accelerators.searcher(name) is not None],
+            "_indexed": [name for name in _INDEXED if app.accelerators.find_searcher(name) is not None],
         }
     finally:
         app.close()

@@ -7,10 +7,10 @@ from memory_mcp.base import metrics
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.base.metrics import span
 from memory_mcp.base.text import iter_terms, query_terms
-from memory_mcp.indexes.base import IndexQuery, Matches, Unfiled
-from memory_mcp.indexes.bm25.search import candidates, holding, search, unfiled_score
-from memory_mcp.indexes.bm25.weights import weigh
-from memory_mcp.indexes.calibrate import SLACK
+from memory_mcp.indexes.base import IndexQuery, Matches, PendingMatch
+from memory_mcp.indexes.bm25.search import find_candidates, find_segments, search_documents, unfiled_score
+from memory_mcp.indexes.bm25.weights import weigh_terms
+from memory_mcp.indexes.calibrate import SCORE_OFFSET
 from memory_mcp.indexes.candidates import Candidates
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.keeper import Keeper
@@ -43,10 +43,12 @@ class Bm25Index:
             terms = _terms_of(query.text)
         with span("execute_search"), metrics.timed("bm25_search_latency_seconds"):
             keywords = keyword_terms(query.keywords, terms)
-            matches = search(self.keeper.index.snapshot, terms, query.filters, query.limit, keywords)
-        return Matches(tuple(m for m in matches.best if m.raw >= query.least), matches.total) if query.least > 0 else matches
+            matches = search_documents(self.keeper.index.snapshot, terms, query.filters, query.limit, keywords)
+        return (
+            Matches(tuple(m for m in matches.best if m.raw >= query.min_score), matches.total) if query.min_score > 0 else matches
+        )
 
-    def candidates(self, query: IndexQuery, also: Array) -> Candidates:
+    def find_candidates(self, query: IndexQuery, also: Array) -> Candidates:
         """Return the best `query.limit` messages that hold a term, and those named in `also`, `(n,)` uint64.
 
         All must pass the filters; keywords do not count. Raises InvalidQuery for a text without terms, IndexUnreadable when the
@@ -54,33 +56,33 @@ class Bm25Index:
         """
         terms = _terms_of(query.text)
         with span("execute_search"), metrics.timed("bm25_search_latency_seconds"):
-            return candidates(self.keeper.index.snapshot, terms, query.filters, query.limit, also)
+            return find_candidates(self.keeper.index.snapshot, terms, query.filters, query.limit, also)
 
-    def holding(self, terms: Sequence[str], project: str | None) -> list[int]:
+    def find_segments(self, terms: Sequence[str], project: str | None) -> list[int]:
         """Return the keys of the segments that hold every term, newest first.
 
         `project` None means all projects. Raises IndexUnreadable when the index cannot be searched.
         """
-        return holding(self.keeper.index.snapshot, terms, project)
+        return find_segments(self.keeper.index.snapshot, terms, project)
 
-    def scale(self, text: str) -> float:
+    def highest_score(self, text: str) -> float:
         """Return the query's highest possible raw score with `calibrate.SLACK` (8) added. Raises IndexUnreadable."""
-        return weigh(self.keeper.index.snapshot, query_terms(text)).total + SLACK
+        return weigh_terms(self.keeper.index.snapshot, query_terms(text)).total + SCORE_OFFSET
 
-    def improve(self, goes_on: Callable[[], bool]) -> int:
+    def improve_shards(self, goes_on: Callable[[], bool]) -> int:
         """Return 0: there is no faster form of this index."""
         del goes_on
         return 0
 
-    def unfiled(self, text: str, events: Iterable[Event], keywords: Sequence[str] = ()) -> list[Unfiled]:
+    def score_pending(self, text: str, events: Iterable[Event], keywords: Sequence[str] = ()) -> list[PendingMatch]:
         """Return the events that hold a term of the text or of `keywords`, in order, scored as one grip without neighbours.
 
         Raises IndexUnreadable when the index cannot be searched.
         """
         terms = query_terms(text)
-        weights = weigh(self.keeper.index.snapshot, terms)
+        weights = weigh_terms(self.keeper.index.snapshot, terms)
         if extra_terms := keyword_terms(keywords, terms):
-            weights = weights.widened(weigh(self.keeper.index.snapshot, extra_terms), 0.0)
+            weights = weights.with_keywords(weigh_terms(self.keeper.index.snapshot, extra_terms), 0.0)
             terms = [*terms, *extra_terms]
         matches = []
         for event in events:
@@ -90,5 +92,5 @@ class Bm25Index:
             term_counts = [counts[t] for t in terms]
             if any(term_counts):
                 raw, score = unfiled_score(weights, term_counts, sum(counts.values()))
-                matches.append(Unfiled(event, score, raw))
+                matches.append(PendingMatch(event, score, raw))
         return matches

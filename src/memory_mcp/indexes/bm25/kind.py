@@ -7,10 +7,10 @@ from typing import Any
 
 from memory_mcp.base.text import TOKENIZER_VERSION
 from memory_mcp.indexes.base import DocType
-from memory_mcp.indexes.bm25.postings import FORMS, Counted, Postings, added, counted
+from memory_mcp.indexes.bm25.postings import FORMS, Postings, TermCounts, add_counts, count_terms
 from memory_mcp.indexes.copies import Copies
 from memory_mcp.indexes.document import DOCUMENT_VERSION, Unit
-from memory_mcp.indexes.files import Array, Contents
+from memory_mcp.indexes.files import Array, FolderContents
 from memory_mcp.model.grip import Quotation
 from memory_mcp.model.toc import TocNode
 
@@ -22,8 +22,8 @@ FORMAT = 2
 class Prepared:
     """Term counts and copies of a unit's documents: of nodes, then of grips."""
 
-    nodes: list[Counted]
-    grips: list[Counted]
+    nodes: list[TermCounts]
+    grips: list[TermCounts]
     shown: list[TocNode | None]
     quoted: list[Quotation | None]
 
@@ -52,50 +52,52 @@ class Bm25:
         forms = {t.value: [f.k1, f.b, f.average] for t, f in FORMS.items()}
         return {"format": FORMAT, "documents": DOCUMENT_VERSION, "tokenizer": TOKENIZER_VERSION, "forms": forms}
 
-    def options(self, reuse: Path | None) -> dict[str, Any]:
+    def child_options(self, reuse: Path | None) -> dict[str, Any]:
         """Return {}: a child process needs no options for this kind."""
         del reuse
         return {}
 
-    def predecessor(self, fingerprint: Mapping[str, Any]) -> None:
+    def find_predecessor(self, fingerprint: Mapping[str, Any]) -> None:
         """Return None: an index of another version is not searched, as a build takes seconds."""
         del fingerprint
 
-    def prepared(self, unit: Unit) -> Prepared:
+    def prepare_unit(self, unit: Unit) -> Prepared:
         """Return the term counts and the shown copies of a unit's documents, nodes and grips apart."""
         # A message quoted whole is a text of its segment and of its grip: counted once.
-        counts_by_text = {text: counted(text) for text in dict.fromkeys(t for d in (*unit.nodes, *unit.grips) for t in d.words)}
+        counts_by_text = {
+            text: count_terms(text) for text in dict.fromkeys(t for d in (*unit.nodes, *unit.grips) for t in d.words)
+        }
         nodes, grips = (
-            [added([counts_by_text[t] for t in d.words]) for d in documents] for documents in (unit.nodes, unit.grips)
+            [add_counts([counts_by_text[t] for t in d.words]) for d in documents] for documents in (unit.nodes, unit.grips)
         )
         node_copies = [d.copy if isinstance(d.copy, TocNode) else None for d in unit.nodes]
         return Prepared(nodes, grips, node_copies, [d.copy if isinstance(d.copy, Quotation) else None for d in unit.grips])
 
-    def body_of(self, prepared: Sequence[Prepared]) -> Body:
+    def build_body(self, prepared: Sequence[Prepared]) -> Body:
         """Return postings and copies of both tables from prepared units, rows in their order."""
-        nodes = Postings.of([counts for unit in prepared for counts in unit.nodes], DocType.NODE)
-        grips = Postings.of([counts for unit in prepared for counts in unit.grips], DocType.GRIP)
-        copies = Copies.of([n for unit in prepared for n in unit.shown], [q for unit in prepared for q in unit.quoted])
+        nodes = Postings.from_counts([counts for unit in prepared for counts in unit.nodes], DocType.NODE)
+        grips = Postings.from_counts([counts for unit in prepared for counts in unit.grips], DocType.GRIP)
+        copies = Copies.from_rows([n for unit in prepared for n in unit.shown], [q for unit in prepared for q in unit.quoted])
         return Body(nodes, grips, copies)
 
-    def joined(self, bodies: Sequence[Body], kept_rows: Sequence[tuple[Array, Array]]) -> Body:
+    def merge_bodies(self, bodies: Sequence[Body], kept_rows: Sequence[tuple[Array, Array]]) -> Body:
         """Return one body of the kept rows, in order; `kept_rows` are rows of nodes and of grips, `(n,)` int64, for each body."""
-        nodes = Postings.joined([b.nodes for b in bodies], [rows for rows, _ in kept_rows])
-        grips = Postings.joined([b.grips for b in bodies], [rows for _, rows in kept_rows])
-        return Body(nodes, grips, Copies.joined([b.copies for b in bodies], kept_rows))
+        nodes = Postings.merge([b.nodes for b in bodies], [rows for rows, _ in kept_rows])
+        grips = Postings.merge([b.grips for b in bodies], [rows for _, rows in kept_rows])
+        return Body(nodes, grips, Copies.merge([b.copies for b in bodies], kept_rows))
 
-    def write(self, body: Body, directory: Path) -> None:
+    def write_body(self, body: Body, directory: Path) -> None:
         """Write postings and copies of both tables into the directory. Raises OSError."""
         body.nodes.write(directory)
         body.grips.write(directory)
         body.copies.write(directory)
 
-    def read(self, contents: Contents) -> Body:
+    def read_body(self, contents: FolderContents) -> Body:
         """Return what `write` wrote. Raises IndexUnreadable when the postings are inconsistent."""
         nodes, grips = (Postings.read(contents, table) for table in (DocType.NODE, DocType.GRIP))
         return Body(nodes, grips, Copies.read(contents))
 
-    def improved(self, body: Body) -> Body | None:
+    def improve_body(self, body: Body) -> Body | None:
         """Return None: there is no faster form."""
         del body
         return None

@@ -20,7 +20,7 @@ import numpy as np
 from memory_mcp.base.errors import IndexUnreadable
 from memory_mcp.base.text import iter_terms
 from memory_mcp.indexes.base import DocType
-from memory_mcp.indexes.files import Array, Contents, write_arrays
+from memory_mcp.indexes.files import Array, FolderContents, write_arrays
 
 # Importing tqdm takes 20 ms.
 os.environ.setdefault("DISABLE_TQDM", "1")
@@ -42,7 +42,7 @@ FORMS = {DocType.NODE: Form(1.5, 0.75, 500.0), DocType.GRIP: Form(0.9, 0.4, 16.0
 #: One step of a stored term-frequency part.
 STEP = 1 / 255
 #: A document: hashes of its terms, `(n,)` uint64, and their counts, `(n,)` float64.
-Counted = tuple[Array, Array]
+TermCounts = tuple[Array, Array]
 _CACHE = 200_000
 _TERMS = "terms.npys"
 
@@ -126,7 +126,7 @@ class Postings:
     rows: int
 
     @classmethod
-    def of(cls, documents: Sequence[Counted], table: DocType) -> "Postings":
+    def from_counts(cls, documents: Sequence[TermCounts], table: DocType) -> "Postings":
         """Return the postings of documents' term counts, one row each, in order."""
         if not any(len(keys) for keys, _ in documents):
             none = np.zeros(0, dtype=np.int32)
@@ -137,12 +137,12 @@ class Postings:
         return cls(table, terms, scores["indptr"], scores["indices"], scores["data"], len(documents))
 
     @classmethod
-    def joined(cls, postings: Sequence["Postings"], kept_rows: Sequence[Array]) -> "Postings":
+    def merge(cls, postings: Sequence["Postings"], kept_rows: Sequence[Array]) -> "Postings":
         """Return one from several of one table, at least one: of each the kept rows, `(n,)` int64, numbered consecutively."""
         table = postings[0].table
         pieces, first = [], 0
         for part_postings, rows in zip(postings, kept_rows, strict=True):
-            pieces.append(part_postings.only(rows, first))
+            pieces.append(part_postings.select_rows(rows, first))
             first += len(rows)
         terms = np.unique(np.concatenate([p.terms for p in pieces]))
         counts = np.zeros(len(terms) + 1, dtype=np.int64)
@@ -159,7 +159,7 @@ class Postings:
             filled[at] += lengths
         return cls(table, terms, indptr, indices, data, first)
 
-    def only(self, rows: Array, first: int) -> "Postings":
+    def select_rows(self, rows: Array, first: int) -> "Postings":
         """Return the postings of some rows, `(n,)`, ascending, numbered from `first`; terms without rows are left out."""
         if len(rows) == self.rows:
             return Postings(self.table, self.terms, self.indptr, self.indices + np.int32(first), self.data, self.rows)
@@ -183,17 +183,17 @@ class Postings:
         write_arrays(directory / f"{self.table.value}.{_TERMS}", {"terms": self.terms})
 
     @classmethod
-    def read(cls, contents: Contents, table: DocType) -> "Postings":
+    def read(cls, contents: FolderContents, table: DocType) -> "Postings":
         """Return what `write` wrote, read-only views; raises IndexUnreadable when lengths or rows do not fit together."""
-        scores = {n: contents.array(f"{table.value}/{n}.csc.index.npy") for n in ("data", "indices", "indptr")}
-        terms = contents.arrays(f"{table.value}.{_TERMS}", ["terms"])["terms"]
+        scores = {n: contents.read_array(f"{table.value}/{n}.csc.index.npy") for n in ("data", "indices", "indptr")}
+        terms = contents.read_arrays(f"{table.value}.{_TERMS}", ["terms"])["terms"]
         rows = int(contents.json_of(f"{table.value}/params.index.json")["num_docs"])
         fits = len(scores["indptr"]) == len(terms) + 1 and len(scores["data"]) == len(scores["indices"])
         if not fits or (len(scores["indices"]) and int(scores["indices"].max()) >= rows):
             raise IndexUnreadable("the postings of the index contradict each other")
         return cls(table, terms, scores["indptr"], scores["indices"], scores["data"], rows)
 
-    def slices(self, keys: Array) -> list[slice | None]:
+    def find_slices(self, keys: Array) -> list[slice | None]:
         """Return the slice of each term's postings, by hash, `(n,)` uint64; None for a term that no row holds."""
         if not len(self.terms):
             return [None] * len(keys)
@@ -203,7 +203,7 @@ class Postings:
         return [slice(start, end) if exists else None for exists, start, end in bounds]
 
 
-def counted(text: str) -> Counted:
+def count_terms(text: str) -> TermCounts:
     """Return the hashes of the distinct terms of a text, in order of appearance, and how often each occurs."""
     counts = Counter(iter_terms(text))
     size = len(counts)
@@ -211,7 +211,7 @@ def counted(text: str) -> Counted:
     return keys, np.fromiter(counts.values(), dtype=np.float64, count=size)
 
 
-def added(parts: Sequence[Counted]) -> Counted:
+def add_counts(parts: Sequence[TermCounts]) -> TermCounts:
     """Return the term counts of several texts together, sorted by hash; those of a single text unchanged."""
     if len(parts) == 1:
         return parts[0]

@@ -9,10 +9,10 @@ import numpy as np
 from memory_mcp.indexes.base import DocType
 from memory_mcp.indexes.bm25.kind import Body
 from memory_mcp.indexes.bm25.postings import term_key
-from memory_mcp.indexes.calibrate import SLACK
+from memory_mcp.indexes.calibrate import SCORE_OFFSET
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.keywords import keyword_need
-from memory_mcp.indexes.part import LivePart
+from memory_mcp.indexes.shard import LiveShard
 from memory_mcp.indexes.snapshot import Snapshot
 
 #: Highest factor on the weight of a keyword's term, and of all of them together as a share of the query's own weight.
@@ -33,18 +33,18 @@ class Weights:
         """The sum of the weights of the query's own terms; every document's score for these is below it."""
         return float(self.idf[: len(self.idf) - self.keywords].sum())
 
-    def widened(self, keywords: "Weights", highest: float) -> "Weights":
+    def with_keywords(self, keywords: "Weights", highest: float) -> "Weights":
         """Return these weights with those of keywords' terms, lowered.
 
         The higher the score of the best document for the own terms alone, `highest`, the less keywords count.
         """
-        need = keyword_need(highest / (self.total + SLACK))
+        need = keyword_need(highest / (self.total + SCORE_OFFSET))
         factor = need * min(_FACTOR, _SHARE * self.total / keywords.total) if len(keywords.keys) else 0.0
         idf = np.concatenate([self.idf, factor * keywords.idf])
         return Weights(np.concatenate([self.keys, keywords.keys]), idf, len(keywords.keys))
 
 
-def weigh(snapshot: Snapshot[Body], terms: Sequence[str]) -> Weights:
+def weigh_terms(snapshot: Snapshot[Body], terms: Sequence[str]) -> Weights:
     """Return the weights of terms by their frequency in living segments and grips; periods repeat these and do not count.
 
     A term that no document holds has the highest weight. All parts count, whatever is filtered.
@@ -53,17 +53,17 @@ def weigh(snapshot: Snapshot[Body], terms: Sequence[str]) -> Weights:
     df = np.zeros(len(hashes), dtype=np.int64)
     n = 0
     for live in snapshot:
-        segments = live.segments()
+        segments = live.segment_rows()
         n += int(np.count_nonzero(segments)) + live.counts[DocType.GRIP]
         _add_frequencies(df, live, DocType.NODE, hashes, segments)
         _add_frequencies(df, live, DocType.GRIP, hashes, live.alive_rows(DocType.GRIP))
     return Weights(hashes, np.array([math.log(1 + (n - d + 0.5) / (d + 0.5)) for d in df.tolist()]))
 
 
-def _add_frequencies(df: Array, live: LivePart[Body], table: DocType, hashes: Array, counting: Array | None) -> None:
+def _add_frequencies(df: Array, live: LiveShard[Body], table: DocType, hashes: Array, counting: Array | None) -> None:
     """Add to `df`, `(terms,)`, the number of counting rows, `(rows,)` bool (None: all), that hold each term."""
-    postings = live.part.body.table(table)
-    for i, term_slice in enumerate(postings.slices(hashes)):
+    postings = live.shard.body.table(table)
+    for i, term_slice in enumerate(postings.find_slices(hashes)):
         if term_slice is not None:
             rows = postings.indices[term_slice]
             df[i] += len(rows) if counting is None else np.count_nonzero(counting[rows])

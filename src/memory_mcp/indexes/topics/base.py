@@ -28,7 +28,7 @@ class RelationKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
+class TopicName:
     """A topic's name in one scope: a label of at most 50 characters, and up to 12 keywords, best first."""
 
     label: str
@@ -36,17 +36,17 @@ class Name:
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class TopicNames:
     """A topic's names: for viewers of all projects, and by project."""
 
     topic_id: TopicId
-    whole: Name
-    by_project: Mapping[str, Name]
+    overall: TopicName
+    by_project: Mapping[str, TopicName]
 
     @property
-    def by_scope(self) -> dict[str | None, Name]:
+    def by_scope(self) -> dict[str | None, TopicName]:
         """Names by project, and by None, the first, for viewers of all; a new dict."""
-        return dict([(None, self.whole), *self.by_project.items()])
+        return dict([(None, self.overall), *self.by_project.items()])
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,29 +10,28 @@ from memory_mcp.embed.model2vec import Model2Vec
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.topics.build import build_graph
 from memory_mcp.indexes.topics.documents import Document
-from memory_mcp.indexes.topics.frames import Finish, Hello, Made
-from memory_mcp.indexes.topics.stored import write
+from memory_mcp.indexes.topics.stored import GroupingRequest, GroupingResult, GroupingSetup, write_graph
 
 
-class Maker:
+class GraphMaker:
     """Collects documents and embeds each batch."""
 
-    def __init__(self, hello: Hello) -> None:
+    def __init__(self, hello: GroupingSetup) -> None:
         """Start without documents; the model, if `hello` names one, is read with the first batch."""
         self._directory = Path(hello.directory)
         self._embedder = Model2Vec(hello.model) if hello.model else None
         self._documents: list[Document] = []
         self._vectors: list[Array] = []
 
-    def answer(self, request: object) -> object:
+    def answer_request(self, request: object) -> object:
         """Handle a message: add and embed documents and return their number, or group all of them.
 
         The latter, for `Finish`, writes the graph and returns `Made`. Raises OSError when it cannot be written.
         """
-        if isinstance(request, Finish):
+        if isinstance(request, GroupingRequest):
             vectors = np.concatenate(self._vectors) if self._vectors else np.zeros((0, 0), dtype=np.float32)
             graph = build_graph(self._documents, vectors, request.known, request.names, request.at_ms)
-            return Made(write(self._directory, graph.graph), graph.known)
+            return GroupingResult(write_graph(self._directory, graph.graph), graph.known)
         documents = cast("Sequence[Document]", request)
         self._documents += documents
         no_vectors = np.zeros((len(documents), 0), dtype=np.float32)
@@ -40,6 +39,6 @@ class Maker:
         return len(documents)
 
 
-def begin(hello: Hello) -> Callable[[object], object]:
+def begin(hello: GroupingSetup) -> Callable[[object], object]:
     """Return the function that answers each message (see `Maker.answer`); the model is read with the first documents."""
-    return Maker(hello).answer
+    return GraphMaker(hello).answer_request

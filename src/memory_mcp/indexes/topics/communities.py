@@ -31,7 +31,7 @@ class Resolution:
     #: Resolution of modularity within each unit, `(units,)`.
     fineness: Array
 
-    def scale(self, links: Links) -> "Graph":
+    def scale_links(self, links: Links) -> "LinkGraph":
         """Return the graph of these links, with degrees whose product is what joining two nodes costs.
 
         Within a unit that is the modularity of the unit alone, between two units the geometric mean of theirs.
@@ -39,15 +39,15 @@ class Resolution:
         degrees = np.array([sum(strengths.values()) for strengths in links])
         total = np.bincount(self.unit, weights=degrees)
         factors = np.sqrt(self.fineness / np.maximum(total, 1e-9))
-        return Graph(links, (degrees * factors[self.unit]).tolist())
+        return LinkGraph(links, (degrees * factors[self.unit]).tolist())
 
-    def lowered(self, excess: Array) -> "Resolution":
+    def divided_by(self, excess: Array) -> "Resolution":
         """Return the resolution divided by a factor for each unit, `(units,)`."""
         return replace(self, fineness=self.fineness / excess)
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
+class LinkGraph:
     """Nodes with their links to others and their scaled degrees, links inside each included."""
 
     links: Links
@@ -57,7 +57,7 @@ class Graph:
         """Return the number of nodes."""
         return len(self.links)
 
-    def fold(self, member: Array) -> "Graph":
+    def fold_communities(self, member: Array) -> "LinkGraph":
         """Return the graph whose nodes are communities; `member`, `(nodes,)`, is that of each node, numbered without gaps."""
         number = member.tolist()
         links: Links = [{} for _ in range(max(number) + 1)]
@@ -66,9 +66,9 @@ class Graph:
             for neighbour, strength in strengths.items():
                 if (other := number[neighbour]) != community:
                     outside[other] = outside.get(other, 0.0) + strength
-        return Graph(links, np.bincount(member, weights=self.degrees).tolist())
+        return LinkGraph(links, np.bincount(member, weights=self.degrees).tolist())
 
-    def move(self, order: Iterable[int]) -> list[int]:
+    def move_nodes(self, order: Iterable[int]) -> list[int]:
         """Return the community of each node, named by a node, after moving nodes until none gains; `order` is the first round."""
         links, degrees = self.links, self.degrees
         member, total = list(range(len(degrees))), list(degrees)
@@ -100,30 +100,30 @@ class Graph:
         return member
 
 
-def communities(graph: Graph, order: Iterable[int]) -> Array:
+def find_communities(graph: LinkGraph, order: Iterable[int]) -> Array:
     """Return the community of each node, `(nodes,)` int32, numbered from 0 without gaps, in no order.
 
     `order` is the order in which nodes are visited first.
     """
     community = np.arange(len(graph), dtype=np.int32)
     while True:
-        _, member = np.unique(graph.move(order), return_inverse=True)
+        _, member = np.unique(graph.move_nodes(order), return_inverse=True)
         order = range(member.max() + 1)
         if len(graph) == len(order):
             return community
         community = member.astype(np.int32)[community]
-        graph = graph.fold(member)
+        graph = graph.fold_communities(member)
 
 
-def parts(links: Links) -> Array:
+def find_parts(links: Links) -> Array:
     """Return the part of the memory that each segment belongs to, `(segments,)`, numbered from 0.
 
     Parts are communities, joined to the neighbour with most links as long as more than a tenth of their links leave them: the
     coding sessions of a memory and the records of a person are two parts, whatever the size of either.
     """
-    graph = Resolution(np.zeros(len(links), dtype=np.int64), np.array([_COARSE])).scale(links)
-    community = communities(graph, range(len(links)))
-    between = graph.fold(community).links
+    graph = Resolution(np.zeros(len(links), dtype=np.int64), np.array([_COARSE])).scale_links(links)
+    community = find_communities(graph, range(len(links)))
+    between = graph.fold_communities(community).links
     volume = np.bincount(community, weights=[sum(strengths.values()) for strengths in links]).tolist()
     part = list(range(len(volume)))
     outside = [sum(strengths.values()) / size if size else 0.0 for strengths, size in zip(between, volume, strict=True)]

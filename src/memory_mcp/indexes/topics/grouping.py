@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from memory_mcp.indexes.files import Array
-from memory_mcp.indexes.topics.communities import Links, Resolution, communities, parts
+from memory_mcp.indexes.topics.communities import Links, Resolution, find_communities, find_parts
 from memory_mcp.indexes.topics.profiles import Profiles
 from memory_mcp.indexes.topics.rows import Rows
 
@@ -45,7 +45,7 @@ _FEW, _SMALL, _LINKED = 2 * _NEIGHBOURS, 0.25, 0.9
 _BLOCK = 64
 
 
-def groups(rows: Rows, predecessors: Sequence[int] | None = None) -> Array:
+def group_segments(rows: Rows, predecessors: Sequence[int] | None = None) -> Array:
     """Return the topic of each segment, `(segments,)` int32: 0 is the largest, -1 none.
 
     Segments without terms have none, and with fewer than `LEAST_SEGMENTS` others no segment has one. `rows` without dimensions
@@ -55,11 +55,13 @@ def groups(rows: Rows, predecessors: Sequence[int] | None = None) -> Array:
     topics = np.full(len(rows), -1, dtype=np.int32)
     worded = np.flatnonzero(np.diff(rows.ptr))
     if len(worded) >= LEAST_SEGMENTS:
-        topics[worded] = _topics(rows.select(worded), None if predecessors is None else _previous(worded.tolist(), predecessors))
+        topics[worded] = _find_topics(
+            rows.select(worded), None if predecessors is None else _previous_of(worded.tolist(), predecessors)
+        )
     return topics
 
 
-def _previous(worded: Sequence[int], predecessors: Sequence[int]) -> list[int]:
+def _previous_of(worded: Sequence[int], predecessors: Sequence[int]) -> list[int]:
     """Return the index among some segments of the one of them before each in its session; -1 for none."""
     index = {segment: n for n, segment in enumerate(worded)}
     previous = []
@@ -71,20 +73,20 @@ def _previous(worded: Sequence[int], predecessors: Sequence[int]) -> list[int]:
     return previous
 
 
-def _topics(rows: Rows, predecessors: Sequence[int] | None) -> Array:
+def _find_topics(rows: Rows, predecessors: Sequence[int] | None) -> Array:
     """Return the topic of each segment as `groups` does; each has terms, and there are enough."""
-    links, previous = _links(rows), predecessors or [-1] * len(rows)
+    links, previous = _link_segments(rows), predecessors or [-1] * len(rows)
     with_sessions = [dict(strengths) for strengths in links]
     link_neighbours(with_sessions, previous)
-    part = parts(with_sessions)
+    part = find_parts(with_sessions)
     _link_parts(links, part, rows)
     link_neighbours(links, previous)
-    _, resolution = _bounded(links, _resolution(part, rows.project))
-    topics, _ = _bounded(_agreed(links, resolution), resolution)
+    _, resolution = _bounded_communities(links, _project_resolution(part, rows.project))
+    topics, _ = _bounded_communities(_weigh_by_agreement(links, resolution), resolution)
     single = np.flatnonzero(topics < 0)
     if len(single) and len(single) < len(rows):
-        profiles = Profiles.of(rows.with_topics(topics, rows.relevance), int(topics.max()) + 1)
-        topics[single], _ = profiles.nearest(rows.select(single))
+        profiles = Profiles.from_rows(rows.with_topics(topics, rows.relevance), int(topics.max()) + 1)
+        topics[single], _ = profiles.find_nearest(rows.select(single))
         topics = _number_communities(topics)
     return topics
 
@@ -107,19 +109,19 @@ def _link_parts(links: Links, part: Array, rows: Rows) -> None:
     for number, size in enumerate(np.bincount(part).tolist()):
         if _FEW <= size <= _SMALL * len(rows):
             members = np.flatnonzero(part == number)
-            index, inside = members.tolist(), _links(rows.select(members))
+            index, inside = members.tolist(), _link_segments(rows.select(members))
             for n, strengths in zip(index, inside, strict=True) if sum(map(bool, inside)) >= _LINKED * size else ():
                 outside = {other: strength for other, strength in links[n].items() if part[other] != number}
                 links[n] = outside | {index[m]: strength for m, strength in strengths.items()}
 
 
-def _resolution(part: Array, projects: Array) -> Resolution:
+def _project_resolution(part: Array, projects: Array) -> Resolution:
     """Return the resolution of the segments of each project within each part, by their number."""
     _, unit, sizes = np.unique(np.stack([part, projects]), axis=1, return_inverse=True, return_counts=True)
     return Resolution(unit.reshape(-1), np.minimum(_FINENESS * sizes ** (1 / 3), sizes / _LINKS))
 
 
-def _bounded(links: Links, resolution: Resolution) -> tuple[Array, Resolution]:
+def _bounded_communities(links: Links, resolution: Resolution) -> tuple[Array, Resolution]:
     """Return the community of each segment, numbered by size, and the resolution used, lowered at most thrice.
 
     It is lowered where there are more topics than `_MOST` third roots of the segments of a unit, which has a share of each
@@ -127,28 +129,28 @@ def _bounded(links: Links, resolution: Resolution) -> tuple[Array, Resolution]:
     """
     limits = _MOST * np.bincount(resolution.unit) ** (1 / 3)
     for _ in range(_TRIES):
-        topics = _number_communities(communities(resolution.scale(links), range(len(links))))
+        topics = _number_communities(find_communities(resolution.scale_links(links), range(len(links))))
         inside = topics >= 0
         share = 1 / np.bincount(topics[inside])[topics[inside]]
         excess = np.bincount(resolution.unit[inside], weights=share, minlength=len(limits)) / limits
         if (excess <= _EXCESS).all():
             break
-        resolution = resolution.lowered(np.where(excess > _EXCESS, excess**_STEEPNESS, 1.0))
+        resolution = resolution.divided_by(np.where(excess > _EXCESS, excess**_STEEPNESS, 1.0))
     return topics, resolution
 
 
-def _agreed(links: Links, resolution: Resolution) -> Links:
+def _weigh_by_agreement(links: Links, resolution: Resolution) -> Links:
     """Return links weighed by the agreement of communities from ten starts; links that none agrees on are dropped.
 
     The first starts are from single segments, the others from those that the first all keep together.
     """
-    graph = resolution.scale(links)
+    graph = resolution.scale_links(links)
     # RandomState gives the same numbers in every version of numpy.
-    first = [communities(graph, np.random.RandomState(run).permutation(len(graph)).tolist()) for run in range(_FIRST_RUNS)]
+    first = [find_communities(graph, np.random.RandomState(run).permutation(len(graph)).tolist()) for run in range(_FIRST_RUNS)]
     _, core = np.unique(np.stack(first, axis=1), axis=0, return_inverse=True)
-    cores = graph.fold(core.reshape(-1))
+    cores = graph.fold_communities(core.reshape(-1))
     orders = [np.random.RandomState(run).permutation(len(cores)).tolist() for run in range(_FIRST_RUNS, _RUNS)]
-    runs = np.stack([*first, *(communities(cores, order)[core.reshape(-1)] for order in orders)], axis=1)
+    runs = np.stack([*first, *(find_communities(cores, order)[core.reshape(-1)] for order in orders)], axis=1)
     weighed: Links = []
     for segment, strengths in enumerate(links):
         neighbours = list(strengths)
@@ -166,14 +168,14 @@ def _number_communities(communities_of: Array) -> Array:
     return renumbered[communities_of]
 
 
-def _links(rows: Rows) -> Links:
+def _link_segments(rows: Rows) -> Links:
     """Return the links of each segment: to its up to 12 most similar ones, and to those it is among these of.
 
     A link is in both directions, by index of the other segment, and its strength is the similarity, always above 0.
     """
     links: Links = [{} for _ in range(len(rows))]
     count = min(_NEIGHBOURS, len(rows) - 1)
-    for start, similarity in _similarities(rows):
+    for start, similarity in _iter_similarities(rows):
         nearest_ids = np.argpartition(-similarity, count - 1, axis=1)[:, :count]
         strengths = np.take_along_axis(similarity, nearest_ids, axis=1)
         for segment, (neighbours, shares) in enumerate(zip(nearest_ids.tolist(), strengths.tolist(), strict=True), start):
@@ -183,12 +185,12 @@ def _links(rows: Rows) -> Links:
     return links
 
 
-def _similarities(rows: Rows) -> Iterator[tuple[int, Array]]:
+def _iter_similarities(rows: Rows) -> Iterator[tuple[int, Array]]:
     """Yield the index of the first of a block of rows, and the similarity of each to all, 0..1, `(block, rows)` float32.
 
     0 to itself. It is the fit of each to a topic of each segment alone.
     """
-    profiles = Profiles.of(rows.with_topics(np.arange(len(rows)), rows.relevance), len(rows))
+    profiles = Profiles.from_rows(rows.with_topics(np.arange(len(rows)), rows.relevance), len(rows))
     for start in range(0, len(rows), _BLOCK):
         block = np.arange(start, min(start + _BLOCK, len(rows)))
         similarity = profiles.fits(rows.select(block))

@@ -22,7 +22,7 @@ _TURNS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Identified:
+class IdentifiedTopics:
     """The topic of each group, and all topics known from now on."""
 
     ids: tuple[TopicId, ...]
@@ -31,7 +31,7 @@ class Identified:
 
 def match_topics(
     groups: Sequence[Sequence[int]], former_topics: Sequence[TopicRecord], at_ms: int, areas: bool = False
-) -> Identified:
+) -> IdentifiedTopics:
     """Match groups, disjoint non-empty lists of segment keys, to topics (or areas), and tell what became of each.
 
     A group continues the former topic with most in common (at least a quarter); else it gets a new id. Former topics without a
@@ -59,10 +59,10 @@ def match_topics(
         topic = by_id.get(name, TopicRecord(name, at_ms, areas))
         topics.append(replace(topic, members=tuple(sorted(groups[c])), merged_into=None, is_over=False))
     topics = [replace(t, changes=(*t.changes, *turns.get(t.topic_id, ()))[-_TURNS:]) for t in topics]
-    return Identified(tuple(ids), tuple(sorted(topics, key=lambda t: t.topic_id)))
+    return IdentifiedTopics(tuple(ids), tuple(sorted(topics, key=lambda t: t.topic_id)))
 
 
-def resolved(topic: TopicId, known: Mapping[TopicId, TopicRecord]) -> TopicId | None:
+def resolve_topic(topic: TopicId, known: Mapping[TopicId, TopicRecord]) -> TopicId | None:
     """Return the current topic of an id, following mergers; None if it has ended or never existed."""
     visited: set[TopicId] = set()
     current: TopicId | None = topic

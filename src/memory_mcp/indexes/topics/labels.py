@@ -9,13 +9,13 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 
 from memory_mcp.base.text import term_set
-from memory_mcp.indexes.topics.base import Name
+from memory_mcp.indexes.topics.base import TopicName
 from memory_mcp.model.ids import TopicId, hash_parts
 from memory_mcp.model.toc import author_digest
 from memory_mcp.model.topic import TopicLabel
 
 #: A topic and a scope: a project, or None for all.
-Place = tuple[TopicId, str | None]
+LabelScope = tuple[TopicId, str | None]
 #: First keywords of a topic that a language model's label is made from, besides its own label, and the share of all their words
 #: that the topic must keep for the label to stay valid. When a memory has grown by 2 or 10 % and is grouped anew, 96 to 98 % of
 #: the topics that stay do, and 0.1 to 2.4 % of all others; 35 to 55 % keep their own label.
@@ -27,31 +27,31 @@ _REMEMBERED = 8192
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def folded(label: str) -> frozenset[str]:
+def fold_label(label: str) -> frozenset[str]:
     """Return the terms of a label, by which labels of one scope must differ; without any term the label in lower case."""
     return frozenset(term_set(label)) or frozenset({label.casefold()})
 
 
-def source_of(name: Name) -> str:
+def source_of(name: TopicName) -> str:
     """Return the hashes, 4 digits each, of a topic's words (label, first 8 keywords), sorted and joined: a label's basis."""
-    return "".join(sorted(_hashes(name.label, name.keywords[:_FIRST])))
+    return "".join(sorted(_word_hashes(name.label, name.keywords[:_FIRST])))
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def holds(source: str, name: Name) -> bool:
+def holds_words(source: str, name: TopicName) -> bool:
     """Return whether a name has, in label and all keywords, at least half of the words whose hashes `source_of` gave earlier."""
     basis = [source[start : start + _DIGITS] for start in range(0, len(source), _DIGITS)]
-    hashes = _hashes(name.label, name.keywords)
+    hashes = _word_hashes(name.label, name.keywords)
     return sum(word in hashes for word in basis) >= _KEPT * len(basis)
 
 
-def _hashes(label: str, keywords: Sequence[str]) -> set[str]:
+def _word_hashes(label: str, keywords: Sequence[str]) -> set[str]:
     """Return hashes, 4 hexadecimal digits each, of the terms of a label and keywords; of the label itself without any."""
     words = term_set(" ".join((label, *keywords))) or {label.casefold()}
     return {f"{hash_parts('word', word, bits=4 * _DIGITS):0{_DIGITS}x}" for word in words}
 
 
-def in_force(labels: Collection[TopicLabel], words_names: Mapping[Place, Name]) -> dict[Place, TopicLabel]:
+def valid_labels(labels: Collection[TopicLabel], words_names: Mapping[LabelScope, TopicName]) -> dict[LabelScope, TopicLabel]:
     """Return the labels that are valid by topic and project; `words_names` are the topics' own names.
 
     A language model's label is dropped if its topic is gone or has lost most of its words, or if another
@@ -60,13 +60,13 @@ def in_force(labels: Collection[TopicLabel], words_names: Mapping[Place, Name]) 
     valid = {(label.topic_id, label.project): label for label in labels if not author_digest(label.author)}
     if len(valid) == len(labels):
         return valid
-    used = {(project, folded(name.label)): topic_id for (topic_id, project), name in words_names.items()}
-    used |= {(project, folded(label.label)): topic_id for (topic_id, project), label in valid.items()}
+    used = {(project, fold_label(name.label)): topic_id for (topic_id, project), name in words_names.items()}
+    used |= {(project, fold_label(label.label)): topic_id for (topic_id, project), label in valid.items()}
     by_model = (label for label in labels if author_digest(label.author))
     for label in sorted(by_model, key=lambda label: (label.at_ms, label.topic_id)):
         scope = (label.topic_id, label.project)
-        if scope not in words_names or not holds(author_digest(label.author), words_names[scope]):
+        if scope not in words_names or not holds_words(author_digest(label.author), words_names[scope]):
             continue
-        if used.setdefault((label.project, folded(label.label)), label.topic_id) == label.topic_id:
+        if used.setdefault((label.project, fold_label(label.label)), label.topic_id) == label.topic_id:
             valid[scope] = label
     return valid

@@ -10,11 +10,10 @@ import numpy as np
 from memory_mcp.base.text import cjk_runs
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.settings import TopicsSettings
-from memory_mcp.indexes.topics.base import Name, Names, State, View
-from memory_mcp.indexes.topics.documents import spaced_terms_of, terms_of
+from memory_mcp.indexes.topics.base import State, TopicName, TopicNames, View
+from memory_mcp.indexes.topics.documents import NameTables, spaced_terms_of, terms_of
 from memory_mcp.indexes.topics.rows import QueryTerms, Rows
 from memory_mcp.indexes.topics.shares import Shares
-from memory_mcp.indexes.topics.tables import Tables
 
 DAY_MS = 86_400_000
 #: Age up to which mentions are recent, and their boost.
@@ -46,13 +45,13 @@ class Level:
     """Rows with their topics of one level, the names of these, and pins."""
 
     rows: Rows
-    tables: Tables
-    names: tuple[Names, ...]
+    tables: NameTables
+    names: tuple[TopicNames, ...]
     pins: frozenset[str]
     settings: TopicsSettings
     embed: Embed
     #: Segments by project (see `of_project`); caches of the last narrower view and the last text, needed for each topic.
-    _of_project: dict[str, Shares] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _project_shares: dict[str, Shares] = field(init=False, repr=False, compare=False, default_factory=dict)
     _latest: dict[str, Any] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     @cached_property
@@ -66,22 +65,22 @@ class Level:
         return np.array([n.topic_id in self.pins for n in self.names], dtype=bool)
 
     @cached_property
-    def everything(self) -> Shares:
+    def all_shares(self) -> Shares:
         """The segments that have a topic with keywords, of all projects; computed once."""
         return self._with_keywords(self.rows, None)
 
-    def of_project(self, project: str | None) -> Shares:
+    def project_shares(self, project: str | None) -> Shares:
         """Return the segments of a project that have a topic with keywords there, cached; of all for None.
 
         None of an unknown project.
         """
         if project is None:
-            return self.everything
-        if project not in self._of_project:
+            return self.all_shares
+        if project not in self._project_shares:
             number = self.tables.projects.index(project) if project in self.tables.projects else -1
             rows = self.rows.select(np.flatnonzero(self.rows.project == number))
-            self._of_project[project] = self._with_keywords(rows, project)
-        return self._of_project[project]
+            self._project_shares[project] = self._with_keywords(rows, project)
+        return self._project_shares[project]
 
     def _with_keywords(self, rows: Rows, project: str | None) -> Shares:
         """Return the rows that have a topic whose name in a scope has keywords: without any it says nothing and is not shown."""
@@ -91,9 +90,9 @@ class Level:
         visible = has_keywords[rows.topic]
         return Shares(rows if visible.all() else rows.select(np.flatnonzero(visible)), len(self.names))
 
-    def select(self, view: View) -> Shares:
+    def select_view(self, view: View) -> Shares:
         """Return the segments in a view that have a topic; those that cross an edge of its window are included."""
-        project_shares = self.of_project(view.project)
+        project_shares = self.project_shares(view.project)
         if view.agent is None and view.window is None:
             return project_shares
         key = view.project, view.agent, view.window
@@ -111,7 +110,7 @@ class Level:
         shares: Shares = latest[1]
         return shares
 
-    def left_out(self, view: View) -> Array:
+    def hidden_topics(self, view: View) -> Array:
         """Return which topics a view leaves out because they are old, `(topics,)` bool; none in a time window."""
         return self.silent_topics(view.project) if view.window is None else np.zeros(len(self.names), dtype=bool)
 
@@ -121,19 +120,19 @@ class Level:
         Not pinned ones, nor those without segments. Counted back from the last `min_segments` segments: after
         half a year without any, all topics are still there. No topic if `prune_days` is 0.
         """
-        shares = self.of_project(project)
+        shares = self.project_shares(project)
         if not self.settings.prune_days or not len(shares.rows):
             return np.zeros(len(self.names), dtype=bool)
         ends = np.sort(shares.rows.end)
         least = int(ends[-min(len(ends), self.settings.min_segments)]) - self.settings.prune_days * DAY_MS
-        silent: Array = (shares.last < least) & ~self.pinned & (shares.mentions > 0)
+        silent: Array = (shares.last_mention < least) & ~self.pinned & (shares.mentions > 0)
         return silent
 
-    def importance(self, shares: Shares, view: View) -> Array:
+    def compute_importance(self, shares: Shares, view: View) -> Array:
         """Return topics' importance, `(topics,)`: relevance of their mentions, summed, recent ones more unless in a window."""
         if view.window is not None:
             return np.bincount(shares.rows.topic, weights=shares.rows.relevance, minlength=shares.topics)
-        return shares.importance(view.now_ms, self.settings.half_life_days * DAY_MS, _LATE_MS, _BOOST)
+        return shares.compute_importance(view.now_ms, self.settings.half_life_days * DAY_MS, _LATE_MS, _BOOST)
 
     def name_shares(self, shares: Shares, subject: str, terms_of_name: Callable[[int], frozenset[int]]) -> Array:
         """Return the share of a subject's words, by weight, that the name of each topic holds, `(topics,)`, 0..1.
@@ -148,25 +147,25 @@ class Level:
             name_shares[topic] = sum(weight for term, weight in subject_terms.items() if term in terms) / total
         return name_shares
 
-    def fit(self, shares: Shares, text: str, name_shares: Array) -> Array:
+    def compute_fit(self, shares: Shares, text: str, name_shares: Array) -> Array:
         """Return the fit of each topic to a text, `(topics,)`, 0..1; `name_shares` as of the method.
 
         By words and vectors of its three best segments, by the share of its segments that hold the words, and
         by its name. A topic with fewer segments is not favoured.
         """
-        matches, best, _ = self._read(shares, text)
+        matches, best, _ = self._score_segments(shares, text)
         total = _of_best(shares, best)
         total += _BY_SHARE * matches.by_topic(shares.rows.topic, shares.mentions, _ENOUGH)
         clipped: Array = np.clip(total + _BY_NAME * name_shares, 0.0, 1.0)
         return clipped
 
-    def fitting(self, shares: Shares, text: str, subject: str, name_shares: Array) -> tuple[Array, Array]:
+    def find_fitting(self, shares: Shares, text: str, subject: str, name_shares: Array) -> tuple[Array, Array]:
         """Return which topics fit a text, `(topics,)` bool, and the fit of each; `subject` are the words that count."""
-        fit = self.fit(shares, text, name_shares)
-        matches = QueryTerms.of(shares.rows, terms_of(subject), spaced_terms_of(subject))
+        fit = self.compute_fit(shares, text, name_shares)
+        matches = QueryTerms.from_rows(shares.rows, terms_of(subject), spaced_terms_of(subject))
         covered = matches.by_topic(shares.rows.topic, shares.mentions, _ENOUGH) * matches.known_share
         # The other words of a question are near to whatever is written in its language.
-        nearest = _of_best(shares, self._read(shares, subject)[2])
+        nearest = _of_best(shares, self._score_segments(shares, subject)[2])
         least = _OF_MANY if matches.known_share >= _KNOWN else _COVERS
         accepted: Array = (fit >= _FITS) & ((covered >= least) | (nearest >= _NEAR) | (name_shares >= _NAMED))
         return accepted, fit
@@ -177,22 +176,22 @@ class Level:
         In scripts without blanks two characters side by side do.
         """
         weights = spaced_terms_of(subject)
-        is_known = QueryTerms.of(shares.rows, terms_of(subject), weights).known_share >= _KNOWN
+        is_known = QueryTerms.from_rows(shares.rows, terms_of(subject), weights).known_share >= _KNOWN
         least = _SUBJECT if is_known else _ABSENT_SUBJECT
         return sum(weights.values()) >= least or any(len(run) > 1 for run in cjk_runs(subject))
 
-    def fits(self, shares: Shares, text: str) -> Array:
+    def segment_fits(self, shares: Shares, text: str) -> Array:
         """Return the fit of each segment to a text, `(rows,)`, 0..1, by words and vectors; by words alone without vectors."""
-        return self._read(shares, text)[1]
+        return self._score_segments(shares, text)[1]
 
-    def _read(self, shares: Shares, text: str) -> tuple[QueryTerms, Array, Array]:
+    def _score_segments(self, shares: Shares, text: str) -> tuple[QueryTerms, Array, Array]:
         """Return which segments hold the words of a text, the fit of each, and its similarity; the last text's are cached.
 
         Both are `(rows,)`, 0..1; the similarity is 0 without vectors.
         """
         latest = self._latest.get("read")
         if latest is None or latest[0] is not shares or latest[1] != text:
-            matches = QueryTerms.of(shares.rows, terms_of(text))
+            matches = QueryTerms.from_rows(shares.rows, terms_of(text))
             vector = self.embed(text) if shares.rows.vectors.shape[1] else None
             similarity = np.zeros(len(shares.rows)) if vector is None else shares.similarities_to(vector)
             fits = _BY_WORDS * matches.by_row() + _BY_MEANING * similarity
@@ -200,13 +199,13 @@ class Level:
         reading: tuple[QueryTerms, Array, Array] = latest[2]
         return reading
 
-    def state(self, topic: int, view: View) -> tuple[State, int]:
+    def find_state(self, topic: int, view: View) -> tuple[State, int]:
         """Return the state of a topic in a scope, and when it began (UTC milliseconds); the scope must have a segment of it.
 
         Dormant begins `dormant_days` after the last mention. After a pause as long it is revived for
         `dormant_days`, then active.
         """
-        scope_shares = self.of_project(view.project)
+        scope_shares = self.project_shares(view.project)
         rows = scope_shares.rows.select(np.flatnonzero(scope_shares.rows.topic == topic))
         dormant = self.settings.dormant_days * DAY_MS
         order = np.argsort(rows.start, kind="stable")
@@ -232,6 +231,6 @@ def _of_best(shares: Shares, values: Array) -> Array:
 
 # Cached because every query needs them, and placing segments keeps names.
 @lru_cache(maxsize=4096)
-def name_terms(name: Name) -> frozenset[int]:
+def name_terms(name: TopicName) -> frozenset[int]:
     """Return the term hashes of a name: of its label and first four keywords."""
     return frozenset(terms_of(" ".join((name.label, *name.keywords[:_CALLED_BY])), least=0.0))

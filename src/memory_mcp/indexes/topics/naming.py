@@ -15,10 +15,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from memory_mcp.indexes.topics.base import Name
-from memory_mcp.indexes.topics.labels import folded
+from memory_mcp.indexes.topics.base import TopicName
+from memory_mcp.indexes.topics.labels import fold_label
 from memory_mcp.indexes.topics.phrases import Item, items_of
-from memory_mcp.indexes.topics.reading import Ints, Texts, places
+from memory_mcp.indexes.topics.reading import Ints, TextUnits, expand_rows
 from memory_mcp.model.topic import MAX_LABEL
 from memory_mcp.tree.summarize.titles import make_headline, without_date
 
@@ -51,22 +51,22 @@ _BETWEEN = ", "
 _NEARLY = 0.75
 
 
-def names(
-    texts: Texts,
+def name_topics(
+    texts: TextUnits,
     topics: Sequence[Sequence[int]],
     rest: Sequence[int] = (),
     taken: Iterable[str] = (),
     before: Sequence[str] = (),
-) -> list[Name]:
+) -> list[TopicName]:
     """Return a name for each topic of one scope, in their order.
 
     `topics` are for each topic the numbers of its documents in `texts`, those of the scope only; `rest` those in no topic, which
     are the background with the topics'. Labels in `taken` were given by others and are not given again; `before` are the former
     labels, "" for a new topic: they are kept while they are nearly as good as new ones.
     """
-    groups = _groups(texts, topics, rest)
-    used = _Labels(taken)
-    found: dict[int, Name] = {}
+    groups = _score_groups(texts, topics, rest)
+    used = _UsedLabels(taken)
+    found: dict[int, TopicName] = {}
     # The largest topic chooses first.
     for n in sorted(range(len(topics)), key=lambda n: (-len(topics[n]), n)):
         docs = groups[n].docs[:: 1 + (len(groups[n].docs) - 1) // _READ]
@@ -74,8 +74,8 @@ def names(
         # A topic without a telling word has the title of its first segment.
         titles = (make_headline(without_date(texts.titles[doc]), MAX_LABEL) for doc in groups[n].docs)
         fallback = next((title for title in titles if title), "no words")
-        label = used.give(items, fallback, before[n] if before else "")
-        found[n] = Name(label, tuple(item.shown for item in _distinct(items, MAX_KEYWORDS)))
+        label = used.choose_label(items, fallback, before[n] if before else "")
+        found[n] = TopicName(label, tuple(item.shown for item in _distinct_items(items, MAX_KEYWORDS)))
     return [found[n] for n in range(len(topics))]
 
 
@@ -87,29 +87,29 @@ class _Group:
     scores: dict[int, float] = field(default_factory=dict)
 
 
-def _groups(texts: Texts, topics: Sequence[Sequence[int]], rest: Sequence[int]) -> list[_Group]:
+def _score_groups(texts: TextUnits, topics: Sequence[Sequence[int]], rest: Sequence[int]) -> list[_Group]:
     """Return each topic with the scores of its best keys, at most 32, above 0.
 
     `topics` and `rest` are numbers of documents as in `names`. A key must be named by two documents of a topic, if it has two.
     """
     groups = [_Group(np.array(sorted(topic), dtype=np.int64)) for topic in topics]
     docs = np.concatenate([*(group.docs for group in groups), np.array(rest, dtype=np.int64)])
-    at, lengths = places(texts.held, docs)
+    at, lengths = expand_rows(texts.named_bounds, docs)
     of_topic = np.repeat(np.repeat(np.arange(len(groups) + 1), [*(len(g.docs) for g in groups), len(rest)]), lengths)
     size = len(texts.weights)
-    total = np.bincount(texts.held_keys[at], texts.held_weights[at], minlength=size)
-    codes, row = np.unique(of_topic * size + texts.held_keys[at], return_inverse=True)
-    inside = np.bincount(row, texts.held_weights[at])
+    total = np.bincount(texts.named_keys[at], texts.named_weights[at], minlength=size)
+    codes, row = np.unique(of_topic * size + texts.named_keys[at], return_inverse=True)
+    inside = np.bincount(row, texts.named_weights[at])
     named_by = np.bincount(row)
     tells = texts.weights**_RARITY
     tells[texts.code] *= _CODE
     speakers = frozenset[int]().union(*(texts.speakers[n] for n in docs))
     tells[list(speakers)] *= _SPEAKER
-    tells = np.asarray(tells * texts.nominal(docs))
+    tells = np.asarray(tells * texts.noun_shares(docs))
     bounds = np.searchsorted(codes, np.arange(len(groups) + 1) * size)
     shares = inside / np.array([*(max(len(group.docs), 1) for group in groups), np.inf])[codes // size]
     common = np.maximum(np.bincount(codes[shares >= _COMMON] % size, minlength=size), 1.0)
-    tells *= np.where(texts.proper(docs), common**-_SPREAD, 1.0)
+    tells *= np.where(texts.are_capitalized(docs), common**-_SPREAD, 1.0)
     for n, group in enumerate(groups):
         own = slice(bounds[n], bounds[n + 1])
         keys = codes[own] % size
@@ -122,7 +122,7 @@ def _groups(texts: Texts, topics: Sequence[Sequence[int]], rest: Sequence[int]) 
     return groups
 
 
-def _distinct(items: Sequence[Item], limit: int) -> list[Item]:
+def _distinct_items(items: Sequence[Item], limit: int) -> list[Item]:
     """Return the best items, at most `limit`, without those that mostly repeat better ones.
 
     Left out are those that share half of their keys with better ones, or contain or are contained in one.
@@ -130,52 +130,52 @@ def _distinct(items: Sequence[Item], limit: int) -> list[Item]:
     chosen: list[Item] = []
     used: set[int] = set()
     for item in items:
-        if len(chosen) < limit and 2 * len(item.keys & used) < len(item.keys) and not _repeats(item, chosen):
+        if len(chosen) < limit and 2 * len(item.keys & used) < len(item.keys) and not _repeats_any(item, chosen):
             chosen.append(item)
             used |= item.keys
     return chosen
 
 
-class _Labels:
+class _UsedLabels:
     """The labels of one scope, all distinct."""
 
     def __init__(self, taken: Iterable[str]) -> None:
         """Start with labels that others gave, which are not given again."""
-        self._given: set[frozenset[str]] = {folded(label) for label in taken}
+        self._used: set[frozenset[str]] = {fold_label(label) for label in taken}
 
-    def give(self, items: Sequence[Item], fallback: str, before: str) -> str:
+    def choose_label(self, items: Sequence[Item], fallback: str, before: str) -> str:
         """Return a new label: the one `before` if it is nearly as good, else the best, or one that differs from all given.
 
         It counts as given from now on.
         """
-        parts = _kept(items, before) or _chosen(items)
-        label = next((one for one in self._tries(items, parts, fallback) if folded(one) not in self._given), "")
-        self._given.add(folded(label))
+        parts = _keep_former(items, before) or _choose_items(items)
+        label = next((one for one in self._iter_candidates(items, parts, fallback) if fold_label(one) not in self._used), "")
+        self._used.add(fold_label(label))
         return label
 
-    def _tries(self, items: Sequence[Item], parts: Sequence[Item], fallback: str) -> Iterable[str]:
+    def _iter_candidates(self, items: Sequence[Item], parts: Sequence[Item], fallback: str) -> Iterable[str]:
         """Yield the best label, then with further terms (within `MAX_LABEL`), then with letters: " (b)", " (c)" and so on."""
-        base = _joined(parts) or fallback
+        base = _join_items(parts) or fallback
         yield base
-        others = [item for item in items if not any(item.keys & part.keys for part in parts) and not _repeats(item, parts)]
+        others = [item for item in items if not any(item.keys & part.keys for part in parts) and not _repeats_any(item, parts)]
         for kept in range(len(parts), 0, -1):
             for other in others:
-                label = _joined([*parts[:kept], other])
+                label = _join_items([*parts[:kept], other])
                 if len(label) <= MAX_LABEL:
                     yield label
-        for number in range(len(self._given) + 1):
-            mark = f" ({_letters(number)})"
+        for number in range(len(self._used) + 1):
+            mark = f" ({_letter_mark(number)})"
             yield make_headline(base, MAX_LABEL - len(mark)) + mark
 
 
-def _chosen(items: Sequence[Item]) -> list[Item]:
+def _choose_items(items: Sequence[Item]) -> list[Item]:
     """Return the terms of a label, at most three: the best, then those that cover most other segments and fit in.
 
     A phrase that most segments have is the whole label. Empty without items.
     """
     parts = list(items[:1])
     while parts and len(parts) < _MOST_TERMS:
-        covered = _covered(parts)
+        covered = _covered_docs(parts)
         if any(part.phrase for part in parts) and len(covered) >= _ENOUGH * (parts[0].size + _FEW):
             break
         used = frozenset[int]().union(*(part.keys for part in parts))
@@ -185,8 +185,8 @@ def _chosen(items: Sequence[Item]) -> list[Item]:
         best: Item | None = None
         for item in items:
             worth = item.value * (_ANYWAY + len(item.docs - covered) / item.size)
-            fits = worth > least and not item.keys & used and len(_joined([*parts, item])) <= MAX_LABEL
-            if fits and not _repeats(item, parts):
+            fits = worth > least and not item.keys & used and len(_join_items([*parts, item])) <= MAX_LABEL
+            if fits and not _repeats_any(item, parts):
                 best, least = item, worth
         if best is None:
             break
@@ -194,35 +194,35 @@ def _chosen(items: Sequence[Item]) -> list[Item]:
     return parts
 
 
-def _kept(items: Sequence[Item], before: str) -> list[Item]:
+def _keep_former(items: Sequence[Item], before: str) -> list[Item]:
     """Return the terms of the former label if all are still there and nearly as good as the new ones; else none."""
     by_text = {item.shown.casefold(): item for item in items}
     texts = before.split(_BETWEEN)
     parts = [replace(by_text[text.casefold()], shown=text) for text in texts if text.casefold() in by_text]
-    if not parts or _joined(parts) != before:
+    if not parts or _join_items(parts) != before:
         return []
-    chosen = _chosen(items)
-    covers = len(_covered(parts)) >= _NEARLY * len(_covered(chosen))
+    chosen = _choose_items(items)
+    covers = len(_covered_docs(parts)) >= _NEARLY * len(_covered_docs(chosen))
     return parts if covers and max(part.value for part in parts) >= _NEARLY * chosen[0].value else []
 
 
-def _covered(parts: Iterable[Item]) -> frozenset[int]:
+def _covered_docs(parts: Iterable[Item]) -> frozenset[int]:
     """Return the documents that name at least one of some terms; empty for no terms."""
     return frozenset[int]().union(*(part.docs for part in parts))
 
 
-def _repeats(item: Item, others: Sequence[Item]) -> bool:
+def _repeats_any(item: Item, others: Sequence[Item]) -> bool:
     """Return whether a term contains one of others or is contained, in any case: `trailers.Parse` beside trailers."""
     text = item.shown.casefold()
     return any(text in other.shown.casefold() or other.shown.casefold() in text for other in others)
 
 
-def _joined(parts: Sequence[Item]) -> str:
+def _join_items(parts: Sequence[Item]) -> str:
     """Return the terms as one label, joined by ", "."""
     return _BETWEEN.join(part.shown for part in parts)
 
 
-def _letters(number: int) -> str:
+def _letter_mark(number: int) -> str:
     """Return b for 0, c for 1, z for 24, ba for 25 and so on: the first label has no letter."""
     text = ""
     number += 2

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from memory_mcp.indexes.topics.reading import Ints, Kind, Texts, places
+from memory_mcp.indexes.topics.reading import Ints, Kind, TextUnits, expand_rows
 
 #: Units of a phrase, and characters of one in a script without spaces.
 _LONGEST, _IDEOGRAPHS = 4, 8
@@ -48,27 +48,27 @@ class Item:
     phrase: bool
 
 
-def items_of(texts: Texts, docs: Ints, scores: Mapping[int, float]) -> list[Item]:
+def items_of(texts: TextUnits, docs: Ints, scores: Mapping[int, float]) -> list[Item]:
     """Return the terms of a group of documents, `(n,)`, best first: words, phrases, runs of ideographs.
 
     `scores` are those of the keys that tell the group apart; each term has one of these.
     """
-    at, lengths = places(texts.bounds, docs)
+    at, lengths = expand_rows(texts.bounds, docs)
     units, keys = texts.units[at], texts.keys[at]
-    rows = _Rows(texts, units.tolist(), keys.tolist(), np.repeat(np.arange(len(docs)), lengths).tolist())
+    rows = _GroupUnits(texts, units.tolist(), keys.tolist(), np.repeat(np.arange(len(docs)), lengths).tolist())
     wanted = np.flatnonzero(np.isin(keys, np.array(sorted(scores), dtype=np.int64)))
-    found = [*rows.words(wanted, scores, len(docs)), *rows.runs(scores, len(docs))]
+    found = [*rows.iter_words(wanted, scores, len(docs)), *rows.iter_runs(scores, len(docs))]
     return sorted(found, key=lambda item: (-round(item.value, 9), item.shown))
 
 
-class _Rows:
+class _GroupUnits:
     """The places of a group's documents: unit, key and document of each."""
 
-    def __init__(self, texts: Texts, units: list[int], keys: list[int], docs: list[int]) -> None:
+    def __init__(self, texts: TextUnits, units: list[int], keys: list[int], docs: list[int]) -> None:
         self._texts, self._units, self._keys, self._docs = texts, units, keys, docs
         self._kinds: list[int] = texts.kinds[np.array(units, dtype=np.int64)].tolist() if units else []
 
-    def words(self, wanted: Ints, scores: Mapping[int, float], size: int) -> Iterator[Item]:
+    def iter_words(self, wanted: Ints, scores: Mapping[int, float], size: int) -> Iterator[Item]:
         """Yield words, and phrases of up to four units that contain one of them.
 
         `wanted` are the places of the words, `(n,)`, `scores` their scores by key, `size` is the number of documents. Phrases
@@ -81,7 +81,7 @@ class _Rows:
                 holders[self._keys[place]].add(self._docs[place])
                 shown[self._keys[place]][self._texts.shown[self._units[place]]] += 1
         for key, held in holders.items():
-            text = _usual(shown[key])
+            text = _usual_form(shown[key])
             dull = self._texts.weights[key] < _DULL or (text.islower() and text.endswith(_TAILS))
             value = scores[key] * (_ALONE if dull else 1.0)
             yield Item(text, frozenset({key}), value, frozenset(held), size, phrase=False)
@@ -89,14 +89,14 @@ class _Rows:
         written: defaultdict[tuple[int, ...], Counter[str]] = defaultdict(Counter)
         starts = {place - back for place in wanted.tolist() for back in range(_LONGEST) if place >= back}
         for start in sorted(starts):
-            for end in self._ends(start):
+            for end in self._iter_ends(start):
                 keys = tuple(self._keys[i] or -self._units[i] for i in range(start, end))
                 if scores.keys().isdisjoint(keys):
                     continue
                 phrases[keys].add(self._docs[start])
                 written[keys][" ".join(self._texts.shown[self._units[i]] for i in range(start, end))] += 1
         for keys, held in phrases.items():
-            text = _usual(written[keys])
+            text = _usual_form(written[keys])
             content = frozenset(key for key in keys if key > 0)
             if len(held) >= min(2, size) and len(text) <= MAX_SHOWN and (len(content) > 1 or keys[-1] < 0):
                 # Its words' scores, best first, each next halved, and more if they are seldom apart; less for more than two.
@@ -106,7 +106,7 @@ class _Rows:
                 value = base * (_APART + _TOGETHER * together) * _LONGER ** max(0, len(content) - 2)
                 yield Item(text, content, value, frozenset(held), size, phrase=True)
 
-    def _ends(self, start: int) -> Iterator[int]:
+    def _iter_ends(self, start: int) -> Iterator[int]:
         """Yield the places after the last unit of each phrase that may begin at a place, at most four units later.
 
         A phrase begins and ends with a telling word, or ends with a number after a word; it holds one joint
@@ -133,7 +133,7 @@ class _Rows:
             return False
         return bool(self._texts.weights[self._keys[place]] >= _EDGE)
 
-    def runs(self, scores: Mapping[int, float], size: int) -> Iterator[Item]:
+    def iter_runs(self, scores: Mapping[int, float], size: int) -> Iterator[Item]:
         """Yield runs of up to 8 ideographs that contain a scored pair and are in enough of the `size` documents.
 
         A run that mostly has the same neighbour is part of a word, and worth little.
@@ -144,15 +144,15 @@ class _Rows:
             if kind == Kind.IDEOGRAPH and self._keys[place]:
                 holders[self._keys[place]].add(self._docs[place])
         found: defaultdict[tuple[int, ...], _Run] = defaultdict(_Run)
-        for start, end in self._stretches({key for key, held in holders.items() if len(held) >= least}):
+        for start, end in self._iter_stretches({key for key, held in holders.items() if len(held) >= least}):
             for first in range(start, end):
                 for last in range(first, min(end, first + _IDEOGRAPHS - 1)):
                     run = found[tuple(self._keys[first : last + 1])]
                     run.docs.add(self._docs[first])
                     run.place = first
                     run.times += 1
-                    run.before[self._neighbour(first - 1)] += 1
-                    run.after[self._neighbour(last + 2)] += 1
+                    run.before[self._neighbour_at(first - 1)] += 1
+                    run.after[self._neighbour_at(last + 2)] += 1
         for keys, run in found.items():
             score, best = max((scores.get(key, 0.0), key) for key in keys)
             if len(run.docs) < least or not score:
@@ -163,7 +163,7 @@ class _Rows:
                 value *= _PART
             yield Item(shown, frozenset(keys), value, frozenset(run.docs), size, phrase=len(shown) > _WORD)
 
-    def _stretches(self, common: Container[int]) -> Iterator[tuple[int, int]]:
+    def _iter_stretches(self, common: Container[int]) -> Iterator[tuple[int, int]]:
         """Yield start and end (exclusive) of runs of places whose pair of ideographs is in `common`."""
         start = -1
         for place, (kind, key) in enumerate(zip(self._kinds, self._keys, strict=True)):
@@ -175,7 +175,7 @@ class _Rows:
         if start >= 0:
             yield start, len(self._kinds)
 
-    def _neighbour(self, place: int) -> int:
+    def _neighbour_at(self, place: int) -> int:
         """Return the ideograph at a place; a unique number for anything else, which ends a word."""
         if 0 <= place < len(self._kinds) and self._kinds[place] == Kind.IDEOGRAPH:
             return self._units[place]
@@ -193,6 +193,6 @@ class _Run:
     after: Counter[int] = field(default_factory=Counter)
 
 
-def _usual(written: Counter[str]) -> str:
+def _usual_form(written: Counter[str]) -> str:
     """Return the commonest way to write a term; among equals one in lower case, then the first by alphabet."""
     return min(written, key=lambda text: (-written[text], text.lower() != text, text))

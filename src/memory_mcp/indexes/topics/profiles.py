@@ -23,20 +23,20 @@ _BLOCK, _TERMS = 1024, 8192
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
+class TellingTerms:
     """Terms that at least two and not too many segments name, sorted, with weights."""
 
     terms: Array
     weights: Array
 
     @classmethod
-    def of(cls, rows: Rows) -> "Telling":
+    def from_rows(cls, rows: Rows) -> "TellingTerms":
         """Return the terms that at least two segments name, and at most a quarter of them (or three), with their rarity."""
         terms, counts = np.unique(rows.terms, return_counts=True)
         counted = (counts >= 2) & (counts <= max(_COMMON_OF_FEW, _COMMON * len(rows)))
         return cls(terms[counted], np.array([shared_term_weight(count, len(rows)) for count in counts[counted].tolist()]))
 
-    def shares(self, rows: Rows) -> tuple[Array, Array, Array]:
+    def term_shares(self, rows: Rows) -> tuple[Array, Array, Array]:
         """Return the row, the index of the term, and its share in the row, of each such term of some rows, all `(n,)`.
 
         The shares of a row have length 1; terms unknown here are left out.
@@ -57,20 +57,20 @@ class Profiles:
     """Terms and mean vectors of topics."""
 
     count: int
-    telling: Telling
+    telling: TellingTerms
     #: Topics with term n are `topics[ptr[n]:ptr[n + 1]]`; `shares` are its shares in them.
     ptr: Array
     topics: Array
     shares: Array
     #: Mean vectors less the common one, `(topics, dimensions)` float32 of length 1.
-    middles: Array
-    common: Array
+    mean_vectors: Array
+    common_vector: Array
 
     @classmethod
-    def of(cls, rows: Rows, count: int) -> "Profiles":
+    def from_rows(cls, rows: Rows, count: int) -> "Profiles":
         """Return the profiles of `count` topics from their segments; segments without a topic count for rarity alone."""
-        telling = Telling.of(rows)
-        row, term, share = telling.shares(rows)
+        telling = TellingTerms.from_rows(rows)
+        row, term, share = telling.term_shares(rows)
         assigned = rows.topic[row] >= 0
         pairs = term[assigned].astype(np.int64) * max(count, 1) + rows.topic[row[assigned]]
         cells, cell = np.unique(pairs, return_inverse=True)
@@ -79,25 +79,27 @@ class Profiles:
         length = np.sqrt(np.bincount(topic, weights=total**2, minlength=max(count, 1)))
         # Terms that no topic has do not matter.
         used_terms, term = np.unique(term, return_inverse=True)
-        telling = Telling(telling.terms[used_terms], telling.weights[used_terms])
+        telling = TellingTerms(telling.terms[used_terms], telling.weights[used_terms])
         ptr = np.searchsorted(term, np.arange(len(used_terms) + 1))
         shares = (total / length[topic]).astype(np.float32)
-        common = common_of(rows)
-        return cls(count, telling, ptr, topic.astype(np.int32), shares, middles(rows, count, common), common)
+        common = common_vector_of(rows)
+        return cls(count, telling, ptr, topic.astype(np.int32), shares, mean_vectors(rows, count, common), common)
 
     def fits(self, rows: Rows) -> Array:
         """Return the fit of each segment to each topic, `(rows, topics)` float32, 0..1; by terms alone without vectors."""
-        term_fit = self._term_fits(len(rows), *self.telling.shares(rows))
-        return self._combine(term_fit, less(rows.vectors, self.common)) if rows.vectors.shape[1] else term_fit
+        term_fit = self._term_fits(len(rows), *self.telling.term_shares(rows))
+        return (
+            self._combine_fits(term_fit, subtract_common(rows.vectors, self.common_vector)) if rows.vectors.shape[1] else term_fit
+        )
 
-    def similarities(self) -> Array:
+    def compute_similarities(self) -> Array:
         """Return how similar the topics are, `(topics, topics)` float32, 0..1, by the measure of segments."""
         term = np.repeat(np.arange(len(self.telling.terms)), np.diff(self.ptr))
         term_fit = np.zeros((self.count, self.count), dtype=np.float32)
         for start in range(0, len(term), _TERMS):
             block = slice(start, start + _TERMS)
             term_fit += self._term_fits(self.count, self.topics[block], term[block], self.shares[block])
-        return self._combine(term_fit, self.middles) if self.middles.shape[1] else term_fit
+        return self._combine_fits(term_fit, self.mean_vectors) if self.mean_vectors.shape[1] else term_fit
 
     def _term_fits(self, count: int, row: Array, term: Array, share: Array) -> Array:
         """Return the fit of `count` rows to each topic by terms; the arguments are those that `Telling.shares` returns."""
@@ -108,24 +110,24 @@ class Profiles:
         term_fit = np.bincount(cells, weights=np.repeat(share, reach) * self.shares[cell_terms], minlength=count * self.count)
         return term_fit.reshape(count, self.count).astype(np.float32)
 
-    def _combine(self, term_fit: Array, vectors: Array) -> Array:
+    def _combine_fits(self, term_fit: Array, vectors: Array) -> Array:
         """Return the fit of rows by terms, `(rows, topics)`, and by their vectors less the common one, in one."""
-        combined: Array = TERMS * term_fit + (1 - TERMS) * np.maximum(vectors @ self.middles.T, 0)
+        combined: Array = TERMS * term_fit + (1 - TERMS) * np.maximum(vectors @ self.mean_vectors.T, 0)
         return combined
 
-    def relevance(self, rows: Rows) -> Array:
+    def compute_relevance(self, rows: Rows) -> Array:
         """Return the fit of each segment to its own topic, `(rows,)` float32, 0..1; 0 without one."""
         fits_own = np.zeros(len(rows), dtype=np.float32)
-        for block in _blocks(rows) if self.count else ():
+        for block in _iter_blocks(rows) if self.count else ():
             topic = rows.topic[block]
             fit = self.fits(rows.select(block))[np.arange(len(block)), topic]
             fits_own[block] = np.where(topic >= 0, fit, 0.0)
         return np.minimum(fits_own, 1.0)
 
-    def nearest(self, rows: Rows) -> tuple[Array, Array]:
+    def find_nearest(self, rows: Rows) -> tuple[Array, Array]:
         """Return the best topic of each segment and the fit, `(rows,)` both: -1 and 0 below `LEAST` or without terms."""
         topic, relevance = np.full(len(rows), -1, dtype=np.int32), np.zeros(len(rows), dtype=np.float32)
-        for block in _blocks(rows) if self.count else ():
+        for block in _iter_blocks(rows) if self.count else ():
             fits = self.fits(rows.select(block))
             best = fits.argmax(axis=1)
             fit = fits[np.arange(len(block)), best]
@@ -134,13 +136,13 @@ class Profiles:
         return topic, relevance
 
 
-def _blocks(rows: Rows) -> Iterator[Array]:
+def _iter_blocks(rows: Rows) -> Iterator[Array]:
     """Yield the indices of all rows, ascending, at most 1024 at a time."""
     for start in range(0, len(rows), _BLOCK):
         yield np.arange(start, min(start + _BLOCK, len(rows)))
 
 
-def common_of(rows: Rows) -> Array:
+def common_vector_of(rows: Rows) -> Array:
     """Return the mean of all rows' vectors without zero rows, `(dimensions,)` float32; zeros if all rows are zero."""
     nonzero = rows.vectors.any(axis=1)
     if not nonzero.any():
@@ -149,7 +151,7 @@ def common_of(rows: Rows) -> Array:
     return mean
 
 
-def middles(rows: Rows, count: int, common: Array) -> Array:
+def mean_vectors(rows: Rows, count: int, common: Array) -> Array:
     """Return the mean vectors of topics less the common one, `(topics, dimensions)` float32 of length 1; 0 without segments."""
     means = np.zeros((count, rows.vectors.shape[1]), dtype=np.float32)
     assigned = np.flatnonzero(rows.topic >= 0)
@@ -157,12 +159,12 @@ def middles(rows: Rows, count: int, common: Array) -> Array:
     topics, begins = np.unique(rows.topic[order], return_index=True)
     if len(topics) and rows.vectors.shape[1]:
         # Adding row by row (`np.add.at`) takes ten times as long.
-        means[topics] = np.add.reduceat(less(rows.vectors[order], common), begins, axis=0)
+        means[topics] = np.add.reduceat(subtract_common(rows.vectors[order], common), begins, axis=0)
     means /= np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-9)
     return means
 
 
-def less(vectors: Array, common: Array) -> Array:
+def subtract_common(vectors: Array, common: Array) -> Array:
     """Return rows, `(n, dimensions)` int8, less the common vector, `(dimensions,)`, as float32 of length 1; zeros stay zero."""
     nonzero = vectors.any(axis=1, keepdims=True)
     shifted = (vectors.astype(np.float32) / SCALE - common) * nonzero

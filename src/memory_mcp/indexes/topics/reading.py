@@ -60,7 +60,7 @@ _PAIR_WEIGHT = 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class Doc:
+class SegmentText:
     """Title, bullets and keywords (best first) of one segment."""
 
     title: str
@@ -82,7 +82,7 @@ class Kind(IntEnum):
     CODE = 6
 
 
-class Texts:
+class TextUnits:
     """Documents as rows of numbers.
 
     Attributes:
@@ -94,13 +94,13 @@ class Texts:
 
     """
 
-    def __init__(self, docs: Sequence[Doc]) -> None:
+    def __init__(self, docs: Sequence[SegmentText]) -> None:
         """Read all documents and compute the attributes; words are numbered in the order in which they are met."""
         self.shown, self._kinds, self._key_of = [""], [Kind.BREAK], [0]
         self._numbers: dict[str, int] = {"": 0}
         self._weights = [0.0]
         self._code = [False]
-        self._known = _Known(self)
+        self._unit_cache = _UnitCache(self)
         self.titles = [doc.title for doc in docs]
         self.speakers: list[frozenset[int]] = []
         row = array("i")
@@ -112,7 +112,7 @@ class Texts:
         self.bounds: Ints = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.array(lengths, dtype=np.int64))])
         self.units: Small = np.frombuffer(row, dtype=np.int32) if row else np.zeros(0, np.int32)
         self.kinds: Ints = np.array(self._kinds, dtype=np.int64)
-        self.keys: Small = self._keys()
+        self.keys: Small = self._compute_keys()
         self.weights: Floats = np.array(self._weights)
         self.code = np.array(self._code)
         # What each document names, each key once; its first places are in title and keywords.
@@ -121,16 +121,16 @@ class Texts:
         firm = at < (self.bounds[:-1] + np.array(named, dtype=np.int64))[owner]
         codes = owner * size + self.keys[at]
         held = np.unique(codes)
-        self.held: Ints = np.searchsorted(held, np.arange(len(docs) + 1) * size)
-        self.held_keys: Small = (held % size).astype(np.int32)
-        self.held_weights: Floats = np.where(np.isin(held, codes[firm]), _NAMED, _SAID)
+        self.named_bounds: Ints = np.searchsorted(held, np.arange(len(docs) + 1) * size)
+        self.named_keys: Small = (held % size).astype(np.int32)
+        self.named_weights: Floats = np.where(np.isin(held, codes[firm]), _NAMED, _SAID)
 
-    def nominal(self, docs: Ints) -> Floats:
+    def noun_shares(self, docs: Ints) -> Floats:
         """Return how much each key is used as a noun in these documents, `(keys,)` float64, 0..1; 1 if unknown.
 
         Counted by the word before: articles and prepositions against pronouns and auxiliary verbs.
         """
-        at, _ = places(self.bounds, docs)
+        at, _ = expand_rows(self.bounds, docs)
         size = len(self.weights)
         before = np.zeros_like(at)
         before[1:] = self.units[at[:-1]]
@@ -139,19 +139,19 @@ class Texts:
         nouns, verbs = (np.bincount(keys[side == one], minlength=size) for one in (_NOUN, _VERB))
         return np.asarray(((nouns + 2) / (nouns + verbs + 2)) ** _NOMINAL)
 
-    def proper(self, docs: Ints) -> NDArray[np.bool_]:
+    def are_capitalized(self, docs: Ints) -> NDArray[np.bool_]:
         """Return which keys are capitalized 9 times of 10 in these documents, `(keys,)` bool.
 
         True also for pairs of ideographs, and for keys that are not in them.
         """
-        at, _ = places(self.bounds, docs)
+        at, _ = expand_rows(self.bounds, docs)
         size = len(self.weights)
         capital = np.array([shown[:1].isupper() for shown in self.shown])[self.units[at]]
         found = np.bincount(self.keys[at], capital, minlength=size) >= _PROPER * np.bincount(self.keys[at], minlength=size)
         found[self._pairs :] = True
         return np.asarray(found)
 
-    def unit(self, shown: str, kind: Kind, key: str = "", weight: float = 0.0) -> int:
+    def add_unit(self, shown: str, kind: Kind, key: str = "", weight: float = 0.0) -> int:
         """Add a unit, return its number; units of one key are counted together, with the first's weight; those without, never."""
         number = self._numbers.get(key)
         if number is None:
@@ -163,7 +163,7 @@ class Texts:
         self._key_of.append(number)
         return len(self.shown) - 1
 
-    def _read_doc(self, doc: Doc, row: "array[int]") -> int:
+    def _read_doc(self, doc: SegmentText, row: "array[int]") -> int:
         """Add the units of one document to `row`; return the number of those in title and keywords, which come first.
 
         Names of speakers at the start of texts are left out and noted. A text ends with unit 0.
@@ -172,21 +172,21 @@ class Texts:
         starts = [match[1] for match in map(_SPEAKER.match, (head, *doc.bullets)) if match]
         spoken = 1 if len(starts) > _DIALOGUE * (1 + len(doc.bullets)) else _SPOKEN
         speakers = {s for s in starts if starts.count(s) >= spoken and s.count(" ") < _MAX_NAME_WORDS}
-        self.speakers.append(frozenset(self._key_of[unit] for name in speakers for unit in self._read(name)) - {0})
+        self.speakers.append(frozenset(self._key_of[unit] for name in speakers for unit in self._read_text(name)) - {0})
         begin, named = len(row), 0
         for place, text in enumerate((head, *doc.keywords, *doc.bullets)):
             match = _SPEAKER.match(text)
-            row.extend(self._read(text[match.end() :] if match and match[1] in speakers else text))
+            row.extend(self._read_text(text[match.end() :] if match and match[1] in speakers else text))
             row.append(0)
             if place == len(doc.keywords):
                 named = len(row) - begin
         return named
 
-    def _read(self, text: str) -> Iterator[int]:
+    def _read_text(self, text: str) -> Iterator[int]:
         """Yield the numbers of a text's units in order, 0 for a break; units not met before are added."""
-        return chain.from_iterable(map(self._known.__getitem__, _PIECE.findall(text)))
+        return chain.from_iterable(map(self._unit_cache.__getitem__, _PIECE.findall(text)))
 
-    def _keys(self) -> Small:
+    def _compute_keys(self) -> Small:
         """Return the key at every place: a word's, that of the pair an ideograph begins, 0 for nothing counted.
 
         Adds the pairs' weights; pairs with a particle have no key.
@@ -201,22 +201,22 @@ class Texts:
         self._pairs = len(self._weights)
         keys[first] = self._pairs + number
         names = [self.shown[code // len(self.shown)] + self.shown[code % len(self.shown)] for code in pairs.tolist()]
-        self._weights += [0.0 if name in everyday() else _PAIR_WEIGHT for name in names]
+        self._weights += [0.0 if name in everyday_words() else _PAIR_WEIGHT for name in names]
         self._code += [False] * len(pairs)
         return keys
 
 
-def places(bounds: Ints, rows: Ints) -> tuple[Ints, Ints]:
+def expand_rows(bounds: Ints, rows: Ints) -> tuple[Ints, Ints]:
     """Return the places of rows, `(n,)`, concatenated, and the length of each; row n is `bounds[n]:bounds[n + 1]`."""
     lengths = bounds[rows + 1] - bounds[rows]
     ends = np.cumsum(lengths)
     return np.arange(int(lengths.sum())) + np.repeat(bounds[rows] - ends + lengths, lengths), lengths
 
 
-class _Known(dict[str, tuple[int, ...]]):
+class _UnitCache(dict[str, tuple[int, ...]]):
     """A cache of units by piece of text."""
 
-    def __init__(self, texts: Texts) -> None:
+    def __init__(self, texts: TextUnits) -> None:
         super().__init__()
         self._texts = texts
 
@@ -226,45 +226,45 @@ class _Known(dict[str, tuple[int, ...]]):
             found = tuple(chain.from_iterable(self._by_script(piece)))
         else:
             bare = piece.strip("_").rstrip("._-/:@+\\#")
-            unit = self._word(piece, bare) if bare and (bare[0].isalnum() or "/" in bare) else 0
+            unit = self._add_word(piece, bare) if bare and (bare[0].isalnum() or "/" in bare) else 0
             # A full stop or a colon ends a clause.
             found = (unit, 0) if piece[-1] in ".:" and unit else (unit,)
         self[piece] = found
         return found
 
-    def _word(self, piece: str, bare: str) -> int:
+    def _add_word(self, piece: str, bare: str) -> int:
         """Return the unit of a word, number or name of code; everyday words become function words, 0 if not all letters."""
         if _NUMBER.match(bare):
-            return self._texts.unit(bare, Kind.NUMBER)
+            return self._texts.add_unit(bare, Kind.NUMBER)
         word = lookup_word(piece)
-        if word.key and word.key not in everyday() and bare.lower() not in everyday():
+        if word.key and word.key not in everyday_words() and bare.lower() not in everyday_words():
             kind = Kind.CODE if word.code else Kind.WORD
-            return self._texts.unit(word.spelling, kind, word.key, word.weight)
+            return self._texts.add_unit(word.spelling, kind, word.key, word.weight)
         if not bare.isalpha():
             return 0
-        return self._texts.unit(bare, Kind.JOINT if bare.lower() in _JOINTS else Kind.FUNCTION)
+        return self._texts.add_unit(bare, Kind.JOINT if bare.lower() in _JOINTS else Kind.FUNCTION)
 
     def _by_script(self, piece: str) -> Iterator[tuple[int, ...]]:
         """Yield the units of each part of a piece with ideographs: characters one by one, other scripts whole, else 0."""
         for ideographs, run, other in _SCRIPT.findall(piece):
             if ideographs:
-                yield tuple(self._one(character, Kind.IDEOGRAPH) for character in ideographs)
+                yield tuple(self._add_character(character, Kind.IDEOGRAPH) for character in ideographs)
             elif run:
-                yield (self._one(run, Kind.WORD),)
+                yield (self._add_character(run, Kind.WORD),)
             else:
                 yield self[other] if other else (0,)
 
-    def _one(self, shown: str, kind: Kind) -> int:
+    def _add_character(self, shown: str, kind: Kind) -> int:
         """Return the unit of an ideograph, which has no key of its own, or of a run of another script; made once."""
         name = f"\0{shown}"
         if name not in self:
             key = "" if kind is Kind.IDEOGRAPH else shown
-            self[name] = (self._texts.unit(shown, kind, key, _PAIR_WEIGHT),)
+            self[name] = (self._texts.add_unit(shown, kind, key, _PAIR_WEIGHT),)
         return self[name][0]
 
 
 @cache
-def everyday() -> frozenset[str]:
+def everyday_words() -> frozenset[str]:
     """Return words in lower case, and pairs of ideographs, that are no topic: those of the packaged file, read once."""
     text = files("memory_mcp.indexes.topics").joinpath("everyday.txt").read_text(encoding="utf-8")
     return frozenset(word for line in text.splitlines() if not line.startswith("#") for word in line.split())

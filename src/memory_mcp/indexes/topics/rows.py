@@ -50,7 +50,7 @@ class Rows:
         """Local day of each as a proleptic ordinal, `(n,)`."""
         return ((self.hi >> _PLACE_AT) & _PLACE).astype(np.int64)
 
-    def node(self, row: int) -> NodeId:
+    def node_id_at(self, row: int) -> NodeId:
         """Return the node id of the segment in one row."""
         return node_of(int(self.hi[row]), int(self.lo[row]))
 
@@ -97,7 +97,7 @@ class QueryTerms:
     missing: float = 0.0
 
     @classmethod
-    def of(cls, rows: Rows, wanted: Mapping[int, float], spaced: Mapping[int, float] | None = None) -> "QueryTerms":
+    def from_rows(cls, rows: Rows, wanted: Mapping[int, float], spaced: Mapping[int, float] | None = None) -> "QueryTerms":
         """Find the rows that hold each word (by hash), and multiply its weight by its rarity.
 
         Of words in no row only those in `spaced` count, as missing.

@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from memory_mcp.indexes.files import Array
-from memory_mcp.indexes.topics.profiles import common_of, middles
+from memory_mcp.indexes.topics.profiles import common_vector_of, mean_vectors
 from memory_mcp.indexes.topics.rows import SCALE, Rows
 
 #: Least common days of two topics for a relation.
@@ -26,45 +26,45 @@ class Shares:
         return np.bincount(self.rows.topic, minlength=self.topics)
 
     @cached_property
-    def last(self) -> Array:
+    def last_mention(self) -> Array:
         """Time of each topic's last mention, UTC milliseconds, `(topics,)`; 0 for none."""
         latest = np.zeros(self.topics, dtype=np.int64)
         np.maximum.at(latest, self.rows.topic, self.rows.end)
         return latest
 
     @cached_property
-    def middles(self) -> Array:
+    def mean_vectors(self) -> Array:
         """Mean vectors of topics less the common one, `(topics, dimensions)` of length 1; zeros for a topic without segments."""
-        return middles(self.rows, self.topics, self.common)
+        return mean_vectors(self.rows, self.topics, self.common_vector)
 
     @cached_property
-    def common(self) -> Array:
+    def common_vector(self) -> Array:
         """Mean vector of the segments that have one, `(dimensions,)`; not of length 1."""
-        return common_of(self.rows)
+        return common_vector_of(self.rows)
 
     @cached_property
     def _lengths(self) -> Array:
         """Length of each vector less the common one, `(rows,)`; 0 for zeros."""
         rows = self.rows.vectors.astype(np.float32) / SCALE
-        lengths: Array = np.linalg.norm(rows - self.common, axis=1) * rows.any(axis=1)
+        lengths: Array = np.linalg.norm(rows - self.common_vector, axis=1) * rows.any(axis=1)
         return lengths
 
     def similarities_to(self, vector: Array) -> Array:
         """Return the similarity of each segment to a unit vector, `(rows,)`, 0..1, less what is common to all; 0 for zeros."""
-        query = vector - self.common
+        query = vector - self.common_vector
         query = query / max(float(np.linalg.norm(query)), 1e-9)
         # The same as comparing rows less the common vector, without storing those, a kilobyte each.
-        dot = self.rows.vectors.astype(np.float32) @ query / SCALE - float(self.common @ query)
+        dot = self.rows.vectors.astype(np.float32) @ query / SCALE - float(self.common_vector @ query)
         similarity: Array = np.clip(np.divide(dot, self._lengths, out=np.zeros_like(dot), where=self._lengths > 0), 0.0, 1.0)
         return similarity
 
     @cached_property
-    def days(self) -> tuple[Array, Array]:
+    def topic_days(self) -> tuple[Array, Array]:
         """Topics and local days (ordinals) with a mention, two `(pairs,)` arrays; each pair once, sorted by topic, then day."""
         pairs = np.unique(self.rows.topic.astype(np.int64) << 32 | self.rows.days)
         return pairs >> 32, pairs & 0xFFFFFFFF
 
-    def importance(self, now_ms: int, half_life_ms: float, boosted_ms: float, boost: float) -> Array:
+    def compute_importance(self, now_ms: int, half_life_ms: float, boosted_ms: float, boost: float) -> Array:
         """Return per topic the sum over mentions of relevance x 0.5^(age / half-life), `(topics,)`.
 
         Those of an age up to `boosted_ms` count `boost` times. Times are milliseconds; later ones than `now_ms` have age 0.
@@ -73,9 +73,9 @@ class Shares:
         weight = self.rows.relevance * np.exp2(-age / half_life_ms) * np.where(age <= boosted_ms, boost, 1.0)
         return np.bincount(self.rows.topic, weights=weight, minlength=self.topics)
 
-    def similarities(self, topic: int) -> Array:
+    def compute_similarities(self, topic: int) -> Array:
         """Return the similarity of the mean vector of every topic to that of one, `(topics,)`, 0..1."""
-        similarity: Array = np.clip(self.middles @ self.middles[topic], 0.0, 1.0)
+        similarity: Array = np.clip(self.mean_vectors @ self.mean_vectors[topic], 0.0, 1.0)
         return similarity
 
     def co_occurrences(self, topic: int) -> Array:
@@ -83,7 +83,7 @@ class Shares:
 
         Ochiai's coefficient of their days, less that of independent topics; 0 with fewer than two common days.
         """
-        topics, day = self.days
+        topics, day = self.topic_days
         common_days = np.isin(day, day[topics == topic])
         shared = np.bincount(topics[common_days], minlength=self.topics).astype(np.float64)
         day_counts = np.bincount(topics, minlength=self.topics).astype(np.float64)

@@ -7,11 +7,41 @@ from pathlib import Path
 from typing import Any
 
 from memory_mcp.base.errors import IndexUnreadable
-from memory_mcp.indexes.files import Checked, Contents, seal, write_arrays
-from memory_mcp.indexes.topics.base import Name, Names
+from memory_mcp.indexes.files import FileChecksum, FolderContents, seal_folder, write_arrays
+from memory_mcp.indexes.topics.base import TopicName, TopicNames
+from memory_mcp.indexes.topics.documents import NameTables
 from memory_mcp.indexes.topics.rows import Rows
-from memory_mcp.indexes.topics.tables import Tables
 from memory_mcp.model.ids import TopicId
+from memory_mcp.model.topic import TopicRecord
+
+
+@dataclass(frozen=True, slots=True)
+class GroupingSetup:
+    """The first message."""
+
+    #: Folder to write the part to.
+    directory: str
+    #: Folder of the embedding model; "" to group by terms alone.
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupingRequest:
+    """The message after the last document: group them."""
+
+    known: tuple[TopicRecord, ...]
+    #: The former names: one that is nearly as good as a new one is kept.
+    names: tuple[TopicNames, ...]
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupingResult:
+    """The result."""
+
+    files: Mapping[str, FileChecksum]
+    known: tuple[TopicRecord, ...]
+
 
 #: The layout of the files, and what is kept of a segment.
 FORMAT = 1
@@ -20,48 +50,51 @@ _COLUMNS = tuple(f.name for f in fields(Rows))
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredGraph:
     """What is kept of a graph: segments with their topics, names of topics and then of areas, the area of each topic."""
 
     rows: Rows
-    tables: Tables
-    names: tuple[Names, ...]
+    tables: NameTables
+    names: tuple[TopicNames, ...]
     area_of: tuple[int, ...]
 
 
-def write(directory: Path, graph: Stored) -> dict[str, Checked]:
+def write_graph(directory: Path, graph: StoredGraph) -> dict[str, FileChecksum]:
     """Write a graph into a new directory, private to the user; return the checksums of its files. Raises OSError."""
     directory.mkdir(mode=0o700)
     write_arrays(directory / _ROWS, {name: getattr(graph.rows, name) for name in _COLUMNS})
     facts = {
         "projects": graph.tables.projects,
         "agents": [list(names) for names in graph.tables.agents],
-        "topics": [[n.topic_id, _told(n.whole), {p: _told(name) for p, name in n.by_project.items()}] for n in graph.names],
+        "topics": [
+            [n.topic_id, _name_as_list(n.overall), {p: _name_as_list(name) for p, name in n.by_project.items()}]
+            for n in graph.names
+        ],
         "areas": list(graph.area_of),
     }
     (directory / _FACTS).write_text(json.dumps(facts), encoding="utf-8")
-    return seal(directory)
+    return seal_folder(directory)
 
 
-def read(directory: Path, files: Mapping[str, Checked], scratch: Path) -> Stored:
+def read_graph(directory: Path, files: Mapping[str, FileChecksum], scratch: Path) -> StoredGraph:
     """Return what `write` wrote; raises IndexUnreadable when the files have changed or are others. `scratch`: see `Contents`."""
     if set(files) != {_ROWS, _FACTS}:
         raise IndexUnreadable("the manifest of the index names other files than it has")
-    contents = Contents(directory, files, scratch)
+    contents = FolderContents(directory, files, scratch)
     facts = contents.json_of(_FACTS)
     names = tuple(
-        Names(TopicId(topic_id), _name(whole), {p: _name(fields) for p, fields in by_project.items()})
+        TopicNames(TopicId(topic_id), _parse_name(whole), {p: _parse_name(fields) for p, fields in by_project.items()})
         for topic_id, whole, by_project in facts["topics"]
     )
-    rows = Rows(**contents.arrays(_ROWS, _COLUMNS))
-    return Stored(rows, Tables(facts["projects"], facts["agents"]), names, tuple(facts["areas"]))
+    rows = Rows(**contents.read_arrays(_ROWS, _COLUMNS))
+    return StoredGraph(rows, NameTables(facts["projects"], facts["agents"]), names, tuple(facts["areas"]))
 
 
-def _told(name: Name) -> list[Any]:
+def _name_as_list(name: TopicName) -> list[Any]:
     """Return a name as a list for JSON: its label, and the list of its keywords."""
     return [name.label, list(name.keywords)]
 
 
-def _name(fields: list[Any]) -> Name:
+def _parse_name(fields: list[Any]) -> TopicName:
     """Return the name that `_told` wrote."""
-    return Name(fields[0], tuple(fields[1]))
+    return TopicName(fields[0], tuple(fields[1]))

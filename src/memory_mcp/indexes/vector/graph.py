@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from usearch.index import Index
 
-from memory_mcp.indexes.columns import ranges
+from memory_mcp.indexes.columns import expand_ranges
 from memory_mcp.indexes.files import Array
 
 log = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 GRAPH_FROM = 100_000
 #: Rows that a graph returns, and visits at least. It finds .990 of the ten most similar at 20,000 rows, .988 at 200,000 and
 #: .983 at 363,000; with 256 too few. Fusion needs 360.
-NAMED = 512
+RETURNED_ROWS = 512
 #: Parameters of a graph (0.1 to 0.3 ms and 148 bytes a row), and of an index that only stores rows (3 us and 44 bytes).
 _CONNECTIVITY, _EXPANSION_ADD = 16, 128
 _NO_CONNECTIVITY, _NO_EXPANSION = 2, 1
@@ -55,7 +55,7 @@ class Graph:
     #: Serializes searches: usearch has one context per processor, and fails beyond them.
     turn: threading.Lock
 
-    def near(self, codes: Array) -> Array | None:
+    def find_near(self, codes: Array) -> Array | None:
         """Return the documents of about `NAMED` nearest rows, `(n,)` int64, ascending; None if all rows have to be compared.
 
         That is so if the query is far from all rows or the graph fails, which is logged. `codes` is a query,
@@ -63,7 +63,7 @@ class Graph:
         """
         try:
             with self.turn:
-                matches = self.index.search(codes, min(NAMED, len(self.index)), threads=1)
+                matches = self.index.search(codes, min(RETURNED_ROWS, len(self.index)), threads=1)
         except RuntimeError:
             log.exception("a graph of the vector index cannot be asked; search is exact")
             return None
@@ -71,29 +71,29 @@ class Graph:
             return None
         rows = np.asarray(matches.keys).astype(np.int64)
         starts, counts = self.first[rows], self.first[rows + 1] - self.first[rows]
-        return np.sort(self.order[ranges(starts, counts)]).astype(np.int64)
+        return np.sort(self.order[expand_ranges(starts, counts)]).astype(np.int64)
 
     @classmethod
-    def viewed(cls, data: memoryview, dimensions: int, least: float, order: Array, first: Array) -> "Graph":
+    def open_view(cls, data: memoryview, dimensions: int, least: float, order: Array, first: Array) -> "Graph":
         """Return the graph in a file that `save` wrote; raises RuntimeError if it is not one.
 
         `order` is `(documents,)` and `first` `(rows + 1,)`, both int32, as in the fields.
         """
-        index = _index(dimensions, _CONNECTIVITY, _EXPANSION_ADD, lookups=False)
+        index = _create_index(dimensions, _CONNECTIVITY, _EXPANSION_ADD, lookups=False)
         index.view(data)
         # A view does not keep the parameter of the constructor.
-        index.expansion_search = NAMED
+        index.expansion_search = RETURNED_ROWS
         return cls(index, data, least, order, first, threading.Lock())
 
 
-def save(codes: Array, path: Path, with_graph: bool) -> float | None:
+def save_index(codes: Array, path: Path, with_graph: bool) -> float | None:
     """Write distinct rows, `(n, dimensions)` int8, as a usearch index, in order; not synced.
 
     Returns the similarity `Graph.least`, from up to 256 of its own rows, with a graph, else None. Raises OSError when it cannot
     be written.
     """
     settings = (_CONNECTIVITY, _EXPANSION_ADD) if with_graph else (_NO_CONNECTIVITY, _NO_EXPANSION)
-    index = _index(codes.shape[1], *settings)
+    index = _create_index(codes.shape[1], *settings)
     for start in range(0, len(codes), _SLICE):
         rows = codes[start : start + _SLICE]
         # One thread, so that rows keep their order; not copied, as they live until they are saved.
@@ -116,7 +116,7 @@ def rows_of(data: memoryview, dimensions: int) -> Array:
     metadata and some rows are compared.
     """
     metadata = Index.metadata(data) or {}
-    index = _index(dimensions, _NO_CONNECTIVITY, _NO_EXPANSION)
+    index = _create_index(dimensions, _NO_CONNECTIVITY, _NO_EXPANSION)
     expected = (dimensions, index.dtype, index.metric_kind, 0)
     if (metadata["dimensions"], metadata["kind_scalar"], metadata["kind_metric"], metadata["count_deleted"]) != expected:
         raise ValueError("it is of another shape")
@@ -132,7 +132,7 @@ def rows_of(data: memoryview, dimensions: int) -> Array:
     return codes
 
 
-def _index(dimensions: int, connectivity: int, expansion_add: int, lookups: bool = True) -> Any:
+def _create_index(dimensions: int, connectivity: int, expansion_add: int, lookups: bool = True) -> Any:
     """Return an empty usearch index of int8 rows by cosine; without `lookups`, which take memory, rows cannot be read by key.
 
     `connectivity` is the number of links of a row, `expansion_add` that of rows visited when one is added.
@@ -144,6 +144,6 @@ def _index(dimensions: int, connectivity: int, expansion_add: int, lookups: bool
         dtype="i8",
         connectivity=connectivity,
         expansion_add=expansion_add,
-        expansion_search=NAMED,
+        expansion_search=RETURNED_ROWS,
         enable_key_lookups=lookups,
     )

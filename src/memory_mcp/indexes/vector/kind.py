@@ -18,11 +18,11 @@ from memory_mcp.embed.base import Embedder
 from memory_mcp.embed.model2vec import Model2Vec
 from memory_mcp.indexes.base import DocType
 from memory_mcp.indexes.document import DOCUMENT_VERSION, Unit
-from memory_mcp.indexes.files import Array, Contents
-from memory_mcp.indexes.part import TABLES
+from memory_mcp.indexes.files import Array, FolderContents
+from memory_mcp.indexes.shard import TABLES
 from memory_mcp.indexes.vector import stored
 from memory_mcp.indexes.vector.graph import GRAPH_FROM
-from memory_mcp.indexes.vector.reuse import Reuse, identity
+from memory_mcp.indexes.vector.reuse import VectorReuse, embedder_identity
 from memory_mcp.indexes.vector.rows import MOST_DIMENSIONS, Rows
 
 #: Version of the layout of its files, of the coding of rows, and of a graph's parameters.
@@ -65,8 +65,8 @@ class Vector:
         """
         self.embedder = embedder
         self._graph_from = graph_from or GRAPH_FROM
-        self._opened = opened
-        self._reuse = Reuse(reuse, self.fingerprint()) if reuse else None
+        self._open_embedder = opened
+        self._reuse = VectorReuse(reuse, self.fingerprint()) if reuse else None
 
     def fingerprint(self) -> dict[str, Any]:
         """Return format and documents (version numbers) and embedder, the model's fingerprint.
@@ -78,12 +78,12 @@ class Vector:
             raise LayerUnavailable(f"the embedding model has {embedder['dimensions']} dimensions, more than {MOST_DIMENSIONS}")
         return {"format": FORMAT, "documents": DOCUMENT_VERSION, "embedder": embedder}
 
-    def options(self, reuse: Path | None) -> dict[str, Any]:
+    def child_options(self, reuse: Path | None) -> dict[str, Any]:
         """Return the options of `opened` for a child process: `model` (folder), `reuse` ("" for none) and `graph_from`."""
         folder = self.embedder.fingerprint()["folder"]
         return {"model": folder, "reuse": str(reuse) if reuse else "", "graph_from": self._graph_from}
 
-    def predecessor(self, fingerprint: Mapping[str, Any]) -> "Vector | None":
+    def find_predecessor(self, fingerprint: Mapping[str, Any]) -> "Vector | None":
         """Return this kind if only the model's folder differs, or one with the former model; None otherwise.
 
         The former model must have the configured one's name, still load, and have the same files; the formats must be equal.
@@ -91,66 +91,66 @@ class Vector:
         other_embedder, mine = fingerprint.get("embedder"), self.fingerprint()
         if not isinstance(other_embedder, dict) or {**fingerprint, "embedder": 0} != {**mine, "embedder": 0}:
             return None
-        if identity(other_embedder) == identity(mine["embedder"]):
+        if embedder_identity(other_embedder) == embedder_identity(mine["embedder"]):
             return self
         if other_embedder.get("name") != mine["embedder"]["name"]:
             return None
         try:
-            old = self._opened(str(other_embedder.get("folder")))
-            return Vector(old, opened=self._opened) if old.fingerprint() == other_embedder else None
+            old = self._open_embedder(str(other_embedder.get("folder")))
+            return Vector(old, opened=self._open_embedder) if old.fingerprint() == other_embedder else None
         except LayerUnavailable:
             return None
 
-    def prepared(self, unit: Unit) -> Body:
+    def prepare_unit(self, unit: Unit) -> Body:
         """Embed a unit's gists, but for known vectors; return rows of nodes and grips. LayerUnavailable without the model."""
         gists = [d.gist for d in (*unit.nodes, *unit.grips)]
         raw = [hashlib.blake2b(gist.encode("utf-8", "surrogatepass"), digest_size=8).digest() for gist in gists]
         digests = np.array([int.from_bytes(digest, "little") for digest in raw], dtype=np.uint64)
         if self._reuse is None:
-            rows = Rows.of(self.embedder.embed(gists), digests)
+            rows = Rows.from_vectors(self.embedder.embed(gists), digests)
         else:
-            is_known, known_rows = self._reuse.find(digests)
+            is_known, known_rows = self._reuse.find_rows(digests)
             fresh = np.flatnonzero(~is_known)
-            new_rows = Rows.of(self.embedder.embed([gists[i] for i in fresh.tolist()]), digests[fresh])
-            rows = Rows.joined([known_rows, new_rows])
+            new_rows = Rows.from_vectors(self.embedder.embed([gists[i] for i in fresh.tolist()]), digests[fresh])
+            rows = Rows.concatenate([known_rows, new_rows])
             order = np.argsort(np.concatenate([np.flatnonzero(is_known), fresh]))
-            rows = Rows(rows.codes, rows.inverse, rows.place[order], digests)
+            rows = Rows(rows.codes, rows.inverse, rows.row_of[order], digests)
         first = len(unit.nodes)
-        return Body(rows.taken(np.arange(first)), rows.taken(np.arange(first, len(rows))), self.embedder)
+        return Body(rows.select_rows(np.arange(first)), rows.select_rows(np.arange(first, len(rows))), self.embedder)
 
-    def body_of(self, prepared: Sequence[Body]) -> Body:
+    def build_body(self, prepared: Sequence[Body]) -> Body:
         """Return the rows of prepared units, nodes and grips apart, in order, as the body of a new part, without graphs."""
         none = Rows.empty(self.embedder.dimensions)
-        nodes, grips = (Rows.joined([none, *(p.table(t) for p in prepared)]) for t in TABLES)
+        nodes, grips = (Rows.concatenate([none, *(p.table(t) for p in prepared)]) for t in TABLES)
         return Body(nodes, grips, self.embedder)
 
-    def joined(self, bodies: Sequence[Body], kept_rows: Sequence[tuple[Array, Array]]) -> Body:
+    def merge_bodies(self, bodies: Sequence[Body], kept_rows: Sequence[tuple[Array, Array]]) -> Body:
         """Return one body without graphs; `kept_rows` are rows of nodes and of grips, `(n,)` int64, for each body."""
-        nodes = Rows.joined([b.nodes.taken(rows) for b, (rows, _) in zip(bodies, kept_rows, strict=True)])
-        grips = Rows.joined([b.grips.taken(rows) for b, (_, rows) in zip(bodies, kept_rows, strict=True)])
+        nodes = Rows.concatenate([b.nodes.select_rows(rows) for b, (rows, _) in zip(bodies, kept_rows, strict=True)])
+        grips = Rows.concatenate([b.grips.select_rows(rows) for b, (_, rows) in zip(bodies, kept_rows, strict=True)])
         return Body(nodes, grips, self.embedder)
 
-    def write(self, body: Body, directory: Path) -> None:
+    def write_body(self, body: Body, directory: Path) -> None:
         """Write the rows of both tables, with graphs of large ones if the body is improved, and their model. Raises OSError."""
         for table in TABLES:
-            stored.write(body.table(table), directory, table, self._graph_from if body.improved else None)
-        (directory / _MADE_BY).write_text(json.dumps(identity(self.embedder.fingerprint())), encoding="utf-8")
+            stored.write_rows(body.table(table), directory, table, self._graph_from if body.improved else None)
+        (directory / _MADE_BY).write_text(json.dumps(embedder_identity(self.embedder.fingerprint())), encoding="utf-8")
 
-    def read(self, contents: Contents) -> Body:
+    def read_body(self, contents: FolderContents) -> Body:
         """Return what `write` wrote. Raises IndexUnreadable if damaged, or when another model made the vectors."""
         embedder = self.embedder.fingerprint()
-        if contents.json_of(_MADE_BY) != identity(embedder):
+        if contents.json_of(_MADE_BY) != embedder_identity(embedder):
             raise IndexUnreadable("a part of the index was made by another embedding model")
-        nodes, grips = (stored.read(contents, t, embedder["dimensions"]) for t in TABLES)
+        nodes, grips = (stored.read_rows(contents, t, embedder["dimensions"]) for t in TABLES)
         return Body(nodes, grips, self.embedder)
 
-    def improved(self, body: Body) -> Body | None:
+    def improve_body(self, body: Body) -> Body | None:
         """Return the body marked to be written with graphs of its large tables; None if no large table lacks one."""
         lacking = [t for t in TABLES if len(body.table(t).codes) >= self._graph_from and body.table(t).graph is None]
         return replace(body, improved=True) if lacking else None
 
 
-def opened(options: Mapping[str, Any]) -> Vector:
+def open_kind(options: Mapping[str, Any]) -> Vector:
     """Return the kind from `Vector.options`, or a model's folder alone. Raises LayerUnavailable when there is no such model."""
     reuse = options.get("reuse")
     kind = Vector(Model2Vec(options["model"]), Path(reuse) if reuse else None, graph_from=options.get("graph_from", 0))

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 from memory_mcp.base.errors import IndexUnreadable
-from memory_mcp.indexes.files import Array, Contents
-from memory_mcp.indexes.generation import Home, PartEntry
-from memory_mcp.indexes.part import TABLES
+from memory_mcp.indexes.files import Array, FolderContents
+from memory_mcp.indexes.generation import IndexFolder, ShardEntry
+from memory_mcp.indexes.shard import TABLES
 from memory_mcp.indexes.vector.rows import Rows
-from memory_mcp.indexes.vector.stored import files_of, read
+from memory_mcp.indexes.vector.stored import files_of, read_rows
 
 log = logging.getLogger(__name__)
 
 
-class Reuse:
+class VectorReuse:
     """The rows of an index folder that was made as `wanted`; read on first use."""
 
     def __init__(self, directory: Path, fingerprint: dict[str, Any]) -> None:
@@ -29,12 +29,12 @@ class Reuse:
         self._digests = np.zeros(0, dtype=np.uint64)
         self._piece, self._row = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
 
-    def find(self, digests: Array) -> tuple[Array, Rows]:
+    def find_rows(self, digests: Array) -> tuple[Array, Rows]:
         """Return which of some texts are embedded already, `(n,)` bool, and the rows of those, in order.
 
         `digests` are those of the texts, `(n,)` uint64. The folder is read at the first call; none are known if it cannot be.
         """
-        pieces = self._read() if self._pieces is None else self._pieces
+        pieces = self._read_rows() if self._pieces is None else self._pieces
         if not len(self._digests):
             return np.zeros(len(digests), dtype=bool), Rows.empty(self._wanted["embedder"]["dimensions"])
         at = np.minimum(np.searchsorted(self._digests, digests), len(self._digests) - 1)
@@ -46,18 +46,18 @@ class Reuse:
             codes[i], inverse[i] = pieces[piece].codes[row], pieces[piece].inverse[row]
         return is_known, Rows(codes, inverse, np.arange(len(places)), digests[is_known])
 
-    def _read(self) -> list[Rows]:
+    def _read_rows(self) -> list[Rows]:
         """Read the rows of all parts, sort their digests, and return the rows, one `Rows` for each table.
 
         Also kept for later calls. Parts that cannot be read are logged and skipped.
         """
-        home = Home(self._directory)
+        home = IndexFolder(self._directory)
         self._pieces = pieces = []
-        for entry in self._entries(home):
+        for entry in self._list_entries(home):
             try:
                 files = {name: entry.files[name] for t in TABLES for name in files_of(t)}
-                contents = Contents(home.parts / entry.name, files, self._directory)
-                pieces += [read(contents, t, self._wanted["embedder"]["dimensions"]) for t in TABLES]
+                contents = FolderContents(home.shards_path / entry.name, files, self._directory)
+                pieces += [read_rows(contents, t, self._wanted["embedder"]["dimensions"]) for t in TABLES]
             except (IndexUnreadable, ValueError, KeyError) as error:
                 log.info("vectors of %s are not used again: %s", entry.name, error)
         if pieces:
@@ -65,22 +65,22 @@ class Reuse:
             order = np.argsort(digests, kind="stable")
             self._digests = digests[order]
             self._piece = np.repeat(np.arange(len(pieces)), [len(p) for p in pieces])[order]
-            self._row = np.concatenate([p.place for p in pieces])[order]
+            self._row = np.concatenate([p.row_of for p in pieces])[order]
         return pieces
 
-    def _entries(self, home: Home) -> Sequence[PartEntry]:
+    def _list_entries(self, home: IndexFolder) -> Sequence[ShardEntry]:
         """Return the parts of the current generation; none if unreadable or made by another model or format."""
         try:
-            manifest = home.current()
+            manifest = home.read_current()
         except IndexUnreadable:
             return ()
         fingerprint = manifest.fingerprint if manifest is not None else {}
         embedder = fingerprint.get("embedder")
         if manifest is None or not isinstance(embedder, dict) or fingerprint.get("format") != self._wanted["format"]:
             return ()
-        return manifest.parts if identity(embedder) == identity(self._wanted["embedder"]) else ()
+        return manifest.shards if embedder_identity(embedder) == embedder_identity(self._wanted["embedder"]) else ()
 
 
-def identity(embedder: dict[str, Any]) -> dict[str, Any]:
+def embedder_identity(embedder: dict[str, Any]) -> dict[str, Any]:
     """Return what vectors depend on: the fingerprint without the model's folder."""
     return {k: v for k, v in embedder.items() if k != "folder"}

@@ -37,7 +37,7 @@ class Rows:
     #: 1 / length of each, `(rows,)` float32; 0 if no word of the text was known.
     inverse: Array
     #: Row of each document in `codes`, `(documents,)` int.
-    place: Array
+    row_of: Array
     #: Digests of the texts, `(documents,)` uint64, for reuse.
     digests: Array
     #: Finds near rows of a large table that was improved.
@@ -45,12 +45,12 @@ class Rows:
 
     def __len__(self) -> int:
         """Return the number of documents."""
-        return len(self.place)
+        return len(self.row_of)
 
     @classmethod
-    def of(cls, vectors: Array, digests: Array) -> "Rows":
+    def from_vectors(cls, vectors: Array, digests: Array) -> "Rows":
         """Return rows of unit vectors, `(n, dimensions)` float32, one each, with the digests of their texts, `(n,)`."""
-        codes = np.rint(_stretched(vectors)).astype(np.int8)
+        codes = np.rint(_scale_vectors(vectors)).astype(np.int8)
         lengths = np.sqrt(np.square(codes.astype(np.int32)).sum(axis=1).astype(np.float64))
         inverse = np.where(lengths > 0, 1 / np.where(lengths > 0, lengths, 1.0), 0.0).astype(np.float32)
         return cls(codes, inverse, np.arange(len(codes)), digests)
@@ -58,39 +58,39 @@ class Rows:
     @classmethod
     def empty(cls, dimensions: int) -> "Rows":
         """Return rows of no documents, with vectors of `dimensions` components."""
-        return cls.of(np.zeros((0, dimensions), dtype=np.float32), np.zeros(0, dtype=np.uint64))
+        return cls.from_vectors(np.zeros((0, dimensions), dtype=np.float32), np.zeros(0, dtype=np.uint64))
 
     @classmethod
-    def joined(cls, pieces: Sequence["Rows"]) -> "Rows":
+    def concatenate(cls, pieces: Sequence["Rows"]) -> "Rows":
         """Return all rows in one, in order, without graphs; equal ones stay."""
         offsets = np.cumsum([0, *(len(p.codes) for p in pieces)])
-        place = np.concatenate([p.place + n for p, n in zip(pieces, offsets.tolist(), strict=False)])
+        place = np.concatenate([p.row_of + n for p, n in zip(pieces, offsets.tolist(), strict=False)])
         codes, inverse, digests = (np.concatenate([getattr(p, n) for p in pieces]) for n in ("codes", "inverse", "digests"))
         return cls(codes, inverse, place, digests)
 
-    def taken(self, documents: Array) -> "Rows":
+    def select_rows(self, documents: Array) -> "Rows":
         """Return the rows of some documents, `(n,)`, ascending and distinct, without a graph; itself if they are all."""
         if len(documents) == len(self):
             return self
-        rows, place = np.unique(self.place[documents], return_inverse=True)
+        rows, place = np.unique(self.row_of[documents], return_inverse=True)
         return Rows(self.codes[rows], self.inverse[rows], place, self.digests[documents])
 
     @property
     def unknown(self) -> Array:
         """Which documents have no word that the model knows, so that their row is zeros: `(documents,)` bool."""
-        is_unknown: Array = (self.inverse == 0)[self.place]
+        is_unknown: Array = (self.inverse == 0)[self.row_of]
         return is_unknown
 
-    def similarities(self, query: "Query", documents: Array | None = None) -> Array:
+    def compute_similarities(self, query: "Query", documents: Array | None = None) -> Array:
         """Return cosine similarities, `(n,)` float32; 0 for documents without a known word. Rounding may exceed 1.
 
         `documents` are indices of documents, `(n,)`; None for all.
         """
         if documents is None:
-            return np.take(_similarities(self.codes, self.inverse, query), self.place)
-        rows = self.place[documents]
+            return np.take(_multiply_rows(self.codes, self.inverse, query), self.row_of)
+        rows = self.row_of[documents]
         # mode="clip" is faster than checking bounds.
-        return _similarities(np.take(self.codes, rows, axis=0, mode="clip"), self.inverse[rows], query)
+        return _multiply_rows(np.take(self.codes, rows, axis=0, mode="clip"), self.inverse[rows], query)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +105,9 @@ class Query:
     inverse: np.float32
 
     @classmethod
-    def of(cls, vector: Array) -> "Query":
+    def from_vector(cls, vector: Array) -> "Query":
         """Return the query of a vector, `(dimensions,)`, of any length; one of zeros is similar to nothing."""
-        wide = _stretched(np.asarray(vector, dtype=np.float64)[np.newaxis])
+        wide = _scale_vectors(np.asarray(vector, dtype=np.float64)[np.newaxis])
         codes = np.rint(wide)
         fine = np.rint((wide - codes) * (1 << _FINER_BITS))
         length = float(np.sqrt(np.square(codes * (1 << _FINER_BITS) + fine).sum()))
@@ -115,7 +115,7 @@ class Query:
         return cls(halves[0], nk.dots_pack(halves), np.float32(1 / length if length else 0.0))
 
 
-def _similarities(codes: Array, inverse: Array, query: Query) -> Array:
+def _multiply_rows(codes: Array, inverse: Array, query: Query) -> Array:
     """Return the cosine similarities, `(n,)` float32, of rows `(n, dimensions)` int8 with these values of 1 / length, `(n,)`."""
     sums = np.asarray(nk.dots_packed(codes, query.packed))
     products = sums[:, 0] << _FINER_BITS
@@ -126,7 +126,7 @@ def _similarities(codes: Array, inverse: Array, query: Query) -> Array:
     return similarities
 
 
-def _stretched(vectors: Array) -> Array:
+def _scale_vectors(vectors: Array) -> Array:
     """Return vectors scaled so that the largest component is `_MOST`; zeros stay zero."""
     largest = np.abs(vectors).max(axis=1, keepdims=True, initial=0.0)
     stretched: Array = vectors * (_MOST / np.where(largest > 0, largest, 1.0)).astype(vectors.dtype)

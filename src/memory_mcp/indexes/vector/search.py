@@ -9,14 +9,14 @@ import numpy as np
 
 from memory_mcp.indexes import keys
 from memory_mcp.indexes.base import DocType, Filters, Match, Matches
-from memory_mcp.indexes.calibrate import COMPARED, VECTOR, normalized_similarity
-from memory_mcp.indexes.candidates import NONE, Candidates
-from memory_mcp.indexes.columns import ranges
+from memory_mcp.indexes.calibrate import COMPARED, VECTOR, normalize_similarity
+from memory_mcp.indexes.candidates import NO_CANDIDATES, Candidates
+from memory_mcp.indexes.columns import expand_ranges
 from memory_mcp.indexes.files import Array
-from memory_mcp.indexes.messages import by_message
-from memory_mcp.indexes.part import TABLES, LivePart
-from memory_mcp.indexes.ranking import Best, Ranked, merged, ranked
-from memory_mcp.indexes.snapshot import Snapshot, findable
+from memory_mcp.indexes.messages import best_by_message
+from memory_mcp.indexes.ranking import RankedDocument, TableBest, merge_tables, rank_table
+from memory_mcp.indexes.shard import TABLES, LiveShard
+from memory_mcp.indexes.snapshot import Snapshot, visible_rows
 from memory_mcp.indexes.vector.kind import Body
 from memory_mcp.indexes.vector.rows import Query
 from memory_mcp.model.exchange import LISTED_LAST
@@ -35,7 +35,7 @@ _QUOTED = 40
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _SearchRequest:
     """The request as each part gets it."""
 
     query: Query
@@ -45,7 +45,9 @@ class _Asked:
     floor: np.float32
 
 
-def search(snapshot: Snapshot[Body], query_vector: Array, filters: Filters, limit: int, min_similarity: float = 0.0) -> Matches:
+def search_documents(
+    snapshot: Snapshot[Body], query_vector: Array, filters: Filters, limit: int, min_similarity: float = 0.0
+) -> Matches:
     """Return the documents nearest to a vector, `(dimensions,)` float32, ties by key; only similarities above 0.
 
     At most `limit` are returned, with at least `min_similarity` (0: any); filters are applied first. Of
@@ -54,8 +56,8 @@ def search(snapshot: Snapshot[Body], query_vector: Array, filters: Filters, limi
     """
     floor = max(np.float32(min_similarity), _LEAST)
     # A result's score must not depend on the limit, nor on the least similarity.
-    request = _Asked(Query.of(query_vector), filters, max(limit, COMPARED), floor)
-    best_by_table: dict[DocType, list[Best]] = {t: [] for t in TABLES}
+    request = _SearchRequest(Query.from_vector(query_vector), filters, max(limit, COMPARED), floor)
+    best_by_table: dict[DocType, list[TableBest]] = {t: [] for t in TABLES}
     total = 0
     for live in snapshot:
         for table, is_wanted in ((DocType.NODE, filters.wants_nodes), (DocType.GRIP, filters.wants_grips)):
@@ -63,124 +65,128 @@ def search(snapshot: Snapshot[Body], query_vector: Array, filters: Filters, limi
                 best, count = _search_table(live, table, request)
                 best_by_table[table].append(best)
                 total += count
-    chosen = merged(ranked(best_by_table[table], table, request.limit, normalized_similarity, VECTOR[table]) for table in TABLES)
+    chosen = merge_tables(
+        rank_table(best_by_table[table], table, request.limit, normalize_similarity, VECTOR[table]) for table in TABLES
+    )
     message_names: set[int] = set()
-    unique: list[Ranked[Best]] = []
+    unique: list[RankedDocument[TableBest]] = []
     for document in chosen:
-        grips = document.best.live.part.grips
+        grips = document.best.live.shard.grips
         name = int(grips.message[document.best.rows[document.at]]) if document.best.table is DocType.GRIP else 0
         if document.raw >= floor and not (name and name in message_names):
             message_names.add(name)
             unique.append(document)
-    return Matches(tuple(_match(r, request, rank < _QUOTED) for rank, r in enumerate(unique[:limit])), total)
+    return Matches(tuple(_as_match(r, request, rank < _QUOTED) for rank, r in enumerate(unique[:limit])), total)
 
 
-def candidates(snapshot: Snapshot[Body], query_vector: Array, filters: Filters, limit: int) -> Candidates:
+def find_candidates(snapshot: Snapshot[Body], query_vector: Array, filters: Filters, limit: int) -> Candidates:
     """Return the `limit` messages nearest to a vector, `(dimensions,)` float32, with similarities of message and segment.
 
     Best first, only similarities above 0; fewer if long messages have more than three of the nearest grips on
     average. Empty for a vector of zeros.
     """
-    query = Query.of(query_vector)
-    request = _Asked(query, replace(filters, doc_type=DocType.GRIP), limit * _PIECES, _LEAST)
+    query = Query.from_vector(query_vector)
+    request = _SearchRequest(query, replace(filters, doc_type=DocType.GRIP), limit * _PIECES, _LEAST)
     if query.inverse <= 0:
-        return NONE
+        return NO_CANDIDATES
     part_candidates = []
     for live in snapshot:
         best, _ = _search_table(live, DocType.GRIP, request)
         order = np.argsort(best.rows)
-        part_candidates.append(_candidates(live, query, best.rows[order], best.raw[order]))
-    return Candidates.joined(part_candidates).best(limit, np.zeros(0, dtype=np.uint64))
+        part_candidates.append(_message_candidates(live, query, best.rows[order], best.raw[order]))
+    return Candidates.concatenate(part_candidates).best(limit, np.zeros(0, dtype=np.uint64))
 
 
-def rated(snapshot: Snapshot[Body], query_vector: Array, names: Array) -> Candidates:
+def rate_messages(snapshot: Snapshot[Body], query_vector: Array, names: Array) -> Candidates:
     """Return the named messages, `(n,)` uint64, with similarities of message and segment to a vector, `(dimensions,)`.
 
     Unknown names are left out; no filter applies.
     """
-    query = Query.of(query_vector)
+    query = Query.from_vector(query_vector)
     part_candidates = []
     for live in snapshot:
         messages = live.messages
         places = live.messages_named(names)
-        rows = ranges(*messages.rows_of(places))
-        raw = live.part.body.table(DocType.GRIP).similarities(query, rows)
-        part_candidates.append(_candidates(live, query, rows, raw))
-    return Candidates.joined(part_candidates)
+        rows = expand_ranges(*messages.rows_of(places))
+        raw = live.shard.body.table(DocType.GRIP).compute_similarities(query, rows)
+        part_candidates.append(_message_candidates(live, query, rows, raw))
+    return Candidates.concatenate(part_candidates)
 
 
-def _candidates(live: LivePart[Body], query: Query, rows: Array, raw: Array) -> Candidates:
+def _message_candidates(live: LiveShard[Body], query: Query, rows: Array, raw: Array) -> Candidates:
     """Return the messages of some rows of grips, ascending, each with its nearest grip.
 
     `raw` are similarities of the rows, both `(n,)`. In `meaning` questions lose some similarity, and none is below 0.
     """
-    places, similarity, best = by_message(live.messages, rows, raw.astype(np.float64))
+    places, similarity, best = best_by_message(live.messages, rows, raw.astype(np.float64))
     unit = live.messages.unit[places]
     units, back = np.unique(unit, return_inverse=True)
-    segment = live.part.body.table(DocType.NODE).similarities(query, live.part.units.node_first[units])
-    meaning = np.stack([similarity * np.sqrt(live.voices[best]), segment[back]], axis=1)
-    return Candidates.of(live, best, unit, similarity, meaning=np.maximum(meaning, 0.0))
+    segment = live.shard.body.table(DocType.NODE).compute_similarities(query, live.shard.units.node_first[units])
+    meaning = np.stack([similarity * np.sqrt(live.score_factors[best]), segment[back]], axis=1)
+    return Candidates.from_rows(live, best, unit, similarity, meaning=np.maximum(meaning, 0.0))
 
 
-def _search_table(live: LivePart[Body], table: DocType, request: _Asked) -> tuple[Best, int]:
+def _search_table(live: LiveShard[Body], table: DocType, request: _SearchRequest) -> tuple[TableBest, int]:
     """Return the best `asked.limit` documents of a part's table, best first, ties by key; and how many reach `asked.floor`."""
-    columns = live.part.table(table)
-    visible = findable(live, table, request.filters)
+    columns = live.shard.table(table)
+    visible = visible_rows(live, table, request.filters)
     if table is DocType.NODE and request.filters.window is not None and visible is not None:
-        visible = _proven(live, visible, request)
-    rows, raw = _similar(live, table, visible, request)
-    chosen = _top(raw, _LEAST, request.limit)
+        visible = _drop_unproven(live, visible, request)
+    rows, raw = _compare_rows(live, table, visible, request)
+    chosen = _top_indices(raw, _LEAST, request.limit)
     hi, lo = (c[chosen] if rows is None else c[rows[chosen]] for c in (columns.hi, columns.lo))
     chosen = chosen[np.lexsort((lo, hi, -raw[chosen]))[: request.limit]]
     total = int(np.count_nonzero(raw >= request.floor))
-    return Best(live, table, chosen if rows is None else rows[chosen], raw[chosen]), total
+    return TableBest(live, table, chosen if rows is None else rows[chosen], raw[chosen]), total
 
 
-def _similar(live: LivePart[Body], table: DocType, visible: Array | None, request: _Asked) -> tuple[Array | None, Array]:
+def _compare_rows(
+    live: LiveShard[Body], table: DocType, visible: Array | None, request: _SearchRequest
+) -> tuple[Array | None, Array]:
     """Return rows (None: all) and their exact similarities; -inf for rows that do not pass.
 
     They are found by a graph if there is one that can tell, as many as the limit pass, and no filter but the type is set.
     """
-    table_rows = live.part.body.table(table)
+    table_rows = live.shard.body.table(table)
     # With any filter but the type and an excluded session too few of the graph's rows may pass.
-    if table_rows.graph is not None and replace(request.filters, excluded=frozenset()) == Filters(
+    if table_rows.graph is not None and replace(request.filters, excluded_sessions=frozenset()) == Filters(
         doc_type=request.filters.doc_type
     ):
-        near = table_rows.graph.near(request.query.codes)
+        near = table_rows.graph.find_near(request.query.codes)
         if near is not None and visible is not None:
             near = near[visible[near]]
         if near is not None and len(near) >= request.limit:
-            return near, table_rows.similarities(request.query, near)
+            return near, table_rows.compute_similarities(request.query, near)
     passing = len(table_rows) if visible is None else np.count_nonzero(visible)
     if visible is None or passing == len(table_rows):
-        return None, table_rows.similarities(request.query)
+        return None, table_rows.compute_similarities(request.query)
     if passing < _GATHER * len(table_rows):
         rows = np.flatnonzero(visible)
-        return rows, table_rows.similarities(request.query, rows)
-    return None, np.where(visible, table_rows.similarities(request.query), np.float32(-np.inf))
+        return rows, table_rows.compute_similarities(request.query, rows)
+    return None, np.where(visible, table_rows.compute_similarities(request.query), np.float32(-np.inf))
 
 
-def _proven(live: LivePart[Body], visible: Array, request: _Asked) -> Array:
+def _drop_unproven(live: LiveShard[Body], visible: Array, request: _SearchRequest) -> Array:
     """Return `visible` without segments that cross the window's edge and have no near grip inside it: `(nodes,)` bool, a copy."""
     assert request.filters.window is not None
     rows = np.flatnonzero(visible)
-    rows = rows[live.part.nodes.partly(rows, request.filters.window)]
+    rows = rows[live.shard.nodes.crosses_edge(rows, request.filters.window)]
     if not len(rows):
         return visible
-    units = live.part.nodes.unit[rows]
-    asked_for, proven = (np.zeros(len(live.part.units), dtype=bool) for _ in range(2))
+    units = live.shard.nodes.unit[rows]
+    asked_for, proven = (np.zeros(len(live.shard.units), dtype=bool) for _ in range(2))
     asked_for[units] = True
-    inside = findable(live, DocType.GRIP, request.filters)
-    of_them = asked_for[live.part.grips.unit]
+    inside = visible_rows(live, DocType.GRIP, request.filters)
+    of_them = asked_for[live.shard.grips.unit]
     grips = np.flatnonzero(of_them if inside is None else of_them & inside)
-    near = live.part.body.grips.similarities(request.query, grips) >= request.floor
-    proven[live.part.grips.unit[grips[near]]] = True
+    near = live.shard.body.grips.compute_similarities(request.query, grips) >= request.floor
+    proven[live.shard.grips.unit[grips[near]]] = True
     proven_rows = visible.copy()
     proven_rows[rows[~proven[units]]] = False
     return proven_rows
 
 
-def _top(raw: Array, floor: np.float32, limit: int) -> Array:
+def _top_indices(raw: Array, floor: np.float32, limit: int) -> Array:
     """Return the indices of the best `limit` of at least `floor`, and of all equal to the last of them, in any order."""
     block_count = len(raw) // _BLOCK
     if block_count <= limit:
@@ -200,28 +206,28 @@ def _top(raw: Array, floor: np.float32, limit: int) -> Array:
     return near
 
 
-def _match(ranked_document: Ranked[Best], request: _Asked, quoted: bool) -> Match:
+def _as_match(ranked_document: RankedDocument[TableBest], request: _SearchRequest, quoted: bool) -> Match:
     """Return a document as a match; of a node with its best grip if `quoted`. Its raw score is the similarity, at most 1."""
     best = ranked_document.best
     # Rounding may exceed 1.
     similarity = min(ranked_document.raw, 1.0)
-    unit = int(best.live.part.table(best.table).unit[int(best.rows[ranked_document.at])])
-    return ranked_document.match(
+    unit = int(best.live.shard.table(best.table).unit[int(best.rows[ranked_document.at])])
+    return ranked_document.to_match(
         similarity,
         _best_grip(best.live, unit, request) if best.table is DocType.NODE and quoted else None,
         (("similarity", round(similarity, 6)), ("standing", round(ranked_document.normalized, 6))),
     )
 
 
-def _best_grip(live: LivePart[Body], unit: int, request: _Asked) -> GripId | None:
+def _best_grip(live: LiveShard[Body], unit: int, request: _SearchRequest) -> GripId | None:
     """Return the unit's passing grip nearest to the query, the first of equals; None without one of similarity above 0."""
-    units, grips = live.part.units, live.part.grips
+    units, grips = live.shard.units, live.shard.grips
     rows = int(units.grip_first[unit]) + np.arange(int(units.grip_count[unit]))
-    visible = findable(live, DocType.GRIP, request.filters)
+    visible = visible_rows(live, DocType.GRIP, request.filters)
     rows = rows if visible is None else rows[visible[rows]]
     if not len(rows):
         return None
-    raw = live.part.body.grips.similarities(request.query, rows)
+    raw = live.shard.body.grips.compute_similarities(request.query, rows)
     asks = (grips.turn[rows] & LISTED_LAST) != 0
     row = int(rows[np.argmax(np.where(asks, 0.01 * raw, raw))])
     return keys.grip_of(int(grips.hi[row]), int(grips.lo[row])) if raw.max() > 0 else None

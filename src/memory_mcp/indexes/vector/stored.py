@@ -14,7 +14,7 @@ import numpy as np
 
 from memory_mcp.base.errors import IndexUnreadable
 from memory_mcp.indexes.base import DocType
-from memory_mcp.indexes.files import Array, Contents, write_arrays
+from memory_mcp.indexes.files import Array, FolderContents, write_arrays
 from memory_mcp.indexes.vector import graph
 from memory_mcp.indexes.vector.rows import Rows
 
@@ -26,12 +26,12 @@ def files_of(table: DocType) -> tuple[str, str]:
     return f"{table.value}.usearch", f"{table.value}.texts.npys"
 
 
-def write(rows: Rows, directory: Path, table: DocType, graph_from: int | None) -> None:
+def write_rows(rows: Rows, directory: Path, table: DocType, graph_from: int | None) -> None:
     """Write a table's files, with a graph from `graph_from` distinct rows (None: never). Raises OSError."""
-    codes, inverse, row_numbers = _distinct(rows)
+    codes, inverse, row_numbers = _distinct_rows(rows)
     index, texts = files_of(table)
     with_graph = graph_from is not None and len(codes) >= graph_from
-    least = graph.save(codes, directory / index, with_graph)
+    least = graph.save_index(codes, directory / index, with_graph)
     order = first = np.zeros(0, dtype=np.int32)
     if least is not None:
         order = np.argsort(row_numbers, kind="stable").astype(np.int32)
@@ -41,19 +41,19 @@ def write(rows: Rows, directory: Path, table: DocType, graph_from: int | None) -
     write_arrays(directory / texts, dict(zip(_NAMES, arrays, strict=True)))
 
 
-def read(contents: Contents, table: DocType, dimensions: int) -> Rows:
+def read_rows(contents: FolderContents, table: DocType, dimensions: int) -> Rows:
     """Return what `write` wrote, read-only views of `contents`; raises IndexUnreadable when it is damaged."""
     index, texts = files_of(table)
-    data, arrays = contents.bytes_of(index), contents.arrays(texts, _NAMES)
+    data, arrays = contents.bytes_of(index), contents.read_arrays(texts, _NAMES)
     try:
         codes = graph.rows_of(data, dimensions)
         near = None
         if len(arrays["least"]):
-            near = graph.Graph.viewed(data, dimensions, float(arrays["least"][0]), arrays["order"], arrays["first"])
+            near = graph.Graph.open_view(data, dimensions, float(arrays["least"][0]), arrays["order"], arrays["first"])
         rows = Rows(codes, arrays["inverse"], arrays["place"], arrays["digests"], near)
     except (ValueError, RuntimeError, KeyError) as error:
         raise IndexUnreadable(f"{index} of the index cannot be used: {error}") from error
-    row_numbers = rows.place
+    row_numbers = rows.row_of
     if (
         len(codes) != len(rows.inverse)
         or len(row_numbers) != len(rows.digests)
@@ -63,13 +63,13 @@ def read(contents: Contents, table: DocType, dimensions: int) -> Rows:
     return rows
 
 
-def _distinct(rows: Rows) -> tuple[Array, Array, Array]:
+def _distinct_rows(rows: Rows) -> tuple[Array, Array, Array]:
     """Return distinct codes in order of their documents, 1 / length of each, and each document's row (int32)."""
     if not len(rows):
-        return rows.codes[:0], rows.inverse[:0], rows.place.astype(np.int32)
+        return rows.codes[:0], rows.inverse[:0], rows.row_of.astype(np.int32)
     row_bytes = np.ascontiguousarray(rows.codes).view(np.dtype((np.void, rows.codes.shape[1]))).ravel()
     _, row, back = np.unique(row_bytes, return_index=True, return_inverse=True)
-    had, document, row_numbers = np.unique(back[rows.place], return_index=True, return_inverse=True)
+    had, document, row_numbers = np.unique(back[rows.row_of], return_index=True, return_inverse=True)
     order = np.argsort(document)
     rank = np.empty(len(had), dtype=np.int32)
     rank[order] = np.arange(len(had), dtype=np.int32)

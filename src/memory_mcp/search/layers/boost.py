@@ -10,7 +10,7 @@ wrong ones for 58, none for 68.
 
 import numpy as np
 
-from memory_mcp.indexes.candidates import OWN, Candidates
+from memory_mcp.indexes.candidates import OWN_SCORE, Candidates
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.keywords import keyword_need
 from memory_mcp.model.exchange import LISTED_LAST
@@ -42,7 +42,7 @@ def keyword_boost(question: Candidates, keywords: Candidates, weights: Weights) 
     is_evidence = ((question.turn & LISTED_LAST) == 0)[:, np.newaxis]
     evidence_words = question.words * is_evidence
     question_odds = log_odds(evidence_words, question.meaning * is_evidence, weights)
-    reach = float(evidence_words[:, OWN].max())
+    reach = float(evidence_words[:, OWN_SCORE].max())
     trust = _trust(_agreement(question_odds, from_words + from_meaning), reach)
     boost: Array = trust * keyword_need(reach) * (_WORDS * from_words + _MEANING * from_meaning)
     return boost

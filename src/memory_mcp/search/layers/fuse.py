@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from memory_mcp.indexes.base import DocType, Match, Unfiled
-from memory_mcp.indexes.calibrate import BM25, HYBRID, REQUESTED, VECTOR, Table, calibrated
+from memory_mcp.indexes.base import DocType, Match, PendingMatch
+from memory_mcp.indexes.calibrate import BM25, HYBRID, REQUEST_FACTOR, VECTOR, Table, calibrate_scores
 
 #: Highest score that counts for a side.
 _SUREST = 0.999
@@ -43,8 +43,8 @@ def fuse(keyword: Sequence[Match], similar: Sequence[Match], limit: int | None =
     scores: dict[str, float] = {}
     for doc_type, table in HYBRID.items():
         ids = [i for i, m in found.items() if m.doc_type is doc_type]
-        values = calibrated(table, np.array([raw[i] for i in ids])).tolist()
-        scores.update({i: v * REQUESTED if found[i].asks else v for i, v in zip(ids, values, strict=True)})
+        values = calibrate_scores(table, np.array([raw[i] for i in ids])).tolist()
+        scores.update({i: v * REQUEST_FACTOR if found[i].asks else v for i, v in zip(ids, values, strict=True)})
     fused = []
     for i in sorted(found, key=lambda i: (-scores[i], -raw[i], i))[:limit]:
         total = sum(value * _SHARES[name] for name, value in given[i].items())
@@ -53,13 +53,13 @@ def fuse(keyword: Sequence[Match], similar: Sequence[Match], limit: int | None =
     return fused
 
 
-def fuse_unfiled(keyword: Sequence[Unfiled], similar: Sequence[Unfiled]) -> list[Unfiled]:
+def fuse_unfiled(keyword: Sequence[PendingMatch], similar: Sequence[PendingMatch]) -> list[PendingMatch]:
     """Return the events of both sides that are not indexed yet, each once with a fused score.
 
     One found by meaning alone is left out below a score of `_SURE`. They are in the order in which they were found.
     """
     given: dict[str, dict[str, float]] = {}
-    events: dict[str, Unfiled] = {}
+    events: dict[str, PendingMatch] = {}
     for name, side in (("bm25", keyword), ("vector", similar)):
         for found in side:
             identity = found.event.event_id
@@ -67,7 +67,7 @@ def fuse_unfiled(keyword: Sequence[Unfiled], similar: Sequence[Unfiled]) -> list
             given.setdefault(identity, {})[name] = _within(found.score, name, DocType.GRIP)
     wanted = [i for i, g in given.items() if "bm25" in g or g["vector"] >= _SURE]
     raw = [_pooled(given[i], DocType.GRIP) for i in wanted]
-    scores = calibrated(HYBRID[DocType.GRIP], np.array(raw)).tolist()
+    scores = calibrate_scores(HYBRID[DocType.GRIP], np.array(raw)).tolist()
     return [replace(events[i], score=s, raw=r) for i, s, r in zip(wanted, scores, raw, strict=True)]
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from memory_mcp.indexes.calibrate import REQUESTED
-from memory_mcp.indexes.candidates import OWN, SIMILARITY, Candidates
+from memory_mcp.indexes.calibrate import REQUEST_FACTOR
+from memory_mcp.indexes.candidates import OWN_SCORE, SIMILARITY, Candidates
 from memory_mcp.indexes.columns import ROLES
 from memory_mcp.indexes.files import Array
 from memory_mcp.model.exchange import LISTED_LAST, TurnKind
@@ -60,16 +60,16 @@ def joined(keyword: Candidates, similar: Candidates) -> Candidates:
 
     Features are the higher of both; `raw` is the log odds, or the own score if only one side has messages.
     """
-    both = Candidates.joined([keyword, similar])
+    both = Candidates.concatenate([keyword, similar])
     names, first, inverse = np.unique(both.message, return_index=True, return_inverse=True)
     words, meaning = np.zeros((len(names), 4)), np.zeros((len(names), 2))
     np.maximum.at(words, inverse, both.words)
     np.maximum.at(meaning, inverse, both.meaning)
     grip = first.copy()
     nearest = len(keyword) + np.arange(len(similar))
-    says_more = BOTH.meaning[0] * similar.meaning[:, SIMILARITY] ** 2 > BOTH.words[0] * words[inverse[nearest], OWN]
+    says_more = BOTH.meaning[0] * similar.meaning[:, SIMILARITY] ** 2 > BOTH.words[0] * words[inverse[nearest], OWN_SCORE]
     grip[inverse[nearest[says_more]]] = nearest[says_more]
-    chosen = both.taken(grip)
+    chosen = both.select_rows(grip)
     raw = log_odds(words, meaning, BOTH) if len(keyword) and len(similar) else chosen.raw
     return Candidates(
         chosen.message, chosen.session, chosen.hi, chosen.lo, chosen.node_hi, chosen.node_lo, chosen.unit, chosen.start,
@@ -84,11 +84,11 @@ def grounded(found: Candidates) -> Candidates:
     no term of the query, or came to nothing.
     """
     doubted = ((found.turn & TurnKind.REPLY) != 0) & ((found.turn & TurnKind.DOUBTFUL) != 0)
-    empty = (((found.turn & TurnKind.TO_QUESTION) != 0) & (found.words[:, OWN] <= 0)) | doubted
+    empty = (((found.turn & TurnKind.TO_QUESTION) != 0) & (found.words[:, OWN_SCORE] <= 0)) | doubted
     if not empty.any():
         return found
     words, meaning = found.words.copy(), found.meaning.copy()
-    words[empty] = np.minimum(words[empty], words[empty, OWN : OWN + 1])
+    words[empty] = np.minimum(words[empty], words[empty, OWN_SCORE : OWN_SCORE + 1])
     meaning[empty] = np.minimum(meaning[empty], meaning[empty, SIMILARITY : SIMILARITY + 1])
     return replace(found, words=words, meaning=meaning)
 
@@ -101,7 +101,7 @@ def ranked(found: Candidates, weights: Weights, literal: bool, limit: int, boost
     `literal`. Requests come last; of those with a reply it takes over what they would be worth.
     """
     boost = np.zeros(len(found)) if boost is None else boost
-    counts = (found.words[:, OWN] > 0) | (found.meaning[:, SIMILARITY] > 0) | (boost > 0)
+    counts = (found.words[:, OWN_SCORE] > 0) | (found.meaning[:, SIMILARITY] > 0) | (boost > 0)
     places = np.flatnonzero(counts)
     if not len(places):
         return Ranking(places, np.zeros(0))
@@ -109,12 +109,12 @@ def ranked(found: Candidates, weights: Weights, literal: bool, limit: int, boost
     if not literal:
         odds = odds - _TOOL * (found.role[places] == _TOOL_ROLE)
         odds = odds - _ANNOUNCED * ((found.turn[places] & TurnKind.ANNOUNCES) != 0)
-    odds = _behind_the_known(_taken_over(odds, found.taken(places)), found.taken(places))
+    odds = _behind_the_known(_taken_over(odds, found.select_rows(places)), found.select_rows(places))
     requests = (found.turn[places] & LISTED_LAST) != 0
     evidence = _ordered(found, places[~requests], odds[~requests])
     asking = _ordered(found, places[requests], odds[requests])
     least = float(evidence.score[-1]) if len(evidence.score) else 1.0
-    score = np.concatenate([evidence.score, np.minimum(asking.score, least) * REQUESTED])
+    score = np.concatenate([evidence.score, np.minimum(asking.score, least) * REQUEST_FACTOR])
     return Ranking(np.concatenate([evidence.places, asking.places])[:limit], score[:limit])
 
 
@@ -124,7 +124,7 @@ def _taken_over(odds: Array, found: Candidates) -> Array:
     A reply that holds no term of the query and is far less similar to it than the request takes over nothing.
     """
     joined_odds, turn, similarity = odds.copy(), found.turn, found.meaning[:, SIMILARITY]
-    holds = ((turn & TurnKind.REPLY) != 0) & (found.words[:, OWN] > 0)
+    holds = ((turn & TurnKind.REPLY) != 0) & (found.words[:, OWN_SCORE] > 0)
     near = ((turn & TurnKind.REPLY) != 0) & (similarity > 0)
     for request in np.flatnonzero(turn & TurnKind.ASKS).tolist():
         tells = holds | (near & (similarity >= _NEAR * similarity[request]))
@@ -145,7 +145,7 @@ def _behind_the_known(odds: Array, found: Candidates) -> Array:
         return odds
     lowered, known = odds.copy(), (found.turn & (TurnKind.DOUBTFUL | LISTED_LAST)) == 0
     is_reply = (found.turn & TurnKind.REPLY) != 0
-    own, similarity = found.words[:, OWN], found.meaning[:, SIMILARITY]
+    own, similarity = found.words[:, OWN_SCORE], found.meaning[:, SIMILARITY]
     for place in np.flatnonzero(doubted).tolist():
         by_words = (own > 0) & ((own >= _ALIKE * own[place]) | is_reply)
         by_meaning = (similarity > 0) & (similarity >= _CLOSE * similarity[place])

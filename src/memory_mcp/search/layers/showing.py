@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from memory_mcp.base.text import densest, probe, term_set
 from memory_mcp.events.evidence import quotes_in, said_of
-from memory_mcp.indexes.base import DocType, Filters, Match, Unfiled
+from memory_mcp.indexes.base import DocType, Filters, Match, PendingMatch
+from memory_mcp.indexes.copy_reader import CopyReader
 from memory_mcp.indexes.keys import session_name
-from memory_mcp.indexes.shown import Shown
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.exchange import QUESTION_MARKS
 from memory_mcp.model.frozen import copy_with
@@ -38,7 +38,7 @@ def _count(probes: Sequence[str], text: str) -> int:
 class Showing:
     """Reads the nodes and quotations of matches."""
 
-    def __init__(self, storage: Storage, tree: Tree, shown: Shown) -> None:
+    def __init__(self, storage: Storage, tree: Tree, shown: CopyReader) -> None:
         self._storage = storage
         self._tree = tree
         self._shown = shown
@@ -50,14 +50,14 @@ class Showing:
         other projects than the filter's are left out.
         """
         nodes = self._nodes(matches, filters.project)
-        bullets = self._bullets(nodes, filters.excluded, wanted)
+        bullets = self._bullets(nodes, filters.excluded_sessions, wanted)
         named: list[GripId | None] = []
         for match in matches:
             bullet = bullets.get(match.node_id)
             first = bullet.grip_ids[0] if bullet and bullet.grip_ids else None
             named.append(match.grip_id or match.best_grip or first)
         said = self.said([g for g in named if g])
-        requests = self._shown.requests(g for m, g in zip(matches, named, strict=True) if g and m.doc_type is DocType.NODE)
+        requests = self._shown.find_requests(g for m, g in zip(matches, named, strict=True) if g and m.doc_type is DocType.NODE)
         seen: list[Hit] = []
         for match, grip in zip(matches, named, strict=True):
             found = said.get(grip) if grip else None
@@ -72,7 +72,7 @@ class Showing:
         """Return the hits with what tells more beside them: what a reply replies to, what a person's question got in return."""
         first = hits[:_WITH_ASIDES]
         quoted = [GripId(h.grip_id) for h in first if h.grip_id and (not h.speaker or h.quote.rstrip().endswith(QUESTION_MARKS))]
-        asides = self._shown.beside(quoted)
+        asides = self._shown.read_companions(quoted)
         # Splitting texts into terms would cost a third of a question's time.
         probes = [probe(term) for term in wanted]
         shown = []
@@ -94,7 +94,7 @@ class Showing:
         left_out = dict(excluded)
         said = self.said(cited) if left_out else {}
         silent = {g for g, s in said.items() if s.timestamp >= left_out.get(session_name(s.session_id), s.timestamp + 1)}
-        requests = self._shown.requests(cited - silent)
+        requests = self._shown.find_requests(cited - silent)
         bullets: dict[NodeId, TocBullet] = {}
         for node_id, node in nodes.items():
             heard = [b for b in node.bullets if silent.isdisjoint(b.grip_ids[:1])]
@@ -107,16 +107,16 @@ class Showing:
         """Return the nodes of matches, with bullets only where one is shown; with a project, that project's share of periods."""
         ids = {m.node_id for m in matches}
         with_bullets = {m.node_id for m in matches if m.grip_id is None and m.best_grip is None}
-        whole = self._shown.nodes(with_bullets)
+        whole = self._shown.read_nodes(with_bullets)
         whole |= self._tree.nodes([i for i in with_bullets if i not in whole])
         if project is not None:
             whole = {i: n if n.level is TocLevel.SEGMENT else share_of(n, project) for i, n in whole.items()}
-        heads = self._shown.nodes(ids - with_bullets, with_bullets=False)
+        heads = self._shown.read_nodes(ids - with_bullets, with_bullets=False)
         return heads | self._storage.toc.get_heads([i for i in ids - with_bullets if i not in heads]) | whole
 
     def said(self, ids: Collection[GripId]) -> dict[GripId, Quotation]:
         """Return the quotations of grips with facts about their events; those that no longer resolve are left out."""
-        copied = self._shown.said(ids)
+        copied = self._shown.read_quotations(ids)
         grips = self._storage.grips.get_grips([i for i in ids if i not in copied])
         events = self._storage.events.get_events({i for g in grips.values() for i in (g.event_id_start, g.event_id_end)})
         quotes = quotes_in(grips.values(), events)
@@ -132,7 +132,7 @@ class Showing:
         if node is None or (match.doc_type is DocType.GRIP and said is None):
             return None
         own = match.doc_type is DocType.NODE
-        ids = tuple(dict.fromkeys(i for i in (named, *match.also, *(bullet.grip_ids if bullet and own else ())) if i))
+        ids = tuple(dict.fromkeys(i for i in (named, *match.other_grips, *(bullet.grip_ids if bullet and own else ())) if i))
         kind = said.kind if said else ""
         if bullet and (not named or named in bullet.grip_ids):
             kind = bullet.kind.value
@@ -159,7 +159,7 @@ class Showing:
             asks=match.asks,
         )
 
-    def unfiled(self, found: Iterable[Unfiled], wanted: frozenset[str]) -> list[Hit]:
+    def unfiled(self, found: Iterable[PendingMatch], wanted: frozenset[str]) -> list[Hit]:
         """Return a hit for each event not indexed yet, in order, quoting up to 400 characters with most of the terms `wanted`."""
         hits = []
         for one in found:

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from memory_mcp.indexes import keys
-from memory_mcp.indexes.base import DocType, Match, Unfiled
-from memory_mcp.indexes.candidates import NONE, Candidates, lone
+from memory_mcp.indexes.base import DocType, Match, PendingMatch
+from memory_mcp.indexes.candidates import NO_CANDIDATES, Candidates, pending_candidate
 from memory_mcp.indexes.files import Array
 from memory_mcp.model.exchange import LISTED_LAST, TurnKind
 from memory_mcp.model.ids import EventId, NodeId
@@ -18,7 +18,7 @@ class Side:
     """What one index returns for messages: candidates, events not indexed yet, and the score of each of those by id."""
 
     found: Candidates
-    unfiled: tuple[Unfiled, ...]
+    unfiled: tuple[PendingMatch, ...]
     shares: Mapping[EventId, float]
     notices: tuple[str, ...] = ()
     #: Whether the index lacks something of what was asked for.
@@ -31,16 +31,16 @@ PARTS = ("own", "near", "segment", "best", "similarity", "segment_similarity")
 Sides = Mapping[LayerName, Side]
 
 
-def pending_events(*several: Sides) -> dict[int, Unfiled]:
+def pending_events(*several: Sides) -> dict[int, PendingMatch]:
     """Return the events not indexed yet that any side returns, by the name of their message; the last of equals."""
     indexed_names = {name for sides in several for side in sides.values() for name in side.found.message.tolist()}
     pending = ((keys.message_name(u.event.event_id), u) for sides in several for side in sides.values() for u in side.unfiled)
     return {name: unfiled for name, unfiled in pending if name not in indexed_names}
 
 
-def candidates_of(sides: Sides, pending: Mapping[int, Unfiled], turns: Mapping[EventId, TurnKind]) -> Candidates:
+def candidates_of(sides: Sides, pending: Mapping[int, PendingMatch], turns: Mapping[EventId, TurnKind]) -> Candidates:
     """Return the messages of all sides, each once, and after them those events of `pending` that ask the memory nothing."""
-    found = joined(*(sides[n].found if n in sides else NONE for n in (LayerName.BM25, LayerName.VECTOR)))
+    found = joined(*(sides[n].found if n in sides else NO_CANDIDATES for n in (LayerName.BM25, LayerName.VECTOR)))
     pending_messages: list[Candidates] = []
     for name, unfiled in pending.items():
         event, turn = unfiled.event, turns.get(unfiled.event.event_id, TurnKind.PLAIN)
@@ -48,8 +48,8 @@ def candidates_of(sides: Sides, pending: Mapping[int, Unfiled], turns: Mapping[E
             share = {n: side.shares.get(event.event_id, 0.0) for n, side in sides.items()}
             words, meaning = share.get(LayerName.BM25, 0.0), share.get(LayerName.VECTOR, 0.0)
             session = keys.session_name(event.session_id)
-            pending_messages.append(lone(name, session, event.timestamp, event.role.value, words, meaning, turn))
-    return Candidates.joined([found, *pending_messages])
+            pending_messages.append(pending_candidate(name, session, event.timestamp, event.role.value, words, meaning, turn))
+    return Candidates.concatenate([found, *pending_messages])
 
 
 def matches_of(found: Candidates, score: Array) -> list[Match]:

@@ -15,12 +15,12 @@ from memory_mcp.base.errors import IndexNotReady, IndexUnreadable, InvalidQuery,
 from memory_mcp.base.metrics import span
 from memory_mcp.base.text import probe, query_terms, terms
 from memory_mcp.indexes import keys
-from memory_mcp.indexes.base import DocType, Filters, IndexQuery, Match, Searcher, Unfiled
+from memory_mcp.indexes.base import DocType, Filters, IndexQuery, Match, PendingMatch, Searcher
 from memory_mcp.indexes.candidates import Candidates
+from memory_mcp.indexes.copy_reader import MOST_WAITING, CopyReader
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.keys import left_out
 from memory_mcp.indexes.keywords import keyword_terms
-from memory_mcp.indexes.shown import MOST_WAITING, Shown
 from memory_mcp.model.event import EventType
 from memory_mcp.model.exchange import LISTED_LAST, TurnKind
 from memory_mcp.model.ids import EventId
@@ -68,7 +68,7 @@ class Found:
 
     matches: tuple[Match, ...]
     #: Events that are not indexed yet.
-    unfiled: tuple[Unfiled, ...]
+    unfiled: tuple[PendingMatch, ...]
     #: Number of documents that match, shown or not.
     total: int
     took_ms: float
@@ -115,7 +115,7 @@ class TeleportLayer:
         searcher: "Callable[[], Searcher | Switch]",
         storage: Storage,
         tree: Tree,
-        shown: Shown,
+        shown: CopyReader,
         others: Callable[[], Sequence[LayerStatus]] = tuple,
     ) -> None:
         """Create the keyword or the vector layer.
@@ -169,7 +169,7 @@ class TeleportLayer:
         Waits up to 2 seconds for an index being loaded; raises LayerUnavailable when it cannot answer.
         """
         # Loading an index takes a second after a start: waiting is better than an error.
-        self.searcher.keeper.index.wait(_LOADING)
+        self.searcher.keeper.index.wait_loaded(_LOADING)
         began = time.perf_counter()
         # Read before the search: an event indexed meanwhile is found twice rather than not at all.
         done = self.searcher.keeper.index.position.events
@@ -192,7 +192,7 @@ class TeleportLayer:
                 hits = sorted([*hits, *beside], key=lambda h: (h.asks, -h.score))[: query.limit]
         return Teleported(tuple(hits), found.total, found.took_ms, found.notices, found.is_partial)
 
-    def _unfiled(self, found: Sequence[Unfiled], wanted: frozenset[str]) -> list[Hit]:
+    def _unfiled(self, found: Sequence[PendingMatch], wanted: frozenset[str]) -> list[Hit]:
         """Return hits of events not indexed yet, without questions to the memory; those that only ask are marked."""
         turns = turns_of(self._storage, (u.event for u in found))
         evidence = [u for u in found if not turns.get(u.event.event_id, TurnKind.PLAIN) & TurnKind.TO_MEMORY]
@@ -208,7 +208,7 @@ class TeleportLayer:
             hint = f"It is built in the background: retry in a few seconds, or use {best_tool(self._others())} meanwhile."
             raise IndexNotReady(f"{_WORDS[self.name]} not ready: {error.message}", hint, error.message) from error
 
-    def _beside(self, query: IndexQuery, done: int) -> tuple[list[Unfiled], list[str]]:
+    def _beside(self, query: IndexQuery, done: int) -> tuple[list[PendingMatch], list[str]]:
         """Return matches among events after sequence number `done`, which are not indexed yet, and what the search lacks.
 
         Nothing if the filters exclude grips or name a kind. Of more than 2000 events the newest 500 and the
@@ -221,7 +221,7 @@ class TeleportLayer:
             return [], lacking
         first = done if last - done <= MOST_WAITING else last - BROUGHT
         scope = Scope(filters.project, filters.agent, filters.window)
-        excluded = dict(filters.excluded)
+        excluded = dict(filters.excluded_sessions)
         probes = list(map(probe, _wanted(query))) if self.name is LayerName.BM25 else ()
         # Live events are not lost among those of a running import.
         live = self._storage.events.list_arrivals(done, first, scope, probes, live=True)[-MOST_WAITING:] if first > done else []
@@ -234,8 +234,8 @@ class TeleportLayer:
                 spoken.append(event)
         with self._explaining():
             spoken = spoken[-EMBEDDED:] if self.name is LayerName.VECTOR else spoken
-            waiting = self.searcher.unfiled(query.text, spoken, query.keywords)
-        found = [u for u in waiting if u.raw >= query.least]
+            waiting = self.searcher.score_pending(query.text, spoken, query.keywords)
+        found = [u for u in waiting if u.raw >= query.min_score]
         return found, [*lacking, f"{first - done:,} events wait to be indexed"] if first > done else lacking
 
     def side(self, query: IndexQuery, also: Array) -> Side:
@@ -244,15 +244,15 @@ class TeleportLayer:
         `also` are names of messages, `(n,)` uint64, that are rated whatever their rank. Waits up to 2 seconds
         for an index being loaded; raises LayerUnavailable when it cannot answer.
         """
-        self.searcher.keeper.index.wait(_LOADING)
+        self.searcher.keeper.index.wait_loaded(_LOADING)
         # Read before the search: an event indexed meanwhile is found twice rather than not at all.
         done = self.searcher.keeper.index.position.events
         query = replace(query, keywords=())  # they are searched as a query of their own
         with self._explaining():
-            found = self.searcher.candidates(query, also)
+            found = self.searcher.find_candidates(query, also)
         beside, notices = self._beside(query, done)
         with self._explaining():
-            scale = self.searcher.scale(query.text) if beside else 1.0
+            scale = self.searcher.highest_score(query.text) if beside else 1.0
         shares = {u.event.event_id: max(u.raw / scale, 0.0) for u in beside}
         return Side(found, tuple(beside), shares, tuple(notices), bool(notices))
 
@@ -262,7 +262,7 @@ class TeleportLayer:
         Raises IndexNotReady when the index cannot be read, LayerUnavailable when there is none.
         """
         with self._explaining():
-            found: Candidates = self.searcher.candidates(replace(query, limit=0), names)
+            found: Candidates = self.searcher.find_candidates(replace(query, limit=0), names)
         return found
 
     def listed(self, sides: Sides, weights: Weights, query: IndexQuery, keyword_sides: Sides) -> Teleported:
@@ -279,7 +279,7 @@ class TeleportLayer:
         everything = grounded(candidates_of(sides, pending, turns))
         boost = keyword_boost(everything, candidates_of(keyword_sides, pending, turns), weights) if keyword_sides else None
         ranking = ranked(everything, weights, query.literal, query.limit, boost)
-        matches = matches_of(everything.taken(ranking.places), ranking.score)
+        matches = matches_of(everything.select_rows(ranking.places), ranking.score)
         wanted = _wanted(query)
         hits: list[Hit] = []
         filed = self._showing.hits([m for m in matches if m.grip_id], query.filters, wanted)
@@ -356,7 +356,7 @@ def _all_rated(layers: Sequence[TeleportLayer], query: IndexQuery, sides: Sides,
         side = rated_sides[layer.name] = sides[layer.name]
         unrated = names[~np.isin(names, side.found.message)]
         if len(unrated):
-            found = Candidates.joined([side.found, layer.rated(query, unrated)])
+            found = Candidates.concatenate([side.found, layer.rated(query, unrated)])
             rated_sides[layer.name] = replace(side, found=found)
     return rated_sides
 

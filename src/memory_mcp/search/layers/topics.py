@@ -11,7 +11,7 @@ from memory_mcp.base import metrics
 from memory_mcp.base.clock import Clock
 from memory_mcp.base.errors import IndexNotReady, IndexUnreadable
 from memory_mcp.base.metrics import span
-from memory_mcp.indexes.shown import Shown
+from memory_mcp.indexes.copy_reader import CopyReader
 from memory_mcp.indexes.topics.base import Link, Topic, TopicsStatus, View
 from memory_mcp.model.ids import GripId, NodeId
 from memory_mcp.model.toc import TocBullet, TocNode
@@ -24,7 +24,7 @@ from memory_mcp.storage.base import Storage
 from memory_mcp.tree.toc.tree import Tree
 
 if TYPE_CHECKING:
-    from memory_mcp.indexes.keeper import Rebuilt
+    from memory_mcp.indexes.keeper import RebuildResult
     from memory_mcp.indexes.topics.graph import TopicGraph
     from memory_mcp.indexes.topics.keeper import TopicKeeper
 
@@ -44,7 +44,7 @@ class TopicsLayer:
         keeper: "Callable[[], TopicKeeper | Switch]",
         storage: Storage,
         tree: Tree,
-        shown: Shown,
+        shown: CopyReader,
         clock: Clock,
         others: Callable[[], Sequence[LayerStatus]] = tuple,
     ) -> None:
@@ -91,7 +91,7 @@ class TopicsLayer:
         graph cannot be read.
         """
         try:
-            return self.keeper.graph()
+            return self.keeper.get_graph()
         except IndexUnreadable as error:
             hint = f"{error.message[:1].upper()}{error.message[1:]}; use {best_tool(self._others())} meanwhile."
             raise IndexNotReady(f"{NOT_ENABLED} yet", hint, error.message) from error
@@ -105,21 +105,21 @@ class TopicsLayer:
 
         `by` is the author, as in `model.toc`. Raises NotFound for an unknown topic, LayerUnavailable, IndexNotReady for no graph.
         """
-        topic = self.graph().topic(topic_id, self.view(project))
-        self.keeper.label([TopicLabel(topic.topic_id, project, label, by, self._clock.now_ms())])
-        return self.graph().topic(topic.topic_id, self.view(project))
+        topic = self.graph().get_topic(topic_id, self.view(project))
+        self.keeper.store_labels([TopicLabel(topic.topic_id, project, label, by, self._clock.now_ms())])
+        return self.graph().get_topic(topic.topic_id, self.view(project))
 
     def pin(self, topic_id: str, on: bool, project: str | None, by: str) -> Topic:
         """Pin or unpin a topic; a pinned one is listed first and however old it is. Return the topic as it is then.
 
         `by` is the author, as in `model.toc`. Raises NotFound for an unknown topic, LayerUnavailable, IndexNotReady for no graph.
         """
-        topic = self.graph().topic(topic_id, self.view(project))
+        topic = self.graph().get_topic(topic_id, self.view(project))
         self._storage.toc.set_pin(topic.topic_id, on, by)
-        self.keeper.reread()
-        return self.graph().topic(topic.topic_id, self.view(project))
+        self.keeper.reload_facts()
+        return self.graph().get_topic(topic.topic_id, self.view(project))
 
-    def rebuild(self) -> "Rebuilt":
+    def rebuild(self) -> "RebuildResult":
         """Rebuild the topic graph and wait for it; return its number of segments (as `documents`) and the time it took.
 
         Raises LayerUnavailable when the layer is off, IndexNotReady while a rebuild is running; other errors of the
@@ -138,17 +138,17 @@ class TopicsLayer:
             return LayerAnswer((), window=query.window)
         with span("topics_search"), metrics.timed("topics_search_latency_seconds"):
             view = replace(self.view(query.project), agent=query.agent, window=query.window)
-            topics = graph.best(view, query.text, _THEMES, topic_subject(query.text))
-            links = [graph.links(t.topic_id, view, _EXAMPLES, text=query.text)[0] for t in topics]
+            topics = graph.best_topics(view, query.text, _THEMES, topic_subject(query.text))
+            links = [graph.list_links(t.topic_id, view, _EXAMPLES, text=query.text)[0] for t in topics]
             node_ids = sorted({link.node_id for topic_links in links for link in topic_links})
             nodes = self.nodes(node_ids[: budget.visit_named(node_ids)])
             themes = [_theme(topic, link, nodes, query.text) for topic, link in zip(topics, links, strict=True)]
-        notices = (NO_TOPIC,) if query.text and not topics and graph.top(view, 1)[1] else ()
+        notices = (NO_TOPIC,) if query.text and not topics and graph.list_topics(view, 1)[1] else ()
         return LayerAnswer((), window=query.window, themes=tuple(themes), notices=notices)
 
     def nodes(self, ids: Sequence[NodeId]) -> dict[NodeId, TocNode]:
         """Return segments by id, with their bullets, from the index's copies or the store; unknown ones are left out."""
-        copies = self._shown.nodes(ids)
+        copies = self._shown.read_nodes(ids)
         return copies | self._tree.nodes([i for i in ids if i not in copies])
 
 

@@ -9,7 +9,7 @@ from itertools import accumulate
 
 from memory_mcp.base.text import densest, term_set
 from memory_mcp.events.evidence import Evidence, quotes_in
-from memory_mcp.indexes.calibrate import REQUESTED
+from memory_mcp.indexes.calibrate import REQUEST_FACTOR
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.event import Event, EventType, note_kind
 from memory_mcp.model.exchange import LISTED_LAST, TurnKind, classify_turns, is_prompt, lacks_reply
@@ -319,7 +319,7 @@ def _found(
     messages = _by_exchange(messages, events, turns)
     best = sorted(messages, key=lambda m: (-m.score, m.event.order))[:PER_SEGMENT]
     # A segment that only asks must not keep the walk from reading on.
-    worth = REQUESTED if all(m.asks for m in best) else 1.0
+    worth = REQUEST_FACTOR if all(m.asks for m in best) else 1.0
     return Found(segment, node, tuple(best), frozenset(total), query.share(total) * worth, score * worth)
 
 
@@ -349,7 +349,7 @@ def _by_exchange(messages: Sequence[Message], events: Sequence[Event], turns: Ma
 
 def _worth(turn: TurnKind) -> float:
     """Return the factor on the score of a message with this turn."""
-    return REQUESTED if turn & LISTED_LAST else _DOUBTFUL if turn & TurnKind.DOUBTFUL else 1.0
+    return REQUEST_FACTOR if turn & LISTED_LAST else _DOUBTFUL if turn & TurnKind.DOUBTFUL else 1.0
 
 
 def _own_score(query: Weighted, event: Event, counts: Mapping[str, int], literal: bool = False) -> float:

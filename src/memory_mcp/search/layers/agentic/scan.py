@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from memory_mcp.base.text import terms
-from memory_mcp.indexes.shown import Holding
+from memory_mcp.indexes.copy_reader import SegmentMatches
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.event import Event
 from memory_mcp.model.exchange import LISTED_LAST, TurnKind
@@ -20,7 +20,7 @@ from memory_mcp.storage.base import Storage
 from memory_mcp.tree.toc.tree import Tree
 
 #: Returns the segments of a project (None: of all) that hold all of some terms; None if unknown.
-Holder = Callable[[Sequence[str], str | None], Holding | None]
+Holder = Callable[[Sequence[str], str | None], SegmentMatches | None]
 #: Most segments to read one by one: of more, comparing all events is faster.
 _FEW = 300
 #: Most slices of a scan.
@@ -84,11 +84,11 @@ class Scan:
         count, found = self._storage.events.search_words(scope_of(query, query.window), words, query.limit)
         return Slice(tuple(self._hits(found, words)), count)
 
-    def _segments_with(self, texts: Sequence[str], project: str | None) -> Holding | None:
+    def _segments_with(self, texts: Sequence[str], project: str | None) -> SegmentMatches | None:
         """Return the segments that hold every word of some texts; None if the index cannot tell. `project` None means all."""
         return self._holding(list(dict.fromkeys(t for text in texts for t in terms(text))), project)
 
-    def _within(self, where: Holding, query: Query, words: Sequence[str]) -> Slice:
+    def _within(self, where: SegmentMatches, query: Query, words: Sequence[str]) -> Slice:
         """Search some segments and the events stored since, in the way `EventStore.holding` searches all events.
 
         Return the newest `query.limit` that hold all of `words`, and the number compared.

@@ -12,15 +12,15 @@ import numpy as np
 
 from memory_mcp.indexes.columns import Units
 from memory_mcp.indexes.files import Array
-from memory_mcp.indexes.messages import by_message
-from memory_mcp.indexes.part import LivePart
+from memory_mcp.indexes.messages import best_by_message
+from memory_mcp.indexes.shard import LiveShard
 from memory_mcp.model.exchange import LISTED_LAST
 
 #: Shares of the messages one and two places away (fitted: see `layers.score`).
 NEIGHBOURS = (0.17, 0.12)
 
 
-class Zeros(threading.local):
+class ZeroArrays(threading.local):
     """Arrays of zeros that a thread uses again and again: each user leaves them zero."""
 
     def __init__(self) -> None:
@@ -34,16 +34,16 @@ class Zeros(threading.local):
             array = self._held[name] = np.zeros(max(size, 1024), dtype=np.float64)
         return array[:size]
 
-    def forget(self) -> None:
+    def drop_all(self) -> None:
         """Drop this thread's arrays, because a user of one was interrupted and left it other than zero."""
         self._held.clear()
 
 
-ZEROS = Zeros()
+ZERO_ARRAYS = ZeroArrays()
 
 
 @dataclass(frozen=True, slots=True)
-class Smoothed:
+class SmoothedScores:
     """The messages that may be found, ascending, with their scores; the arrays are `(messages,)` unless said otherwise."""
 
     units: Units
@@ -52,10 +52,10 @@ class Smoothed:
     rows: Array
     unit: Array
     #: Own score, and the shares of its neighbours'.
-    own: Array
-    near: Array
+    own_score: Array
+    neighbour_score: Array
     #: Whether it only asks.
-    asks: Array
+    is_request: Array
     #: `(units,)`: highest score of a message with shares of its neighbours in each unit; 0 if none may be found.
     best: Array
 
@@ -68,11 +68,13 @@ class Smoothed:
         start, end = np.searchsorted(self.unit, (unit, unit + 1)).tolist()
         if start == end or self.best[unit] <= 0:
             return -1
-        value = (self.own[start:end] + self.near[start:end]) * (1 - 0.99 * self.asks[start:end])
+        value = (self.own_score[start:end] + self.neighbour_score[start:end]) * (1 - 0.99 * self.is_request[start:end])
         return int(self.rows[start + int(np.argmax(value))])
 
 
-def smoothed(live: LivePart[Any], rows: Array, dense: Array, findable_rows: Array | None, also: Array | None = None) -> Smoothed:
+def smooth_scores(
+    live: LiveShard[Any], rows: Array, dense: Array, findable_rows: Array | None, also: Array | None = None
+) -> SmoothedScores:
     """Return the messages of some grips, ascending, with shares of their neighbours' scores.
 
     Neighbours count even if they may not be found. Messages of questions lose a share of their own score. `rows` are those of
@@ -80,14 +82,14 @@ def smoothed(live: LivePart[Any], rows: Array, dense: Array, findable_rows: Arra
     `(grips,)` bool, None for all; `also` indices of messages that are returned whatever they hold, `(m,)` int64, distinct. The
     thread's array "messages" is used and left zero.
     """
-    messages, units = live.messages, live.part.units
-    value = dense[rows] * live.voices[rows]
-    message_index, own_scores, best = by_message(messages, rows, value)
-    scores = ZEROS.take("messages", len(messages))
+    messages, units = live.messages, live.shard.units
+    value = dense[rows] * live.score_factors[rows]
+    message_index, own_scores, best = best_by_message(messages, rows, value)
+    scores = ZERO_ARRAYS.take("messages", len(messages))
     scores[message_index] = own_scores
     if findable_rows is not None:
         keep = findable_rows[rows]
-        message_index, own_scores, best = by_message(messages, rows[keep], value[keep])
+        message_index, own_scores, best = best_by_message(messages, rows[keep], value[keep])
     if also is not None and len(also):
         extra = np.setdiff1d(also, message_index, assume_unique=True)
         order = np.argsort(np.concatenate([message_index, extra]), kind="stable")
@@ -100,10 +102,43 @@ def smoothed(live: LivePart[Any], rows: Array, dense: Array, findable_rows: Arra
         for other in (message_index - distance, message_index + distance):
             neighbour = np.clip(other, 0, len(messages) - 1)
             near += share * scores[neighbour] * ((other == neighbour) & (messages.unit[neighbour] == unit))
-    scores[messages.of_row[rows]] = 0.0
+    scores[messages.message_of_row[rows]] = 0.0
     highest = np.zeros(len(units))
     if len(unit):
         starts = np.flatnonzero(np.concatenate([[True], unit[1:] != unit[:-1]]))
         highest[unit[starts]] = np.maximum.reduceat(np.where(own_scores > 0, own_scores + near, 0.0), starts)
-    asks = (live.part.grips.turn[best] & LISTED_LAST) != 0
-    return Smoothed(units, message_index, best, unit, own_scores, near, asks, highest)
+    asks = (live.shard.grips.turn[best] & LISTED_LAST) != 0
+    return SmoothedScores(units, message_index, best, unit, own_scores, near, asks, highest)
+
+
+#: A bound and a score round differently.
+_ROUNDING = 1 + 1e-9
+_NEAR = 1 + 2 * sum(NEIGHBOURS)
+
+
+def highest_by_unit(units: Units, grips: Array) -> Array:
+    """Return the highest score of a grip in each unit, `(units,)`; 0 if none holds a term. `grips` are all scores, `(grips,)`."""
+    highest = np.zeros(len(units))
+    holding = np.flatnonzero(units.grip_count)
+    if len(holding):
+        highest[holding] = np.maximum.reduceat(grips, units.grip_first[holding])
+    return highest
+
+
+def bound_messages(units: Units, highest: Array, nodes: Array, segment: float, best: float) -> Array:
+    """Return an upper bound of the message scores in each unit, `(units,)`; 0 where no grip holds a term.
+
+    `highest` are the highest scores of grips, `(units,)`, `nodes` the scores of all nodes, `(nodes,)`;
+    `segment` and `best` the shares of a segment's score and of its best message.
+    """
+    bound: Array = (highest * (_NEAR * (1 + best)) + nodes[units.node_first] * segment) * (highest > 0) * _ROUNDING
+    return bound
+
+
+def bound_nodes(scores: Array, highest: Array, grip: float) -> Array:
+    """Return upper bounds of node scores, `(n,)`: the node's own score and a share of its unit's best message.
+
+    `scores` are scores of nodes, `highest` the highest of a grip in their units, both `(n,)`; `grip` is the share.
+    """
+    bound: Array = (scores + grip * _NEAR * highest) * _ROUNDING
+    return bound

@@ -13,10 +13,10 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from memory_mcp.indexes.base import DocType
-from memory_mcp.indexes.columns import NAMES, SEGMENT, UNIT_NAMES, Columns, Names, Units, ranges
+from memory_mcp.indexes.columns import COLUMN_NAMES, SEGMENT_CODE, UNIT_COLUMN_NAMES, Columns, StringTable, Units, expand_ranges
 from memory_mcp.indexes.document import Unit
-from memory_mcp.indexes.files import Array, Checked, Contents, seal, write_arrays
-from memory_mcp.indexes.messages import Messages, exchanges_of, voices_of
+from memory_mcp.indexes.files import Array, FileChecksum, FolderContents, seal_folder, write_arrays
+from memory_mcp.indexes.messages import Messages, exchange_starts_of, score_factors_of
 from memory_mcp.model.calendar import LEVELS
 
 B = TypeVar("B")
@@ -26,7 +26,7 @@ _NODES, _GRIPS, _UNITS, _STRINGS = "nodes.npys", "grips.npys", "units.npys", "st
 TABLES = (DocType.NODE, DocType.GRIP)
 
 
-class Kind(Protocol[B]):
+class IndexKind(Protocol[B]):
     """A kind of index: how it builds, writes and reads the body of a part, one value for both tables."""
 
     @property
@@ -43,44 +43,44 @@ class Kind(Protocol[B]):
         """Return everything the stored data depends on, as plain JSON; keys differ by kind. A change requires a rebuild."""
         ...
 
-    def options(self, reuse: Path | None) -> dict[str, Any]:
+    def child_options(self, reuse: Path | None) -> dict[str, Any]:
         """Return the options of a child process that makes parts of this kind, plain values.
 
         `reuse` is the folder of an index with mostly the same documents, whose work need not be repeated.
         """
         ...
 
-    def predecessor(self, fingerprint: Mapping[str, Any]) -> "Kind[B] | None":
+    def find_predecessor(self, fingerprint: Mapping[str, Any]) -> "IndexKind[B] | None":
         """Return a kind that can search and follow what `fingerprint` made until this one is built, or None."""
         ...
 
-    def prepared(self, unit: Unit) -> Any:
+    def prepare_unit(self, unit: Unit) -> Any:
         """Return what a body stores of one unit; computed once, however often the unit goes into a new part."""
         ...
 
-    def body_of(self, prepared: Sequence[Any]) -> B:
+    def build_body(self, prepared: Sequence[Any]) -> B:
         """Return the body of a new part: the rows of all prepared units, in their order."""
         ...
 
-    def joined(self, bodies: Sequence[B], kept_rows: Sequence[tuple[Array, Array]]) -> B:
+    def merge_bodies(self, bodies: Sequence[B], kept_rows: Sequence[tuple[Array, Array]]) -> B:
         """Return one body from several: of each the kept rows of nodes and of grips, `(n,)` int64 each, in order."""
         ...
 
-    def write(self, body: B, directory: Path) -> None:
+    def write_body(self, body: B, directory: Path) -> None:
         """Write a body as files into a directory that has only the tables. Raises OSError."""
         ...
 
-    def read(self, contents: Contents) -> B:
+    def read_body(self, contents: FolderContents) -> B:
         """Return a body that was written; raises IndexUnreadable when it is inconsistent."""
         ...
 
-    def improved(self, body: B) -> B | None:
+    def improve_body(self, body: B) -> B | None:
         """Return a body to be written in a faster form, which may take minutes; None if it is so already."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Part(Generic[B]):
+class Shard(Generic[B]):
     """One immutable piece of an index."""
 
     name: str
@@ -89,7 +89,7 @@ class Part(Generic[B]):
     grips: Columns
     strings: tuple[str, ...]
     body: B
-    files: dict[str, Checked] | None = None
+    files: dict[str, FileChecksum] | None = None
     #: Files mapped in place.
     maps: tuple[mmap, ...] = ()
 
@@ -108,66 +108,68 @@ class Part(Generic[B]):
         return sum(f.size for f in (self.files or {}).values())
 
 
-def part_of(kind: Kind[B], units: Sequence[Unit], prepared: Sequence[Any]) -> Part[B]:
+def build_shard(kind: IndexKind[B], units: Sequence[Unit], prepared: Sequence[Any]) -> Shard[B]:
     """Return a part of some units, in memory, without name or files; `prepared` is what `kind.prepared` gave for each."""
-    names = Names()
+    names = StringTable()
     nodes = [(d, i) for i, u in enumerate(units) for d in u.nodes]
     grips = [(d, i) for i, u in enumerate(units) for d in u.grips]
-    tables = [Columns.of([d for d, _ in rows], [i for _, i in rows], names) for rows in (nodes, grips)]
-    return Part("", Units.of(units), tables[0], tables[1], tuple(names.strings), kind.body_of(prepared))
+    tables = [Columns.from_documents([d for d, _ in rows], [i for _, i in rows], names) for rows in (nodes, grips)]
+    return Shard("", Units.from_units(units), tables[0], tables[1], tuple(names.strings), kind.build_body(prepared))
 
 
-def write_part(kind: Kind[B], part: Part[B], directory: Path) -> dict[str, Checked]:
+def write_shard(kind: IndexKind[B], part: Shard[B], directory: Path) -> dict[str, FileChecksum]:
     """Write a part into a new directory; return its checksums (see `seal`). Raises OSError, also if the directory exists."""
     directory.mkdir(mode=0o700)
-    write_arrays(directory / _NODES, part.nodes.arrays())
-    write_arrays(directory / _GRIPS, part.grips.arrays())
-    write_arrays(directory / _UNITS, part.units.arrays())
+    write_arrays(directory / _NODES, part.nodes.as_arrays())
+    write_arrays(directory / _GRIPS, part.grips.as_arrays())
+    write_arrays(directory / _UNITS, part.units.as_arrays())
     (directory / _STRINGS).write_text(json.dumps(part.strings), encoding="utf-8")
-    kind.write(part.body, directory)
-    return seal(directory)
+    kind.write_body(part.body, directory)
+    return seal_folder(directory)
 
 
-def read_part(kind: Kind[B], directory: Path, files: dict[str, Checked], scratch: Path, trusted: bool = False) -> Part[B]:
+def read_shard(
+    kind: IndexKind[B], directory: Path, files: dict[str, FileChecksum], scratch: Path, trusted: bool = False
+) -> Shard[B]:
     """Return a part from its files, verified unless trusted; its arrays are read-only views of them.
 
     `scratch` is a folder for a private copy (see `Contents`). Raises IndexUnreadable when files are missing or have changed.
     """
-    contents = Contents(directory, files, scratch, trusted)
-    unit_columns = contents.arrays(_UNITS, UNIT_NAMES)
-    return Part(
+    contents = FolderContents(directory, files, scratch, trusted)
+    unit_columns = contents.read_arrays(_UNITS, UNIT_COLUMN_NAMES)
+    return Shard(
         name=directory.name,
-        units=Units.counted(*(unit_columns[n] for n in UNIT_NAMES)),
-        nodes=Columns(**contents.arrays(_NODES, NAMES)),
-        grips=Columns(**contents.arrays(_GRIPS, NAMES)),
+        units=Units.from_columns(*(unit_columns[n] for n in UNIT_COLUMN_NAMES)),
+        nodes=Columns(**contents.read_arrays(_NODES, COLUMN_NAMES)),
+        grips=Columns(**contents.read_arrays(_GRIPS, COLUMN_NAMES)),
         strings=tuple(contents.json_of(_STRINGS)),
-        body=kind.read(contents),
+        body=kind.read_body(contents),
         files=files,
         maps=tuple(contents.maps.values()),
     )
 
 
-class LivePart(Generic[B]):
+class LiveShard(Generic[B]):
     """A part and which of its units are alive. Immutable; `without` returns another."""
 
     __slots__ = (
         "_alive_rows",
         "_by_grip",
         "_by_message",
-        "_exchanges",
+        "_exchange_starts",
         "_messages",
         "_order",
+        "_score_factors",
         "_segments",
-        "_voices",
         "alive",
         "counts",
         "masks",
-        "part",
+        "shard",
     )
 
-    def __init__(self, part: Part[B], alive: Array | None = None, order: Array | None = None) -> None:
+    def __init__(self, part: Shard[B], alive: Array | None = None, order: Array | None = None) -> None:
         """Create it; `alive` is `(units,)` bool, None for all; `order` are the indices of units by key, None to compute them."""
-        self.part = part
+        self.shard = part
         #: Which units are alive, `(units,)` bool; None for all.
         self.alive = alive
         self._order = np.argsort(part.units.key, kind="stable") if order is None else order
@@ -176,8 +178,8 @@ class LivePart(Generic[B]):
         #: Names of the messages, sorted, and the index of each.
         self._by_message: tuple[Array, Array] | None = None
         self._by_grip: Array | None = None
-        self._voices: Array | None = None
-        self._exchanges: Array | None = None
+        self._score_factors: Array | None = None
+        self._exchange_starts: Array | None = None
         self._alive_rows: dict[DocType, Array | None] = dict.fromkeys(TABLES)
         #: Number of living documents by table.
         self.counts = {t: len(part.table(t)) for t in TABLES}
@@ -194,18 +196,18 @@ class LivePart(Generic[B]):
 
     def rows_outside(self, table: DocType, session: int, since_ms: int) -> Array:
         """Return which rows of a table are of other sessions or begin before a moment (UTC milliseconds), `(rows,)` bool."""
-        outside: Array = np.ones(len(self.part.table(table)), dtype=bool)
-        units = self.part.units
+        outside: Array = np.ones(len(self.shard.table(table)), dtype=bool)
+        units = self.shard.units
         first, count = (units.node_first, units.node_count) if table is DocType.NODE else (units.grip_first, units.grip_count)
         of_session = np.flatnonzero(units.session == np.uint64(session))
-        rows = ranges(first[of_session], count[of_session])
-        outside[rows[self.part.table(table).start[rows] >= since_ms]] = False
+        rows = expand_ranges(first[of_session], count[of_session])
+        outside[rows[self.shard.table(table).start[rows] >= since_ms]] = False
         return outside
 
-    def segments(self) -> Array:
+    def segment_rows(self) -> Array:
         """Return which rows of the table of nodes are living segments, `(nodes,)` bool."""
         if self._segments is None:
-            rows: Array = self.part.nodes.level == SEGMENT
+            rows: Array = self.shard.nodes.level == SEGMENT_CODE
             alive = self._alive_rows[DocType.NODE]
             self._segments = rows if alive is None else rows & alive
         return self._segments
@@ -214,29 +216,29 @@ class LivePart(Generic[B]):
     def messages(self) -> Messages:
         """The part's grips, replaced ones included, grouped by message; computed once."""
         if self._messages is None:
-            self._messages = Messages.of(self.part.grips)
+            self._messages = Messages.from_grips(self.shard.grips)
         return self._messages
 
     @property
-    def voices(self) -> Array:
+    def score_factors(self) -> Array:
         """The factor on the score of each grip, see `voices_of`; computed once."""
-        if self._voices is None:
-            self._voices = voices_of(self.part.grips)
-        return self._voices
+        if self._score_factors is None:
+            self._score_factors = score_factors_of(self.shard.grips)
+        return self._score_factors
 
     @property
-    def exchanges(self) -> Array:
+    def exchange_starts(self) -> Array:
         """The message that begins each message's exchange, see `exchanges_of`; computed once."""
-        if self._exchanges is None:
-            self._exchanges = exchanges_of(self.part.grips, self.messages)
-        return self._exchanges
+        if self._exchange_starts is None:
+            self._exchange_starts = exchange_starts_of(self.shard.grips, self.messages)
+        return self._exchange_starts
 
     def messages_named(self, names: Array) -> Array:
         """Return the indices of the living messages with these names, `(n,)` uint64; ascending. Unknown names are left out."""
-        if not len(self.part.grips) or not len(names):
+        if not len(self.shard.grips) or not len(names):
             return np.zeros(0, dtype=np.int64)
         if self._by_message is None:
-            message_names = self.part.grips.message[self.messages.first]
+            message_names = self.shard.grips.message[self.messages.first]
             order = np.argsort(message_names, kind="stable").astype(np.int32)
             self._by_message = (message_names[order], order)
         sorted_names, order = self._by_message
@@ -246,7 +248,7 @@ class LivePart(Generic[B]):
 
     def rows_of_grips(self, high: Array, low: Array) -> Array:
         """Return the row of each grip by the halves of its key, both `(n,)` uint64; -1 if not alive here."""
-        grips = self.part.grips
+        grips = self.shard.grips
         rows = np.full(len(low), -1, dtype=np.int64)
         if not len(grips):
             return rows
@@ -272,9 +274,9 @@ class LivePart(Generic[B]):
         """Number of living documents."""
         return sum(self.counts.values())
 
-    def places(self, keys: Array) -> Array:
+    def find_units(self, keys: Array) -> Array:
         """Return the indices of living units with these keys, `(n,)` uint64: `(m,)` int64 in the order of the keys."""
-        order, unit_keys = self._order, self.part.units.key
+        order, unit_keys = self._order, self.shard.units.key
         if not len(unit_keys) or not len(keys):
             return np.zeros(0, dtype=np.int64)
         at = np.minimum(np.searchsorted(unit_keys, keys, sorter=order), len(unit_keys) - 1)
@@ -282,43 +284,43 @@ class LivePart(Generic[B]):
         indices = indices[unit_keys[indices] == keys]
         return indices if self.alive is None else indices[self.alive[indices]]
 
-    def without(self, places: Array) -> "LivePart[B]":
+    def without_units(self, places: Array) -> "LiveShard[B]":
         """Return the same part without the units at some indices, `(n,)` int64; itself for none. What is computed is shared."""
         if not len(places):
             return self
-        alive = np.ones(len(self.part.units), dtype=bool) if self.alive is None else self.alive.copy()
+        alive = np.ones(len(self.shard.units), dtype=bool) if self.alive is None else self.alive.copy()
         alive[places] = False
-        reduced = LivePart(self.part, alive, self._order)
+        reduced = LiveShard(self.shard, alive, self._order)
         reduced._messages, reduced._by_message, reduced._by_grip = self._messages, self._by_message, self._by_grip
-        reduced._voices, reduced._exchanges = self._voices, self._exchanges
+        reduced._score_factors, reduced._exchange_starts = self._score_factors, self._exchange_starts
         return reduced
 
-    def lost_in(self, later: "LivePart[B]") -> Array:
+    def dropped_in(self, later: "LiveShard[B]") -> Array:
         """Return the indices, `(n,)` int64, of units that are alive here and not in a later state of the same part."""
         if later.alive is None:
             return np.zeros(0, dtype=np.int64)
         lost: Array = np.flatnonzero(~later.alive if self.alive is None else self.alive & ~later.alive)
         return lost
 
-    def dead(self) -> list[int]:
+    def dead_units(self) -> list[int]:
         """Return the indices of dead units, ascending, for a manifest."""
         return [] if self.alive is None else np.flatnonzero(~self.alive).tolist()
 
-    def living(self) -> list[int]:
+    def living_units(self) -> list[int]:
         """Return the indices of living units, ascending."""
-        return list(range(len(self.part.units))) if self.alive is None else np.flatnonzero(self.alive).tolist()
+        return list(range(len(self.shard.units))) if self.alive is None else np.flatnonzero(self.alive).tolist()
 
 
-def merged(kind: Kind[B], parts: Sequence[LivePart[B]]) -> Part[B]:
+def merge_shards(kind: IndexKind[B], parts: Sequence[LiveShard[B]]) -> Shard[B]:
     """Return one part of the living units of several, in order, in memory. A key that several parts have is not deduplicated."""
-    names = Names()
+    names = StringTable()
     units: list[tuple[Array, ...]] = []
     tables: dict[DocType, list[Columns]] = {t: [] for t in TABLES}
     kept_rows: list[tuple[Array, Array]] = []
     unit_count = 0
     for live in parts:
-        part = live.part
-        places = np.array(live.living(), dtype=np.int64)
+        part = live.shard
+        places = np.array(live.living_units(), dtype=np.int64)
         moved = np.zeros(len(part.units), dtype=np.int64)
         moved[places] = unit_count + np.arange(len(places))
         unit_count += len(places)
@@ -329,12 +331,12 @@ def merged(kind: Kind[B], parts: Sequence[LivePart[B]]) -> Part[B]:
         # Strings that only dropped units had are dropped too.
         codes = np.zeros(len(part.strings), dtype=np.int64)
         for code in sorted(
-            {c for t, table_rows in zip(TABLES, rows, strict=True) for c in part.table(t).named(table_rows).tolist()}
+            {c for t, table_rows in zip(TABLES, rows, strict=True) for c in part.table(t).used_codes(table_rows).tolist()}
         ):
-            codes[code] = names.code(part.strings[code])
+            codes[code] = names.add(part.strings[code])
         kept_rows.append((rows[0], rows[1]))
         for table, table_rows in zip(TABLES, rows, strict=True):
-            tables[table].append(part.table(table).taken(table_rows, moved, codes))
+            tables[table].append(part.table(table).select_rows(table_rows, moved, codes))
         columns = part.units
         units.append(
             tuple(
@@ -342,20 +344,20 @@ def merged(kind: Kind[B], parts: Sequence[LivePart[B]]) -> Part[B]:
                 for a in (columns.key, columns.level, columns.end, columns.node_count, columns.grip_count, columns.session)
             )
         )
-    body = kind.joined([live.part.body for live in parts], kept_rows)
-    merged_units = Units.counted(*(np.concatenate(c) for c in zip(*units, strict=True)))
-    nodes, grips = (Columns.joined(tables[t]) for t in TABLES)
-    return Part("", merged_units, nodes, grips, tuple(names.strings), body)
+    body = kind.merge_bodies([live.shard.body for live in parts], kept_rows)
+    merged_units = Units.from_columns(*(np.concatenate(c) for c in zip(*units, strict=True)))
+    nodes, grips = (Columns.concatenate(tables[t]) for t in TABLES)
+    return Shard("", merged_units, nodes, grips, tuple(names.strings), body)
 
 
-def outdated(live: LivePart[B], cutoffs: Mapping[str, int], counts: dict[str, int]) -> Array:
+def expired_units(live: LiveShard[B], cutoffs: Mapping[str, int], counts: dict[str, int]) -> Array:
     """Return the indices, `(n,)` int64, of living units that ended before their level's cutoff.
 
     `cutoffs` are UTC milliseconds by level; a level without one has none outdated. Adds their documents by level to `counts`.
     """
-    units = live.part.units
+    units = live.shard.units
     limits = np.array([cutoffs.get(level.value, 0) for level in LEVELS], dtype=np.int64)
-    places = np.array(live.living(), dtype=np.int64)
+    places = np.array(live.living_units(), dtype=np.int64)
     places = places[units.end[places] < limits[units.level[places]]]
     for index in places.tolist():
         level = LEVELS[int(units.level[index])].value

@@ -12,7 +12,7 @@ import numpy as np
 from memory_mcp.base.errors import IndexUnreadable
 from memory_mcp.indexes.base import DocType, Health, Searcher
 from memory_mcp.indexes.keys import grip_doc, grip_of
-from memory_mcp.indexes.messages import beside_of
+from memory_mcp.indexes.messages import companion_of
 from memory_mcp.indexes.snapshot import Snapshot, segment_of
 from memory_mcp.model.exchange import LISTED_LAST, TurnKind
 from memory_mcp.model.grip import Quotation
@@ -32,14 +32,14 @@ _PIECES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class SegmentMatches:
     """Keys of the segments that hold some words, newest first, and the number of the last indexed event."""
 
     segments: tuple[int, ...]
     events: int
 
 
-class Shown:
+class CopyReader:
     """Reads the copies in the keyword index."""
 
     def __init__(self, index: Callable[[], Searcher | None], outbox: Outbox, last_event: Callable[[], int]) -> None:
@@ -53,7 +53,7 @@ class Shown:
         searcher = self._index()
         return searcher is not None and searcher.keeper.index.health is Health.HEALTHY and not searcher.keeper.index.cutoffs
 
-    def holding(self, terms: Sequence[str], project: str | None) -> Holding | None:
+    def find_segments(self, terms: Sequence[str], project: str | None) -> SegmentMatches | None:
         """Return the segments of a project (None: of all) that hold every term, and the last indexed event.
 
         None if it cannot tell: no terms, no usable index, documents dropped by age, or more than 2000 events not indexed yet.
@@ -65,29 +65,29 @@ class Shown:
         if self._last_event() - reached > MOST_WAITING:
             return None
         try:
-            return Holding(tuple(searcher.holding(terms, project)), reached)
+            return SegmentMatches(tuple(searcher.find_segments(terms, project)), reached)
         except IndexUnreadable:
             return None
 
-    def nodes(self, ids: Iterable[NodeId], with_bullets: bool = True) -> dict[NodeId, TocNode]:
+    def read_nodes(self, ids: Iterable[NodeId], with_bullets: bool = True) -> dict[NodeId, TocNode]:
         """Return nodes as in the store by id, with bullets if `with_bullets`; `pinned` is not set.
 
         Left out are nodes that changed since they were indexed or are not indexed, all of them if no index can be read.
         """
-        now = self._now()
+        now = self._current_snapshot()
         if now is None:
             return {}
         snapshot, changed = now
-        nodes = {i: _node(snapshot, i, with_bullets) for i in dict.fromkeys(ids) if i not in changed}
+        nodes = {i: _read_node(snapshot, i, with_bullets) for i in dict.fromkeys(ids) if i not in changed}
         return {i: node for i, node in nodes.items() if node is not None}
 
-    def said(self, ids: Iterable[GripId]) -> dict[GripId, Quotation]:
+    def read_quotations(self, ids: Iterable[GripId]) -> dict[GripId, Quotation]:
         """Return quotations with facts about their events, by grip id.
 
         Left out are grips of segments that changed since, unknown ones, and copies with a wrong hash; all if
         no index can be read.
         """
-        now, names = self._now(), list(dict.fromkeys(ids))
+        now, names = self._current_snapshot(), list(dict.fromkeys(ids))
         quotations: dict[GripId, Quotation] = {}
         if now is None or not names:
             return quotations
@@ -97,42 +97,42 @@ class Shown:
             rows = live.rows_of_grips(high, low)
             for index in np.flatnonzero(rows >= 0).tolist():
                 row = int(rows[index])
-                if changed and segment_of(live.part, row) in changed:
+                if changed and segment_of(live.shard, row) in changed:
                     continue
-                quotation = live.part.body.copies.said(row, int(live.part.table(DocType.GRIP).start[row]))
+                quotation = live.shard.body.copies.read_quotation(row, int(live.shard.table(DocType.GRIP).start[row]))
                 if quotation is not None:
                     quotations[names[index]] = quotation
         return quotations
 
-    def beside(self, ids: Iterable[GripId]) -> dict[GripId, list[tuple[GripId, Quotation]]]:
+    def read_companions(self, ids: Iterable[GripId]) -> dict[GripId, list[tuple[GripId, Quotation]]]:
         """Return by grip the quotations of the message that tells what the grip's does not (see `beside_of`), at most four.
 
         Left out are grips without one, and those of segments that changed since they were indexed.
         """
-        now, names = self._now(), list(dict.fromkeys(ids))
+        now, names = self._current_snapshot(), list(dict.fromkeys(ids))
         quotations: dict[GripId, list[tuple[GripId, Quotation]]] = {}
         if now is None or not names:
             return quotations
         snapshot, changed = now
         high, low = (np.array(half, dtype=np.uint64) for half in zip(*map(grip_doc, names), strict=True))
         for live in snapshot:
-            rows, grips = live.rows_of_grips(high, low), live.part.grips
+            rows, grips = live.rows_of_grips(high, low), live.shard.grips
             for index in np.flatnonzero(rows >= 0).tolist():
                 row = int(rows[index])
-                if not (grips.turn[row] & TurnKind.REPLY or live.part.strings[int(grips.speakers[row])]):
+                if not (grips.turn[row] & TurnKind.REPLY or live.shard.strings[int(grips.speakers[row])]):
                     continue
-                other = beside_of(grips, live.messages, live.exchanges, row)
-                if other < 0 or (changed and segment_of(live.part, row) in changed):
+                other = companion_of(grips, live.messages, live.exchange_starts, row)
+                if other < 0 or (changed and segment_of(live.shard, row) in changed):
                     continue
                 first, count = (int(n[0]) for n in live.messages.rows_of(np.array([other])))
                 pieces = range(first, first + min(count, _PIECES))
-                rows_with_quotations = ((r, live.part.body.copies.said(r, int(grips.start[r]))) for r in pieces)
+                rows_with_quotations = ((r, live.shard.body.copies.read_quotation(r, int(grips.start[r]))) for r in pieces)
                 quotations[names[index]] = [
                     (grip_of(int(grips.hi[r]), int(grips.lo[r])), s) for r, s in rows_with_quotations if s is not None
                 ]
         return quotations
 
-    def requests(self, ids: Iterable[GripId]) -> set[GripId]:
+    def find_requests(self, ids: Iterable[GripId]) -> set[GripId]:
         """Return those of some grips whose messages only ask; unknown ones count as statements."""
         searcher, names = self._index(), list(dict.fromkeys(ids))
         requests: set[GripId] = set()
@@ -145,12 +145,12 @@ class Shown:
         high, low = (np.array(half, dtype=np.uint64) for half in zip(*map(grip_doc, names), strict=True))
         for live in snapshot:
             rows = live.rows_of_grips(high, low)
-            if len(live.part.grips):
-                asks = (rows >= 0) & ((live.part.grips.turn[np.maximum(rows, 0)] & LISTED_LAST) != 0)
+            if len(live.shard.grips):
+                asks = (rows >= 0) & ((live.shard.grips.turn[np.maximum(rows, 0)] & LISTED_LAST) != 0)
                 requests |= {names[index] for index in np.flatnonzero(asks).tolist()}
         return requests
 
-    def _now(self) -> "tuple[Snapshot[Body], frozenset[str]] | None":
+    def _current_snapshot(self) -> "tuple[Snapshot[Body], frozenset[str]] | None":
         """Return the snapshot and the ids changed since; None without a readable index, or if it is too far behind."""
         searcher = self._index()
         if searcher is None:
@@ -163,12 +163,12 @@ class Shown:
         return None if changed is None else (snapshot, changed)
 
 
-def _node(snapshot: "Snapshot[Body]", node_id: NodeId, with_bullets: bool) -> TocNode | None:
+def _read_node(snapshot: "Snapshot[Body]", node_id: NodeId, with_bullets: bool) -> TocNode | None:
     """Return the copy of a node, with bullets if `with_bullets`; None if no part has a living one."""
     key = np.array([node_key(node_id)], dtype=np.uint64)
     for live in snapshot:
-        for index in live.places(key).tolist():
-            node = live.part.body.copies.node(int(live.part.units.node_first[index]), with_bullets)
+        for index in live.find_units(key).tolist():
+            node = live.shard.body.copies.read_node(int(live.shard.units.node_first[index]), with_bullets)
             if node is not None and node.node_id == node_id:
                 return node
     return None

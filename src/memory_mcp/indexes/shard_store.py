@@ -9,45 +9,45 @@ from typing import TypeVar
 import numpy as np
 
 from memory_mcp.base.errors import IndexUnreadable
-from memory_mcp.indexes.files import Checked
-from memory_mcp.indexes.generation import Home, PartEntry
-from memory_mcp.indexes.part import Kind, LivePart, Part, read_part, write_part
+from memory_mcp.indexes.files import FileChecksum
+from memory_mcp.indexes.generation import IndexFolder, ShardEntry
+from memory_mcp.indexes.shard import IndexKind, LiveShard, Shard, read_shard, write_shard
 
 B = TypeVar("B")
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
+class BuiltShard:
     """A part on disk that no manifest names yet."""
 
     name: str
-    files: Mapping[str, Checked]
+    files: Mapping[str, FileChecksum]
 
 
-class Shelf:
+class ShardStore:
     """The parts in one folder."""
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: IndexFolder) -> None:
         self._home = home
         self._made = 0
 
-    def read(self, kind: Kind[B], name: str, files: Mapping[str, Checked], trusted: bool = False) -> Part[B]:
+    def read_shard(self, kind: IndexKind[B], name: str, files: Mapping[str, FileChecksum], trusted: bool = False) -> Shard[B]:
         """Return a part; raises IndexUnreadable when its files have changed, which is not checked if `trusted`."""
-        return read_part(kind, self._home.parts / name, dict(files), self._home.directory, trusted)
+        return read_shard(kind, self._home.shards_path / name, dict(files), self._home.directory, trusted)
 
-    def living(self, kind: Kind[B], entry: PartEntry, trusted: bool) -> LivePart[B]:
+    def read_live_shard(self, kind: IndexKind[B], entry: ShardEntry, trusted: bool) -> LiveShard[B]:
         """Return a part of a manifest without its dead units.
 
         Raises IndexUnreadable when its files have changed, which is not checked if `trusted`, or the manifest does not fit it.
         """
-        live = LivePart(self.read(kind, entry.name, entry.files, trusted))
-        if any(not 0 <= index < len(live.part.units) for index in entry.dead):
+        live = LiveShard(self.read_shard(kind, entry.name, entry.files, trusted))
+        if any(not 0 <= index < len(live.shard.units) for index in entry.dead):
             raise IndexUnreadable("the manifest of the index contradicts a part")
-        return live.without(np.array(entry.dead, dtype=np.int64))
+        return live.without_units(np.array(entry.dead, dtype=np.int64))
 
-    def write(self, kind: Kind[B], part: Part[B], name: str) -> Part[B]:
+    def write_shard(self, kind: IndexKind[B], part: Shard[B], name: str) -> Shard[B]:
         """Write a part and return it as read back, so that it leaves this process's memory. Raises OSError."""
-        return self.read(kind, name, write_part(kind, part, self._home.parts / name))
+        return self.read_shard(kind, name, write_shard(kind, part, self._home.shards_path / name))
 
     def new_name(self, prefix: str) -> str:
         """Return an unused name of a part: the prefix, the time and a number."""
@@ -55,17 +55,17 @@ class Shelf:
         return f"{prefix}{time.time_ns():x}-{self._made}"
 
     @contextmanager
-    def making(self, prefix: str) -> Iterator[str]:
+    def reserve_name(self, prefix: str) -> Iterator[str]:
         """Yield a new name of a part, which sweeps spare inside the block only. Creates nothing."""
         name = self.new_name(prefix)
         token = name.partition("-")[0]
-        self._home.building.add(token)
+        self._home.protected_prefixes.add(token)
         try:
             yield name
         finally:
-            self._home.building.discard(token)
+            self._home.protected_prefixes.discard(token)
 
 
-def entry_of(live: LivePart[B]) -> PartEntry:
+def entry_of(live: LiveShard[B]) -> ShardEntry:
     """Return the manifest entry of a part on disk: its name, its files with checksums, and its dead units."""
-    return PartEntry(live.part.name, live.part.files or {}, tuple(live.dead()))
+    return ShardEntry(live.shard.name, live.shard.files or {}, tuple(live.dead_units()))
