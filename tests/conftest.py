@@ -3,8 +3,11 @@
 import gc
 import itertools
 import os
+import sys
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +61,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    _require_entry_points()
     hypothesis.settings.load_profile("nightly" if config.getoption("--slow", default=False) else "ci")
+
+
+def _require_entry_points() -> None:
+    """What is installed must have the entry points of pyproject.toml: an older installation lacks commands and settings."""
+    project = tomllib.loads((Path(_HERE).parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    installed = metadata.distribution(project["name"]).entry_points
+    declared = {(group, name, value) for group, rows in project["entry-points"].items() for name, value in rows.items()}
+    if missing := declared - {(point.group, point.name, point.value) for point in installed}:
+        command = f"{sys.executable} -m pip install -q --no-deps -e ."
+        raise pytest.UsageError(f"entry points that are not installed: {min(missing)}. Install again: {command}")
 
 
 #: Files that took a processor longest, longest first, and folders whose tests start processes: they begin first, so that no
