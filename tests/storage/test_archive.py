@@ -134,12 +134,12 @@ def test_what_is_loaded_instead_takes_the_place_of_what_was_there_and_nothing_do
         raise ValueError("no more")
 
     with pytest.raises(ValueError, match="no more"):
-        app.storage.archive.load_rows(broken(), instead=True)
+        app.storage.archive.load_rows(broken(), replace_all=True)
     assert tables_of(app) == before
-    app.storage.archive.load_rows(others, instead=True)
+    app.storage.archive.load_rows(others, replace_all=True)
     assert tables_of(app) == before
     app.storage.toc.set_pin("another", True, "person")
-    app.storage.archive.load_rows(others, instead=True)
+    app.storage.archive.load_rows(others, replace_all=True)
     assert tables_of(app) == before
     rebuild(app)
     assert findings(app) == []

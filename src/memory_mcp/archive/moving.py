@@ -71,7 +71,7 @@ def copy(source: Storage, target: Storage, step: Callable[[int, int], None]) -> 
             after = 0
         target.archive.load_rows(_counted(snapshot, after, step))
         rows: Counter[str] = Counter()
-        loaded = target.archive.load_rows(_others(snapshot, rows), instead=True)
+        loaded = target.archive.load_rows(_others(snapshot, rows), replace_all=True)
         if loaded.dangling or loaded.unknown:
             told = f"{loaded.dangling} rows of the memory speak of what is not there"
             raise StorageError(told, "Run memory-mcp admin check; nothing of the memory was changed.")

@@ -56,7 +56,7 @@ def load(
     fresh.mkdir(mode=0o700)
     with closing(make(fresh)) as storage:
         lost = any(m.table in ("event", "") for m in verified.missing)
-        loaded = storage.archive.load_rows(_for_here(rows_of(backup, step), lost), anew=verified.cuts_lost)
+        loaded = storage.archive.load_rows(_for_here(rows_of(backup, step), lost), without_cuts=verified.cuts_lost)
         # What it holds now is what there is to be, or its next start would tell of a loss.
         storage.accept_contents()
         return fresh, loaded

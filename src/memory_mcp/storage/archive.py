@@ -1,4 +1,4 @@
-"""A whole memory as rows, for backups and moves to another store: only what cannot be derived from the rest."""
+"""A whole memory as rows, for backups and moves; without what can be derived."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -39,60 +39,72 @@ class LoadCounts:
 
 
 class Snapshot(Protocol):
-    """The store as it was at one moment, whatever is written meanwhile. Used by one thread."""
+    """The store at one moment, unaffected by later writes.
+
+    Used by one thread.
+    """
 
     @property
     def last_seq(self) -> int:
-        """The highest number of arrival among the events; 0 in an empty store."""
+        """Highest event number; 0 in an empty store."""
 
     @property
     def schema(self) -> int:
-        """The version of the tables whose form the rows have, counted as `ROWS` is, whichever engine gives them."""
+        """Version of the tables, counted as `ROWS` is, for any engine."""
 
     @property
     def store_id(self) -> str:
-        """The identity of the store: 32 hexadecimal digits, made when the store was."""
+        """Identity of the store: 32 hexadecimal digits."""
 
     def last_key(self, table: str) -> int:
-        """Return the highest key of a shared table: an event's number of arrival, a grip's number; 0 in an empty table."""
+        """Return the highest key of a shared table; 0 if empty.
+
+        The key of events is their number, that of grips their id.
+        """
 
     def fingerprint(self, table: str, first: int, last: int) -> tuple[int, str]:
-        """Return how many rows of a shared table have keys from `first` to `last`, both included, and a fingerprint of them.
+        """Return number and fingerprint of rows with keys `first` to `last`.
 
-        The fingerprint is the hexadecimal XOR of the rows: of an event its id, of a grip its id XOR its segment; "" where
-        there are none.
+        Both bounds are included. The fingerprint is the hexadecimal XOR of the rows: of an event its id, of a grip its id XOR its
+        segment; "" if there are none.
         """
 
     def iter_shared(self, table: str, after: int) -> Iterator[TableRows]:
-        """Yield the rows of a shared table whose keys are above `after`, in the order of the key, a few hundred at a time."""
+        """Yield a shared table's rows with keys above `after`, by key.
+
+        A few hundred at a time.
+        """
 
     def iter_others(self) -> Iterator[TableRows]:
-        """Yield the rows of every table that is neither in `SHARED` nor in `DERIVED`, a few hundred of a table at a time."""
+        """Yield the rows of tables that are neither shared nor derived.
+
+        A few hundred of a table at a time.
+        """
 
 
 class ArchiveStore(Protocol):
-    """Reads a whole store as rows, and fills a store with rows."""
+    """Reads a store as rows, and fills a store with rows."""
 
     def open_snapshot(self) -> AbstractContextManager[Snapshot]:
-        """Return a context manager that gives the store at this moment, with every acknowledged write.
+        """Return a context manager that gives the store at this moment.
 
-        Writers go on meanwhile; the file of the store is not replaced before the block ends.
+        Every acknowledged write is in it. Writers go on meanwhile; the file of the store is not replaced before the block ends.
         """
 
-    def load_rows(self, slices: Iterable[TableRows], anew: bool = False, instead: bool = False) -> LoadCounts:
-        """Store rows with their ids and numbers, and return what was stored and left out.
+    def load_rows(self, slices: Iterable[TableRows], without_cuts: bool = False, replace_all: bool = False) -> LoadCounts:
+        """Store rows with their ids and numbers; return the counts.
 
-        The store was just made, or `instead` is set: then the rows take the place of everything but events, in one
-        transaction; else each slice is one. With `anew` cuts are left out, so that every event is derived as if it
-        were new. Rows of unknown or derived tables, and rows that name missing events, are left out. The caller
-        rebuilds what is derived.
+        The store was just made, or `replace_all` is set: then the rows replace everything but events, in one transaction;
+        else each slice is one. With `without_cuts` cuts are left out, so that every event is derived as if it were new.
+        Rows of unknown or derived tables, and rows that name missing events, are left out. The caller rebuilds what is
+        derived.
         """
 
 
 def get_empty_value(kind: str) -> Any:
-    """Return what a row holds in a column that came later than the row: [], "", False or b"", by type, else 0.
+    """Return what an older row holds in a column added later.
 
-    `kind` is the engine's name of the column's type, in either case; a type that ends with [] is a list.
+    `kind` is the engine's name of the column's type, in any case; a type that ends with [] is a list.
     """
     if kind.endswith("[]"):
         return []

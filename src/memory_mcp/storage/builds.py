@@ -1,4 +1,4 @@
-"""Rows and outbox entries that a build is written as; shared by the engines (pure)."""
+"""Rows and outbox entries of a build; shared by the engines. Pure."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -15,21 +15,25 @@ VERSIONS_BETWEEN = 4
 
 
 def make_changes(nodes: Iterable[TocNode]) -> list[tuple[ChangeKind, str]]:
-    """Return an outbox entry (kind, node id) for each node, in their order; segments have a kind of their own."""
+    """Return an outbox entry (kind, node id) for each node, in order."""
     return [
         (ChangeKind.SEGMENT_PUBLISHED if n.level is TocLevel.SEGMENT else ChangeKind.NODE_PUBLISHED, n.node_id) for n in nodes
     ]
 
 
 def select_outdated(nodes: Sequence[TocNode]) -> list[TocNode]:
-    """Return the nodes whose old versions are to be removed now: every fourth version beyond the three that are kept."""
+    """Return the nodes whose old versions are to be removed now.
+
+    That is every fourth version beyond the three that are kept.
+    """
     return [n for n in nodes if n.version > VERSIONS_KEPT and (n.version - VERSIONS_KEPT) % VERSIONS_BETWEEN == 0]
 
 
 def make_bullet_columns(nodes: Sequence[TocNode]) -> tuple[list[list[Any]], list[list[Any]]]:
-    """Return columns for inserts into bullet and into bullet_grip, in schema order; [] where there are no rows.
+    """Return columns for inserts into bullet and bullet_grip.
 
-    Those of bullet_grip are: node key, version, place of the bullet, place of the grip in it, grip key.
+    In schema order; [] if there are no rows. Those of bullet_grip are: node key, version, index of the bullet, index of the grip
+    in it, grip key.
     """
     rows: list[tuple[Any, ...]] = []
     links: list[tuple[int, ...]] = []
@@ -42,7 +46,7 @@ def make_bullet_columns(nodes: Sequence[TocNode]) -> tuple[list[list[Any]], list
 
 
 def make_parent_columns(nodes: Sequence[TocNode]) -> list[list[Any]]:
-    """Return columns for an insert into node_parent, in schema order, of every parent of the nodes; none without nodes.
+    """Return columns for an insert into node_parent.
 
     Which parents a node has follows from its id, so a later version of it changes nothing.
     """

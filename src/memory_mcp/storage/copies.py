@@ -1,9 +1,9 @@
-"""Finds utterances that several sessions hold: forks, resumed sessions and files that a client copied.
+"""Find utterances that several sessions hold: forks, resumed and copied sessions.
 
 Invariants
 1. Events of one source in different sessions or threads are one utterance if role, speaker, words and the client's own time are
    the same; a time that was inferred says nothing, and a whole second only within a project: work is given to several at once.
-2. Where a client stamps its copies anew, sessions are compared from their beginnings, event by event: what is the same up to
+2. Where a client stamps its copies again, sessions are compared from their beginnings, event by event: what is the same up to
    the first difference is one utterance each, if the session says that it is a fork, or if that is a whole conversation.
    Calls with different ids are different calls: the same task done again is no copy.
 3. All events stay in their sessions; the earliest is shown, of equally early ones that of the first session by name, whichever
@@ -56,12 +56,12 @@ class Utterance:
 
     @property
     def source(self) -> str:
-        """The kind of source that it comes from."""
+        """Kind of source that it comes from."""
         return self.words[0]
 
     @property
     def moment(self) -> tuple[int, str]:
-        """Its time, and with a time of whole seconds its project, which say together when it was said."""
+        """Its time, and its project if the time is in whole seconds."""
         return self.time_ms, "" if self.time_ms % 1000 else self.project
 
     @property
@@ -84,7 +84,7 @@ def _make_utterance(
 
 
 def parse_utterance(row: Sequence[Any]) -> Utterance:
-    """Return what is compared of a stored event, from a row of `COLUMNS`."""
+    """Return what is compared of a stored event (`COLUMNS`)."""
     key, ms, session, thread, role, kind, speaker, source, project, content, metadata = row
     return _make_utterance(key, ms, (session, thread), (source, speaker, role, kind, content), project, metadata_of(metadata))
 
@@ -96,7 +96,10 @@ def _fresh_utterance(event: Event) -> Utterance:
 
 
 def _is_compared(utterance: Utterance) -> bool:
-    """Return whether an utterance counts in a session's beginning: what a client notes beside the words may differ in a fork."""
+    """Return whether an utterance counts in a session's beginning.
+
+    What a client notes next to the words may differ in a fork.
+    """
     role, kind = utterance.words[2:4]
     return role != Role.SYSTEM.value and (kind != EventType.NOTE.value or role == Role.USER.value)
 
@@ -108,7 +111,7 @@ def _is_said(utterance: Utterance) -> bool:
 
 @dataclass(slots=True)
 class _StreamHead:
-    """The beginning of a session, as long as it may be that of another one."""
+    """Beginning of a stream, while it may be that of another one."""
 
     entries: list[Utterance] = field(default_factory=list)
     candidates: dict[Stream, list[Utterance]] = field(default_factory=dict)
@@ -118,18 +121,16 @@ class _StreamHead:
     paired: int = 0
 
     def add_utterances(self, utterances: Iterable[Utterance]) -> None:
-        """Add what arrived; again what a transaction that failed had added already."""
+        """Add what arrived, also again after a failed transaction."""
         keys = {entry.key for entry in self.entries}
         self.entries += [u for u in utterances if u.key not in keys and _is_compared(u)]
 
 
 def _names_stream(session: str, stream: Stream) -> bool:
-    """Return whether a session, "" for none, is a stream's session or thread."""
     return bool(session) and session in stream
 
 
 def _may_be_forks(stream: Stream, first: Utterance, other_stream: Stream, other_first: Utterance) -> bool:
-    """Return whether two streams, with their first utterances, are of one project, or one names the other as its origin."""
     is_declared = _names_stream(first.forked_from, other_stream) or _names_stream(other_first.forked_from, stream)
     return is_declared or first.project == other_first.project
 
@@ -140,33 +141,36 @@ def _common_length(first: Sequence[Utterance], second: Sequence[Utterance]) -> i
 
 
 class CopyFinder(ABC):
-    """Finds copies among events that are being stored; engines look up what is stored."""
+    """Finds copies among events that are being stored.
+
+    Engines look up what is stored.
+    """
 
     def __init__(self) -> None:
-        """Begin with no session's beginning in view."""
         self._heads: dict[Stream, _StreamHead] = {}
         self._decided: set[Stream] = set()
 
     @abstractmethod
     def _read_twins(self, times: Sequence[int], contents: Sequence[int]) -> Sequence[Sequence[Any]]:
-        """Return rows of `COLUMNS` of stored events with one of these pairs of time and content."""
+        """Return rows of `COLUMNS` with one of these (time, content) pairs."""
 
     @abstractmethod
     def _read_openings(self, firsts: Sequence[Utterance]) -> Sequence[Sequence[Any]]:
-        """Return rows of `COLUMNS` of stored events with the content of one of these, with which new streams begin."""
+        """Return rows of `COLUMNS` with the content of one of `firsts`."""
 
     @abstractmethod
     def _find_first_key(self, stream: Stream, source: str) -> int | None:
-        """Return the key of the first stored event of a source in a stream; None if it has none."""
+        """Return the key of a source's first event in a stream."""
 
     @abstractmethod
     def _read_stream(self, stream: Stream, source: str) -> Sequence[Sequence[Any]]:
-        """Return rows of `COLUMNS` of the stored events of a source in a stream, in order of arrival."""
+        """Return rows of `COLUMNS` of a source in a stream, by arrival."""
 
     def find_pairs(self, fresh: Sequence[Event], stored_sessions: Set[str], stored_times: Set[int]) -> list[Pair]:
-        """Return the pairs that fresh events make with each other and with stored ones: (hidden key, shown key).
+        """Return the pairs (hidden key, shown key) that fresh events make.
 
-        `stored_sessions` had events before; `stored_times` are those of `fresh` at which others may be stored.
+        With each other and with stored ones. `stored_sessions` had events before; `stored_times` are those of `fresh` at
+        which others may be stored.
         """
         events = [event for event in fresh if may_be_copied(event)]
         return (
@@ -176,7 +180,6 @@ class CopyFinder(ABC):
         )
 
     def _pair_same_moments(self, fresh: Sequence[Event], stored_times: Set[int]) -> Iterator[Pair]:
-        """Yield the pairs of events with the same words at the same stated time in different streams."""
         counts = Counter(event.timestamp for event in fresh)
         utterances = [
             _fresh_utterance(event) for event in fresh if event.timestamp in stored_times or counts[event.timestamp] > 1
@@ -196,15 +199,16 @@ class CopyFinder(ABC):
             repeats[base] += 1
         for group in groups.values():
             if len(group) > 1:
-                shown = min(group, key=lambda u: u.order)
-                yield from ((u.key, shown.key) for u in group if u is not shown and u.matches(shown))
+                shown_utterance = min(group, key=lambda u: u.order)
+                yield from (
+                    (u.key, shown_utterance.key) for u in group if u is not shown_utterance and u.matches(shown_utterance)
+                )
 
     def _pair_same_beginnings(self, fresh: Sequence[Event], stored_sessions: Set[str]) -> Iterator[Pair]:
-        """Yield the pairs of events that sessions begin with alike."""
         streams: dict[Stream, list[Event]] = {}
         for event in fresh:
             streams.setdefault((event.session_id, event.thread), []).append(event)
-        opened = [s for s, arrived in streams.items() if self._is_new(s, arrived, stored_sessions)]
+        opened = [s for s, arrivals in streams.items() if self._is_new(s, arrivals, stored_sessions)]
         self._open_heads(opened, streams)
         for stream in [s for s in streams if s in self._heads]:
             self._heads[stream].add_utterances(map(_fresh_utterance, streams[stream]))
@@ -213,7 +217,7 @@ class CopyFinder(ABC):
             del self._heads[stream]
 
     def _is_new(self, stream: Stream, arrived: Sequence[Event], stored_sessions: Set[str]) -> bool:
-        """Return whether a stream begins with what arrived; of each it is asked once."""
+        """Return whether a stream begins with `arrived`; asked once for each."""
         if stream in self._decided:
             return False
         self._decided.add(stream)
@@ -221,7 +225,7 @@ class CopyFinder(ABC):
         return first is None or any(event_key(event.event_id) == first for event in arrived)
 
     def _open_heads(self, opened: Sequence[Stream], streams: Mapping[Stream, Sequence[Event]]) -> None:
-        """Open the heads of new streams that begin with the words of others, and give them those."""
+        """Open heads of new streams that begin like others."""
         firsts: dict[Stream, Utterance] = {}
         for stream in opened:
             if (first := next((u for u in map(_fresh_utterance, streams[stream]) if _is_compared(u)), None)) is not None:
@@ -245,12 +249,11 @@ class CopyFinder(ABC):
                 self._heads[stream] = _StreamHead(candidates=candidates, forked_from=first.forked_from)
 
     def _read_beginning(self, stream: Stream, source: str, arrived: Iterable[Event]) -> list[Utterance]:
-        """Return what is compared of a source in a stream, stored or arriving now, in order of arrival."""
         entries = {u.key: u for u in (*map(parse_utterance, self._read_stream(stream, source)), *map(_fresh_utterance, arrived))}
         return [u for u in entries.values() if _is_compared(u)]
 
     def _compare_head(self, stream: Stream) -> Iterator[Pair]:
-        """Yield the pairs of a head with the stream that it has most in common with; close it at the first difference."""
+        """Yield pairs of a head with its best partner; close it at a difference."""
         head = self._heads[stream]
         for partner, beginning in head.candidates.items():
             if len(beginning) < len(head.entries) and _common_length(head.entries, beginning) == len(beginning):
@@ -272,22 +275,21 @@ class CopyFinder(ABC):
 
     @staticmethod
     def _is_declared(head: _StreamHead, stream: Stream, partner: Stream) -> bool:
-        """Return whether one of two streams says that it was forked from the partner."""
         return _names_stream(head.forked_from, partner) or _names_stream(head.candidates[partner][0].forked_from, stream)
 
 
 def repeated_ids(pairs: Iterable[Pair], fresh: Sequence[Event]) -> set[EventId]:
-    """Return the ids of those fresh events that say again what is stored or arrives with them, whichever of both is shown."""
+    """Return the ids of fresh events that repeat another event."""
     ids = {event_key(event.event_id): event.event_id for event in fresh}
-    repeated = {hidden if hidden in ids else shown for hidden, shown in pairs}
+    repeated = {hidden_key if hidden_key in ids else shown_key for hidden_key, shown_key in pairs}
     return {ids[key] for key in repeated if key in ids}
 
 
 def resolve_pairs(pairs: Iterable[Pair], shown_by_hidden: Mapping[int, int]) -> dict[int, int]:
-    """Return by the key of each event that is to be hidden from now on the one that is shown in the end.
+    """Return the finally shown key of each newly hidden event.
 
     `shown_by_hidden` are the stored pairs of all events concerned; events that are hidden already are not in the result, but
-    what is shown in their place may be.
+    what is shown instead of them may be.
     """
     parents = dict[int, int]()
 
@@ -297,7 +299,7 @@ def resolve_pairs(pairs: Iterable[Pair], shown_by_hidden: Mapping[int, int]) -> 
             key = parents[key]
         return key
 
-    for hidden, shown in pairs:
-        if (old := root_of(hidden)) != (new := root_of(shown)):
+    for hidden_key, shown_key in pairs:
+        if (old := root_of(hidden_key)) != (new := root_of(shown_key)):
             parents[old] = new
     return {key: root_of(key) for key in parents}

@@ -1,8 +1,8 @@
-"""What is removed from a store, or changed in it, when something is forgotten; the part that the engines share.
+"""What a forgetting removes from a store or changes in it; shared by the engines.
 
-Statements here are spelled in the common part of the engines' SQL. `{own}` stands for the condition that a row belongs to the
-memory, `{keys}`, `{ids}` and `{names}` for a comparison with a list (segment or stream keys, event or grip keys, texts), and
-any other name in braces for the parameter of that name.
+Statements here are spelled in the common part of the engines' SQL. `{own}` is the condition that a row belongs to the
+memory, `{keys}`, `{ids}` and `{names}` a comparison with a list (segment or stream keys, event or grip keys, texts), and
+any other name in braces the parameter of that name.
 """
 
 import re
@@ -49,7 +49,7 @@ EVENT_COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class GoneEvent:
-    """An event that is removed, as far as later steps need it."""
+    """A removed event, as far as later steps need it."""
 
     event_id: str
     ts: int
@@ -60,7 +60,7 @@ class GoneEvent:
 
 @dataclass(slots=True)
 class Findings:
-    """Which events are removed or changed, as far as events were looked through."""
+    """Events to remove or change, as far as they were looked through."""
 
     #: Number of the last event that was looked at.
     last: int = 0
@@ -71,35 +71,35 @@ class Findings:
     streams: set[int] = field(default_factory=set)
 
     def look_through(self, read: Callable[[int], Sequence[Sequence[Any]]], keep: Cleaner) -> None:
-        """Look through the events behind the last that was looked at, and note which are to be removed or changed.
+        """Look through later events, and note which to remove or change.
 
-        `read` returns some events behind a number of arrival, [] at the end: each row is its number and the columns
+        `read` returns some events after a number of arrival, [] at the end: each row is its number and the columns
         `EVENT`. A changed event is noted under the id that an import would give it now.
         """
-        while found := read(self.last):
-            for seq, *row in found:
+        while rows := read(self.last):
+            for seq, *row in rows:
                 event = event_of(row)
-                kept = keep.clean_event(event)
-                if kept is None:
+                cleaned = keep.clean_event(event)
+                if cleaned is None:
                     self.drop(event)
-                elif kept is not event:
-                    named = replace(kept, event_id=event_id_from(_key_now(event, kept)))
-                    self.streams |= {event.stream, named.stream}
-                    self.changed[event_key(event.event_id)] = (seq, named)
-            self.last = found[-1][0]
+                elif cleaned is not event:
+                    changed_event = replace(cleaned, event_id=event_id_from(_key_now(event, cleaned)))
+                    self.streams |= {event.stream, changed_event.stream}
+                    self.changed[event_key(event.event_id)] = (seq, changed_event)
+            self.last = rows[-1][0]
 
     def news(self, first: int) -> list[tuple[ChangeKind, str]]:
-        """Return the outbox entries (kind, subject): each id that is gone, then `first` as what moved.
+        """Return the outbox entries: each removed id, then `first` as moved.
 
-        Gone is also the former id of a changed event whose id is another now. `first` is the lowest number of arrival
+        Removed is also the former id of a changed event whose id is another now. `first` is the lowest number of arrival
         that is another event's now.
         """
-        others = [key for key, (_, event) in self.changed.items() if event_key(event.event_id) != key]
-        gone = [(ChangeKind.EVENT_DROPPED, str(event_id_from(key))) for key in (*self.gone, *others)]
+        renamed_keys = [key for key, (_, event) in self.changed.items() if event_key(event.event_id) != key]
+        gone = [(ChangeKind.EVENT_DROPPED, str(event_id_from(key))) for key in (*self.gone, *renamed_keys)]
         return [*gone, (ChangeKind.EVENTS_MOVED, str(first))]
 
     def drop(self, event: Event) -> None:
-        """Note that an event is removed whole, also one that was to be changed; its stream counts as concerned."""
+        """Note that an event is removed whole; its stream is concerned."""
         key = event_key(event.event_id)
         self.streams.add(event.stream)
         self.changed.pop(key, None)
@@ -107,9 +107,9 @@ class Findings:
 
 
 class Erasing(ABC):
-    """One pass over a store that counts what is forgotten and, unless it is a dry run, removes it.
+    """One pass over a store that counts what is forgotten, and removes it.
 
-    It runs inside the caller's transaction. Subclasses run the statements and number the remaining events anew.
+    It runs inside the caller's transaction. Subclasses run the statements and number the remaining events again.
     """
 
     #: For each table of `CLEANED` and `DROPPED` the column that tells its rows apart.
@@ -121,39 +121,36 @@ class Erasing(ABC):
     _without_sets: Callable[[Sequence[int]], None]
 
     def __init__(self, keep: Cleaner, findings: Findings, dry: bool) -> None:
-        """Remove what `keep` does not keep, or with `dry` count it; `findings`: the events looked through before."""
+        """Remove what `keep` does not keep; with `dry` only count it."""
         self._keep, self._findings, self._dry = keep, findings, dry
         self.erased = ErasureResult()
 
     @abstractmethod
-    def _rows(self, statement: str, **given: Any) -> Sequence[Row]:
-        """Run a statement, spelled as the module says, inside the caller's transaction, and return all its rows.
+    def _rows(self, statement: str, **parameters: Any) -> Sequence[Row]:
+        """Run a statement, spelled as the module says; return its rows.
 
-        `given` has the value of each name in braces but `own`: lists for `keys`, `ids`, `names` and `list`, single values
+        `parameters` has the value of each name in braces but `own`: lists for `keys`, `ids`, `names` and `list`, single values
         for others.
         """
 
     def _each(self, statement: str) -> Iterable[Row]:
-        """Return the rows, maybe very many, of a statement without parameters but {own}; in the caller's transaction."""
+        """Return maybe very many rows of a statement with no parameter but {own}."""
         return self._rows(statement)
 
-    def _run(self, statement: str, **given: Any) -> None:
-        """Run a statement that writes, inside the caller's transaction; statement and `given` are those of `_rows`.
-
-        Callers do not call it in a dry run: an engine may then refuse to write.
-        """
-        self._rows(statement, **given)
+    def _run(self, statement: str, **parameters: Any) -> None:
+        """Run a statement that writes; never in a dry run."""
+        self._rows(statement, **parameters)
 
     @abstractmethod
     def _rewrite_events(self) -> None:
-        """Remove and change the events that were found, and number the sessions concerned behind all others.
+        """Remove and change events; number the sessions concerned last.
 
         Their entries for the outbox, the pairs they take part in and the positions that count events are written as
         well.
         """
 
     def run(self) -> ErasureResult:
-        """Look through the events that are new, count what goes, and unless it is a dry run remove it; return the counts.
+        """Look through new events; count, and remove, what is forgotten.
 
         Counts are by kind: events, events with a value, duplicates, nodes, segments, bullets, term sets, texts by agents
         or models, grips, openings, superseded, pins, topic labels, and "TABLE rows" of tables beside the tree. The stored
@@ -162,7 +159,7 @@ class Erasing(ABC):
         """
         self._findings.look_through(lambda seq: self._rows(f"{BEHIND} LIMIT {READ}", after=seq), self._keep)
         self._follow_pairs()
-        self.erased.removed_events += [(going.event_id, going.ts) for going in self._findings.gone.values()]
+        self.erased.removed_events += [(event.event_id, event.ts) for event in self._findings.gone.values()]
         self.erased.changed_events += [
             (event_id_from(key), event.timestamp) for key, (_, event) in self._findings.changed.items()
         ]
@@ -170,11 +167,11 @@ class Erasing(ABC):
         self._count("nodes", len(nodes))
         self._grips()
         # A person's words for a topic may tell of a session from which an event goes, if it holds that.
-        streams = list({going.stream for going in self._findings.gone.values()})
+        streams = list({event.stream for event in self._findings.gone.values()})
         cuts = {key for (key,) in self._rows("SELECT key FROM segment_cut WHERE {own} AND stream {keys}", keys=streams)}
         topics = self._rows("SELECT topic_id, members FROM topic WHERE {own}")
-        named = [topic_id for topic_id, members in topics if not cuts.isdisjoint(members_of(members))]
-        self._take_named("topic labels", "topic_label", "topic_id", named)
+        topic_ids = [topic_id for topic_id, members in topics if not cuts.isdisjoint(members_of(members))]
+        self._take_named("topic labels", "topic_label", "topic_id", topic_ids)
         for table, columns in CLEANED.items():
             self._texts(table, columns, drop=False)
         for table, columns in DROPPED.items():
@@ -188,29 +185,25 @@ class Erasing(ABC):
         return self.erased
 
     def _count(self, kind: str, number: int) -> None:
-        """Add `number` to the count of rows of one kind; a count of 0 is kept as well."""
         self.erased.counts[kind] = self.erased.counts.get(kind, 0) + number
 
-    def _one(self, statement: str, **given: Any) -> int:
-        """Return the first column of a statement's first row as an int; the statement has to give a row."""
-        return int(self._rows(statement, **given)[0][0])
+    def _one(self, statement: str, **parameters: Any) -> int:
+        return int(self._rows(statement, **parameters)[0][0])
 
     def _has(self, *texts: str) -> bool:
-        """Return whether any of these texts holds something that is forgotten."""
         return any(self._keep.clean_text(text) != text for text in texts)
 
     def _follow_pairs(self) -> None:
-        """Have a message that a hook and a transcript recorded go as a whole: where one event of a pair goes, both do.
+        """Remove both events of a pair that a hook and a transcript recorded.
 
-        A copy in another session stays, and is shown from now on; one that was forgotten itself goes by itself. Then count
-        the events that go, those that change, and the pairs of which an event goes. Nothing is removed here.
+        A copy in another session stays, and is shown from now on; one that was forgotten itself goes by itself.
         """
         pairs = self._rows("SELECT event_id, canonical FROM duplicate WHERE {own}")
         gone = self._findings.gone
-        others = {b if a in gone else a: gone[a if a in gone else b].session_id for a, b in pairs if (a in gone) != (b in gone)}
-        for row in self._rows(f"SELECT {EVENT} FROM event WHERE {{own}} AND event_id {{ids}}", ids=list(others)):
+        partners = {b if a in gone else a: gone[a if a in gone else b].session_id for a, b in pairs if (a in gone) != (b in gone)}
+        for row in self._rows(f"SELECT {EVENT} FROM event WHERE {{own}} AND event_id {{ids}}", ids=list(partners)):
             event = event_of(row)
-            if event.session_id == others[event_key(event.event_id)]:
+            if event.session_id == partners[event_key(event.event_id)]:
                 self._findings.drop(event)
             else:
                 self._findings.streams.add(event.stream)
@@ -219,26 +212,27 @@ class Erasing(ABC):
         self._count("duplicates", sum(a in gone or b in gone for a, b in pairs))
 
     def _doomed_nodes(self) -> list[int]:
-        """Return the keys of the nodes that go or are written anew, and count what hangs on them.
+        """Return the keys of nodes to remove or write again; count their parts.
 
         These are the nodes of the sessions concerned, all periods above them, and whatever holds a forgotten value. A
-        session of which a node or a bullet holds one is concerned too. Segments and days are noted in `erased`;
-        nothing is removed.
+        session of which a node or a bullet holds one is concerned too. Nothing is removed.
         """
         # Every version: an earlier one may say what the current one does not.
         nodes = self._each("SELECT key, title, summary, keywords, agents, projects, author FROM node WHERE {own}")
-        told = {r[0] for r in nodes if self._has(*_texts_of(r[1:]))}
+        affected_keys = {r[0] for r in nodes if self._has(*_texts_of(r[1:]))}
         bullets = self._each("SELECT key, text, project, agent FROM bullet WHERE {own}")
-        told |= {r[0] for r in bullets if self._has(*r[1:])}
-        streams = self._rows("SELECT stream FROM segment_cut WHERE {own} AND key {keys}", keys=list(told))
+        affected_keys |= {r[0] for r in bullets if self._has(*r[1:])}
+        streams = self._rows("SELECT stream FROM segment_cut WHERE {own} AND key {keys}", keys=list(affected_keys))
         self._findings.streams.update(stream for (stream,) in streams)
         cuts = self._rows("SELECT key, day FROM segment_cut WHERE {own} AND stream {keys}", keys=list(self._findings.streams))
         self._count("segments", len(cuts))
         self.erased.segments.update(key for key, _ in cuts)
         self.erased.days.update(day for _, day in cuts)
-        doomed = list(told | self.erased.segments | {node_key(p) for day in self.erased.days for p in rollup_targets(day)})
+        doomed = list(
+            affected_keys | self.erased.segments | {node_key(p) for day in self.erased.days for p in rollup_targets(day)}
+        )
         periods = "SELECT DISTINCT node_id FROM node WHERE {own} AND level <> 'segment' AND key {keys}"
-        for (node_id,) in self._rows(periods, keys=list(told)):
+        for (node_id,) in self._rows(periods, keys=list(affected_keys)):
             self.erased.days.add(span_of(NodeId(node_id))[0].isoformat())
         for table, kind in (("bullet", "bullets"), ("term_delta", "term sets")):
             self._count(kind, self._one(f"SELECT count(*) FROM {table} WHERE {{own}} AND key {{keys}}", keys=doomed))
@@ -247,17 +241,16 @@ class Erasing(ABC):
         return doomed
 
     def _take_named(self, kind: str, table: str, column: str, names: Sequence[str]) -> None:
-        """Count the rows of a table whose column is one of some names under `kind` and, unless it is a dry run, remove them."""
         where = f"FROM {table} WHERE {{own}} AND {column} {{names}}"
         self._count(kind, self._one(f"SELECT count(*) {where}", names=names))
         if not self._dry:
             self._run(f"DELETE {where}", names=names)
 
     def _grips(self) -> None:
-        """Count and, unless it is a dry run, remove the quotations of events that go or change, and what their ids name.
+        """Count and remove quotations of events that go or change.
 
-        That is openings, records of what they replaced, and pins. A record whose new statement goes stays without it
-        and without its reason; acts in the audit that name a removed grip lose their reason.
+        With them openings, records of what they replaced, and pins. A record whose new statement goes stays without it
+        and without its reason; audit entries that name a removed grip lose their reason.
         """
         sql = "SELECT grip_id FROM grip WHERE {own} AND (event_start {ids} OR event_end {ids})"
         grips = [row[0] for row in self._rows(sql, ids=[*self._findings.gone, *self._findings.changed])]
@@ -273,18 +266,14 @@ class Erasing(ABC):
                 self._run(f"DELETE FROM {table} WHERE {{own}} AND grip_id {{ids}}", ids=grips)
 
     def _texts(self, table: str, columns: Sequence[str], drop: bool) -> None:
-        """Clean the rows of a table beside the tree whose words hold a forgotten value or, with `drop`, remove them.
-
-        Counted as "<table> rows"; in a dry run they are only counted. `columns` are the text columns; empty ones are
-        passed over.
-        """
+        """Clean rows that hold a forgotten value, or with `drop` remove them."""
         key = self._keys[table]
         rows = self._each(f"SELECT {key}, {', '.join(columns)} FROM {table} WHERE {{own}}")
-        found = [row for row in rows if self._has(*(part for part in row[1:] if part))]
-        self._count(table.replace("_", " ") + " rows", len(found))
+        matching_rows = [row for row in rows if self._has(*(part for part in row[1:] if part))]
+        self._count(table.replace("_", " ") + " rows", len(matching_rows))
         where = f"WHERE {{own}} AND {key} = {{row}}"
         sets = ", ".join(f"{column} = {{{column}}}" for column in columns)
-        for row in () if self._dry else found:
+        for row in () if self._dry else matching_rows:
             if drop:
                 self._run(f"DELETE FROM {table} {where}", row=row[0])
             else:
@@ -292,7 +281,7 @@ class Erasing(ABC):
                 self._run(f"UPDATE {table} SET {sets} {where}", row=row[0], **cleaned)
 
     def _erase_nodes(self, nodes: Sequence[int]) -> None:
-        """Remove nodes (keys) with their bullets, terms and places in the tree, and the cuts of the streams concerned.
+        """Remove nodes (keys) and the cuts of the streams concerned.
 
         An outbox entry is written for each node, their terms are subtracted from the frequencies of projects, and
         frequencies of projects without any cut are removed.
@@ -308,15 +297,17 @@ class Erasing(ABC):
         self._run("DELETE FROM frequency WHERE {own} AND project NOT IN (SELECT project FROM segment_cut WHERE {own})")
 
     def _drop_empty_projects(self) -> None:
-        """Remove the rules, the importers' positions and the subjects in the audit of projects of which no event is left.
+        """Remove rules, positions and audit subjects of emptied projects.
 
         Only projects of removed events are looked at. Rules are aliases and splits that name them, positions those
         whose name holds the project's, also with "-" in the place of all but ASCII letters and digits.
         """
-        left = {project for (project,) in self._rows("SELECT DISTINCT project FROM event WHERE {own}")}
-        for project in {going.project for going in self._findings.gone.values()} - left - {""}:
+        remaining_projects = {project for (project,) in self._rows("SELECT DISTINCT project FROM event WHERE {own}")}
+        for project in {event.project for event in self._findings.gone.values()} - remaining_projects - {""}:
             either = "WHERE {own} AND (old = {name} OR new = {name})"
-            for name in {project}.union(*self._rows(f"SELECT old, new FROM project_alias {either}", name=project)) - left:
+            for name in {project}.union(
+                *self._rows(f"SELECT old, new FROM project_alias {either}", name=project)
+            ) - remaining_projects:
                 sql = "UPDATE audit SET subject = '' WHERE {own} AND {name} = ANY(string_to_array(subject, ' '))"
                 self._run(sql, name=name)
             self._run(f"DELETE FROM project_alias {either}", name=project)
@@ -326,16 +317,12 @@ class Erasing(ABC):
                 self._run("DELETE FROM checkpoint WHERE {own} AND strpos(name, {name}) > 0", name=spelled)
 
 
-def _key_now(before: Event, now: Event) -> int:
-    """Return the key that an import gives an event whose text changed from `before` to `now`; see `renamed`.
-
-    The key of an event with an id at its source stays, unless that id was changed as well.
-    """
-    return renamed_key(event_key(before.event_id), before.source, before, now)
+def _key_now(previous: Event, changed: Event) -> int:
+    return renamed_key(event_key(previous.event_id), previous.source, previous, changed)
 
 
 def kept_row(keep: Cleaner, table: str, row: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return a row of a copy of the store, by column, without what was forgotten; None where the whole row goes.
+    """Return a copied row without what was forgotten, or None.
 
     The row itself where it holds nothing of it. A changed event gets the id that an import would give it; a row of a
     table in `DROPPED` goes if any of its values holds something forgotten. Rows are judged alone: pairs, nodes and
@@ -343,26 +330,25 @@ def kept_row(keep: Cleaner, table: str, row: Mapping[str, Any]) -> Mapping[str, 
     """
     if table == "event":
         event = event_of([row[name] for name in EVENT.split(", ")])
-        kept = keep.clean_event(event)
-        if kept is None or kept is event:
-            return None if kept is None else row
-        named = replace(kept, event_id=event_id_from(_key_now(event, kept)))
-        columns = event_columns([named], row["seq"])
+        cleaned = keep.clean_event(event)
+        if cleaned is None or cleaned is event:
+            return None if cleaned is None else row
+        changed_event = replace(cleaned, event_id=event_id_from(_key_now(event, cleaned)))
+        columns = event_columns([changed_event], row["seq"])
         return {**row, **dict(zip(EVENT_COLUMNS, (column[0] for column in columns), strict=True))}
-    now = {name: _clean_cell(keep, value) for name, value in row.items()}
-    if now == dict(row):
+    cleaned_row = {name: _clean_cell(keep, value) for name, value in row.items()}
+    if cleaned_row == dict(row):
         return row
-    return None if table in DROPPED else now
+    return None if table in DROPPED else cleaned_row
 
 
 def _clean_cell(keep: Cleaner, value: Any) -> Any:
-    """Return a value of a row without what was forgotten: texts, and lists item by item; any other, also a dict, as it is."""
     if isinstance(value, str):
         return keep.clean_text(value)
-    return [_clean_cell(keep, one) for one in value] if isinstance(value, list) else value
+    return [_clean_cell(keep, item) for item in value] if isinstance(value, list) else value
 
 
 def _texts_of(columns: Iterable[Any]) -> Iterator[str]:
-    """Yield the texts of a row: an engine gives a list of names as one text or as a list."""
+    """Yield the texts of a row; lists may come as one text."""
     for column in columns:
         yield from (column,) if isinstance(column, str) else column

@@ -1,4 +1,4 @@
-"""One owner for each data directory: a lock of the operating system, and a note beside it that says who holds it."""
+"""One owner for each data directory: a lock of the system, and a note of who holds it."""
 
 import json
 import os
@@ -19,17 +19,17 @@ DAEMON, ALONE = "daemon", "alone"
 
 
 class DirectoryLock:
-    """The lock of a data directory, held from construction to `release`, and released by the system when the process dies.
+    """Lock of a data directory, held from construction to `release`.
 
-    Makes the directory where it is missing. Raises StorageLocked when another process holds it for longer than `wait`
-    seconds; StorageError when it cannot be written, or lies on another machine.
+    The system releases it when the process dies. Makes the directory if it is missing. Raises StorageLocked when another process
+    holds it for longer than `wait` seconds; StorageError when it cannot be written, or is on another machine.
     """
 
     def __init__(self, directory: Path, wait: float = 0.0, kind: str = ALONE) -> None:
-        """Make the directory, lock it within `wait` seconds, and write `owner.json` into it.
+        """Lock within `wait` seconds, and write `owner.json`.
 
-        The note holds pid, command line (200 characters) and `kind` (`DAEMON`, `ALONE`). Raises what the class says,
-        ConfigError for a folder of something else.
+        The note holds pid, command line (200 characters) and `kind` (`DAEMON`, `ALONE`). Raises ConfigError for a folder of
+        something else.
         """
         prepare_directory(directory)
         self.directory = directory
@@ -50,32 +50,31 @@ class DirectoryLock:
 
     @property
     def is_in_place(self) -> bool:
-        """Whether the directory is still the one that was locked: one that was removed and made anew is another's."""
+        """Whether the directory is still the one that was locked."""
         return _file_identity(self._file) == self._lock_identity
 
     def release(self) -> None:
-        """Release the lock; a second call does nothing. The note `owner.json` stays."""
+        """Release the lock; idempotent. The note stays."""
         self._lock.release()
 
 
 def _file_identity(file: Path) -> tuple[int, int]:
-    """Return device and inode of a file, (0, 0) where it is missing or cannot be looked at."""
     try:
-        found = file.stat()
+        status = file.stat()
     except OSError:
         return (0, 0)
-    return (found.st_dev, found.st_ino)
+    return (status.st_dev, status.st_ino)
 
 
 class SharedLock:
-    """The shared lock of a directory that is only read: held from construction to `release`, without a write.
+    """Shared lock of a directory that is only read, without a write.
 
-    Any number of readers hold it at once. Raises StorageLocked when a process that writes holds it. Where nobody ever locked
-    the directory there is nothing to hold, and where the platform has no such lock, the engine's own lock decides.
+    Any number of readers hold it at once. Raises StorageLocked when a process that writes holds it. If nobody ever locked
+    the directory there is nothing to hold, and if the platform has no such lock, the engine's own lock decides.
     """
 
     def __init__(self, directory: Path) -> None:
-        """Share the lock of the directory's existing file `lock` without writing; raise StorageLocked if a writer holds it.
+        """Share the lock of the directory's existing file `lock`.
 
         Raises ConfigError for links, pipes or devices in the directory. Holds nothing on Windows or without that
         file.
@@ -93,14 +92,14 @@ class SharedLock:
             raise make_locked_error(directory) from None
 
     def release(self) -> None:
-        """Release the lock; a second call does nothing."""
+        """Release the lock; idempotent."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
 
 def make_locked_error(directory: Path) -> StorageLocked:
-    """Return, not raise, the error for a directory that another process holds, named by its note if that process lives."""
+    """Return the error for a directory that another process holds."""
     note = read_owner(directory)
     is_living = isinstance(pid := note.get("pid"), int) and machine.lives(pid)
     holder = f"`{note['command']}` (process {pid})" if is_living else "another memory-mcp process"
@@ -111,7 +110,7 @@ def make_locked_error(directory: Path) -> StorageLocked:
 
 
 def read_owner(directory: Path) -> dict[str, object]:
-    """Return pid, command and kind of the process that holds the directory, or held it last; {} without a readable note."""
+    """Return pid, command and kind of the last owner, or {}."""
     try:
         note = json.loads(foreign_files.read_file(directory / "owner.json"))
         return {"pid": int(note["pid"]), "command": str(note["command"]), "kind": str(note.get("kind", ALONE))}
@@ -120,10 +119,10 @@ def read_owner(directory: Path) -> dict[str, object]:
 
 
 def prepare_directory(directory: Path) -> None:
-    """Make the directory where it is missing, for this user alone; an existing one into which others may write is refused.
+    """Make the directory, if it is missing, for this user alone.
 
-    Raises ConfigError for such a one, a folder of something else, or one that holds a link, a pipe or a device; StorageError
-    when it cannot be made, is read-only, or lies on a network file system, where a lock cannot be trusted.
+    Raises ConfigError for one into which others may write, a folder of something else, or one that holds a link, a pipe or a
+    device; StorageError when it cannot be made, is read-only, or is on a network file system, where a lock cannot be trusted.
     """
     if why := ownership.unfit(str(directory)):
         raise ConfigError(why, "Name a new or an empty folder: --data-dir DIR, or MEMORY_MCP_DATA_DIR.")
@@ -148,12 +147,12 @@ def prepare_directory(directory: Path) -> None:
 
 
 def is_read_only(directory: Path | None) -> bool:
-    """Return whether a data directory exists and this process may only read it; False for None."""
+    """Return whether a data directory exists and may only be read."""
     return directory is not None and directory.is_dir() and not os.access(directory, os.W_OK)
 
 
 def require_no_links(directory: Path, is_written: bool = True) -> None:
-    """Raise ConfigError where a link, a pipe or a device lies inside a data directory; see `paths.planted`.
+    """Raise ConfigError for a link, pipe or device in a directory.
 
     With `is_written` False hard links are allowed: what is only read may share its files, as snapshots made of hard
     links do.
@@ -164,18 +163,18 @@ def require_no_links(directory: Path, is_written: bool = True) -> None:
 
 
 def find_file_system(directory: Path, mounts: Iterable[str]) -> str:
-    """Return the kind of file system of a directory (such as ext4) from lines of /proc/self/mountinfo; "" if unknown.
+    """Return a directory's file system (such as ext4), or "".
 
-    The mount point with the longest path that holds the directory decides, of equally long ones the last.
+    From lines of /proc/self/mountinfo: the longest mount point that holds it decides, of equally long ones the last.
     """
-    place = str(directory.resolve())
+    path = str(directory.resolve())
     best, kind = "", ""
     for line in mounts:
-        before, _, after = line.partition(" - ")
-        fields = before.split()
-        if len(fields) < 5 or not after:
+        mount_part, _, type_part = line.partition(" - ")
+        fields = mount_part.split()
+        if len(fields) < 5 or not type_part:
             continue
         point = fields[4].encode().decode("unicode_escape")
-        if (place == point or place.startswith(point.rstrip("/") + "/")) and len(point) >= len(best):
-            best, kind = point, after.split()[0]
+        if (path == point or path.startswith(point.rstrip("/") + "/")) and len(point) >= len(best):
+            best, kind = point, type_part.split()[0]
     return kind

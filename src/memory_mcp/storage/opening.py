@@ -44,25 +44,25 @@ class Engine:
 
 
 def find_zone(environ: Mapping[str, str]) -> str:
-    """Return the zone that TZ names, also by the path of its file; "" for none and for the system's own.
+    """Return the zone that TZ names, also by its file's path, or "".
 
-    Raises InvalidQuery for a zone or a file that there is not.
+    Raises InvalidQuery for a zone or a file that does not exist.
     """
     name = environ.get("TZ", "").strip().removeprefix(":")
     if not name or name == _SYSTEM_ZONE:
         return ""
     if name.startswith("/"):
         # Zones are named by where their files are below a folder of this name.
-        _, found, named = name.rpartition("/zoneinfo/")
-        if not found:
+        _, separator, zone_path = name.rpartition("/zoneinfo/")
+        if not separator:
             raise InvalidQuery(f"TZ names a file that names no zone: {name}", "Name the zone, as in Europe/Berlin.")
-        name = named.removeprefix("posix/").removeprefix("right/")
+        name = zone_path.removeprefix("posix/").removeprefix("right/")
     Calendar(name).day_of(0)
     return name
 
 
 def get_system_zone() -> str:
-    """Return the zone of a new store's days: TZ's, else the system's, else UTC.
+    """Return the zone of a new store: TZ's, else the system's, else UTC.
 
     A TZ that names no zone is passed over, which is logged, and which `doctor` reports: an environment that cannot be used must
     not keep a memory from beginning.
@@ -70,8 +70,8 @@ def get_system_zone() -> str:
     from tzlocal import get_localzone_name
 
     try:
-        if named := find_zone(os.environ):
-            return named
+        if configured := find_zone(os.environ):
+            return configured
     except InvalidQuery as error:
         log.warning("TZ is passed over: %s", error.message)
     try:

@@ -1,4 +1,4 @@
-"""Finds messages that both a client's hook and its transcript recorded, and says which of the two events is shown.
+"""Find messages that both a client's hook and its transcript recorded.
 
 Invariants
 1. A pair is one event of a hook and one of another source, in one session; no event is in two pairs.
@@ -46,7 +46,7 @@ class Message:
 
 
 def make_message(event: Event) -> Message:
-    """Return what pairing compares of an event that is being stored; `stored` is False in it."""
+    """Return what pairing compares of an event being stored."""
     return Message(
         key=event_key(event.event_id),
         time_ms=event.timestamp,
@@ -63,12 +63,12 @@ def make_message(event: Event) -> Message:
 
 
 def escape_json(text: str) -> str:
-    """Return a text as spelled inside the quotes of stored metadata (JSON escapes, no ASCII folding), without the quotes."""
+    """Return a text as spelled inside the quotes of stored metadata."""
     return pack({"": text}).removeprefix('{"":"').removesuffix('"}')
 
 
 def parse_message(row: Sequence[Any]) -> Message:
-    """Return what pairing compares of an event that is stored, from a row; the result has `stored` set.
+    """Return what pairing compares of a stored event, from a row.
 
     A row has key, time, session, thread, role, type, source, its id there, the escaped id of a tool call, whether it
     is a summary, and the text.
@@ -91,28 +91,27 @@ def parse_message(row: Sequence[Any]) -> Message:
 
 
 def iter_pairs(messages: Sequence[Message]) -> Iterator[tuple[Message, Message]]:
-    """Yield the pairs among events given in order of arrival: first the event that is not shown, then the one that is.
+    """Yield pairs (hidden, shown) among events in order of arrival.
 
-    The longer one is shown, of equally long ones the first. Events of one tool call are paired first, then those with
-    one source id, then those with the same words at most 120 s apart; no event is in two pairs. Stored events pair
+    Events of one tool call are paired first, then those with one source id, then those with the same words. Stored events pair
     with fresh ones only: had two of them belonged together, they would be a pair already.
     """
-    place = {t.key: n for n, t in enumerate(messages)}
-    free = set(place)
-    for same in (_call_key, _source_key, _words_key):
+    positions = {t.key: n for n, t in enumerate(messages)}
+    free = set(positions)
+    for key_of in (_call_key, _source_key, _words_key):
         groups: dict[Hashable, list[Message]] = {}
-        for one in messages:
-            if (key := same(one)) is not None:
-                groups.setdefault(key, []).append(one)
-        for several in groups.values():
-            for one, other in _pair_nearest([t for t in several if t.key in free], WINDOW_MS if same is _words_key else None):
-                free -= {one.key, other.key}
-                first, second = sorted((one, other), key=lambda t: place[t.key])
+        for message in messages:
+            if (key := key_of(message)) is not None:
+                groups.setdefault(key, []).append(message)
+        for group in groups.values():
+            for message, other in _pair_nearest([t for t in group if t.key in free], WINDOW_MS if key_of is _words_key else None):
+                free -= {message.key, other.key}
+                first, second = sorted((message, other), key=lambda t: positions[t.key])
                 yield (first, second) if len(second.words) > len(first.words) else (second, first)
 
 
 def _call_key(message: Message) -> Hashable:
-    """Return (session, tool call id, role) as what the events of one tool call have in common; None without such an id.
+    """Return what events of one tool call share; None without its id.
 
     A call and its result carry the same id; roles tell them apart.
     """
@@ -120,26 +119,28 @@ def _call_key(message: Message) -> Hashable:
 
 
 def _source_key(message: Message) -> Hashable:
-    """Return (session, id at the source), the same for events with one id of their source; None for an event without one."""
     return (message.session, message.source_id) if message.source_id else None
 
 
 def _words_key(message: Message) -> Hashable:
-    """Return session, thread, role, whether it is a tool call, and the words; all summaries count as the same words."""
+    """Return what events with the same words share.
+
+    All summaries count as the same words.
+    """
     return message.session, message.thread, message.role, message.call, SUMMARY if message.summary else message.words
 
 
-def _pair_nearest(several: Sequence[Message], window: int | None) -> Iterator[tuple[Message, Message]]:
-    """Yield pairs of an event of a hook with one of another source, the nearest in time first; no event twice.
+def _pair_nearest(messages: Sequence[Message], window: int | None) -> Iterator[tuple[Message, Message]]:
+    """Yield pairs of a hook's event and another, nearest in time first.
 
     Not two that are stored already. With a `window` (ms; words are compared) not two that are farther apart or both
     have the id of a tool call; None for no bound.
     """
-    hooks, others = [t for t in several if t.hook], [t for t in several if not t.hook]
+    hooks, transcripts = [t for t in messages if t.hook], [t for t in messages if not t.hook]
     near = [
         (abs(h.time_ms - o.time_ms), h.time_ms, h.key, o.key, h, o)
         for h in hooks
-        for o in others
+        for o in transcripts
         if not (h.stored and o.stored)
         # Words of two calls may be the same; their ids, where both have one, were compared before.
         and (window is None or (abs(h.time_ms - o.time_ms) <= window and not (h.tool_use_id and o.tool_use_id)))

@@ -8,7 +8,7 @@ from memory_mcp.storage.opening import Engine, OpenOptions
 
 
 def _open_duckdb(opening: OpenOptions) -> Storage:
-    """Open the DuckDB store; a directory that this process may only read, and whose lock is not given, is opened for reading."""
+    """Open the DuckDB store, for reading if it may only be read."""
     from memory_mcp.storage.duckdb import look_at, open_storage
 
     directory, lock = opening.directory, opening.lock

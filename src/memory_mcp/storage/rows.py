@@ -1,4 +1,4 @@
-"""Turns rows into stored things and stored things into columns; no SQL runs here."""
+"""Turn rows into stored things and back; no SQL runs here."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,19 +35,19 @@ COUNTED = ("duplicate", "segment_cut", "node", "bullet", "grip", "term_delta", "
 
 
 def pack(metadata: Mapping[str, str]) -> str:
-    """Return metadata as stored: compact JSON with keys in order, not folded to ASCII; "" when there are none."""
+    """Return metadata as stored: compact JSON, sorted keys; "" for none."""
     return json.dumps(dict(metadata), ensure_ascii=False, separators=(",", ":"), sort_keys=True) if metadata else ""
 
 
 def metadata_of(packed: str) -> dict[str, str]:
-    """Return metadata from their stored form; raises ValueError for what is no JSON."""
+    """Return metadata from their stored form; raises ValueError if invalid."""
     return json.loads(packed) if packed else {}
 
 
 def event_of(row: Sequence[Any]) -> Event:
-    """Return an event from a row of `EVENT` columns, under the project it was recorded with.
+    """Return an event from `EVENT` columns, under its recorded project.
 
-    Raises ValueError for an unknown type, role or trust, or metadata that are no JSON.
+    Raises ValueError for an unknown type, role or trust, or for invalid metadata.
     """
     return Event(
         event_id=event_id_from(row[0]),
@@ -68,7 +68,7 @@ def event_of(row: Sequence[Any]) -> Event:
 
 
 def event_columns(events: Sequence[Event], first_seq: int) -> list[list[Any]]:
-    """Return column lists for an insert into event, in schema order; the events are numbered from `first_seq`."""
+    """Return columns for an insert into event, numbered from `first_seq`."""
     return [
         list(range(first_seq, first_seq + len(events))),
         [event_key(e.event_id) for e in events],
@@ -91,7 +91,7 @@ def event_columns(events: Sequence[Event], first_seq: int) -> list[list[Any]]:
 
 
 def segment_of(row: Sequence[Any]) -> Segment:
-    """Return a cut from a row of `SEGMENT` columns, under the project that the row names."""
+    """Return a cut from a row of `SEGMENT` columns."""
     # The columns are in the order of the fields.
     start, end = (row[7], event_id_from(row[8])), (row[9], event_id_from(row[10]))
     fields = [*row[:7], start, end, *row[11:]]
@@ -99,7 +99,7 @@ def segment_of(row: Sequence[Any]) -> Segment:
 
 
 def segment_columns(segments: Sequence[Segment]) -> list[list[Any]]:
-    """Return column lists for an insert into segment_cut, in schema order."""
+    """Return columns for an insert into segment_cut."""
     return [
         [s.key for s in segments],
         [s.stream for s in segments],
@@ -121,7 +121,10 @@ def segment_columns(segments: Sequence[Segment]) -> list[list[Any]]:
 
 
 def node_of(row: Sequence[Any], bullets: Sequence[TocBullet], pinned: bool) -> TocNode:
-    """Return the node of a `NODE` row, with `bullets`, pinned or not. Raises ValueError for an unknown level or kind."""
+    """Return the node of a `NODE` row.
+
+    Raises ValueError for an unknown level or kind.
+    """
     return TocNode(
         node_id=NodeId(row[1]),
         level=TocLevel(row[2]),
@@ -145,12 +148,15 @@ def node_of(row: Sequence[Any], bullets: Sequence[TocBullet], pinned: bool) -> T
 
 
 def bullet_of(text: str, kind: str, project: str, agent: str, grips: Sequence[int]) -> TocBullet:
-    """Return a bullet; `grips` are the keys of its quotations in order. Raises ValueError for an unknown kind."""
+    """Return a bullet; `grips` are the keys of its quotations.
+
+    Raises ValueError for an unknown kind.
+    """
     return TocBullet(text, tuple(grip_id_from(g) for g in grips), MemoryKind(kind), project, agent)
 
 
 def node_columns(nodes: Sequence[TocNode], keys: Sequence[int], built: int) -> list[list[Any]]:
-    """Return column lists for an insert into node, in schema order; `built` is the number of the build."""
+    """Return columns for an insert into node; `built` numbers the build."""
     return [
         list(keys),
         [n.node_id for n in nodes],
@@ -174,13 +180,13 @@ def node_columns(nodes: Sequence[TocNode], keys: Sequence[int], built: int) -> l
 
 
 def grip_of(row: Sequence[Any]) -> Grip:
-    """Return a grip from a row of `GRIP` columns, its keys turned into the text forms of ids."""
+    """Return a grip from a row of `GRIP` columns."""
     # The columns are in the order of the fields.
     return Grip(grip_id_from(row[0]), event_id_from(row[1]), event_id_from(row[2]), *row[3:])
 
 
 def grip_columns(grips: Sequence[Grip], keys: Sequence[int]) -> list[list[Any]]:
-    """Return column lists for an insert into grip, in schema order; `keys` are the grips' 128-bit keys."""
+    """Return columns for an insert into grip; `keys` are 128-bit."""
     return [
         list(keys),
         [event_key(g.event_id_start) for g in grips],
@@ -194,28 +200,28 @@ def grip_columns(grips: Sequence[Grip], keys: Sequence[int]) -> list[list[Any]]:
 
 
 def sessions_of(rows: Iterable[Sequence[Any]], names: ProjectNames) -> list[SessionInfo]:
-    """Return the sessions of rows (session, recorded project, agent, first and last time, events), in their order.
+    """Return sessions from rows, with display names of projects.
 
-    Projects have the names of `names`; a session recorded under two names of one project is one session: in the place
-    of the first row, with its agent, and with times and events of both.
+    A row has session, recorded project, agent, first and last time, and events. A session recorded under two names of one project
+    is one session: at the first row's position, with its agent, and with times and events of both.
     """
-    found: dict[tuple[str, str], SessionInfo] = {}
-    for session_id, recorded, *rest in rows:
-        one = SessionInfo(session_id, names.display_name(recorded, session_id), *rest)
-        if known := found.get((session_id, one.project)):
-            start, end = min(known.start_ms, one.start_ms), max(known.end_ms, one.end_ms)
-            one = replace(known, start_ms=start, end_ms=end, events=known.events + one.events)
-        found[session_id, one.project] = one
-    return list(found.values())
+    sessions: dict[tuple[str, str], SessionInfo] = {}
+    for session_id, recorded, *fields in rows:
+        session = SessionInfo(session_id, names.display_name(recorded, session_id), *fields)
+        if earlier := sessions.get((session_id, session.project)):
+            start, end = min(earlier.start_ms, session.start_ms), max(earlier.end_ms, session.end_ms)
+            session = replace(earlier, start_ms=start, end_ms=end, events=earlier.events + session.events)
+        sessions[session_id, session.project] = session
+    return list(sessions.values())
 
 
 def activity_of(row: Sequence[Any]) -> Activity:
-    """Return the activity of a row: a name, events, sessions, first and last time, and the other names, which may be null."""
+    """Return the activity of a row: name, counts, times, other names."""
     return Activity(row[0], row[1], row[2], row[3], row[4], tuple(sorted(row[5] or ())))
 
 
 def daily_of(rows: Sequence[Sequence[Any]]) -> DailyActivity:
-    """Return the activity of rows in the order of their columns: level, name, events, sessions, month.
+    """Return the activity of rows: level, name, events, sessions, month.
 
     `level` is what SQL's `grouping(day, month, project, agent)` returns: a bit for each column that is not grouped
     by. Without a row for the total, events and sessions are 0.
@@ -235,14 +241,15 @@ def daily_of(rows: Sequence[Sequence[Any]]) -> DailyActivity:
 def stats_of(
     rows: Iterable[Sequence[Any]], store_id: str, timezone: str, schema_version: int, size_bytes: int = 0, derived_to: int = 0
 ) -> StoreStats:
-    """Return the facts of a store from a row for each table: its name, its rows, and the first and last time of its events.
+    """Return a store's facts from a row for each table.
 
-    There has to be a row of `event`. `text_bytes` and `last_seq` are left at 0 for the caller to fill in.
+    A row has the table's name, its rows, and the first and last time of its events; `event` must be among them. `text_bytes` and
+    `last_seq` are left at 0 for the caller to fill in.
     """
-    found = {table: told for table, *told in rows}
-    _, first, last = found["event"]
+    rows_by_table = {table: fields for table, *fields in rows}
+    _, first, last = rows_by_table["event"]
     return StoreStats(
-        rows={table: told[0] for table, told in found.items()},
+        rows={table: fields[0] for table, fields in rows_by_table.items()},
         size_bytes=size_bytes,
         text_bytes=0,
         store_id=store_id,
@@ -256,17 +263,17 @@ def stats_of(
 
 
 def folder_of(metadata: str) -> str:
-    """Return the working directory ("cwd") that stored metadata (JSON, or "") name, "" where they name none."""
+    """Return the working directory that stored metadata name, or ""."""
     return str(json.loads(metadata).get("cwd", "")) if metadata else ""
 
 
 def root_commit_in(metadata: str) -> str:
-    """Return the root commit that stored metadata (JSON) name, "" where they name none."""
+    """Return the root commit that stored metadata name, or ""."""
     return str(json.loads(metadata).get(ROOT_COMMIT, ""))
 
 
 def topic_of(row: Sequence[Any]) -> TopicRecord:
-    """Return a topic from a row of `TOPIC` columns: members from their bytes, turns from JSON."""
+    """Return a topic from a row of `TOPIC` columns."""
     topic_id, born_ms, is_area, members, merged_into, is_over, turns = row
     happened = tuple(TopicChange(at_ms, what, TopicId(other) if other else None) for at_ms, what, other in json.loads(turns))
     into = TopicId(merged_into) if merged_into else None
@@ -274,7 +281,7 @@ def topic_of(row: Sequence[Any]) -> TopicRecord:
 
 
 def topic_columns(topics: Sequence[TopicRecord]) -> list[list[Any]]:
-    """Return column lists for an insert into topic, in the order of `TOPIC`."""
+    """Return columns for an insert into topic, in the order of `TOPIC`."""
     return [
         [t.topic_id for t in topics],
         [t.born_ms for t in topics],
@@ -287,18 +294,21 @@ def topic_columns(topics: Sequence[TopicRecord]) -> list[list[Any]]:
 
 
 def members_of(column: bytes) -> tuple[int, ...]:
-    """Return the segment keys that a stored column of members holds (little-endian uint64)."""
+    """Return the segment keys of a stored column (little-endian uint64)."""
     return tuple(np.frombuffer(column, dtype="<u8").tolist())
 
 
 def spent_of(row: Sequence[Any]) -> ModelCall:
-    """Return a request to a language model from a row of `SPENT` columns; raises ValueError for an unknown outcome."""
+    """Return a model call from a row of `SPENT` columns.
+
+    Raises ValueError for an unknown outcome.
+    """
     at_ms, node_id, written_from, model, tokens_in, tokens_out, estimated, outcome, reason, ms = row
-    asked = (at_ms, NodeId(node_id), written_from, model)
-    return ModelCall(*asked, tokens_in, tokens_out, estimated, Outcome(outcome), reason, ms)
+    subject = (at_ms, NodeId(node_id), written_from, model)
+    return ModelCall(*subject, tokens_in, tokens_out, estimated, Outcome(outcome), reason, ms)
 
 
 def spent_row(spent: ModelCall) -> list[Any]:
-    """Return the values of a request to a language model, in the order of `SPENT`."""
-    asked = [spent.at_ms, spent.node_id, spent.written_from, spent.model, spent.tokens_in, spent.tokens_out, spent.estimated]
-    return [*asked, spent.outcome.value, spent.reason, spent.ms]
+    """Return the values of a model call, in the order of `SPENT`."""
+    subject = [spent.at_ms, spent.node_id, spent.written_from, spent.model, spent.tokens_in, spent.tokens_out, spent.estimated]
+    return [*subject, spent.outcome.value, spent.reason, spent.ms]

@@ -36,7 +36,6 @@ class StorageSettings:
     pool: int = field(default=8, metadata={"help": "Connections to the database that one process opens at most (postgres)."})
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for an unknown engine or zone, a database without an address, or a pool without connections."""
         if not self.is_in_directory:
             engines = (IN_DIRECTORY, *extensions.names(extensions.STORAGE))
             if self.engine not in engines:
@@ -59,9 +58,12 @@ class StorageSettings:
 
     @property
     def directory(self) -> Path:
-        """The data directory, absolute: `data_dir`, or the platform's default where that is empty."""
+        """The data directory, absolute; the platform's default if unset."""
         return Path(paths.expand_path(self.data_dir) or paths.default_data_dir())
 
     def opening(self, directory: Path | None, lock: DirectoryLock | None = None) -> OpenOptions:
-        """Return what the engine needs to open the memory of a directory (None: without one), whose lock the caller may hold."""
+        """Return how the engine opens the memory of a directory.
+
+        None: without a directory. The caller may hold the lock already.
+        """
         return OpenOptions(directory, self.timezone, lock, self.url, self.tenant, self.space, self.pool)

@@ -1,4 +1,4 @@
-"""Values that stores take and return, beside the stored things themselves; all are frozen but `Erased`."""
+"""Values that stores take and return; all are frozen but `ErasureResult`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from memory_mcp.model.toc import TocNode
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which events and derived texts a reader may see; None means no restriction."""
+    """What a reader may see; None means no restriction."""
 
     project: str | None = None
     agent: str | None = None
@@ -29,7 +29,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class AppendResult:
-    """Outcome of an append: ids that were new and ids that were stored before, in input order."""
+    """New ids and ids that were stored before, in input order."""
 
     new_ids: tuple[EventId, ...]
     known_ids: tuple[EventId, ...]
@@ -39,7 +39,10 @@ class AppendResult:
 
 @dataclass(frozen=True, slots=True)
 class WriteRequest:
-    """A write that may be sent again: its key, and the answer to repeat for an hour; for "" the ids it stored are the answer."""
+    """A write that may be sent again, with the answer to repeat.
+
+    The answer is kept for an hour; for "" it is the stored ids.
+    """
 
     key: str
     answer: str = ""
@@ -47,7 +50,7 @@ class WriteRequest:
 
 @dataclass(frozen=True, slots=True)
 class EventBatch:
-    """Events of one caller among those of several that are stored together."""
+    """Events of one caller, stored together with those of others."""
 
     events: Sequence[Event]
     request: WriteRequest | None = None
@@ -55,7 +58,7 @@ class EventBatch:
 
 @dataclass(frozen=True, slots=True)
 class StoredEvent:
-    """An event with its place in the order of arrival."""
+    """An event with its number of arrival."""
 
     seq: int
     event: Event
@@ -63,7 +66,7 @@ class StoredEvent:
 
 @dataclass(frozen=True, slots=True)
 class EventPosition:
-    """Where an event lies: its stream, and its order in it."""
+    """Position of an event: its stream, and its order in it."""
 
     stream: int
     order: tuple[int, str]
@@ -71,7 +74,7 @@ class EventPosition:
 
 @dataclass(frozen=True, slots=True)
 class TermDelta:
-    """Terms that became reachable below a node: sorted 32-bit hashes, little-endian uint32."""
+    """New terms below a node: sorted hashes, little-endian uint32."""
 
     node_id: NodeId
     hashes: bytes
@@ -79,7 +82,7 @@ class TermDelta:
 
 @dataclass(frozen=True, slots=True)
 class DocumentFrequency:
-    """How many more segments of a project hold each term (the root's term statistics)."""
+    """How many more segments of a project hold each term."""
 
     project: str
     #: Sorted hashes (uint32) and as many counts (int32), little-endian; a count may be negative.
@@ -89,7 +92,7 @@ class DocumentFrequency:
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """Everything one derivation step publishes, in one transaction with its checkpoint."""
+    """Everything one derivation step publishes with its checkpoint."""
 
     segments: tuple[Segment, ...] = ()
     nodes: tuple[TocNode, ...] = ()
@@ -110,7 +113,7 @@ class Build:
 
 @dataclass(frozen=True, slots=True)
 class MissingEvents:
-    """The missing events of one source: how many, after which event that is still there (UTC ms), and up to when (UTC ms)."""
+    """The missing events of one source, and between which times (UTC ms)."""
 
     events: int
     after_ms: int | None
@@ -136,17 +139,19 @@ class Loss:
 
     @property
     def description(self) -> str:
-        """One sentence for people: how many events, of which sources (five at most) and times, and what was set aside."""
-        few = "" if self.exact else "at least "
-        parts = [f"{few}{self.events:,} acknowledged events are missing" if self.events else "no event is known to be missing"]
+        """A sentence for people: how many events, of which sources and times."""
+        qualifier = "" if self.exact else "at least "
+        parts = [
+            f"{qualifier}{self.events:,} acknowledged events are missing" if self.events else "no event is known to be missing"
+        ]
         ordered = sorted(self.sources.items(), key=lambda item: -item[1].events)
-        named: list[str] = []
+        source_lines: list[str] = []
         for source, gap in ordered[:_NAMED]:
-            behind = f" from {_minute(gap.after_ms)}" if gap.after_ms is not None else ""
-            named.append(f"{gap.events:,} of {source or 'an unnamed source'}{behind} up to {_minute(gap.to_ms)}")
-        if named:
+            start = f" from {_minute(gap.after_ms)}" if gap.after_ms is not None else ""
+            source_lines.append(f"{gap.events:,} of {source or 'an unnamed source'}{start} up to {_minute(gap.to_ms)}")
+        if source_lines:
             more = f" and of {len(ordered) - _NAMED} more sources" if len(ordered) > _NAMED else ""
-            parts.append(f" ({'; '.join(named)}{more})")
+            parts.append(f" ({'; '.join(source_lines)}{more})")
         if self.is_unread:
             parts = ["acknowledged events are missing; what was missing can no longer be said, its file is damaged"]
         if self.other_losses:
@@ -157,14 +162,14 @@ class Loss:
 
     @property
     def summary_line(self) -> str:
-        """A line of text for clients and hooks: how many events (or that parts) are missing, and the command that tells which."""
+        """A line for clients and hooks, with the command that tells more."""
         few = "" if self.exact else "at least "
         many = f"{few}{self.events:,} acknowledged events" if self.events else "parts"
         return f"{many} of this memory are missing; a person is told which by: memory-mcp doctor"
 
     @property
     def recovery_hint(self) -> str:
-        """What a person can do to get the events back, as a part of a sentence."""
+        """How to get the events back, as a part of a sentence."""
         return f"import their sources again (memory-mcp import) or restore a backup; then: {ACKNOWLEDGE}"
 
 
@@ -175,7 +180,6 @@ _NAMED = 5
 
 
 def _minute(ms: int) -> str:
-    """Return a time (UTC ms) as text to the minute: 2026-01-31 12:00 UTC."""
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
@@ -244,7 +248,7 @@ class MonthCount:
 
 @dataclass(frozen=True, slots=True)
 class DailyActivity:
-    """Events and sessions by local day, by project and by agent; each list by name."""
+    """Events and sessions by day, project and agent; each by name."""
 
     days: tuple[ActivityCount, ...] = ()
     projects: tuple[ActivityCount, ...] = ()
@@ -259,7 +263,7 @@ class DailyActivity:
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """Highest build number of the segments of each day, and the build number of each period that has a node."""
+    """Highest build number of each day's segments, and of each period."""
 
     segment_days: Mapping[str, int]
     periods: Mapping[NodeId, int]
@@ -281,10 +285,13 @@ class Cleaner(Protocol):
     """Removes what was forgotten from events and texts."""
 
     def clean_event(self, event: Event) -> Event | None:
-        """Return the same event where it holds nothing forgotten, else a copy without that; None where nothing of it may stay."""
+        """Return the event, or a copy without what was forgotten.
+
+        The same object where it holds nothing forgotten; None where nothing of it may stay.
+        """
 
     def clean_text(self, text: str) -> str:
-        """Return a text without what was forgotten; an equal text where it holds nothing of it."""
+        """Return a text without what was forgotten."""
 
 
 @dataclass(slots=True)
@@ -304,5 +311,5 @@ class ErasureResult:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is to be removed or changed: every count is 0."""
+        """Whether nothing is to be removed or changed."""
         return not any(self.counts.values())

@@ -143,12 +143,12 @@ class PostgresArchive:
         with self._con.reading() as reader:
             yield PostgresSnapshot(reader, self._memory)
 
-    def load_rows(self, slices: Iterable[TableRows], anew: bool = False, instead: bool = False) -> LoadCounts:
+    def load_rows(self, slices: Iterable[TableRows], without_cuts: bool = False, replace_all: bool = False) -> LoadCounts:
         """Store rows with their ids and numbers, and return what was stored and left out.
 
-        Each slice is a transaction of its own; with `instead` all of it is one, and all of the memory's tables but events
+        Each slice is a transaction of its own; with `replace_all` all of it is one, and all of the memory's tables but events
         are emptied first. Rows of unknown and of derived tables are left out and their tables named in the result; rows of
-        meta set zone and store id of the space. Then rows that name missing events or grips are removed, with `anew` or
+        meta set zone and store id of the space. Then rows that name missing events or grips are removed, with `without_cuts` or
         without a position of the deriver all cuts before them, and other processes are told to read again what they keep.
         """
         with self._con.reading() as reader:
@@ -156,7 +156,7 @@ class PostgresArchive:
         rows: Counter[str] = Counter()
         unknown: set[str] = set()
         places: Counter[tuple[Any, ...]] = Counter()
-        with self._con.writing() if instead else nullcontext() as whole:
+        with self._con.writing() if replace_all else nullcontext() as whole:
             if whole:
                 for name in tables.keys() - {"event"}:
                     whole.run(f"DELETE FROM {name} WHERE {own()}")
@@ -169,7 +169,7 @@ class PostgresArchive:
                     _insert(writer, part, tables.get(part.table), places)
                 rows[part.table] += len(part.rows)
             with nullcontext(whole) if whole else self._con.writing() as writer:
-                if anew or not writer.head.derived:
+                if without_cuts or not writer.head.derived:
                     # Every event is derived again.
                     writer.run(f"DELETE FROM segment_cut WHERE {own()}")
                     writer.head.derived = 0

@@ -234,8 +234,8 @@ class PostgresEvents:
         """Return every shown recap (a note with a client's summary of its conversation) of these streams, in order of time."""
         return list(filter(is_recap, self._events(_RECAPS, streams=list(streams))))
 
-    def get_neighbours(self, event: Event, before: int, after: int) -> tuple[list[Event], list[Event]]:
-        """Return the shown events nearest to one in its session, project and thread: up to `before` earlier, `after` later.
+    def get_neighbours(self, event: Event, earlier_limit: int, later_limit: int) -> tuple[list[Event], list[Event]]:
+        """Return the shown events nearest to one in its stream, in order.
 
         Each list is in order of time; neither `event` nor, if it is hidden, the one shown in its place is among them.
         """
@@ -245,7 +245,7 @@ class PostgresEvents:
             "key": uuid_of(event_key(event.event_id)),
             "session": event.session_id,
         }
-        near = sorted(self._events(_AROUND, before=before, after=after, **at), key=lambda e: e.order)
+        near = sorted(self._events(_AROUND, before=earlier_limit, after=later_limit, **at), key=lambda e: e.order)
         return [e for e in near if e.order < event.order], [e for e in near if e.order > event.order]
 
     def list_events(

@@ -35,10 +35,10 @@ _DANGLING = (
 
 
 class DuckSnapshot:
-    """The store at one moment as rows, read by one cursor in a transaction of the caller's; a `Snapshot`."""
+    """The store at one moment, read by a cursor in the caller's transaction."""
 
     def __init__(self, cursor: duckdb.DuckDBPyConnection) -> None:
-        """Read columns, schema version, store id and last event number; the first read fixes the moment."""
+        """Read columns and facts; the first read fixes the moment."""
         self._cursor = cursor
         self._columns = _columns(cursor)
         meta = dict(cursor.execute("SELECT name, value FROM meta").fetchall())
@@ -47,26 +47,18 @@ class DuckSnapshot:
         self.last_seq = int(self._one("SELECT coalesce(max(seq), 0) FROM event")[0])
 
     def _one(self, sql: str, parameters: list[Any] | None = None) -> Any:
-        """Return the first row of a query as a tuple; raise IndexError where it has none."""
         return self._cursor.execute(sql, parameters or []).fetchall()[0]
 
     def last_key(self, table: str) -> int:
-        """Return the highest key of a shared table (`seq` of events, id of grips); 0 in an empty table."""
         return int(self._one(f"SELECT coalesce(max({_KEYS[table][0]}), 0) FROM {table}")[0])
 
     def fingerprint(self, table: str, first: int, last: int) -> tuple[int, str]:
-        """Return how many rows have keys from `first` to `last`, both included, and their fingerprint, hexadecimal, "" for none.
-
-        The fingerprint is the XOR of event ids, or of grip ids each XOR its segment, since quotations may move to
-        another one.
-        """
-        key, told = _KEYS[table]
-        sql = f"SELECT count(*), bit_xor({told}) FROM {table} WHERE {key} BETWEEN ?::HUGEINT AND ?::HUGEINT"
+        key, expression = _KEYS[table]
+        sql = f"SELECT count(*), bit_xor({expression}) FROM {table} WHERE {key} BETWEEN ?::HUGEINT AND ?::HUGEINT"
         rows, ids = self._one(sql, [first, last])
         return rows, "" if ids is None else f"{ids:x}"
 
     def iter_shared(self, table: str, after: int) -> Iterator[TableRows]:
-        """Yield rows of a shared table with keys above `after`, by key, at most 500 at a time; events are read 1000 at a time."""
         columns = tuple(self._columns[table])
         if table != "event":
             key = _KEYS[table][0]
@@ -79,10 +71,9 @@ class DuckSnapshot:
             yield from self._slices("event", columns)
 
     def iter_others(self) -> Iterator[TableRows]:
-        """Yield the rows of every table that is neither shared nor derived, by name, at most 500 at a time.
+        """Yield tables by name; of the tree only texts not by the summarizer.
 
-        Of nodes and bullets only current ones that the summarizer has not written; of meta all but the schema
-        version.
+        Of nodes and bullets only current ones; of meta all but the schema version.
         """
         for table, types in self._columns.items():
             if table not in SHARED and table not in DERIVED:
@@ -92,23 +83,22 @@ class DuckSnapshot:
                 yield from self._slices(table, columns)
 
     def _slices(self, table: str, columns: tuple[str, ...]) -> Iterator[TableRows]:
-        """Yield the rows of the query that the cursor ran last as rows of `table`, at most 500 at a time; nothing for no rows."""
         while rows := self._cursor.fetchmany(_SLICE):
             yield TableRows(table, columns, rows)
 
 
 class DuckArchive:
-    """Reads the whole store as rows, and fills it with rows; an `ArchiveStore`."""
+    """Reads the whole store as rows, and fills it with rows."""
 
     def __init__(self, con: Connection, reread: Callable[[], None]) -> None:
-        """Call `reread` after each load, since rows then changed that the store's other parts keep in memory."""
+        """Call `reread` after each load, since rows then changed."""
         self._con = con
         #: Called when rows were put in behind everybody's back.
         self._reread = reread
 
     @contextmanager
     def open_snapshot(self) -> Iterator[DuckSnapshot]:
-        """Give the store at this moment, with every acknowledged write, to a block: a read transaction, rolled back after it."""
+        """Lend a read transaction to a block, rolled back after it."""
         with self._con.reading() as cursor:
             cursor.execute("BEGIN TRANSACTION")
             try:
@@ -117,31 +107,29 @@ class DuckArchive:
             finally:
                 cursor.execute("ROLLBACK")
 
-    def load_rows(self, slices: Iterable[TableRows], anew: bool = False, instead: bool = False) -> LoadCounts:
-        """Store rows with their ids and numbers, and return what was stored and left out.
+    def load_rows(self, slices: Iterable[TableRows], without_cuts: bool = False, replace_all: bool = False) -> LoadCounts:
+        """Store rows; then remove those that name missing events or grips.
 
-        Each slice is a transaction of its own; with `instead` all of it is one, and all tables but event and meta are
-        emptied first. Rows of unknown and of derived tables are left out and their tables named in the result; rows of
-        meta replace those of the same name. Then rows that name missing events or grips are removed, with `anew` or
-        without a position of the deriver all cuts before them, and what is kept in memory is dropped.
+        Each slice is a transaction; with `replace_all` all of it is one, and all tables but event and meta are emptied
+        first. Rows of meta replace those of the same name. Without a position of the deriver all cuts are removed too.
         """
         with self._con.reading() as cursor:
-            known = _columns(cursor)
+            types_by_table = _columns(cursor)
         rows: dict[str, int] = {}
         unknown: set[str] = set()
-        with self._con.writing() if instead else nullcontext() as whole:
-            if whole:
-                for table in known.keys() - {"event", "meta"}:
-                    whole.execute(f"DELETE FROM {table}")
-            for part in slices:
-                if part.table not in known or part.table in DERIVED:
-                    unknown.add(part.table)
+        with self._con.writing() if replace_all else nullcontext() as transaction:
+            if transaction:
+                for table in types_by_table.keys() - {"event", "meta"}:
+                    transaction.execute(f"DELETE FROM {table}")
+            for table_rows in slices:
+                if table_rows.table not in types_by_table or table_rows.table in DERIVED:
+                    unknown.add(table_rows.table)
                     continue
-                with nullcontext(whole) if whole else self._con.writing() as con:
-                    _insert(con, part, known[part.table])
-                rows[part.table] = rows.get(part.table, 0) + len(part.rows)
-            with nullcontext(whole) if whole else self._con.writing() as con:
-                if anew or con.execute("SELECT 1 FROM checkpoint WHERE name = ?", [DERIVER]).fetchone() is None:
+                with nullcontext(transaction) if transaction else self._con.writing() as con:
+                    _insert(con, table_rows, types_by_table[table_rows.table])
+                rows[table_rows.table] = rows.get(table_rows.table, 0) + len(table_rows.rows)
+            with nullcontext(transaction) if transaction else self._con.writing() as con:
+                if without_cuts or con.execute("SELECT 1 FROM checkpoint WHERE name = ?", [DERIVER]).fetchone() is None:
                     # Every event is derived again.
                     con.execute("DELETE FROM segment_cut")
                     con.execute("DELETE FROM checkpoint WHERE name = ?", [DERIVER])
@@ -152,30 +140,30 @@ class DuckArchive:
 
 
 def _columns(con: duckdb.DuckDBPyConnection) -> dict[str, dict[str, str]]:
-    """Return by table the columns with DuckDB's names of their types; tables by name, columns in the table's order."""
-    found: dict[str, dict[str, str]] = {}
+    """Return the types of columns by table, in the table's order."""
+    columns: dict[str, dict[str, str]] = {}
     sql = """SELECT table_name, column_name, data_type FROM duckdb_columns()
              WHERE NOT internal AND database_name = current_database() ORDER BY table_name, column_index"""
     for table, column, kind in con.execute(sql).fetchall():
-        found.setdefault(table, {})[column] = kind
-    return found
+        columns.setdefault(table, {})[column] = kind
+    return columns
 
 
-def _insert(con: duckdb.DuckDBPyConnection, part: TableRows, types: dict[str, str]) -> None:
-    """Insert rows by the names of their columns; a column that came later is empty, one that no longer exists is left out.
+def _insert(con: duckdb.DuckDBPyConnection, table_rows: TableRows, types: dict[str, str]) -> None:
+    """Insert rows by the names of their columns.
 
-    Inside the caller's transaction. Rows of meta replace those of the same name.
+    A column that came later is empty, one that no longer exists is left out. Rows of meta replace those of the same name.
     """
-    if part.table == "meta":
-        names = [row[part.columns.index("name")] for row in part.rows]
+    if table_rows.table == "meta":
+        names = [row[table_rows.columns.index("name")] for row in table_rows.rows]
         con.execute("DELETE FROM meta WHERE name IN (SELECT unnest(?::VARCHAR[]))", [names])
     values: dict[str, list[Any]] = {
-        name: [row[place] for row in part.rows] for place, name in enumerate(part.columns) if name in types
+        name: [row[index] for row in table_rows.rows] for index, name in enumerate(table_rows.columns) if name in types
     }
-    if part.table == "node":
+    if table_rows.table == "node":
         values |= {name: list(map(join_names, values[name])) for name in values.keys() & COLUMNS}
     for name, kind in types.items():
         if name not in values:
-            values[name] = [get_empty_value(kind)] * len(part.rows)
-    asked = ", ".join(f"unnest(?::{types[name]}[])" for name in values)
-    con.execute(f"INSERT INTO {part.table} ({', '.join(values)}) SELECT {asked}", list(values.values()))
+            values[name] = [get_empty_value(kind)] * len(table_rows.rows)
+    selected = ", ".join(f"unnest(?::{types[name]}[])" for name in values)
+    con.execute(f"INSERT INTO {table_rows.table} ({', '.join(values)}) SELECT {selected}", list(values.values()))

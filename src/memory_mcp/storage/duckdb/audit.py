@@ -7,19 +7,16 @@ from memory_mcp.storage.duckdb.connection import Connection
 
 
 class DuckAudit:
-    """Acts upon the memory, rows that are only added; an `AuditStore`."""
+    """The audit trail, rows that are only added."""
 
     def __init__(self, con: Connection) -> None:
-        """Use `con`; nothing is read yet."""
         self._con = con
 
     def record_entry(self, act: AuditEntry) -> None:
-        """Add an act as one row, in a transaction of its own, committed when this returns."""
         row = [act.at_ms, act.action, act.author, act.subject, act.reason, json.dumps(dict(act.counts))]
         with self._con.writing() as con:
             con.execute("INSERT INTO audit VALUES (?, ?, ?, ?, ?, ?)", row)
 
     def list_entries(self, limit: int = 100) -> list[AuditEntry]:
-        """Return up to `limit` acts as they were recorded, newest first; of equal times the one added last first."""
         sql = "SELECT what, at_ms, author, subject, reason, counts FROM audit ORDER BY at_ms DESC, rowid DESC LIMIT ?"
         return [AuditEntry(what, ms, who, on, why, json.loads(n)) for what, ms, who, on, why, n in self._con.rows(sql, [limit])]

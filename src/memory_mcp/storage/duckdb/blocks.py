@@ -31,7 +31,7 @@ Words = NDArray[np.uint64]
 
 @dataclass(frozen=True, slots=True)
 class Mend:
-    """A byte that is to be changed: its offset in the file, its value, and the value it should have."""
+    """A byte to change: offset in the file, old and new value."""
 
     offset: int
     was: int
@@ -40,7 +40,7 @@ class Mend:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A stretch of the file whose checksum does not fit: offset and size in bytes, and what mends it, if that is one byte."""
+    """A damaged block: offset, size, and its mend if certain."""
 
     offset: int
     size: int
@@ -48,17 +48,20 @@ class Block:
 
 
 def checksum(content: bytes) -> int:
-    """Return DuckDB's checksum of some bytes, 64 bits; up to 7 bytes behind the last whole 8-byte word count too."""
+    """Return DuckDB's 64-bit checksum of some bytes.
+
+    The up to 7 bytes after the last whole 8-byte word count too.
+    """
     words, tail = _split(content)
     whole = int(np.bitwise_xor.reduce(_products(words))) if len(words) else 0
     return _SEED ^ whole ^ (_of_tail(tail) if tail else 0)
 
 
 def mend_of(stored: int, content: bytes) -> tuple[int, int] | None:
-    """Return the place of the one damaged byte and its right value; None where that is not certain.
+    """Return position and right value of the one damaged byte.
 
-    `stored` is the checksum on disk, `content` the bytes behind it. The place is counted from the first byte of the
-    checksum, which may be damaged itself. None too where two bytes would do.
+    None if that is not certain, or if two bytes would do. `stored` is the checksum on disk, `content` the bytes after it.
+    The position is counted from the first byte of the checksum, which may be damaged itself.
     """
     if _is_header(content) and len(unused := [_USED + n for n, value in enumerate(content[_USED:]) if value]) == 1:
         # The one byte of a header's unused part that is not 0.
@@ -88,11 +91,11 @@ def mend_of(stored: int, content: bytes) -> tuple[int, int] | None:
 
 
 def _alone(words: Words, delta: int) -> tuple[int, int] | None:
-    """Return the one damaged byte amid zeros, as (word, byte); None where there is none, or more than one would fit.
+    """Return the one damaged byte amid zeros, as (word, byte).
 
-    `words` are the content as 8-byte words, shape (n,) uint64; `delta` is the XOR of the stored and the computed
-    checksum. Every word that is 0 would fit with what that byte became; that one of them was damaged, and turned into
-    0 just where another holds the same value alone, is too unlikely to be considered.
+    None if there is none, or if more than one would do. `words` are the content as 8-byte words, shape (n,) uint64; `delta`
+    is the XOR of the stored and the computed checksum. Every word that is 0 would fit with what that byte became; that one
+    of them was damaged, and became 0 just where another holds the same value alone, is too unlikely to be considered.
     """
     fitting = np.uint64((delta * _INVERSE) & _ALL)
     found = []
@@ -104,15 +107,13 @@ def _alone(words: Words, delta: int) -> tuple[int, int] | None:
 
 
 def _is_header(content: bytes) -> bool:
-    """Return whether a content has the length of a file's header: 4096 bytes less the checksum."""
     return len(content) == HEADER - _SUM
 
 
 def damaged(path: Path) -> Iterator[Block]:
-    """Yield every header and block of a database file whose checksum does not fit, in order. Reads the whole file.
+    """Yield every header and block whose checksum does not fit.
 
-    Blocks of zeros and a last piece that is no whole number of words are passed over. Each has its mend where one
-    byte can be told.
+    In order; reads the whole file. Blocks of zeros and a last piece that is no whole number of words are passed over.
     """
     with path.open("rb") as file:
         offset = 0
@@ -126,7 +127,10 @@ def damaged(path: Path) -> Iterator[Block]:
 
 
 def accept(path: Path, block: Block, right: bool) -> None:
-    """Write a checksum into a copy's damaged block, unsynced: with `right` that of its content, else one that does not fit."""
+    """Write a checksum into a copy's block, unsynced.
+
+    With `right` that of its content, else one that does not fit.
+    """
     with path.open("rb+") as file:
         file.seek(block.offset)
         fitting = checksum(file.read(block.size)[_SUM:])
@@ -135,24 +139,24 @@ def accept(path: Path, block: Block, right: bool) -> None:
 
 
 def _split(content: bytes) -> tuple[Words, bytes]:
-    """Return bytes as 8-byte words, shape (n,) uint64, and the up to 7 bytes behind them."""
+    """Return 8-byte words, shape (n,) uint64, and the rest."""
     whole = len(content) // 8 * 8
     return np.frombuffer(content[:whole], dtype="<u8"), content[whole:]
 
 
 def _products(words: Words) -> Words:
-    """Return each word times DuckDB's constant, modulo 2**64; shape (n,) uint64 as `words`."""
+    """Return each word times DuckDB's constant, modulo 2**64."""
     return words * np.uint64(_MULTIPLY)
 
 
 def _one_byte(value: int) -> int | None:
-    """Return which byte of a 64-bit number is not 0, counted from the lowest; None where there is not exactly one."""
+    """Return which byte of a 64-bit number alone is not 0."""
     there = [n for n in range(8) if (value >> (8 * n)) & 0xFF]
     return there[0] if len(there) == 1 else None
 
 
 def _of_tail(tail: bytes) -> int:
-    """Return the number that the bytes behind the last whole word add, by XOR, to a checksum (MurmurHash64A's last step)."""
+    """Return what the last bytes add to a checksum (MurmurHash64A's last step)."""
     mixed = (_TAIL_SEED ^ (len(tail) * _TAIL_MULTIPLY)) & _ALL
     mixed = ((mixed ^ int.from_bytes(tail, "little")) * _TAIL_MULTIPLY) & _ALL
     mixed = ((mixed ^ (mixed >> 47)) * _TAIL_MULTIPLY) & _ALL

@@ -15,23 +15,23 @@ _PAIRS = "SELECT unnest(?::VARCHAR[]), unnest(?::VARCHAR[])"
 
 
 def conditions_of(scope: Scope, session_id: str | None, names: ProjectNames) -> tuple[list[str], list[Any]]:
-    """Return the conditions (to be joined by AND) that an event lies in a scope and a session, and their parameters in order.
+    """Return SQL conditions and parameters of a scope and a session.
 
-    What is None restricts nothing: two empty lists for no restriction. The window's end is not included.
+    To be joined by AND; what is None restricts nothing. The window's end is not included.
     """
     where, parameters = list[str](), list[Any]()
     if scope.project is not None:
         # The names it was recorded with, without the sessions that were split off it and with those that were split off into it.
         recorded, moved = names.recorded_names(scope.project), names.moved_sessions() if names.splits else {}
-        out = [pair for pair in moved if names.resolve_alias(pair[0]) == scope.project]
-        into = [pair for pair, new in moved.items() if new == scope.project]
+        split_out = [pair for pair in moved if names.resolve_alias(pair[0]) == scope.project]
+        split_in = [pair for pair, new in moved.items() if new == scope.project]
         condition = f"project IN ({', '.join('?' * len(recorded))})"
-        if out:
+        if split_out:
             condition += f" AND (project, session_id) NOT IN ({_PAIRS})"
-        if into:
+        if split_in:
             condition = f"({condition} OR (project, session_id) IN ({_PAIRS}))"
         where.append(condition)
-        parameters += [*recorded, *map(list, zip(*out, strict=True)), *map(list, zip(*into, strict=True))]
+        parameters += [*recorded, *map(list, zip(*split_out, strict=True)), *map(list, zip(*split_in, strict=True))]
     for column, value in (("agent", scope.agent), ("session_id", session_id), ("role", scope.role)):
         if value is not None:
             where.append(f"{column} = ?")
@@ -42,17 +42,17 @@ def conditions_of(scope: Scope, session_id: str | None, names: ProjectNames) -> 
     if scope.window:
         where.append("ts >= ? AND ts < ?")
         parameters += [scope.window.start_ms, scope.window.end_ms]
-    for left_out in sorted(scope.excluded, key=lambda one: one.session_id):
+    for excluded in sorted(scope.excluded, key=lambda session: session.session_id):
         where.append("NOT (session_id = ? AND ts >= ?)")
-        parameters += [left_out.session_id, left_out.since_ms]
+        parameters += [excluded.session_id, excluded.since_ms]
     return where, parameters
 
 
 def held(text: str) -> tuple[str, str]:
-    """Return the condition that an event holds a text, and its parameter; neither case nor the kind of white space matters.
+    """Return the condition that an event holds a text, and its parameter.
 
-    The parameter is a regular expression in RE2's syntax: it takes a third of the time of folding every text and
-    looking for the folded one.
+    Neither case nor the kind of white space matters. The parameter is a regular expression in RE2's syntax: it takes a
+    third of the time of folding every text and looking for the folded one.
     """
     return f"regexp_matches({_TEXT}, ?)", "\\s+".join(map(either_case, text.split()))
 
@@ -63,17 +63,17 @@ def either_case(piece: str) -> str:
     Both letters are named, since an expression that ignores case takes s and k for the long s and the sign of Kelvin
     as well: one that begins so takes five times as long to look for (measured).
     """
-    found = ""
+    pattern = ""
     for c in piece:
         if not c.isascii():
-            found += f"(?i:{c})"
+            pattern += f"(?i:{c})"
         elif c.isalpha():
-            found += f"[{c.lower()}{c.upper()}]"
+            pattern += f"[{c.lower()}{c.upper()}]"
         else:
-            found += c if c.isdigit() else f"\\{c}"
-    return found
+            pattern += c if c.isdigit() else f"\\{c}"
+    return pattern
 
 
 def all_of(conditions: Sequence[str]) -> str:
-    """Return the WHERE clause that asks for every one of some conditions; "" for none."""
+    """Return the WHERE clause of all conditions; "" for none."""
     return "WHERE " + " AND ".join(conditions) if conditions else ""

@@ -1,6 +1,6 @@
-"""One DuckDB file: opened once, written by one connection, read by a cursor per call; raises DuckDB's errors as ours.
+"""One DuckDB file: opened once, written by one connection, a cursor for each read.
 
-A DuckDB connection shared by threads returns wrong rows (measured: 878 of 3,200), hence a cursor for every read.
+DuckDB's errors are raised as ours. A connection shared by threads returns wrong rows (measured: 878 of 3,200), hence the cursors.
 """
 
 import re
@@ -46,13 +46,13 @@ _ASIDE = "1000GB"
 
 
 class Connection:
-    """The writing connection, its lock, and the cursors that read now. Safe in any thread."""
+    """The writing connection, its lock and its readers' cursors. Thread-safe."""
 
     def __init__(self, path: Path | None, memory_limit_mb: int, threads: int, looking: bool = False) -> None:
-        """Open the file, or a store in memory for None; with `looking` it is only read, and nothing is written beside it.
+        """Open the file, or a store in memory for None.
 
-        `memory_limit_mb` and `threads` are what DuckDB may use. Raises StorageError where the file is a link or
-        cannot be opened.
+        With `looking` it is only read, and nothing is written next to it. Raises StorageError for a link, or if it cannot
+        be opened.
         """
         self._path = path
         self._looking = looking
@@ -90,7 +90,6 @@ class Connection:
         self._con = self._open()
 
     def _open(self, looking: bool = False) -> duckdb.DuckDBPyConnection:
-        """Open the file, with `looking` only for reading, and shut off other files; raise StorageError for links."""
         looking = looking or self._looking
         for file in (self._path.with_name(self._path.name + end) for end in FILES) if self._path else ():
             if file.is_symlink():
@@ -108,7 +107,7 @@ class Connection:
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        """Raise the engine's errors as ours; before, call `on_damage`, or for want of memory set the limit of temporary files."""
+        """Raise the engine's errors as ours, and react to damage and lack of memory."""
         try:
             with translated(self._path):
                 yield
@@ -123,7 +122,10 @@ class Connection:
 
     @contextmanager
     def reading(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Lend a cursor to this block; it sees whole transactions only. Waits, unbounded, while the file is being replaced."""
+        """Lend a cursor to this block; it sees whole transactions only.
+
+        Waits, unbounded, while the file is being replaced.
+        """
         me = threading.get_ident()
         with self._reading_lock:
             self._reading_lock.wait_for(lambda: not self._held)
@@ -144,8 +146,8 @@ class Connection:
     def rows(self, sql: str, parameters: list[Any] | None = None) -> list[Row]:
         """Return all rows of one query.
 
-        They are fetched here, since an open result occupies its connection. The query runs once more where the engine
-        gave the file up, and alone where readers together used up its memory.
+        They are fetched here, since an open result occupies its connection. The query runs once more where the engine gave
+        the file up, and alone where readers together used up its memory.
         """
         try:
             return self._rows(sql, parameters)
@@ -159,19 +161,19 @@ class Connection:
             return self._rows(sql, parameters)
 
     def _rows(self, sql: str, parameters: list[Any] | None) -> list[Row]:
-        """Return all rows of one query, read once by a cursor of its own."""
         with self.reading() as cursor:
             return cursor.execute(sql, parameters or []).fetchall()
 
     def row(self, sql: str, parameters: list[Any] | None = None) -> Row | None:
-        """Return the first row of a query, or None; all its rows are read, see `rows`."""
+        """Return the first row of a query, or None."""
         return next(iter(self.rows(sql, parameters)), None)
 
     @contextmanager
     def writing(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Open a transaction under the write lock: committed when the block ends, rolled back when it raises.
+        """Open a transaction under the write lock.
 
-        Then `on_commit` or `on_rollback` is called. Raises DiskFull while there is no room.
+        Committed when the block ends, rolled back when it raises; then `on_commit` or `on_rollback` is called. Raises
+        DiskFull while there is no room.
         """
         with self._guarded():
             self._place.require(self.on_deleted)
@@ -195,7 +197,7 @@ class Connection:
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
-        """Hold the write lock while there is room (else raise DiskFull); a file that the engine gives up is opened anew."""
+        """Hold the write lock while there is room, else raise DiskFull."""
         with self._write_lock, self._translated():
             self.space.require()
             if self._read_only:
@@ -209,14 +211,14 @@ class Connection:
                 raise
 
     def _mend(self, error: BaseException) -> None:
-        """Note where an error says that there is no room; open the file anew where the engine gave it up. The lock is held."""
+        """Note a lack of room; reopen the file if the engine gave it up."""
         if isinstance(error, DiskFull) or (isinstance(error, duckdb.Error) and says_full(str(error))):
             self.space.lacking = True
         if isinstance(error, (StorageError, duckdb.Error)):
             self._open_if_given_up()
 
     def _open_if_given_up(self) -> None:
-        """Open the file anew unless it answers a query; does nothing within a transaction or once it is closed."""
+        """Reopen the file unless it answers a query, outside a transaction."""
         with self._write_lock:
             if self._within_transaction or isinstance(self._con, _Closed):
                 return
@@ -227,7 +229,6 @@ class Connection:
                 self._reopen()
 
     def _reopen(self) -> None:
-        """Close the file once no read runs and open it, only for reading where there is no room; then call `on_reopened`."""
         with self._alone():
             self._con.close()
             self._open_again()
@@ -235,7 +236,7 @@ class Connection:
         self.on_reopened()
 
     def _open_again(self) -> None:
-        """Open the closed file, for lack of room only for reading, which `space.lacking` then notes too."""
+        """Open the closed file, only for reading if there is no room."""
         try:
             self._con, self._read_only = self._open(), False
         except DiskFull:
@@ -244,12 +245,12 @@ class Connection:
 
     @contextmanager
     def still(self) -> Iterator[None]:
-        """Hold the write lock, so that no other thread writes while the block runs; reads go on, this thread may write."""
+        """Hold the write lock; reads go on, this thread may write."""
         with self._write_lock:
             yield
 
     def interrupt(self, thread: int | None = None) -> None:
-        """Stop the reads that run now of one thread (by its identity), or of all; they raise DeadlineExceeded."""
+        """Stop running reads of one thread or all; they raise DeadlineExceeded."""
         with self._reading_lock:
             for owner, cursors in self._reading.items():
                 if thread is None or owner == thread:
@@ -257,15 +258,18 @@ class Connection:
                         cursor.interrupt()
 
     def run(self, sql: str) -> None:
-        """Run a statement outside any transaction, such as CHECKPOINT; raises DiskFull while there is no room."""
+        """Run a statement outside any transaction, such as CHECKPOINT.
+
+        Raises DiskFull while there is no room.
+        """
         with self._guarded():
             self._con.execute(sql)
 
     @contextmanager
     def rewritten(self) -> Iterator[Path]:
-        """Yield a dense copy of the file, complete before the block begins; reads go on while it is made.
+        """Yield a dense copy of the file; reads go on while it is made.
 
-        While the block runs the file is closed, as in `replaced`; a copy that the block has not moved is removed after it.
+        While the block runs the file is closed; a copy that the block has not moved is removed after it.
         """
         assert self._path is not None
         fresh = compacting(self._path)
@@ -278,7 +282,6 @@ class Connection:
                 sweep_compacting(self._path)
 
     def _copy(self, fresh: Path) -> None:
-        """Write a dense, checkpointed copy of the file to `fresh`; what an earlier try left there is removed first."""
         assert self._path is not None
         sweep_compacting(self._path)
         with self.reading() as cursor:
@@ -293,7 +296,10 @@ class Connection:
 
     @contextmanager
     def replaced(self) -> Iterator[None]:
-        """Close the file, after a checkpoint, while the block runs and open it again after it; reads and writes wait."""
+        """Close the file, after a checkpoint, while the block runs.
+
+        It is opened again after it; reads and writes wait.
+        """
         with self._guarded():
             # Before anything is closed: where it fails, the file is as it was.
             self._con.execute("CHECKPOINT")
@@ -306,7 +312,7 @@ class Connection:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Let nothing be read or written while the block runs; reads that have begun are waited for, without a bound."""
+        """Let nothing be read or written; wait for running reads, unbounded."""
         with self._write_lock:
             with self._reading_lock:
                 self._held = True
@@ -319,9 +325,9 @@ class Connection:
                     self._reading_lock.notify_all()
 
     def close(self) -> None:
-        """Close the file, with a checkpoint, after waiting for readers for up to a second. A second call does nothing.
+        """Close the file after waiting up to a second for readers.
 
-        The connection object is dropped: one that is alive when the interpreter ends, beside a running thread, makes
+        The connection object is dropped: one that is alive when the interpreter ends, next to a running thread, makes
         DuckDB's binding report leaks on standard error.
         """
         with self._write_lock, self._reading_lock:
@@ -333,12 +339,12 @@ class Connection:
 
 
 def copy_config() -> dict[str, Any]:
-    """Return the settings of a connection to a file that was set aside: one thread, 256 MB, no extensions."""
+    """Return the settings for a file that was set aside."""
     return {"threads": 1, "memory_limit": "256MB", "python_enable_replacements": False, "autoinstall_known_extensions": False}
 
 
 def insert(con: duckdb.DuckDBPyConnection, table: str, types: Sequence[str], columns: Sequence[list[Any]]) -> None:
-    """Insert the rows of `columns`, lists of one length in the table's order, inside the caller's transaction.
+    """Insert the rows of `columns`, lists in the table's order.
 
     `types` are the SQL types of the columns. A single row, as a live write has, is planned in half the time as values
     (measured); more of them are faster as lists.
@@ -350,19 +356,18 @@ def insert(con: duckdb.DuckDBPyConnection, table: str, types: Sequence[str], col
 
 
 class _Closed:
-    """Stands in for a closed connection: every use raises ConnectionException."""
+    """Closed connection: every use raises ConnectionException."""
 
     def __getattr__(self, name: str) -> Any:
-        """Raise ConnectionException, whatever is asked for."""
         raise duckdb.ConnectionException("the store is closed")
 
 
 @contextmanager
 def translated(path: Path | None) -> Iterator[None]:
-    """Raise DuckDB's errors as ours; the only place that knows their names.
+    """Raise DuckDB's errors as ours; `path` is named in the messages.
 
     DeadlineExceeded for an interrupted statement, ResourceExhausted for want of memory, DiskFull, StorageDamaged,
-    StorageLocked or ReadOnly for what the file says, else StorageError. `path` is named in the messages.
+    StorageLocked or ReadOnly for what the file says, else StorageError.
     """
     try:
         yield
@@ -392,5 +397,4 @@ def translated(path: Path | None) -> Iterator[None]:
 
 
 def _first_line(text: str) -> str:
-    """Return the first line of a text, at most 300 characters of it."""
     return text.strip().splitlines()[0][:300]

@@ -1,6 +1,6 @@
-"""Reads a file whose damaged blocks were given checksums that fit: in a child process, as what it meets may end it.
+"""Reads a file with damaged blocks in a child process, which it may end.
 
-Run by `children` in a process of its own, and imported by nobody.
+Run by `children`, and imported by nothing.
 """
 
 import os
@@ -12,15 +12,13 @@ from memory_mcp.storage.duckdb.connection import Row, copy_config
 
 
 def begin(file: str) -> Callable[[str], list[Row] | None]:
-    """Open a file for reading; return a function that answers each query with its rows, with None where it cannot be read.
+    """Open a file; return a function that answers queries, or None.
 
-    Ends this process with status 1 when the engine gives up the file. Raises duckdb.Error when the file cannot be
-    opened.
+    Ends this process with status 1 when the engine gives up the file. Raises duckdb.Error when the file cannot be opened.
     """
     con = duckdb.connect(file, True, copy_config())
 
     def rows(sql: str) -> list[Row] | None:
-        """Return all rows of a query, None where they cannot be read; end the process where the engine gives up."""
         try:
             return con.execute(sql).fetchall()
         except (duckdb.InternalException, duckdb.FatalException):

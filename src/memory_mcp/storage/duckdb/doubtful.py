@@ -1,7 +1,7 @@
-"""Makes an event of a row of which some columns lay in a damaged block.
+"""Make an event of a row with columns from damaged blocks. Pure.
 
-Nothing is invented. Text, time, stream and origin are checked by hashes. A doubtful value that no hash covers counts
-for nothing: it is left empty, and its column is named in the event's metadata. Pure.
+Nothing is invented. Text, time, stream and origin are checked by hashes. A doubtful value that no hash covers counts for
+nothing: it is left empty, and its column is named in the event's metadata.
 """
 
 import json
@@ -38,11 +38,11 @@ class Known:
 
 
 def event_from(row: Mapping[str, Any], doubtful: frozenset[str], known: Known) -> Event | None:
-    """Return the event of a row; None where too little of it is known to be right.
+    """Return the event of a row, or None if too little is certain.
 
-    `row` has a value for each of `COLUMNS`, None where it could not be read; `doubtful` are the columns that lay in
-    damaged blocks. Stream, origin and text have to be certain; any other lost value is left empty or lowest, and its
-    column named in the metadata.
+    `row` has a value for each of `COLUMNS`, None where it could not be read; `doubtful` are the columns that lay in damaged
+    blocks. Stream, origin and text have to be certain; any other lost value is left empty or lowest, and its column named
+    in the metadata.
     """
     where, origin, text = _stream(row, doubtful, known), _origin(row, doubtful), row["text"]
     if where is None or origin is None or not isinstance(text, str):
@@ -78,10 +78,9 @@ def event_from(row: Mapping[str, Any], doubtful: frozenset[str], known: Known) -
 
 
 def _stream(row: Mapping[str, Any], doubtful: frozenset[str], known: Known) -> tuple[str, str, str] | None:
-    """Return session, project and thread of a row; None where they are not certain.
+    """Return session, project and thread if certain.
 
-    Certain is what is undoubtful, what hashes to the row's stream, or what undamaged cuts say of an undoubtful
-    stream.
+    Certain is what is undoubtful, what hashes to the row's stream, or what undamaged cuts say of an undoubtful stream.
     """
     told, stream = (row["session_id"], row["project"], row["thread"]), row["stream"]
     whole = all(isinstance(part, str) for part in told)
@@ -94,10 +93,9 @@ def _stream(row: Mapping[str, Any], doubtful: frozenset[str], known: Known) -> t
 
 
 def _origin(row: Mapping[str, Any], doubtful: frozenset[str]) -> tuple[int, str | None, str] | None:
-    """Return key, source and the source's own id; (key, None, "") where the source is not certain, None where the key is not.
+    """Return key, source and source id; (key, None, "") for no certain source.
 
-    Key and source confirm each other where the key is the hash of time, source and id; a doubtful key also by its
-    time.
+    Key and source confirm each other where the key is the hash of time, source and id; a doubtful key also by its time.
     """
     key, ts, source, source_id = (row[name] for name in ("event_id", "ts", "source", "source_id"))
     named = isinstance(source, str) and isinstance(source_id, str) and source_id != ""
@@ -115,11 +113,11 @@ def _origin(row: Mapping[str, Any], doubtful: frozenset[str]) -> tuple[int, str 
 
 
 def _who(row: Mapping[str, Any], doubtful: frozenset[str], source: str, lost: list[str]) -> tuple[Role, EventType, Trust]:
-    """Return role, type and trust; doubtful values only where the others confirm them, else inferred ones or `_NOBODY`.
+    """Return role, type and trust, as far as they confirm each other.
 
-    A role and a type confirm each other where the type is the usual one of the role; a lost one is inferred from the
-    other. Without both, all three are lost: system, note, imported. A trust that is not the usual one of the role
-    becomes imported. The names of columns whose values are lost are added to `lost`.
+    A role and a type confirm each other where the type is the usual one of the role; a lost one is inferred from the other.
+    Without both, all three are lost: system, note, imported. A trust that is not the usual one of the role becomes
+    imported. The names of columns whose values are lost are added to `lost`.
     """
     role, kind, trust = _one_of(Role, row["role"]), _one_of(EventType, row["type"]), _one_of(Trust, row["trust"])
     if role and kind and trust and not doubtful & {"role", "type", "trust"}:
@@ -145,7 +143,6 @@ def _who(row: Mapping[str, Any], doubtful: frozenset[str], source: str, lost: li
 
 
 def _one_of(kind: type[T], value: object) -> T | None:
-    """Return the member of an enum with this value; None where there is none."""
     with suppress(ValueError):
         return kind(value)  # type: ignore[call-arg]
     return None

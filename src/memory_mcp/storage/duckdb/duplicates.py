@@ -69,10 +69,9 @@ class _CopyFinder(CopyFinder):
 
 
 class Duplicates:
-    """The pairs of a store. They are found inside the transaction of an append."""
+    """The pairs of a store, found inside the transaction of an append."""
 
     def __init__(self, con: Connection) -> None:
-        """Read whether there is any pair."""
         self._con = con
         row = con.row("SELECT count(*) FROM (SELECT 1 FROM duplicate LIMIT 1)")
         #: Whether there may be any pair.
@@ -83,10 +82,9 @@ class Duplicates:
         self._copies = _CopyFinder()
 
     def decide(self, con: duckdb.DuckDBPyConnection, fresh: Sequence[Event], stored_times: Set[int]) -> set[EventId]:
-        """Store the pairs that `fresh`, stored in this transaction, makes within itself and with older events.
+        """Store the pairs of `fresh`; return its ids that repeat others.
 
-        Return the ids of those of `fresh` that say again what another session holds; `stored_times` are those of `fresh` at
-        which others are stored.
+        `fresh` is stored in this transaction; `stored_times` are those of `fresh` at which others are stored.
         """
         self._copies.con = con
         sessions = self._read_sessions(con)
@@ -99,14 +97,14 @@ class Duplicates:
         return repeated_ids(copies, fresh)
 
     def _read_sessions(self, con: duckdb.DuckDBPyConnection) -> tuple[set[str], set[str]]:
-        """Return the sessions that a hook recorded, and those that another source did; read once."""
+        """Return the sessions recorded by a hook, and by others; read once."""
         if self._sessions is None:
             rows = con.execute(_SESSIONS, [HOOK, HOOK]).fetchall()
             self._sessions = {row[0] for row in rows if row[1]}, {row[0] for row in rows if row[2]}
         return self._sessions
 
     def _hide(self, con: duckdb.DuckDBPyConnection, new_pairs: Sequence[Pair]) -> None:
-        """Store pairs (hidden key, shown key), joined with stored ones of the same events."""
+        """Store pairs (hidden, shown), joined with stored ones of these events."""
         keys = sorted({key for pair in new_pairs for key in pair})
         hidden = resolve_pairs(new_pairs, dict(con.execute(_PAIRS, [keys, []]).fetchall()) if self.any else {})
         if not hidden:
@@ -121,37 +119,36 @@ class Duplicates:
     def _pair_hooks(
         self, con: duckdb.DuckDBPyConnection, fresh: Sequence[Event], sessions: tuple[set[str], set[str]]
     ) -> list[Pair]:
-        """Return the pairs of events of a hook and of another source that `fresh` makes, as keys (hidden, shown).
+        """Return the pairs (hidden, shown) of a hook's event and another.
 
-        Only events of sessions that a hook has recorded are compared, with older ones only where the session has
-        events of both kinds. Older events that are in a pair already, or are not near in time and share no id, are
-        not compared.
+        Only events of sessions that a hook has recorded are compared, with older ones only where the session has events of
+        both kinds. Older events that are in a pair already, or are not near in time and share no id, are not compared.
         """
-        hooked, others = sessions
+        hooked, has_transcript = sessions
         # A session that only hooks have told of, as most are while they last, has no other half to be looked for.
-        met, mixed = ({e.session_id for e in fresh} & told for told in (hooked, others))
+        met, mixed = ({e.session_id for e in fresh} & call_ids for call_ids in (hooked, has_transcript))
         hooked.update(e.session_id for e in fresh if e.source.startswith(HOOK))
-        others.update(e.session_id for e in fresh if not e.source.startswith(HOOK))
+        has_transcript.update(e.session_id for e in fresh if not e.source.startswith(HOOK))
         messages = [make_message(e) for e in fresh if e.session_id in hooked]
         if not messages:
             return []
         older = _older(con, [m for m in messages if m.hook and m.session in mixed], False)
         older += _older(con, [m for m in messages if not m.hook and m.session in met], True)
-        return [(hidden.key, shown.key) for hidden, shown in iter_pairs([*older, *messages])]
+        return [(hidden.key, shown_key.key) for hidden, shown_key in iter_pairs([*older, *messages])]
 
     def of(self, ids: Iterable[EventId]) -> dict[EventId, EventId]:
-        """Return the pairs in which one of `ids` takes part: hidden event's id to shown event's. Reads nothing without a pair."""
+        """Return the pairs with one of `ids`: hidden id to shown id."""
         keys = [event_key(i) for i in ids] if self.any else []
         if not keys:
             return {}
-        return {event_id_from(hidden): event_id_from(shown) for hidden, shown in self._con.rows(_PAIRS, [keys, keys])}
+        return {event_id_from(hidden): event_id_from(shown_key) for hidden, shown_key in self._con.rows(_PAIRS, [keys, keys])}
 
 
 def _older(con: duckdb.DuckDBPyConnection, fresh: Sequence[Message], hook: bool) -> list[Message]:
-    """Return events stored before, of hooks or (`hook` False) of other sources, that may form a pair with one of `fresh`.
+    """Return unpaired stored events that may form a pair with `fresh`.
 
-    They are of its session, at most 120 s before the first or after the last of `fresh` or with the same id of a tool
-    call or of the source, and in no pair yet.
+    Of hooks or (`hook` False) of other sources; of its session, at most 120 s away or with the same id of a tool call or of
+    the source.
     """
     if not fresh:
         return []
@@ -163,8 +160,8 @@ def _older(con: duckdb.DuckDBPyConnection, fresh: Sequence[Message], hook: bool)
         [escape_json(t.tool_use_id) for t in fresh if t.tool_use_id],
         [t.source_id for t in fresh if t.source_id],
     ]
-    own = {t.key for t in fresh}
-    rows = [row for row in con.execute(_CANDIDATES, parameters).fetchall() if row[0] not in own]
+    own_keys = {t.key for t in fresh}
+    rows = [row for row in con.execute(_CANDIDATES, parameters).fetchall() if row[0] not in own_keys]
     keys = [row[0] for row in rows]
-    taken = {key for pair in con.execute(_PAIRS, [keys, keys]).fetchall() for key in pair} if keys else set[int]()
-    return [parse_message(row) for row in rows if row[0] not in taken]
+    paired_keys = {key for pair in con.execute(_PAIRS, [keys, keys]).fetchall() for key in pair} if keys else set[int]()
+    return [parse_message(row) for row in rows if row[0] not in paired_keys]

@@ -45,26 +45,20 @@ class Erasing(forgotten.Erasing):
     _keys = dict.fromkeys((*forgotten.CLEANED, *forgotten.DROPPED), "rowid")
 
     def __init__(self, con: duckdb.DuckDBPyConnection, numbers: Numbers, keep: Cleaner, dry: bool, findings: Findings) -> None:
-        """Run in the transaction of `con`; `numbers` numbers outbox entries, `findings` has what was looked through before."""
         super().__init__(keep, findings, dry)
         self._con = con
         self._change, self._without_sets = partial(add_changes, con, numbers), partial(without_sets, con)
 
-    def _rows(self, statement: str, **given: Any) -> list[Row]:
-        """Run a statement inside the caller's transaction with the parameters `given`; return all its rows.
-
-        Braces become SQL: {own} `true`, {keys}, {ids} and {names} `IN` the given list of that name, {list} that list as
-        texts, any other {name} the parameter of that name.
-        """
-        spelled = statement.format(**{name: f"${name}" for name in given} | _SPELLED)
-        return self._con.execute(spelled, given).fetchall()
+    def _rows(self, statement: str, **parameters: Any) -> list[Row]:
+        spelled = statement.format(**{name: f"${name}" for name in parameters} | _SPELLED)
+        return self._con.execute(spelled, parameters).fetchall()
 
     def _rewrite_events(self) -> None:
-        """Remove and change the events that were found, then number all events anew from 1 without gaps.
+        """Remove and change events, then number all again without gaps.
 
-        Events of the streams concerned come behind all others. A changed event whose new id is stored already is
-        removed instead, with its pairs. The deriver's and the exports' positions are set to the number of unconcerned
-        events before them; outbox entries say which ids are gone and from which number on events moved.
+        Events of the streams concerned come after all others. A changed event whose new id is stored already is removed
+        instead, with its pairs. The deriver's and the exports' positions are set to the number of unconcerned events before
+        them.
         """
         con, streams = self._con, list(self._findings.streams)
         gone, changed = list(self._findings.gone), self._findings.changed
@@ -92,5 +86,5 @@ class Erasing(forgotten.Erasing):
                 WHERE event.event_id = n.event_id AND event.seq <> n.place""",
             [streams],
         )
-        for name, place in places:
-            con.execute("UPDATE checkpoint SET value = ? WHERE name = ?", [str(place), name])
+        for name, next_seq in places:
+            con.execute("UPDATE checkpoint SET value = ? WHERE name = ?", [str(next_seq), name])

@@ -1,7 +1,7 @@
-"""Reads DuckDB's write-ahead log: where entries begin and end, which are damaged, and which rows stand behind the damage.
+"""Reads DuckDB's write-ahead log: its entries, which are damaged, and the rows after the damage.
 
-A log is a header without a checksum, then entries: length (8 bytes), checksum (8), content. The third byte of a content is its
-kind; entries of a transaction end with a flush. What follows a torn end was never acknowledged; DuckDB leaves it out.
+A log is a header without a checksum, then entries: length (8 bytes), checksum (8), content. The third byte of a content is
+its kind; entries of a transaction end with a flush. What follows a torn end was never acknowledged; DuckDB leaves it out.
 """
 
 import struct
@@ -23,7 +23,7 @@ _ID, _ID_BYTES, _ITERATION = 124, 16, 8
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An entry: the offset of its frame, and its content; None where the checksum does not fit."""
+    """An entry: offset of its frame, and content if its checksum fits."""
 
     offset: int
     content: bytes | None
@@ -31,7 +31,10 @@ class Entry:
 
 
 def is_sound(log: bytes, expected: bytes) -> bool:
-    """Return whether a log begins with `expected` and lengths lead from entry to entry to its end; checksums are DuckDB's."""
+    """Return whether a log's header and lengths are right.
+
+    Checksums are left to DuckDB.
+    """
     offset = len(expected)
     if log[:offset] != expected:
         return False
@@ -42,7 +45,10 @@ def is_sound(log: bytes, expected: bytes) -> bool:
 
 
 def header_for(file: Path) -> bytes:
-    """Return the bytes with which the log of this database file begins, from its number and count of checkpoints."""
+    """Return the bytes with which the log of this file begins.
+
+    From its number and count of checkpoints.
+    """
     with file.open("rb") as opened:
         top = opened.read(HEADER * HEADERS)
     rounds = [int.from_bytes(top[at + _ITERATION : at + _ITERATION + 8], "little") for at in (HEADER, 2 * HEADER)]
@@ -51,10 +57,10 @@ def header_for(file: Path) -> bytes:
 
 
 def entries(log: bytes, start: int) -> Iterator[Entry]:
-    """Yield each entry from an offset on, without content where its checksum does not fit, with its mend where there is one.
+    """Yield each entry from an offset on, damaged ones without content.
 
-    Behind one that cannot be mended, reading goes on at the next whole entry; without one it ends. A last entry that
-    is cut short is not yielded.
+    After one that cannot be mended, reading goes on at the next whole entry; without one it ends. A last entry that is cut
+    short is not yielded.
     """
     offset = start
     while offset + FRAME <= len(log):
@@ -72,19 +78,18 @@ def entries(log: bytes, start: int) -> Iterator[Entry]:
                 fixed[mend.offset - offset] = mend.becomes
             offset += FRAME + _FRAME.unpack_from(fixed)[0]
             continue
-        behind = _next_whole(log, offset + 1)
-        if behind is not None or len(content) == size:
+        later = _next_whole(log, offset + 1)
+        if later is not None or len(content) == size:
             yield Entry(offset, None)
-        if behind is None:
+        if later is None:
             return
-        offset = behind
+        offset = later
 
 
 def rows_behind(log: bytes, start: int, tables: Sequence[str]) -> bytes:
-    """Return what whole entries from an offset on add to some tables, as entries of one transaction; b"" when nothing.
+    """Return rows that whole entries add to some tables, as one transaction.
 
-    An insert counts only if the entry that names its table was read before it, with no damage or end of a transaction
-    between.
+    An insert counts only if the entry that names its table was read before it, with no damage or end of a transaction between.
     """
     names = [b"f\0" + bytes([len(name)]) + name.encode("ascii") for name in tables]
     kept, wanted = list[bytes](), False
@@ -103,7 +108,7 @@ def rows_behind(log: bytes, start: int, tables: Sequence[str]) -> bytes:
 
 
 def _mended(log: bytes, offset: int, size: int, stored: int) -> Mend | None:
-    """Return the one byte that makes the entry at `offset` whole: of content or checksum, else of its length; None for none."""
+    """Return the one byte that makes the entry at `offset` whole, or None."""
     content = log[offset + FRAME : offset + FRAME + size]
     if len(content) == size and content.startswith(_KINDS) and (found := mend_of(stored, content)):
         at = offset + 8 + found[0]
@@ -120,19 +125,18 @@ def _mended(log: bytes, offset: int, size: int, stored: int) -> Mend | None:
 
 
 def _next_whole(log: bytes, start: int) -> int | None:
-    """Return the offset of the next entry behind `start` whose checksum fits; None where there is none."""
     at = start
-    while (found := log.find(_KINDS, at + FRAME)) >= 0:
-        at = found - FRAME
+    while (frame_start := log.find(_KINDS, at + FRAME)) >= 0:
+        at = frame_start - FRAME
         size, stored = _FRAME.unpack_from(log, at)
-        if size <= len(log) - found and checksum(log[found : found + size]) == stored:
+        if size <= len(log) - frame_start and checksum(log[frame_start : frame_start + size]) == stored:
             return at
         at += 1
     return None
 
 
 def _short(value: int) -> bytes:
-    """Return a number as DuckDB writes it: seven bits in a byte, the low ones first."""
+    """Return a number as DuckDB writes it: 7 bits a byte, low first."""
     out = bytearray()
     while True:
         out.append(value & 0x7F | (0x80 if value > 0x7F else 0))

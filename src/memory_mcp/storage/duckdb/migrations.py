@@ -29,10 +29,10 @@ def version_of(con: duckdb.DuckDBPyConnection) -> int:
     """Return the schema version of an open file; 0 for one without a table `meta` or without a version in it."""
     try:
         # Whether there is the table is not asked first: a list of tables takes ten times as long.
-        found = con.execute("SELECT value FROM meta WHERE name = 'schema_version'").fetchall()
+        row = con.execute("SELECT value FROM meta WHERE name = 'schema_version'").fetchall()
     except duckdb.CatalogException:
         return 0
-    return int(found[0][0]) if found else 0
+    return int(row[0][0]) if row else 0
 
 
 def create(con: duckdb.DuckDBPyConnection) -> None:

@@ -15,17 +15,17 @@ _SEPARATOR: Final = "\x1f"
 
 
 def join_names(names: Iterable[str]) -> str:
-    """Return the text of a list of names; "" for none. A separator inside a name becomes a space."""
+    """Return a list of names as text; separators inside become spaces."""
     return _SEPARATOR.join(name.replace(_SEPARATOR, " ") for name in names)
 
 
 def list_of(column: str) -> str:
-    """Return the SQL expression that gives the list of such a column."""
+    """Return the SQL expression of the list in such a column."""
     return f"CASE WHEN {column} = '' THEN []::VARCHAR[] ELSE string_split({column}, chr({ord(_SEPARATOR)})) END"
 
 
 def select_lists(columns: Iterable[str]) -> str:
-    """Return columns of `node` as a select list, those of `COLUMNS` as lists."""
+    """Return columns of `node` as a select list."""
     return ", ".join(f"{list_of(name)} AS {name}" if name in COLUMNS else name for name in columns)
 
 

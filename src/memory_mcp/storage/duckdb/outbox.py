@@ -34,7 +34,7 @@ class Numbers:
         self.load()
 
     def load(self) -> None:
-        """Read the counters from the store, after opening and after a failed transaction; drop what waited for its commit."""
+        """Read the counters from the store, after opening or a rollback."""
         self._settling.clear()
         row = self._con.row(
             """SELECT (SELECT coalesce(max(seq), 0) FROM event), (SELECT coalesce(max(seq), 0) FROM outbox),
@@ -46,11 +46,11 @@ class Numbers:
         self.settle()
 
     def once_committed(self, act: Callable[[], None]) -> None:
-        """Call `act` when the running transaction is committed, before the next begins; never if it is not."""
+        """Call `act` when the running transaction is committed, if ever."""
         self._settling.append(act)
 
     def settle(self) -> None:
-        """Call what waits for the commit, in order, then note that all numbers given out are committed."""
+        """Call what waits for the commit, in order."""
         for act in self._settling:
             act()
         self._settling.clear()
@@ -58,41 +58,40 @@ class Numbers:
 
 
 def add_changes(con: duckdb.DuckDBPyConnection, numbers: Numbers, changes: Sequence[tuple[ChangeKind, str]]) -> int:
-    """Write outbox entries (kind, subject) inside the caller's transaction; return the number of the last given out.
+    """Write outbox entries (kind, subject); return the last number given out.
 
-    Without changes nothing is written. They come into memory once the transaction is committed.
+    Inside the caller's transaction; they come into memory once it is committed.
     """
     if changes:
-        made = [Change(seq, kind, subject) for seq, (kind, subject) in enumerate(changes, numbers.last_change + 1)]
+        entries = [Change(seq, kind, subject) for seq, (kind, subject) in enumerate(changes, numbers.last_change + 1)]
         numbers.last_change += len(changes)
-        columns: list[list[Any]] = [[c.seq for c in made], [c.kind.value for c in made], [c.subject for c in made]]
+        columns: list[list[Any]] = [[c.seq for c in entries], [c.kind.value for c in entries], [c.subject for c in entries]]
         insert(con, "outbox", _OUTBOX, columns)
-        numbers.once_committed(lambda: numbers.changes.add(made))
+        numbers.once_committed(lambda: numbers.changes.add(entries))
     return numbers.last_change
 
 
 def put_checkpoint(con: duckdb.DuckDBPyConnection, numbers: Numbers, name: str, value: str) -> None:
-    """Replace or add one position inside the caller's transaction; the deriver's is in memory once that is committed."""
-    found = con.execute("UPDATE checkpoint SET value = ? WHERE name = ?", [value, name]).fetchone()
-    if not found or not found[0]:
+    """Store one position; the deriver's also in memory, once committed."""
+    stored = con.execute("UPDATE checkpoint SET value = ? WHERE name = ?", [value, name]).fetchone()
+    if not stored or not stored[0]:
         con.execute("INSERT INTO checkpoint VALUES (?, ?)", [name, value])
     if name == DERIVER:
 
         def settle() -> None:
-            """Keep the deriver's position in memory."""
             numbers.derived = int(value)
 
         numbers.once_committed(settle)
 
 
 def forget_old_requests(con: duckdb.DuckDBPyConnection, now_ms: int) -> int:
-    """Remove the answers older than an hour, inside the caller's transaction; return how many."""
+    """Remove answers older than an hour; return how many."""
     row = con.execute("DELETE FROM request WHERE at_ms < ?", [now_ms - REQUEST_KEPT_MS]).fetchone()
     return int(row[0]) if row else 0
 
 
 class DuckOutbox:
-    """Changes, positions of followers and importers, and answers to requests; an `Outbox`."""
+    """Changes, positions of followers and importers, and answers to requests."""
 
     def __init__(self, con: Connection, numbers: Numbers) -> None:
         """Use `con` for reads and `numbers`, those of the whole store, for what is in memory."""
@@ -101,58 +100,47 @@ class DuckOutbox:
         self._changed: tuple[tuple[int, int], frozenset[str]] = ((-1, -1), frozenset())
 
     def nodes_changed_since(self, seq: int) -> frozenset[str] | None:
-        """Return the ids of the nodes that changed after the change `seq`, from memory; "" stands for any other change.
-
-        None where the last 20,000 changes do not reach back to `seq`; empty where nothing changed.
-        """
+        """Return changed nodes; None beyond the last 20,000 changes."""
         last = self._numbers.committed
         if seq >= last:
             return frozenset()
         if self._changed[0] != (seq, last):
-            behind = self._numbers.changes.after(seq)
-            if behind is None:
+            later = self._numbers.changes.after(seq)
+            if later is None:
                 return None
-            told = (c.subject if c.kind in NODE_CHANGES else "" for c in behind if c.seq <= last)
-            self._changed = ((seq, last), frozenset(told))
+            subjects = (c.subject if c.kind in NODE_CHANGES else "" for c in later if c.seq <= last)
+            self._changed = ((seq, last), frozenset(subjects))
         return self._changed[1]
 
     def read_after(self, seq: int, limit: int) -> list[Change]:
-        """Return up to `limit` changes whose number is above `seq`, in order, from memory where all are there; [] at the end."""
         if seq >= self._numbers.committed:
             return []
-        found = self._numbers.changes.after(seq, limit)
-        if found is not None:
-            return found
+        recent = self._numbers.changes.after(seq, limit)
+        if recent is not None:
+            return recent
         rows = self._con.rows("SELECT seq, kind, subject FROM outbox WHERE seq > ? ORDER BY seq LIMIT ?", [seq, limit])
         return [Change(row[0], ChangeKind(row[1]), row[2]) for row in rows]
 
     def get_checkpoint(self, follower: str) -> int:
-        """Return how far a follower got, 0 at first; the deriver's, from memory, counts events. ValueError for no number."""
         if follower == DERIVER:
             return self._numbers.derived
         row = self._con.row("SELECT value FROM checkpoint WHERE name = ?", [follower])
         return int(row[0]) if row else 0
 
     def set_position(self, follower: str, value: str) -> None:
-        """Store the position of a follower or importer in place of its earlier one, in a transaction of its own."""
         with self._con.writing() as con:
             put_checkpoint(con, self._numbers, follower, value)
 
     def set_positions(self, values: Mapping[str, str]) -> None:
-        """Store several positions, by name, each in place of its earlier one, in one transaction; others stay.
-
-        The deriver's position must not be among them: its value in memory would stay.
-        """
+        """Store positions; the deriver's must not be among them."""
         with self._con.writing() as con:
             con.execute("DELETE FROM checkpoint WHERE name IN (SELECT unnest(?::VARCHAR[]))", [list(values)])
             columns = [list(values), list(values.values())]
             con.execute("INSERT INTO checkpoint SELECT unnest(?::VARCHAR[]), unnest(?::VARCHAR[])", columns)
 
     def get_positions(self, prefix: str) -> dict[str, str]:
-        """Return the positions whose names begin with `prefix`, by name, as stored texts; {} for none."""
         return dict(self._con.rows("SELECT name, value FROM checkpoint WHERE starts_with(name, ?)", [prefix]))
 
     def forget_requests(self, now_ms: int) -> int:
-        """Remove the answers older than an hour at `now_ms` (UTC ms), in a transaction of its own; return how many."""
         with self._con.writing() as con:
             return forget_old_requests(con, now_ms)

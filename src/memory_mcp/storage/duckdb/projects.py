@@ -25,10 +25,10 @@ _YEARS = f"SELECT DISTINCT left(day, 4)::INTEGER FROM segment_cut WHERE {_OF} OR
 
 
 class DuckProjects:
-    """Rules for names of projects, kept in memory, and what events and cuts say of projects; a `ProjectStore`."""
+    """Rules for project names, in memory, and what is recorded of projects."""
 
     def __init__(self, con: Connection, changed: Callable[[], None]) -> None:
-        """Read the rules from the store; `changed` is called after each write of a rule, once the rules are read again."""
+        """Read the rules; call `changed` after each write of a rule."""
         self._con = con
         self._changed = changed
         self._known: set[str] | None = None
@@ -37,15 +37,13 @@ class DuckProjects:
 
     @property
     def names(self) -> ProjectNames:
-        """Every rule in force, from memory: the same object until a rule changes or `reread` is called."""
         return self._names
 
     def reread(self) -> None:
-        """Read the rules again, with where sessions of watched projects began; `changed` is not called."""
+        """Read the rules again, without calling `changed`."""
         self._names = self._read()
 
     def _read(self) -> ProjectNames:
-        """Return the rules in the store, with the folder in which each session of a watched project began."""
         aliases = [
             Alias(*row) for row in self._con.rows("SELECT old, new, author, at_ms FROM project_alias ORDER BY at_ms, rowid")
         ]
@@ -56,10 +54,9 @@ class DuckProjects:
         return ProjectNames(aliases, splits, {(row[0], row[1]): folder_of(row[2]) for row in rows})
 
     def take(self, events: Sequence[Event]) -> list[Event]:
-        """Return events that were stored just now with the names that their projects have now.
+        """Return newly stored events with present project names.
 
-        Notes in which folder their sessions began, where a rule asks for it, and which recorded names are new for
-        `news`.
+        Notes in which folder their sessions began, where a rule asks for it, and which recorded names are new.
         """
         names, watched = self._names, self._names.names_needing_folders()
         for event in events:
@@ -72,7 +69,6 @@ class DuckProjects:
         return [event.with_display_project(names.display_name(event.project, event.session_id)) for event in events]
 
     def take_new_names(self) -> list[str]:
-        """Return the recorded names but "" that came since the last call in this process, sorted; the first call returns all."""
         if self._known is None:
             self._known = {row[0] for row in self._con.rows("SELECT DISTINCT project FROM event")}
             self._fresh |= self._known
@@ -80,24 +76,17 @@ class DuckProjects:
         return sorted(fresh - {""})
 
     def list_recorded(self) -> list[str]:
-        """Return every name but "" that events were recorded with, sorted; reads the names of all events."""
         return sorted({row[0] for row in self._con.rows("SELECT DISTINCT project FROM event")} - {""})
 
     def has_branch(self, project: str) -> bool:
-        """Return whether an event recorded with this name (not shown under it) has a branch: it was recorded in a repository."""
         sql = """SELECT 1 FROM event WHERE project = ? AND contains(metadata, '"branch":"') LIMIT 1"""
         return self._con.row(sql, [project]) is not None
 
     def get_root_commits(self) -> dict[str, str]:
-        """Return the newest root commit that messages recorded with a name have, by name; those recorded first come first."""
         return {row[0]: root_commit_in(row[1]) for row in self._con.rows(_ROOTS)}
 
     def list_streams(self) -> list[tuple[int, str, str, str]]:
-        """Return (stream, recorded project, session, project in its cuts) of every stream that has cuts, in no order.
-
-        A stream whose cuts name two projects comes once for each. The recorded project is that of any event of the
-        stream.
-        """
+        """Return streams; the recorded project is that of any event."""
         sql = """SELECT e.stream, e.project, e.session_id, s.project
                  FROM (SELECT stream, any_value(project) AS project, any_value(session_id) AS session_id
                        FROM event GROUP BY stream) e
@@ -105,41 +94,31 @@ class DuckProjects:
         return [(row[0], row[1], row[2], row[3]) for row in self._con.rows(sql)]
 
     def list_projects(self) -> list[Activity]:
-        """Return events, sessions, first and last time, and agents of each project in the tree, from the cuts, in no order."""
         return [activity_of(row) for row in self._con.rows(_ACTIVITY.format(column="project", other="agent"))]
 
     def list_agents(self) -> list[Activity]:
-        """Return events, sessions, first and last time, and projects of each agent in the tree, from the cuts, in no order."""
         return [activity_of(row) for row in self._con.rows(_ACTIVITY.format(column="agent", other="project"))]
 
     def daily_activity(
         self, first_day: str, after_day: str, project: str | None = None, agent: str | None = None
     ) -> DailyActivity:
-        """Return events and sessions of the local days from `first_day` up to, not including, `after_day` (ISO dates).
-
-        Counted in one query over the cuts, by day, project, agent and month; `project` and `agent` None: of all.
-        """
         return daily_of(self._con.rows(_DAILY, [first_day, after_day, project, project, agent, agent]))
 
     def list_years(self, project: str | None = None, agent: str | None = None) -> list[int]:
-        """Return the years that have any segment (of the project, of the agent; None: of any), in order."""
         return [row[0] for row in self._con.rows(_YEARS, [project, project, agent, agent])]
 
     def add_alias(self, alias: Alias) -> None:
-        """Record another name of a project in place of the one of `alias.old`; then read the rules again and call `changed`."""
         with self._con.writing() as con:
             con.execute("DELETE FROM project_alias WHERE old = ?", [alias.old])
             con.execute("INSERT INTO project_alias VALUES (?, ?, ?, ?)", [alias.old, alias.new, alias.author, alias.at_ms])
         self._follow()
 
     def drop_alias(self, old: str) -> None:
-        """Remove the rule about the name `old`, if there is one; then read the rules again and call `changed`."""
         with self._con.writing() as con:
             con.execute("DELETE FROM project_alias WHERE old = ?", [old])
         self._follow()
 
     def add_splits(self, splits: Sequence[Split]) -> None:
-        """Record, in one transaction, sessions as a project of their own; then read the rules again and call `changed`."""
         with self._con.writing() as con:
             for s in splits:
                 row = [s.project, s.session_id, s.folder, s.new, s.at_ms]
@@ -147,15 +126,10 @@ class DuckProjects:
         self._follow()
 
     def drop_splits(self, new: str) -> None:
-        """Remove the rules that made `new` a project: its sessions belong again to where they came from.
-
-        A name without rules is no error. Then read the rules again and call `changed`.
-        """
         with self._con.writing() as con:
             con.execute("DELETE FROM project_split WHERE new = ?", [new])
         self._follow()
 
     def _follow(self) -> None:
-        """Read the rules again from the store, then call `changed`."""
         self.reread()
         self._changed()

@@ -1,4 +1,4 @@
-"""Writes one build: cuts, nodes, bullets, grips, term rows, outbox entries and the checkpoint, in one transaction."""
+"""Writes one build in one transaction."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -43,27 +43,31 @@ _OLD = f"""key IN {_IN} AND version <=
 
 
 def publish(
-    file: Connection, numbers: Numbers, build: Build, before: dict[int, Segment], recent: RecentGrips, settle: Callable[[], None]
+    file: Connection,
+    numbers: Numbers,
+    build: Build,
+    old_cuts: dict[int, Segment],
+    recent: RecentGrips,
+    settle: Callable[[], None],
 ) -> int:
-    """Write `build` in one transaction and call `settle` once it is committed; return the build's number.
+    """Write `build` in one transaction; return its number.
 
-    That is the last outbox number of its transaction. `before` has the stored cuts of the build's segments by key; one that
-    is not there is new. Old versions of nodes are removed now and then; grips that are stored already stay as they are, but
-    for their segment with `relist`. `settle` is not called when the transaction fails.
+    `settle` is called once it is committed. `old_cuts` has the stored cuts of the build's segments by key. Old versions of
+    nodes are removed now and then; grips that are stored already stay as they are, but for their segment with `relist`.
     """
     with file.writing() as con:
         numbers.once_committed(settle)
         built = add_changes(con, numbers, make_changes(build.nodes))
-        _cuts(con, build.segments, before)
+        _cuts(con, build.segments, old_cuts)
         _nodes(con, build, built)
         if build.count_updates:
             keys = [node_key(n.node_id) for n in build.count_updates]
             sessions, events = [n.session_count for n in build.count_updates], [n.event_count for n in build.count_updates]
             con.execute(_COUNTED, [built, keys, sessions, events])
-        fresh = _grips(con, build.grips, recent)
+        new_grips = _grips(con, build.grips, recent)
         if build.relist and build.grips:
             con.execute(_MOVED, [[grip_key(g.grip_id)[0] for g in build.grips], [g.segment for g in build.grips]])
-        numbers.once_committed(lambda: recent.add(fresh))
+        numbers.once_committed(lambda: recent.add(new_grips))
         if build.reset_terms:
             con.execute(f"DELETE FROM term_delta WHERE key IN {_IN}", [[node_key(n) for n in build.reset_terms]])
         if build.reset_frequencies:
@@ -80,13 +84,13 @@ def publish(
     return built
 
 
-def _cuts(con: duckdb.DuckDBPyConnection, segments: Sequence[Segment], before: Mapping[int, Segment]) -> None:
-    """Write the cuts of a build in place of those in `before` (by key), in the caller's transaction; a single one is updated."""
-    if len(segments) == 1 and (own := segments[0]).key in before:
-        grown = [own.project, own.end[0], event_key(own.end[1]), own.events, own.tokens, own.open, own.key]
-        con.execute(_GROWN, grown)
+def _cuts(con: duckdb.DuckDBPyConnection, segments: Sequence[Segment], old_cuts: Mapping[int, Segment]) -> None:
+    """Write the cuts of a build; a single stored one is updated."""
+    if len(segments) == 1 and (cut := segments[0]).key in old_cuts:
+        values = [cut.project, cut.end[0], event_key(cut.end[1]), cut.events, cut.tokens, cut.open, cut.key]
+        con.execute(_GROWN, values)
         return
-    replaced = [s.key for s in segments if s.key in before]
+    replaced = [s.key for s in segments if s.key in old_cuts]
     if replaced:
         con.execute(f"DELETE FROM segment_cut WHERE key IN {_IN}", [replaced])
     if segments:
@@ -94,10 +98,9 @@ def _cuts(con: duckdb.DuckDBPyConnection, segments: Sequence[Segment], before: M
 
 
 def _nodes(con: duckdb.DuckDBPyConnection, build: Build, built: int) -> None:
-    """Write the nodes of a build as current versions, with bullets, quotations and places under their parents.
+    """Write nodes as current versions, and remove outdated ones.
 
-    Of nodes of which enough old versions were kept these are removed. Only new nodes are listed under their parents,
-    all with `relist`.
+    Only new nodes are listed under their parents, all with `relist`.
     """
     nodes = build.nodes
     if not nodes:
@@ -106,8 +109,8 @@ def _nodes(con: duckdb.DuckDBPyConnection, build: Build, built: int) -> None:
     replaced = [key for key, n in zip(keys, nodes, strict=True) if n.version > 1]
     if replaced:
         # Compared with a constant it is planned faster than as a join.
-        which, given = ("= ?", replaced[0]) if len(replaced) == 1 else (f"IN {_IN}", replaced)
-        con.execute(f"UPDATE node SET current = false WHERE current AND key {which}", [given])
+        condition, parameter = ("= ?", replaced[0]) if len(replaced) == 1 else (f"IN {_IN}", replaced)
+        con.execute(f"UPDATE node SET current = false WHERE current AND key {condition}", [parameter])
     columns = node_columns(nodes, keys, built)
     insert(con, "node", _NODE, [list(map(join_names, c)) if isinstance(c[0], list) else c for c in columns])
     bullets, links = make_bullet_columns(nodes)
@@ -128,14 +131,14 @@ def _nodes(con: duckdb.DuckDBPyConnection, build: Build, built: int) -> None:
 
 
 def _grips(con: duckdb.DuckDBPyConnection, grips: Sequence[Grip], recent: RecentGrips) -> list[Grip]:
-    """Write those grips that are not stored; return these. What `recent` does not know is looked up in the store."""
-    told = [(g, recent.known(g)) for g in {g.grip_id: g for g in grips}.values()]
-    fresh = {grip_key(g.grip_id)[0]: g for g, known in told if not known}
-    unsure = [grip_key(g.grip_id)[0] for g, known in told if known is None]
-    if unsure:
+    """Write those grips that are not stored; return these."""
+    stored_flags = [(g, recent.known(g)) for g in {g.grip_id: g for g in grips}.values()]
+    new_grips = {grip_key(g.grip_id)[0]: g for g, is_stored in stored_flags if not is_stored}
+    uncertain = [grip_key(g.grip_id)[0] for g, is_stored in stored_flags if is_stored is None]
+    if uncertain:
         sql = "SELECT grip_id FROM grip WHERE grip_id IN (SELECT unnest(?::HUGEINT[]))"
-        for row in con.execute(sql, [unsure]).fetchall():
-            del fresh[row[0]]
-    if fresh:
-        insert(con, "grip", _GRIP, grip_columns(list(fresh.values()), list(fresh)))
-    return list(fresh.values())
+        for row in con.execute(sql, [uncertain]).fetchall():
+            del new_grips[row[0]]
+    if new_grips:
+        insert(con, "grip", _GRIP, grip_columns(list(new_grips.values()), list(new_grips)))
+    return list(new_grips.values())

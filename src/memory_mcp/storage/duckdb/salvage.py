@@ -1,10 +1,10 @@
-"""Saves what is whole of a damaged file or log; the rest is set aside in `damaged/<time>/` of the data directory, never deleted.
+"""Saves what is whole of a damaged file or log; sets the rest aside in `damaged/<time>/`.
 
-First, one damaged byte of a block is mended where checksums say which it was. Else the log is replayed up to the damage, and
-events behind it are read from its whole entries; what can be read of the file is stored anew.
+First, one damaged byte of a block is mended where checksums say which it was. Else the log is replayed up to the damage,
+and events after it are read from its whole entries; what can be read of the file is stored again.
 
 Invariants
-1. Nothing is invented: what is stored anew has the hash that it was stored with.
+1. Nothing is invented: what is stored again has the hash that it was stored with.
 2. `salvage.json` says what is under way: when a process is killed meanwhile, the next one finishes it.
 """
 
@@ -52,15 +52,15 @@ class Salvaged:
 
 
 def note(directory: Path) -> None:
-    """Write `salvage.json`, so that the next start looks for damage; a file that is there stays."""
+    """Write `salvage.json`, so that the next start looks for damage."""
     if not is_damage_noted(directory):
         _say(directory, {"place": ""})
 
 
 def look_at_log(file: Path, now_ms: int) -> Salvaged:
-    """Mend or cut the log before DuckDB reads it, which silently leaves out what it cannot read; return what was done.
+    """Mend or cut the log before DuckDB reads it; return what was done.
 
-    An empty result without a log, with an empty one, or where its header and lengths are right; else see `_mend_log`.
+    DuckDB silently leaves out what it cannot read.
     """
     path = log_of(file)
     if not path.exists() or not file.exists():
@@ -71,7 +71,7 @@ def look_at_log(file: Path, now_ms: int) -> Salvaged:
 
 
 def salvage(file: Path, now_ms: int) -> Salvaged:
-    """Mend what can be mended; what cannot is set aside, with a fresh file in its place; return what was done.
+    """Mend what can be mended, set aside the rest; return what was done.
 
     The file has to be closed. A salvage that was begun is only reported as unfinished. Otherwise the log is mended or cut,
     then single bytes of blocks; if blocks stay damaged or the file cannot be opened, a fresh file without events takes its
@@ -95,12 +95,12 @@ def salvage(file: Path, now_ms: int) -> Salvaged:
 
 
 def finish(directory: Path) -> None:
-    """Remove `salvage.json`, since everything that could be saved is stored; a missing one is no error."""
+    """Remove `salvage.json`, since everything is stored."""
     (directory / DAMAGE_FILE).unlink(missing_ok=True)
 
 
 def left(directory: Path) -> Iterator[tuple[str, list[Event] | list[Row]]]:
-    """Yield (table, events or rows) to be stored anew, in order of arrival, maybe stored already; nothing without a salvage."""
+    """Yield (table, events or rows) to be stored again, if any."""
     if begun := _begun(directory):
         for file in sorted((directory / begun).glob("*.duckdb")):
             for events in events_of(file):
@@ -110,7 +110,7 @@ def left(directory: Path) -> Iterator[tuple[str, list[Event] | list[Row]]]:
 
 
 def _begun(directory: Path) -> str:
-    """Return the folder, relative to the data directory, of a salvage that is under way; "" where none is, or it names none."""
+    """Return the relative folder of a salvage under way, or ""."""
     try:
         place = str(json.loads((directory / DAMAGE_FILE).read_text(encoding="utf-8"))["place"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -119,11 +119,11 @@ def _begun(directory: Path) -> str:
 
 
 def _mend_log(file: Path, content: bytes, expected: bytes, now_ms: int) -> Salvaged:
-    """Mend or cut the damaged log of a database file, whose header should be `expected`; a copy is set aside first.
+    """Mend or cut a damaged log; a copy is set aside first.
 
-    A log that is empty but for a header, or of another file or an earlier round, is left alone: an empty result.
-    Where an entry cannot be mended, the log is cut at the end of the last whole transaction, and rows behind it are
-    set aside for `left`.
+    A log that is empty but for a header, or of another file or an earlier round, is left alone: an empty result. Where an
+    entry cannot be mended, the log is cut at the end of the last whole transaction, and rows after it are set aside for
+    `left`.
     """
     path, fixed, mended = log_of(file), bytearray(content), 0
     start = len(expected)
@@ -160,7 +160,7 @@ def _mend_log(file: Path, content: bytes, expected: bytes, now_ms: int) -> Salva
 
 
 def _mend_file(file: Path, now_ms: int) -> tuple[int, int]:
-    """Mend one damaged byte in each block where it is certain; return how many blocks were mended, and how many not.
+    """Mend blocks; return how many were mended, and how many cannot be.
 
     A copy of each damaged block is set aside first, and each mended byte synced.
     """
@@ -182,7 +182,7 @@ def _mend_file(file: Path, now_ms: int) -> tuple[int, int]:
 
 
 def _opens(file: Path) -> bool:
-    """Return whether DuckDB can open the file, with a table of events, and it is as long as it says."""
+    """Return whether DuckDB can open the file, and it is complete."""
     try:
         with duckdb.connect(str(file), True, copy_config()) as con:
             con.execute("SELECT count(*) FROM event").fetchall()
@@ -194,10 +194,10 @@ def _opens(file: Path) -> bool:
 
 
 def _begin_anew(file: Path, now_ms: int) -> None:
-    """Set the file and its log aside, and put a fresh one in its place with what is not derived, but without events.
+    """Set file and log aside, and put a fresh file without events in place.
 
-    Notes in `salvage.json` the folder and how many rows of which tables could not be read; events are stored by the
-    caller.
+    It has what is not derived. Notes in `salvage.json` the folder and how many rows of which tables could not be read;
+    events are stored by the caller.
     """
     place, fresh = _place(file.parent, now_ms), file.with_name(file.name + ".salvage")
     for path in (file, log_of(file)):
@@ -228,7 +228,6 @@ def _begin_anew(file: Path, now_ms: int) -> None:
 
 
 def _place(directory: Path, now_ms: int) -> Path:
-    """Return the folder `damaged/YYYY-MM-DDTHH-MM-SSZ` of a data directory, by `now_ms` in UTC; made where it is missing."""
     name = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
     place = directory / FOLDER / name
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -236,25 +235,20 @@ def _place(directory: Path, now_ms: int) -> Path:
 
 
 def _relative(place: Path) -> str:
-    """Return a folder of a salvage, relative to the data directory: "damaged/NAME"."""
     return f"{FOLDER}/{place.name}"
 
 
 def _say(directory: Path, what: dict[str, Any]) -> None:
-    """Write `what` as JSON into `salvage.json`, in place of what it said.
-
-    "place" is the salvage's relative folder or "", "lost" how many rows of which tables could not be read.
-    """
     machine.put(directory / DAMAGE_FILE, json.dumps(what).encode("ascii"))
 
 
 def store_what_is_left(
     directory: Path, append: Callable[[list[Event]], object], add: Callable[[str, list[Row]], object]
 ) -> dict[str, int]:
-    """Store whatever could be saved and is not stored yet, and remove `salvage.json`; return how much was lost, by what.
+    """Store what could be saved; return how much was lost, by what.
 
-    The keys are "rows of TABLE" for rows that could not be read, and one for events stored without some of their columns;
-    {} for nothing. `append` stores events, `add` the rows of a table by its name.
+    The keys are "rows of TABLE" for rows that could not be read, and one for events stored without some of their columns.
+    `append` stores events, `add` the rows of a table by its name. `salvage.json` is removed.
     """
     lost, narrowed = dict[str, int](), 0
     with suppress(OSError, ValueError, TypeError, AttributeError):

@@ -1,8 +1,8 @@
-"""Reads what can be read of a database file that was set aside, and of entries of its log.
+"""Reads what can be read of a damaged database file, and of entries of its log.
 
-A damaged block is read all the same where a wrong value would be noticed by a hash, since DuckDB reads 2,048 rows at
-a time and would give up all of them. What comes back has the hashes that it was stored with; see `doubtful` for what
-no hash covers.
+A damaged block is read all the same where a wrong value would be noticed by a hash, since DuckDB reads 2,048 rows at a time
+and would give up all of them. What comes back has the hashes that it was stored with; see `doubtful` for what no hash
+covers.
 """
 
 import json
@@ -49,10 +49,9 @@ _MEMORY_MB = 64
 
 
 class DamagedReader:
-    """Reads rows of a damaged file in a child process, for as long as it can be read."""
+    """Reads rows of a damaged file in a child process."""
 
     def __init__(self, file: Path) -> None:
-        """Read nothing yet: the child process is started by the first query."""
         self._file = file
         self._child: Child | None = None
         #: Queries that could not be answered: each may have ended the child, which takes half a second to begin anew.
@@ -61,7 +60,7 @@ class DamagedReader:
         self.unreadable = False
 
     def rows(self, sql: str) -> list[Row] | None:
-        """Return a query's rows, starting the child if needed; None, which is counted, if it fails, which may end the child."""
+        """Return a query's rows; None, which is counted, if it fails."""
         if self.unreadable:
             return None
         try:
@@ -76,14 +75,17 @@ class DamagedReader:
         return found
 
     def end(self) -> None:
-        """End the child process, if there is one; the next query starts another."""
+        """End the child process; the next query starts another."""
         if self._child is not None:
             self._child.end()
             self._child = None
 
 
 def tables(file: Path) -> Iterator[tuple[str, list[Row], int]]:
-    """Yield each kept table with rows: name, the rows that can be read (without meta's schema version), how many cannot."""
+    """Yield each kept table's readable rows, and how many are not.
+
+    Without meta's schema version.
+    """
     with _reading(file) as reader:
         for table in ("meta", *_KEPT):
             where = "name <> 'schema_version'" if table == "meta" else "true"
@@ -94,9 +96,9 @@ def tables(file: Path) -> Iterator[tuple[str, list[Row], int]]:
 
 
 def events_of(file: Path) -> Iterator[list[Event]]:
-    """Yield the events of a file in the order of arrival, up to 2048 at a time; too uncertain ones are left out.
+    """Yield a file's events by arrival, up to 2048 at a time.
 
-    Values in damaged blocks are checked by hashes or left empty; see `doubtful.event_from`.
+    Values in damaged blocks are checked by hashes or left empty; too uncertain events are left out.
     """
     doubts: list[Doubt] = []
     with suppress(OSError, ValueError, TypeError):
@@ -113,22 +115,18 @@ def events_of(file: Path) -> Iterator[list[Event]]:
 
 
 def _rows_of(reader: DamagedReader, start: int, doubtful: frozenset[str]) -> Iterator[dict[str, Any]]:
-    """Yield rows of events by column: 2048 of them from rowid `start` on, in order.
+    """Yield up to 2048 rows of events by column, from a rowid on.
 
-    A value that cannot be read is None. `doubtful` are the columns suspected of it. Rows whose text cannot be read
-    are left out and logged.
+    A value that cannot be read is None. `doubtful` are the columns suspected of it. Rows whose text cannot be read are left
+    out and logged.
     """
 
     def ask(columns: Sequence[str], first: int, count: int) -> list[Row] | None:
-        """Return these columns of `count` rows from rowid `first` on; None where they cannot be read."""
         named = ", ".join(columns)
         return reader.rows(f"SELECT {named} FROM event WHERE rowid >= {first} AND rowid < {first + count} ORDER BY rowid")
 
     def stretch(first: int, count: int, columns: Sequence[str], suspects: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """Yield rows of a stretch by column: without the columns of `suspects` that cannot be read at all, else in halves.
-
-        A part of it that cannot be read is logged and left out.
-        """
+        """Yield rows without unreadable columns, else in halves; log failures."""
         rows = ask(columns, first, count)
         if rows is not None:
             nothing = dict.fromkeys(COLUMNS)
@@ -156,9 +154,10 @@ def _rows_of(reader: DamagedReader, start: int, doubtful: frozenset[str]) -> Ite
 
 @contextmanager
 def _reading(file: Path) -> Iterator[DamagedReader]:
-    """Yield a reader of a file that was set aside, with its log where that can be replayed, and end it after the block.
+    """Yield a reader of a file that was set aside.
 
-    A log that keeps the file from opening is renamed. Where it still cannot be opened, the reader answers nothing.
+    With its log where that can be replayed; a log that keeps the file from opening is renamed. Where it still cannot be
+    opened, the reader answers nothing.
     """
     reader = DamagedReader(file)
     try:
@@ -175,7 +174,7 @@ def _reading(file: Path) -> Iterator[DamagedReader]:
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """Rows of one column of events that lie in a damaged block: the first and the last rowid."""
+    """Rows of an event column that are in a damaged block: first, last rowid."""
 
     column: str
     first: int
@@ -183,10 +182,10 @@ class Doubt:
 
 
 def accept(file: Path) -> None:
-    """Have damaged blocks of a copy that hold events read all the same, and write down which values are doubtful.
+    """Have damaged blocks with events read all the same; note doubtful values.
 
-    Blocks that hold other tables get a checksum that does not fit again. Done once: nothing where the note beside the
-    copy exists.
+    Blocks that hold other tables get a checksum that does not fit again. Done once: nothing where the note next to the copy
+    exists.
     """
     notes = file.with_name(file.name + _DOUBTS)
     if notes.exists():
@@ -207,9 +206,10 @@ def accept(file: Path) -> None:
 
 
 def _doubtful(reader: DamagedReader, wrong: set[int], whole: int) -> list[Doubt]:
-    """Return which rows of which columns of events lie in blocks numbered `wrong`, or behind the file's `whole` blocks.
+    """Return which rows and columns of events are in bad blocks.
 
-    All rows of all columns, where the blocks that say this are among them.
+    Blocks numbered `wrong`, or after the file's `whole` blocks. All rows of all columns, where the blocks that say this are
+    among them.
     """
     layout, told = reader.rows(_LAYOUT), reader.rows("SELECT block_id FROM pragma_metadata_info()")
     if layout is None or told is None or wrong & {row[0] for row in told}:
@@ -229,7 +229,7 @@ def _doubtful(reader: DamagedReader, wrong: set[int], whole: int) -> list[Doubt]
 
 
 def _stretches(reader: DamagedReader, table: str, where: str) -> Iterator[list[Row]]:
-    """Yield a table's rows that meet `where`, in the file's order, 2048 or fewer at a time, but for those that cannot be read.
+    """Yield readable rows of a table, 2048 or fewer at a time.
 
     A stretch that fails is halved down to 32 rows, which are then given up and logged.
     """
@@ -247,10 +247,7 @@ def _stretches(reader: DamagedReader, table: str, where: str) -> Iterator[list[R
 
 
 def rows_in_log(part: Path) -> Iterator[tuple[str, list[Event] | list[Row]]]:
-    """Yield events and rows of log entries, each with the name of its table, replayed on an empty file of today's tables.
-
-    What cannot be replayed is logged and left out. The scratch file beside `part` is removed.
-    """
+    """Yield events and rows of log entries, replayed on an empty file."""
     content = part.read_bytes()
     if not content:
         return
@@ -275,6 +272,5 @@ def rows_in_log(part: Path) -> Iterator[tuple[str, list[Event] | list[Row]]]:
 
 
 def _clear(scratch: Path) -> None:
-    """Remove a scratch database with its log; missing ones are no error."""
     for path in (scratch, log_of(scratch)):
         path.unlink(missing_ok=True)

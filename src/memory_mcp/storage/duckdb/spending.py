@@ -10,26 +10,21 @@ class DuckSpending:
     """Requests to language models, rows that are only added; a `SpendingStore`."""
 
     def __init__(self, con: Connection) -> None:
-        """Use `con`; nothing is read yet."""
         self._con = con
 
     def record_call(self, spent: ModelCall) -> None:
-        """Add a request as one row, in a transaction of its own, committed when this returns."""
         with self._con.writing() as con:
             con.execute("INSERT INTO spending VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", spent_row(spent))
 
     def list_calls(self, at_ms: int) -> list[ModelCall]:
-        """Return the requests made at `at_ms` (UTC ms) or later, in order of time, of equal times the one added first."""
         rows = self._con.rows(f"SELECT {SPENT} FROM spending WHERE at_ms >= ? ORDER BY at_ms, rowid", [at_ms])
         return [spent_of(row) for row in rows]
 
     def count_tokens(self, at_ms: int) -> int:
-        """Return the number of tokens, in and out, of the requests made at `at_ms` (UTC ms) or later; 0 for none."""
         row = self._con.row("SELECT coalesce(sum(tokens_in + tokens_out), 0)::BIGINT FROM spending WHERE at_ms >= ?", [at_ms])
         return int(row[0]) if row else 0
 
     def list_unusable(self, model: str) -> frozenset[tuple[NodeId | TopicId, str]]:
-        """Return (id as `NodeId`, digest of what was to be written) of the requests whose answer by this model was unusable."""
         sql = "SELECT DISTINCT node_id, written_from FROM spending WHERE outcome = ? AND model = ?"
         rows = self._con.rows(sql, [Outcome.FALLBACK, model])
         return frozenset((NodeId(row[0]), row[1]) for row in rows)

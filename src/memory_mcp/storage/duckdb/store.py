@@ -1,4 +1,4 @@
-"""The whole store of one data directory on DuckDB: opens or creates it, and holds its parts."""
+"""The whole store of one data directory on DuckDB."""
 
 import logging
 import os
@@ -59,14 +59,14 @@ _TEXT_BYTES = "SELECT coalesce(sum(strlen(text)), 0)::BIGINT FROM event"
 def open_storage(
     directory: Path | None, timezone: str = "", clock: Clock | None = None, lock: DirectoryLock | None = None
 ) -> "DuckStorage":
-    """Open the store of a data directory, made when it is missing; None keeps everything in memory.
+    """Open the store of a data directory, or one in memory for None.
 
-    An older schema is brought up to date, and what is whole of a damaged store is saved first. `timezone` is that of
-    a new store (default: the system's). `lock` is the directory's when the caller holds it already; closing the store
-    releases it. Raises StorageLocked when another process holds it, SchemaTooNew when a newer version wrote it,
-    StorageError when it cannot be read.
+    It is made when it is missing. An older schema is brought up to date, and what is whole of a damaged store is saved
+    first. `timezone` is that of a new store (default: the system's). `lock` is the directory's when the caller holds it
+    already; closing the store releases it. Raises StorageLocked when another process holds it, SchemaTooNew when a newer
+    version wrote it, StorageError when it cannot be read.
     """
-    given = lock is not None
+    is_lock_given = lock is not None
     if directory is not None and lock is None:
         lock = DirectoryLock(directory)
     try:
@@ -76,16 +76,16 @@ def open_storage(
             # Met while it was opened, and noted: the second opening saves what is whole.
             return DuckStorage(directory, lock, timezone, clock or SystemClock())
     except BaseException:
-        if lock and not given:
+        if lock and not is_lock_given:
             lock.release()
         raise
 
 
 def look_at(directory: Path) -> "DuckStorage":
-    """Open the store of a data directory only for reading: no file of it changes, also not when it is closed.
+    """Open the store of a data directory only for reading.
 
-    Raises StorageLocked when another process holds it, SchemaTooNew when a newer version wrote it, SchemaTooOld for
-    an older schema, StorageError when it cannot be read.
+    No file of it changes, also not when it is closed. Raises StorageLocked when another process holds it, SchemaTooNew when
+    a newer version wrote it, SchemaTooOld for an older schema, StorageError when it cannot be read.
     """
     lock = SharedLock(directory)
     try:
@@ -96,7 +96,7 @@ def look_at(directory: Path) -> "DuckStorage":
 
 
 class DuckStorage:
-    """The whole store of a data directory (None: in memory), a `Storage`; opened with its lock, which `close` releases."""
+    """The whole store of a data directory, opened with its lock."""
 
     def __init__(
         self, directory: Path | None, lock: DirectoryLock | SharedLock | None, timezone: str, clock: Clock, looking: bool = False
@@ -140,10 +140,10 @@ class DuckStorage:
             raise
 
     def _connected(self, clock: Clock) -> tuple[Connection, Salvaged]:
-        """Return a connection to the file, and what was done about damage before.
+        """Connect to the file, after a look for damage.
 
-        The log of every file is looked at; the file itself where damage was met, now or before. A store that is only
-        read is opened as it is.
+        The log of every file is looked at; the file itself where damage was met, now or before. A store that is only read
+        is opened as it is.
         """
         if self._path is None or self._looking:
             return Connection(self._path, _MEMORY_MB, _THREADS, self._looking), Salvaged()
@@ -160,19 +160,19 @@ class DuckStorage:
         return con, done
 
     def _settle_damage(self, salvaged: Salvaged, clock: Clock) -> None:
-        """Store what was saved, compare the whole with what was acknowledged, and add what was done to the audit."""
-        besides: dict[str, int] = {}
+        """Store what was saved, compare with the mark, and audit it."""
+        other_losses: dict[str, int] = {}
         if salvaged.unfinished and self._directory:
-            besides = store_what_is_left(self._directory, self.events.append, self._add)
+            other_losses = store_what_is_left(self._directory, self.events.append, self._add)
             self.drop_caches()
             self.superseded.drop_records()
-        self._mark.check_mark(self._read_mark, salvaged.place if salvaged.unfinished else "", besides)
+        self._mark.check_mark(self._read_mark, salvaged.place if salvaged.unfinished else "", other_losses)
         if salvaged.place:
-            counts = {"bytes mended": salvaged.mended, "events missing": self.loss.events if self.loss else 0} | besides
+            counts = {"bytes mended": salvaged.mended, "events missing": self.loss.events if self.loss else 0} | other_losses
             self.audit.record_entry(AuditEntry("salvage", clock.now_ms(), "memory-mcp", salvaged.place, counts=counts))
 
     def _add(self, table: str, rows: list[Row]) -> None:
-        """Add rows to a table that only grows, but for those that are in it (pins: by target), in one transaction."""
+        """Add rows that are not in a table yet, in one transaction."""
         with self._con.writing() as con:
             for row in rows:
                 columns = [name for name, *_ in con.execute(f"SELECT * FROM {table} LIMIT 0").description]
@@ -182,19 +182,19 @@ class DuckStorage:
                 con.execute(sql, [*row, *(row[:1] if table == "pin" else row)])
 
     def _bring_up(self, timezone: str) -> None:
-        """Create the tables of a new file, or bring those of an older one up to date, after a copy NAME.schema-HAVE.backup.
+        """Create or migrate the tables, after a copy NAME.schema-HAVE.backup.
 
-        Raises SchemaTooNew, SchemaTooOld for an older one that is only read, InvalidQuery for a zone that does not
-        exist. A file begun anew after damage keeps the store id of the mark beside it.
+        Raises SchemaTooNew, SchemaTooOld for an older one that is only read, InvalidQuery for a zone that does not exist. A
+        file begun again after damage keeps the store id of the mark next to it.
         """
         with self._con.reading() as cursor:
             have = migrations.version_of(cursor) if self._path else 0
-        now = migrations.CURRENT
-        if have > now:
-            told = f"the store was written by a newer version (schema {have}, this program knows {now})"
-            raise SchemaTooNew(told, "Install the newer memory-mcp; the store is untouched.")
-        if self._looking and have < now:
-            raise SchemaTooOld(f"the store has schema {have}, which this program brings up to {now}", _BRING_UP)
+        current = migrations.CURRENT
+        if have > current:
+            message = f"the store was written by a newer version (schema {have}, this program knows {current})"
+            raise SchemaTooNew(message, "Install the newer memory-mcp; the store is untouched.")
+        if self._looking and have < current:
+            raise SchemaTooOld(f"the store has schema {have}, which this program brings up to {current}", _BRING_UP)
         if have == 0 or not self._meta("store_id"):
             zone = timezone or get_system_zone()
             Calendar(zone).day_of(0)
@@ -202,10 +202,10 @@ class DuckStorage:
                 if have == 0:
                     migrations.create(con)
                 # A file that was begun anew after damage is still the store that the mark is about.
-                known = load_mark(self._directory) if have and self._directory else None
-                number = known.store_id if known and known.store_id else uuid.uuid4().hex
+                mark = load_mark(self._directory) if have and self._directory else None
+                number = mark.store_id if mark and mark.store_id else uuid.uuid4().hex
                 con.execute("INSERT INTO meta VALUES ('timezone', ?), ('store_id', ?)", [zone, number])
-        elif have < now:
+        elif have < current:
             if self._path:
                 with self._con.replaced():
                     shutil.copy2(self._path, self._path.with_name(f"{self._path.stem}.schema-{have}.backup{self._path.suffix}"))
@@ -213,55 +213,47 @@ class DuckStorage:
                 migrations.migrate(con, have)
 
     def _meta(self, name: str) -> str:
-        """Return a value of the table meta; "" where there is none."""
         row = self._con.row("SELECT value FROM meta WHERE name = ?", [name])
         return str(row[0]) if row else ""
 
     @property
     def timezone(self) -> str:
-        """The IANA name of the zone in which the store's days are counted; UTC where none is stored."""
         return self._meta("timezone") or "UTC"
 
     def set_timezone(self, name: str) -> None:
-        """Change the zone in which the caller then counts days anew. Raises InvalidQuery for a zone that does not exist."""
         Calendar(name).day_of(0)
         with self._con.writing() as con:
             con.execute("UPDATE meta SET value = ? WHERE name = 'timezone'", [name])
 
     def get_stats(self, text: bool = True) -> StoreStats:
-        """Return counts by table and facts; without `text`, for which every text is read, `text_bytes` is 0."""
-        commits, known = self._counted
-        if known is None or commits != self._con.commits:
+        commits, stats = self._counted
+        if stats is None or commits != self._con.commits:
             # Read before the rows: what is committed meanwhile is counted again by the next caller.
             commits = self._con.commits
             facts = (self._meta("store_id"), self.timezone, migrations.CURRENT)
-            known = stats_of(self._con.rows(_COUNTS), *facts, derived_to=self.outbox.get_checkpoint(DERIVER))
-            self._counted = (commits, known)
+            stats = stats_of(self._con.rows(_COUNTS), *facts, derived_to=self.outbox.get_checkpoint(DERIVER))
+            self._counted = (commits, stats)
         (text_bytes,) = (self._con.row(_TEXT_BYTES) if text else None) or (0,)
         if self._con.space.lacking:
-            known = replace(known, no_room=disk_full(self._path).message)
-        return replace(known, size_bytes=self._size(), text_bytes=text_bytes, last_seq=self._numbers.last_event, loss=self.loss)
+            stats = replace(stats, no_room=disk_full(self._path).message)
+        return replace(stats, size_bytes=self._size(), text_bytes=text_bytes, last_seq=self._numbers.last_event, loss=self.loss)
 
     def _size(self) -> int:
-        """Return the bytes of file and log; 0 in memory."""
         if self._path is None:
             return 0
         return machine.size_of(self._path) + machine.size_of(log_of(self._path))
 
     def latest_times(self) -> dict[str, int]:
-        """Return the time of the newest event of each source (importer, hook, tool), UTC ms; {} in an empty store."""
         return {str(source): int(ms) for source, ms in self._con.rows("SELECT source, max(ts) FROM event GROUP BY source")}
 
     def interrupt_reads(self, thread: int | None = None) -> None:
-        """Stop the reads that run now, in one thread (by its identity) or, for None, in all; they raise DeadlineExceeded."""
         self._con.interrupt(thread)
 
     def hold_claim(self, name: str) -> AbstractContextManager[bool]:  # noqa: ARG002
-        """Yield False at once: no other process has the file open, and threads do not exclude each other; never raises Busy."""
+        """Yield False at once: no other process has the file open."""
         return nullcontext(False)
 
     def drop_caches(self) -> None:
-        """Drop what is kept in memory of the store's content and read its numbers and rules of names again."""
         with self._con.still():
             self._numbers.load()
             self._numbers.changes.forget()
@@ -272,15 +264,13 @@ class DuckStorage:
             self._quoted.forget()
 
     def write_checkpoint(self) -> None:
-        """Write what the log holds into the file, so that opening it after a crash has little to replay; DiskFull for no room."""
         with self._con.still():
             self._con.run("CHECKPOINT")
 
     def erase_forgotten(self, keep: Cleaner, dry: bool = False, after: int = 0) -> ErasureResult:
-        """Remove from every table what `keep` does not keep, with `dry` only count it; return what went.
+        """Erase; events are looked through while others write.
 
-        Only events above the number `after` are looked through, while others write. Afterwards, unless `dry`, all that
-        is kept in memory is read again, and the mark begun anew.
+        Afterwards, unless `dry`, caches are dropped and the mark begun again.
         """
         findings = Findings(after)
         findings.look_through(lambda seq: self._con.rows(BEHIND, [seq]), keep)
@@ -289,7 +279,7 @@ class DuckStorage:
                 erased = Erasing(con, self._numbers, keep, dry, findings).run()
                 if not dry:
                     rows = con.execute(_MARKED.format(where="")).fetchall()
-                    self._mark.write_mark(sync=True, coming=self._mark_of(rows))
+                    self._mark.write_mark(sync=True, next_mark=self._mark_of(rows))
                 failpoint("forget.before_commit")
             if not dry:
                 failpoint("forget.erased")
@@ -300,12 +290,10 @@ class DuckStorage:
         return erased
 
     def dead_bytes(self) -> int:
-        """Return how many bytes of the file hold nothing (checkpoints keep the room they freed); 0 in memory."""
         row = self._con.row("SELECT free_blocks * block_size FROM pragma_database_size()")
         return int(row[0]) if row and self._path else 0
 
     def rewrite_deleted_file(self) -> bool:
-        """Write the file again by `compact` if somebody deleted it while it is open; return whether that was so."""
         gone = self._path is not None and not self._path.exists()
         if gone:
             self.compact_files()
@@ -313,11 +301,10 @@ class DuckStorage:
         return gone
 
     def compact_files(self) -> tuple[int, int]:
-        """Rewrite the file without dead space while reads go on and writes wait; return its size before and after, in bytes."""
         if self._path is None:
             return 0, 0
         with self._con.rewritten() as fresh:
-            before = self._size()
+            old_size = self._size()
             # Somebody may have deleted the file while it is open: this writes it anew.
             with suppress(FileNotFoundError):
                 shutil.copymode(self._path, fresh)
@@ -331,24 +318,20 @@ class DuckStorage:
             with suppress(OSError):
                 self._path.with_name(self._path.name + ".tmp").rmdir()
         self.drop_caches()
-        return before, self._size()
+        return old_size, self._size()
 
     def _read_mark(self, last_seq: int | None) -> ContentMark:
-        """Return the mark of the store's events up to a number of arrival; of all for None."""
         where, parameters = ("", []) if last_seq is None else ("WHERE seq <= ?", [last_seq])
         return self._mark_of(self._con.rows(_MARKED.format(where=where), parameters))
 
     def _mark_of(self, rows: Sequence[Row]) -> ContentMark:
-        """Return the mark of this store from rows of `_MARKED`, one for each source."""
         return make_mark(self._meta("store_id"), [(row[0], *map(int, row[1:])) for row in rows])
 
     @property
     def loss(self) -> Loss | None:
-        """Acknowledged events that are missing, until a person acknowledges that; None where nothing is. Reads nothing."""
         return self._mark.loss
 
     def accept_contents(self, acknowledge: bool = False) -> None:
-        """Note that what the store holds now is what was acknowledged; with `acknowledge` a known loss is dropped too."""
         with self._con.still():
             now = self._read_mark(None)
             if acknowledge:
@@ -357,14 +340,13 @@ class DuckStorage:
 
     @property
     def connection(self) -> Connection:
-        """The connection to the file that every statement about this store uses."""
+        """The connection to the file that every statement uses."""
         return self._con
 
     def close(self) -> None:
-        """Write a checkpoint and the mark (synced), and release the lock; closing a second time does nothing.
+        """Write checkpoint and mark (synced), and release the lock.
 
         A full disk or damage met meanwhile is only logged. A store that is only read is closed without a checkpoint.
-        Readers are waited for up to a second.
         """
         if self._closed:
             return

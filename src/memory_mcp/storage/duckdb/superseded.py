@@ -18,32 +18,26 @@ _STATED = """SELECT n.node_id, b.text, b.kind, b.project, min_by(g.grip_id, g.ro
 
 
 class DuckSuperseded(SupersessionBase):
-    """Which statement replaces which, in a table to which rows are only added; a `SupersededStore`."""
+    """Which statement replaces which, in a table that only grows."""
 
     def __init__(self, con: Connection) -> None:
-        """Use `con`; nothing is read yet."""
         self._con = con
         super().__init__()
 
     def record_supersession(self, superseded: Supersession) -> None:
-        """Record that `new` replaces `old` (None: nothing does), committed at once; for one `old` the last record counts."""
         with self._con.writing() as con:
             row = [superseded.old, superseded.new, superseded.at_ms, superseded.reason, superseded.author]
             con.execute("INSERT INTO superseded VALUES (?, ?, ?, ?, ?)", row)
         self.drop_records()
 
     def list_statements(self, kinds: Sequence[str], pattern: str) -> list[StoredStatement]:
-        """Return the statements of current segments, as the summarizer wrote them, of one of `kinds` or that match `pattern`.
-
-        Only those that have a quotation, with the first of theirs; the pattern (RE2) is matched in lower case.
-        """
+        """Return statements with their first quotation, if they have any."""
         rows = self._con.rows(_STATED, [EXTRACTIVE, list(kinds), pattern])
         return [
             StoredStatement(NodeId(node), text, kind, project, grip_id_from(grip)) for node, text, kind, project, grip in rows
         ]
 
     def _read(self) -> Known:
-        """Return the last recorded replacement of each statement, by the id of the older one, from the table."""
         sql = "SELECT old_id, new_id, at_ms, reason, author FROM superseded ORDER BY at_ms, rowid"
-        found = (Supersession(GripId(o), GripId(n) if n else None, *rest) for o, n, *rest in self._con.rows(sql))
-        return {one.old: one for one in found}
+        records = (Supersession(GripId(o), GripId(n) if n else None, *fields) for o, n, *fields in self._con.rows(sql))
+        return {record.old: record for record in records}

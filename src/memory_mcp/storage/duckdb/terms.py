@@ -1,4 +1,4 @@
-"""The tree's term sets and the root's document frequencies, as append-only rows that are folded now and then."""
+"""The tree's term sets and document frequencies, as rows that are folded now and then."""
 
 from collections.abc import Iterable, Sequence
 
@@ -10,52 +10,38 @@ from memory_mcp.storage.termsets import fold_counts, fold_sets, group_sets, subt
 
 
 class DuckTerms:
-    """The part of TocStore about terms: reads and folds rows, which `publish` adds."""
+    """The part of TocStore about terms."""
 
     def __init__(self, con: Connection) -> None:
-        """Use `con`; nothing is read yet."""
         self._con = con
 
     def get_term_sets(self, ids: Iterable[NodeId]) -> dict[NodeId, list[bytes]]:
-        """Return the stored term rows of each node that has any: sorted little-endian uint32; the node's set is their union."""
         by_key = {node_key(i): i for i in ids}
         if not by_key:
             return {}
         sql = "SELECT key, hashes FROM term_delta WHERE key IN (SELECT unnest(?::BIGINT[]))"
-        found: dict[NodeId, list[bytes]] = {}
+        sets: dict[NodeId, list[bytes]] = {}
         for key, hashes in self._con.rows(sql, [list(by_key)]):
-            found.setdefault(by_key[key], []).append(bytes(hashes))
-        return found
+            sets.setdefault(by_key[key], []).append(bytes(hashes))
+        return sets
 
     def list_day_terms(self, first_day: str, after_day: str, project: str) -> list[bytes]:
-        """Return the stored term rows (sorted little-endian uint32) of a project's segments of a span of days, in no order.
-
-        `after_day` is not included; a segment may have several rows.
-        """
         sql = """SELECT t.hashes FROM term_delta t JOIN segment_cut s ON s.key = t.key
                  WHERE s.project = ? AND s.day >= ? AND s.day < ?"""
         return [bytes(row[0]) for row in self._con.rows(sql, [project, first_day, after_day])]
 
     def list_frequencies(self) -> list[tuple[str, bytes, bytes]]:
-        """Return the rows of document frequencies: project, term hashes (uint32), counts (int32), little-endian.
-
-        A project may have several rows, whose counts are to be added.
-        """
         rows = self._con.rows("SELECT project, hashes, counts FROM frequency")
         return [(row[0], bytes(row[1]), bytes(row[2])) for row in rows]
 
     def fold_terms(self, more_than: int) -> int:
-        """Join the term rows of each node and project that has more than `more_than`, in one transaction; return how many had.
-
-        A row that is large against all others of its node stays as it is.
-        """
         many = "SELECT key FROM term_delta GROUP BY key HAVING count(*) > ?"
         with self._con.writing() as con:
             rows = con.execute(f"SELECT rowid, key, hashes FROM term_delta WHERE key IN ({many})", [more_than]).fetchall()
-            gone, joined = fold_sets(rows, more_than)
+            old_numbers, joined = fold_sets(rows, more_than)
             if joined:
                 # Ids of rows hold good until the transaction ends.
-                numbers = [number for several in gone.values() for number in several]
+                numbers = [number for group in old_numbers.values() for number in group]
                 con.execute("DELETE FROM term_delta WHERE rowid IN (SELECT unnest(?::BIGINT[]))", [numbers])
                 insert(con, "term_delta", ("BIGINT", "BLOB"), [list(joined), list(joined.values())])
             many = "SELECT project FROM frequency GROUP BY project HAVING count(*) > ?"
@@ -68,14 +54,15 @@ class DuckTerms:
 
 
 def without_sets(con: duckdb.DuckDBPyConnection, segments: Sequence[int]) -> None:
-    """Subtract the term sets of segments (keys) from the frequencies of their projects, inside the caller's transaction.
+    """Subtract segments' term sets from their projects' frequencies.
 
-    Terms whose count becomes 0 are removed. The segments' cuts and term rows have to be there still.
+    Inside the caller's transaction. Terms whose count becomes 0 are removed. The segments' cuts and term rows have to be
+    there still.
     """
     keys = "(SELECT unnest(?::BIGINT[]))"
     sql = f"""SELECT s.project, t.key, t.hashes FROM term_delta t JOIN segment_cut s ON s.key = t.key WHERE t.key IN {keys}"""
     for project, sets in group_sets(con.execute(sql, [segments]).fetchall()).items():
         rows = con.execute("SELECT hashes, counts FROM frequency WHERE project = ?", [project]).fetchall()
         con.execute("DELETE FROM frequency WHERE project = ?", [project])
-        if left := subtract_sets(rows, sets):
-            con.execute("INSERT INTO frequency VALUES (?, ?, ?)", [project, *left])
+        if remaining := subtract_sets(rows, sets):
+            con.execute("INSERT INTO frequency VALUES (?, ?, ?)", [project, *remaining])

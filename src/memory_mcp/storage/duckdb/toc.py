@@ -32,10 +32,9 @@ _TALLY = """count(DISTINCT s.session_id), sum(s.events)::BIGINT, count(*), sum(s
 
 
 class DuckToc(DuckTerms):
-    """Layer 1 in the DuckDB file, a `TocStore`; what searches read again and again is kept in memory."""
+    """Layer 1 in the DuckDB file; what searches read often is in memory."""
 
     def __init__(self, con: Connection, numbers: Numbers, clock: Clock, grips: RecentGrips) -> None:
-        """Read nothing yet; what is asked for is kept by node, span of days, stream and day."""
         super().__init__(con)
         self._numbers = numbers
         self._clock = clock
@@ -49,97 +48,81 @@ class DuckToc(DuckTerms):
         self._grips = grips
 
     def current_version(self) -> int:
-        """Return the number of the last committed change, from memory; what was read under one number holds until the next."""
         return self._numbers.committed
 
     def publish_build(self, build: Build) -> int:
-        """Write a build and its outbox entries in one transaction; return the build's number, that of its last entry.
-
-        What is kept in memory is brought up to date at the commit, and dropped when it fails.
-        """
-        touched = list(map(node_key, [*(t.node_id for t in build.terms), *build.reset_terms]))
-        named = list(map(node_key, (n.node_id for n in (*build.nodes, *build.count_updates))))
-        before = self.get_segments(s.key for s in build.segments)
+        """Write a build; caches follow at the commit, and are dropped on failure."""
+        term_keys = list(map(node_key, [*(t.node_id for t in build.terms), *build.reset_terms]))
+        node_keys = list(map(node_key, (n.node_id for n in (*build.nodes, *build.count_updates))))
+        old_cuts = self.get_segments(s.key for s in build.segments)
 
         def settle() -> None:
-            """Bring what is kept in memory up to date with the build; if a segment changed its project, drop all cuts."""
-            self._stamps.forget([*touched, *named])
-            self._heads.forget(named)
+            self._stamps.forget([*term_keys, *node_keys])
+            self._heads.forget(node_keys)
             # As they will be read from now on; pins are added when read.
             built = self._numbers.last_change
             fresh = {node_key(n.node_id): replace(n, built=built, pinned=False) for n in (*build.nodes, *build.count_updates)}
             self._whole.put(fresh)
-            if any(before[s.key].project != s.project for s in build.segments if s.key in before):
+            if any(old_cuts[s.key].project != s.project for s in build.segments if s.key in old_cuts):
                 self._forget_cuts()
                 return
             self._spans.put(build.segments)
             self._streams.put(build.segments)
-            self._days.add(build.segments, before)
+            self._days.add(build.segments, old_cuts)
 
         try:
-            return publish(self._con, self._numbers, build, before, self._grips, settle)
+            return publish(self._con, self._numbers, build, old_cuts, self._grips, settle)
         except BaseException:
             self.reread()
             self._grips.forget()
             raise
 
     def reread(self) -> None:
-        """Drop what is kept in memory: the file was replaced, so rows have other numbers, or is to be looked at."""
+        """Drop what is kept in memory."""
         self._forget()
         self._forget_cuts()
         self._pins = None
 
     def _forget(self, keys: Sequence[int] | None = None) -> None:
-        """Drop the kept stamps, heads and whole nodes of those nodes (keys) that a write touched; None: of all nodes."""
         self._stamps.forget(keys)
         self._heads.forget(keys)
         self._whole.forget(keys)
 
     def _forget_cuts(self) -> None:
-        """Drop the kept spans and streams of cuts, and the sums of days."""
         self._spans.forget()
         self._streams.forget()
         self._days.forget()
 
     def get_cuts(self, streams: Iterable[int]) -> dict[int, list[Segment]]:
-        """Return all cuts of some streams, by stream, each list ordered by start; [] for a stream without cuts."""
         return self._streams.of(list(dict.fromkeys(streams)))
 
     def _read_cuts(self, streams: list[int]) -> dict[int, list[Segment]]:
-        """Return all cuts of each stream by start, from the file; [] for a stream without cuts."""
         sql = f"""SELECT {SEGMENT} FROM segment_cut WHERE stream IN (SELECT unnest(?::BIGINT[]))
                   ORDER BY stream, start_ts, start_id"""
-        found: dict[int, list[Segment]] = {stream: [] for stream in streams}
+        cuts: dict[int, list[Segment]] = {stream: [] for stream in streams}
         for segment in map(segment_of, self._con.rows(sql, [streams])):
-            found[segment.stream].append(segment)
-        return found
+            cuts[segment.stream].append(segment)
+        return cuts
 
     def iter_cuts(self) -> Iterator[Segment]:
-        """Yield every cut, ordered by stream and start; all rows are read at once, from the file."""
         yield from map(segment_of, self._con.rows(f"SELECT {SEGMENT} FROM segment_cut ORDER BY stream, start_ts, start_id"))
 
     def _read_days(self) -> dict[str, Day]:
-        """Return by day (ISO date) the sums of its cuts, from the file; days without cuts are left out."""
         sql = """SELECT day, sum(events)::BIGINT, count(*), sum(tokens)::BIGINT, list(DISTINCT session_id), list(DISTINCT agent),
                  list(DISTINCT project) FROM segment_cut GROUP BY day"""
         rows = self._con.rows(sql)
         return {row[0]: Day(row[1], row[2], row[3], set(row[4]), set(row[5]) - {""}, set(row[6])) for row in rows}
 
     def get_segments(self, keys: Iterable[int]) -> dict[int, Segment]:
-        """Return by segment key those cuts that exist, from memory where they are kept, else from the file."""
-        wanted = list(keys)
-        found = self._streams.named(wanted)
-        if missing := [key for key in wanted if key not in found]:
+        requested_keys = list(keys)
+        segments = self._streams.named(requested_keys)
+        if missing := [key for key in requested_keys if key not in segments]:
             sql = f"SELECT {SEGMENT} FROM segment_cut WHERE key IN (SELECT unnest(?::BIGINT[]))"
-            found |= {s.key: s for s in map(segment_of, self._con.rows(sql, [missing]))}
-        return found
+            segments |= {s.key: s for s in map(segment_of, self._con.rows(sql, [missing]))}
+        return segments
 
     def list_segments(self, scope: Scope) -> list[Segment]:
-        """Return the cuts of a scope's project and agent whose own time meets its window, ordered by start; None: any.
-
-        Segments that begin at the window's end are not among them. Without window and agent they are kept in memory for
-        each project.
-        """
+        """Return cuts; without window and agent they are kept for each project."""
         where, parameters = ["true"], list[Any]()
         for column, value in (("project", scope.project), ("agent", scope.agent)):
             if value is not None:
@@ -151,44 +134,37 @@ class DuckToc(DuckTerms):
         sql = f"SELECT {SEGMENT} FROM segment_cut WHERE {' AND '.join(where)} ORDER BY start_ts, start_id"
 
         def read() -> list[Segment]:
-            """Return the cuts that meet the conditions, from the file."""
             return [segment_of(row) for row in self._con.rows(sql, parameters)]
 
         return read() if scope.window or scope.agent is not None else self._spans.of(("", "", scope.project), read)
 
     def find_node(self, node_id: NodeId) -> TocNode | None:
-        """Return the latest version of a node, also by any earlier id of it; None for none, or in a circle of former ids."""
-        seen: set[NodeId] = set()
-        while node_id not in seen:
-            seen.add(node_id)
-            found = self.get_nodes([node_id])
-            if found:
-                return next(iter(found.values()))
+        visited: set[NodeId] = set()
+        while node_id not in visited:
+            visited.add(node_id)
+            nodes = self.get_nodes([node_id])
+            if nodes:
+                return next(iter(nodes.values()))
             row = self._con.row("SELECT new FROM alias WHERE old = ?", [node_id])
             node_id = NodeId(row[0]) if row else node_id
         return None
 
     def get_nodes(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
-        """Return the latest versions, with bullets and pins, of those nodes that exist, by id; from memory where kept."""
-        found = self._whole.of(list({node_key(i) for i in ids}))
-        pins = self.list_pins() if found else frozenset()
-        return {n.node_id: replace(n, pinned=True) if n.node_id in pins else n for n in found}
+        nodes = self._whole.of(list({node_key(i) for i in ids}))
+        pins = self.list_pins() if nodes else frozenset()
+        return {n.node_id: replace(n, pinned=True) if n.node_id in pins else n for n in nodes}
 
     def get_heads(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
-        """Return by id the same as `nodes` but without bullets (empty) and pins (False), at a third of the cost."""
         return {n.node_id: n for n in self._heads.of(list({node_key(i) for i in ids}))}
 
     def _read_heads(self, keys: Sequence[int]) -> dict[int, TocNode]:
-        """Return the current nodes without bullets by key, from the file; missing ones are left out."""
         return {row[0]: node_of(row, (), False) for row in self._rows(list(keys))}
 
     def _rows(self, keys: list[int]) -> list[Row]:
-        """Return the `NODE` columns of the current versions of these nodes (keys), in no order."""
         return self._con.rows(f"SELECT {NODE} FROM node WHERE current AND key IN (SELECT unnest(?::BIGINT[]))", [keys])
 
-    def _read_whole(self, wanted: Sequence[int]) -> dict[int, TocNode]:
-        """Return the current nodes with their bullets by key, from the file, none marked as pinned; missing ones are left out."""
-        keys = list(wanted)
+    def _read_whole(self, node_keys: Sequence[int]) -> dict[int, TocNode]:
+        keys = list(node_keys)
         rows = self._rows(keys)
         grips: dict[tuple[int, int, int], list[int]] = {}
         for key, version, pos, grip_id in self._con.rows(_GRIPS, [keys]):
@@ -201,23 +177,16 @@ class DuckToc(DuckTerms):
         return {row[0]: node_of(row, bullets.get(row[0], ()), False) for row in rows}
 
     def list_refined(self) -> list[NodeId]:
-        """Return the ids of the current nodes that an agent has written, neither summarizer nor language model."""
         return [node_id for node_id, author in self.get_authors().items() if not author.startswith(LLM)]
 
     def get_authors(self) -> dict[NodeId, str]:
-        """Return by id who wrote each current node that the summarizer has not written: an agent, or a language model."""
         rows = self._con.rows("SELECT node_id, author FROM node WHERE current AND author <> ?", [EXTRACTIVE])
         return {NodeId(row[0]): row[1] for row in rows}
 
     def get_stamps(self, ids: Iterable[NodeId]) -> dict[NodeId, tuple[int, int, int]]:
-        """Return by each node's present id: its build number, how many term rows it has, and the last row's number (0: none).
-
-        Nodes that do not exist are left out. From memory where they are kept.
-        """
         return dict(self._stamps.of(list({node_key(i) for i in ids})))
 
     def _read_stamps(self, keys: Sequence[int]) -> dict[int, Stamped]:
-        """Return by key (node id, (build number, how many term rows, highest rowid or 0)), from the file; no missing nodes."""
         sql = """SELECT n.key, n.node_id, n.built, coalesce(t.rows, 0), coalesce(t.last, 0) FROM node n LEFT JOIN (
                    SELECT key, count(*) AS rows, max(rowid) AS last FROM term_delta
                    WHERE key IN (SELECT unnest(?::BIGINT[])) GROUP BY key) t ON t.key = n.key
@@ -225,15 +194,10 @@ class DuckToc(DuckTerms):
         return {r[0]: (NodeId(r[1]), (r[2], r[3], r[4])) for r in self._con.rows(sql, [keys, keys])}
 
     def child_ids(self, parent: NodeId) -> list[NodeId]:
-        """Return the ids of a node's children in order of time, [] without any; for the root, those of the years."""
         sql = "SELECT child_id FROM node_parent WHERE parent = ? ORDER BY start_ms, child_id"
         return [NodeId(row[0]) for row in self._con.rows(sql, [node_key(parent)])]
 
     def list_ids(self, level: TocLevel, window: TimeWindow | None = None, project: str | None = None) -> list[NodeId]:
-        """Return the ids of one level that begin inside the window (None: any), in order of time, then id.
-
-        The window's end is not included. With `project` only nodes whose projects name it.
-        """
         where, parameters = ["current", "level = ?"], [level.value]
         if window:
             where.append("start_ms >= ? AND start_ms < ?")
@@ -245,10 +209,7 @@ class DuckToc(DuckTerms):
         return [NodeId(row[0]) for row in self._con.rows(sql, list(parameters))]
 
     def tally_days(self, first_day: str, after_day: str, project: str | None) -> Tally:
-        """Return sessions, events, segments, tokens, agents and projects of a span of days' segments (`after_day` excluded).
-
-        Without a project from sums kept in memory. All 0 where there is no segment.
-        """
+        """Return counts; without a project from sums kept in memory."""
         if project is None:
             return self._days.tally(first_day, after_day)
         sql = f"""SELECT {_TALLY} FROM segment_cut s
@@ -257,32 +218,27 @@ class DuckToc(DuckTerms):
         return Tally(row[0], row[1] or 0, row[2], row[3] or 0, tuple(row[4] or ()), tuple(row[5] or ()))
 
     def list_salient(self, first_day: str, after_day: str, project: str, limit: int) -> list[NodeId]:
-        """Return up to `limit` ids of a project's most salient segments of days before `after_day`, newest of equals first."""
         sql = """SELECT n.node_id FROM node n JOIN segment_cut s ON s.key = n.key
                  WHERE n.current AND s.project = ? AND s.day >= ? AND s.day < ?
                  ORDER BY n.salience DESC, n.start_ms DESC, n.node_id LIMIT ?"""
         return [NodeId(row[0]) for row in self._con.rows(sql, [project, first_day, after_day, limit])]
 
     def count_segments_by_day(self, project: str | None = None) -> list[tuple[str, int]]:
-        """Return every day that has segments (of the project; None: of any, from memory), with their number, in order."""
         if project is None:
             return self._days.counts()
         sql = "SELECT day, count(*) FROM segment_cut WHERE project = ? GROUP BY day ORDER BY day"
         return [(r[0], r[1]) for r in self._con.rows(sql, [project])]
 
     def list_days(self, project: str | None, first_day: str, after_day: str) -> list[str]:
-        """Return the days from `first_day` up to, not including, `after_day` that have a segment (of the project), in order."""
         return self._days.between(first_day, after_day, project)
 
     def list_day_segments(self, first_day: str, after_day: str, project: str | None) -> list[Segment]:
-        """Return the cuts (of the project) filed under days from `first_day` up to, not including, `after_day`, by start."""
         sql = f"""SELECT {SEGMENT} FROM segment_cut WHERE day >= ? AND day < ? AND (?::VARCHAR IS NULL OR project = ?)
                   ORDER BY start_ts, start_id"""
         parameters = [first_day, after_day, project, project]
         return self._spans.of((first_day, after_day, project), lambda: [segment_of(r) for r in self._con.rows(sql, parameters)])
 
     def get_freshness(self) -> Freshness:
-        """Return the highest build number of each day's segments that have a node, and that of each period's node."""
         days = self._con.rows(
             """SELECT s.day, max(n.built) FROM node n JOIN segment_cut s ON s.key = n.key
                WHERE n.current AND n.level = 'segment' GROUP BY s.day"""
@@ -291,10 +247,6 @@ class DuckToc(DuckTerms):
         return Freshness({r[0]: r[1] for r in days}, {NodeId(r[0]): r[1] for r in periods})
 
     def set_pin(self, target: str, on: bool, by: str) -> None:
-        """Pin a node or grip id (`target`) in the name of `by`, or with `on` False remove its pin; it need not exist.
-
-        A pin that is set again has the new author and time. A transaction of its own.
-        """
         with self._con.writing() as con:
             con.execute("DELETE FROM pin WHERE target = ?", [target])
             if on:
@@ -302,85 +254,71 @@ class DuckToc(DuckTerms):
         self._pins = None
 
     def list_pins(self) -> frozenset[str]:
-        """Return every node and grip id that is pinned, from memory once they were read."""
         if self._pins is None:
             self._pins = frozenset(row[0] for row in self._con.rows("SELECT target FROM pin"))
         return self._pins
 
     def drop_nodes(self, ids: Iterable[NodeId]) -> None:
-        """Remove nodes with their bullets and term sets, and note each in the outbox, in a transaction of its own.
-
-        An id that does not exist is noted too. Events, cuts, grips and pins stay.
-        """
         with self._con.writing() as con:
             self._drop_nodes(con, list(dict.fromkeys(ids)))
         self._forget()
 
     def _drop_nodes(self, con: duckdb.DuckDBPyConnection, ids: Sequence[NodeId]) -> None:
-        """Remove nodes with bullets, terms and places under their parents, and note each, in the caller's transaction."""
         keys = list({node_key(i) for i in ids})
         add_changes(con, self._numbers, [(ChangeKind.NODE_DROPPED, i) for i in ids])
         for table in ("node", "bullet", "bullet_grip", "term_delta"):
             con.execute(f"DELETE FROM {table} WHERE key IN (SELECT unnest(?::BIGINT[]))", [keys])
         con.execute("DELETE FROM node_parent WHERE child IN (SELECT unnest(?::BIGINT[]))", [keys])
 
-    def replace_cuts(self, cuts: Sequence[Segment], leads: Mapping[NodeId, NodeId]) -> None:
-        """Store cuts under their keys, and remove cuts and nodes that `leads` names, in one transaction.
-
-        Each removed id leads to the node that it is mapped to, where its grips are filed then. Everything kept in
-        memory is dropped.
-        """
-        gone, to = ([node_key(i) for i in ids] for ids in (leads, leads.values()))
+    def replace_cuts(self, cuts: Sequence[Segment], new_ids: Mapping[NodeId, NodeId]) -> None:
+        old_keys, new_keys = ([node_key(i) for i in ids] for ids in (new_ids, new_ids.values()))
         with self._con.writing() as con:
-            con.execute("DELETE FROM segment_cut WHERE key IN (SELECT unnest(?::BIGINT[]))", [[*gone, *(c.key for c in cuts)]])
+            con.execute(
+                "DELETE FROM segment_cut WHERE key IN (SELECT unnest(?::BIGINT[]))", [[*old_keys, *(c.key for c in cuts)]]
+            )
             if cuts:
                 insert(con, "segment_cut", CUT_TYPES, segment_columns(cuts))
             con.execute(
                 """UPDATE grip SET segment = m.new FROM (SELECT unnest(?::BIGINT[]) AS old, unnest(?::BIGINT[]) AS new) m
                    WHERE grip.segment = m.old""",
-                [gone, to],
+                [old_keys, new_keys],
             )
-            self._drop_nodes(con, list(leads))
-            con.execute("DELETE FROM alias WHERE old IN (SELECT unnest(?::VARCHAR[]))", [list(leads)])
-            if leads:
-                insert(con, "alias", ("VARCHAR", "VARCHAR"), [list(leads), list(leads.values())])
+            self._drop_nodes(con, list(new_ids))
+            con.execute("DELETE FROM alias WHERE old IN (SELECT unnest(?::VARCHAR[]))", [list(new_ids)])
+            if new_ids:
+                insert(con, "alias", ("VARCHAR", "VARCHAR"), [list(new_ids), list(new_ids.values())])
         self._grips.forget()
         self.reread()
 
     def fold_terms(self, more_than: int) -> int:
-        """Join the term rows of nodes and projects with more than `more_than`, dropping kept stamps; return how many had."""
         folded = super().fold_terms(more_than)
         if folded:
             self._stamps.forget()
         return folded
 
     def move_segments(self, days: Mapping[int, str]) -> None:
-        """File segments (by key) under other days, with new node ids, noting each in the outbox, in one transaction.
-
-        Segment ids are read by hash: an id with the old day still finds its node.
-        """
+        """Move segments; an id with the old day still finds its node."""
         with self._con.writing() as con:
-            moved = "(SELECT unnest(?::BIGINT[]) AS key, unnest(?::VARCHAR[]) AS day, unnest(?::VARCHAR[]) AS id) m"
+            source = "(SELECT unnest(?::BIGINT[]) AS key, unnest(?::VARCHAR[]) AS day, unnest(?::VARCHAR[]) AS id) m"
             ids = [segment_id(day, key) for key, day in days.items()]
             add_changes(con, self._numbers, [(ChangeKind.SEGMENT_PUBLISHED, i) for i in ids])
             parameters: list[Any] = [list(days), list(days.values()), ids]
-            con.execute(f"UPDATE segment_cut SET day = m.day FROM {moved} WHERE segment_cut.key = m.key", parameters)
-            con.execute(f"UPDATE node SET node_id = m.id FROM {moved} WHERE node.key = m.key", parameters)
-            place = [list(days), [node_key(day_id(day)) for day in days.values()], ids]
+            con.execute(f"UPDATE segment_cut SET day = m.day FROM {source} WHERE segment_cut.key = m.key", parameters)
+            con.execute(f"UPDATE node SET node_id = m.id FROM {source} WHERE node.key = m.key", parameters)
+            columns = [list(days), [node_key(day_id(day)) for day in days.values()], ids]
             con.execute(
                 """UPDATE node_parent SET parent = m.parent, child_id = m.id
                    FROM (SELECT unnest(?::BIGINT[]) AS key, unnest(?::BIGINT[]) AS parent, unnest(?::VARCHAR[]) AS id) m
                    WHERE node_parent.child = m.key""",
-                place,
+                columns,
             )
         self._forget()
         self._forget_cuts()
 
     def iter_nodes(self) -> Iterator[TocNode]:
-        """Yield the latest version of every node with bullets and pins, by level and time, 1000 read at once."""
         rows = self._con.rows("SELECT key FROM node WHERE current ORDER BY level, start_ms, node_id")
         keys = [row[0] for row in rows]
         for start in range(0, len(keys), 1000):
-            part = keys[start : start + 1000]
-            pins, whole = self.list_pins(), self._read_whole(part)
-            yield from (replace(whole[key], pinned=whole[key].node_id in pins) for key in part if key in whole)
+            batch = keys[start : start + 1000]
+            pins, nodes = self.list_pins(), self._read_whole(batch)
+            yield from (replace(nodes[key], pinned=nodes[key].node_id in pins) for key in batch if key in nodes)

@@ -8,16 +8,14 @@ from memory_mcp.storage.duckdb.connection import Connection
 
 
 class DuckUsage:
-    """When quotations were opened, a row for each opening; a `UsageStore`."""
+    """When quotations were opened, a row for each opening."""
 
     def __init__(self, con: Connection) -> None:
-        """Use `con`; nothing is read yet."""
         self._con = con
         #: Whether there is any row; None: not looked yet. Only this process writes.
         self._any: bool | None = None
 
     def record_usage(self, grip_ids: Iterable[GripId], at_ms: int) -> None:
-        """Note that each grip was opened at `at_ms` (UTC ms), in a transaction; one that is named twice counts twice."""
         ids = list(grip_ids)
         if ids:
             with self._con.writing() as con:
@@ -25,17 +23,15 @@ class DuckUsage:
             self._any = True
 
     def get_usage(self, ids: Iterable[GripId]) -> dict[GripId, GripUsage]:
-        """Return by id the moments, in order, at which those of `ids` were opened, if ever; reads nothing while none was."""
         if self._any is None:
             self._any = self._con.row("SELECT 1 FROM usage LIMIT 1") is not None
-        wanted = list(set(ids))
-        if not self._any or not wanted:
+        grip_ids = list(set(ids))
+        if not self._any or not grip_ids:
             return {}
         sql = """SELECT grip_id, list(at_ms ORDER BY at_ms) FROM usage WHERE grip_id IN (SELECT unnest(?::VARCHAR[]))
                  GROUP BY grip_id"""
-        return {GripId(row[0]): GripUsage(tuple(row[1])) for row in self._con.rows(sql, [wanted])}
+        return {GripId(row[0]): GripUsage(tuple(row[1])) for row in self._con.rows(sql, [grip_ids])}
 
     def forget_usage(self, ids: Iterable[GripId]) -> None:
-        """Remove every opening of these grips, in a transaction of its own; one without any is no error."""
         with self._con.writing() as con:
             con.execute("DELETE FROM usage WHERE grip_id IN (SELECT unnest(?::VARCHAR[]))", [list(set(ids))])
