@@ -98,31 +98,22 @@ class HighWater:
         if acknowledged is not None and self._directory and not _holds_mark(present, acknowledged, read):
             # What was being taken away by right when the last process ended is no loss; all else is.
             acknowledged = load_mark(self._directory, _COMING) or acknowledged
-        # What else was lost with a damaged block does not come back with the events.
-        if (
-            old_loss
-            and not old_loss[0].other_losses
-            and old_loss[1].chain is not None
-            and old_loss[1].events
-            and _holds_mark(present, old_loss[1], read)
-        ):
+        if old_loss and _is_recovered(*old_loss, present, read):
             log.info("the %d events that were missing are back", old_loss[0].events)
             self.drop_loss()
             old_loss = None
-        new_loss = (
-            None
-            if acknowledged is None or _holds_mark(present, acknowledged, read)
-            else _measure_loss(acknowledged, _mark_up_to(present, acknowledged, read), self._clock.now_ms())
-        )
-        if new_loss is None and ((set_aside and acknowledged is None) or besides):
+        new_loss = None
+        if acknowledged is not None and not _holds_mark(present, acknowledged, read):
+            new_loss = _measure_loss(acknowledged, _mark_up_to(present, acknowledged, read), self._clock.now_ms())
+        elif besides or (set_aside and acknowledged is None):
             new_loss = Loss(self._clock.now_ms(), 0, exact=acknowledged is not None, sources={})
         if new_loss is not None:
             new_loss = replace(new_loss, damaged_folder=set_aside, other_losses=besides or {})
             log.error("acknowledged events are missing: %s", new_loss.description)
-            self._store_loss(
-                _merge_losses(old_loss[0], new_loss) if old_loss else new_loss,
-                old_loss[1] if old_loss else acknowledged or present,
-            )
+            if old_loss:
+                self._store_loss(_merge_losses(old_loss[0], new_loss), old_loss[1])
+            else:
+                self._store_loss(new_loss, acknowledged or present)
         else:
             self.loss = old_loss[0] if old_loss else None
         self._mark = present
@@ -275,6 +266,11 @@ def _holds_mark(present: ContentMark, acknowledged: ContentMark, read: Callable[
         return present.last_seq >= acknowledged.last_seq
     within = _mark_up_to(present, acknowledged, read)
     return (within.events, within.chain) == (acknowledged.events, acknowledged.chain)
+
+
+def _is_recovered(loss: Loss, mark: ContentMark, present: ContentMark, read: Callable[[int | None], ContentMark]) -> bool:
+    # What else was lost with a damaged block does not come back with the events.
+    return not loss.other_losses and mark.chain is not None and mark.events > 0 and _holds_mark(present, mark, read)
 
 
 def _mark_up_to(present: ContentMark, acknowledged: ContentMark, read: Callable[[int | None], ContentMark]) -> ContentMark:
