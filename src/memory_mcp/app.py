@@ -223,9 +223,8 @@ class App:
     def _shown(self) -> "CopyReader":
         from memory_mcp.indexes.copy_reader import CopyReader
 
-        return CopyReader(
-            lambda: self.accelerators.find_searcher(LayerName.BM25.value), self.storage.outbox, self.storage.events.last_seq
-        )
+        last_seq = self.storage.events.last_seq
+        return CopyReader(lambda: self.accelerators.find_searcher(LayerName.BM25.value), self.storage.outbox, last_seq)
 
     def engine_parts(self) -> "Parts":
         """Return what a policy engine of this memory is made of: new layers over the same store and indexes."""
@@ -256,9 +255,8 @@ class App:
 
         off = self.accelerators.disabling_settings(name.value)
         enabled = " and ".join(f"{key} = true" for key in off)
-        switch = Switch(
-            not off, f"disabled ({off[0]} = false)" if off else "a memory without a directory keeps no index", enabled
-        )
+        reason = f"disabled ({off[0]} = false)" if off else "a memory without a directory keeps no index"
+        switch = Switch(not off, reason, enabled)
 
         def searcher() -> "Searcher | Switch":
             found = self.accelerators.find_searcher(name.value)
