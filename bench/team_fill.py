@@ -133,7 +133,7 @@ def _append(database: Database, acts: Administration, tenant: int, told: Iterato
         try:
             while batch := list(itertools.islice(told, _BATCH)):
                 began = time.monotonic()
-                clean = [kept for draft in batch if (kept := app.gate.clean(draft, ImportReport())) is not None]
+                clean = [kept for draft in batch if (kept := app.gate.clean_draft(draft, ImportReport())) is not None]
                 filled.appended += len(app.append(clean, _SOURCE).new_ids)
                 filled.append_seconds += time.monotonic() - began
             began = time.monotonic()

@@ -91,7 +91,7 @@ def measure(gate: Gate, label: str, kinds: list[tuple[str, Kind]]) -> Counter[st
 
 def cleaned(gate: Gate, text: str) -> str:
     draft = EventDraft(session_id="s", role=Role.USER, type=EventType.TOOL_RESULT, text=text, timestamp=1_767_603_600_000)
-    clean = gate.clean(draft, ImportReport())
+    clean = gate.clean_draft(draft, ImportReport())
     return clean.text if clean else ""
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from memory_mcp.ingest.base import Importer, ImportReport
     from memory_mcp.ingest.pipeline import Source
     from memory_mcp.ingest.spool import DrainReport, Spool
-    from memory_mcp.ingest.watch import Watch
+    from memory_mcp.ingest.watch import DirectoryWatch
     from memory_mcp.jobs.base import Job
     from memory_mcp.jobs.improve_summaries import Hands
     from memory_mcp.jobs.scheduler import Scheduler
@@ -157,11 +157,11 @@ class App:
         on_end = (lambda ended: refining.request(self.storage, ended)) if self.settings.hooks.refine else None
         return Spool(Path(paths.spool_dir(str(directory))), self.log, self.gate, HOOKS, on_end)
 
-    def _watched(self, directory: Path | None) -> "Watch | None":
+    def _watched(self, directory: Path | None) -> "DirectoryWatch | None":
         """Return a watch of the spool's folder `new`, made if missing; None without a data directory, and off Linux."""
-        from memory_mcp.ingest.watch import Watch
+        from memory_mcp.ingest.watch import DirectoryWatch
 
-        return None if directory is None else Watch.on(Path(paths.spool_dir(str(directory))) / "new")
+        return None if directory is None else DirectoryWatch.open_watch(Path(paths.spool_dir(str(directory))) / "new")
 
     def _accelerators(self, directory: Path | None) -> "Accelerators":
         from memory_mcp.indexes.accelerators import Accelerators
@@ -203,11 +203,9 @@ class App:
         return Scheduler(jobs, self.storage.outbox, self.calendar, self.clock, self._added_jobs)
 
     def _added_jobs(self) -> "list[Job]":
-        """Return the jobs of other packages."""
         return [make(self) for make in extensions.load_all(extensions.JOBS).values()]
 
     def _hands(self, directory: Path | None) -> "Hands":
-        """Return what the job that improves summaries and labels works with."""
         from memory_mcp.jobs.improve_summaries import Hands
         from memory_mcp.tree.derive.derivation import Depth
 
@@ -218,7 +216,7 @@ class App:
                 return told
 
         parts = (self.storage, self.calendar, self.clock, self.improver, self.accelerators.create_labeller)
-        return Hands(*parts, directory, publishing, self.gate.words, self._callbacks.importing)
+        return Hands(*parts, directory, publishing, self.gate.clean_text, self._callbacks.importing)
 
     def _shown(self) -> "CopyReader":
         from memory_mcp.indexes.copy_reader import CopyReader
@@ -295,7 +293,7 @@ class App:
         self, drafts: "Sequence[EventDraft]", source: str, trust: "Trust | None" = None, request: "WriteRequest | None" = None
     ) -> "AppendResult":
         """Store drafts, once per `request`; return new and known ids; none if one is refused (InvalidQuery)."""
-        appended = self.pipeline.accept(drafts, source, trust, request)
+        appended = self.pipeline.store_drafts(drafts, source, trust, request)
         self._callbacks.on_write()
         if any(draft.type == "session_end" for draft in drafts):
             self._callbacks.on_session_end()
@@ -309,7 +307,7 @@ class App:
 
     def append_each(self, writes: "Sequence[Write]") -> "list[AppendResult]":
         """Store several writes as `append` does each, together where the engine can; return their results in order."""
-        clean = [replace(w, drafts=[again for d in w.drafts if (again := self.gate.again(d)) is not None]) for w in writes]
+        clean = [replace(w, drafts=[c for d in w.drafts if (c := self.gate.recheck_draft(d)) is not None]) for w in writes]
         appended = self.log.append_each(clean)
         self._callbacks.on_write()
         return appended
@@ -364,7 +362,7 @@ class App:
     ) -> "ImportReport":
         """Import what is not stored yet, deriving nothing; only about `newest` events, of the files changed last (None: all)."""
         with few_collections():
-            return self.pipeline.run(self.importer(name), source, progress, newest)
+            return self.pipeline.import_source(self.importer(name), source, progress, newest)
 
     def ask(self, query: Query, how: "How | None" = None) -> "Answer":
         """Answer a question by the policy, within the settings' bounds as far as `how` names no others."""

@@ -10,7 +10,7 @@ import duckdb
 
 from memory_mcp.archive.blocks import Archive
 from memory_mcp.archive.frames import Damaged
-from memory_mcp.ingest.respelling import key_of
+from memory_mcp.ingest.respelling import normalize_key
 from tests.files import read_at_rest
 
 #: What pages of a database are padded with; an even number of bytes, so that two-byte letters behind them stay whole.
@@ -63,10 +63,10 @@ def _unpacked(suffix: str, content: bytes) -> bytes:
 
 
 def _mentions(raw: bytes, words: str) -> int:
-    key, raw = key_of(words), _ZEROS.sub(b"\0\0", raw)
+    key, raw = normalize_key(words), _ZEROS.sub(b"\0\0", raw)
     texts = [raw.decode(code, "ignore") for code in ("utf-8", "utf-16-le")]
     texts.append(re.sub(r"\\u([0-9a-f]{4})", lambda m: chr(int(m[1], 16)), texts[0]))
-    plain = max(key_of(text).count(key) for text in set(texts))
+    plain = max(normalize_key(text).count(key) for text in set(texts))
     return plain + sum(raw.count(coded) for coded in _in_base64(words))
 
 

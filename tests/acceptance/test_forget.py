@@ -17,8 +17,8 @@ from mcp import Client, stdio_client
 from bench.place import Place
 from memory_mcp.base import paths
 from memory_mcp.base.failpoints import FAILPOINTS
-from memory_mcp.ingest.respelling import key_of
-from memory_mcp.ingest.tombstones import MARK, Range, Tombstones, Wanted
+from memory_mcp.ingest.respelling import normalize_key
+from memory_mcp.ingest.tombstones import MARK, ForgetRequest, TimeRange, Tombstones
 from memory_mcp.model.orders import CUT_FLAG
 from tests.acceptance import leftovers
 from tests.daemon.inside import ALONE, WORDS, Beside, Inside, run_inside
@@ -26,7 +26,7 @@ from tests.daemon.places import killed, node_of
 from tests.waiting import until
 
 VALUE = "Bluefin Harbour-77"
-KEY = key_of(VALUE)
+KEY = normalize_key(VALUE)
 SPELLINGS = (
     "Bluefin Harbour-77",
     "bLUEFIN hARBOUR-77",
@@ -136,7 +136,7 @@ def spoken(place: Place) -> str:
 def assert_gone(place: Place, when: str) -> None:
     assert holding(place) == {}, when
     events = spoken(place)
-    assert KEY not in key_of(events), when
+    assert KEY not in normalize_key(events), when
     # Controls: what stands beside it is whole, and other words for it are found.
     assert SIBLING in events, when
     assert events.count(MARK) >= 2 * len(SPELLINGS), when
@@ -156,7 +156,7 @@ def test_a_value_in_five_spellings_leaves_every_place(place: Place, filled: Plac
     assert not [kind for kind in tried["counts"] if "row" in kind]
     # Each place with its words around it, and how ordinary the value is.
     assert len(tried["events"]) == 2 * len(SPELLINGS) + 1
-    assert all(MARK in event["words"] and KEY not in key_of(event["words"]) for event in tried["events"])
+    assert all(MARK in event["words"] and KEY not in normalize_key(event["words"]) for event in tried["events"])
     assert tried["events"][0]["words"] == f"We decided to call berth 0 {MARK} and paint it."
     assert tried["notices"] == ["The value occurs in 11 of 13 stored events (84.6%)."]
     after = holding(place)
@@ -258,8 +258,8 @@ def test_lines_that_an_earlier_version_forgot_are_ordinary_again_and_named_value
     place.ok("ingest", "-", stdin=told(1, SIBLING, "s1"))
     place.ok("forget", "--value", "--yes", stdin=name)
     tombstones = Tombstones(place.directory)
-    tombstones.add(Wanted(ranges=[Range(0, 1, session="none")]))
-    tombstones.add(Wanted(values=[line]))
+    tombstones.add(ForgetRequest(ranges=[TimeRange(0, 1, session="none")]))
+    tombstones.add(ForgetRequest(values=[line]))
     # As versions before wrote the event behind its lines.
     with (place.directory / paths.TOMBSTONES).open("a", encoding="ascii") as file:
         file.write(json.dumps({"event": ["0" * 32]}) + "\n")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from memory_mcp.base import paths
-from memory_mcp.ingest.payloads import Payloads
+from memory_mcp.ingest.payloads import PayloadCleaner
 from memory_mcp_team.access import keys
 from tests.daemon.inside import BARE, Inside
 
@@ -35,7 +35,7 @@ def test_an_own_key_is_stored_nowhere_whatever_it_looks_like(tmp_path: Path, kep
     assert PLAIN not in out
     for name in more:
         monkeypatch.setenv(name, PLAIN)
-    clean = Payloads(str(place.directory)).clean(json.dumps({"prompt": f"walnut {PLAIN}"}).encode())
+    clean = PayloadCleaner(str(place.directory)).clean_payload(json.dumps({"prompt": f"walnut {PLAIN}"}).encode())
     assert PLAIN.encode() not in clean
     assert b"walnut" in clean
 
@@ -46,10 +46,10 @@ def test_a_key_that_comes_later_is_known_soon(tmp_path: Path, monkeypatch: pytes
     now = [0.0]
     monkeypatch.setattr(own_secrets, "monotonic", lambda: now[0])
     own = own_secrets.OwnSecrets(str(tmp_path))
-    assert not own.holds(PLAIN)
+    assert not own.occur_in(PLAIN)
     Path(paths.token_file(str(tmp_path))).write_text(PLAIN)
     now[0] += 2
-    assert own.holds(PLAIN)
+    assert own.occur_in(PLAIN)
 
 
 def test_the_key_of_a_team_goes_wherever_it_stands(tmp_path: Path) -> None:

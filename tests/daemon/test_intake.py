@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench.place import Place
-from memory_mcp.ingest.payloads import Payloads
+from memory_mcp.ingest.payloads import PayloadCleaner
 from memory_mcp.service.daemon.intake import Intake
 from tests.daemon.inside import BARE, Inside
 from tests.daemon.places import needs_proc
@@ -27,7 +27,7 @@ def test_a_payload_over_http_is_written_without_its_secrets(tmp_path: Path) -> N
 
 
 def test_a_payload_over_http_is_kept_where_the_rules_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Payloads, "clean", lambda *_: 1 / 0)
+    monkeypatch.setattr(PayloadCleaner, "clean_payload", lambda *_: 1 / 0)
     Intake(str(tmp_path / "spool")).take("json", b"{}")
     head, _, rest = written(tmp_path / "spool").partition(b"\n")
     assert (json.loads(head)["raw"], rest) == (True, b"{}")

@@ -17,7 +17,7 @@ from memory_mcp.embed.settings import EmbedderSettings
 from memory_mcp.forgetting.act import NOTE, Forgetting
 from memory_mcp.indexes import follow
 from memory_mcp.indexes.document import unit_of
-from memory_mcp.ingest.tombstones import Range, Tombstones, Wanted
+from memory_mcp.ingest.tombstones import ForgetRequest, TimeRange, Tombstones
 from memory_mcp.jobs.render_briefings import RenderBriefings
 from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.storage.settings import StorageSettings
@@ -95,12 +95,12 @@ def units(app: App) -> set[int]:
 
 
 WANTED = {
-    "a value": Wanted(values=[VALUE]),
-    "a project": Wanted(ranges=[Range(0, 2**50, project=BILLING)]),
-    "a day": Wanted(ranges=[Range(1_769_000_000_000, 1_769_580_000_000)]),
-    "everything": Wanted(ranges=[Range(0, 2**50)]),
-    "sessions": Wanted(ranges=[Range(0, 2**50, session="s1"), Range(0, 2**50, session="s4")]),
-    "nothing": Wanted(values=["Zanzibar-1234"]),
+    "a value": ForgetRequest(values=[VALUE]),
+    "a project": ForgetRequest(ranges=[TimeRange(0, 2**50, project=BILLING)]),
+    "a day": ForgetRequest(ranges=[TimeRange(1_769_000_000_000, 1_769_580_000_000)]),
+    "everything": ForgetRequest(ranges=[TimeRange(0, 2**50)]),
+    "sessions": ForgetRequest(ranges=[TimeRange(0, 2**50, session="s1"), TimeRange(0, 2**50, session="s4")]),
+    "nothing": ForgetRequest(values=["Zanzibar-1234"]),
 }
 
 
@@ -109,8 +109,8 @@ def test_what_is_left_equals_a_memory_that_never_had_it(lived: tuple[Path, list[
     place, drafts = lived
     app = over(shutil.copytree(place, data_dir))
     Forgetting(app).carry_out(WANTED[which], "person", "test")
-    tombstones = Tombstones.tried(WANTED[which])
-    left = [replace(d, text=tombstones.clean_text(d.text)) for d in drafts if not tombstones.covers(d)]
+    tombstones = Tombstones.preview(WANTED[which])
+    left = [replace(d, text=tombstones.clean_text(d.text)) for d in drafts if not tombstones.covers_event(d)]
     never = memory(left)
     assert derived(app) == derived(never)
     assert units(app) == {node.key for node in never.storage.toc.iter_cuts()} | _periods(never)
@@ -143,7 +143,7 @@ def test_only_what_it_touches_is_derived_and_indexed_anew(app: App, monkeypatch:
     monkeypatch.setattr(follow, "unit_of", counting("indexed", unit_of))
     rebuilt = app.accelerators.get_keeper("bm25").last_rebuild_secs
     done = Forgetting(app).carry_out(
-        Wanted(ranges=[Range(0, 2**50, session="s3"), Range(0, 900, session="s5")]), "person", "test"
+        ForgetRequest(ranges=[TimeRange(0, 2**50, session="s3"), TimeRange(0, 900, session="s5")]), "person", "test"
     )
     assert done.counts["segments"] == 1
     assert counts["derived"] == 0
@@ -152,7 +152,7 @@ def test_only_what_it_touches_is_derived_and_indexed_anew(app: App, monkeypatch:
     assert app.accelerators.get_keeper("bm25").last_rebuild_secs == rebuilt
     counts["derived"] = 0
     event = next(e.event for e in app.storage.events.read_after(0, 10_000) if e.event.session_id == "s7")
-    Forgetting(app).carry_out(Wanted(events=[event]), "person", "test")
+    Forgetting(app).carry_out(ForgetRequest(events=[event]), "person", "test")
     assert counts["derived"] == 1
 
 
@@ -165,7 +165,7 @@ def test_no_byte_of_names_and_words_stays_in_the_parts_of_an_index(app: App, dat
     app.accelerators.commit()
     folder = data_dir / "indexes"
     assert any(b"uillfeather" in content for content in read_at_rest(folder).values())
-    Forgetting(app).carry_out(Wanted(ranges=[Range(0, 2**50, project="/home/quillfeather/pier")]), "person", "test")
+    Forgetting(app).carry_out(ForgetRequest(ranges=[TimeRange(0, 2**50, project="/home/quillfeather/pier")]), "person", "test")
     assert not [file for file, content in read_at_rest(folder).items() if b"uillfeather" in content]
 
 
@@ -173,7 +173,7 @@ def test_a_briefing_that_is_being_rendered_while_something_is_forgotten_is_on_di
     app: App, data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told(app, [draft(f"We decided that it lies at {VALUE}.", "2026-01-28 09:00", "s1", project=SHOP, source_id="1")])
-    forgetting = threading.Thread(target=Forgetting(app).carry_out, args=(Wanted(values=[VALUE]), "person", "test"))
+    forgetting = threading.Thread(target=Forgetting(app).carry_out, args=(ForgetRequest(values=[VALUE]), "person", "test"))
     text = RenderBriefings.text
 
     def read_and_forget(self: RenderBriefings, *material: Any) -> str:
@@ -200,7 +200,7 @@ def test_an_agents_words_that_hold_a_value_go_and_the_session_is_told_as_before(
     node = app.storage.toc.get_nodes([cut.node_id])[cut.node_id]
     app.storage.toc.publish_build(Build(nodes=(replace(node, title=f"About {VALUE}", author="agent", version=node.version + 1),)))
     app.derivation.run()
-    done = Forgetting(app).carry_out(Wanted(values=[VALUE]), "person", "test")
+    done = Forgetting(app).carry_out(ForgetRequest(values=[VALUE]), "person", "test")
     assert done.counts["texts by agents or models"] >= 1
     assert derived(app) == before
 
@@ -209,7 +209,7 @@ def test_a_backup_that_is_being_written_while_something_is_forgotten_is_cleaned_
     app: App, data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told(app, [draft(f"We decided that it lies at {VALUE}.", "2026-01-28 09:00", "s1", project=SHOP, source_id="1")])
-    forgetting = threading.Thread(target=Forgetting(app).carry_out, args=(Wanted(values=[VALUE]), "person", "test"))
+    forgetting = threading.Thread(target=Forgetting(app).carry_out, args=(ForgetRequest(values=[VALUE]), "person", "test"))
     suspend, waiting = app.backups.suspend, threading.Event()
 
     def suspend_and_tell() -> AbstractContextManager[None]:

@@ -9,7 +9,7 @@ import pytest
 
 from memory_mcp.base import machine
 from memory_mcp.forgetting.files import Files
-from memory_mcp.ingest.tombstones import Tombstones, Wanted
+from memory_mcp.ingest.tombstones import ForgetRequest, Tombstones
 from tests.files import read_files
 from tests.ingest.test_restating import sketches
 
@@ -34,7 +34,7 @@ def test_a_payload_that_moves_on_while_others_are_looked_through_is_removed(
 
     monkeypatch.setattr(machine, "iter_files", list_and_move)
     tombstones = Tombstones(tmp_path)
-    tombstones.add(Wanted(values=[VALUE]))
+    tombstones.add(ForgetRequest(values=[VALUE]))
     assert Files(tmp_path, tombstones).sweep()["payloads"] == 1
     assert read_files(tmp_path / "spool") == {}
 
@@ -49,6 +49,6 @@ def test_payloads_go_that_say_a_forgotten_text_again_also_cut_off_and_those_with
     (bad / "cut").write_text(f'{{"v": 1}}\n{json.dumps({"prompt": text})[:-12]}', encoding="utf-8")
     (bad / "other").write_text(json.dumps({"prompt": f"Why is this so:\n{text.splitlines()[0]}\nNobody told the crew."}))
     tombstones = Tombstones(tmp_path)
-    tombstones.add(Wanted(sketches=sketches(tombstones, text)))
+    tombstones.add(ForgetRequest(sketches=sketches(tombstones, text)))
     assert Files(tmp_path, tombstones).sweep()["payloads"] == 2
     assert [path.name for path in read_files(tmp_path / "spool")] == ["other"]

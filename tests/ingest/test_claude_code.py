@@ -321,10 +321,10 @@ def test_a_session_stored_before_its_results_were_read_is_not_stored_twice(pipel
     (tmp_path / "p").mkdir()
     lines = shortened("/x/b1.txt", timestamp="2026-03-02T09:00:01.5Z"), asked
     file = write(tmp_path / "p" / "s1.jsonl", *lines)
-    assert pipeline.run(IMPORTER, tmp_path / "p").new == 2
+    assert pipeline.import_source(IMPORTER, tmp_path / "p").new == 2
     results_beside(file)
     write(file, said(uuid="u0", content="earlier", timestamp="2026-03-02T08:00:01Z"), *lines)
-    report = pipeline.run(IMPORTER, tmp_path / "p")
+    report = pipeline.import_source(IMPORTER, tmp_path / "p")
     assert (report.new, report.known) == (1, 2)
 
 

@@ -25,7 +25,7 @@ from memory_mcp.ingest.finding import find_owners
 from memory_mcp.ingest.gate import Gate
 from memory_mcp.ingest.pipeline import Pipeline
 from memory_mcp.ingest.registry import IMPORTERS
-from memory_mcp.ingest.rescue import fates
+from memory_mcp.ingest.rescue import forecast_deletions
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.ingest.window import NOT_JSON
@@ -146,11 +146,11 @@ def test_a_document_that_breaks_off_gives_what_is_whole_stops_no_other_file_and_
     raw = file.read_bytes()
     text = raw.decode()
     file.write_bytes(text[: text.index("words of 3")].encode())
-    assert pipeline.run(importer, file).new >= 2
+    assert pipeline.import_source(importer, file).new >= 2
     file.write_bytes(raw)
     os.utime(file, (BEGAN_MS, BEGAN_MS))
-    pipeline.run(importer, file)
-    assert pipeline.run(importer, file).files_unchanged == 1
+    pipeline.import_source(importer, file)
+    assert pipeline.import_source(importer, file).files_unchanged == 1
     assert {"words of 2", "words of 3"} <= {event.text for event in stored_events(pipeline)}
 
 
@@ -248,7 +248,7 @@ def times_of(name: str, files: list[Path]) -> dict[tuple[str, ...], int]:
     """When each event of some files happened, imported in this order into an empty store."""
     storage = open_storage(None, timezone="UTC")
     log = EventLog(storage.events, SystemClock())
-    Pipeline(log, storage.outbox, Gate()).run(reader(name), files)
+    Pipeline(log, storage.outbox, Gate()).import_source(reader(name), files)
     events = [stored.event for batch in storage.events.iter_all() for stored in batch]
     storage.close()
     return {(e.session_id, e.thread, e.source_id, e.text): e.timestamp for e in events}
@@ -360,7 +360,7 @@ def test_a_table_with_conversation_that_no_reader_knows_is_reported_and_named_by
     assert sum(expected_texts.values()) == 4
     assert report.skipped == {"unknown table talk_v9": 1}
     monkeypatch.setattr(type(importer), "default_paths", lambda _: (file.parent,))
-    assert [fate.unread_tables for fate in fates([importer], {}, BEGAN_MS)] == [("talk_v9",)]
+    assert [fate.unread_tables for fate in forecast_deletions([importer], {}, BEGAN_MS)] == [("talk_v9",)]
 
 
 def carried(value: Any, ids: set[str]) -> Any:
@@ -380,7 +380,7 @@ def test_a_session_that_is_carried_in_later_with_older_times_is_read(name: str, 
     importer = reader(name)
     file = session_of(name)(tmp_path, 4)
     files = [file]
-    assert pipeline.run(importer, files).new == 4
+    assert pipeline.import_source(importer, files).new == 4
     if file.read_bytes().startswith(MAGIC):
         with closing(sqlite3.connect(file)) as con, con:
             tables = [
@@ -404,7 +404,7 @@ def test_a_session_that_is_carried_in_later_with_older_times_is_read(name: str, 
         os.utime(older, (1_500_000_000, 1_500_000_000))
     else:
         return
-    assert pipeline.run(importer, files).new == 4
+    assert pipeline.import_source(importer, files).new == 4
     assert sum(event.text.startswith("older words of") for event in stored_events(pipeline)) == 4
 
 
@@ -413,11 +413,11 @@ def test_empty_files_folders_and_foreign_encodings_stop_nothing(name: str, tmp_p
     importer = reader(name)
     file = session_of(name)(tmp_path, 4)
     raw = file.read_bytes()
-    assert pipeline.run(importer, file).new == 4
+    assert pipeline.import_source(importer, file).new == 4
     third = raw[: len(raw) // 3] if file.suffix != ".md" else b""  # a section of a note that changed is another
     for content in (b"", b"\n", b"\0" * 5000, b"\xef\xbb\xbf", third, raw.decode("latin-1").encode("utf-16")):
         file.write_bytes(content)
-        report = pipeline.run(importer, file)
+        report = pipeline.import_source(importer, file)
         assert (report.files, report.new) == (1, 0), content[:20]
     file.unlink()
     file.mkdir()

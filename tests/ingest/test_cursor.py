@@ -93,17 +93,17 @@ def test_a_locked_database_is_reported_with_what_to_do(
     file = cursor_session(tmp_path, 2)
     client = sqlite3.connect(file, isolation_level=None)
     client.execute("BEGIN EXCLUSIVE")
-    report = pipeline.run(importer(), file)
+    report = pipeline.import_source(importer(), file)
     assert (report.files_failed, report.new) == (1, 0)
     assert "close it, or run the command again" in report.quotes["unreadable file"][0].text
     client.close()
-    assert pipeline.run(importer(), file).new == 2
+    assert pipeline.import_source(importer(), file).new == 2
 
 
 @pytest.mark.parametrize("broken", [b"", b"SQLite format 3\x00", b"SQLite format 3\x00" + b"\x01" * 5000, b"plain words"])
 def test_what_is_no_database_is_unreadable(broken: bytes, tmp_path: Path, pipeline: Pipeline) -> None:
     (tmp_path / "state.vscdb").write_bytes(broken)
-    assert pipeline.run(importer(), tmp_path).files_failed == 1
+    assert pipeline.import_source(importer(), tmp_path).files_failed == 1
 
 
 def test_a_message_that_is_being_written_waits_and_so_does_all_behind_it(tmp_path: Path, pipeline: Pipeline) -> None:
@@ -114,12 +114,12 @@ def test_a_message_that_is_being_written_waits_and_so_does_all_behind_it(tmp_pat
     put_cursor(con, "bubbleId:u2:b0", {**cursor_bubble(0, "half a"), "createdAt": now})
     put_cursor(con, "composerData:u2", {**data, "status": "generating"})
     con.commit()
-    assert pipeline.run(importer(), file).new == 2
+    assert pipeline.import_source(importer(), file).new == 2
     put_cursor(con, "bubbleId:u2:b0", {**cursor_bubble(0, "a whole"), "createdAt": now})
     put_cursor(con, "composerData:u2", {**data, "status": "completed"})
     con.commit()
     con.close()
-    assert pipeline.run(importer(), file).new == 1
+    assert pipeline.import_source(importer(), file).new == 1
     assert "half a 0" not in told(file)
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_mcp.ingest.base import ImportReport
-from memory_mcp.ingest.gate import SIZE_KEY, Gate, shorten
+from memory_mcp.ingest.gate import SIZE_KEY, Gate, shorten_text
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.model.event import EventDraft, EventType, Role
 from memory_mcp.model.fencing import fence_text
@@ -21,7 +21,7 @@ PASSWORD = "hun" + "ter2!x"
 
 def clean(draft: EventDraft, gate: Gate = GATE) -> tuple[EventDraft | None, ImportReport]:
     report = ImportReport()
-    return gate.clean(draft, report), report
+    return gate.clean_draft(draft, report), report
 
 
 def kept(draft: EventDraft, gate: Gate = GATE) -> EventDraft:
@@ -35,7 +35,7 @@ def test_names_that_stay_the_same_are_looked_at_once() -> None:
     """Sessions, agents and projects stand with many events, whose ids differ: 216 calls, then 136 each."""
     gate = Gate()
     named = replace(DRAFT, session_id="session-1", agent="agent-1", project="/home/dev/shop", thread="thread-1", speaker="Ada-1")
-    counted = [calls(lambda n=n: gate.clean(replace(named, source_id=f"m{n}"), ImportReport())) for n in (1, 2)]  # type: ignore[misc]
+    counted = [calls(lambda n=n: gate.clean_draft(replace(named, source_id=f"m{n}"), ImportReport())) for n in (1, 2)]  # type: ignore[misc]
     assert counted[1] <= counted[0] - 20
 
 
@@ -135,7 +135,7 @@ def test_a_secret_at_the_cut_goes_whole(monkeypatch: pytest.MonkeyPatch) -> None
 
 @given(st.text(max_size=400), st.integers(min_value=8, max_value=200))
 def test_no_cut_falls_into_a_character(text: str, bound: int) -> None:
-    short, full = shorten(text, bound)
+    short, full = shorten_text(text, bound)
     size = len(text.encode())
     assert (full == 0) == (size <= bound)
     if full == 0:

@@ -209,7 +209,7 @@ def test_what_this_memory_told_a_tool_is_not_kept() -> None:
     for answer in answers:
         report = ImportReport()
         drafts = used("mcp__memory__intelligent_search", {"query": "what did we say"}, answer)
-        kept = [d for d in drafts if gate.clean(d, report)]
+        kept = [d for d in drafts if gate.clean_draft(d, report)]
         assert [d.text for d in kept] == ["mcp__memory__intelligent_search: what did we say"]
         assert report.dropped == {OWN_OUTPUT: 1}
 

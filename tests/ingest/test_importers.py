@@ -47,11 +47,11 @@ def test_a_file_is_recognised_by_its_own_importer_and_no_other(name: str, tmp_pa
 def test_twice_gives_nothing_new_and_a_grown_session_its_end(name: str, tmp_path: Path, pipeline: Pipeline) -> None:
     importer = IMPORTERS[name](IngestSettings())
     file = session_of(name)(tmp_path, 3)
-    assert pipeline.run(importer, file).new == 3
-    again = pipeline.run(importer, file)
+    assert pipeline.import_source(importer, file).new == 3
+    again = pipeline.import_source(importer, file)
     assert (again.new, again.lines, again.files_unchanged) == (0, 0, 1)
     session_of(name)(tmp_path, 5)
-    grown = pipeline.run(importer, file)
+    grown = pipeline.import_source(importer, file)
     assert grown.new == 2
     if importer.growth is not Growth.REWRITTEN:
         assert grown.known == 0

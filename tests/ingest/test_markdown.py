@@ -91,9 +91,9 @@ def test_a_changed_section_is_new_and_one_put_in_between_moves_no_other(
 ) -> None:
     head = "---\ndate: 2026-03-02\n---\n# One\nfirst\n"
     file = note(tmp_path / "a.md", head + "# Two\nsecond\n# Three\nthird\n")
-    assert pipeline.run(importer(), file).new == 3
+    assert pipeline.import_source(importer(), file).new == 3
     note(file, head + "# Between\nput in\n# Two\nsecond\n# Three\nthird, changed\n")
-    report = pipeline.run(importer(), file)
+    report = pipeline.import_source(importer(), file)
     assert (report.new, report.known) == (2, 2)
     times = {event.text.splitlines()[1]: event.timestamp for event in storage.events.list_events(Scope())}
     assert times["first"] < times["put in"] <= times["second"] < times["third"] < times["third, changed"]
@@ -102,7 +102,7 @@ def test_a_changed_section_is_new_and_one_put_in_between_moves_no_other(
 def test_a_file_s_own_time_is_the_last_resort_and_said(tmp_path: Path, pipeline: Pipeline, storage: Storage) -> None:
     file = note(tmp_path / "a.md", "# One\nfirst\n# Two\nsecond\n")
     os.utime(file, (1_700_000_000, 1_700_000_000))
-    pipeline.run(importer(), tmp_path)
+    pipeline.import_source(importer(), tmp_path)
     events = storage.events.list_events(Scope())
     assert [(e.text, e.timestamp) for e in events] == [("# One\nfirst", 1_700_000_000_000), ("# Two\nsecond", 1_700_000_000_001)]
     assert all((e.metadata[INFERRED], e.metadata[FILE_TIME]) == ("inferred", "1700000000000") for e in events)

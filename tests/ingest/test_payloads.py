@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from memory_mcp.ingest.payloads import Payloads
+from memory_mcp.ingest.payloads import PayloadCleaner
 from tests.ingest.secret_kinds import KINDS, remains
 from tests.waiting import PATIENCE
 
 TOKEN = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"
 KEY = "-----BEGIN PRIVATE KEY-----\n" + "\n".join(f"MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwgg{n:02}" for n in range(12))
 CARD = 4539578763621486
-payloads = Payloads()
+payloads = PayloadCleaner()
 
 
 def told(**more: Any) -> dict[str, Any]:
@@ -23,8 +23,8 @@ def told(**more: Any) -> dict[str, Any]:
 
 def clean(**more: Any) -> dict[str, Any]:
     """What is left of a payload, which must not change when it is cleaned again."""
-    once = payloads.clean(json.dumps(told(**more)).encode())
-    assert payloads.clean(once) == once
+    once = payloads.clean_payload(json.dumps(told(**more)).encode())
+    assert payloads.clean_payload(once) == once
     found: dict[str, Any] = json.loads(once)
     assert {k: v for k, v in found.items() if k not in more} == {k: v for k, v in told().items() if k not in more}
     return found
@@ -44,7 +44,7 @@ def clean(**more: Any) -> dict[str, Any]:
     ],
 )
 def test_what_holds_nothing_to_take_out_comes_back_as_it_came(payload: bytes) -> None:
-    assert payloads.clean(payload) == payload
+    assert payloads.clean_payload(payload) == payload
 
 
 HIDDEN = {
@@ -70,11 +70,11 @@ HIDDEN = {
 
 @pytest.mark.parametrize("kind", HIDDEN)
 def test_a_secret_goes_wherever_it_is(kind: str) -> None:
-    done = payloads.clean(HIDDEN[kind])
+    done = payloads.clean_payload(HIDDEN[kind])
     assert b"REDACTED" in done or b"nothing" in done
     for secret in (TOKEN[4:].encode(), TOKEN[4:].encode("utf-16-le")):
         assert secret not in done
-    assert payloads.clean(done) == done
+    assert payloads.clean_payload(done) == done
 
 
 def test_a_number_that_is_a_card_goes_and_others_stay() -> None:
@@ -95,8 +95,8 @@ def test_what_tells_things_apart_still_does() -> None:
     for name in ("tool_use_id", "session_id"):
         assert one[name] != other[name]
         assert TOKEN not in one[name] + other[name]
-    assert payloads.clean_told({"cwd": f"/{TOKEN}/a", "project_dir": "/b"})["project_dir"] == "/b"
-    assert TOKEN not in payloads.clean_told({"cwd": f"/{TOKEN}/a"})["cwd"]
+    assert payloads.clean_fields({"cwd": f"/{TOKEN}/a", "project_dir": "/b"})["project_dir"] == "/b"
+    assert TOKEN not in payloads.clean_fields({"cwd": f"/{TOKEN}/a"})["cwd"]
 
 
 def test_private_spans_go_within_a_string_over_the_strings_of_a_list_and_are_marked_where_they_go_on() -> None:
@@ -113,7 +113,7 @@ def test_private_spans_go_within_a_string_over_the_strings_of_a_list_and_are_mar
 
 def test_events_and_parts_of_an_answer_are_no_single_text() -> None:
     events = [{"session_id": "s", "text": "open <private>osprey"}, {"session_id": "s", "text": "another"}]
-    assert [e["text"] for e in json.loads(payloads.clean(json.dumps(events).encode()))] == ["open <private>", "another"]
+    assert [e["text"] for e in json.loads(payloads.clean_payload(json.dumps(events).encode()))] == ["open <private>", "another"]
     parts = [{"type": "text", "text": "open <private>osprey"}, {"type": "text", "text": "another"}]
     assert clean(role="assistant", parts=parts)["parts"][1]["text"] == "another"
     assert clean(role="user", parts=parts)["parts"][1]["text"] == ""
@@ -132,7 +132,7 @@ def test_hardly_a_secret_of_any_kind_is_left_in_any_form() -> None:
 
 def test_every_process_makes_the_same_of_a_payload() -> None:
     given = json.dumps(told(prompt=f"{KEY} {TOKEN}", tool_use_id=f"a {TOKEN}", tool_input={TOKEN: 1, "b": [TOKEN, "c"]})).encode()
-    code = "import sys; from memory_mcp.ingest.payloads import Payloads; "
-    code += "sys.stdout.buffer.write(Payloads().clean(sys.stdin.buffer.read()))"
+    code = "import sys; from memory_mcp.ingest.payloads import PayloadCleaner; "
+    code += "sys.stdout.buffer.write(PayloadCleaner().clean_payload(sys.stdin.buffer.read()))"
     done = subprocess.run([sys.executable, "-c", code], input=given, capture_output=True, check=True, timeout=PATIENCE)
-    assert done.stdout == payloads.clean(given) != given
+    assert done.stdout == payloads.clean_payload(given) != given

@@ -51,7 +51,7 @@ def append(file: Path, *lines: str, end: str = "\n") -> None:
 def test_an_import_reports_what_it_read_stored_and_left_out(pipeline: Pipeline, storage: Storage, tmp_path: Path) -> None:
     write(tmp_path / "a.jsonl", claude_line(0), "no json", claude_line(1), '{"type": "progress"}')
     write(tmp_path / "b.jsonl", claude_line(1), claude_line(2))
-    report = pipeline.run(CLAUDE, tmp_path)
+    report = pipeline.import_source(CLAUDE, tmp_path)
     assert (report.files, report.files_unchanged, report.files_failed) == (2, 0, 0)
     assert (report.lines, report.lines_used, report.skipped) == (6, 4, {"not JSON": 1, "progress": 1})
     assert (report.new, report.known, report.cut) == (3, 1, False)
@@ -65,28 +65,28 @@ def test_unchanged_files_are_not_read_again(pipeline: Pipeline, tmp_path: Path) 
     write(tmp_path / "torn.jsonl", claude_line(1), '{"type": "user"', end="")
     write(tmp_path / "empty.jsonl", end="")
     write(tmp_path / "nothing.jsonl", '{"type": "progress"}')
-    pipeline.run(CLAUDE, tmp_path)
-    report = pipeline.run(CLAUDE, tmp_path)
+    pipeline.import_source(CLAUDE, tmp_path)
+    report = pipeline.import_source(CLAUDE, tmp_path)
     assert (report.files, report.files_unchanged, report.lines, report.new, report.known) == (4, 4, 0, 0, 0)
 
 
 def test_a_grown_file_is_read_from_where_it_ended(pipeline: Pipeline, storage: Storage, tmp_path: Path) -> None:
     file = write(tmp_path / "a.jsonl", claude_line(0), claude_line(1)[:40], end="")
-    pipeline.run(CLAUDE, tmp_path)
+    pipeline.import_source(CLAUDE, tmp_path)
     append(file, claude_line(1)[40:], claude_line(2))
-    report = pipeline.run(CLAUDE, tmp_path)
+    report = pipeline.import_source(CLAUDE, tmp_path)
     assert (report.lines, report.new, report.known) == (2, 2, 0)
     assert words(storage) == ["words of 0", "words of 1", "words of 2"]
 
 
 def test_a_shrunk_or_rewritten_file_is_read_from_its_start(pipeline: Pipeline, storage: Storage, tmp_path: Path) -> None:
     file = write(tmp_path / "a.jsonl", claude_line(0), claude_line(1))
-    pipeline.run(CLAUDE, tmp_path)
+    pipeline.import_source(CLAUDE, tmp_path)
     write(file, claude_line(1))
-    report = pipeline.run(CLAUDE, tmp_path)
+    report = pipeline.import_source(CLAUDE, tmp_path)
     assert (report.new, report.known) == (0, 1)
     write(file, claude_line(2), claude_line(0), claude_line(1))
-    report = pipeline.run(CLAUDE, tmp_path)
+    report = pipeline.import_source(CLAUDE, tmp_path)
     assert (report.new, report.known) == (1, 2)
     assert words(storage) == ["words of 0", "words of 1", "words of 2"]
 
@@ -95,7 +95,7 @@ def test_a_grown_array_is_read_from_its_start(pipeline: Pipeline, storage: Stora
     values = [json.loads(claude_line(n)) for n in range(3)]
     for size in (2, 3):
         (tmp_path / "a.jsonl").write_text(json.dumps(values[:size], indent=1))
-        pipeline.run(CLAUDE, tmp_path)
+        pipeline.import_source(CLAUDE, tmp_path)
     assert words(storage) == ["words of 0", "words of 1", "words of 2"]
 
 
@@ -110,12 +110,12 @@ def test_batches_are_bounded_and_lose_nothing(
     def progress(report: ImportReport, file: Path, fraction: float) -> None:
         heard.append((file.name, fraction))
 
-    report = pipeline.run(JSONL, tmp_path, progress)
+    report = pipeline.import_source(JSONL, tmp_path, progress)
     assert report.new == 100
     assert words(storage) == [f"words of {n}" for n in range(100)]
     assert [fraction for _, fraction in heard] == sorted(fraction for _, fraction in heard)
     assert heard[-1] == ("4.jsonl", 1.0)
-    assert pipeline.run(JSONL, tmp_path).files_unchanged == 5
+    assert pipeline.import_source(JSONL, tmp_path).files_unchanged == 5
 
 
 def test_a_missing_time_is_taken_from_a_neighbour_of_the_same_file(
@@ -127,13 +127,13 @@ def test_a_missing_time_is_taken_from_a_neighbour_of_the_same_file(
     late = claude_line(0).replace("2026-03-02", "2026-04-09").replace("00000000-", "10000000-").replace("words of 0", "later")
     write(tmp_path / "a.jsonl", *map(claude_line, range(3)), title)
     write(tmp_path / "b.jsonl", summary, late)
-    pipeline.run(CLAUDE, tmp_path)
+    pipeline.import_source(CLAUDE, tmp_path)
     found = {event.text: event for event in stored(storage)}
     assert found["Cart"].timestamp == found["words of 2"].timestamp + 1
     assert found["Coupons"].timestamp == found["later"].timestamp - 1 > found["Cart"].timestamp
     assert found["Cart"].metadata[INFERRED] == "inferred"
     (tmp_path / "c.jsonl").write_bytes((tmp_path / "b.jsonl").read_bytes())
-    assert pipeline.run(CLAUDE, tmp_path).new == 0
+    assert pipeline.import_source(CLAUDE, tmp_path).new == 0
 
 
 def test_only_the_newest_are_read_when_that_is_asked(pipeline: Pipeline, storage: Storage, tmp_path: Path) -> None:
@@ -141,24 +141,24 @@ def test_only_the_newest_are_read_when_that_is_asked(pipeline: Pipeline, storage
         first = 20 - 10 * age
         file = write(tmp_path / f"{name}.jsonl", *map(jsonl_line, range(first, first + 10)))
         os.utime(file, (1_000_000 - age, 1_000_000 - age))
-    report = pipeline.run(JSONL, tmp_path, newest=14)
+    report = pipeline.import_source(JSONL, tmp_path, newest=14)
     assert (report.new, report.cut) == (14, True)
     assert words(storage) == [f"words of {n}" for n in range(16, 30)]
-    report = pipeline.run(JSONL, tmp_path)
+    report = pipeline.import_source(JSONL, tmp_path)
     assert (report.new, report.known, report.cut, report.files_unchanged) == (16, 4, False, 1)
     assert words(storage) == [f"words of {n}" for n in range(30)]
-    assert not pipeline.run(JSONL, tmp_path, newest=14).cut
+    assert not pipeline.import_source(JSONL, tmp_path, newest=14).cut
 
 
 def test_what_cannot_be_read_is_counted_and_the_rest_imported(pipeline: Pipeline, storage: Storage, tmp_path: Path) -> None:
     write(tmp_path / "a.jsonl", claude_line(0))
     (tmp_path / "gone.jsonl").symlink_to(tmp_path / "nowhere")
     (tmp_path / "z.jsonl").mkdir()
-    report = pipeline.run(CLAUDE, tmp_path)
+    report = pipeline.import_source(CLAUDE, tmp_path)
     assert (report.files_failed, report.new) == (1, 1)
     assert report.quotes["unreadable file"][0].file.endswith("gone.jsonl")
     with pytest.raises(SourceUnreadable):
-        pipeline.run(CLAUDE, tmp_path / "nowhere")
+        pipeline.import_source(CLAUDE, tmp_path / "nowhere")
 
 
 def test_a_file_that_vanishes_while_being_listed_is_counted(pipeline: Pipeline, tmp_path: Path) -> None:
@@ -170,28 +170,28 @@ def test_a_file_that_vanishes_while_being_listed_is_counted(pipeline: Pipeline, 
                 file.unlink()
 
     write(tmp_path / "a.jsonl", claude_line(0))
-    assert pipeline.run(Vanishing(SETTINGS), tmp_path).files_failed == 1
+    assert pipeline.import_source(Vanishing(SETTINGS), tmp_path).files_failed == 1
 
 
 def test_what_the_gate_refuses_is_counted_and_the_mark_moves_on(pipeline: Pipeline, storage: Storage, tmp_path: Path) -> None:
     own = json.loads(claude_line(0))
     own["message"]["content"] = fence_text("a memory")
     write(tmp_path / "a.jsonl", json.dumps(own), claude_line(1))
-    report = pipeline.run(CLAUDE, tmp_path)
+    report = pipeline.import_source(CLAUDE, tmp_path)
     assert (report.dropped, report.new) == ({"own output": 1}, 1)
-    assert pipeline.run(CLAUDE, tmp_path).files_unchanged == 1
+    assert pipeline.import_source(CLAUDE, tmp_path).files_unchanged == 1
 
 
 def test_secrets_reach_neither_the_store_nor_the_report(pipeline: Pipeline, storage: Storage, tmp_path: Path) -> None:
     secret = "gh" + "p_16C7e42F292c6912E7710c838347Ae178B4a"
     write(tmp_path / "a.jsonl", claude_line(0).replace("words", secret), f"broken {secret}")
-    report = pipeline.run(CLAUDE, tmp_path)
+    report = pipeline.import_source(CLAUDE, tmp_path)
     assert report.redacted == {"github": 1}
     assert words(storage) == ["[REDACTED:github] of 0"]
     assert report.quotes["not JSON"][0].text == "broken [REDACTED:github]"
     # Tools pass the same gate.
-    pipeline.accept([replace(DRAFT, text=secret)], "tool")
-    pipeline.run(JSONL, write(tmp_path / "b.jsonl", jsonl_line(1).replace("words", secret)))
+    pipeline.store_drafts([replace(DRAFT, text=secret)], "tool")
+    pipeline.import_source(JSONL, write(tmp_path / "b.jsonl", jsonl_line(1).replace("words", secret)))
     assert sorted(words(storage)) == ["[REDACTED:github]", "[REDACTED:github] of 0", "[REDACTED:github] of 1"]
 
 
@@ -225,7 +225,7 @@ def test_a_kill_between_batch_and_mark_loses_and_repeats_nothing(point: str, vis
     assert subprocess.run(command, env=environ, check=False, timeout=PATIENCE).returncode == -signal.SIGKILL
     for number in range(2):
         opened = open_storage(store, timezone="UTC")
-        report = Pipeline(EventLog(opened.events, SystemClock()), opened.outbox, Gate()).run(JSONL, source)
+        report = Pipeline(EventLog(opened.events, SystemClock()), opened.outbox, Gate()).import_source(JSONL, source)
         assert opened.events.last_seq() == 50
         assert bool(report.new + report.known) == (number == 0)
         opened.close()
@@ -234,9 +234,9 @@ def test_a_kill_between_batch_and_mark_loses_and_repeats_nothing(point: str, vis
 def test_tools_store_all_or_nothing_and_name_what_is_refused(pipeline: Pipeline, storage: Storage) -> None:
     drafts = [DRAFT, replace(DRAFT, text="<private>x</private>"), replace(DRAFT, text="third")]
     with pytest.raises(InvalidQuery, match="event 2 of 3 is refused: empty text"):
-        pipeline.accept(drafts, "tool", Trust.AGENT_NOTE, None)
+        pipeline.store_drafts(drafts, "tool", Trust.AGENT_NOTE, None)
     assert stored(storage) == []
-    done = pipeline.accept([drafts[0], drafts[2]], "tool", Trust.AGENT_NOTE, WriteRequest("k1", "answer"))
+    done = pipeline.store_drafts([drafts[0], drafts[2]], "tool", Trust.AGENT_NOTE, WriteRequest("k1", "answer"))
     assert len(done.new_ids) == 2
     assert {event.trust for event in stored(storage)} == {Trust.AGENT_NOTE}
-    assert pipeline.accept(drafts[:1], "tool", Trust.AGENT_NOTE, WriteRequest("k1", "answer")).replayed_answer == "answer"
+    assert pipeline.store_drafts(drafts[:1], "tool", Trust.AGENT_NOTE, WriteRequest("k1", "answer")).replayed_answer == "answer"

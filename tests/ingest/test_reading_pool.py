@@ -14,7 +14,7 @@ from memory_mcp.base.foreign_files import NotAFile
 from memory_mcp.events.log import EventLog
 from memory_mcp.ingest import handover, pipeline, reading_pool
 from memory_mcp.ingest.base import Importer, ImportReport
-from memory_mcp.ingest.capture import Capture
+from memory_mcp.ingest.capture import CaptureRules
 from memory_mcp.ingest.claude_code.reader import ClaudeCodeImporter
 from memory_mcp.ingest.gate import Gate
 from memory_mcp.ingest.jsonl import JsonlImporter
@@ -62,12 +62,12 @@ def held(storage: Storage) -> tuple[object, ...]:
 def handed_over(importer: Importer, source: Path, storage: Storage, spool: Path, newest: int | None = None) -> ImportReport:
     """As the two processes of an import do it: one reads by children, one stores."""
     report, log = ImportReport(), EventLog(storage.events, SystemClock())
-    token = handover.Token(spool)
-    tasks = pipeline.survey(importer, source, storage.outbox.get_positions(pipeline.prefix_of(importer)), newest, report)
-    with ReadingPool(ChildSetup(importer, token.folder, token.name, Capture()), tasks) as reading:
+    token = handover.ImportClaim(spool)
+    tasks = pipeline.list_tasks(importer, source, storage.outbox.get_positions(pipeline.mark_prefix(importer)), newest, report)
+    with ReadingPool(ChildSetup(importer, token.folder, token.name, CaptureRules()), tasks) as reading:
         for _, part in reading.iter_steps():
             if part.name:
-                name, each = handover.slices(spool, part.name)
+                name, each = handover.read_slices(spool, part.name)
                 for piece in each:
                     stored = log.append(piece.drafts, name)
                     report.new, report.known = report.new + len(stored.new_ids), report.known + len(stored.known_ids)
@@ -75,7 +75,7 @@ def handed_over(importer: Importer, source: Path, storage: Storage, spool: Path,
             if part.report is not None:
                 report.add_report(part.report)
     token.release()
-    pipeline.finish(report, Gate())
+    pipeline.finish_report(report, Gate())
     return report
 
 
@@ -86,11 +86,11 @@ def test_children_give_what_reading_here_gives(many: Path, storage: Storage, tmp
     other = open_storage(None, timezone="UTC")
     here = pipeline.Pipeline(EventLog(other.events, SystemClock()), other.outbox, Gate())
     there = handed_over(CLAUDE, many, storage, tmp_path / "spool", newest)
-    assert told(there) == told(here.run(CLAUDE, many, newest=newest))
+    assert told(there) == told(here.import_source(CLAUDE, many, newest=newest))
     assert held(storage) == held(other)
     assert there.new > 40
     again = handed_over(CLAUDE, many, storage, tmp_path / "spool", newest)
-    assert told(again) == told(here.run(CLAUDE, many, newest=newest))
+    assert told(again) == told(here.import_source(CLAUDE, many, newest=newest))
     assert held(storage) == held(other)
     assert list((tmp_path / "spool" / "import").iterdir()) == []
     other.close()
@@ -116,41 +116,41 @@ def test_a_report_of_parts_keeps_the_bounds_of_one() -> None:
 
 def test_files_are_private_and_named_here_alone(tmp_path: Path) -> None:
     spool = tmp_path / "spool"
-    token = handover.Token(spool)
-    writer = handover.Writer(token.folder, token.name, 0, "jsonl")
+    token = handover.ImportClaim(spool)
+    writer = handover.SliceWriter(token.folder, token.name, 0, "jsonl")
     writer.append([DRAFT], "jsonl")
     writer.set_positions({"import:jsonl:x": "1"})
     writer.flush()
-    [name] = writer.complete
+    [name] = writer.complete_files
     file = token.folder / name
     assert [stat.S_IMODE(p.stat().st_mode) for p in (file, token.folder, spool)] == [0o600, 0o700, 0o700]
-    source, each = handover.slices(spool, name)
+    source, each = handover.read_slices(spool, name)
     [piece] = each
     assert (source, piece.drafts, piece.marks) == ("jsonl", [DRAFT], {"import:jsonl:x": "1"})
     for bad in ("../memory.duckdb", f"{name}.new", "", f"/{name}", f"{name}/", f"{token.name}.lock", f"x{name}"):
         with pytest.raises(InvalidQuery):
-            handover.slices(spool, bad)
+            handover.read_slices(spool, bad)
     link = f"{name[:-1]}9"
     (token.folder / link).symlink_to(file)
     with pytest.raises(NotAFile):
-        handover.slices(spool, link)
+        handover.read_slices(spool, link)
 
 
 def test_only_files_of_imports_that_have_ended_are_swept(tmp_path: Path) -> None:
     spool = tmp_path / "spool"
-    token = handover.Token(spool)
+    token = handover.ImportClaim(spool)
     for stem in (token.name, "f" * 32):
-        writer = handover.Writer(token.folder, stem, 0, "jsonl")
+        writer = handover.SliceWriter(token.folder, stem, 0, "jsonl")
         writer.append([DRAFT], "jsonl")
         writer.flush()
     (token.folder / f"{'e' * 32}.lock").touch()
     # A lock is told from another holder's only in another thread or process.
     swept: list[int] = []
-    sweeping = threading.Thread(target=lambda: swept.append(handover.sweep(spool)))
+    sweeping = threading.Thread(target=lambda: swept.append(handover.sweep_files(spool)))
     sweeping.start()
     sweeping.join()
     assert swept == [1]
     assert sorted(p.name.partition("-")[0] for p in token.folder.iterdir()) == [token.name, f"{token.name}.lock"]
     token.release()
     assert list(token.folder.iterdir()) == []
-    assert handover.sweep(tmp_path / "nowhere") == 0
+    assert handover.sweep_files(tmp_path / "nowhere") == 0

@@ -9,7 +9,7 @@ import pytest
 from memory_mcp.ingest.finding import summarize_files
 from memory_mcp.ingest.marks import Mark, mark_name
 from memory_mcp.ingest.registry import IMPORTERS
-from memory_mcp.ingest.rescue import Fate, fates
+from memory_mcp.ingest.rescue import DeletionForecast, forecast_deletions
 from memory_mcp.ingest.settings import IngestSettings
 from tests.ingest.suite import claude_line, write
 
@@ -40,8 +40,8 @@ def test_what_goes_soon_is_counted_by_the_clients_own_settings(
     stored = aged(folder / "old.jsonl", days - 5)
     aged(folder / "older.jsonl", days - 2)
     marks = {mark_name(CLAUDE.name, stored): Mark(0, stored.stat().st_size, "", 0).to_text()}
-    [fate] = fates([CLAUDE], marks, NOW)
-    assert fate == Fate("claude-code", "Claude Code", 3, 2, days, 2, 1, fate.first_ms)
+    [fate] = forecast_deletions([CLAUDE], marks, NOW)
+    assert fate == DeletionForecast("claude-code", "Claude Code", 3, 2, days, 2, 1, fate.first_ms)
     assert abs(fate.first_ms - (NOW + 2 * DAY)) < 1000
     assert summarize_files(CLAUDE, folder, marks).new_files == 2
 
@@ -51,7 +51,7 @@ def test_settings_with_comments_are_read_as_the_client_reads_them(tmp_path: Path
     (tmp_path / "projects").mkdir()
     aged(tmp_path / "projects" / "a.jsonl", 1)
     (tmp_path / "settings.json").write_bytes(b'\xef\xbb\xbf{\r\n  // mine\r\n  "cleanupPeriodDays": 90,\r\n}\r\n')
-    assert [fate.days for fate in fates([CLAUDE], {}, NOW)] == [90]
+    assert [fate.days for fate in forecast_deletions([CLAUDE], {}, NOW)] == [90]
 
 
 def test_a_client_with_two_places_is_told_of_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,7 +60,7 @@ def test_a_client_with_two_places_is_told_of_once(tmp_path: Path, monkeypatch: p
         (tmp_path / place).mkdir()
         aged(tmp_path / place / "rollout-a.jsonl", 1)
     codex = IMPORTERS["codex"](IngestSettings())
-    assert [(fate.files, fate.new_files) for fate in fates([codex], {}, NOW)] == [(2, 2)]
+    assert [(fate.files, fate.new_files) for fate in forecast_deletions([codex], {}, NOW)] == [(2, 2)]
 
 
 def test_a_session_of_another_client_in_the_folder_is_read_once_and_then_is(
@@ -71,13 +71,13 @@ def test_a_session_of_another_client_in_the_folder_is_read_once_and_then_is(
     (tmp_path / "sessions").mkdir()
     stray = aged(tmp_path / "sessions" / "stray.jsonl", 1)
     marks = {mark_name(CLAUDE.name, stray): Mark(0, stray.stat().st_size, "", 0).to_text()}
-    assert [fate.new_files for fate in fates([codex], {}, NOW)] == [1]
-    assert [fate.new_files for fate in fates([codex], marks, NOW)] == [0]
+    assert [fate.new_files for fate in forecast_deletions([codex], {}, NOW)] == [1]
+    assert [fate.new_files for fate in forecast_deletions([codex], marks, NOW)] == [0]
     with stray.open("a", encoding="utf-8") as stream:
         stream.write(claude_line(1) + "\n")
-    assert [fate.new_files for fate in fates([codex], marks, NOW)] == [1]
+    assert [fate.new_files for fate in forecast_deletions([codex], marks, NOW)] == [1]
 
 
 def test_nothing_lies_there_and_nothing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
-    assert fates([CLAUDE], {}, NOW) == []
+    assert forecast_deletions([CLAUDE], {}, NOW) == []

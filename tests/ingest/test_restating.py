@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from memory_mcp.ingest.restating import Sketch
-from memory_mcp.ingest.tombstones import Tombstones, Wanted
+from memory_mcp.ingest.tombstones import ForgetRequest, Tombstones
 
 #: Texts of four lines in scripts with spaces and without, and of code.
 TEXTS = {
@@ -87,14 +87,14 @@ WAYS: dict[str, Callable[[str], str]] = {
 def forgetting(place: Path, *texts: str) -> Tombstones:
     """What refuses restatements of some texts from now on, as another process sees it."""
     tombstones = Tombstones(place)
-    tombstones.add(Wanted(sketches=sketches(tombstones, *texts)))
+    tombstones.add(ForgetRequest(sketches=sketches(tombstones, *texts)))
     return Tombstones(place)
 
 
 def sketches(tombstones: Tombstones, *texts: str) -> list[Sketch]:
     """What is kept of texts that nobody else says."""
-    windows = [tombstones.hasher().windows(text) for text in texts]
-    made = [Sketch.of(one, np.ones(len(one.hashes), dtype=np.bool_)) for one in windows]
+    windows = [tombstones.hasher().hash_windows(text) for text in texts]
+    made = [Sketch.from_windows(one, np.ones(len(one.hashes), dtype=np.bool_)) for one in windows]
     return [sketch for sketch in made if sketch]
 
 
@@ -102,15 +102,15 @@ def sketches(tombstones: Tombstones, *texts: str) -> list[Sketch]:
 def test_a_text_is_known_however_it_is_said_again_and_a_line_of_it_is_not(tmp_path: Path, language: str) -> None:
     lines = TEXTS[language]
     tombstones = forgetting(tmp_path, "\n".join(lines))
-    missed = [way for way, change in WAYS.items() if not tombstones.restates(change("\n".join(lines)))]
+    missed = [way for way, change in WAYS.items() if not tombstones.restates_forgotten(change("\n".join(lines)))]
     assert missed == []
     # Each line by itself, and among the lines of another text.
     others = TEXTS["German" if language == "English" else "English"]
     kept = [*lines, *("\n".join([*others[:2], line, others[3]]) for line in lines), "\n".join(others)]
-    assert [text for text in kept if tombstones.restates(text)] == []
+    assert [text for text in kept if tombstones.restates_forgotten(text)] == []
     # A page in which the text stands is another text.
     page = "\n".join(f"Note {n} of {n * 7} on berth {n * 13} of the pier: painted, dried and closed." for n in range(40))
-    assert not tombstones.restates(f"{page}\n{lines[0]}\n{lines[2]}")
+    assert not tombstones.restates_forgotten(f"{page}\n{lines[0]}\n{lines[2]}")
 
 
 @pytest.mark.parametrize("language", TEXTS)
@@ -118,10 +118,10 @@ def test_a_long_line_is_not_the_greater_part_of_a_text_of_several_lines(tmp_path
     long = " ".join(TEXTS[language])
     edit = f"Edit: app.py\nnew_string:\n{long}\n    return Configuration(path)"
     tombstones = forgetting(tmp_path, edit)
-    assert tombstones.restates(edit)
-    assert tombstones.restates(json.dumps({"tool": "Edit", "input": edit}))
+    assert tombstones.restates_forgotten(edit)
+    assert tombstones.restates_forgotten(json.dumps({"tool": "Edit", "input": edit}))
     for text in (long, f"Why is this so:\n{long}\nIt takes a string.", edit.replace(long, TEXTS[language][0])):
-        assert not tombstones.restates(text), text
+        assert not tombstones.restates_forgotten(text), text
 
 
 @pytest.mark.parametrize("language", TEXTS)
@@ -129,19 +129,19 @@ def test_a_text_most_of_which_others_hold_is_known_with_what_is_its_own_alone(tm
     line = " ".join(TEXTS[language][:2])
     text = f"Edit: app.py\nnew_string:\n{line}\n    return Configuration(path)"
     tombstones = Tombstones(tmp_path)
-    windows = tombstones.hasher().windows(text)
-    sketch = Sketch.of(windows, ~np.isin(windows.hashes, tombstones.hasher().hashes(line)))
+    windows = tombstones.hasher().hash_windows(text)
+    sketch = Sketch.from_windows(windows, ~np.isin(windows.hashes, tombstones.hasher().hash_text(line)))
     assert sketch
-    tombstones.add(Wanted(sketches=[sketch]))
-    assert tombstones.restates(f"As you said: {text}")
+    tombstones.add(ForgetRequest(sketches=[sketch]))
+    assert tombstones.restates_forgotten(f"As you said: {text}")
     for other in (line, f"I read it:\n{line}\nand it is fine", text.replace(line, "pass"), text.replace("app.py", "b.py")[20:]):
-        assert not tombstones.restates(other), other
+        assert not tombstones.restates_forgotten(other), other
 
 
 def test_one_of_many_texts_is_known_and_nothing_of_them_is_in_the_file(tmp_path: Path) -> None:
     tombstones = forgetting(tmp_path, *("\n".join(lines) for lines in TEXTS.values()), "Yes, go on.")
     for lines in TEXTS.values():
-        assert tombstones.restates("\n".join(lines))
-        assert not tombstones.restates(lines[1])
-    assert not tombstones.restates("Yes, go on.")
+        assert tombstones.restates_forgotten("\n".join(lines))
+        assert not tombstones.restates_forgotten(lines[1])
+    assert not tombstones.restates_forgotten("Yes, go on.")
     assert b"pump" not in (tmp_path / "tombstones.jsonl").read_bytes().lower()

@@ -186,7 +186,7 @@ def test_a_session_written_as_a_whole_gives_its_end_when_it_has_grown(tmp_path: 
     found = []
     for count in (2, 2, 5):
         session(count)
-        report = pipeline.run(importer("gemini"), tmp_path)
+        report = pipeline.import_source(importer("gemini"), tmp_path)
         found.append((report.new, report.known, report.files_unchanged))
     assert found == [(2, 0, 0), (0, 0, 1), (3, 2, 0)]
 
@@ -284,12 +284,12 @@ def test_a_part_that_breaks_off_is_reported_and_read_when_it_is_whole(tmp_path: 
     part = store / "part" / "msg_2" / "prt_22.json"
     content = part.read_bytes()
     part.write_bytes(content[: len(content) // 2])
-    first = pipeline.run(importer("opencode"), store)
+    first = pipeline.import_source(importer("opencode"), store)
     assert first.files_failed == 1
     assert "prt_22.json" in first.quotes["unreadable file"][0].text
     part.write_bytes(content)
-    assert pipeline.run(importer("opencode"), store).new == 1
-    assert pipeline.run(importer("opencode"), store).files_failed == 0
+    assert pipeline.import_source(importer("opencode"), store).new == 1
+    assert pipeline.import_source(importer("opencode"), store).files_failed == 0
 
 
 def test_a_damaged_database_is_a_file_that_cannot_be_read(tmp_path: Path) -> None:

@@ -177,14 +177,14 @@ def test_a_real_file_gives_nothing_new_the_second_time(
 ) -> None:
     pattern, counter = KINDS[kind]
     for file in files_of(pattern, transcripts):
-        first = pipeline.run(IMPORTERS[name_of(kind)](IngestSettings()), file)
+        first = pipeline.import_source(IMPORTERS[name_of(kind)](IngestSettings()), file)
         assert first.new == len(list(counter(file)))
-        again = pipeline.run(IMPORTERS[name_of(kind)](IngestSettings()), file)
+        again = pipeline.import_source(IMPORTERS[name_of(kind)](IngestSettings()), file)
         assert (again.new, again.lines, again.files_unchanged) == (0, 0, 1)
         with monkeypatch.context() as patched:
             # A mark that is not found: only the ids tell that everything is known.
             patched.setattr("memory_mcp.ingest.pipeline.mark_name", lambda importer, path: f"import:{importer}:other:{path}")
-            unmarked = pipeline.run(IMPORTERS[name_of(kind)](IngestSettings()), file)
+            unmarked = pipeline.import_source(IMPORTERS[name_of(kind)](IngestSettings()), file)
         assert (unmarked.new, unmarked.known) == (0, first.new)
 
 
@@ -203,7 +203,7 @@ def test_a_real_file_that_grows_gives_what_it_gives_at_once(
         done = new = 0
         for cut in (ends[len(ends) // 2], len(raw)):
             grown.write_bytes(raw[:cut])
-            report = pipeline.run(importer, grown)
+            report = pipeline.import_source(importer, grown)
             assert report.bytes == cut - done
             done, new = cut, new + report.new
         assert new == len(whole)

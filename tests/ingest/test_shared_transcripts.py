@@ -171,7 +171,7 @@ class Imported:
         self._pipeline = Pipeline(EventLog(self._storage.events, SystemClock()), self._storage.outbox, Gate())
 
     def run(self, file: Path) -> ImportReport:
-        return self._pipeline.run(self.importer, file)
+        return self._pipeline.import_source(self.importer, file)
 
     def events(self) -> list[Event]:
         return list(self._storage.events.list_events(Scope(), limit=100_000))

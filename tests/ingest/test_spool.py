@@ -15,7 +15,7 @@ from memory_mcp.app import App, Callbacks
 from memory_mcp.base import paths
 from memory_mcp.base.errors import StorageError
 from memory_mcp.config import Settings
-from memory_mcp.ingest.spool import STALE_S, TWICE, TWICE_MS, DrainReport
+from memory_mcp.ingest.spool import REPEATED, REPEATED_MS, STALE_S, DrainReport
 from memory_mcp.model.event import HOOK, EventType, Role
 from memory_mcp.search.layers.base import Query
 from memory_mcp.storage.settings import StorageSettings
@@ -115,7 +115,7 @@ def test_what_two_hooks_are_told_of_one_event_is_stored_once(at_once: bool, app:
             reports += [] if at_once else [app.drain()]
     reports += [app.drain()] if at_once else []
     assert sum(r.new for r in reports) == 4
-    assert sum(r.skipped[TWICE] for r in reports) == 3
+    assert sum(r.skipped[REPEATED] for r in reports) == 3
     assert sorted(told(app)) == ["Bash: ls", "Done.", "a", "words"]
     assert names(spool / "new") == []
 
@@ -159,7 +159,7 @@ def test_deliveries_of_one_event_are_one_however_they_differ_and_events_of_their
 
 def test_the_same_words_a_while_later_are_said_again(app: App, spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.time_ns()
-    for seconds in (0, TWICE_MS // 1000 + 1):
+    for seconds in (0, REPEATED_MS // 1000 + 1):
         monkeypatch.setattr(time, "time_ns", lambda s=seconds: now + s * 1_000_000_000)
         keep(spool, prompt("go on"))
     assert app.drain().new == 2
@@ -189,7 +189,7 @@ def test_only_so_many_are_stored_when_so_many_are_asked_for(app: App, spool: Pat
         keep(spool, prompt(f"prompt {n}"))
     assert app.spool is not None
     report = app.drain(limit=2)
-    assert (report.new, report.left, app.spool.waiting()) == (2, 3, 3)
+    assert (report.new, report.left, app.spool.count_waiting()) == (2, 3, 3)
     assert sorted(told(app)) == ["prompt 0", "prompt 1"]
     assert app.drain().new == 3
 

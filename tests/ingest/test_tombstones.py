@@ -15,10 +15,10 @@ import pytest
 from memory_mcp.base import paths
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.ingest.base import ImportReport
-from memory_mcp.ingest.capture import Capture
+from memory_mcp.ingest.capture import CaptureRules
 from memory_mcp.ingest.gate import FORGOTTEN, Gate
 from memory_mcp.ingest.tombstone_file import find_line_values
-from memory_mcp.ingest.tombstones import MARK, Range, Tombstones, Wanted
+from memory_mcp.ingest.tombstones import MARK, ForgetRequest, TimeRange, Tombstones
 from memory_mcp.model.event import Event, EventDraft, EventType, Role, Trust
 from memory_mcp.model.ids import event_id
 
@@ -69,7 +69,7 @@ def stored(draft: EventDraft) -> Event:
 @pytest.mark.parametrize("spelling", SPELLINGS.values(), ids=SPELLINGS)
 def test_a_value_is_known_in_every_spelling_inside_other_text(tmp_path: Path, spelling: str) -> None:
     tombstones = Tombstones(tmp_path)
-    tombstones.add(Wanted(values=[VALUE]))
+    tombstones.add(ForgetRequest(values=[VALUE]))
     assert Tombstones(tmp_path).clean_text(f"We call it {spelling}, don't we?") == f"We call it {MARK}, don't we?"
     assert tombstones.clean_text(f"xx{spelling}yy{spelling}") == f"xx{MARK}yy{MARK}"
 
@@ -77,7 +77,7 @@ def test_a_value_is_known_in_every_spelling_inside_other_text(tmp_path: Path, sp
 @pytest.mark.parametrize("spelling", WRAPPED.values(), ids=WRAPPED)
 def test_a_value_is_known_in_what_programs_make_of_it(tmp_path: Path, spelling: str) -> None:
     tombstones = Tombstones(tmp_path)
-    tombstones.add(Wanted(values=[VALUE]))
+    tombstones.add(ForgetRequest(values=[VALUE]))
     cleaned = tombstones.clean_text(f"We call it ({spelling}), don't we? 50% & more <or> less = C:\\new | \\")
     assert cleaned in (
         f"We call it ({MARK}), don't we? 50% & more <or> less = C:\\new | \\",
@@ -89,18 +89,18 @@ def test_a_value_is_known_in_what_programs_make_of_it(tmp_path: Path, spelling: 
 
 def test_a_long_value_is_known_inside_an_identifier_and_a_short_one_is_no_part_of_two_words(tmp_path: Path) -> None:
     tombstones = Tombstones(tmp_path)
-    tombstones.add(Wanted(values=[VALUE, "the me", "\u738b\u5c0f\u660e"]))
+    tombstones.add(ForgetRequest(values=[VALUE, "the me", "\u738b\u5c0f\u660e"]))
     assert tombstones.clean_text("getProjectBluefin77Size") == f"get{MARK}Size"
     assert tombstones.clean_text("themesh; themes") == "themesh; themes"
     assert tombstones.clean_text("\u6211\u53eb\u738b\u5c0f\u660e\u3002") == f"\u6211\u53eb{MARK}\u3002"
     with pytest.raises(InvalidQuery):
-        tombstones.add(Wanted(values=["\u738b"]))
+        tombstones.add(ForgetRequest(values=["\u738b"]))
 
 
 @pytest.mark.parametrize("value", ["a.*b'; DROP TABLE event; --", "C:\\*?[a-z]%_$HOME", "x y" * 33_000])
 def test_signs_of_other_languages_mean_themselves(tmp_path: Path, value: str) -> None:
     tombstones = Tombstones(tmp_path)
-    tombstones.add(Wanted(values=[value]))
+    tombstones.add(ForgetRequest(values=[value]))
     other = "acb DROP the event table; C:/Users/abc; SELECT * FROM x"
     assert tombstones.clean_text(other) == other
     assert MARK in tombstones.clean_text(f"before {value} after")
@@ -108,14 +108,14 @@ def test_signs_of_other_languages_mean_themselves(tmp_path: Path, value: str) ->
 
 def test_other_words_for_it_stay(tmp_path: Path) -> None:
     tombstones = Tombstones(tmp_path)
-    tombstones.add(Wanted(values=[VALUE, "theme"]))
+    tombstones.add(ForgetRequest(values=[VALUE, "theme"]))
     for text in ("the tuna project, number seventy-seven", "Project Blue", "of the men", "Bluefin tuna, 77 of them"):
         assert tombstones.clean_text(text) == text
 
 
 def test_nothing_of_the_value_is_in_the_files_and_they_are_private(tmp_path: Path) -> None:
     Tombstones(tmp_path).add(
-        Wanted(values=[VALUE], events=[stored(DRAFT)], ranges=[Range(0, 9, "secret-session", "secret-project")])
+        ForgetRequest(values=[VALUE], events=[stored(DRAFT)], ranges=[TimeRange(0, 9, "secret-session", "secret-project")])
     )
     for name in (paths.TOMBSTONES, paths.TOMBSTONES_KEY):
         raw = (tmp_path / name).read_bytes().lower()
@@ -125,37 +125,37 @@ def test_nothing_of_the_value_is_in_the_files_and_they_are_private(tmp_path: Pat
 
 def test_a_forgotten_event_is_known_by_id_source_and_words_of_its_session(tmp_path: Path) -> None:
     tombstones = Tombstones(tmp_path)
-    tombstones.add(Wanted(events=[stored(DRAFT)]))
-    assert tombstones.covers(stored(DRAFT))
-    assert tombstones.covers(replace(DRAFT, text="otherwise"))
-    assert tombstones.covers(replace(DRAFT, source_id="", timestamp=5, text=DRAFT.text.upper()))
-    assert not tombstones.covers(replace(DRAFT, source_id="u2", text="the rest of the session"))
+    tombstones.add(ForgetRequest(events=[stored(DRAFT)]))
+    assert tombstones.covers_event(stored(DRAFT))
+    assert tombstones.covers_event(replace(DRAFT, text="otherwise"))
+    assert tombstones.covers_event(replace(DRAFT, source_id="", timestamp=5, text=DRAFT.text.upper()))
+    assert not tombstones.covers_event(replace(DRAFT, source_id="u2", text="the rest of the session"))
     # The same at the same time is a copy; said again later in another session it is not.
-    assert tombstones.covers(replace(DRAFT, session_id="s2", source_id="u3"))
-    assert not tombstones.covers(replace(DRAFT, session_id="s2", timestamp=(DRAFT.timestamp or 0) + 1))
+    assert tombstones.covers_event(replace(DRAFT, session_id="s2", source_id="u3"))
+    assert not tombstones.covers_event(replace(DRAFT, session_id="s2", timestamp=(DRAFT.timestamp or 0) + 1))
 
 
 def test_a_forgotten_stretch_ends(tmp_path: Path) -> None:
     tombstones = Tombstones(tmp_path)
-    tombstones.add(Wanted(ranges=[Range(0, 1_000, session="s1"), Range(0, 500, project="boats")]))
-    assert tombstones.covers(DRAFT)
-    assert tombstones.covers(replace(DRAFT, timestamp=None))
-    assert not tombstones.covers(replace(DRAFT, timestamp=1_001))
-    assert not tombstones.covers(replace(DRAFT, session_id="s2"))
-    assert tombstones.covers(replace(DRAFT, session_id="s2", project="boats", timestamp=500))
+    tombstones.add(ForgetRequest(ranges=[TimeRange(0, 1_000, session="s1"), TimeRange(0, 500, project="boats")]))
+    assert tombstones.covers_event(DRAFT)
+    assert tombstones.covers_event(replace(DRAFT, timestamp=None))
+    assert not tombstones.covers_event(replace(DRAFT, timestamp=1_001))
+    assert not tombstones.covers_event(replace(DRAFT, session_id="s2"))
+    assert tombstones.covers_event(replace(DRAFT, session_id="s2", project="boats", timestamp=500))
 
 
 def test_the_gate_lets_nothing_forgotten_in_and_sees_what_others_add(tmp_path: Path) -> None:
-    gate, report = Gate(Capture(directory=str(tmp_path))), ImportReport()
+    gate, report = Gate(CaptureRules(directory=str(tmp_path))), ImportReport()
     told = replace(DRAFT, source_id="u7", text=f"about {SPELLINGS['case']}", metadata={"branch": VALUE}, speaker=VALUE)
-    assert gate.clean(told, report) == told
-    Tombstones(tmp_path).add(Wanted(values=[VALUE], events=[stored(DRAFT)]))
-    kept = gate.clean(told, report)
+    assert gate.clean_draft(told, report) == told
+    Tombstones(tmp_path).add(ForgetRequest(values=[VALUE], events=[stored(DRAFT)]))
+    kept = gate.clean_draft(told, report)
     assert kept is not None
     assert (kept.text, kept.metadata, kept.speaker) == (f"about {MARK}", {"branch": MARK}, MARK)
-    assert gate.check(DRAFT, report) == FORGOTTEN
-    assert gate.check(replace(DRAFT, source_id="u8", text=VALUE), report) == FORGOTTEN
-    assert gate.words(f"a note on {VALUE}") == f"a note on {MARK}"
+    assert gate.check_draft(DRAFT, report) == FORGOTTEN
+    assert gate.check_draft(replace(DRAFT, source_id="u8", text=VALUE), report) == FORGOTTEN
+    assert gate.clean_text(f"a note on {VALUE}") == f"a note on {MARK}"
 
 
 #: The lines of a file, by letter: a short and a long value, an event as earlier versions and as this one wrote it, a time. How
@@ -188,17 +188,17 @@ def test_values_that_were_lines_of_events_are_told_from_those_that_were_named(ki
 
 def test_a_torn_line_costs_nothing_but_itself(tmp_path: Path) -> None:
     tombstones = Tombstones(tmp_path)
-    tombstones.add(Wanted(values=["first value"]))
+    tombstones.add(ForgetRequest(values=["first value"]))
     with (tmp_path / paths.TOMBSTONES).open("ab") as file:
         file.write(b'{"value": "12')
-    tombstones.add(Wanted(values=["second value"]))
+    tombstones.add(ForgetRequest(values=["second value"]))
     assert Tombstones(tmp_path).clean_text("first value, second value") == f"{MARK}, {MARK}"
 
 
 def test_a_short_value_is_refused_and_a_dry_run_writes_nothing(tmp_path: Path) -> None:
     with pytest.raises(InvalidQuery, match="at least 4"):
-        Tombstones(tmp_path).add(Wanted(values=["a-1"]))
-    assert Tombstones.tried(Wanted(values=[VALUE])).clean_text(VALUE) == MARK
+        Tombstones(tmp_path).add(ForgetRequest(values=["a-1"]))
+    assert Tombstones.preview(ForgetRequest(values=[VALUE])).clean_text(VALUE) == MARK
     assert not (tmp_path / paths.TOMBSTONES).exists()
 
 
@@ -213,7 +213,9 @@ def test_with_nothing_forgotten_nothing_is_loaded(tmp_path: Path) -> None:
 
 def test_a_thousand_values_are_looked_for_in_one_pass(tmp_path: Path) -> None:
     tombstones = Tombstones(tmp_path)
-    tombstones.add(Wanted(values=[f"a value of its own, number {n:04d}" for n in range(500)] + [f"q{n:05d}" for n in range(500)]))
+    tombstones.add(
+        ForgetRequest(values=[f"a value of its own, number {n:04d}" for n in range(500)] + [f"q{n:05d}" for n in range(500)])
+    )
     text = "ordinary words about the work of a day, as they stand in every session " * 10
     tombstones.clean_text(text)
     with patch.object(hashlib, "blake2b", wraps=hashlib.blake2b) as hashed:

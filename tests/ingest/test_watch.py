@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from memory_mcp.ingest.watch import Watch
+from memory_mcp.ingest.watch import DirectoryWatch
 from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells")
 
 
-def watching(directory: Path, told: list[int]) -> Watch:
-    watch = Watch.on(directory)
+def watching(directory: Path, told: list[int]) -> DirectoryWatch:
+    watch = DirectoryWatch.open_watch(directory)
     assert watch is not None
     watch.start(lambda: told.append(1))
     return watch
@@ -41,7 +41,7 @@ def test_a_file_that_is_moved_in_is_told_of_and_what_is_aside_is_not(tmp_path: P
 
 def test_what_came_between_making_and_starting_is_told_of(tmp_path: Path) -> None:
     told = threading.Event()
-    watch = Watch.on(tmp_path / "new")
+    watch = DirectoryWatch.open_watch(tmp_path / "new")
     assert watch is not None
     (tmp_path / "new" / "one").write_text("x")
     watch.start(told.set)
@@ -59,4 +59,4 @@ def test_a_directory_that_is_removed_ends_the_watch(tmp_path: Path) -> None:
 
 def test_what_cannot_be_watched_is_looked_at(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    assert Watch.on(tmp_path / "file" / "new") is None
+    assert DirectoryWatch.open_watch(tmp_path / "file" / "new") is None

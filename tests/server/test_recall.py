@@ -84,8 +84,8 @@ def test_what_was_told_never_becomes_a_memory(app: App) -> None:
     text = recall_text(app, QUESTION, BILLING)
     assert text
     gate = Gate()
-    assert gate.clean(draft(text), ImportReport()) is None
-    kept = gate.clean(draft(f"My own words.\n{text}"), ImportReport())
+    assert gate.clean_draft(draft(text), ImportReport()) is None
+    kept = gate.clean_draft(draft(f"My own words.\n{text}"), ImportReport())
     assert kept is not None
     assert kept.text == "My own words."
 

@@ -98,8 +98,8 @@ def test_a_file_is_never_stored_as_a_memory(visitor: Visitor, form: str) -> None
     for given in ({"node": DAY}, {"session": "calls"}, {"session": "hostile"}, {"q": "ledger"}):
         text = saved(visitor, form=form, **given).text
         assert MARK in text
-        assert Gate().check(draft(text), ImportReport()) == OWN_OUTPUT
-        assert Gate().check(draft(f"I found this:\n{text}"), ImportReport()).text.strip() == "I found this:"  # type: ignore[union-attr]
+        assert Gate().check_draft(draft(text), ImportReport()) == OWN_OUTPUT
+        assert Gate().check_draft(draft(f"I found this:\n{text}"), ImportReport()).text.strip() == "I found this:"  # type: ignore[union-attr]
 
 
 def test_stored_text_neither_ends_the_fence_nor_begins_a_heading(visitor: Visitor) -> None:
@@ -129,13 +129,13 @@ def test_a_question_makes_a_harmless_file_name(visitor: Visitor, query: str) -> 
 
 def test_what_was_stored_before_a_rule_was_known_leaves_without_its_secrets(memory: Served, visitor: Visitor) -> None:
     app = memory.door.app
-    write = app.gate.redact
-    app.gate.redact = lambda text, report: text  # type: ignore[method-assign]
+    write = app.gate.redact_text
+    app.gate.redact_text = lambda text, report: text  # type: ignore[method-assign]
     try:
         app.write([draft(f"The key is {SECRET} for now.", at="2026-02-14 10:00", session="keys")], "test")
         app.derivation.run()
     finally:
-        app.gate.redact = write  # type: ignore[method-assign]
+        app.gate.redact_text = write  # type: ignore[method-assign]
     assert SECRET in memory.ask(GetEvents(session_id="keys"))["events"][0]["text"]
     for form in ("markdown", "json"):
         for given in ({"session": "keys"}, {"node": "toc:day:2026-02-14"}):

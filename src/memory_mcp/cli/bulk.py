@@ -22,8 +22,8 @@ from memory_mcp.service.client import link
 
 if TYPE_CHECKING:
     from memory_mcp.ingest.base import Importer, ImportReport
-    from memory_mcp.ingest.capture import Capture
-    from memory_mcp.ingest.handover import Token
+    from memory_mcp.ingest.capture import CaptureRules
+    from memory_mcp.ingest.handover import ImportClaim
     from memory_mcp.ingest.pipeline import Source
     from memory_mcp.model.event import EventDraft
 
@@ -53,7 +53,7 @@ class Memory(Protocol):
 
     settings: Settings
     #: Rules of what is not recorded.
-    capture: "Capture"
+    capture: "CaptureRules"
 
     def importer(self, name: str) -> "Importer":
         """Return the importer of a name; raises InvalidQuery for an unknown one."""
@@ -141,13 +141,13 @@ class There:
 
     def __init__(self, settings: Settings, target: link.Wanted) -> None:
         """Store the settings with their rules of recording, and which daemon to use, without connecting."""
-        from memory_mcp.ingest.capture import Capture
+        from memory_mcp.ingest.capture import CaptureRules
 
         self.settings = settings
-        self.capture = Capture.of(settings.ingest, settings.storage.directory)
+        self.capture = CaptureRules.from_settings(settings.ingest, settings.storage.directory)
         self._wanted = target
         self._line: link.Line | None = None
-        self._token: Token | None = None
+        self._token: ImportClaim | None = None
         self._appended = 0
         self._finished: dict[str, Any] = {}
 
@@ -176,11 +176,11 @@ class There:
         """
         from memory_mcp.ingest.base import ImportReport
         from memory_mcp.ingest.gate import Gate
-        from memory_mcp.ingest.pipeline import finish, prefix_of, survey
+        from memory_mcp.ingest.pipeline import finish_report, list_tasks, mark_prefix
         from memory_mcp.ingest.reading_pool import ChildSetup, ReadingPool
 
         importer, report = self.importer(name), ImportReport()
-        tasks = survey(importer, source, self.marks(prefix_of(importer)), newest, report)
+        tasks = list_tasks(importer, source, self.marks(mark_prefix(importer)), newest, report)
         done, total = 0, sum(t.size for t in tasks)
         token = self._claim()
         with few_collections(), ReadingPool(ChildSetup(importer, token.folder, token.name, self.capture), tasks) as readers:
@@ -193,7 +193,7 @@ class There:
                 if progress is not None:
                     now = done if part.report is not None else done + part.done * task.size
                     progress(report, part.file, now / total if total else 1.0)
-        finish(report, Gate(self.capture))
+        finish_report(report, Gate(self.capture))
         return report
 
     def append(self, drafts: "Sequence[EventDraft]", source: str) -> Counts:
@@ -202,24 +202,24 @@ class There:
         Raises LayerUnavailable where no daemon can be reached, and what the daemon reports.
         """
         from memory_mcp.ingest.base import ImportReport
-        from memory_mcp.ingest.handover import Writer
+        from memory_mcp.ingest.handover import SliceWriter
 
         report = ImportReport()
         token = self._claim()
-        writer = Writer(token.folder, token.name, self._appended, source)
+        writer = SliceWriter(token.folder, token.name, self._appended, source)
         self._appended += 1
         writer.append(drafts, source)
         writer.flush()
-        for name in writer.complete:
+        for name in writer.complete_files:
             self._store(name, report)
         return report.new, report.known
 
-    def _claim(self) -> "Token":
+    def _claim(self) -> "ImportClaim":
         """Return the token under which files are handed to the daemon, made by the first call; `close` releases it."""
-        from memory_mcp.ingest.handover import Token
+        from memory_mcp.ingest.handover import ImportClaim
 
         if self._token is None:
-            self._token = Token(Path(paths.spool_dir(str(self.settings.storage.directory.absolute()))))
+            self._token = ImportClaim(Path(paths.spool_dir(str(self.settings.storage.directory.absolute()))))
         return self._token
 
     def _store(self, name: str, report: "ImportReport") -> None:
@@ -230,7 +230,7 @@ class There:
         began = time.monotonic()
         answer = self._ask("import/store", {"name": name})
         if self._token is not None:
-            self._token.remove(name)
+            self._token.remove_file(name)
         report.new += answer["new"]
         report.known += answer["known"]
         report.seconds["store"] += time.monotonic() - began

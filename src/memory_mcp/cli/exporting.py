@@ -104,7 +104,7 @@ class Export:
             events = [json.loads(line) for line in stream]
         events.sort(key=lambda entry: (entry[0]["timestamp"], entry[0]["event_id"]))
         tree_words = self._ask("day", {**self._asked, "day": day})
-        words = self._gate.words
+        words = self._gate.clean_text
         for segment in tree_words["segments"]:
             segment["title"] = words(segment["title"])
             segment["bullets"] = [[words(text), grips] for text, grips in segment["bullets"]]
@@ -125,7 +125,7 @@ class Export:
             # Rows are packed drafts.
             rows = zip(unpack_drafts(page["rows"]), page["days"], page["times"], page["projects"], strict=True)
             for draft, day, at, project in rows:
-                if (clean := self._gate.clean(draft, report)) is not None:
+                if (clean := self._gate.clean_draft(draft, report)) is not None:
                     clean_drafts.append((clean, day, at, project))
             self.done.left_out.update(report.dropped)
             self.done.redacted.update(report.redacted)

@@ -25,7 +25,7 @@ from memory_mcp.base.errors import IndexNotReady
 from memory_mcp.base.failpoints import failpoint
 from memory_mcp.forgetting.copies import Copies
 from memory_mcp.forgetting.files import Files
-from memory_mcp.ingest.tombstones import Tombstones, Wanted
+from memory_mcp.ingest.tombstones import ForgetRequest, Tombstones
 from memory_mcp.model.ledger import AuditEntry
 from memory_mcp.storage.values import ErasureResult
 from memory_mcp.tree.derive.derivation import Place
@@ -85,14 +85,14 @@ class Forgetting:
         self._directory: Path = app.settings.storage.directory
         self._note = self._directory / NOTE
 
-    def tried(self, wanted: Wanted) -> Outcome:
+    def tried(self, wanted: ForgetRequest) -> Outcome:
         """Return what would be removed, "backups to look through" (their number) among the counts; nothing is written."""
-        tombstones = Tombstones.tried(wanted)
+        tombstones = Tombstones.preview(wanted)
         erased = self._app.storage.erase_forgotten(tombstones, dry=True)
         swept = _without_rest(erased, Files(self._directory, tombstones).sweep(dry=True))
         return _outcome(erased, swept | {"backups to look through": self._copies(tombstones).count()})
 
-    def carry_out(self, wanted: Wanted, author: str, subject: str) -> Outcome:
+    def carry_out(self, wanted: ForgetRequest, author: str, subject: str) -> Outcome:
         """Forget what is wanted: all of it is gone from store, indexes, backups and other files when this returns.
 
         Tombstones and a note are on disk first, so that a killed run is finished by `resume`. `author` and `subject`
@@ -220,9 +220,9 @@ def resume(app: App) -> None:
 
 def lift_lines(app: App) -> None:
     """Remove the values that earlier versions kept for lines of forgotten events, if they can be told apart."""
-    if not app.gate.tombstones.empty:
+    if not app.gate.tombstones.is_empty:
         value_count = sum(act.action == "forget" and act.subject == "value" for act in app.storage.audit.list_entries(_ACTS))
-        if count := app.gate.tombstones.lift_lines(value_count):
+        if count := app.gate.tombstones.lift_old_lines(value_count):
             log.info("%d lines of forgotten events are no longer taken out of other texts", count)
 
 

@@ -54,7 +54,7 @@ class Files:
             if not dry:
                 path.unlink(missing_ok=True)
         if not dry:
-            handover.sweep(spool)
+            handover.sweep_files(spool)
         for path in _files(self._directory / "briefings"):
             counts["briefings"] += 1
             if not dry:
@@ -106,10 +106,12 @@ class Files:
             plain = joined.decode("utf-16-le", "replace")
             if self._tombstones.clean_text(text) != text or self._tombstones.clean_text(plain) != plain:
                 return True
-            if any(self._tombstones.restates(words) for words in _texts_of(text)):
+            if any(self._tombstones.restates_forgotten(words) for words in _texts_of(text)):
                 return True
             sessions = {match[1] for match in _SESSION.finditer(text)}
-            return any(self._tombstones.covers(EventDraft(s, Role.USER, EventType.USER_MESSAGE, "", None)) for s in sessions)
+            return any(
+                self._tombstones.covers_event(EventDraft(s, Role.USER, EventType.USER_MESSAGE, "", None)) for s in sessions
+            )
         return False
 
     def _rewrite(self, path: Path, dry: bool) -> bool:

@@ -7,8 +7,8 @@ line of code that stands elsewhere, stays what everybody may say.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from memory_mcp.ingest.restating import LETTERS, Restatements, Sketch, WindowHasher, Windows
-from memory_mcp.ingest.tombstones import Tombstones, Wanted
+from memory_mcp.ingest.restating import LETTERS, RestatementIndex, Sketch, WindowHasher, Windows
+from memory_mcp.ingest.tombstones import ForgetRequest, Tombstones
 from memory_mcp.model.event import Event, EventType
 from memory_mcp.storage.base import EventStore
 
@@ -31,7 +31,7 @@ class Survey:
     repeating: tuple[tuple[str, int], ...] = ()
 
 
-def survey(log: EventStore, wanted: Wanted, hasher: WindowHasher, are_named: bool) -> Survey:
+def survey(log: EventStore, wanted: ForgetRequest, hasher: WindowHasher, are_named: bool) -> Survey:
     """Return which texts of wanted events are known again when restated, and which other events restate them.
 
     `are_named`: a person named the events themselves, not a session or the like that holds them; of these, messages of some
@@ -39,26 +39,26 @@ def survey(log: EventStore, wanted: Wanted, hasher: WindowHasher, are_named: boo
     """
     import numpy as np
 
-    tombstones = Tombstones.tried(wanted)
-    going = (event for event in _events(log) if tombstones.covers(event)) if wanted.ranges else iter(wanted.events)
+    tombstones = Tombstones.preview(wanted)
+    going = (event for event in _events(log) if tombstones.covers_event(event)) if wanted.ranges else iter(wanted.events)
     texts = list(_windows_of(going, hasher, are_named))
     if not texts:
         return Survey()
     pool = np.unique(np.concatenate([text.hashes for text in texts]))
     is_common = np.zeros(len(pool), dtype=np.bool_)
-    restatements = Restatements()
+    restatements = RestatementIndex()
     for text in texts:
-        if sketch := Sketch.of(text, np.ones(len(text.hashes), dtype=np.bool_)):
-            restatements.add(sketch)
+        if sketch := Sketch.from_windows(text, np.ones(len(text.hashes), dtype=np.bool_)):
+            restatements.add_sketch(sketch)
     repeating: list[tuple[str, int]] = []
     for event in _events(log):
-        hashes = hasher.hashes(event.text, letters=0)
+        hashes = hasher.hash_text(event.text, letters=0)
         places = np.searchsorted(pool, hashes).clip(max=len(pool) - 1)
         places = places[pool[places] == hashes]
-        if len(places) and not tombstones.covers(event):
+        if len(places) and not tombstones.covers_event(event):
             is_common[places] = True
-            repeating += [(event.event_id, event.timestamp)] if restatements.matches(hashes) else []
-    sketches = (Sketch.of(text, ~is_common[np.searchsorted(pool, text.hashes)]) for text in texts)
+            repeating += [(event.event_id, event.timestamp)] if restatements.matches_hashes(hashes) else []
+    sketches = (Sketch.from_windows(text, ~is_common[np.searchsorted(pool, text.hashes)]) for text in texts)
     return Survey(tuple(sketch for sketch in sketches if sketch), tuple(repeating))
 
 
@@ -69,7 +69,7 @@ def _windows_of(events: Iterator[Event], hasher: WindowHasher, are_named: bool) 
         if count == _MOST:
             return
         if are_named or event.type not in _OF_TOOLS:
-            windows = hasher.windows(event.text, LETTERS if are_named else _LETTERS)
+            windows = hasher.hash_windows(event.text, LETTERS if are_named else _LETTERS)
             if len(windows.hashes):
                 count += 1
                 yield windows

@@ -21,7 +21,7 @@ from memory_mcp.model.event import EventDraft, EventType
 EXCLUDED_PATH, EXCLUDED_PROJECT, EXCLUDED_TOOL = "excluded path", "excluded project", "excluded tool"
 PAUSED = "recording is paused"
 
-_OF_TOOLS = (EventType.TOOL_CALL, EventType.TOOL_RESULT)
+_TOOL_EVENTS = (EventType.TOOL_CALL, EventType.TOOL_RESULT)
 #: Words of a command line, or of a call's arguments, that may be paths.
 _WORDS = re.compile(r"[^\s\"'`;|&<>()\[\]{},=]+")
 _QUOTED = re.compile(r"\"([^\"\n]{1,500})\"|'([^'\n]{1,500})'")
@@ -29,17 +29,17 @@ _QUOTED = re.compile(r"\"([^\"\n]{1,500})\"|'([^'\n]{1,500})'")
 _BLANK = "\0"
 _HOME = re.compile(r"\$HOME\b|\$\{HOME\}|%USERPROFILE%|\$env:USERPROFILE\b", re.I)
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
-_BEHIND = re.compile(r"(?:file:(?://[^/]*)?|[^\s/]*[:@])(?=[/~])(.+)", re.I)
+_AFTER_HOST = re.compile(r"(?:file:(?://[^/]*)?|[^\s/]*[:@])(?=[/~])(.+)", re.I)
 #: Dropped calls that are remembered for their results; a result follows its call closely.
-_REMEMBERED = 2_000
+_MOST_CALLS = 2_000
 #: Of this process: a call and its result may be read in two rounds.
 _dropped_calls: dict[tuple[str, str], str] = {}
 #: What was read of a directory's pauses last, and by which stamp of their file.
-_read: dict[str, tuple[tuple[int, int, int], list[pauses.Pause]]] = {}
+_cached_pauses: dict[str, tuple[tuple[int, int, int], list[pauses.Pause]]] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Capture:
+class CaptureRules:
     """The rules in force; can be handed to another process."""
 
     paths: tuple[str, ...] = ()
@@ -49,37 +49,37 @@ class Capture:
     directory: str = ""
 
     @classmethod
-    def of(cls, settings: IngestSettings, directory: Path | None) -> "Capture":
+    def from_settings(cls, settings: IngestSettings, directory: Path | None) -> "CaptureRules":
         """Return the rules of the settings, each a list separated by commas, with a data directory's pauses (None: no pauses).
 
         Pauses are not read here but at each check, so that later ones count.
         """
         lists = (settings.exclude_paths, settings.exclude_projects, settings.exclude_tools)
-        files, projects, tools = map(listed, lists)
+        files, projects, tools = map(split_rules, lists)
         return cls(files, projects, tools, str(directory.absolute()) if directory else "")
 
-    def refusal(self, draft: EventDraft) -> str:
+    def find_refusal(self, draft: EventDraft) -> str:
         """Return why a draft is not recorded: a pause at its time, or the kind of rule that excludes it; "" when it is recorded.
 
         A draft without a time counts as said now. An excluded call of a tool is remembered in this process, the last
         2,000, so that its result is refused for the same reason.
         """
         now = int(time.time() * 1000)
-        if self.paused(draft.project, draft.timestamp or now):
+        if self.is_paused(draft.project, draft.timestamp or now):
             return PAUSED
         if not (self.paths or self.projects or self.tools):
             return ""
         call = (draft.session_id, draft.metadata.get("tool_use_id", ""))
-        why = self._excluded(draft)
-        if call[1] and draft.type in _OF_TOOLS:
+        why = self._find_exclusion(draft)
+        if call[1] and draft.type in _TOOL_EVENTS:
             if why:
-                while len(_dropped_calls) >= _REMEMBERED:
+                while len(_dropped_calls) >= _MOST_CALLS:
                     del _dropped_calls[next(iter(_dropped_calls))]
                 _dropped_calls[call] = why
             why = why or _dropped_calls.get(call, "")
         return why
 
-    def paused(self, project: str, at_ms: int) -> bool:
+    def is_paused(self, project: str, at_ms: int) -> bool:
         """Return whether recording of a project is, or was, paused at a moment (UTC ms).
 
         False without a directory or a file that can be understood; what was read is kept until the file changes.
@@ -89,36 +89,38 @@ class Capture:
         try:
             state = os.lstat(paths.pauses_file(self.directory))
             stamp = (state.st_mtime_ns, state.st_size, state.st_ino)
-            if _read.get(self.directory, (None, None))[0] != stamp:
-                _read[self.directory] = (stamp, pauses.read(self.directory))
+            if _cached_pauses.get(self.directory, (None, None))[0] != stamp:
+                _cached_pauses[self.directory] = (stamp, pauses.read(self.directory))
         except (OSError, ValueError):
             return False
-        return any(pause.covers(project, at_ms) for pause in _read[self.directory][1])
+        return any(pause.covers(project, at_ms) for pause in _cached_pauses[self.directory][1])
 
-    def _excluded(self, draft: EventDraft) -> str:
+    def _find_exclusion(self, draft: EventDraft) -> str:
         """Return the kind of rule that excludes a draft, looked for in the order project, tool, path; "" for none."""
-        if any(_matches(rule, draft.project, to_end=True) for rule in self.projects):
+        if any(_matches_rule(rule, draft.project, to_end=True) for rule in self.projects):
             return EXCLUDED_PROJECT
-        if (tool := draft.metadata.get("tool", "")) and any(re.fullmatch(_translated(rule), tool, re.I) for rule in self.tools):
+        if (tool := draft.metadata.get("tool", "")) and any(
+            re.fullmatch(_translate_glob(rule), tool, re.I) for rule in self.tools
+        ):
             return EXCLUDED_TOOL
-        if self.paths and any(_matches(rule, path) for path in _paths_of(draft) for rule in self.paths):
+        if self.paths and any(_matches_rule(rule, path) for path in _iter_paths(draft) for rule in self.paths):
             return EXCLUDED_PATH
         return ""
 
 
-def listed(setting: str) -> tuple[str, ...]:
+def split_rules(setting: str) -> tuple[str, ...]:
     """Return the rules of a setting, separated by commas, without blanks around them and empty ones."""
     return tuple(rule for word in setting.split(",") if (rule := word.strip()))
 
 
-def _paths_of(draft: EventDraft) -> Iterator[str]:
+def _iter_paths(draft: EventDraft) -> Iterator[str]:
     """Yield the paths that a draft is about: its directory, its project, its files, and every word of a call that may be a path.
 
     Each as `_places` reads it and, where links lead elsewhere, as the real path.
     """
     metadata, cwd = draft.metadata, draft.metadata.get("cwd", "")
     words = metadata.get("files", "").split("\n")
-    if draft.type in _OF_TOOLS:
+    if draft.type in _TOOL_EVENTS:
         # A command, and the arguments of a call, stand in its text; of a result only the first lines can name files.
         text = draft.text if draft.type is EventType.TOOL_CALL else ""
         command = _HOME.sub("~", f"{metadata.get('command', '')} {text}")
@@ -129,50 +131,50 @@ def _paths_of(draft: EventDraft) -> Iterator[str]:
             *_WORDS.findall(command.replace("\\ ", _BLANK)),
         ]
     for path in (cwd, draft.project, *dict.fromkeys(words)):
-        for absolute in _places(path.replace(_BLANK, " "), cwd):
+        for absolute in _iter_readings(path.replace(_BLANK, " "), cwd):
             yield absolute
             if os.path.isabs(absolute) and (real := os.path.realpath(absolute)) != absolute:
                 yield real
 
 
-def _places(path: str, cwd: str) -> Iterator[str]:
+def _iter_readings(path: str, cwd: str) -> Iterator[str]:
     """Yield the paths a word may name: itself with a drive, else made absolute by `cwd`, and what follows a scheme or host."""
     if _DRIVE.match(path):
         yield path
     elif path:
         yield os.path.normpath(os.path.join(cwd, os.path.expanduser(path)))
-        if after_host := _BEHIND.match(path):
+        if after_host := _AFTER_HOST.match(path):
             yield os.path.normpath(os.path.expanduser(after_host[1]))
 
 
-def _matches(rule: str, path: str, to_end: bool = False) -> bool:
+def _matches_rule(rule: str, path: str, to_end: bool = False) -> bool:
     """Return whether a path matches a rule or is below a match, in any case of letters; False for "".
 
     `to_end`: the path is a project, which must match to its end, not only a folder above it.
     """
-    path = _composed(re.sub(r"[\\/]+", "/", path))
-    return bool(path) and _path_rule(rule, to_end).search(path) is not None
+    path = _compose_letters(re.sub(r"[\\/]+", "/", path))
+    return bool(path) and _compile_rule(rule, to_end).search(path) is not None
 
 
-def _composed(text: str) -> str:
+def _compose_letters(text: str) -> str:
     """Return a text with each letter and its marks as one character (NFC), since file systems differ in how they keep them."""
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 @lru_cache(maxsize=512)
-def _path_rule(rule: str, to_end: bool) -> re.Pattern[str]:
+def _compile_rule(rule: str, to_end: bool) -> re.Pattern[str]:
     """Return the pattern of a rule.
 
     A rule that begins with a slash, a tilde or a drive counts from the root, any other one from any folder on. `to_end`:
     nothing may follow the match; else folders below it match too.
     """
-    spelled = _composed(os.path.expanduser(_HOME.sub("~", rule).replace("\\", "/"))).rstrip("/")
+    spelled = _compose_letters(os.path.expanduser(_HOME.sub("~", rule).replace("\\", "/"))).rstrip("/")
     begin = "^" if re.match(r"/|[A-Za-z]:", spelled) else "(?:^|/)"
     # Paths below match too, except for projects: one may be inside another.
-    return re.compile(begin + _translated(spelled) + ("$" if to_end else "(?:/|$)"), re.I)
+    return re.compile(begin + _translate_glob(spelled) + ("$" if to_end else "(?:/|$)"), re.I)
 
 
-def _translated(glob: str) -> str:
+def _translate_glob(glob: str) -> str:
     """Return the regular expression of a glob: `*` and `?` match within a name, `**` any number of folders."""
     out = re.escape(glob).replace(r"\*\*/", "(?:.*/)?").replace(r"\*\*", ".*")
     return out.replace(r"\*", "[^/]*").replace(r"\?", "[^/]")

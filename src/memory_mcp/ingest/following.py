@@ -15,9 +15,9 @@ from pathlib import Path
 
 from memory_mcp.ingest import handover
 from memory_mcp.ingest.base import Growth, Importer, ImportReport
-from memory_mcp.ingest.capture import Capture
+from memory_mcp.ingest.capture import CaptureRules
 from memory_mcp.ingest.marks import Mark
-from memory_mcp.ingest.pipeline import KeptMarks, Task, prefix_of, survey
+from memory_mcp.ingest.pipeline import MarkStore, Task, list_tasks, mark_prefix
 from memory_mcp.ingest.reading_pool import ChildSetup, ReadingPool
 from memory_mcp.model.event import EventDraft
 from memory_mcp.storage.values import AppendResult
@@ -34,12 +34,12 @@ _SETTLED = 20.0
 StoreDrafts = Callable[[Sequence[EventDraft], str], AppendResult]
 
 
-def followed_names(marks: KeptMarks) -> set[str]:
+def followed_names(marks: MarkStore) -> set[str]:
     """Return the names of the importers whose clients the user agreed to follow and did not take back."""
     return {name.removeprefix(FOLLOW_PREFIX) for name, value in marks.get_positions(FOLLOW_PREFIX).items() if value == "on"}
 
 
-def set_followed(marks: KeptMarks, names: Iterable[str], on: bool) -> None:
+def set_followed(marks: MarkStore, names: Iterable[str], on: bool) -> None:
     """Store, in one transaction, that these clients are followed from now on, or no longer (`on` is False)."""
     marks.set_positions({f"{FOLLOW_PREFIX}{name}": "on" if on else "off" for name in names})
 
@@ -50,10 +50,10 @@ class Follower:
     def __init__(
         self,
         importers: Callable[[], Sequence[Importer]],
-        marks: KeptMarks,
+        marks: MarkStore,
         spool: Path,
         store: StoreDrafts,
-        capture: Callable[[], Capture],
+        capture: Callable[[], CaptureRules],
     ) -> None:
         """Follow clients that one of `importers` reads; it is called once, when a client is followed.
 
@@ -92,9 +92,9 @@ class Follower:
         Tasks without such files are left out. A file that is rewritten as a whole waits until it has not changed for 20
         s.
         """
-        stored_marks = self._marks.get_positions(prefix_of(importer))
+        stored_marks = self._marks.get_positions(mark_prefix(importer))
         tasks = []
-        for task in survey(importer, path, stored_marks, None, ImportReport()):
+        for task in list_tasks(importer, path, stored_marks, None, ImportReport()):
             files = []
             for file in task.files:
                 if file.name not in self._read_stamps:
@@ -118,13 +118,13 @@ class Follower:
             return 0
         new = 0
         with (
-            handover.claimed(self._spool) as token,
+            handover.claim_files(self._spool) as token,
             ReadingPool(ChildSetup(importer, token.folder, token.name, self._capture()), tasks) as readers,
         ):
             for task, part in readers.iter_steps():
                 if part.name:
                     new += self._store_part(part.name)
-                    token.remove(part.name)
+                    token.remove_file(part.name)
                 if part.report is not None:
                     self._read_stamps |= {file.name: file.stamp for file in task.files}
                 if should_stop():
@@ -133,7 +133,7 @@ class Follower:
 
     def _store_part(self, name: str) -> int:
         """Store the events of the part of this name in the spool, then its marks; return the number of new events."""
-        source, pieces = handover.slices(self._spool, name)
+        source, pieces = handover.read_slices(self._spool, name)
         new = 0
         for piece in pieces:
             if piece.drafts:

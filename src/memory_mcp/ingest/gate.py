@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from memory_mcp.base.scope import project_of, root_commit_of
 from memory_mcp.base.storable import storable
 from memory_mcp.ingest.base import ImportReport
-from memory_mcp.ingest.capture import Capture
+from memory_mcp.ingest.capture import CaptureRules
 from memory_mcp.ingest.own_output import remove_own_output
 from memory_mcp.ingest.own_secrets import OwnSecrets
 from memory_mcp.ingest.redact import redactor, strip_private
@@ -40,7 +40,7 @@ MAX_METADATA_BYTES = 4096
 SIZE_KEY = f"{MARK}full_size_bytes"
 
 #: Fields beside the text, and how long each may be.
-_NAMES = {
+_NAME_BOUNDS = {
     "session_id": MAX_SESSION_CHARS,
     "source_id": MAX_NAME_CHARS,
     "agent": MAX_NAME_CHARS,
@@ -56,7 +56,7 @@ FORGOTTEN = "it was forgotten"
 
 _HARMLESS_LIMIT = 10_000
 #: The note in place of a cut. With it a text is longer than its bound, and must not be cut again.
-_SHORTENED = re.compile(r"\n\[\.\.\. \d+ bytes left out \.\.\.\]\n")
+_CUT_NOTE = re.compile(r"\n\[\.\.\. \d+ bytes left out \.\.\.\]\n")
 _NOTE_BYTES = 64
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -65,38 +65,38 @@ class Gate:
     """Cleans drafts one by one; its memory is only a cache."""
 
     def __init__(
-        self, capture: Capture | None = None, forgotten: "TombstoneLog | None" = None, own_keys: tuple[str, ...] = ()
+        self, capture: CaptureRules | None = None, forgotten: "TombstoneLog | None" = None, own_keys: tuple[str, ...] = ()
     ) -> None:
         """Begin with rules of what is never recorded, and with what was forgotten: in this log, else in the rules' directory.
 
         Without rules (None) all is recorded; without a log and a directory nothing was forgotten. `own_keys` are keys of the
         program besides those that lie in the directory.
         """
-        self.capture = capture or Capture()
+        self.capture = capture or CaptureRules()
         self._redactor = redactor()
-        self._own = OwnSecrets(self.capture.directory, *own_keys)
+        self._own_secrets = OwnSecrets(self.capture.directory, *own_keys)
         self.tombstones = Tombstones(Path(self.capture.directory) if self.capture.directory else None, forgotten)
         self._harmless: set[tuple[str, str]] = set()
         self._harmless_names: set[tuple[str, str]] = set()
 
-    def clean(self, draft: EventDraft, report: ImportReport) -> EventDraft | None:
+    def clean_draft(self, draft: EventDraft, report: ImportReport) -> EventDraft | None:
         """Return the draft as it may be stored, else None; `report` counts redactions and, by reason, what is dropped."""
-        outcome = self.check(draft, report)
+        outcome = self.check_draft(draft, report)
         if isinstance(outcome, str):
             report.dropped[outcome] += 1
             return None
         return outcome
 
-    def check(self, draft: EventDraft, report: ImportReport) -> EventDraft | str:
+    def check_draft(self, draft: EventDraft, report: ImportReport) -> EventDraft | str:
         """Return the draft as it may be stored, or the reason why it may not.
 
         In this order: capture rules, private spans and our own output, empty texts, what was forgotten, secrets, and only
         then the bounds on lengths. Redactions are counted in `report`.
         """
-        if why := self.capture.refusal(draft):
+        if why := self.capture.find_refusal(draft):
             return why
         original = draft
-        fields = {name: getattr(draft, name) for name in ("text", *_NAMES)}
+        fields = {name: getattr(draft, name) for name in ("text", *_NAME_BOUNDS)}
         # Search all of them at once: if no tag is in the joined text, none is in a field.
         if strip_private(row := "\n".join(fields.values())) is not row:
             public_fields: dict[str, Any] = {name: strip_private(value) for name, value in fields.items()}
@@ -104,31 +104,31 @@ class Gate:
         text = strip_private(remove_own_output(storable(draft.text)))
         if not text.strip():
             return OWN_OUTPUT if MARK in draft.text else EMPTY
-        if not self.tombstones.empty:
+        if not self.tombstones.is_empty:
             text_before, project = text, draft.project
             draft, text = self._without_forgotten(draft), self.tombstones.clean_text(text)
             if text != text_before and not text.replace(FORGOTTEN_MARK, "").strip():
                 return FORGOTTEN
             # A pause of a project whose name was forgotten goes on under what is left of the name.
-            if draft.project != project and (why := self.capture.refusal(draft)):
+            if draft.project != project and (why := self.capture.find_refusal(draft)):
                 return why
-        names = self._names(draft, report)
+        names = self._clean_names(draft, report)
         if not names["session_id"]:
             return NO_SESSION
-        text = self.redact(text, report)
-        metadata = _in_repository(draft, self._metadata(draft.metadata, report))
+        text = self.redact_text(text, report)
+        metadata = _add_root_commit(draft, self._clean_metadata(draft.metadata, report))
         bound = MAX_TOOL_RESULT_BYTES if draft.type is EventType.TOOL_RESULT else MAX_TEXT_BYTES
-        text, full_size = shorten(text, bound)
+        text, full_size = shorten_text(text, bound)
         if full_size:
             metadata[SIZE_KEY] = str(full_size)
         clean = replace(draft, text=text, metadata=metadata, **names)
-        return FORGOTTEN if self.tombstones.refuses(clean) else rename_draft(original, clean)
+        return FORGOTTEN if self.tombstones.refuses_draft(clean) else rename_draft(original, clean)
 
-    def again(self, draft: EventDraft) -> EventDraft | None:
+    def recheck_draft(self, draft: EventDraft) -> EventDraft | None:
         """Return a draft that passed before: itself if nothing was forgotten, else checked anew; None if it may not be stored."""
-        if self.tombstones.empty:
+        if self.tombstones.is_empty:
             return draft
-        outcome = self.check(draft, ImportReport())
+        outcome = self.check_draft(draft, ImportReport())
         return None if isinstance(outcome, str) else outcome
 
     def _without_forgotten(self, draft: EventDraft) -> EventDraft:
@@ -138,46 +138,46 @@ class Gate:
             """Return a field's text without forgotten values and characters that cannot be stored."""
             return self.tombstones.clean_text(storable(text))
 
-        names: dict[str, Any] = {name: clean(getattr(draft, name)) for name in _NAMES}
+        names: dict[str, Any] = {name: clean(getattr(draft, name)) for name in _NAME_BOUNDS}
         return replace(draft, metadata={clean(str(k)): clean(str(v)) for k, v in draft.metadata.items()}, **names)
 
-    def redact(self, text: str, report: ImportReport) -> str:
+    def redact_text(self, text: str, report: ImportReport) -> str:
         """Return `text` without private spans, and with forgotten values and secrets replaced; the latter count in `report`."""
-        own_removed = self._own.clean(self.tombstones.clean_text(strip_private(text)), report.redacted)
+        own_removed = self._own_secrets.redact_text(self.tombstones.clean_text(strip_private(text)), report.redacted)
         return self._redactor.redact(own_removed, report.redacted)
 
-    def name(self, value: str) -> str:
+    def clean_name(self, value: str) -> str:
         """Return a name cleaned for storage, at most 500 characters; with "~" and a hash behind it if something was taken out."""
-        return self._name("name", storable(value), ImportReport())[:MAX_NAME_CHARS]
+        return self._clean_field("name", storable(value), ImportReport())[:MAX_NAME_CHARS]
 
-    def words(self, text: str) -> str:
+    def clean_text(self, text: str) -> str:
         """Return words about events without private spans, output of ours, forgotten values and secrets; "" if none are left."""
-        return self.redact(strip_private(remove_own_output(strip_private(storable(text)))), ImportReport())
+        return self.redact_text(strip_private(remove_own_output(strip_private(storable(text)))), ImportReport())
 
-    def _names(self, draft: EventDraft, report: ImportReport) -> dict[str, Any]:
+    def _clean_names(self, draft: EventDraft, report: ImportReport) -> dict[str, Any]:
         """Return the fields beside the text, by name, without private spans, forgotten values and secrets, cut to their bounds.
 
         Where something is taken out or cut, a hash keeps different values different. Blanks around the session's id go
         too. Redactions are counted in `report`.
         """
-        fields: dict[str, Any] = {name: storable(getattr(draft, name)) for name in _NAMES}
+        fields: dict[str, Any] = {name: storable(getattr(draft, name)) for name in _NAME_BOUNDS}
         fields["session_id"] = fields["session_id"].strip()
         for item in fields.items():
             if item in self._harmless_names:
                 continue
             name, value = item
-            fields[name] = self._name(name, value, report)
+            fields[name] = self._clean_field(name, value, report)
             # A source id belongs to one event, so it is not cached.
             if fields[name] == value and name != "source_id":
                 if len(self._harmless_names) > _HARMLESS_LIMIT:
                     self._harmless_names.clear()
                 self._harmless_names.add(item)
-        for name, bound in _NAMES.items():
+        for name, bound in _NAME_BOUNDS.items():
             if len(value := fields[name]) > bound:
                 fields[name] = f"{value[: bound - 17]}~{encode_base32(hash_parts('long id', value), 16)}"
         return fields
 
-    def _name(self, name: str, value: str, report: ImportReport) -> str:
+    def _clean_field(self, name: str, value: str, report: ImportReport) -> str:
         """Return one field without private spans, forgotten values and secrets.
 
         Where something was taken out, "~" and a hash of the whole are added. Texts of letters alone stay as they are; of
@@ -186,13 +186,13 @@ class Gate:
         if not value or value.isalpha():
             return value
         # Most sources number their messages so: nothing in it can be taken for a secret, only for what was forgotten.
-        clean = self.tombstones.clean_text(value) if _UUID.fullmatch(value) else self.redact(strip_private(value), report)
+        clean = self.tombstones.clean_text(value) if _UUID.fullmatch(value) else self.redact_text(strip_private(value), report)
         if clean == value:
             return value
         # A hash of the whole keeps sessions apart that differed in what was taken out; it cannot be turned back.
         return f"{clean.strip()}~{encode_base32(hash_parts('redacted', name, value), 16)}"
 
-    def _metadata(self, metadata: Mapping[str, str], report: ImportReport) -> dict[str, str]:
+    def _clean_metadata(self, metadata: Mapping[str, str], report: ImportReport) -> dict[str, str]:
         """Return metadata without private spans and secrets: the first 40 keys, values shortened to about 4,096 bytes.
 
         Keys are cut to 200 characters. Redactions are counted in `report`.
@@ -205,43 +205,43 @@ class Gate:
             if (key, value) in self._harmless:
                 clean[key] = value
                 continue
-            clean_key = self._name("metadata", strip_private(storable(str(key))), report)
+            clean_key = self._clean_field("metadata", strip_private(storable(str(key))), report)
             clean[clean_key[:MAX_SESSION_CHARS]] = strip_private(storable(str(value)))
         self._redact_values(clean, report)
         for key, value in clean.items():
             if len(value) > MAX_METADATA_BYTES // 4:
-                clean[key] = shorten(value, MAX_METADATA_BYTES)[0]
+                clean[key] = shorten_text(value, MAX_METADATA_BYTES)[0]
         return clean
 
     def _redact_values(self, values: dict[str, str], report: ImportReport) -> None:
         """Redact values in place, each with its key in view, counted in `report`; short harmless ones are not searched again."""
         unchecked = [item for item in values.items() if item not in self._harmless]
         # A key such as "password" gives its value away, so it is looked at too. All at once first: most are harmless.
-        if unchecked and self._suspects("\n".join(f"{key}: {value}" for key, value in unchecked)):
+        if unchecked and self._may_hold_secret("\n".join(f"{key}: {value}" for key, value in unchecked)):
             for key, value in unchecked:
-                if self._suspects(f"{key}: {value}"):
+                if self._may_hold_secret(f"{key}: {value}"):
                     values[key] = self._redact_value(key, value, report)
         harmless = [item for item in unchecked if values[item[0]] == item[1] and len(item[1]) <= MAX_SESSION_CHARS]
         if len(self._harmless) + len(harmless) > _HARMLESS_LIMIT:
             self._harmless.clear()
         self._harmless.update(harmless)
 
-    def _suspects(self, text: str) -> bool:
+    def _may_hold_secret(self, text: str) -> bool:
         """Return whether the text may hold a secret."""
-        return self._redactor.suspects(text) or self._own.holds(text)
+        return self._redactor.may_hold_secret(text) or self._own_secrets.occur_in(text)
 
     def _redact_value(self, key: str, value: str, report: ImportReport) -> str:
         """Return the value without secrets; one that alone is none is judged once more with its key in front."""
-        clean = self.redact(value, report)
+        clean = self.redact_text(value, report)
         if not value or clean != value:
             return clean
         start, quoted = f'{key}: "', value.replace('"', "'")
         line = f'{start}{quoted}"'
-        redacted = self.redact(line, report)
+        redacted = self.redact_text(line, report)
         return value if redacted == line else redacted[len(start) : -1]
 
 
-def _in_repository(draft: EventDraft, metadata: dict[str, str]) -> dict[str, str]:
+def _add_root_commit(draft: EventDraft, metadata: dict[str, str]) -> dict[str, str]:
     """Return metadata with the root commit of the repository of a person's message, which no payload can claim.
 
     What another store of this program carries in keeps what it has: its directories are not those of this machine.
@@ -255,7 +255,7 @@ def _in_repository(draft: EventDraft, metadata: dict[str, str]) -> dict[str, str
     return other_metadata
 
 
-def shorten(text: str, bound: int) -> tuple[str, int]:
+def shorten_text(text: str, bound: int) -> tuple[str, int]:
     """Return `text` cut to about `bound` UTF-8 bytes, head and tail kept, and its full size in bytes.
 
     The text itself and 0 if nothing was cut. Between head and tail a line says how many bytes were left out; a text that
@@ -264,7 +264,7 @@ def shorten(text: str, bound: int) -> tuple[str, int]:
     if len(text) * 4 <= bound:
         return text, 0
     raw = text.encode("utf-8")
-    if len(raw) <= bound or (len(raw) <= bound + _NOTE_BYTES and _SHORTENED.search(text)):
+    if len(raw) <= bound or (len(raw) <= bound + _NOTE_BYTES and _CUT_NOTE.search(text)):
         return text, 0
     half = bound // 2
     head, tail = raw[:half].decode("utf-8", "ignore"), raw[-half:].decode("utf-8", "ignore")

@@ -42,7 +42,7 @@ class Slice:
     marks: Mapping[str, str]
 
 
-class Token:
+class ImportClaim:
     """One import's claim on its files, which begin with its `name`."""
 
     def __init__(self, spool: Path) -> None:
@@ -54,7 +54,7 @@ class Token:
         self._lock = FileLock(str(self.folder / f"{self.name}{_LOCK}"), mode=0o600)
         self._lock.acquire()
 
-    def remove(self, name: str) -> None:
+    def remove_file(self, name: str) -> None:
         """Remove a file whose content is stored; one that is gone already is no error."""
         (self.folder / name).unlink(missing_ok=True)
 
@@ -68,16 +68,16 @@ class Token:
 
 
 @contextmanager
-def claimed(spool: Path) -> Iterator[Token]:
+def claim_files(spool: Path) -> Iterator[ImportClaim]:
     """Yield a claim on files in the spool; they are removed when the block ends. Raises OSError when none can be made."""
-    token = Token(spool)
+    token = ImportClaim(spool)
     try:
         yield token
     finally:
         token.release()
 
 
-class Writer:
+class SliceWriter:
     """Writes a task's clean drafts (see `pipeline.Log` and `pipeline.Marks`) to files, each named once it is complete."""
 
     def __init__(self, folder: Path, token: str, number: int, source: str) -> None:
@@ -93,7 +93,7 @@ class Writer:
         self._rows: list[list[object]] = []
         self._events = self._chars = 0
         #: Names of complete files not reported yet.
-        self.complete: list[str] = []
+        self.complete_files: list[str] = []
 
     def append(
         self, drafts: Sequence[EventDraft], source: str, trust: Trust | None = None, request: WriteRequest | None = None
@@ -133,10 +133,10 @@ class Writer:
             stream.write(json.dumps({"v": _FORM, "source": self._source}) + "\n")
             stream.writelines(f"{line}\n" for line in self._lines)
         self._lines, self._events, self._chars = [], 0, 0
-        self.complete.append(name)
+        self.complete_files.append(name)
 
 
-def slices(spool: Path, name: str) -> tuple[str, Iterator[Slice]]:
+def read_slices(spool: Path, name: str) -> tuple[str, Iterator[Slice]]:
     """Return (source, iterator) of a file: the source of its events, and its slices; the iterator closes the file at its end.
 
     Raises InvalidQuery for a name that was not made here, another user's file and another version's; OSError when it is
@@ -163,7 +163,7 @@ def slices(spool: Path, name: str) -> tuple[str, Iterator[Slice]]:
     return str(head["source"]), each()
 
 
-def sweep(spool: Path) -> int:
+def sweep_files(spool: Path) -> int:
     """Remove the files of imports that have ended (nobody holds their lock); return how many, locks not counted.
 
     0 where the folder cannot be listed; files that cannot be removed are counted too.

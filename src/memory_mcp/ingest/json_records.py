@@ -207,7 +207,7 @@ class _RecordReader:
     def _read_spread_object(self, line: _Line) -> Record | None:
         """Return an object that goes on in further lines, or an error, after which the next line is read; None if incomplete."""
         window = TextWindow(self._stream, line.start)
-        outcome = window.value(window.skip_to("{"))
+        outcome = window.parse_value(window.skip_to("{"))
         if outcome is None:
             return None
         if isinstance(outcome, str):
@@ -215,7 +215,7 @@ class _RecordReader:
             self._go_to(line.end, line.number)
             return line.error_record(outcome)
         value, end = outcome
-        self._go_to(window.offset(end), line.number + window.text.count("\n", 0, end) - 1)
+        self._go_to(window.offset_of(end), line.number + window.text.count("\n", 0, end) - 1)
         if isinstance(value, dict):
             return Record(value, line.number, self._offset, window.text[:_QUOTED])
         return Record({}, line.number, self._offset, window.text[:_QUOTED], NOT_AN_OBJECT)
@@ -264,7 +264,7 @@ class _RecordReader:
                 error = NOT_JSON
             if error or window.text.startswith("]", at):
                 break
-            outcome = NOT_JSON if window.text.startswith("[", at) else window.value(at)
+            outcome = NOT_JSON if window.text.startswith("[", at) else window.parse_value(at)
             if outcome is None:
                 return False
             if isinstance(outcome, str):
@@ -273,13 +273,13 @@ class _RecordReader:
             value, end = outcome
             if isinstance(value, dict):
                 objects += 1
-                quote, reached = window.text[at : at + _QUOTED], window.reached(end)
+                quote, reached = window.text[at : at + _QUOTED], window.estimate_offset(end)
                 yield Record(value, line.number, line.start, quote, reached=reached)
             else:
                 non_objects += 1
-            good = at = window.drop(end)
+            good = at = window.drop_before(end)
         self._failures += bool(error)
-        offset = self._next_feed(window.offset(good)) if error else window.offset(at + 1)
+        offset = self._next_feed(window.offset_of(good)) if error else window.offset_of(at + 1)
         self._go_to(offset, line.number - 1 + count_line_feeds(self._stream, line.start, offset))
         if error or non_objects or not objects:
             yield line.error_record(error or NOT_AN_OBJECT, self._offset)

@@ -16,7 +16,7 @@ _RULE = "memory-mcp"
 #: Shorter values are words, and would be taken out of ordinary text.
 _SHORTEST = 8
 #: How long the files are believed to be unchanged (seconds).
-_BELIEVED = 1.0
+_RECHECK_S = 1.0
 #: No key is longer (bytes).
 _LONGEST = 4096
 
@@ -32,29 +32,29 @@ class OwnSecrets:
         self._configured = (*configured, paths.setting("server", "http_token", ""), os.environ.get(paths.SHARE_KEY, ""))
         self._values: tuple[str, ...] = ()
         self._stamp: _Stamp | None = None
-        self._looked_at = float("-inf")
+        self._checked_at = float("-inf")
 
-    def clean(self, text: str, counts: Counter[str]) -> str:
+    def redact_text(self, text: str, counts: Counter[str]) -> str:
         """Return a text with every key of the program replaced; replacements are added to `counts`."""
-        for value in self.values():
+        for value in self.load_values():
             if value in text:
                 counts[_RULE] += text.count(value)
                 text = text.replace(value, f"[REDACTED:{_RULE}]")
         return text
 
-    def holds(self, text: str) -> bool:
+    def occur_in(self, text: str) -> bool:
         """Return whether a text holds a key of the program."""
-        return any(value in text for value in self.values())
+        return any(value in text for value in self.load_values())
 
-    def values(self) -> tuple[str, ...]:
+    def load_values(self) -> tuple[str, ...]:
         """Return the keys that there are now, the longest first."""
         now = monotonic()
-        if now - self._looked_at >= _BELIEVED:
-            self._looked_at = now
+        if now - self._checked_at >= _RECHECK_S:
+            self._checked_at = now
             stamp = tuple(map(_stamp_of, self._files))
             if stamp != self._stamp:
                 self._stamp = stamp
-                candidates = {*map(str, self._configured), *map(_read, self._files)}
+                candidates = {*map(str, self._configured), *map(_read_key, self._files)}
                 self._values = tuple(sorted((value for value in candidates if len(value) >= _SHORTEST), key=len, reverse=True))
         return self._values
 
@@ -68,7 +68,7 @@ def _stamp_of(path: str) -> tuple[int, int, int]:
     return state.st_ino, state.st_size, state.st_mtime_ns
 
 
-def _read(path: str) -> str:
+def _read_key(path: str) -> str:
     """Return the key in a file; "" where it is missing or cannot be read."""
     try:
         return foreign_files.read_file(path, _LONGEST).decode("ascii", "replace").strip()

@@ -22,7 +22,7 @@ from typing import Any
 
 from memory_mcp.base.paths import name_of
 from memory_mcp.ingest.own_secrets import OwnSecrets
-from memory_mcp.ingest.redact import Private, Span, redactor, replace_spans, strip_private
+from memory_mcp.ingest.redact import PrivateSplit, Span, redactor, replace_spans, strip_private
 
 #: Strings longer than this are searched without their key, characters: a key belongs to a value, not a text.
 _SHORT = 2_000
@@ -32,7 +32,7 @@ _LONGEST, _END, _NEAR = 1_500_000, 600_000, 4_096
 #: Strings that are looked at together first, characters.
 _BATCH = 65_536
 #: Keys of what tells things apart: it is looked at by itself alone, and stays different where it differed.
-_NAMES = frozenset(
+_ID_KEYS = frozenset(
     {
         *("id", "session_id", "sessionID", "sessionId", "source_id", "thread", "speaker", "agent", "agent_id", "agentId"),
         *("tool_use_id", "callID", "call_id", "prompt_id", "message_id", "messageID", "uuid", "turn_id", "parent_id"),
@@ -40,7 +40,7 @@ _NAMES = frozenset(
     }
 )
 #: Keys of what says how the strings beside it are to be read: a private span that goes over several leaves it.
-_FORMS = frozenset({"type", "role", "hook_event_name", "tool_name", "timestamp"})
+_FORM_KEYS = frozenset({"type", "role", "hook_event_name", "tool_name", "timestamp"})
 _OPEN, _CLOSE = "<private>", "</private>"
 #: A printable character written by its number, but for quotes and backslashes, which end strings.
 _NUMBERED = re.compile(r"\\u00(2[013-9a-f]|[346][0-9a-f]|5[0-9abd-f]|7[0-9a-e])", re.I)
@@ -51,8 +51,8 @@ _SPACE = re.compile(r"\s*")
 class _Leaf:
     """A string or a number, and its container."""
 
-    holder: Any
-    at: Any
+    container: Any
+    index: Any
     text: str
     #: Its key, or that of the list it stands in.
     key: str
@@ -62,7 +62,7 @@ class _Leaf:
     spans: list[Span] = field(default_factory=list)
 
 
-class Payloads:
+class PayloadCleaner:
     """Takes secrets out of payloads; any thread may ask it."""
 
     def __init__(self, directory: str = "") -> None:
@@ -70,16 +70,18 @@ class Payloads:
         self._redactor = redactor()
         self._own = OwnSecrets(directory)
 
-    def clean(self, payload: bytes) -> bytes:
+    def clean_payload(self, payload: bytes) -> bytes:
         """Return the payload without secrets and private spans; itself if it has none and repeats no key. Never raises.
 
         What is no JSON is cleaned as text. Any other changed payload comes as ASCII JSON, one value a line.
         """
-        if any(value.encode() in payload for value in self._own.values()):
+        if any(value.encode() in payload for value in self._own.load_values()):
             # Keys for headers: no sign of theirs is written otherwise in JSON.
-            payload = self._own.clean(payload.decode("utf-8", "surrogateescape"), Counter()).encode("utf-8", "surrogateescape")
+            payload = self._own.redact_text(payload.decode("utf-8", "surrogateescape"), Counter()).encode(
+                "utf-8", "surrogateescape"
+            )
         try:
-            values, twice = json_values(payload.decode("utf-8-sig", "replace"))
+            values, twice = parse_json_values(payload.decode("utf-8-sig", "replace"))
             changed = self._clean_values(values)
             if not changed and not twice:
                 return payload
@@ -91,7 +93,7 @@ class Payloads:
             clean = self._redactor.redact(strip_private(plain), Counter())
             return payload if clean == plain else clean.encode("utf-8", "surrogateescape")
 
-    def clean_told(self, fields: Mapping[str, str]) -> dict[str, str]:
+    def clean_fields(self, fields: Mapping[str, str]) -> dict[str, str]:
         """Return a copy of the fields beside a payload (name to value) with the values cleaned as `clean` does."""
         values: list[Any] = [dict(fields)]
         self._clean_values(values)
@@ -100,25 +102,28 @@ class Payloads:
 
     def _clean_values(self, values: list[Any]) -> bool:
         """Clean JSON values in place; return whether anything was taken out. Names of things get a hash behind what is left."""
-        view, keys = _read(values)
+        view, keys = _flatten_values(values)
         leaves = [part for part in view if isinstance(part, _Leaf)]
-        _strip(leaves)
-        self._look_at_each(leaves)
-        self._look_around(view)
+        _strip_private_spans(leaves)
+        self._search_each(leaves)
+        self._search_in_context(view)
         # Search the strings of a list as the lines of one text: a secret may span several.
-        for _, run in groupby(leaves, key=lambda leaf: id(leaf.holder)):
-            lines = [leaf for leaf in run if isinstance(leaf.holder, list)]
+        for _, run in groupby(leaves, key=lambda leaf: id(leaf.container)):
+            lines = [leaf for leaf in run if isinstance(leaf.container, list)]
             if len(lines) < 2:
                 continue
             starts = [0, *accumulate(len(line.text) + 1 for line in lines[:-1])]
-            for span in self._redactor.find("\n".join(line.text for line in lines)):
-                _share(span, lines, starts)
+            for span in self._redactor.find_spans("\n".join(line.text for line in lines)):
+                _assign_span(span, lines, starts)
         changed = False
         for leaf in leaves:
-            clean, was = replace_spans(leaf.text, leaf.spans, Counter()) if leaf.spans else leaf.text, str(leaf.holder[leaf.at])
+            clean, was = (
+                replace_spans(leaf.text, leaf.spans, Counter()) if leaf.spans else leaf.text,
+                str(leaf.container[leaf.index]),
+            )
             if clean != was:
                 changed = True
-                leaf.holder[leaf.at] = f"{clean.strip()}~{name_of(was)}" if leaf.key in _NAMES else clean
+                leaf.container[leaf.index] = f"{clean.strip()}~{name_of(was)}" if leaf.key in _ID_KEYS else clean
         renamed = {key: clean for key in keys if (clean := self._redactor.redact(strip_private(key), Counter())) != key}
         if renamed:
             todo: list[Any] = list(values)
@@ -132,7 +137,7 @@ class Payloads:
                     todo += value.values() if isinstance(value, dict) else value
         return changed or bool(renamed)
 
-    def _look_at_each(self, leaves: list[_Leaf]) -> None:
+    def _search_each(self, leaves: list[_Leaf]) -> None:
         """Search each string by itself, and note what is found with it. Most batches have nothing that any rule must examine."""
         batch: list[_Leaf] = []
         chars = 0
@@ -141,12 +146,12 @@ class Payloads:
             chars += len(leaf.text)
             if chars < _BATCH and number < len(leaves):
                 continue
-            if len(batch) == 1 or self._redactor.suspects("\n".join(batched.text for batched in batch)):
+            if len(batch) == 1 or self._redactor.may_hold_secret("\n".join(batched.text for batched in batch)):
                 for batched in batch:
-                    batched.spans += self._redactor.find(batched.text)
+                    batched.spans += self._redactor.find_spans(batched.text)
             batch, chars = [], 0
 
-    def _look_around(self, view: "list[str | _Leaf]") -> None:
+    def _search_in_context(self, view: "list[str | _Leaf]") -> None:
         """Search strings of at most 2,000 characters, but names of things, with keys and neighbours; note the finds with each."""
         searched: list[_Leaf] = []
         starts: list[int] = []
@@ -155,7 +160,7 @@ class Payloads:
         for part in view:
             if isinstance(part, str):
                 text = part
-            elif part.key in _NAMES or len(part.text) > _SHORT:
+            elif part.key in _ID_KEYS or len(part.text) > _SHORT:
                 text = '""'
             else:
                 quote = "" if part.is_number else '"'
@@ -165,11 +170,11 @@ class Payloads:
                 starts.append(length + len(quote))
             parts.append(text)
             length += len(text)
-        for span in self._redactor.find("".join(parts)):
-            _share(span, searched, starts)
+        for span in self._redactor.find_spans("".join(parts)):
+            _assign_span(span, searched, starts)
 
 
-def _share(span: Span, searched: list[_Leaf], starts: list[int]) -> None:
+def _assign_span(span: Span, searched: list[_Leaf], starts: list[int]) -> None:
     """Note a place in the view with the string it covers, or the strings of one list; a number is covered as a whole."""
     first: _Leaf | None = None
     for number in range(max(0, bisect_right(starts, span.start) - 1), len(searched)):
@@ -179,13 +184,13 @@ def _share(span: Span, searched: list[_Leaf], starts: list[int]) -> None:
         begin, end = max(0, span.start - start), min(len(leaf.text), span.end - start)
         if begin >= end:
             continue
-        if first is not None and not (leaf.holder is first.holder and isinstance(leaf.holder, list)):
+        if first is not None and not (leaf.container is first.container and isinstance(leaf.container, list)):
             return
         first = first or leaf
         leaf.spans.append(Span(0, len(leaf.text), span.rule) if leaf.is_number else Span(begin, end, span.rule))
 
 
-def json_values(text: str) -> tuple[list[Any], bool]:
+def parse_json_values(text: str) -> tuple[list[Any], bool]:
     """Return (JSON values of a text one after another, whether an object repeats a key); raises ValueError or RecursionError."""
     twice = False
 
@@ -204,7 +209,7 @@ def json_values(text: str) -> tuple[list[Any], bool]:
     return values, twice
 
 
-def _read(values: list[Any]) -> tuple[list[str | _Leaf], set[str]]:
+def _flatten_values(values: list[Any]) -> tuple[list[str | _Leaf], set[str]]:
     """Return the values as a list of texts and leaves, and the keys of all objects.
 
     Leaves are the strings and numbers, in their order; the texts between them are keys, brackets and commas, so that the
@@ -223,28 +228,28 @@ def _read(values: list[Any]) -> tuple[list[str | _Leaf], set[str]]:
         holder, at, key, group, depth = part
         value = holder[at]
         if isinstance(value, str) or (isinstance(value, int | float) and not isinstance(value, bool)):
-            view.append(_Leaf(holder, at, _ends(str(value)), key, not isinstance(value, str), group))
+            view.append(_Leaf(holder, at, _keep_ends(str(value)), key, not isinstance(value, str), group))
         elif isinstance(value, dict):
             keys.update(value)
-            todo += ["}", *_reversed((f'"{k}":', (value, k, k, group, depth + 1)) for k in value), "{"]
+            todo += ["}", *_iter_members_backwards((f'"{k}":', (value, k, k, group, depth + 1)) for k in value), "{"]
         elif isinstance(value, list):
             # The values of the whole payload are events of their own, and so are parts of an answer.
             if not group and depth and not (key == "parts" and isinstance(holder, dict) and holder.get("role") != "user"):
                 groups += 1
                 group = groups
-            todo += ["]", *_reversed(("", (value, n, key, group, depth + 1)) for n in range(len(value))), "["]
+            todo += ["]", *_iter_members_backwards(("", (value, n, key, group, depth + 1)) for n in range(len(value))), "["]
         else:
             view.append("null")
     return view, keys
 
 
-def _reversed(parts: Iterator[tuple[str, Any]]) -> Iterator[Any]:
+def _iter_members_backwards(parts: Iterator[tuple[str, Any]]) -> Iterator[Any]:
     """Yield the texts of members with a comma between them, the last member first."""
     for name, entry in reversed(list(parts)):
         yield from (",", entry, name)
 
 
-def _ends(text: str) -> str:
+def _keep_ends(text: str) -> str:
     """Return `text`, or of one over 1,500,000 characters head and tail, cut at blanks, with a note between them."""
     if len(text) <= _LONGEST:
         return text
@@ -256,7 +261,7 @@ def _ends(text: str) -> str:
     return f"{head}\n[... {len(text) - len(head) - len(tail)} characters left out ...]\n{tail}"
 
 
-def _strip(leaves: list[_Leaf]) -> None:
+def _strip_private_spans(leaves: list[_Leaf]) -> None:
     """Remove private spans from the strings, in place.
 
     Strings of one list are one text, through which a span may go on. A tag stays if its span continues in text that the
@@ -268,13 +273,13 @@ def _strip(leaves: list[_Leaf]) -> None:
             inside, group, first = False, leaf.group, number
         if leaf.is_number or (not inside and leaf.text.isascii() and "private" not in leaf.text.lower()):
             continue
-        split = Private(leaf.text, inside)
-        if inside and leaf.key in _FORMS | _NAMES and not split.closes:
+        split = PrivateSplit(leaf.text, inside)
+        if inside and leaf.key in _FORM_KEYS | _ID_KEYS and not split.closes:
             continue
         if split.closes and not inside:
             for earlier in leaves[first:number]:
-                if earlier.key not in _FORMS | _NAMES and not earlier.is_number:
+                if earlier.key not in _FORM_KEYS | _ID_KEYS and not earlier.is_number:
                     earlier.text = ""
-        goes_on = split.open and (not inside or split.closes)
-        leaf.text = (_CLOSE if split.closes else "") + split.kept + (_OPEN if goes_on else "")
-        inside = split.open
+        goes_on = split.stays_open and (not inside or split.closes)
+        leaf.text = (_CLOSE if split.closes else "") + split.public_text + (_OPEN if goes_on else "")
+        inside = split.stays_open

@@ -40,7 +40,7 @@ Source = Path | Sequence[Path]
 Progress = Callable[[ImportReport, Path, float], None]
 
 
-class Log(Protocol):
+class DraftLog(Protocol):
     """Stores clean drafts: the event log, or the process that has it open."""
 
     def append(
@@ -50,7 +50,7 @@ class Log(Protocol):
         ...
 
 
-class Marks(Protocol):
+class MarkWriter(Protocol):
     """Stores high-water marks."""
 
     def set_positions(self, values: Mapping[str, str]) -> None:
@@ -58,7 +58,7 @@ class Marks(Protocol):
         ...
 
 
-class KeptMarks(Marks, Protocol):
+class MarkStore(MarkWriter, Protocol):
     """Stores and returns high-water marks."""
 
     def get_positions(self, prefix: str) -> dict[str, str]:
@@ -86,7 +86,7 @@ class Task:
 
     files: tuple[SourceFile, ...]
     #: Marks of those of them that were read before, by name.
-    known: Mapping[str, str] = field(default_factory=dict)
+    marks: Mapping[str, str] = field(default_factory=dict)
     #: Number of events, about, to read from the files changed last; None for all.
     newest: int | None = None
 
@@ -99,13 +99,13 @@ class Task:
 class Pipeline:
     """The write path of importers and tools."""
 
-    def __init__(self, log: Log, marks: KeptMarks, gate: Gate) -> None:
+    def __init__(self, log: DraftLog, marks: MarkStore, gate: Gate) -> None:
         """Store clean drafts in `log`, positions in `marks`; `gate` cleans or refuses them."""
         self._log = log
         self._marks = marks
         self._gate = gate
 
-    def run(
+    def import_source(
         self, importer: Importer, source: Source, progress: Progress | None = None, newest: int | None = None
     ) -> ImportReport:
         """Import what is not stored yet from `source`, and return the report.
@@ -115,7 +115,7 @@ class Pipeline:
         SourceUnreadable if there is nothing there, and what storing raises; files that cannot be read are counted.
         """
         report = ImportReport()
-        tasks = survey(importer, source, self._marks.get_positions(prefix_of(importer)), newest, report)
+        tasks = list_tasks(importer, source, self._marks.get_positions(mark_prefix(importer)), newest, report)
         done, total = 0, sum(t.size for t in tasks)
         for task in tasks:
             done_before = done
@@ -125,13 +125,13 @@ class Pipeline:
                 if progress is not None:
                     progress(now, file, (done_before + part * task.size) / total if total else 1.0)
 
-            for _ in reading(task, importer, self._log, self._marks, self._gate, report, tell):
+            for _ in read_task(task, importer, self._log, self._marks, self._gate, report, tell):
                 continue
             done += task.size
-        finish(report, self._gate)
+        finish_report(report, self._gate)
         return report
 
-    def accept(
+    def store_drafts(
         self, drafts: Sequence[EventDraft], source: str, trust: Trust | None = None, request: WriteRequest | None = None
     ) -> AppendResult:
         """Store drafts of a tool, all or nothing; return which are new.
@@ -142,8 +142,8 @@ class Pipeline:
         report = ImportReport()
         clean: list[EventDraft] = []
         for number, draft in enumerate(drafts, 1):
-            outcome = self._gate.check(draft, report)
-            if self._gate.capture.paused(draft.project, int(time() * 1000)):
+            outcome = self._gate.check_draft(draft, report)
+            if self._gate.capture.is_paused(draft.project, int(time() * 1000)):
                 # A pause counts for the time of writing, not the event's own time.
                 outcome = PAUSED
             if isinstance(outcome, str):
@@ -152,16 +152,18 @@ class Pipeline:
                     hint = "Nothing was stored. A person ends the pause with: memory-mcp resume"
                 raise InvalidQuery(f"event {number} of {len(drafts)} is refused: {outcome}", hint)
             clean.append(outcome)
-        _tell(report)
+        _count_redactions(report)
         return self._log.append(clean, source, trust, request)
 
 
-def prefix_of(importer: Importer) -> str:
+def mark_prefix(importer: Importer) -> str:
     """Return the beginning of the names of an importer's marks: `import:<name>:`."""
     return f"import:{importer.name}:"
 
 
-def survey(importer: Importer, source: Source, marks: Mapping[str, str], newest: int | None, report: ImportReport) -> list[Task]:
+def list_tasks(
+    importer: Importer, source: Source, marks: Mapping[str, str], newest: int | None, report: ImportReport
+) -> list[Task]:
     """Return the files of a source in groups, with those of `marks`, the importer's marks by name, that are theirs.
 
     Groups end at 4 MB or 256 files; there is one if only the newest are wanted. Counts files in `report`; those that
@@ -185,29 +187,36 @@ def survey(importer: Importer, source: Source, marks: Mapping[str, str], newest:
     return [Task(tuple(g), {f.name: marks[f.name] for f in g if f.name in marks}, newest) for g in groups if g]
 
 
-def reading(
-    task: Task, importer: Importer, log: Log, marks: Marks, gate: Gate, report: ImportReport, progress: Progress | None = None
+def read_task(
+    task: Task,
+    importer: Importer,
+    log: DraftLog,
+    marks: MarkWriter,
+    gate: Gate,
+    report: ImportReport,
+    progress: Progress | None = None,
 ) -> Iterator[None]:
     """Read, clean and store the new content of a task's files; yields regularly, so that the caller may stop.
 
     What it did is added to `report`; `progress` hears which fraction of the task is done. Raises what storing raises.
     """
-    run = _Run(task, importer, log, marks, gate, report, progress)
+    run = _TaskRun(task, importer, log, marks, gate, report, progress)
     yield from run.read_all() if task.newest is None else run.read_newest(task.newest)
     run.flush()
     yield
 
 
-def finish(report: ImportReport, gate: Gate) -> None:
+def finish_report(report: ImportReport, gate: Gate) -> None:
     """Redact the quotes of a complete report, and count in the metrics what was redacted."""
     hidden = ImportReport()
     report.quotes = {
-        reason: [Quote(q.file, q.line, gate.redact(q.text, hidden)) for q in several] for reason, several in report.quotes.items()
+        reason: [Quote(q.file, q.line, gate.redact_text(q.text, hidden)) for q in several]
+        for reason, several in report.quotes.items()
     }
-    _tell(report)
+    _count_redactions(report)
 
 
-def _tell(report: ImportReport) -> None:
+def _count_redactions(report: ImportReport) -> None:
     """Count in the metrics what was redacted, by rule."""
     for rule, times in report.redacted.items():
         metrics.count("redactions_total", times, rule=rule)
@@ -222,15 +231,15 @@ class _Step:
     mark: Mark | None
 
 
-class _Run:
+class _TaskRun:
     """One task: its report, and the steps that wait to be stored together."""
 
     def __init__(
         self,
         task: Task,
         importer: Importer,
-        log: Log,
-        marks: Marks,
+        log: DraftLog,
+        marks: MarkWriter,
         gate: Gate,
         report: ImportReport,
         progress: Progress | None,
@@ -239,15 +248,15 @@ class _Run:
         self.report = report
         self._importer, self._log, self._marks, self._gate = importer, log, marks, gate
         self._progress = progress
-        self._files, self._known = task.files, task.known
+        self._files, self._marks_before = task.files, task.marks
         self._steps: list[_Step] = []
-        self._waiting = self._chars = 0
+        self._event_count = self._char_count = 0
         self._done, self._total = 0, task.size
 
     def read_all(self) -> Iterator[None]:
         """Read every file from where its last run ended, in order; yields regularly."""
         for file in self._files:
-            yield from self._guarded(file, self._read_whole)
+            yield from self._read_guarded(file, self._read_whole)
 
     def read_newest(self, limit: int) -> Iterator[None]:
         """Read files, latest change first, for `limit` events in all, of the last its end; set `report.cut` if any are left."""
@@ -262,18 +271,18 @@ class _Run:
                 yield from self._read_whole(file, start)
             else:
                 self.report.cut = True
-                drafts = (draft for step in self._steps_from(file, start) for draft in step.drafts)
+                drafts = (draft for step in self._iter_steps(file, start) for draft in step.drafts)
                 for draft in islice(drafts, count - remaining, None):
-                    self._add(file, (draft,), None)
+                    self._add_drafts(file, (draft,), None)
                     yield
-                self._end(file, None)
+                self._end_file(file, None)
             remaining -= min(count, remaining)
 
         for file in sorted(self._files, key=lambda f: (-f.mtime_ns, f.name)):
             if remaining <= 0:
                 self.report.cut = True
                 return
-            yield from self._guarded(file, read)
+            yield from self._read_guarded(file, read)
 
     def flush(self, count: int | None = None) -> None:
         """Store the events of the first `count` steps, by default all, in one transaction, then the marks of their files.
@@ -294,14 +303,14 @@ class _Run:
             self._marks.set_positions(marks)
             failpoint("import.mark_written")
         del self._steps[:count]
-        self._waiting -= len(drafts)
-        self._chars -= sum(len(draft.text) for draft in drafts)
+        self._event_count -= len(drafts)
+        self._char_count -= sum(len(draft.text) for draft in drafts)
         self.report.seconds["store"] += perf_counter() - clock
 
-    def _guarded(self, file: SourceFile, read: Callable[[SourceFile, Mark], Iterator[None]]) -> Iterator[None]:
+    def _read_guarded(self, file: SourceFile, read: Callable[[SourceFile, Mark], Iterator[None]]) -> Iterator[None]:
         """Read a file from where its last run ended with `read`; an unchanged one is counted, one that cannot be read too."""
         try:
-            last_mark = Mark.from_text(self._known.get(file.name, ""))
+            last_mark = Mark.from_text(self._marks_before.get(file.name, ""))
             start = find_start(file.path, file.stamp, last_mark, self._importer.growth)
             if start is None:
                 self.report.files_unchanged += 1
@@ -309,22 +318,22 @@ class _Run:
                 yield from read(file, start)
         except OSError as error:
             self.report.add_failure(file.path, str(error))
-        self._tell(file, file.size)
+        self._report_progress(file, file.size)
         self._done += file.size
 
     def _read_whole(self, file: SourceFile, start: Mark) -> Iterator[None]:
         """Read a file from `start` to its end: let its events wait to be stored, count its bytes, and mark its end."""
         offset = start.offset
         in_bytes = self._importer.growth is Growth.APPENDED
-        for step in self._steps_from(file, start):
+        for step in self._iter_steps(file, start):
             self.report.bytes += max(0, step.offset - offset) if in_bytes else 0
             offset = step.offset
-            self._add(file, step.drafts, start.with_offset(offset))
+            self._add_drafts(file, step.drafts, start.with_offset(offset))
             yield
         self.report.bytes += 0 if in_bytes else file.size
-        self._end(file, start.with_end(offset, file.stamp))
+        self._end_file(file, start.with_end(offset, file.stamp))
 
-    def _steps_from(self, file: SourceFile, start: Mark) -> Iterator[ReadStep]:
+    def _iter_steps(self, file: SourceFile, start: Mark) -> Iterator[ReadStep]:
         """Yield the importer's steps from the offset of `start` on; the seconds they take are added to the report."""
         steps = self._importer.read_file(file.path, start.offset, self.report)
         while True:
@@ -335,13 +344,13 @@ class _Run:
                 return
             yield step
 
-    def _add(self, file: SourceFile, drafts: Sequence[EventDraft], mark: Mark | None) -> None:
+    def _add_drafts(self, file: SourceFile, drafts: Sequence[EventDraft], mark: Mark | None) -> None:
         """Clean drafts and let them wait, with the mark that is true once they are stored; store when enough wait.
 
         Before drafts without a time, steps of other files are stored.
         """
         clock = perf_counter()
-        clean = [clean_draft for draft in drafts if (clean_draft := self._gate.clean(draft, self.report)) is not None]
+        clean = [clean_draft for draft in drafts if (clean_draft := self._gate.clean_draft(draft, self.report)) is not None]
         self.report.seconds["redact"] += perf_counter() - clock
         if any(draft.timestamp is None for draft in clean):
             self.flush(sum(step.file is not file for step in self._steps))
@@ -349,14 +358,14 @@ class _Run:
             self._steps[-1].mark = mark
             return
         self._steps.append(_Step(file, clean, mark))
-        self._waiting += len(clean)
-        self._chars += sum(len(draft.text) for draft in clean)
-        if self._waiting >= BATCH or self._chars >= BATCH_CHARS:
+        self._event_count += len(clean)
+        self._char_count += sum(len(draft.text) for draft in clean)
+        if self._event_count >= BATCH or self._char_count >= BATCH_CHARS:
             # The last step stays behind: it lends its time to an untimed one that may follow.
             self.flush(max(1, len(self._steps) - 1))
-            self._tell(file, mark.offset if mark else 0)
+            self._report_progress(file, mark.offset if mark else 0)
 
-    def _end(self, file: SourceFile, mark: Mark | None) -> None:
+    def _end_file(self, file: SourceFile, mark: Mark | None) -> None:
         """Note that a file was read to its end; store what waits if it is much or times depend on it, else it may wait longer."""
         if self._steps and self._steps[-1].file is file:
             self._steps[-1].mark = mark
@@ -365,7 +374,7 @@ class _Run:
         if any(draft.timestamp is None for step in self._steps for draft in step.drafts) or len(self._steps) > 2 * BATCH:
             self.flush()
 
-    def _tell(self, file: SourceFile, offset: int) -> None:
+    def _report_progress(self, file: SourceFile, offset: int) -> None:
         """Call `progress`, if there is one, with the report, the file and the fraction of the task's bytes that is read."""
         if self._progress is not None:
             done = min(1.0, (self._done + min(offset, file.size)) / self._total) if self._total else 1.0

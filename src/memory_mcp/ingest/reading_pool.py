@@ -15,10 +15,10 @@ from pathlib import Path
 from memory_mcp.base.children import Child
 from memory_mcp.base.errors import SourceUnreadable
 from memory_mcp.ingest.base import Importer, ImportReport
-from memory_mcp.ingest.capture import Capture
+from memory_mcp.ingest.capture import CaptureRules
 from memory_mcp.ingest.gate import Gate
-from memory_mcp.ingest.handover import Writer
-from memory_mcp.ingest.pipeline import Task, reading
+from memory_mcp.ingest.handover import SliceWriter
+from memory_mcp.ingest.pipeline import Task, read_task
 
 #: Complete files, of some megabytes each, that wait to be stored at most.
 _MOST_WAITING = 12
@@ -35,7 +35,7 @@ class ChildSetup:
     folder: Path
     token: str
     #: What is never recorded.
-    capture: Capture
+    capture: CaptureRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class NumberedTask:
 def iter_steps(hello: ChildSetup, numbered: NumberedTask, gate: Gate) -> Iterator[TaskStep]:
     """Yield the parts of a task as it is read: its complete files, then one with the report. Raises what reading raises."""
     task = numbered.task
-    writer = Writer(hello.folder, hello.token, numbered.number, hello.importer.name)
+    writer = SliceWriter(hello.folder, hello.token, numbered.number, hello.importer.name)
     report = ImportReport()
     at, done = task.files[0].path, 0.0
 
@@ -71,12 +71,12 @@ def iter_steps(hello: ChildSetup, numbered: NumberedTask, gate: Gate) -> Iterato
         nonlocal at, done
         at, done = file, fraction
 
-    for _ in reading(task, hello.importer, writer, writer, gate, report, tell):
-        while writer.complete:
-            yield TaskStep(writer.complete.pop(0), at, done)
+    for _ in read_task(task, hello.importer, writer, writer, gate, report, tell):
+        while writer.complete_files:
+            yield TaskStep(writer.complete_files.pop(0), at, done)
     writer.flush()
-    while writer.complete:
-        yield TaskStep(writer.complete.pop(0), at, done)
+    while writer.complete_files:
+        yield TaskStep(writer.complete_files.pop(0), at, done)
     yield TaskStep("", at, 1.0, report)
 
 

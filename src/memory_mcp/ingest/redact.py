@@ -31,7 +31,7 @@ _UNSEEN = (
 _IN_STRINGS, _IN_HTML, _IN_ADDRESSES = r"(?<!\\)\\++(?:u00|u\{0{0,4}|x|U000000)", r"&(?:amp;)*\#(?:x0*|X0*)", r"%(?:25)*"
 
 
-def _sign(plain: str, name: str, more: str = "") -> str:
+def _sign_pattern(plain: str, name: str, more: str = "") -> str:
     """Return the pattern of one sign of a tag: plain, as one of `more`, or escaped for HTML (entity `name`), strings or URLs."""
     number = f"{ord(plain):x}"
     html = rf"&(?:amp;)*(?:{name};|\#0*{ord(plain)};)|{_IN_HTML}{number};"
@@ -39,9 +39,9 @@ def _sign(plain: str, name: str, more: str = "") -> str:
 
 
 _OPENING, _CLOSING, _SLASH = (
-    _sign("<", "lt", "\uff1c\u2039\u3008"),
-    _sign(">", "gt", "\uff1e\u203a\u3009"),
-    _sign("/", "sol", "\uff0f"),
+    _sign_pattern("<", "lt", "\uff1c\u2039\u3008"),
+    _sign_pattern(">", "gt", "\uff1e\u203a\u3009"),
+    _sign_pattern("/", "sol", "\uff0f"),
 )
 #: The letters, also as keyboards of other scripts and widths write them.
 _LETTERS = ("[p\uff50\u0440]", "[r\uff52]", "[i\uff49\u0456]", "[v\uff56]", "[a\uff41\u0430]", "[t\uff54]", "[e\uff45\u0435]")
@@ -61,7 +61,7 @@ _ASCII_LOWER = {c: c + 32 for c in range(ord("A"), ord("Z") + 1)}
 #: Characters that may separate a vendor's token from the text before it, within a run; runs are joined by the first.
 _SIGNS = " _.~%+/=:-"
 #: Farthest that a vendor's anchor looks back and ahead (characters), and number of surroundings that are cached.
-_BACK, _AHEAD, _MOST_CONTEXTS = 16, 144, 4096
+_CONTEXT_BEFORE, _CONTEXT_AFTER, _MOST_CONTEXTS = 16, 144, 4096
 
 #: Parts of anchors that save looking for each of them in the many texts that hold no such part.
 _SHARED = frozenset(("=", "/", "<", "api", "cred", "pdp", "sql", "sign", "pw", "net ", "identified", "base64"))
@@ -81,10 +81,10 @@ def strip_private(text: str) -> str:
     A tag that closes and was not opened removes all from the beginning: clients cut a message into parts.
     """
     may_hold_tag = "private" in text.lower() if text.isascii() else any(sign in text for sign in _OPENING_SIGNS)
-    return Private(text).kept if may_hold_tag else text
+    return PrivateSplit(text).public_text if may_hold_tag else text
 
 
-class Private:
+class PrivateSplit:
     """A text without its private spans, and how they reach beyond its ends."""
 
     def __init__(self, text: str, inside: bool = False) -> None:
@@ -106,8 +106,8 @@ class Private:
                 self.closes = True
             at = tag.end()
         #: Whether a span goes on behind the text.
-        self.open = depth > 0
-        self.kept = "".join(out) + ("" if depth else text[at:])
+        self.stays_open = depth > 0
+        self.public_text = "".join(out) + ("" if depth else text[at:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,17 +220,17 @@ class Redactor:
         self._surroundings = _SurroundingsFilter(surroundings)
         self._vendors = _TokenFilter(vendors)
 
-    def suspects(self, text: str) -> bool:
+    def may_hold_secret(self, text: str) -> bool:
         """Return whether any rule has to look at `text`; False means that it holds no secret."""
         lowered = text.lower()
         return bool(self._surroundings.select(lowered) or self._vendors.select(_long_runs(lowered)))
 
     def redact(self, text: str, counts: Counter[str]) -> str:
         """Return `text` with every secret replaced by its rule's name, counted in `counts`."""
-        spans = self.find(text)
+        spans = self.find_spans(text)
         return replace_spans(text, spans, counts) if spans else text
 
-    def find(self, text: str) -> list[Span]:
+    def find_spans(self, text: str) -> list[Span]:
         """Return the secrets in `text`, rule by rule; some may overlap."""
         lowered = text.lower()
         runs = _long_runs(lowered)
@@ -334,8 +334,8 @@ class _TokenFilter:
 
     def _add_numbers(self, runs: str, at: int, numbers: set[int], contexts: set[str]) -> None:
         """Add the rules with an anchor at a place; each surrounding text is examined once (`contexts`)."""
-        if at >= _BACK:
-            context = runs[at - _BACK : at + _AHEAD]
+        if at >= _CONTEXT_BEFORE:
+            context = runs[at - _CONTEXT_BEFORE : at + _CONTEXT_AFTER]
             if context in contexts:
                 return
             if len(contexts) < _MOST_CONTEXTS:
@@ -359,18 +359,18 @@ def _branch_by_letter(anchors: Iterable[str]) -> str:
     parts: list[str] = []
     for letter, endings in sorted(branches.items(), reverse=True):
         plain, patterns = [a for a in endings if a[0] != "~"], [a[1:] for a in endings if a[0] == "~"]
-        parts.append(f"{letter}(?:{'|'.join([*([_any_of(plain)] if plain else ()), *patterns])})")
+        parts.append(f"{letter}(?:{'|'.join([*([_match_any(plain)] if plain else ()), *patterns])})")
     return f"(?:{'|'.join(parts)})"
 
 
-def _any_of(words: list[str]) -> str:
+def _match_any(words: list[str]) -> str:
     """Return a pattern that matches any of `words`, branching once per distinct character; "" if one of them is empty."""
     if "" in words:
         return ""
     branches: dict[str, list[str]] = {}
     for word in words:
         branches.setdefault(word[0], []).append(word[1:])
-    alternatives = [re.escape(first) + _any_of(endings) for first, endings in branches.items()]
+    alternatives = [re.escape(first) + _match_any(endings) for first, endings in branches.items()]
     return alternatives[0] if len(alternatives) == 1 else f"(?:{'|'.join(alternatives)})"
 
 

@@ -21,7 +21,7 @@ _CLAUDE_DAYS = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
+class DeletionForecast:
     """When one client's session files will be deleted. Times in UTC milliseconds."""
 
     importer: str
@@ -32,14 +32,14 @@ class Fate:
     #: Days after which the client deletes them; 0: it keeps them.
     days: int = 0
     #: Files that are deleted within `SOON_DAYS`, how many of them are not imported, and when the first goes.
-    going: int = 0
-    going_new: int = 0
+    deleted_soon: int = 0
+    new_deleted_soon: int = 0
     first_ms: int = 0
     #: Tables of its databases with a conversation that no importer reads.
     unread_tables: tuple[str, ...] = ()
 
 
-def fates(importers: Sequence[Importer], marks: Mapping[str, str], now_ms: int) -> list[Fate]:
+def forecast_deletions(importers: Sequence[Importer], marks: Mapping[str, str], now_ms: int) -> list[DeletionForecast]:
     """Return when every client's files on this machine will be deleted; `marks` holds importers' marks by name.
 
     One per client that has files at its usual places, with the fewest days of them; 0 days for a client that keeps them.
@@ -53,7 +53,7 @@ def fates(importers: Sequence[Importer], marks: Mapping[str, str], now_ms: int) 
         going: list[tuple[int, bool]] = []
         for path in importer.default_paths():
             if path.exists() and (client_files := list(iter_file_states(importer, path, marks))):
-                days = KEPT[importer.name](path) if importer.name in KEPT else 0
+                days = RETENTION_DAYS[importer.name](path) if importer.name in RETENTION_DAYS else 0
                 ends = [(file.written + days * _DAY_MS, file.unread_bytes > 0) for file in client_files if days]
                 going += [end for end in ends if end[0] <= soon]
                 files += client_files
@@ -61,14 +61,16 @@ def fates(importers: Sequence[Importer], marks: Mapping[str, str], now_ms: int) 
         if files:
             new, going_new = sum(file.unread_bytes > 0 for file in files), sum(is_new for _, is_new in going)
             first = min((at_ms for at_ms, _ in going), default=0)
-            tables = tuple(_unread_tables(importer))
+            tables = tuple(_iter_unread_tables(importer))
             forecasts.append(
-                Fate(importer.name, importer.title, len(files), new, min(days_of_paths), len(going), going_new, first, tables)
+                DeletionForecast(
+                    importer.name, importer.title, len(files), new, min(days_of_paths), len(going), going_new, first, tables
+                )
             )
     return forecasts
 
 
-def _unread_tables(importer: Importer) -> Iterator[str]:
+def _iter_unread_tables(importer: Importer) -> Iterator[str]:
     """Yield the tables of a client's databases that hold a conversation and are not read, each once; none of unreadable ones."""
     if not isinstance(importer, DatabaseImporter):
         return
@@ -80,7 +82,7 @@ def _unread_tables(importer: Importer) -> Iterator[str]:
     yield from names
 
 
-def _claude_days(sessions: Path) -> int:
+def _read_claude_days(sessions: Path) -> int:
     """Return the days after which Claude Code deletes `sessions`, by the settings beside them; 30 if they state none above 0."""
     try:
         settings = foreign_files.read_file(sessions.parent / "settings.json").decode("utf-8-sig")
@@ -91,4 +93,4 @@ def _claude_days(sessions: Path) -> int:
 
 
 #: Days after which a client deletes its session files, by importer; the folder of the sessions in.
-KEPT: Mapping[str, Callable[[Path], int]] = {"claude-code": _claude_days}
+RETENTION_DAYS: Mapping[str, Callable[[Path], int]] = {"claude-code": _read_claude_days}

@@ -23,30 +23,30 @@ _SIGNS = {"|": "l"}
 
 
 @dataclass(frozen=True, slots=True)
-class Spelled:
+class NormalizedText:
     """A text's letters and digits."""
 
     key: str
     #: For each character of `key` the place of the character it comes from.
-    places: tuple[int, ...]
+    positions: tuple[int, ...]
     #: For each the number of its word: how many runs of white space and punctuation stand before it.
     words: tuple[int, ...]
 
 
-def key_of(text: str) -> str:
+def normalize_key(text: str) -> str:
     """Return the letters and digits of `text` as they look (0 as "o", 1 and i as "l"), folded in case, without all else."""
     if text.isascii():
         # A tenth of the time, and most text is.
-        return text.encode("ascii").translate(*_ascii()).decode("ascii")
-    return text.translate(_table())
+        return text.encode("ascii").translate(*_load_ascii_table()).decode("ascii")
+    return text.translate(_load_table())
 
 
-def spelled(text: str) -> Spelled:
+def normalize_text(text: str) -> NormalizedText:
     """Return what `key_of` does, and for each of its characters the place in the text and the number of its word.
 
     White space and punctuation end a word, invisible characters and marks do not.
     """
-    table = _table()
+    table = _load_table()
     parts: list[str] = []
     places: list[int] = []
     words: list[int] = []
@@ -60,33 +60,33 @@ def spelled(text: str) -> Spelled:
             inside = True
         elif inside and (character.isspace() or (character not in _BLANK and unicodedata.category(character)[0] not in "CM")):
             word, inside = word + 1, False
-    return Spelled("".join(parts), tuple(places), tuple(words))
+    return NormalizedText("".join(parts), tuple(places), tuple(words))
 
 
-class _Table(dict[int, str]):
+class _FormTable(dict[int, str]):
     """Maps each character to its normalized form; computed on first use."""
 
     def __missing__(self, code: int) -> str:
         """Return the form of a character not met before, and keep it."""
-        form = self[code] = _form(chr(code))
+        form = self[code] = _normalize_character(chr(code))
         return form
 
 
 @cache
-def _table() -> _Table:
+def _load_table() -> _FormTable:
     """Return the one table of this process."""
-    return _Table()
+    return _FormTable()
 
 
 @cache
-def _ascii() -> tuple[bytes, bytes]:
+def _load_ascii_table() -> tuple[bytes, bytes]:
     """Return (table, dropped) for `bytes.translate`: the normalized form of each ASCII byte, and the bytes that are left out."""
-    forms = [_form(chr(code)) for code in range(128)]
+    forms = [_normalize_character(chr(code)) for code in range(128)]
     dropped = bytes(code for code, form in enumerate(forms) if not form)
     return "".join(form or " " for form in forms).encode("ascii") + bytes(128), dropped
 
 
-def _form(character: str) -> str:
+def _normalize_character(character: str) -> str:
     """Return the small letters and digits a character looks like, 0 as "o", 1 and i as "l"; "" for what is neither."""
     if character in _BLANK:
         return ""
@@ -102,14 +102,14 @@ def _form(character: str) -> str:
         if unicodedata.combining(part):
             continue
         # Of some letters only the capital looks like another script's.
-        look_alike = part if part.isascii() else _latin().get(part) or _latin().get(part.upper()) or part
+        look_alike = part if part.isascii() else _load_look_alikes().get(part) or _load_look_alikes().get(part.upper()) or part
         if look_alike.isalnum() and look_alike not in _BLANK:
             out.append(look_alike.translate(_ALIKE))
     return "".join(out)
 
 
 @cache
-def _latin() -> dict[str, str]:
+def _load_look_alikes() -> dict[str, str]:
     """Return the lower-case ASCII letter or digit by the look-alike character of another script; read once, in 50 ms."""
     from confusable_homoglyphs.confusables import confusables_data
 
@@ -122,21 +122,21 @@ def _latin() -> dict[str, str]:
     return latin_of
 
 
-def runs(text: str) -> int:
+def count_runs(text: str) -> int:
     """Return the number of runs of letters and digits in the text as it is."""
-    words = spelled(text).words
+    words = normalize_text(text).words
     return words[-1] + 1 if words else 0
 
 
 def replace_spans(
-    text: str, spelled_text: Spelled, key_spans: Iterable[tuple[int, int, int]], mark: str, ends_at: Sequence[int] = ()
+    text: str, spelled_text: NormalizedText, key_spans: Iterable[tuple[int, int, int]], mark: str, ends_at: Sequence[int] = ()
 ) -> str:
     """Return a text with spans of its key replaced by `mark`.
 
     A span of under `JOINS_WORDS` characters that joins parts of words is left alone. `spelled_text` is the text's key with its
     places, `key_spans` start, end and words in the key; `ends_at`: where each character ends in the text, unless behind itself.
     """
-    places, words = spelled_text.places, spelled_text.words
+    places, words = spelled_text.positions, spelled_text.words
     spans: list[tuple[int, int]] = []
     for start, end, tokens in sorted(key_spans):
         first, last = places[start], ends_at[end - 1] if ends_at else places[end - 1] + 1

@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from memory_mcp.ingest.decoding import LAYERS, decode_layer
-from memory_mcp.ingest.respelling import key_of
+from memory_mcp.ingest.respelling import normalize_key
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 #: Words of a window; of scripts without spaces a character is a word.
 _WINDOW = 3
 #: Hashes kept of one text, and bytes of each.
-_KEPT, _BYTES = 64, 6
+_SKETCH_HASHES, _HASH_BYTES = 64, 6
 #: Share of the forgotten text's windows that a restatement holds, and share of its own windows that these are.
-_COVERED, _OWN = 0.6, 0.5
+_COVERED_SHARE, _OWN_SHARE = 0.6, 0.5
 #: Share of the windows outside a line that has half of all, which a restatement holds as well.
-_BESIDE = 0.4
+_OUTSIDE_SHARE = 0.4
 #: Windows besides its longest line from which on a text has several lines; "ok" below a line adds one or two.
 _SEVERAL = 5
 #: More windows than a line of 120 characters has; so many of them in common are a quotation also as this share of a text.
@@ -36,7 +36,7 @@ _LINE, _QUOTED = 24, 0.2
 #: Letters and digits of a text that says something by itself; a character of a script without spaces counts as three.
 LETTERS = 32
 #: Words whose hashes are cached.
-_REMEMBERED = 50_000
+_CACHED_WORDS = 50_000
 #: Scripts that write no spaces between words: Thai and Lao, Burmese, Khmer, kana, ideographs.
 _UNSPACED = (("\u0e00", "\u0eff"), ("\u1000", "\u109f"), ("\u1780", "\u17ff"), ("\u3040", "\u30ff"), ("\u3400", "\u9fff"))
 _LINE_NUMBER = re.compile(r"^[^\w\n]*\d{1,7}(?!\w)", re.MULTILINE)
@@ -47,13 +47,13 @@ class Sketch:
     """What is kept of one forgotten text: how many windows are its own and how many others hold, the smallest hashes of each."""
 
     counts: tuple[int, int]
-    own: "np.ndarray"
-    common: "np.ndarray"
+    own_hashes: "np.ndarray"
+    common_hashes: "np.ndarray"
     #: Of its own those outside a line that has half of them or more; none without such a line.
-    beside: "np.ndarray"
+    outside_hashes: "np.ndarray"
 
     @classmethod
-    def of(cls, text: "Windows", is_own: "np.ndarray") -> "Sketch | None":
+    def from_windows(cls, text: "Windows", is_own: "np.ndarray") -> "Sketch | None":
         """Return the sketch of a text by those of its windows that no other text holds; None where these say nothing."""
         import numpy as np
 
@@ -63,34 +63,36 @@ class Sketch:
         names, counts = np.unique(lines[lines >= 0], return_counts=True)
         longest = counts.argmax() if len(counts) else 0
         is_beside = lines != (names[longest] if len(counts) else -2)
-        if not _SEVERAL <= is_beside.sum() <= _OWN * len(hashes):
+        if not _SEVERAL <= is_beside.sum() <= _OWN_SHARE * len(hashes):
             is_beside[:] = False
         common = text.hashes[~is_own]
-        return cls((len(hashes), len(common)), hashes[:_KEPT], common[:_KEPT], hashes[is_beside][:_KEPT])
+        return cls(
+            (len(hashes), len(common)), hashes[:_SKETCH_HASHES], common[:_SKETCH_HASHES], hashes[is_beside][:_SKETCH_HASHES]
+        )
 
     def encode(self) -> list[int | str]:
         """Return it as it is on disk: both numbers, and the lists of hashes in base64."""
-        return [*self.counts, _packed(self.own), _packed(self.common), _packed(self.beside)]
+        return [*self.counts, _pack_hashes(self.own_hashes), _pack_hashes(self.common_hashes), _pack_hashes(self.outside_hashes)]
 
     @classmethod
     def decode(cls, own_count: int, common_count: int, own: str, common: str, beside: str) -> "Sketch":
         """Return the sketch that `encode` wrote. Raises ValueError for another text."""
-        return cls((own_count, common_count), _unpacked(own), _unpacked(common), _unpacked(beside))
+        return cls((own_count, common_count), _unpack_hashes(own), _unpack_hashes(common), _unpack_hashes(beside))
 
 
-def _packed(hashes: "np.ndarray") -> str:
+def _pack_hashes(hashes: "np.ndarray") -> str:
     """Return hashes in base64, `_BYTES` of each."""
-    octets = hashes.astype(">u8").view("u1").reshape(-1, 8)[:, 8 - _BYTES :]
+    octets = hashes.astype(">u8").view("u1").reshape(-1, 8)[:, 8 - _HASH_BYTES :]
     return base64.b64encode(octets.tobytes()).decode("ascii")
 
 
-def _unpacked(packed: str) -> "np.ndarray":
+def _unpack_hashes(packed: str) -> "np.ndarray":
     """Return the hashes that `_packed` wrote: `(n,) uint64`. Raises ValueError for another text."""
     import numpy as np
 
-    raw = np.frombuffer(base64.b64decode(packed, validate=True), dtype="u1").reshape(-1, _BYTES)
+    raw = np.frombuffer(base64.b64decode(packed, validate=True), dtype="u1").reshape(-1, _HASH_BYTES)
     octets = np.zeros((len(raw), 8), dtype="u1")
-    octets[:, 8 - _BYTES :] = raw
+    octets[:, 8 - _HASH_BYTES :] = raw
     return octets.view(">u8").ravel().astype(np.uint64)
 
 
@@ -111,31 +113,31 @@ class WindowHasher:
         raw = hashlib.blake2b(b"window", key=key, digest_size=16).digest()
         self._bases = tuple(int.from_bytes(raw[at : at + 8], "big") | 1 for at in (0, 8))
 
-    def windows(self, text: str, letters: int = LETTERS) -> Windows:
+    def hash_windows(self, text: str, letters: int = LETTERS) -> Windows:
         """Return the windows of a text that is to be forgotten, each once; none of a text of fewer letters."""
         import numpy as np
 
-        lines = [line for line in map(str.split, _plain(text).splitlines()) if line]
+        lines = [line for line in map(str.split, _plain_words(text).splitlines()) if line]
         words = [word for line in lines for word in line]
-        if _letters(words) < letters:
+        if _count_letters(words) < letters:
             words = []
-        hashes, first = np.unique(self._hashes(words), return_index=True)
+        hashes, first = np.unique(self._hash_words(words), return_index=True)
         numbers = np.repeat(np.arange(len(lines)), [len(line) for line in lines])
         last = np.minimum(first + _WINDOW - 1, max(len(numbers) - 1, 0))
         return Windows(hashes, np.where(numbers[first] == numbers[last], numbers[first], -1) if len(hashes) else first)
 
-    def hashes(self, text: str, letters: int = LETTERS) -> "np.ndarray":
+    def hash_text(self, text: str, letters: int = LETTERS) -> "np.ndarray":
         """Return the hashes of a text's windows, ascending, each once: `(n,) uint64`; none of a text of fewer letters."""
         import numpy as np
 
-        words = _plain(text).split()
-        return np.unique(self._hashes([] if letters and _letters(words) < letters else words))
+        words = _plain_words(text).split()
+        return np.unique(self._hash_words([] if letters and _count_letters(words) < letters else words))
 
-    def _hashes(self, words: list[str]) -> "np.ndarray":
+    def _hash_words(self, words: list[str]) -> "np.ndarray":
         """Return the hash of each window, in order; one of all words if these are fewer than a window has."""
         import numpy as np
 
-        codes = np.fromiter(map(self._word, words), dtype=np.uint64, count=len(words))
+        codes = np.fromiter(map(self._hash_word, words), dtype=np.uint64, count=len(words))
         width = min(_WINDOW, len(codes))
         count = len(codes) - width + 1
         total = codes[:count].copy()
@@ -145,21 +147,21 @@ class WindowHasher:
         total ^= total >> np.uint64(31)
         total *= np.uint64(0x9E3779B97F4A7C15)
         total ^= total >> np.uint64(29)
-        hashes: np.ndarray = total >> np.uint64(64 - 8 * _BYTES)
+        hashes: np.ndarray = total >> np.uint64(64 - 8 * _HASH_BYTES)
         return hashes
 
-    def _word(self, word: str) -> int:
+    def _hash_word(self, word: str) -> int:
         """Return the keyed hash of a word as it looks, cached."""
         if (code := self._words.get(word)) is None:
-            if len(self._words) >= _REMEMBERED:
+            if len(self._words) >= _CACHED_WORDS:
                 self._words.clear()
-            looks = key_of(word) or word
+            looks = normalize_key(word) or word
             code = int.from_bytes(hashlib.blake2b(looks.encode("utf-8", "replace"), key=self.key, digest_size=8).digest(), "big")
             self._words[word] = code
         return code
 
 
-class Restatements:
+class RestatementIndex:
     """Recognizes restatements of many texts by their sketches. Any thread may ask; one adds, before."""
 
     def __init__(self) -> None:
@@ -169,7 +171,7 @@ class Restatements:
         """Whether there is any sketch."""
         return bool(self._sketches)
 
-    def add(self, sketch: Sketch) -> None:
+    def add_sketch(self, sketch: Sketch) -> None:
         """Recognize restatements of one more text."""
         self._sketches.append(sketch)
 
@@ -178,14 +180,16 @@ class Restatements:
         """All hashes, ascending; of each its list; of each list its hashes and windows. The three lists of a text take turns."""
         import numpy as np
 
-        lists = [hashes for sketch in self._sketches for hashes in (sketch.own, sketch.common, sketch.beside)]
+        lists = [
+            hashes for sketch in self._sketches for hashes in (sketch.own_hashes, sketch.common_hashes, sketch.outside_hashes)
+        ]
         sizes = np.array([len(hashes) for hashes in lists], dtype=np.int64)
         hashes = np.concatenate(lists)
         order = np.argsort(hashes, kind="stable")
         windows = np.array([count for sketch in self._sketches for count in (*sketch.counts, 0)], dtype=np.int64)
         return hashes[order], np.repeat(np.arange(len(sizes)), sizes)[order], sizes, windows
 
-    def matches(self, hashes: "np.ndarray") -> bool:
+    def matches_hashes(self, hashes: "np.ndarray") -> bool:
         """Return whether a text with these hashes of windows restates one of the texts."""
         import numpy as np
 
@@ -201,12 +205,12 @@ class Restatements:
         windows = windows.reshape(-1, 3)
         shared = (covered * windows).sum(axis=1)
         share = shared / len(hashes)
-        covers = (covered[:, 0] >= _COVERED) & (shared >= _COVERED * windows.sum(axis=1))
-        covers &= (covered[:, 2] >= _BESIDE) | (sizes.reshape(-1, 3)[:, 2] == 0)
-        return bool((covers & ((share >= _OWN) | ((shared > _LINE) & (share >= _QUOTED)))).any())
+        covers = (covered[:, 0] >= _COVERED_SHARE) & (shared >= _COVERED_SHARE * windows.sum(axis=1))
+        covers &= (covered[:, 2] >= _OUTSIDE_SHARE) | (sizes.reshape(-1, 3)[:, 2] == 0)
+        return bool((covers & ((share >= _OWN_SHARE) | ((shared > _LINE) & (share >= _QUOTED)))).any())
 
 
-def _plain(text: str) -> str:
+def _plain_words(text: str) -> str:
     """Return the words of a text between blanks and line ends, without wrapping, invisible characters and line numbers."""
     for _ in range(LAYERS):
         inner = decode_layer(text)
@@ -216,7 +220,7 @@ def _plain(text: str) -> str:
     return _LINE_NUMBER.sub("", text).translate(_ASCII if text.isascii() else _SPACED)
 
 
-def _letters(words: list[str]) -> int:
+def _count_letters(words: list[str]) -> int:
     """Return the letters and digits of words; a character of a script without spaces counts as three."""
     joined = "".join(words)
     if joined.isascii():
@@ -230,7 +234,7 @@ def _is_unspaced(character: str) -> bool:
     return any(first <= character <= last for first, last in _UNSPACED)
 
 
-class _Spaced(dict[int, str]):
+class _SpacingTable(dict[int, str]):
     """For `str.translate`: spaces for what ends a word, nothing for what is invisible; computed on first use."""
 
     def __missing__(self, code: int) -> str:
@@ -246,5 +250,5 @@ class _Spaced(dict[int, str]):
         return spaced
 
 
-_SPACED = _Spaced()
+_SPACED = _SpacingTable()
 _ASCII = {code: chr(code) if chr(code).isalnum() or chr(code) == "\n" else " " for code in range(128)}

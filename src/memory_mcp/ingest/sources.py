@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from memory_mcp.archive.exchange import Exchange, Synced
     from memory_mcp.archive.shared import SyncSettings
     from memory_mcp.ingest.base import Importer
-    from memory_mcp.ingest.capture import Capture
+    from memory_mcp.ingest.capture import CaptureRules
     from memory_mcp.ingest.following import StoreDrafts
     from memory_mcp.ingest.gate import Gate
     from memory_mcp.ingest.hooks.base import Hooks
-    from memory_mcp.ingest.pipeline import KeptMarks
+    from memory_mcp.ingest.pipeline import MarkStore
     from memory_mcp.ingest.settings import IngestSettings
     from memory_mcp.model.event import EventDraft
     from memory_mcp.storage.base import Storage
@@ -33,10 +33,10 @@ def make_importer(name: str, settings: "IngestSettings") -> "Importer":
 
 def make_follower(
     settings: "IngestSettings",
-    marks: "KeptMarks",
+    marks: "MarkStore",
     directory: Path | None,
     store: "StoreDrafts",
-    capture: "Callable[[], Capture]",
+    capture: "Callable[[], CaptureRules]",
 ) -> Callable[[Callable[[], bool]], int]:
     """Return a function that reads what followed clients wrote, in one round, and returns the number of new events.
 
@@ -50,11 +50,11 @@ def make_follower(
     return Follower(lambda: all_importers(settings), marks, Path(paths.spool_dir(str(directory))), store, capture).run_round
 
 
-def make_capture(settings: "IngestSettings", directory: Path | None) -> "Capture":
+def make_capture(settings: "IngestSettings", directory: Path | None) -> "CaptureRules":
     """Return what is never recorded in a store: by the settings and by the pauses in `directory` (None, in memory: none)."""
-    from memory_mcp.ingest.capture import Capture
+    from memory_mcp.ingest.capture import CaptureRules
 
-    return Capture.of(settings, directory)
+    return CaptureRules.from_settings(settings, directory)
 
 
 def make_exchange(storage: "Storage", data_dir: Path, folder: Path, gate: "Gate", store: "StoreDrafts") -> "Exchange":
@@ -66,11 +66,11 @@ def make_exchange(storage: "Storage", data_dir: Path, folder: Path, gate: "Gate"
 
     def take(drafts: "Sequence[EventDraft]") -> "AppendResult":
         """Store the drafts that pass the gate, as of source "sync"; return which ids are new and which were known."""
-        return store([clean for draft in drafts if (clean := gate.clean(draft, report)) is not None], "sync")
+        return store([clean for draft in drafts if (clean := gate.clean_draft(draft, report)) is not None], "sync")
 
     def clean(draft: "EventDraft") -> "EventDraft | None":
         """Return a draft as it may be stored; None if the gate refuses it."""
-        return gate.clean(draft, ImportReport())
+        return gate.clean_draft(draft, ImportReport())
 
     return Exchange(storage, data_dir, folder, take, clean)
 

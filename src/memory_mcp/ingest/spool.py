@@ -25,7 +25,7 @@ from memory_mcp.base.failpoints import failpoint
 from memory_mcp.events.log import EventLog
 from memory_mcp.events.running import PIDS
 from memory_mcp.ingest.base import ImportReport
-from memory_mcp.ingest.gate import Gate, shorten
+from memory_mcp.ingest.gate import Gate, shorten_text
 from memory_mcp.ingest.hooks.base import Envelope, Heard, Hooks, Malformed, delivery_key
 from memory_mcp.ingest.hooks.codex import sender_of
 from memory_mcp.ingest.redact import strip_private
@@ -37,16 +37,16 @@ BATCH, BATCH_CHARS = 100, 4 * 1024 * 1024
 #: A hook takes a moment; what it has not finished after a day it never will (seconds).
 STALE_S = 86_400
 #: How long unreadable payloads are kept for debugging (seconds), and how much of each (bytes).
-BAD_KEPT_S, BAD_BYTES = 30 * 86_400, 256 * 1024
+BAD_RETENTION_S, BAD_BYTES = 30 * 86_400, 256 * 1024
 #: Hooks of one event start together; on a busy machine one may come this much after the other (milliseconds).
-TWICE_MS = 10_000
+REPEATED_MS = 10_000
 #: Why a payload that another hook has brought already holds nothing to keep.
-TWICE = "told twice"
+REPEATED = "told twice"
 #: Longest header that is looked for, bytes: two paths and a few numbers.
 _HEADER = 64 * 1024
 _OLDEST_FORM = 1
 #: Number of remembered payloads above which old ones are dropped.
-_LATELY = 1_000
+_MOST_RECENT = 1_000
 
 
 @dataclass(slots=True)
@@ -71,31 +71,31 @@ class _Payload:
     client: str
     drafts: tuple[EventDraft, ...]
     #: The project of a session that ends with it, and when; "" for any other payload.
-    ends: str
+    ended_project: str
     at_ms: int
 
     @property
-    def chars(self) -> int:
+    def char_count(self) -> int:
         """The characters of all its texts."""
         return sum(len(d.text) for d in self.drafts)
 
 
-class _Lately:
+class _RecentPayloads:
     """The events of the last moments, by what was delivered (`delivery_key`)."""
 
     def __init__(self) -> None:
         #: By client and content: the file that brought it first, and when.
         self._seen: dict[tuple[str, int], tuple[str, int]] = {}
 
-    def twice(self, client: str, envelope: Envelope, content: str) -> bool:
+    def is_repeated(self, client: str, envelope: Envelope, content: str) -> bool:
         """Return whether another file brought the same from the same client within 10 s. If not, it is remembered from now on."""
         key = (client, hash_parts(content))
         name, at_ms = self._seen.get(key, ("", 0))
         # A file that could not be stored comes again under its own name.
-        if name not in ("", envelope.name) and abs(envelope.received_ms - at_ms) <= TWICE_MS:
+        if name not in ("", envelope.name) and abs(envelope.received_ms - at_ms) <= REPEATED_MS:
             return True
-        if len(self._seen) >= _LATELY:
-            self._seen = {k: v for k, v in self._seen.items() if envelope.received_ms - v[1] <= TWICE_MS}
+        if len(self._seen) >= _MOST_RECENT:
+            self._seen = {k: v for k, v in self._seen.items() if envelope.received_ms - v[1] <= REPEATED_MS}
         self._seen[key] = (envelope.name, envelope.received_ms)
         return False
 
@@ -118,11 +118,11 @@ class Spool:
         self._hooks = hooks
         self._on_end = on_end
         self._draining = threading.Lock()
-        self._lately = _Lately()
+        self._recent_payloads = _RecentPayloads()
 
-    def waiting(self) -> int:
+    def count_waiting(self) -> int:
         """Return the number of payloads that are not stored yet; 0 where the spool cannot be listed."""
-        return len(self._names())
+        return len(self._list_names())
 
     def drain(self, limit: int | None = None) -> DrainReport:
         """Store the files that are in `new/` now, at most `limit`, oldest first, and remove them; return the counts.
@@ -133,13 +133,13 @@ class Spool:
         """
         report = DrainReport()
         with self._draining:
-            names = self._names()
+            names = self._list_names()
             report.left = max(0, len(names) - limit) if limit is not None else 0
-            for batch in self._batches(names[:limit], report):
-                self._store(batch, report)
+            for batch in self._iter_batches(names[:limit], report):
+                self._store_batch(batch, report)
             # Remove old files that killed hooks left half written or that could not be parsed.
             now = time.time()
-            for folder, kept_s in (("tmp", STALE_S), ("bad", BAD_KEPT_S)):
+            for folder, kept_s in (("tmp", STALE_S), ("bad", BAD_RETENTION_S)):
                 for path, state in machine.iter_files(self._directory / folder):
                     if state.st_mtime < now - kept_s:
                         # Another process may remove it first.
@@ -148,7 +148,7 @@ class Spool:
                             report.swept += 1
         return report
 
-    def _names(self) -> list[str]:
+    def _list_names(self) -> list[str]:
         """Return the names of the files in `new/`, in the order of time; none where it is a link or cannot be listed."""
         try:
             new = self._directory / "new"
@@ -156,23 +156,23 @@ class Spool:
         except OSError:
             return []
 
-    def _batches(self, names: Sequence[str], report: DrainReport) -> Iterator[list[_Payload]]:
+    def _iter_batches(self, names: Sequence[str], report: DrainReport) -> Iterator[list[_Payload]]:
         """Yield the payloads that were understood, in batches that end at 100 files or 4 MB of text; others are passed over."""
         batch: list[_Payload] = []
         chars = 0
         for name in names:
-            payload = self._understood(self._directory / "new" / name, report)
+            payload = self._read_payload(self._directory / "new" / name, report)
             if payload is None:
                 continue
             batch.append(payload)
-            chars += payload.chars
+            chars += payload.char_count
             if len(batch) >= BATCH or chars >= BATCH_CHARS:
                 yield batch
                 batch, chars = [], 0
         if batch:
             yield batch
 
-    def _understood(self, file: Path, report: DrainReport) -> _Payload | None:
+    def _read_payload(self, file: Path, report: DrainReport) -> _Payload | None:
         """Return one file understood; None if it was moved to `bad/` or cannot be opened, which the report counts.
 
         A payload told twice, or without content, is understood and has no drafts. Drafts have passed the gate.
@@ -191,14 +191,14 @@ class Spool:
         report.files += 1
         report.bytes += len(raw)
         try:
-            client, envelope, payload = _opened(file.name, raw)
+            client, envelope, payload = _parse_file(file.name, raw)
             if client not in self._hooks:
                 raise Malformed("unknown client")
             client = sender_of(client, payload)
             heard = self._hooks[client].read(payload, envelope)
             content = delivery_key(payload, heard.drafts)
-            if self._hooks[client].ONE_PER_MOMENT and self._lately.twice(client, envelope, content):
-                heard = Heard(skipped=TWICE)
+            if self._hooks[client].ONE_PER_MOMENT and self._recent_payloads.is_repeated(client, envelope, content):
+                heard = Heard(skipped=REPEATED)
         except Malformed as error:
             self._set_aside(file, str(error), raw, report)
             return None
@@ -209,17 +209,17 @@ class Spool:
             report.skipped[heard.skipped] += 1
         report.lines += 1
         report.lines_used += bool(heard.drafts)
-        drafts = [_from_process(draft, envelope.pids) for draft in heard.drafts]
-        clean_drafts = [draft for draft_read in drafts if (draft := self._gate.clean(draft_read, report)) is not None]
+        drafts = [_add_processes(draft, envelope.pids) for draft in heard.drafts]
+        clean_drafts = [draft for draft_read in drafts if (draft := self._gate.clean_draft(draft_read, report)) is not None]
         return _Payload(file, client, tuple(clean_drafts), heard.ends, envelope.received_ms)
 
     def _set_aside(self, file: Path, reason: str, raw: bytes, report: DrainReport) -> None:
         """Move a file to `bad/` as the reason and its short text without secrets; count and quote it. If that fails, it stays."""
         report.bad += 1
         # Cut after redaction, so that no half of a secret is left.
-        clean = self._gate.redact(strip_private(raw.decode("utf-8", "replace").replace("\0", "\ufffd")), ImportReport())
+        clean = self._gate.redact_text(strip_private(raw.decode("utf-8", "replace").replace("\0", "\ufffd")), ImportReport())
         report.add_quote(reason[:200], file.name, 0, clean.partition("\n")[2][:4096])
-        head = json.dumps({"reason": self._gate.redact(reason, ImportReport()), "bytes": len(raw)})
+        head = json.dumps({"reason": self._gate.redact_text(reason, ImportReport()), "bytes": len(raw)})
         try:
             for folder in (self._directory / "bad", self._directory / "tmp"):
                 folder.mkdir(mode=0o700, exist_ok=True)
@@ -228,7 +228,7 @@ class Spool:
             aside = self._directory / "tmp" / f"{file.name}.bad"
             aside.unlink(missing_ok=True)
             aside.touch(mode=0o600, exist_ok=False)
-            aside.write_text(f"{head}\n{shorten(clean, BAD_BYTES)[0]}", encoding="utf-8", errors="replace")
+            aside.write_text(f"{head}\n{shorten_text(clean, BAD_BYTES)[0]}", encoding="utf-8", errors="replace")
             os.replace(aside, self._directory / "bad" / file.name)
             file.unlink()
         except OSError as error:
@@ -237,7 +237,7 @@ class Spool:
             return
         failpoint("drain.set_aside")
 
-    def _store(self, batch: Sequence[_Payload], report: DrainReport) -> None:
+    def _store_batch(self, batch: Sequence[_Payload], report: DrainReport) -> None:
         """Store a batch, one transaction for each run of files of one client; then remove its files.
 
         In between tell `on_end` of the sessions that ended. Raises what storing raises.
@@ -251,7 +251,7 @@ class Spool:
                 report.known += len(stored.known_ids)
                 report.ended += sum(draft.type is EventType.SESSION_END for draft in drafts)
                 failpoint("drain.stored")
-            ended = {payload.ends: payload.at_ms for payload in run if payload.ends}
+            ended = {payload.ended_project: payload.at_ms for payload in run if payload.ended_project}
             if ended and self._on_end is not None:
                 self._on_end(ended)
             for payload in run:
@@ -260,13 +260,13 @@ class Spool:
                 failpoint("drain.file_removed")
 
 
-def _from_process(draft: EventDraft, pids: str) -> EventDraft:
+def _add_processes(draft: EventDraft, pids: str) -> EventDraft:
     """Return a prompt, or the start of a session, with the processes above its hook as metadata; others unchanged."""
     has_process = draft.type in (EventType.USER_MESSAGE, EventType.SESSION_START) and pids
     return replace(draft, metadata={**draft.metadata, PIDS: pids}) if has_process else draft
 
 
-def _opened(name: str, raw: bytes) -> tuple[str, Envelope, str]:
+def _parse_file(name: str, raw: bytes) -> tuple[str, Envelope, str]:
     """Return (client, envelope, payload) of a file, a line of JSON and the payload; Malformed for another form or a cut one."""
     line, feed, payload = raw.partition(b"\n")
     try:

@@ -56,7 +56,7 @@ class TombstoneFile:
 
     def add_lines(self, lines: Sequence[str]) -> None:
         """Add lines of ASCII; they are on disk when this returns. Raises OSError when they cannot be written."""
-        append(self._file, lines)
+        append_lines(self._file, lines)
 
     def adopt_lines(self, key: bytes, lines: Sequence[str]) -> list[str]:
         """Add the lines of a copy that are not here, and return them; where nothing was forgotten, its key is taken over.
@@ -70,11 +70,11 @@ class TombstoneFile:
             machine.put(self._key_file, key)
         new = [line for line in dict.fromkeys(lines) if line not in own_lines]
         if new:
-            append(self._file, new)
+            append_lines(self._file, new)
         return new
 
 
-def append(file: Path, lines: Sequence[str]) -> None:
+def append_lines(file: Path, lines: Sequence[str]) -> None:
     """Add lines of ASCII to a private file, made if missing; a last line that a crash cut is ended first. On disk at return."""
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND | machine.PRIVATE, 0o600)
     try:
@@ -100,7 +100,7 @@ def find_line_values(lines: Sequence[str], named_count: int) -> list[list[int | 
             parsed += [line] if isinstance(line, dict) else []
     if any("lifted" in line for line in parsed):
         return []
-    runs = [(kind, list(run)) for kind, run in groupby(parsed, _kind_of)]
+    runs = [(kind, list(run)) for kind, run in groupby(parsed, _line_kind)]
     other_values: list[dict[str, Any]] = []
     of_lines: list[dict[str, Any]] = []
     for (kind, run), (following, _) in zip(runs, [*runs[1:], ("", [])], strict=True):
@@ -116,7 +116,7 @@ def find_line_values(lines: Sequence[str], named_count: int) -> list[list[int | 
     return [[*ln["gram"], ln["length"], ln["tokens"], ln["value"]] for ln in of_lines if ln["value"] not in still_named]
 
 
-def _kind_of(line: dict[str, Any]) -> str:
+def _line_kind(line: dict[str, Any]) -> str:
     """Return the kind of a line: "value", "event" as earlier versions wrote it, else ""."""
     is_old = "event" in line and "v" not in line
     return "event" if is_old else "value" if "value" in line and isinstance(line.get("length"), int) else ""

@@ -22,7 +22,7 @@ _EVENT = struct.Struct("iIII")
 _BUFFER = 64 * 1024
 
 
-class Watch:
+class DirectoryWatch:
     """Calls `act` in a thread of its own after `start`, until it is closed or the directory is deleted."""
 
     def __init__(self, inotify: int) -> None:
@@ -33,11 +33,11 @@ class Watch:
 
     def start(self, act: Callable[[], None]) -> None:
         """Begin to call `act`, in a thread of its own, for files put there since the watch was made; several may share a call."""
-        self._thread = threading.Thread(target=self._listen, args=(act,), name="watch", daemon=True)
+        self._thread = threading.Thread(target=self._run_listener, args=(act,), name="watch", daemon=True)
         self._thread.start()
 
     @classmethod
-    def on(cls, directory: Path) -> "Watch | None":
+    def open_watch(cls, directory: Path) -> "DirectoryWatch | None":
         """Return a watch of a directory, made with its parent if missing; None, and no OSError, if it cannot be (not Linux)."""
         if not sys.platform.startswith("linux"):
             return None
@@ -54,7 +54,7 @@ class Watch:
             return None
         return cls(inotify)
 
-    def _listen(self, act: Callable[[], None]) -> None:
+    def _run_listener(self, act: Callable[[], None]) -> None:
         """Call `act` for every notice, until the end or until the directory is gone; then close the descriptors."""
         ready = select.poll()
         for descriptor in (self._inotify, self._end_read):

@@ -31,27 +31,27 @@ class TextWindow:
         self._ended = False
         self.text = ""
         stream.seek(start)
-        self._more()
+        self._read_more()
 
-    def offset(self, at: int) -> int:
+    def offset_of(self, at: int) -> int:
         """Return the byte offset of a place in `text`."""
         return self._start + len(self.text[:at].encode("utf-8", "surrogateescape"))
 
-    def reached(self, at: int) -> int:
+    def estimate_offset(self, at: int) -> int:
         """Return about the byte offset of a place in `text`: too small where a character takes several bytes."""
         return self._start + at
 
-    def drop(self, at: int) -> int:
+    def drop_before(self, at: int) -> int:
         """Discard the text before `at` once it is a megabyte long; return the new place of `at`."""
         if at < _CHUNK:
             return at
-        self._start = self.offset(at)
+        self._start = self.offset_of(at)
         self.text = self.text[at:]
         return 0
 
     def skip_to(self, opening: str) -> int:
         """Return the place of the first `opening`, reading further as needed; 0 if there is none."""
-        while (at := self.text.find(opening)) < 0 and self._more():
+        while (at := self.text.find(opening)) < 0 and self._read_more():
             pass
         return max(at, 0)
 
@@ -60,16 +60,16 @@ class TextWindow:
         while True:
             match = _SPACE.match(self.text, at)
             at = match.end() if match else at
-            if at < len(self.text) or not self._more():
+            if at < len(self.text) or not self._read_more():
                 return at
 
-    def value(self, at: int) -> tuple[object, int] | str | None:
+    def parse_value(self, at: int) -> tuple[object, int] | str | None:
         """Return (value, end) of the JSON at a place, or why not; None if the file ends first. Reads `MAX_RECORD` at most."""
         while True:
             try:
                 value, end = _decode(self.text, at)
                 # A number at the end of the window may go on behind it.
-                if end == len(self.text) and isinstance(value, int | float) and self._more():
+                if end == len(self.text) and isinstance(value, int | float) and self._read_more():
                     continue
                 return value, end
             except json.JSONDecodeError as error:
@@ -81,10 +81,10 @@ class TextWindow:
                 return NOT_JSON
             if len(self.text) - at > MAX_RECORD:
                 return TOO_LONG
-            if not self._more():
+            if not self._read_more():
                 return None
 
-    def _more(self) -> bool:
+    def _read_more(self) -> bool:
         """Read more of the file, as much again as there is, at least 512 bytes; return False at its end."""
         raw = self._stream.read(max(_WINDOW, len(self.text)))
         self._ended = not raw

@@ -66,7 +66,7 @@ def pause_capture(app: App, request: PauseCapture, caller: Caller) -> Capturing:
     """
     project, directory = _project(app, request.project, caller), _directory(app)
     # Hooks compare names without reading the rules for secrets, so it could only be kept as it is.
-    if app.gate.name(project) != project:
+    if app.gate.clean_name(project) != project:
         raise InvalidQuery("the project's name holds a secret, which is not written down", "Pause all projects: project *.")
     now, known = app.clock.now_ms(), _read(directory)
     lasts, duration = 0, request.duration.strip().lower()

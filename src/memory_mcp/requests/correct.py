@@ -147,7 +147,7 @@ def _supersede(app: App, old: Expanded, new: GripId | None, request: Correct | R
     reason is cut to `MAX_REASON` characters and cleaned of secrets.
     """
     now, author = app.clock.now_ms(), PERSON if request.is_person else request.by
-    reason = app.gate.words(request.reason[:MAX_REASON])
+    reason = app.gate.clean_text(request.reason[:MAX_REASON])
     known = app.storage.superseded.get_successors([old.grip_id]).get(old.grip_id)
     if known is not None and known.new == new:
         return

@@ -8,7 +8,7 @@ from typing import Any
 from memory_mcp.app import App
 from memory_mcp.base.errors import ConfigError, InvalidQuery, ReadOnly
 from memory_mcp.config import load, store, variables
-from memory_mcp.ingest.capture import Capture, listed
+from memory_mcp.ingest.capture import CaptureRules, split_rules
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.model.ledger import AuditEntry
 from memory_mcp.requests.limits import MAX_PATTERN
@@ -99,7 +99,7 @@ def _one(app: App, request: Exclude, caller: Caller) -> tuple[str, str]:
     if "," in pattern or not pattern.isprintable():
         raise InvalidQuery(f"invalid pattern: {pattern!r}", "Patterns are separated by commas; write ? in the place of one.")
     # It is written into the settings file and into the audit log, which hold no secrets.
-    if app.gate.name(pattern) != pattern:
+    if app.gate.clean_name(pattern) != pattern:
         raise InvalidQuery("the pattern holds a secret, which is not written down", "Write * in its place.")
     return kind, pattern
 
@@ -121,7 +121,7 @@ def _changed(app: App, kind: str, pattern: str, *, on: bool, by: str) -> Exclusi
         hint = "Set that instead, or take it out of the environment and run: memory-mcp daemon restart"
         raise ConfigError(f"{given[0]} is set, which goes before the settings file", hint)
     said = load(file=app.settings_file).ingest
-    before = listed(getattr(said, name))
+    before = split_rules(getattr(said, name))
     if (pattern in before) is on:
         _record_by(app, said)
         return _response(app)
@@ -144,7 +144,7 @@ def _record_by(app: App, said: IngestSettings) -> None:
     """Put the exclusions of the settings `said` in force in the open memory; its other settings stay as they are."""
     lists: dict[str, Any] = {name: getattr(said, name) for name in _SETTINGS.values()}
     app.settings = replace(app.settings, ingest=replace(app.settings.ingest, **lists))
-    app.gate.capture = Capture.of(app.settings.ingest, app.directory)
+    app.gate.capture = CaptureRules.from_settings(app.settings.ingest, app.directory)
 
 
 def _variables(name: str = "") -> list[str]:

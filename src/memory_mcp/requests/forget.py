@@ -11,7 +11,7 @@ from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery, NotFound
 from memory_mcp.forgetting.act import Forgetting, Outcome
 from memory_mcp.forgetting.survey import Survey, survey
-from memory_mcp.ingest.tombstones import MARK, NAMES, Range, Tombstones, Wanted
+from memory_mcp.ingest.tombstones import MARK, NAMES, ForgetRequest, TimeRange, Tombstones
 from memory_mcp.model.event import Event
 from memory_mcp.model.ids import event_id_from, event_key, parse_topic_id
 from memory_mcp.requests.response import Recalled
@@ -84,7 +84,7 @@ def forget(app: App, request: Forget, caller: Caller) -> Forgotten:
         hint = "A person confirms it on a terminal: memory-mcp forget ... --yes (or sets server.forget_by_tool = true)."
         raise InvalidQuery("a tool may only try out what forgetting would take", hint)
     if request.value:
-        _refuse_common(app, Tombstones.tried(wanted))
+        _refuse_common(app, Tombstones.preview(wanted))
     surveyed = survey(app.storage.events, wanted, app.gate.tombstones.hasher(), subject == "event")
     outcome = Forgetting(app).carry_out(replace(wanted, sketches=surveyed.sketches), request.by, subject)
     note = "Backups outside the data directory and other machines keep what they have; restored here, it stays forgotten."
@@ -92,9 +92,9 @@ def forget(app: App, request: Forget, caller: Caller) -> Forgotten:
     return _shape(outcome, True, samples, note, _notices(outcome, samples, surveyed))
 
 
-def _preview(app: App, wanted: Wanted, subject: str) -> Forgotten:
+def _preview(app: App, wanted: ForgetRequest, subject: str) -> Forgotten:
     """Return what would go, with the words of events and how ordinary a value is; nothing is written."""
-    tombstones = Tombstones.tried(wanted)
+    tombstones = Tombstones.preview(wanted)
     outcome = Forgetting(app).tried(wanted)
     listed = outcome.samples[: _PLACES if wanted.values else _SAMPLES]
     events = app.storage.events.get_events([event_id_from(event_key(event_id)) for event_id, _ in listed])
@@ -173,7 +173,7 @@ def _shape(outcome: Outcome, done: bool, samples: Sequence[Sample], note: str, n
     return Forgotten(forgotten=done, counts=outcome.in_words(), events=samples, notices=notices, note=note)
 
 
-def _wanted(app: App, request: Forget, caller: Caller) -> tuple[Wanted, str]:
+def _wanted(app: App, request: Forget, caller: Caller) -> tuple[ForgetRequest, str]:
     """Return what is to be forgotten, and what was named.
 
     The second is "event", "topic", "value", or the names of what was given, such as "session since". An event takes
@@ -184,21 +184,21 @@ def _wanted(app: App, request: Forget, caller: Caller) -> tuple[Wanted, str]:
     if len(alone) + bool(timed) != 1 or (request.session and request.project):
         raise InvalidQuery("say what is to be forgotten" if not alone and not timed else "too much is named", _ONE)
     if request.value:
-        return Wanted(values=[request.value]), "value"
+        return ForgetRequest(values=[request.value]), "value"
     if request.event:
         ids = [event.event_id for event in _named_events(app, request.event, caller)]
         pairs = app.storage.events.find_duplicates(ids)
         # Other copies of what is shown in its place.
         pairs |= app.storage.events.find_duplicates(pairs.values())
-        return Wanted(events=list(app.storage.events.get_events({*ids, *pairs, *pairs.values()}).values())), "event"
+        return ForgetRequest(events=list(app.storage.events.get_events({*ids, *pairs, *pairs.values()}).values())), "event"
     if request.topic:
         topic_id = parse_topic_id(request.topic)
         topic = next((topic for topic in app.storage.topics.list_topics() if topic.topic_id == topic_id), None)
         if topic is None:
             raise NotFound(f"no such topic: {request.topic}", "`memory-mcp topics top` shows them.")
         segments = app.storage.events.events_by_segment(list(app.storage.toc.get_segments(topic.members).values()))
-        return Wanted(events=[event for events in segments.values() for event in events]), "topic"
-    return Wanted(ranges=_ranges(app, request)), " ".join(timed)
+        return ForgetRequest(events=[event for events in segments.values() for event in events]), "topic"
+    return ForgetRequest(ranges=_ranges(app, request)), " ".join(timed)
 
 
 def _named_events(app: App, name: str, caller: Caller) -> Sequence[Event]:
@@ -211,7 +211,7 @@ def _named_events(app: App, name: str, caller: Caller) -> Sequence[Event]:
     return [event]
 
 
-def _ranges(app: App, request: Forget) -> list[Range]:
+def _ranges(app: App, request: Forget) -> list[TimeRange]:
     """Return the ranges of time that the request names; they end now at the latest, so that later events stay.
 
     Raises InvalidQuery for a bare time that holds everything that is stored, an unknown project or an invalid
@@ -224,7 +224,7 @@ def _ranges(app: App, request: Forget) -> list[Range]:
     if request.session:
         if not app.storage.events.list_events(Scope(), request.session, limit=1):
             raise NotFound(f"no such session: {request.session}", "`memory-mcp query events` shows session ids.")
-        return [Range(since, until, session=request.session)]
+        return [TimeRange(since, until, session=request.session)]
     if not request.project:
         stats = app.storage.get_stats(text=False)
         if stats.first_ms is not None and stats.last_ms is not None and since <= stats.first_ms and stats.last_ms <= until:
@@ -232,7 +232,7 @@ def _ranges(app: App, request: Forget) -> list[Range]:
                 "Name a shorter time, a session or a project. To begin anew, stop the clients and move the data directory away."
             )
             raise InvalidQuery("that time holds everything that is stored", hint)
-        return [Range(since, until)]
+        return [TimeRange(since, until)]
     # By the names that it was recorded with, whole where all sessions of a name are shown as this project.
     project, names = known_project(app, request.project), app.storage.projects.names
     streams = {(recorded, session) for _, recorded, session, _ in app.storage.projects.list_streams()}
@@ -240,7 +240,7 @@ def _ranges(app: App, request: Forget) -> list[Range]:
     for recorded in sorted({recorded for recorded, _ in streams}):
         shown = {session: names.display_name(recorded, session) == project for name, session in streams if name == recorded}
         if all(shown.values()):
-            ranges.append(Range(since, until, project=recorded))
+            ranges.append(TimeRange(since, until, project=recorded))
         else:
-            ranges += [Range(since, until, session, recorded) for session, own in sorted(shown.items()) if own]
+            ranges += [TimeRange(since, until, session, recorded) for session, own in sorted(shown.items()) if own]
     return ranges

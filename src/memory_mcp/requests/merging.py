@@ -89,12 +89,12 @@ def records(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
         "labels": len(labels),
     }
     for r in labels:
-        words = app.gate.words(r["label"])
+        words = app.gate.clean_text(r["label"])
         app.storage.topics.set_label(TopicLabel(TopicId(r["topic_id"]), r["project"], words, r["author"], r["at_ms"]))
     taken["texts"] = _texts(app, asked["node"], asked["bullet"], asked["bullet_grip"])
     counts = {name: count for name, count in {**taken, "events": int(asked["events"])}.items() if count}
     if counts:
-        subject = app.gate.words(str(asked["subject"]))
+        subject = app.gate.clean_text(str(asked["subject"]))
         app.storage.audit.record_entry(AuditEntry("merge", app.clock.now_ms(), str(asked["author"]), subject, "", counts))
     return taken
 
@@ -141,8 +141,8 @@ def _superseded(app: App, rows: Sequence[Row]) -> int:
     new = [r for r in rows if (r["old_id"], r["new_id"], r["at_ms"]) not in own]
     for r in new:
         to = GripId(r["new_id"]) if r["new_id"] else None
-        reason = app.gate.words(r.get("reason", ""))
-        author = app.gate.words(r.get("author", ""))
+        reason = app.gate.clean_text(r.get("reason", ""))
+        author = app.gate.clean_text(r.get("author", ""))
         app.storage.superseded.record_supersession(Supersession(GripId(r["old_id"]), to, r["at_ms"], reason, author))
     return len(new)
 

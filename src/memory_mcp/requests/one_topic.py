@@ -215,7 +215,7 @@ def label_topic(app: App, request: LabelTopic, caller: Caller) -> Labelled:
     It is cleaned of secrets, white space runs and unprintable characters. An empty project is not widened to all. Raises
     InvalidQuery also for a label that is too long or refused, NotFound and LayerUnavailable; as `get_topic`.
     """
-    label = "".join(c for c in " ".join(app.gate.words(request.label).split()) if c.isprintable())
+    label = "".join(c for c in " ".join(app.gate.clean_text(request.label).split()) if c.isprintable())
     if request.label.strip() and not label:
         raise InvalidQuery("the label is refused: own output", "Nothing was changed. Say it in words of your own.")
     if len(label) > MAX_LABEL:
@@ -223,7 +223,7 @@ def label_topic(app: App, request: LabelTopic, caller: Caller) -> Labelled:
     opened = _Opened(app, request.topic_id, scope_of(app, request.project, request.scope, caller, widens=False))
     topic = app.topics().label(opened.topic.topic_id, label, opened.scoped.project, AGENT)
     if topic.label != opened.topic.label:
-        app.storage.audit.record_entry(AuditEntry("label", app.clock.now_ms(), app.gate.name(request.by), topic.topic_id))
+        app.storage.audit.record_entry(AuditEntry("label", app.clock.now_ms(), app.gate.clean_name(request.by), topic.topic_id))
     return Labelled(
         topic_id=topic.topic_id,
         label=topic.label,

@@ -33,7 +33,7 @@ def pin(app: App, request: Pin, caller: Caller) -> Pinned:
     A topic is pinned in all scopes. Raises InvalidQuery for an invalid id and for the root, NotFound for an
     unknown id or one that the caller may not see, LayerUnavailable for a topic where topics cannot be used.
     """
-    by = app.gate.name(request.by)
+    by = app.gate.clean_name(request.by)
     if request.id.startswith("topic:"):
         # A topic is pinned in all scopes.
         before = app.storage.toc.list_pins()

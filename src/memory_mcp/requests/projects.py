@@ -211,7 +211,7 @@ def split_project(app: App, request: SplitProject, caller: Caller) -> ProjectCha
     if bool(request.folder) == bool(request.sessions):
         raise InvalidQuery("say what is to be split off", "Give a folder (--cwd PATH) or sessions (--session ID), not both.")
     folder = request.folder.rstrip("\\/") if request.folder else ""
-    new = app.gate.name(request.name) or folder or f"{project}#{request.sessions[0][:8]}"
+    new = app.gate.clean_name(request.name) or folder or f"{project}#{request.sessions[0][:8]}"
     at_ms, sessions = app.clock.now_ms(), request.sessions or ("",)
     splits = [Split(project, session, folder, new, at_ms) for session in sessions]
     if {replace(s, at_ms=at_ms) for s in app.storage.projects.names.splits}.issuperset(splits):
@@ -265,7 +265,7 @@ def _recorded_as(app: App, what: str, by: str, changed: ProjectChanged) -> Proje
     """Record a change in the audit log, its author cleaned of secrets, and return it."""
     counts = {"sessions": changed.sessions} if changed.sessions else {}
     subject = changed.project if changed.shown_as == changed.project else f"{changed.project} {changed.shown_as}"
-    app.storage.audit.record_entry(AuditEntry(what, app.clock.now_ms(), app.gate.name(by), subject, counts=counts))
+    app.storage.audit.record_entry(AuditEntry(what, app.clock.now_ms(), app.gate.clean_name(by), subject, counts=counts))
     return changed
 
 

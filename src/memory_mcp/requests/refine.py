@@ -173,7 +173,7 @@ def refine_summary(app: App, request: RefineSummary, caller: Caller) -> Refined:
             app.derivation.run(Depth.PERIODS)
             if request.by:
                 counts = {"bullets": len(request.bullets)}
-                author = app.gate.name(request.by)
+                author = app.gate.clean_name(request.by)
                 app.storage.audit.record_entry(AuditEntry("refine", app.clock.now_ms(), author, node_id, counts=counts))
     key, settled = segment_key_of(node.node_id), _settled_ms(app)
     goes_on = node.end_ms > settled if key is None else app.storage.toc.get_segments([key])[key].open and node.end_ms >= settled
@@ -334,7 +334,7 @@ def _clean(gate: Gate, text: str) -> str:
     if not text.strip():
         return ""
     draft = EventDraft(session_id="refine", role=Role.ASSISTANT, type=EventType.NOTE, text=text, timestamp=0)
-    outcome = gate.check(draft, ImportReport())
+    outcome = gate.check_draft(draft, ImportReport())
     if isinstance(outcome, str):
         raise InvalidQuery(f"a text is refused: {outcome}", f"{_UNCHANGED} Say it in words of your own.")
     return " ".join(outcome.text.split())

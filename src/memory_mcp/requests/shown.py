@@ -173,7 +173,7 @@ def _shown(app: App, what: str, request: ExportShown, caller: Caller) -> object:
 def _clean(app: App, value: Any, name: str = "") -> Any:
     """Return a JSON value whose texts have passed the gate again; those in the fields `_IDS` stay as they are."""
     if isinstance(value, str):
-        return value if name in _IDS else app.gate.words(value)
+        return value if name in _IDS else app.gate.clean_text(value)
     if isinstance(value, Mapping):
         return {key: _clean(app, one, key) for key, one in value.items()}
     return [_clean(app, one, name) for one in value] if isinstance(value, list) else value
@@ -188,7 +188,7 @@ def _title(app: App, what: str, request: ExportShown, shown: Mapping[str, Any]) 
     if what == "node":
         return str(shown["node"]["title"] or "The time tree")
     if what == "query":
-        return app.gate.words(" ".join(request.query.split()))
+        return app.gate.clean_text(" ".join(request.query.split()))
     return f"Session {request.session}" if what == "session" else f"Quotation of {shown['grip']['when']}"
 
 

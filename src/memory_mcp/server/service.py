@@ -101,7 +101,7 @@ class Service:
         )
         with few_collections():
             self._app = app = App(self._settings, lock=self._lock, callbacks=callbacks)
-        handover.sweep(Path(paths.spool_dir(str(self._settings.storage.directory))))
+        handover.sweep_files(Path(paths.spool_dir(str(self._settings.storage.directory))))
         self._deriver.start()
         self._tender.start()
         self._on_open(app)

@@ -165,7 +165,7 @@ def read(app: App, payload: Payload, hooks: Mapping[str, Hooks]) -> Write | Take
         raise InvalidQuery(f"the payload cannot be read: {error}", hint) from None
     drafts = [replace(draft, project=payload.project) if payload.project else draft for draft in heard.drafts]
     report = ImportReport()
-    clean = [kept for draft in drafts if (kept := app.gate.clean(draft, report)) is not None]
+    clean = [kept for draft in drafts if (kept := app.gate.clean_draft(draft, report)) is not None]
     if not clean:
         return Taken(0, heard.skipped or next(iter(report.dropped), "nothing to keep"))
     return Write(clean, HOOK + payload.client, WriteRequest(f"hook:{payload.key}") if payload.key else None)

@@ -15,7 +15,7 @@ from pathlib import Path
 from memory_mcp.app import App
 from memory_mcp.base import foreign_files
 from memory_mcp.base.errors import InvalidQuery, StorageError
-from memory_mcp.ingest.tombstone_file import append
+from memory_mcp.ingest.tombstone_file import append_lines
 from memory_mcp.storage.records import TombstoneLog
 from memory_mcp_team.settings import team_settings
 
@@ -61,7 +61,7 @@ def keep(file: Path, logs: Mapping[str, TombstoneLog]) -> int:
         key = log.load_key().hex() if lines else ""
         new += [json.dumps({"memory": memory, "key": key, "line": line}) for line in lines]
     if new or not file.exists():
-        append(file, new)
+        append_lines(file, new)
     return len(new)
 
 

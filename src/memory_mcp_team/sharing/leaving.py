@@ -90,9 +90,9 @@ class Leaving:
             if not project:
                 continue
             as_recorded, capture = make_carried_draft(event), self.app.gate.capture
-            if why := capture.refusal(as_recorded) or self._call_refused(event):
+            if why := capture.find_refusal(as_recorded) or self._call_refused(event):
                 report.dropped[why] += 1
-            elif (clean := self.app.gate.clean(replace(as_recorded, project=project), report)) is not None:
+            elif (clean := self.app.gate.clean_draft(replace(as_recorded, project=project), report)) is not None:
                 leaving.append((event, clean))
         self.kept_back.update(report.dropped)
         return leaving
@@ -109,7 +109,7 @@ class Leaving:
         earlier, _ = self.app.storage.events.get_neighbours(event, _NEAR, 0)
         calls = (e for e in reversed(earlier) if e.type is EventType.TOOL_CALL and e.metadata.get("tool_use_id") == call)
         call_event = next(calls, None)
-        return capture.refusal(make_carried_draft(call_event)) if call_event is not None else ""
+        return capture.find_refusal(make_carried_draft(call_event)) if call_event is not None else ""
 
 
 def _recorded(event: Event) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from memory_mcp.app import App
 from memory_mcp.archive.others import forgotten_in
 from memory_mcp.forgetting.act import Forgetting
-from memory_mcp.ingest.tombstones import Cut, Wanted
+from memory_mcp.ingest.tombstones import ForgetRequest, TextCut
 from memory_mcp.model.event import Event, EventDraft
 from memory_mcp.model.sentinel import FORGOTTEN
 
@@ -16,7 +16,7 @@ class Removal:
     """Events and parts of events that are to be forgotten."""
 
     gone: list[Event] = field(default_factory=list)
-    cuts: list[Cut] = field(default_factory=list)
+    cuts: list[TextCut] = field(default_factory=list)
 
     @property
     def events(self) -> set[str]:
@@ -26,12 +26,12 @@ class Removal:
     def carry_out(self, app: App, author: str) -> int:
         """Forget them for good, as by `author`, and return how many events that concerned; raises what forgetting raises."""
         if self.events:
-            selection = Wanted(events=self.gone, cuts=self.cuts)
-            Forgetting(app).carry_out(selection, app.gate.name(author), "shared events")
+            selection = ForgetRequest(events=self.gone, cuts=self.cuts)
+            Forgetting(app).carry_out(selection, app.gate.clean_name(author), "shared events")
         return len(self.events)
 
 
-def cuts_of(event: Event, copy: EventDraft) -> list[Cut] | None:
+def cuts_of(event: Event, copy: EventDraft) -> list[TextCut] | None:
     """Return the parts of a stored event that its `copy` has as marks of forgetting, one `Cut` for each changed text.
 
     The text and the metadata that both have are compared. [] where nothing is forgotten, None where a part is not found.
@@ -46,11 +46,11 @@ def cuts_of(event: Event, copy: EventDraft) -> list[Cut] | None:
         if spans is None:
             return None
         if spans:
-            cuts.append(Cut(event, stored_text, spans))
+            cuts.append(TextCut(event, stored_text, spans))
     return cuts
 
 
-def add(removal: Removal, event: Event, cuts: Sequence[Cut] | None) -> None:
+def add(removal: Removal, event: Event, cuts: Sequence[TextCut] | None) -> None:
     """Add to `removal` the cuts that `cuts_of` gave of an event; the whole event where they are None."""
     if cuts is None:
         removal.gone.append(event)

@@ -375,7 +375,7 @@ def _changed(sharing: Sharing, notes: Sequence[str]) -> ShareChanged:
 
 def _record(app: App, what: str, by: str, subject: str) -> None:
     """Record an act in the audit log; `by` is cleaned of secrets."""
-    app.storage.audit.record_entry(AuditEntry(what, app.clock.now_ms(), app.gate.name(by), subject))
+    app.storage.audit.record_entry(AuditEntry(what, app.clock.now_ms(), app.gate.clean_name(by), subject))
 
 
 def _when(app: App, at_ms: int) -> str:

@@ -65,7 +65,7 @@ def take(app: App, corrections: Sequence[Said], may: Callable[[Event], bool], au
         if event is None or not may(event):
             refused.append(correction)
             continue
-        who, reason = author or app.gate.name(incoming.author), app.gate.words(incoming.reason)
+        who, reason = author or app.gate.clean_name(incoming.author), app.gate.clean_text(incoming.reason)
         app.storage.superseded.record_supersession(Supersession(incoming.old, incoming.new, incoming.at_ms, reason, who))
         what = "correct" if incoming.new else "retract"
         subject = f"{incoming.old} {incoming.new or ''}".strip()

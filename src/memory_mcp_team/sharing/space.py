@@ -129,7 +129,7 @@ def _store(app: App, drafts: Sequence[EventDraft], member: Member, done: Receive
             _compare(own, draft, member, done, removal)
         elif not draft.project:
             report.dropped["no project"] += 1
-        elif (clean := app.gate.clean(draft, report)) is not None:
+        elif (clean := app.gate.clean_draft(draft, report)) is not None:
             fresh.append(clean)
             before, now = (one.original.event_id if one.original else "" for one in (draft, clean))
             if before != now:

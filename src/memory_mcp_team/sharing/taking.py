@@ -106,7 +106,7 @@ class Taking:
             if stored_event is not None:
                 known_pairs.append((stored_event, draft))
             # Published from here in other words than are stored here.
-            elif _id_of(draft) not in published and (clean := self.app.gate.clean(draft, report)) is not None:
+            elif _id_of(draft) not in published and (clean := self.app.gate.clean_draft(draft, report)) is not None:
                 fresh.append((clean, _id_of(draft)))
         new = set(self.app.append([clean for clean, _ in fresh], SOURCE).new_ids) if fresh else set()
         self.new += len(new)

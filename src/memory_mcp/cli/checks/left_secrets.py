@@ -10,7 +10,7 @@ from pathlib import Path
 from memory_mcp.base import foreign_files, paths
 from memory_mcp.cli import render
 from memory_mcp.cli.checks.base import OK, WARN, Check, Look
-from memory_mcp.ingest.payloads import Payloads
+from memory_mcp.ingest.payloads import PayloadCleaner
 from memory_mcp.ingest.redact import redactor
 
 _FOLDERS = ("new", "tmp", "bad")
@@ -22,7 +22,7 @@ def checks(look: Look) -> Iterator[Check]:
     Rules and numbers are named, never a secret. The files stay as they are.
     """
     spool = Path(paths.spool_dir(str(look.directory)))
-    payloads = Payloads(str(spool.parent))
+    payloads = PayloadCleaner(str(spool.parent))
     has_secrets = False
     for folder in _FOLDERS:
         rules: Counter[str] = Counter()
@@ -30,7 +30,7 @@ def checks(look: Look) -> Iterator[Check]:
         for raw in _contents(spool / folder):
             previous_total = rules.total()
             redactor().redact(raw.decode("utf-8", "replace"), rules)
-            files += rules.total() > previous_total or payloads.clean(payload := raw.partition(b"\n")[2]) != payload
+            files += rules.total() > previous_total or payloads.clean_payload(payload := raw.partition(b"\n")[2]) != payload
         if files:
             has_secrets = True
             kinds = ", ".join(f"{rule} {times}" for rule, times in rules.most_common()) or "escaped or private"

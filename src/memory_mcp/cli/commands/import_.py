@@ -144,7 +144,7 @@ def shares_at(app: "Memory", source: str, path: Path | None) -> list[Share]:
     there is nothing to read.
     """
     from memory_mcp.ingest.finding import assign_files, no_files_error
-    from memory_mcp.ingest.pipeline import prefix_of
+    from memory_mcp.ingest.pipeline import mark_prefix
 
     importers = app.importers()
     importer_name = "" if source == AUTO else source
@@ -158,7 +158,7 @@ def shares_at(app: "Memory", source: str, path: Path | None) -> list[Share]:
         places = tuple(path_read for path_read in places if path_read.exists())
     shares = []
     for path_read in places:
-        marks = app.marks(prefix_of(app.importer(importer_name))) if importer_name else {}
+        marks = app.marks(mark_prefix(app.importer(importer_name))) if importer_name else {}
         for name, files in assign_files(importers, importer_name, path_read, marks).items():
             shares.append(Share(name, files, path_read, sum(map(machine.size_of, files))))
             if importer_name and name != importer_name:

@@ -72,13 +72,14 @@ def _from_stdin(app: "Memory") -> "ImportReport":
         batch: list[EventDraft] = []
         for step in app.importer("jsonl").read_file(Path(copy.name), 0, report):
             report.bytes = step.offset
-            batch += [clean for draft in step.drafts if (clean := gate.clean(draft, report)) is not None]
+            batch += [clean for draft in step.drafts if (clean := gate.clean_draft(draft, report)) is not None]
             if len(batch) >= _BATCH:
                 _store(app, batch, report)
         _store(app, batch, report)
     hidden = ImportReport()
     report.quotes = {
-        reason: [Quote(_STDIN, q.line, gate.redact(q.text, hidden)) for q in several] for reason, several in report.quotes.items()
+        reason: [Quote(_STDIN, q.line, gate.redact_text(q.text, hidden)) for q in several]
+        for reason, several in report.quotes.items()
     }
     return report
 

@@ -88,7 +88,7 @@ def _events(memory: "Memory", other: Path, records: "Records", missing: "list[Mi
                 records.rows.setdefault(part.table, []).extend(rows)
             if part.table != "event":
                 continue
-            drafts = [clean for draft in drafts_in(part) if (clean := gate.clean(draft, report)) is not None]
+            drafts = [clean for draft in drafts_in(part) if (clean := gate.clean_draft(draft, report)) is not None]
             fresh = _fresh(memory, drafts)
             added, stored_count = (len(fresh), 0) if dry_run or not fresh else memory.append(fresh, "merge")
             new_count, known_count = new_count + added, known_count + stored_count + len(drafts) - len(fresh)

@@ -120,7 +120,7 @@ def _build(settings: "Settings", directory: Path, backup: "Backup", verified: "V
         foreign = beside.take(directory, rows_of(backup))
         tombstones = Tombstones(directory)
         try:
-            if not tombstones.empty:
+            if not tombstones.is_empty:
                 app.storage.erase_forgotten(tombstones)
                 app.derivation.reread()
             app.derivation.run(place=Place.SHARED)
@@ -130,7 +130,7 @@ def _build(settings: "Settings", directory: Path, backup: "Backup", verified: "V
             counts = {"events": loaded.rows.get("event", 0), "segments": app.tree.tally().segments, "lost_events": lost}
             counts |= {"tombstones_left": foreign} if foreign else {}
             app.storage.audit.record_entry(AuditEntry("restore", app.clock.now_ms(), "person", backup.path.name, "", counts))
-            if not tombstones.empty:
+            if not tombstones.is_empty:
                 app.storage.compact_files()
         finally:
             app.close()

@@ -75,7 +75,7 @@ class Cleaner:
         """What is dropped and redacted is counted once all are yielded."""
         report = ImportReport()
         for draft, when in zip(unpack_drafts(segment["rows"]), segment["times"], strict=True):
-            clean = self._gate.clean(draft, report)
+            clean = self._gate.clean_draft(draft, report)
             if clean is not None:
                 metadata = clean.metadata
                 yield {
@@ -94,11 +94,11 @@ class Cleaner:
 
     def _clean_text(self, text: str) -> str:
         """Empty for "", and where nothing is left of the text."""
-        return _BREAKS.sub("\n", self._gate.words(text)) if text else ""
+        return _BREAKS.sub("\n", self._gate.clean_text(text)) if text else ""
 
     def _clean_name(self, text: str) -> str:
         """At most 500 characters on one line; "" for ""."""
-        return " ".join(self._gate.name(text).splitlines()) if text else ""
+        return " ".join(self._gate.clean_name(text).splitlines()) if text else ""
 
 
 def searched_texts(segment: Mapping[str, Any], is_beginning: bool) -> Iterator[str]:

@@ -9,7 +9,7 @@ from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.base.scope import caller_project
 from memory_mcp.ingest.hooks.base import NO_TEXT, Envelope, Heard, Malformed, parsed
 from memory_mcp.ingest.jsonl import draft_of
-from memory_mcp.ingest.payloads import json_values
+from memory_mcp.ingest.payloads import parse_json_values
 
 
 class PlainHooks:
@@ -24,7 +24,7 @@ class PlainHooks:
         An event without an id gets "<the envelope's name>#<its place in the payload>".
         """
         try:
-            several, _ = json_values(payload)
+            several, _ = parse_json_values(payload)
         except (ValueError, RecursionError):
             several = [parsed(payload)]
         values = [event for value in several for event in (value if isinstance(value, list) else [value])]

@@ -153,10 +153,10 @@ def keep(directory: str, client: str, payload: bytes, told: "Mapping[str, str]")
     payload = payload[: CUT_KEPT + _BEHIND] if cut else payload
     failed = ""
     try:
-        from memory_mcp.ingest.payloads import Payloads
+        from memory_mcp.ingest.payloads import PayloadCleaner
 
-        payloads = Payloads(directory)
-        payload, told = payloads.clean(payload), payloads.clean_told(told)
+        payloads = PayloadCleaner(directory)
+        payload, told = payloads.clean_payload(payload), payloads.clean_fields(told)
     except Exception as error:
         failed = f"kept as it came, with any secrets in it: {type(error).__name__}: {error}"
     head = spoolfile.header(name, told, cut, bool(failed))

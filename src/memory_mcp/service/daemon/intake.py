@@ -22,7 +22,7 @@ from memory_mcp.service.client.handing import KEPT
 from memory_mcp.service.daemon.rpc import Conversation
 
 if TYPE_CHECKING:
-    from memory_mcp.ingest.payloads import Payloads
+    from memory_mcp.ingest.payloads import PayloadCleaner
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class Intake:
             with suppress(OSError):
                 aside.unlink()
         self._spool = spool
-        self._rules: Payloads | None = None
+        self._rules: PayloadCleaner | None = None
         self._loading = threading.Lock()
         self._limiter = anyio.CapacityLimiter(_AT_ONCE)
 
@@ -73,7 +73,7 @@ class Intake:
         """
         name = spoolfile.name_of(client, payload)
         try:
-            clean, failed = self._payloads.clean(payload), False
+            clean, failed = self._payloads.clean_payload(payload), False
         except Exception:
             log.exception("a payload of %s is kept as it came, with any secrets in it", client)
             clean, failed = payload, True
@@ -82,18 +82,18 @@ class Intake:
     def _keep(self, name: str, payload: bytes, told: Mapping[str, str]) -> None:
         """Write a payload and `told` (as in `keep`) into the spool, without their secrets; raise StorageError when that fails."""
         payloads = self._payloads
-        head = spoolfile.header(name, payloads.clean_told(told))
+        head = spoolfile.header(name, payloads.clean_fields(told))
         try:
-            spoolfile.write(self._spool, name, head, payloads.clean(payload), _OURS)
+            spoolfile.write(self._spool, name, head, payloads.clean_payload(payload), _OURS)
         except OSError as error:
             raise StorageError(f"not kept: {error}", "The hook tries to write it itself.") from None
 
     @property
-    def _payloads(self) -> "Payloads":
+    def _payloads(self) -> "PayloadCleaner":
         """The rules that clean payloads, loaded by the first thread that asks while others wait."""
         with self._loading:
             if self._rules is None:
-                from memory_mcp.ingest.payloads import Payloads
+                from memory_mcp.ingest.payloads import PayloadCleaner
 
-                self._rules = Payloads(str(Path(self._spool).parent))
+                self._rules = PayloadCleaner(str(Path(self._spool).parent))
             return self._rules

@@ -105,7 +105,7 @@ class Methods:
         # An import lasts as long as its connection; what can wait, waits.
         if self._service.import_goes_on(id(talk)):
             talk.at_end.append(partial(self._service.import_ended, id(talk)))
-        source, each = await anyio.to_thread.run_sync(handover.slices, self._spool, str(params["name"]))
+        source, each = await anyio.to_thread.run_sync(handover.read_slices, self._spool, str(params["name"]))
         new = known = 0
         marks: dict[str, str] = {}
         while (piece := await anyio.to_thread.run_sync(next, each, None)) is not None:
