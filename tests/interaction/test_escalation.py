@@ -144,6 +144,10 @@ class Slices:
         del query, words
         return None
 
+    def replies(self, query: Query, word: str) -> tuple[Hit, ...]:
+        del query, word
+        return ()
+
     def slices(self, query: Query) -> list[TimeWindow]:
         del query
         return [TimeWindow(n, n + 1) for n in (3, 2, 1, 0)]

@@ -9,7 +9,7 @@ import pytest
 
 from memory_mcp.app import App
 from memory_mcp.model.calendar import TimeWindow
-from memory_mcp.search.layers.base import LayerAnswer, LayerName, LayerStatus, Query, Scanner, Slice
+from memory_mcp.search.layers.base import Hit, LayerAnswer, LayerName, LayerStatus, Query, Scanner, Slice
 from memory_mcp.search.layers.budget import Budget
 from memory_mcp.search.policy.engine import Engine
 from tests.factories import draft, ms
@@ -342,6 +342,9 @@ class Watched:
 
     def named(self, query: Query, words: Any) -> Slice | None:
         return self.inner.named(query, words)
+
+    def replies(self, query: Query, word: str) -> tuple[Hit, ...]:
+        return self.inner.replies(query, word)
 
     def slices(self, query: Query) -> list[TimeWindow]:
         return self.inner.slices(query)

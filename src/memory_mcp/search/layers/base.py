@@ -1,6 +1,6 @@
 """The contract of a retrieval layer: status, query, hits, and an answer within a budget."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -260,8 +260,8 @@ class Words(Protocol):
         """
         ...
 
-    def absent_from(self, text: str, words: Sequence[str]) -> tuple[str, ...]:
-        """Return those words that a text holds in no form."""
+    def absent_from(self, text_terms: Set[str], words: Sequence[str]) -> tuple[str, ...]:
+        """Return those words that a text with these terms holds in no form."""
         ...
 
     def projects_with(self, word: str) -> tuple[str, ...]:
@@ -300,6 +300,10 @@ class Scanner(Protocol):
 
         A literal text may occur inside words, so finding some of its segments is enough. Needs an index that knows the words.
         """
+        ...
+
+    def replies(self, query: Query, word: str) -> tuple[Hit, ...]:
+        """Return what `named` would without prompts and nodes, for two reads in place of nine; nothing if all must be read."""
         ...
 
     def slices(self, query: Query) -> list[TimeWindow]:

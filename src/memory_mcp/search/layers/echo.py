@@ -1,5 +1,7 @@
 """Recognize hits that only repeat the question, which clients record before they ask it. Pure."""
 
+from functools import lru_cache
+
 from memory_mcp.model.event import Role
 from memory_mcp.model.exchange import QUESTION_MARKS
 from memory_mcp.search.layers.base import Hit
@@ -24,6 +26,7 @@ def is_echo(question: str, hit: Hit, now_ms: int) -> bool:
     return fresh or any(text.rstrip().endswith(QUESTION_MARKS) for text in (hit.quote, question))
 
 
+@lru_cache(maxsize=256)
 def _bare(text: str) -> str:
     """Return a text in lower case with letters and digits only, for comparing words."""
-    return "".join(c for c in text.casefold() if c.isalnum())
+    return "".join(filter(str.isalnum, text.casefold()))

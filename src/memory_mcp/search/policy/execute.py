@@ -76,6 +76,10 @@ class Execution:
             if whole is not None:
                 run.skipped.append(Skipped(name, f"part of {whole}, which was asked"))
                 continue
+            if name is LayerName.AGENTIC and run.fills_answer and not any(s.layer in BEST for s in plan.skipped):
+                # What the walk finds would come after all that.
+                run.skipped.append(Skipped(name, "not needed: as many results as can be shown were found before"))
+                continue
             if run.paths and budget.out_of_time() and (budget.spent.satisfied or not is_last):
                 run.skipped.append(Skipped(name, "no time was left"))
                 continue

@@ -12,7 +12,7 @@ Invariants
 """
 
 import math
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 
@@ -170,6 +170,10 @@ class Reader:
             united=sum(one.hit.node_id == best.hit.node_id for one in first) / COMPARED if best else 0.0,
             agreed=float(bool(results) and _highest(results, "own") == _highest(results, "similarity")),
         )
+
+    def terms_of(self, hits: Iterable[Hit]) -> set[str]:
+        """Return the terms of what results say and of who said it."""
+        return set[str]().union(*(self._terms(hit)[0] for hit in hits))
 
     def _terms(self, hit: Hit) -> tuple[set[str], set[str], float]:
         """Return the terms of a result, those of the question among them, and their share of it."""

@@ -20,6 +20,8 @@ class Verdict:
     #: How sure the layer's answer is to be about the question, 0..1.
     best: float
     reason: str
+    #: Whether it found as many as can be shown, so that what other layers found after it could not be.
+    fills_answer: bool = False
 
 
 @dataclass(slots=True)
@@ -52,6 +54,11 @@ class Run:
     def lacks_something(self) -> bool:
         """Whether an index lacks something, and the tree was not searched for it."""
         return self.is_partial and LayerName.AGENTIC not in self.answers
+
+    @property
+    def fills_answer(self) -> bool:
+        """Whether a layer found as many as can be shown, of everything that was asked for."""
+        return any(verdict.fills_answer for verdict in self.verdicts.values()) and not self.is_partial
 
     def finish(self, plan: Plan) -> "Run":
         """Make one list of what was found, say of layers that found nothing whether they looked everywhere, and return it."""

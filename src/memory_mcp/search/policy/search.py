@@ -40,6 +40,8 @@ _WALKED = frozenset({"max_nodes_visited", "max_rpc_calls"})
 _TO_LOOK_TWICE = 300.0
 #: Results that tell something, from which on those that only ask are left out.
 _TELLING = 3
+#: Hits, of those that are searched for, that no answer shows: they are for folding and for requests, which come last.
+_NOT_SHOWN = 10
 #: Share of a question's words, by weight, from which the literal things that it names are all that is asked for.
 _WHOLE = 0.9
 _TREE_SEARCHED = "what an index lacks was searched for in the tree"
@@ -95,27 +97,26 @@ class Search:
         self._notices: list[str] = []
         #: Whether an index lacked something, so that results of the tree are for other times than those of indexes.
         self._is_partial = False
+        #: The time named in the question, while all time is searched: what is inside it is taken from another run.
+        self._inside: TimeWindow | None = None
         self._question = question
 
     def _weigh(self) -> Weighed:
-        """Return the weighted words that results are judged by; computed once."""
         if self._weighed is None:
             self._weighed = self._parts.words.weigh(self._plan.judged, self._asked.project)
         return self._weighed
 
     @cached_property
     def _subjects(self) -> tuple[str, ...]:
-        """The words that name what is asked about, as typed."""
+        # The words that name what is asked about, as typed.
         return subject_words(self._plan.judged)
 
     @cached_property
     def _missing(self) -> tuple[str, ...]:
-        """Those of them that occur nowhere in the scope."""
         return self._parts.words.missing(self._subjects, self._asked.project)
 
     @cached_property
     def _reader(self) -> relevance.Reader:
-        """Reads what results show for this question."""
         subjects, missing = (term_set(" ".join(words)) for words in (self._subjects, self._missing))
         return relevance.Reader(self._weigh(), subjects, missing, looks_up=self._plan.looks_up)
 
@@ -162,7 +163,7 @@ class Search:
         if not telling:
             return self._keep_nearest(asking), replace(NO_RESULT, missing=self._missing)
         evidences = self._read_evidence(telling)
-        check = SubjectCheck(self._parts.words, self._parts.scanner, self._weigh(), self._asked)
+        check = SubjectCheck(self._parts.words, self._parts.scanner, self._weigh(), self._asked, self._reader.terms_of)
         known_words = [word for word in self._subjects if word not in self._missing]
         missing = (*self._missing, *check.find_words_of_questions(known_words, telling))
         absent_words = (*missing, *check.find_uncertain_words(known_words, telling))
@@ -191,16 +192,15 @@ class Search:
         return tuple(hits if self._plan.keeps_all or self._plan.floor is not None else hits[: relevance.NEAREST])
 
     def _is_complete(self, run: Run) -> bool:
-        """Return whether the search was complete: no bound was hit, and no layer failed or timed out."""
         has_failed = any(t.outcome in (Outcome.TIMED_OUT, Outcome.FAILED) for t in run.tried)
         return not (self._budget.hit or has_failed or run.lacks_something)
 
     def _repeats_the_question(self, hit: Hit) -> bool:
-        """Return whether a hit is only the question itself, which clients record before they ask."""
         return bool(self._plan.text) and is_echo(self._question, hit, self._parts.clock.now_ms())
 
     def _run(self, query: Query, budget: Budget) -> Run:
         """Run the plan for a query, add the layers' notices to those of the answer, each once, and return the run."""
+        self._inside = self._plan.window if query.window is None and self._plan.window_words else None
         run = self._execution.run(self._plan, query, budget, self._judge)
         notices = [notice for answer in run.answers.values() for notice in answer.notices]
         if run.is_partial and not run.lacks_something:
@@ -268,17 +268,22 @@ class Search:
             return Verdict(False, sure, reason)
         if layer is LayerName.AGENTIC and self._was_cut():
             return Verdict(False, sure, f"{reason}, ended by its bounds")
-        return Verdict(sure >= max(self._plan.min_confidence, relevance.ENOUGH), sure, reason)
+        return Verdict(sure >= max(self._plan.min_confidence, relevance.ENOUGH), sure, reason, self._fill_answer(hits))
+
+    def _fill_answer(self, hits: Sequence[Hit]) -> bool:
+        """Return whether results are as many as can be shown; of a search of all time those outside the time named count."""
+        shown_outside = [hit for hit in hits if self._inside is None or not self._inside.contains(hit.timestamp)]
+        limit = self._asked.limit
+        return len({identity(hit) for hit in shown_outside}) >= min(limit, max(limit - _NOT_SHOWN, relevance.NEIGHBOURS))
 
     def _read_evidence(self, hits: Sequence[Hit]) -> list[tuple[Sequence[Hit], relevance.Evidence]]:
-        """Return what hits show for the question; of the tree's and of others apart, if they were looked for in other times."""
+        # Of the tree's and of others apart, if they were looked for in other times.
         lists = [hits]
         if self._is_partial:
             lists = [[h for h in hits if relevance.is_of_tree(h) == is_walked] for is_walked in (True, False)]
         return [(several, self._evidence(several)) for several in lists if several]
 
     def _evidence(self, hits: Sequence[Hit]) -> relevance.Evidence:
-        """Return what hits show for the question."""
         literal = [bool(self._literally([hit])) for hit in hits[: relevance.COMPARED]] if self._plan.exact else ()
         return self._reader.evidence(hits, literal)
 
@@ -305,7 +310,6 @@ class Search:
         return run.hits, scan
 
     def _was_cut(self) -> bool:
-        """Return whether the bound of nodes or calls was reached, so that a walk might have found more."""
         return not _WALKED.isdisjoint(self._budget.hit)
 
     def _ranked(self, hits: Sequence[Hit]) -> Sequence[Hit]:
@@ -391,5 +395,4 @@ class Search:
 
 
 def _fitted(hit: Hit, fit: relevance.Fit) -> Hit:
-    """Return the hit with this fit."""
     return hit if hit.fit == fit else copy_with(hit, fit=fit)

@@ -1,9 +1,9 @@
 """Find the words of a question's subject that a scope holds, but no result vouches for."""
 
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
 
-from memory_mcp.base.text import cjk_runs, terms
+from memory_mcp.base.text import cjk_runs, term_set, terms
 from memory_mcp.model.ids import NodeId
 from memory_mcp.search.layers.base import Hit, Query, Scanner, Weighed, Words
 from memory_mcp.search.policy.relevance import COMPARED
@@ -21,6 +21,8 @@ class SubjectCheck:
     #: The question's words in the scope.
     weighed: Weighed
     query: Query
+    #: Returns the terms of what hits say.
+    terms_of: Callable[[Sequence[Hit]], Set[str]]
 
     def find_uncertain_words(self, subjects: Sequence[str], hits: Sequence[Hit]) -> tuple[str, ...]:
         """Return the words that the scope holds in another form or in parts, if no first hit holds these.
@@ -29,7 +31,7 @@ class SubjectCheck:
         """
         counts = self.weighed.counts
         inexact_words = [word for word in subjects if not cjk_runs(word) and not any(map(counts.get, terms(word)[:1]))]
-        return self.words.absent_from(_text_of(hits[:COMPARED]), inexact_words) if inexact_words else ()
+        return self.words.absent_from(self.terms_of(hits[:COMPARED]), inexact_words) if inexact_words else ()
 
     def find_words_of_questions(self, subjects: Sequence[str], hits: Sequence[Hit]) -> tuple[str, ...]:
         """Return the words that only questions hold: a recorded prompt tells nothing of what it asks for.
@@ -42,7 +44,7 @@ class SubjectCheck:
         if not rare_words:
             return ()
         segments = {hit.node_id for hit in hits[:COMPARED]}
-        absent_words = self.words.absent_from(_text_of(hits), rare_words)
+        absent_words = self.words.absent_from(self.terms_of(hits), rare_words)
         return tuple(word for word in absent_words if self._is_only_asked(word, segments))
 
     def _count(self, word: str) -> int:
@@ -55,16 +57,15 @@ class SubjectCheck:
         if count > _FEW_SEGMENTS:
             return False
         query = replace(self.query, window=None, literal=False, limit=_MOST_MENTIONS)
+        if any(self._is_told(hit, word) for hit in self.scanner.replies(query, word)):
+            return False
         found = self.scanner.named(query, [word])
         if found is None and self.weighed.events <= _FEW_EVENTS:
             found = self.scanner.read(query, [word])
         if found is None or len(found.hits) == _MOST_MENTIONS or not (found.hits or count):
             return False
-        earlier = [hit for hit in found.hits if hit.session_id not in query.excluded_sessions]
-        telling = [hit for hit in earlier if not hit.asks or hit.node_id in segments]
-        return all(self.words.absent_from(hit.quote, [word]) for hit in telling)
+        return not any(self._is_told(hit, word) for hit in found.hits if not hit.asks or hit.node_id in segments)
 
-
-def _text_of(hits: Sequence[Hit]) -> str:
-    """Return what hits say and who said it."""
-    return "\n".join(f"{hit.quote} {hit.speaker}" for hit in hits)
+    def _is_told(self, hit: Hit, word: str) -> bool:
+        """Return whether a hit quotes a word, and is not of a session that is left out."""
+        return hit.session_id not in self.query.excluded_sessions and not self.words.absent_from(term_set(hit.quote), [word])

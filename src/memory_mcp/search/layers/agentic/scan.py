@@ -11,7 +11,7 @@ from memory_mcp.base.text import terms
 from memory_mcp.indexes.copy_reader import SegmentMatches
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.event import Event
-from memory_mcp.model.exchange import LISTED_LAST, TurnKind
+from memory_mcp.model.exchange import LISTED_LAST, TurnKind, asks_memory, is_prompt
 from memory_mcp.model.ids import span_grip_id
 from memory_mcp.search.layers.agentic.read import folded, scope_of
 from memory_mcp.search.layers.base import Hit, Query, Slice, unfiled_hit
@@ -62,6 +62,14 @@ class Scan:
         wanted = 1 if len(told.segments) <= _FEW else query.limit
         return found if len(found.hits) >= wanted else None
 
+    def replies(self, query: Query, word: str) -> tuple[Hit, ...]:
+        """Return the events, of those that the index names for a word, that surely do not ask, without their nodes."""
+        where = self._segments_with([word], query.project)
+        if where is None or len(where.segments) > _FEW:
+            return ()
+        events = (e for e in self._newest_in(where, query, [word])[1] if not asks_memory(e) and (e.speaker or not is_prompt(e)))
+        return tuple(_quote_around(event, [word], SCORE) for event in events)
+
     def slices(self, query: Query) -> list[TimeWindow]:
         """Return the time with events in the query's scope, cut at Mondays into at most 8 stretches, newest first; [] for none.
 
@@ -89,10 +97,12 @@ class Scan:
         return self._holding(list(dict.fromkeys(t for text in texts for t in terms(text))), project)
 
     def _within(self, where: SegmentMatches, query: Query, words: Sequence[str]) -> Slice:
-        """Search some segments and the events stored since, in the way `EventStore.holding` searches all events.
+        """Search some segments and the events stored since, in the way `EventStore.holding` searches all events."""
+        count, events = self._newest_in(where, query, words)
+        return Slice(tuple(self._hits(events, words)), count)
 
-        Return the newest `query.limit` that hold all of `words`, and the number compared.
-        """
+    def _newest_in(self, where: SegmentMatches, query: Query, words: Sequence[str]) -> tuple[int, list[Event]]:
+        """Return the number of events compared, and the newest `query.limit` of them that hold all of `words`."""
         scope = scope_of(query, query.window)
         last, wanted = self._storage.events.last_seq(), [folded(w) for w in words]
         waiting = self._storage.events.list_arrivals(where.events, last, scope) if last > where.events else []
@@ -102,8 +112,7 @@ class Scan:
             segments = list(self._storage.toc.get_segments(where.segments).values())
             compared, held = self._storage.events.search_words(scope, words, query.limit, segments)
             count, found = count + compared, found | {e.event_id: e for e in held}
-        newest = sorted(found.values(), key=lambda e: e.order, reverse=True)[: query.limit]
-        return Slice(tuple(self._hits(newest, words)), count)
+        return count, sorted(found.values(), key=lambda e: e.order, reverse=True)[: query.limit]
 
     def _hits(self, events: Sequence[Event], words: Sequence[str]) -> list[Hit]:
         """Return a hit for each event, once, in order, quoting 400 characters around the words.
@@ -122,16 +131,21 @@ class Scan:
             turn = turns.get(event.event_id, TurnKind.PLAIN)
             if turn & TurnKind.TO_MEMORY:
                 continue
-            start = 0
-            if len(event.text) > _SPAN:  # at white space up to 100 characters before the first of the words
-                lower = event.text.lower()
-                places = [p for p in (lower.find(w.lower()) for w in words) if p >= 0]
-                start = event.text.rfind(" ", 0, max(0, min(places, default=0) - _SPAN // 4) + 1) + 1
-            end = min(len(event.text), start + _SPAN)
-            hit = unfiled_hit(event, span_grip_id(event.event_id, start, end), event.text[start:end], score)
+            hit = _quote_around(event, words, score)
             own = next((segments[g.segment] for g in grips.get(event.event_id, ()) if g.segment in segments), None)
             node = nodes.get(own.node_id) if own is not None else None
             if node is not None:
                 hit = replace(hit, node_id=node.node_id, title=node.title, level=node.level, keywords=node.keywords)
             hits.setdefault(hit.event_id, replace(hit, parts=(("scan", score),), asks=bool(turn & LISTED_LAST)))
         return sorted(hits.values(), key=lambda hit: hit.asks)
+
+
+def _quote_around(event: Event, words: Sequence[str], score: float) -> Hit:
+    """Return the hit of an event that quotes 400 characters around the words."""
+    start = 0
+    if len(event.text) > _SPAN:  # at white space up to 100 characters before the first of the words
+        lower = event.text.lower()
+        places = [p for p in (lower.find(w.lower()) for w in words) if p >= 0]
+        start = event.text.rfind(" ", 0, max(0, min(places, default=0) - _SPAN // 4) + 1) + 1
+    end = min(len(event.text), start + _SPAN)
+    return unfiled_hit(event, span_grip_id(event.event_id, start, end), event.text[start:end], score)

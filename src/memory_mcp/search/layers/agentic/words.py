@@ -1,6 +1,6 @@
 """Weigh a query's words by the tree, and tell which of a question's occur nowhere. Needs no index."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from memory_mcp.base.text import query_terms, term_hash, term_set
 from memory_mcp.search.layers.agentic.absent import Holds, absent_in
@@ -43,9 +43,9 @@ class TreeWords:
         spoken = set[str]().union(*(term_set(searchable(event)) for event in waiting))
         return absent_in(absent, spoken.__contains__)
 
-    def absent_from(self, text: str, words: Sequence[str]) -> tuple[str, ...]:
-        """Return those words that a text holds in no form."""
-        return absent_in(words, term_set(text).__contains__)
+    def absent_from(self, text_terms: Set[str], words: Sequence[str]) -> tuple[str, ...]:
+        """Return those words that a text with these terms holds in no form."""
+        return absent_in(words, text_terms.__contains__)
 
     def projects_with(self, word: str) -> tuple[str, ...]:
         """Return the projects whose segments hold a word in some form."""
