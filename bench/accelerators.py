@@ -185,7 +185,7 @@ def rebuild(language: Language, events: int, scratch: Path) -> str:
     """`rebuild` on a store that was imported: everything a rebuild does, reading the store included."""
     from memory_mcp.app import App
     from memory_mcp.config import load
-    from memory_mcp.tree.derive.derivation import Place
+    from memory_mcp.tree.derive.derivation import ExecutionMode
 
     source = scratch / "events.jsonl"
     _history(language, events, source)
@@ -194,7 +194,7 @@ def rebuild(language: Language, events: int, scratch: Path) -> str:
     )
     try:
         app.run_import("jsonl", source)
-        app.derivation.run(place=Place.SHARED)
+        app.derivation.run(mode=ExecutionMode.SHARED)
         began = time.perf_counter()
         made = app.accelerators.rebuild("bm25")
         seconds = time.perf_counter() - began

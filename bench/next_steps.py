@@ -25,7 +25,7 @@ from memory_mcp.config import Settings
 from memory_mcp.model.segment import Segment
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Scope
-from memory_mcp.tree.toc.told import stretches
+from memory_mcp.tree.toc.told import load_stretches
 
 #: Segments that are looked at, and read in full, as for the card of a project.
 _SEGMENTS, _IN_FULL = 6, 3
@@ -58,7 +58,7 @@ def main() -> int:
         cuts = segments_by_session(app)
         for judged in sessions:
             own = cuts.get((judged.corpus, judged.session), [])
-            told = stretches(app.storage, own, _SEGMENTS, _IN_FULL)
+            told = load_stretches(app.storage, own, _SEGMENTS, _IN_FULL)
             cause = told[0].open_ends[0][1] if told and told[0].open_ends else ""
             verdict = verdict_of(judged.open, cause)
             counts[judged.half][verdict] += 1

@@ -12,7 +12,7 @@ from memory_mcp.model.ids import NodeId, event_id
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocBullet, TocNode
 from memory_mcp.tree.derive.grips import span_grip
-from memory_mcp.tree.derive.segments import SegmentSettings, assign
+from memory_mcp.tree.derive.segments import SegmentSettings, assign_events
 
 BERLIN = ZoneInfo("Europe/Berlin")
 CALENDAR = Calendar("Europe/Berlin")
@@ -95,7 +95,7 @@ def run_of(count: int, start: str | int = "2026-01-12 09:00", step_s: int = 60, 
 
 def cut(events: Sequence[Event], settings: SegmentSettings | None = None) -> list[Segment]:
     """The cuts of some events of one stream, seen at once."""
-    return sorted(assign([], events, CALENDAR, settings or SegmentSettings()).changed, key=lambda c: c.start)
+    return sorted(assign_events([], events, CALENDAR, settings or SegmentSettings()).changed, key=lambda c: c.start)
 
 
 _WORK = {

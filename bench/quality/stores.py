@@ -17,7 +17,7 @@ from memory_mcp import config
 from memory_mcp.app import App
 from memory_mcp.base import paths
 from memory_mcp.service.client import spoolfile
-from memory_mcp.tree.derive.derivation import Place
+from memory_mcp.tree.derive.derivation import ExecutionMode
 
 _PACKAGE = Path(memory_mcp.__file__).parent
 #: What decides what a store holds, and what its indexes hold.
@@ -128,7 +128,7 @@ class Stores:
                 drained = app.drain()
                 if drained.bad or not drained.new:
                     raise ValueError(f"{store}: payloads were not understood: {drained}")
-            app.derivation.run(place=Place.SHARED)
+            app.derivation.run(mode=ExecutionMode.SHARED)
         finally:
             app.close()
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from memory_mcp.ingest.spool import DrainReport, Spool
     from memory_mcp.ingest.watch import DirectoryWatch
     from memory_mcp.jobs.base import Job
-    from memory_mcp.jobs.improve_summaries import Hands
+    from memory_mcp.jobs.improve_summaries import SummaryParts
     from memory_mcp.jobs.scheduler import Scheduler
     from memory_mcp.model.event import EventDraft, Trust
     from memory_mcp.model.ids import GripId
@@ -126,22 +126,22 @@ class App:
 
     def _derivation(self) -> "tuple[Derivation, Improver]":
         """Return what derives the tree from events, and what has a language model improve its texts."""
-        from memory_mcp.tree.derive.close_segments import CloseSegments
+        from memory_mcp.tree.derive.close_segments import SegmentDeriver
         from memory_mcp.tree.derive.derivation import Derivation
         from memory_mcp.tree.derive.rollup import RollUps
         from memory_mcp.tree.derive.workers import DeriveWorkers
         from memory_mcp.tree.toc.improve import Improver
         from memory_mcp.tree.toc.noticed import Contradictions
-        from memory_mcp.tree.toc.projects import Projects
+        from memory_mcp.tree.toc.projects import ProjectRefiling
 
         self.storage.superseded.follow_contradictions(Contradictions(self.storage, self.calendar))
         derivation = Derivation(
-            CloseSegments(self.storage, self.calendar, self.summarizer, self.settings.toc),
+            SegmentDeriver(self.storage, self.calendar, self.summarizer, self.settings.toc),
             RollUps(self.storage, self.calendar, self.summarizer),
             lambda give_way: DeriveWorkers(self.calendar, self.summarizer, give_way),
             self.clock,
             self._callbacks.give_way,
-            Projects(self.storage, self.clock).settle,
+            ProjectRefiling(self.storage, self.clock).settle,
             self.storage.hold_claim,
         )
         return derivation, Improver(self.storage, self.calendar, self.summarizer)
@@ -154,7 +154,7 @@ class App:
 
         if directory is None:
             return None
-        on_end = (lambda ended: refining.request(self.storage, ended)) if self.settings.hooks.refine else None
+        on_end = (lambda ended: refining.mark_requests(self.storage, ended)) if self.settings.hooks.refine else None
         return Spool(Path(paths.spool_dir(str(directory))), self.log, self.gate, HOOKS, on_end)
 
     def _watched(self, directory: Path | None) -> "DirectoryWatch | None":
@@ -172,13 +172,13 @@ class App:
 
     def _scheduler(self, directory: Path | None) -> "Scheduler":
         """Return the scheduler with every job of `JOBS`; a process that keeps the App open for long starts it."""
-        from memory_mcp.jobs.registry import JOBS, Parts
+        from memory_mcp.jobs.registry import JOBS, JobParts
         from memory_mcp.jobs.render_briefings import BriefingSettings
         from memory_mcp.jobs.scheduler import Scheduler
         from memory_mcp.tree.derive.derivation import Depth
 
         factor, hooks, gap = self.settings.retrieval.token_factor, self.settings.hooks, self.settings.toc.gap_minutes
-        parts = Parts(
+        parts = JobParts(
             storage=self.storage,
             tree=self.tree,
             roll_up=lambda should_stop: self.derivation.run(Depth.PERIODS, should_stop=should_stop).periods,
@@ -205,8 +205,8 @@ class App:
     def _added_jobs(self) -> "list[Job]":
         return [make(self) for make in extensions.load_all(extensions.JOBS).values()]
 
-    def _hands(self, directory: Path | None) -> "Hands":
-        from memory_mcp.jobs.improve_summaries import Hands
+    def _hands(self, directory: Path | None) -> "SummaryParts":
+        from memory_mcp.jobs.improve_summaries import SummaryParts
         from memory_mcp.tree.derive.derivation import Depth
 
         def publishing(publish: Callable[[], bool]) -> bool:
@@ -216,7 +216,7 @@ class App:
                 return told
 
         parts = (self.storage, self.calendar, self.clock, self.improver, self.accelerators.create_labeller)
-        return Hands(*parts, directory, publishing, self.gate.clean_text, self._callbacks.importing)
+        return SummaryParts(*parts, directory, publishing, self.gate.clean_text, self._callbacks.importing)
 
     def _shown(self) -> "CopyReader":
         from memory_mcp.indexes.copy_reader import CopyReader

@@ -137,7 +137,7 @@ def everything(directory: Path) -> dict[str, object]:
     """All that a reader can meet; and that it is sound."""
     with opened(directory) as app:
         assert findings(app) == []
-        assert app.derivation.pending() == 0
+        assert app.derivation.count_pending() == 0
         return {**texts(app), "events": app.storage.events.list_events(Scope(), limit=10_000)}
 
 

@@ -15,7 +15,7 @@ import pytest
 from bench.place import Place
 from memory_mcp.archive.backup import write_folder
 from memory_mcp.base.errors import DiskFull
-from memory_mcp.forgetting.copies import Copies
+from memory_mcp.forgetting.copies import ArchiveFiles
 from memory_mcp.ingest.tombstones import Tombstones
 from memory_mcp.storage.duckdb import open_storage
 from tests.daemon.inside import Beside
@@ -121,5 +121,5 @@ def test_forgetting_on_a_full_disk_removes_no_backup(tmp_path: Path) -> None:
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     tombstones = Tombstones(tmp_path / "data")
     with full(os.getpid(), 200), pytest.raises(DiskFull):
-        Copies(folder, tombstones).sweep()
+        ArchiveFiles(folder, tombstones).remove_forgotten()
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before

@@ -20,7 +20,7 @@ from memory_mcp.server.build import assemble
 from memory_mcp.server.guard import MemoryServer
 from memory_mcp.server.host import Host
 from memory_mcp.service.daemon import gauges
-from memory_mcp.tree.derive.close_segments import CloseSegments
+from memory_mcp.tree.derive.close_segments import SegmentDeriver
 from tests.daemon.door import opened
 from tests.factories import a_small_history, draft
 from tests.waiting import PATIENCE
@@ -197,7 +197,7 @@ def test_writing_deriving_and_searching_are_counted(app: App) -> None:
 
 def test_a_derivation_that_fails_is_counted_as_one(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     app.write([draft("anything")], "jsonl")
-    monkeypatch.setattr(CloseSegments, "_publish", lambda *args: 1 / 0)
+    monkeypatch.setattr(SegmentDeriver, "_publish_step", lambda *args: 1 / 0)
     with rises(app, derive_total=1, derive_errors_total=1, derive_latency_seconds_count=1), pytest.raises(ZeroDivisionError):
         app.derivation.run()
 
@@ -311,7 +311,7 @@ def test_the_memory_of_the_process_is_told(app: App) -> None:
 WORK = """
 import sys
 from memory_mcp.app import App
-from memory_mcp.tree.derive.close_segments import CloseSegments
+from memory_mcp.tree.derive.close_segments import SegmentDeriver
 from memory_mcp.config import Settings
 from memory_mcp.search.layers.base import Query
 from tests.factories import a_small_history

@@ -19,8 +19,18 @@ from memory_mcp.model.ids import ROOT, NodeId
 from memory_mcp.storage.duckdb import open_storage
 from memory_mcp.storage.values import Build, Freshness, Scope
 from memory_mcp.tree.derive.derivation import Depth
-from memory_mcp.tree.derive.rollup import plan
-from memory_mcp.tree.derive.terms import Filed, TermBook, children_of, from_bytes, merge, read_sets, refit_all, union, without
+from memory_mcp.tree.derive.rollup import plan_rollups
+from memory_mcp.tree.derive.terms import (
+    FiledSegment,
+    TermRowBuilder,
+    children_of,
+    from_bytes,
+    merge_disjoint,
+    read_sets,
+    refit_all,
+    subtract_set,
+    union_sets,
+)
 from tests.examples import examples
 from tests.factories import BILLING, SHOP, SITE, a_day_of_drafts, draft, event, ms
 from tests.factories import cut as cut_events
@@ -43,7 +53,7 @@ def history() -> Iterator[App]:
 
 def test_a_healthy_history_has_no_findings_and_deriving_it_again_changes_nothing(history: App) -> None:
     assert findings(history) == []
-    assert history.derivation.pending() == 0
+    assert history.derivation.count_pending() == 0
     before = [(n.node_id, n.version) for n in history.storage.toc.iter_nodes()]
     changes = len(history.storage.outbox.read_after(0, 100_000))
     assert history.derivation.run().periods == 0
@@ -180,10 +190,10 @@ def test_a_tool_call_and_its_result_are_paired_across_batches_of_arrival(app: Ap
 
 def test_the_plan_goes_from_fine_to_coarse_and_names_what_is_stale_and_nothing_else() -> None:
     fresh = Freshness({"2026-01-12": 5, "2026-01-13": 9}, {NodeId("toc:day:2026-01-12"): 6})
-    assert plan(fresh) == [["toc:day:2026-01-13"], ["toc:week:2026-W03"], ["toc:month:2026-01"], ["toc:year:2026"]]
+    assert plan_rollups(fresh) == [["toc:day:2026-01-13"], ["toc:week:2026-W03"], ["toc:month:2026-01"], ["toc:year:2026"]]
     periods = {p: i + 10 for i, p in enumerate(rollup_targets("2026-01-12"))}
-    assert plan(Freshness({"2026-01-12": 5}, periods)) == [[], [], [], []]
-    assert plan(Freshness({}, {})) == [[], [], [], []]
+    assert plan_rollups(Freshness({"2026-01-12": 5}, periods)) == [[], [], [], []]
+    assert plan_rollups(Freshness({}, {})) == [[], [], [], []]
 
 
 @given(
@@ -193,13 +203,13 @@ def test_the_plan_goes_from_fine_to_coarse_and_names_what_is_stale_and_nothing_e
 def test_once_a_plan_is_carried_out_nothing_is_due(days: dict[str, int], old: dict[int, int]) -> None:
     known = list(dict.fromkeys(p for d in days for p in rollup_targets(d)))
     periods = {known[i]: n for i, n in old.items() if i < len(known)}
-    levels = plan(Freshness(days, periods))
+    levels = plan_rollups(Freshness(days, periods))
     assert [level_of(i) for due in levels for i in due] == [lv for lv, due in zip(PERIODS, levels, strict=True) for _ in due]
     built = 100
     for due in levels:
         built += 1
         periods |= dict.fromkeys(due, built)
-    assert plan(Freshness(days, periods)) == [[], [], [], []]
+    assert plan_rollups(Freshness(days, periods)) == [[], [], [], []]
     for day, newest in days.items():
         chain = [periods[p] for p in rollup_targets(day)]
         assert chain[0] >= newest
@@ -214,9 +224,9 @@ SETS = st.lists(st.integers(0, 40), max_size=20).map(lambda v: np.array(sorted(s
 
 @given(SETS, SETS)
 def test_set_arithmetic_is_that_of_sets(a: "np.ndarray", b: "np.ndarray") -> None:
-    assert set(union([a, b]).tolist()) == set(a.tolist()) | set(b.tolist())
-    assert without(a, b).tolist() == sorted(set(a.tolist()) - set(b.tolist()))
-    assert merge(a, without(b, a)).tolist() == sorted(set(a.tolist()) | set(b.tolist()))
+    assert set(union_sets([a, b]).tolist()) == set(a.tolist()) | set(b.tolist())
+    assert subtract_set(a, b).tolist() == sorted(set(a.tolist()) - set(b.tolist()))
+    assert merge_disjoint(a, subtract_set(b, a)).tolist() == sorted(set(a.tolist()) | set(b.tolist()))
 
 
 def test_a_word_below_is_in_the_set_of_every_node_above(history: App) -> None:
@@ -249,11 +259,11 @@ def test_sets_of_periods_are_the_union_of_their_segments_after_any_batches(
 ) -> None:
     """Segments grow, now and then one shrinks, days come in any order, and the writer may begin anew between batches."""
     store = open_storage(None, "Europe/Berlin")
-    book = TermBook(store.toc)
+    book = TermRowBuilder(store.toc)
     whole: dict[NodeId, set[int]] = {}
     cuts = {}
     for batch in batches:
-        filed: dict[NodeId, Filed] = {}
+        filed: dict[NodeId, FiledSegment] = {}
         for day, number, hashes, shrinks in batch:
             segment = cut_events([event("x", at=f"{day} 09:00", session=f"{day}/{number}")])[0]
             cuts[segment.node_id] = segment
@@ -264,8 +274,8 @@ def test_sets_of_periods_are_the_union_of_their_segments_after_any_batches(
             if shrinks == 0:
                 mine.clear()
             mine |= {int(h) for h in hashes}
-            filed[segment.node_id] = Filed(segment.node_id, day, SHOP, np.array(sorted(mine), "<u4").tobytes(), new)
-        added = book.add(list(filed.values()))
+            filed[segment.node_id] = FiledSegment(segment.node_id, day, SHOP, np.array(sorted(mine), "<u4").tobytes(), new)
+        added = book.add_segments(list(filed.values()))
         nodes = tuple(made_node(i, at=cuts[i].start[0], version=1 if f.new else 2) for i, f in filed.items())
         store.toc.publish_build(
             Build(
@@ -280,7 +290,7 @@ def test_sets_of_periods_are_the_union_of_their_segments_after_any_batches(
             refit_all(store.toc, {f.day for f in filed.values() if f.node_id in added.reset})
             book.forget()
         if restart:
-            book = TermBook(store.toc)
+            book = TermRowBuilder(store.toc)
     periods = list(dict.fromkeys(p for c in cuts.values() for p in rollup_targets(c.day)))
     found = read_sets(store.toc, periods)
     for period in periods:

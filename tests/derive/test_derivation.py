@@ -12,8 +12,8 @@ from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.model.ids import day_id
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.tree.derive import derivation as module
-from memory_mcp.tree.derive.derivation import Depth, Place
-from memory_mcp.tree.derive.rebuild_toc import RebuildToc
+from memory_mcp.tree.derive.derivation import Depth, ExecutionMode
+from memory_mcp.tree.derive.rebuild_toc import TocRebuild
 from tests.factories import a_small_history, draft
 from tests.fakes import FakeClock
 from tests.toc.helpers import findings
@@ -39,7 +39,7 @@ class Caller:
 
     def _publish(self, app: App) -> None:
         if app.derivation.publishing.is_free:
-            self.free.append(app.derivation.pending())
+            self.free.append(app.derivation.count_pending())
 
 
 @pytest.fixture
@@ -74,22 +74,22 @@ def expected() -> dict[str, tuple[str, str, int]]:
     return found
 
 
-@pytest.mark.parametrize("place", list(Place))
+@pytest.mark.parametrize("place", list(ExecutionMode))
 def test_the_tree_is_the_same_wherever_it_is_derived(
-    app: App, caller: Caller, place: Place, expected: dict[str, tuple[str, str, int]], monkeypatch: pytest.MonkeyPatch
+    app: App, caller: Caller, place: ExecutionMode, expected: dict[str, tuple[str, str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_STEP", 20)
-    spent = app.derivation.run(place=place)
+    spent = app.derivation.run(mode=place)
     assert nodes(app) == expected
     assert spent.periods == sum(n.level is not TocLevel.SEGMENT for n in app.storage.toc.iter_nodes())
-    assert (findings(app), app.derivation.pending()) == ([], 0)
-    assert bool(caller.turns) == (place is Place.ASIDE)
+    assert (findings(app), app.derivation.count_pending()) == ([], 0)
+    assert bool(caller.turns) == (place is ExecutionMode.ASIDE)
 
 
-@pytest.mark.parametrize("place", list(Place))
-def test_only_the_levels_asked_for_are_brought_up_to_date(app: App, place: Place) -> None:
+@pytest.mark.parametrize("place", list(ExecutionMode))
+def test_only_the_levels_asked_for_are_brought_up_to_date(app: App, place: ExecutionMode) -> None:
     assert app.derivation.run(Depth.PERIODS, place).periods == 0
-    assert app.derivation.pending() > 0
+    assert app.derivation.count_pending() > 0
     assert app.derivation.run(Depth.SEGMENTS, place).periods == 0
     assert {n.level for n in app.storage.toc.iter_nodes()} == {TocLevel.SEGMENT}
     assert app.derivation.run(Depth.PERIODS, place).periods > 0
@@ -101,14 +101,14 @@ def test_others_can_publish_between_two_steps_of_work_that_is_done_aside(
 ) -> None:
     monkeypatch.setattr(module, "_STEP", 20)
     caller.app = app
-    everything = app.derivation.pending()
-    app.derivation.run(Depth.SEGMENTS, Place.ASIDE)
+    everything = app.derivation.count_pending()
+    app.derivation.run(Depth.SEGMENTS, ExecutionMode.ASIDE)
     assert set(range(everything, 0, -20)) <= set(caller.free)
 
 
-@pytest.mark.parametrize("place", list(Place))
+@pytest.mark.parametrize("place", list(ExecutionMode))
 def test_a_run_ends_while_somebody_goes_on_writing(
-    app: App, caller: Caller, place: Place, monkeypatch: pytest.MonkeyPatch
+    app: App, caller: Caller, place: ExecutionMode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With each batch, and each turn that callers get, another event is stored: of those nobody waits for all."""
     monkeypatch.setattr(module, "_STEP", 20)
@@ -124,7 +124,7 @@ def test_a_run_ends_while_somebody_goes_on_writing(
     caller.then = write
     app.derivation.run(Depth.SEGMENTS, place, progress=write)
     assert 0 < written < most
-    assert app.derivation.reached() >= before
+    assert app.derivation.last_derived() >= before
     app.derivation.run(Depth.ALL, place)
     assert findings(app) == []
 
@@ -157,7 +157,7 @@ def test_what_many_days_say_names_none_of_them() -> None:
             own.write(order[start : start + size], "test")
             own.derivation.run()
         titles.append({n.node_id: (n.title, n.summary, n.keywords) for n in own.storage.toc.iter_nodes()})
-        assert RebuildToc(own.storage, own.calendar, own.summarizer, own.settings.toc).run().nodes_changed == 0
+        assert TocRebuild(own.storage, own.calendar, own.summarizer, own.settings.toc).run().nodes_changed == 0
         assert findings(own) == []
         own.close()
     assert titles[0] == titles[1] == titles[2] == titles[3]

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from memory_mcp.tree.derive.deriver import Deriver, Patience, Waiting
+from memory_mcp.tree.derive.deriver import NotifiedWorker, Patience, PendingNotices
 from tests.waiting import PATIENCE, until
 
 #: Nobody waits so long here.
@@ -12,14 +12,14 @@ NEVER = Patience(3600, 3600)
 
 
 def test_what_comes_together_is_due_after_a_silence_and_what_goes_on_coming_after_a_while() -> None:
-    waiting = Waiting(Patience(2, 10))
+    waiting = PendingNotices(Patience(2, 10))
     assert waiting.due is None
-    waiting.note(100)
+    waiting.add_notice(100)
     assert waiting.due == 102
-    waiting.note(101.5)
+    waiting.add_notice(101.5)
     assert waiting.due == 103.5
     for now in range(103, 112):
-        waiting.note(now)
+        waiting.add_notice(now)
     assert waiting.due == 110
 
 
@@ -28,8 +28,8 @@ def runs() -> list[int]:
     return []
 
 
-def deriver(runs: list[int], patience: Patience, again: float | None = None) -> Deriver:
-    return Deriver(lambda: runs.append(1) or again, 0.0, patience=patience)  # type: ignore[func-returns-value]
+def deriver(runs: list[int], patience: Patience, again: float | None = None) -> NotifiedWorker:
+    return NotifiedWorker(lambda: runs.append(1) or again, 0.0, patience=patience)  # type: ignore[func-returns-value]
 
 
 def test_many_notices_are_one_run_and_wake_nobody_before_it(runs: list[int]) -> None:
@@ -69,7 +69,7 @@ def test_a_failure_is_kept_and_the_next_notice_tries_again() -> None:
         if failing.is_set():
             raise ValueError("no")
 
-    made = Deriver(work, 0.0)
+    made = NotifiedWorker(work, 0.0)
     made.start()
     until(lambda: made.last_error == "no")
     failing.clear()

@@ -260,10 +260,10 @@ def test_terms_that_no_segment_holds_any_more_leave_the_periods_too(app: App) ->
     app.write(a_turn(HOOKS, result="iridium"), HOOKS)
     app.derivation.run()
     iridium = term_hash(terms("iridium")[0])
-    assert app.tree.frequencies().of(iridium, SHOP) == 1
+    assert app.tree.frequencies().segment_count(iridium, SHOP) == 1
     app.write(a_turn(TRANSCRIPT, result="a longer result"), TRANSCRIPT)
     sound(app)
-    assert app.tree.frequencies().of(iridium, SHOP) == 0
+    assert app.tree.frequencies().segment_count(iridium, SHOP) == 0
 
 
 # any order

@@ -10,7 +10,7 @@ from memory_mcp.base import children
 from memory_mcp.indexes import build
 from memory_mcp.model.calendar import EVERY_DAY
 from memory_mcp.tree.derive import workers
-from memory_mcp.tree.derive.derivation import Place
+from memory_mcp.tree.derive.derivation import ExecutionMode
 from tests.factories import a_day_of_drafts
 from tests.fakes import FakeClock
 from tests.indexes.helpers import opened
@@ -39,15 +39,15 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_few_segments_are_derived_and_indexed_without_a_child(app: App, begun: list[str]) -> None:
-    app.derivation.run(place=Place.ASIDE)
+    app.derivation.run(mode=ExecutionMode.ASIDE)
     made = app.accelerators.get_keeper("bm25").rebuild()
     assert made.documents > app.storage.toc.tally_days(*EVERY_DAY, None).segments > 0
     assert begun == []
 
 
 def test_more_of_them_are_worth_one_child_and_not_two(app: App, begun: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "_LEAST_ASIDE", 1)
+    monkeypatch.setattr(workers, "_MIN_BATCH_ASIDE", 1)
     monkeypatch.setattr(build, "_FEW", 0)
-    app.derivation.run(place=Place.ASIDE)
+    app.derivation.run(mode=ExecutionMode.ASIDE)
     assert app.accelerators.get_keeper("bm25").rebuild().documents > 1
     assert begun == ["memory_mcp.tree.derive.workers", "memory_mcp.indexes.child"]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from memory_mcp.model.event import Event, EventType, Role
 from memory_mcp.model.grip import JOINT, Grip, hash_quote, join_quote
-from memory_mcp.tree.derive.grips import MAX_EXCERPT, covering, cut_grips, span_grip, spans_of
+from memory_mcp.tree.derive.grips import MAX_EXCERPT, covering_grips, cut_grips, span_grip, spans_of
 from tests.factories import event
 from tests.requirements import requirement
 from tests.work import calls
@@ -195,14 +195,14 @@ def test_the_grip_that_covers_most_of_a_place_comes_first_and_a_pair_covers_both
     said = event("word " * 400)
     grips = cut_grips(said, None, 1)
     second = grips[1]
-    best = covering(grips, said, second.span_start + 5, second.span_end - 5)
+    best = covering_grips(grips, said, second.span_start + 5, second.span_end - 5)
     assert best[0] == second
-    assert covering(grips, event("another one"), 0, 5) == []
+    assert covering_grips(grips, event("another one"), 0, 5) == []
     call, answer = bash("make"), result("built fine")
     (pair,) = cut_grips(answer, call, 3)
-    assert covering([pair], call, 0, 4) == [pair]
-    assert covering([pair], answer, 0, 5) == [pair]
-    assert covering([pair], answer, 90, 95) == []
+    assert covering_grips([pair], call, 0, 4) == [pair]
+    assert covering_grips([pair], answer, 0, 5) == [pair]
+    assert covering_grips([pair], answer, 90, 95) == []
 
 
 def test_a_grip_made_for_some_words_quotes_exactly_these() -> None:

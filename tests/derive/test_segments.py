@@ -13,7 +13,15 @@ from memory_mcp.base.errors import ConfigError
 from memory_mcp.model.event import RECAP, Event, EventType, Role
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.tokens import estimate_tokens
-from memory_mcp.tree.derive.segments import CUTTER_VERSION, SegmentSettings, assign, overlap, recap_of, recut, size_of
+from memory_mcp.tree.derive.segments import (
+    CUTTER_VERSION,
+    SegmentSettings,
+    assign_events,
+    overlap_before,
+    recap_of,
+    recut_stream,
+    size_of,
+)
 from tests.factories import CALENDAR, SHOP, cut, event, ms, run_of
 from tests.requirements import requirement
 
@@ -25,7 +33,7 @@ def feed(batches: Sequence[Sequence[Event]], settings: SegmentSettings = SETTING
     """The cuts of one stream after several arrivals."""
     cuts: list[Segment] = []
     for batch in batches:
-        changed = {c.key: c for c in assign(cuts, batch, CALENDAR, settings).changed}
+        changed = {c.key: c for c in assign_events(cuts, batch, CALENDAR, settings).changed}
         cuts = sorted(({c.key: c for c in cuts} | changed).values(), key=lambda c: c.start)
     return cuts
 
@@ -135,14 +143,14 @@ def test_a_stream_cut_by_older_rules_keeps_the_ids_of_what_begins_where_it_did()
     events = [event("one", at="2026-01-12 09:00"), tool("2026-01-12 10:00"), event("two", at="2026-01-12 11:00")]
     old = [cut([e])[0] for e in events]
     old = [replace(c, cut_no=n, cutter=1, day="2026-01-11") for n, c in enumerate(old)]
-    made = recut(old, events, CALENDAR, SETTINGS)
+    made = recut_stream(old, events, CALENDAR, SETTINGS)
     assert [(c.cut_no, c.events, c.cutter, c.day) for c in made] == [
         (0, 2, CUTTER_VERSION, "2026-01-11"),
         (2, 1, CUTTER_VERSION, "2026-01-11"),
     ]
     assert [c.key for c in made] == [old[0].key, old[2].key]
     # A beginning that is new has a number that none ever had.
-    assert [c.cut_no for c in recut(old[:2], [events[2]], CALENDAR, SETTINGS)] == [2]
+    assert [c.cut_no for c in recut_stream(old[:2], [events[2]], CALENDAR, SETTINGS)] == [2]
 
 
 # late events
@@ -235,7 +243,7 @@ def test_in_whatever_order_and_batches_events_arrive_each_is_in_exactly_one_segm
     shown: dict[int, tuple[int, str]] = {}
     for start in range(0, len(arriving), size):
         batch = arriving[start : start + size]
-        placed = assign(cuts, batch, CALENDAR, SETTINGS)
+        placed = assign_events(cuts, batch, CALENDAR, SETTINGS)
         changed = {c.key: c for c in placed.changed}
         cuts = sorted(({c.key: c for c in cuts} | changed).values(), key=lambda c: c.start)
         assert set(placed.members) == {e.event_id for e in batch}
@@ -278,12 +286,12 @@ def test_a_shorter_gap_and_a_smaller_size_cut_more_and_both_have_ranges() -> Non
 @requirement("plan:segment-overlap")
 def test_the_overlap_is_the_end_of_the_previous_segment_within_five_minutes_and_500_tokens() -> None:
     previous = run_of(12, step_s=60)
-    shown = overlap(previous, previous[-1].timestamp + MINUTE)
+    shown = overlap_before(previous, previous[-1].timestamp + MINUTE)
     assert shown == previous[-5:]
     long = [event("x" * 400 * 4, at=e.timestamp) for e in previous]
-    assert overlap(long, long[-1].timestamp + MINUTE) == long[-1:]
-    assert overlap(previous, previous[-1].timestamp + 6 * MINUTE) == []
-    assert overlap([], 5) == []
+    assert overlap_before(long, long[-1].timestamp + MINUTE) == long[-1:]
+    assert overlap_before(previous, previous[-1].timestamp + 6 * MINUTE) == []
+    assert overlap_before([], 5) == []
 
 
 # recaps

@@ -23,7 +23,7 @@ from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Build
 from memory_mcp.tree.derive import close_segments, rebuild_toc
-from memory_mcp.tree.derive.build import derive
+from memory_mcp.tree.derive.build import derive_segments
 from tests.acceptance.leftovers import holding
 from tests.factories import BILLING, SHOP, SITE, draft
 from tests.fakes import FakeClock
@@ -138,8 +138,8 @@ def test_only_what_it_touches_is_derived_and_indexed_anew(app: App, monkeypatch:
 
         return count
 
-    monkeypatch.setattr(close_segments, "derive", counting("derived", derive))
-    monkeypatch.setattr(rebuild_toc, "derive", counting("derived", derive))
+    monkeypatch.setattr(close_segments, "derive_segments", counting("derived", derive_segments))
+    monkeypatch.setattr(rebuild_toc, "derive_segments", counting("derived", derive_segments))
     monkeypatch.setattr(follow, "unit_of", counting("indexed", unit_of))
     rebuilt = app.accelerators.get_keeper("bm25").last_rebuild_secs
     done = Forgetting(app).carry_out(
@@ -174,19 +174,19 @@ def test_a_briefing_that_is_being_rendered_while_something_is_forgotten_is_on_di
 ) -> None:
     told(app, [draft(f"We decided that it lies at {VALUE}.", "2026-01-28 09:00", "s1", project=SHOP, source_id="1")])
     forgetting = threading.Thread(target=Forgetting(app).carry_out, args=(ForgetRequest(values=[VALUE]), "person", "test"))
-    text = RenderBriefings.text
+    text = RenderBriefings.briefing_text
 
     def read_and_forget(self: RenderBriefings, *material: Any) -> str:
         content = text(self, *material)
         is_held = not app.derivation.publishing.is_free
         assert VALUE in content
-        monkeypatch.setattr(RenderBriefings, "text", text)
+        monkeypatch.setattr(RenderBriefings, "briefing_text", text)
         forgetting.start()
         # It waits for the lock; without one, it would be done before the file is written.
         until((data_dir / NOTE).exists if is_held else lambda: not forgetting.is_alive())
         return content
 
-    monkeypatch.setattr(RenderBriefings, "text", read_and_forget)
+    monkeypatch.setattr(RenderBriefings, "briefing_text", read_and_forget)
     assert app.scheduler.run_now("render_briefings").counts["written"] == 1
     forgetting.join()
     assert not [file for file, content in read_at_rest(data_dir / "briefings").items() if VALUE.encode() in content]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from memory_mcp.base import machine
-from memory_mcp.forgetting.files import Files
+from memory_mcp.forgetting.files import DataFiles
 from memory_mcp.ingest.tombstones import ForgetRequest, Tombstones
 from tests.files import read_files
 from tests.ingest.test_restating import sketches
@@ -35,7 +35,7 @@ def test_a_payload_that_moves_on_while_others_are_looked_through_is_removed(
     monkeypatch.setattr(machine, "iter_files", list_and_move)
     tombstones = Tombstones(tmp_path)
     tombstones.add(ForgetRequest(values=[VALUE]))
-    assert Files(tmp_path, tombstones).sweep()["payloads"] == 1
+    assert DataFiles(tmp_path, tombstones).remove_forgotten()["payloads"] == 1
     assert read_files(tmp_path / "spool") == {}
 
 
@@ -50,5 +50,5 @@ def test_payloads_go_that_say_a_forgotten_text_again_also_cut_off_and_those_with
     (bad / "other").write_text(json.dumps({"prompt": f"Why is this so:\n{text.splitlines()[0]}\nNobody told the crew."}))
     tombstones = Tombstones(tmp_path)
     tombstones.add(ForgetRequest(sketches=sketches(tombstones, text)))
-    assert Files(tmp_path, tombstones).sweep()["payloads"] == 2
+    assert DataFiles(tmp_path, tombstones).remove_forgotten()["payloads"] == 2
     assert [path.name for path in read_files(tmp_path / "spool")] == ["other"]

@@ -33,7 +33,7 @@ from memory_mcp.model.toc import TocBullet
 from memory_mcp.search.layers.base import LayerName
 from memory_mcp.search.layers.teleport import TeleportLayer
 from memory_mcp.storage.values import Build
-from memory_mcp.tree.toc.check import check
+from memory_mcp.tree.toc.check import check_store
 from tests.factories import BILLING, SHOP, a_day_of_drafts, draft, ms
 from tests.fakes import FakeClock
 from tests.indexes.helpers import followed, found, from_scratch, index_at, keeper_of, merged, opened, same, shown_of, similar
@@ -227,7 +227,7 @@ class Life:
     def end(self) -> None:
         self.app.derivation.run()
         self.holds()
-        assert check(self.app.storage, Calendar(self.app.storage.timezone)) == []
+        assert check_store(self.app.storage, Calendar(self.app.storage.timezone)) == []
         self.index.commit()
         self.keeper = self._keeper()
         self.holds()

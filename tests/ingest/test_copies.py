@@ -22,7 +22,7 @@ from memory_mcp.requests.material import of_session
 from memory_mcp.requests.scope import Caller, Scoped
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Scope
-from memory_mcp.tree.toc.check import check
+from memory_mcp.tree.toc.check import check_store
 from tests.fakes import FakeClock
 from tests.ingest.suite import at, read, session_of, write
 
@@ -85,7 +85,7 @@ def outcomes(originals: dict[str, list[EventDraft]], copying: Copying, folder: P
                 copies = [copying(draft) for draft in drafts]
                 app.append([*copies, *drafts] if is_copy_first else [*drafts, *copies], name)
             app.derivation.run()
-            assert not list(check(app.storage, app.calendar))
+            assert not list(check_store(app.storage, app.calendar))
             results.append(exported(app))
         halves: list[Copying] = [copying, lambda draft: draft]
         for step in halves if is_copy_first else halves[::-1]:
@@ -93,7 +93,7 @@ def outcomes(originals: dict[str, list[EventDraft]], copying: Copying, folder: P
                 for name, drafts in originals.items():
                     app.append([step(draft) for draft in drafts], name)
                 app.derivation.run()
-                assert not list(check(app.storage, app.calendar))
+                assert not list(check_store(app.storage, app.calendar))
                 last = exported(app)
         results.append(last)
     return results
@@ -150,7 +150,7 @@ def test_copies_of_what_a_hook_recorded_too_are_shown_once(
             app.append([step(draft) for draft in drafts], "claude-code")
             app.derivation.run()
         assert [e.text for e in app.storage.events.list_events(Scope())] == [draft.text for draft in drafts]
-        assert not list(check(app.storage, app.calendar))
+        assert not list(check_store(app.storage, app.calendar))
 
 
 def test_what_is_said_again_later_is_another_event(originals: dict[str, list[EventDraft]]) -> None:

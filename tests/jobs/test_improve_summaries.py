@@ -107,7 +107,7 @@ def test_every_node_that_is_due_gets_its_words_in_the_order_of_their_worth_from_
         assert (new.summary, new.keywords, new.event_count) == ("What came of it.", old.keywords, old.event_count)
         assert all(b.grip_ids and b.project in (SHOP, BILLING, SITE) and b.agent for b in new.bullets)
     assert findings(app) == []
-    assert app.tree.refined() == frozenset()
+    assert app.tree.refined_ids() == frozenset()
     assert run(app).counts == {"ok": 0, "fallback": 0, "failed": 0, "left": 0}
     assert len(script.asked) == len(DUE)
     for asked in script.asked:
@@ -128,7 +128,7 @@ def test_a_segment_is_told_from_its_own_events_and_a_great_one_within_bounds(scr
     segments = [i for i in app.improver.due(app.clock.now_ms(), "small") if level_of(i) is TocLevel.SEGMENT]
     assert segments
     for segment in segments:
-        material = app.improver.material(segment)
+        material = app.improver.collect_material(segment)
         assert material is not None
         assert sum(len(line) for line in material.lines) <= 6000 * 4
         assert {q.project for q in material.quotations.values()} == {SHOP}

@@ -11,7 +11,7 @@ from memory_mcp.config import Settings
 from memory_mcp.ingest.jsonl import draft_of
 from memory_mcp.jobs.render_briefings import BriefingSettings, RenderBriefings
 from memory_mcp.storage.settings import StorageSettings
-from memory_mcp.tree.toc.refining import request
+from memory_mcp.tree.toc.refining import mark_requests
 from tests.factories import BILLING, SHOP, ms
 from tests.fakes import FakeClock
 from tests.sessions import DAYS, sessions, stretch
@@ -44,7 +44,7 @@ def test_a_request_alone_writes_its_projects_file_anew_and_no_other_and_switchin
     made = job(memory, data_dir)
     assert written(made) == 2
     assert written(made) == 0
-    request(memory.storage, {SHOP: ms("2026-01-21 20:00")})
+    mark_requests(memory.storage, {SHOP: ms("2026-01-21 20:00")})
     # A run that is stopped has not told it: the next one does.
     assert written(made, stop=True) == 0
     assert written(made) == 1

@@ -520,7 +520,7 @@ def test_a_question_that_is_too_broad_gets_a_partial_answer(large: App) -> None:
 @requirement("contract:guarantee-never-fails", "plan:future-always-fallback", "contract:agentic-no-dependencies")
 def test_what_is_stored_and_not_yet_derived_is_found_all_the_same(app: App) -> None:
     app.write([draft(f"The {RARE} adapter is pending.", at="2026-03-01 09:00", source_id="p")], "test")
-    assert app.derivation.pending() == 1
+    assert app.derivation.count_pending() == 1
     (hit,) = ask(app, RARE).hits
     assert hit.quote == f"The {RARE} adapter is pending."
     assert app.evidence.expand(hit.grip_ids[0]).quote == hit.quote

@@ -22,7 +22,7 @@ from memory_mcp.search.layers.base import Query
 from memory_mcp.search.layers.budget import Budget, StopConditions
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.tree.derive.derivation import Depth
-from memory_mcp.tree.toc.check import check
+from memory_mcp.tree.toc.check import check_store
 from tests.factories import BILLING, SHOP, draft, ms
 from tests.fakes import NOON, FakeClock
 from tests.toc.helpers import rebuild, texts
@@ -141,7 +141,7 @@ class Life:
 
     def holds(self) -> None:
         """What must be true after every step."""
-        findings = [f for f in check(self.app.storage, Calendar("Europe/Berlin")) if not self._stale(f.rule)]
+        findings = [f for f in check_store(self.app.storage, Calendar("Europe/Berlin")) if not self._stale(f.rule)]
         assert findings == []
         for name in list(self.planted)[-1:]:
             self.finds(name)
@@ -150,7 +150,7 @@ class Life:
         self.shown |= {c.node_id for c in self.app.storage.toc.iter_cuts()}
 
     def _stale(self, rule: str) -> bool:
-        return rule in ("nodes", "freshness") and self.app.derivation.pending() > 0
+        return rule in ("nodes", "freshness") and self.app.derivation.count_pending() > 0
 
     def finds(self, name: str) -> None:
         """The planted word, in its own project, by its exact words; and not in the other project."""

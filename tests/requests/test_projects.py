@@ -26,7 +26,7 @@ from memory_mcp.requests.teleport import TeleportSearch, VectorTeleport
 from memory_mcp.search.layers.base import Query
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Scope
-from memory_mcp.tree.toc.check import check
+from memory_mcp.tree.toc.check import check_store
 from tests.factories import BILLING, SHOP, a_day_of_drafts, draft, ms
 from tests.fakes import FakeClock
 
@@ -112,7 +112,7 @@ def test_an_alias_is_followed_by_everything_that_shows_or_filters_projects(app: 
         assert ask(app, VectorTeleport(query="invoices are sent twice"), caller)["results"]
         assert ask(app, Browse("2026-02"), caller)["scope"] == SHOP
     assert known_project(app, BILLING) == known_project(app, "billing") == SHOP
-    assert check(app.storage, app.calendar) == []
+    assert check_store(app.storage, app.calendar) == []
 
 
 def test_a_caller_may_name_its_project_by_the_last_part_and_a_misspelt_one_is_answered_with_the_nearest(app: App) -> None:
@@ -290,12 +290,12 @@ def test_a_session_that_begins_below_another_name_is_told_of_the_project(app: Ap
 
 
 def test_rebuilding_the_tree_changes_nothing_of_it(app: App) -> None:
-    from memory_mcp.tree.derive.rebuild_toc import RebuildToc
+    from memory_mcp.tree.derive.rebuild_toc import TocRebuild
 
     ask(app, AliasProject(BILLING, SHOP))
     before = shown(app)
     with app.derivation.publishing:
-        report = RebuildToc(app.storage, app.calendar, app.summarizer, app.settings.toc).run()
+        report = TocRebuild(app.storage, app.calendar, app.summarizer, app.settings.toc).run()
     assert (report.nodes_changed, report.nodes_dropped, report.terms_rewritten) == (0, 0, 0)
     assert shown(app) == before
 

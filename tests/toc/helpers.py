@@ -10,8 +10,8 @@ from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.event import EventDraft
 from memory_mcp.storage.duckdb.store import DuckStorage
 from memory_mcp.storage.settings import StorageSettings
-from memory_mcp.tree.derive.rebuild_toc import RebuildReport, RebuildToc
-from memory_mcp.tree.toc.check import Finding, check
+from memory_mcp.tree.derive.rebuild_toc import RebuildReport, TocRebuild
+from memory_mcp.tree.toc.check import Finding, check_store
 from memory_mcp_team.postgres.store import PostgresStorage
 from tests.fakes import FakeClock
 
@@ -68,12 +68,12 @@ def one(app: App, sql: str) -> object:
 
 def findings(app: App) -> list[Finding]:
     """What check() says."""
-    return check(app.storage, Calendar(app.storage.timezone))
+    return check_store(app.storage, Calendar(app.storage.timezone))
 
 
 def rebuild(app: App, timezone: str | None = None) -> RebuildReport:
     """Derive everything again."""
-    return RebuildToc(app.storage, Calendar(app.storage.timezone), app.summarizer, app.settings.toc).run(timezone)
+    return TocRebuild(app.storage, Calendar(app.storage.timezone), app.summarizer, app.settings.toc).run(timezone)
 
 
 def term_sets(app: App) -> dict[str, frozenset[int]]:

@@ -3,7 +3,7 @@
 import pytest
 
 from memory_mcp.model.event import Event, EventType, Role
-from memory_mcp.tree.toc.doings import Doings, doings_of, request_of, together
+from memory_mcp.tree.toc.doings import WorkDone, join_work, read_work, request_of
 from tests.factories import event, ms
 
 START = ms("2026-02-10 09:00")
@@ -35,8 +35,8 @@ class Session:
         return self.add(f"Edit: {file}", Role.ASSISTANT, kind=EventType.TOOL_CALL, tool="Edit", files=file, cwd="/home/dev/shop")
 
     @property
-    def done(self) -> Doings:
-        return doings_of(self.events)
+    def done(self) -> WorkDone:
+        return read_work(self.events)
 
 
 def words(found: object) -> str:
@@ -46,7 +46,7 @@ def words(found: object) -> str:
 def test_a_request_is_what_the_work_is_and_not_an_errand_a_choice_or_a_command_of_the_client() -> None:
     said = Session().user("/clear").user("ok").user("Please fix the retry queue.").agent("On it, the queue it is.")
     said.user("2").agent("Done with the second.").user("commit").agent("Committed.")
-    assert words(said.done.asked) == "Please fix the retry queue."
+    assert words(said.done.first_request) == "Please fix the retry queue."
 
 
 @pytest.mark.parametrize(
@@ -79,26 +79,26 @@ def test_commits_count_when_git_says_so_and_tell_the_branch() -> None:
 
 
 def test_tests_passed_or_failed_by_their_last_run_unless_that_was_worked_on_since() -> None:
-    assert Session().runs("go build").done.passed is None
+    assert Session().runs("go build").done.tests_passed is None
     said = Session().runs("pytest -q", "1 failed", "1")
-    assert said.done.passed is False
-    assert said.edits("/home/dev/shop/src/cart.py").done.passed is None
-    assert said.runs("mise run test && ls", "ok").done.passed is True
+    assert said.done.tests_passed is False
+    assert said.edits("/home/dev/shop/src/cart.py").done.tests_passed is None
+    assert said.runs("mise run test && ls", "ok").done.tests_passed is True
 
 
 def test_a_pull_request_is_known_by_the_clients_note_and_by_the_command_that_made_it() -> None:
     address = "https://github.com/acme/shop/pull/12"
     made = Session().runs("gh pr create --fill", f"Creating pull request\n{address}\n").done
     noted = Session().add("Pull request #12", Role.SYSTEM, record="pull request", url=address).done
-    assert made.request == noted.request == address
-    assert Session().runs("gh pr view", address).done.request == ""
-    assert [Session().runs(c).done.went for c in ("git push", "gh pr merge 12", "gh pr close 12", "ls")] == [
+    assert made.pull_request == noted.pull_request == address
+    assert Session().runs("gh pr view", address).done.pull_request == ""
+    assert [Session().runs(c).done.last_step for c in ("git push", "gh pr merge 12", "gh pr close 12", "ls")] == [
         "pushed",
         "merged",
         "closed",
         "",
     ]
-    assert Session().runs("git push", "rejected", "1").done.went == ""
+    assert Session().runs("git push", "rejected", "1").done.last_step == ""
 
 
 def test_files_are_called_as_from_where_the_work_was_the_last_changed_first() -> None:
@@ -110,18 +110,18 @@ def test_the_agents_last_words_are_its_first_of_substance() -> None:
     said = (
         Session().user("Fix the queue.").agent("Let me look.\n\n## Summary\n\nThe queue retries 3 times now.\n\nAnything else?")
     )
-    assert words(said.done.closing) == "The queue retries 3 times now."
+    assert words(said.done.closing_words) == "The queue retries 3 times now."
 
 
 def test_stretches_of_one_session_are_told_together_by_their_first_request_and_their_last_of_all_else() -> None:
     one = Session().user("Fix the queue.").runs("git commit", "[main 1a2b3c4] One").edits("/home/dev/shop/a").done
     two = Session().user("Then the ledger.").runs("git commit", "[main 2a2b3c4] Two").edits("/home/dev/shop/b").done
-    both = together([one, two])
-    assert words(both.asked) == "Fix the queue."
+    both = join_work([one, two])
+    assert words(both.first_request) == "Fix the queue."
     assert (both.commits, both.files) == (("One", "Two"), ("b", "a"))
-    assert together([]) == Doings()
+    assert join_work([]) == WorkDone()
 
 
 def test_nothing_at_all_is_no_failure() -> None:
-    assert doings_of([]) == Doings()
-    assert doings_of([event("x" * 100_000), event("\x00\ud800 ", role=Role.ASSISTANT)]).commits == ()
+    assert read_work([]) == WorkDone()
+    assert read_work([event("x" * 100_000), event("\x00\ud800 ", role=Role.ASSISTANT)]).commits == ()

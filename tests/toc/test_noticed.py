@@ -13,8 +13,8 @@ from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.model.grip import CONTRADICTION_AUTHOR, CONTRADICTION_REASON, Supersession
 from memory_mcp.storage.values import Scope
 from memory_mcp.tree.toc.noticed import Contradictions
-from memory_mcp.tree.toc.statements import line_of, rules_of
-from memory_mcp.tree.toc.told import stretches
+from memory_mcp.tree.toc.statements import format_statement, stretch_rules
+from memory_mcp.tree.toc.told import load_stretches
 from tests.factories import SHOP, a_small_history, draft
 from tests.fakes import FakeClock
 from tests.filled import filled
@@ -90,12 +90,13 @@ def test_a_briefing_tells_it_behind_what_holds_and_other_words_of_the_same_messa
     beside = "We decided that the zebra lives in the attic."
     tell(memory, draft(f"{OLD} {beside}", "2026-01-20 09:00", session="a"), draft(NEW, "2026-01-22 09:00", session="b"))
     cuts = [cut for cut in memory.storage.toc.list_segments(Scope(project=SHOP)) if cut.session_id in ("a", "b")]
-    first, second = stretches(memory.storage, cuts, most=9)
-    told = [line_of(said, label) for said, label in rules_of(first)]
+    first, second = load_stretches(memory.storage, cuts, most=9)
+    told = [format_statement(said, label) for said, label in stretch_rules(first)]
     [one] = marks(memory)
     assert told[-1].endswith(f"({CONTRADICTION_REASON}: {one.new})")
     assert [OLD in row for row in told] == [False, True]
-    assert all(CONTRADICTION_REASON not in line_of(said, label) for said, label in [rules_of(first)[0], *rules_of(second)])
+    pairs = [stretch_rules(first)[0], *stretch_rules(second)]
+    assert all(CONTRADICTION_REASON not in format_statement(said, label) for said, label in pairs)
 
 
 def test_a_reader_does_not_wait_while_another_thread_searches_through_the_store(

@@ -114,7 +114,7 @@ def test_children_siblings_frequencies_and_parents_are_those_of_the_scope(shared
     assert shared.tree.siblings(first, BILLING) == [second]
     frequencies = shared.tree.frequencies()
     rare = term_hash(terms(SECRET)[0])
-    assert [frequencies.of(rare, p) for p in (SHOP, BILLING, None)] == [1, 0, 1]
+    assert [frequencies.segment_count(rare, p) for p in (SHOP, BILLING, None)] == [1, 0, 1]
     cut = next(c for c in shared.storage.toc.iter_cuts() if c.project == BILLING)
     for node in shared.tree.context(cut, BILLING).parents:
         assert SECRET not in said(node).lower()

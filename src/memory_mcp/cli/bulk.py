@@ -122,9 +122,9 @@ class Here:
 
     def build(self, progress: Callable[[Upkeep], None]) -> dict[str, float]:
         """Bring the tree up to date; return seconds of "segment+summarise" and "roll up". Indexes follow at their next use."""
-        from memory_mcp.tree.derive.derivation import Place
+        from memory_mcp.tree.derive.derivation import ExecutionMode
 
-        pending_count = self._app.derivation.pending()
+        pending_count = self._app.derivation.count_pending()
 
         def tell(count: int) -> None:
             """Subtract what was filed from the events that are left, and report it."""
@@ -132,7 +132,7 @@ class Here:
             pending_count = max(0, pending_count - count)
             progress(Upkeep(pending_count))
 
-        spent = self._app.derivation.run(place=Place.SHARED, progress=tell)
+        spent = self._app.derivation.run(mode=ExecutionMode.SHARED, progress=tell)
         return {"segment+summarise": spent.segment_seconds, "roll up": spent.period_seconds}
 
 

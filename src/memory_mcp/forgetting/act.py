@@ -23,13 +23,13 @@ from memory_mcp.archive.outgoing import own_folders
 from memory_mcp.base import extensions, foreign_files, machine
 from memory_mcp.base.errors import IndexNotReady
 from memory_mcp.base.failpoints import failpoint
-from memory_mcp.forgetting.copies import Copies
-from memory_mcp.forgetting.files import Files
+from memory_mcp.forgetting.copies import ArchiveFiles
+from memory_mcp.forgetting.files import DataFiles
 from memory_mcp.ingest.tombstones import ForgetRequest, Tombstones
 from memory_mcp.model.ledger import AuditEntry
 from memory_mcp.storage.values import ErasureResult
-from memory_mcp.tree.derive.derivation import Place
-from memory_mcp.tree.derive.rebuild_toc import RebuildToc
+from memory_mcp.tree.derive.derivation import ExecutionMode
+from memory_mcp.tree.derive.rebuild_toc import TocRebuild
 from memory_mcp.tree.derive.terms import refit_all
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 #: Says that something is being forgotten; on disk.
 NOTE = "forgetting.json"
 #: So often the store is looked through at most.
-_LOOKS = 4
+_MAX_LOOKS = 4
 #: Events from which a child process derives them: it takes half a second to begin.
 _ASIDE = 2000
 #: How often a rebuild that is under way for another reason is asked for its end, and how long (seconds).
@@ -60,7 +60,7 @@ _BESIDE = "notes beside them"
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ForgettingOutcome:
     """What a forgetting removed, or would remove."""
 
     counts: Mapping[str, int]
@@ -68,7 +68,10 @@ class Outcome:
     samples: Sequence[tuple[str, int]] = field(default_factory=tuple)
 
     def in_words(self) -> dict[str, int]:
-        """Return the counts by kind as a reader knows these; what only the program knows is left out or counted as one."""
+        """Return the counts by kind, in a reader's words.
+
+        What only the program knows is left out or counted as one.
+        """
         counts: Counter[str] = Counter()
         for kind, number in self.counts.items():
             if name := _KINDS.get(kind, _BESIDE):
@@ -80,42 +83,44 @@ class Forgetting:
     """Forgets in one open memory."""
 
     def __init__(self, app: App) -> None:
-        """Use the data directory that the settings of `app` name; nothing is read yet."""
         self._app = app
         self._directory: Path = app.settings.storage.directory
         self._note = self._directory / NOTE
 
-    def tried(self, wanted: ForgetRequest) -> Outcome:
-        """Return what would be removed, "backups to look through" (their number) among the counts; nothing is written."""
-        tombstones = Tombstones.preview(wanted)
-        erased = self._app.storage.erase_forgotten(tombstones, dry=True)
-        swept = _without_rest(erased, Files(self._directory, tombstones).sweep(dry=True))
-        return _outcome(erased, swept | {"backups to look through": self._copies(tombstones).count()})
+    def preview(self, targets: ForgetRequest) -> ForgettingOutcome:
+        """Return what would be removed; write nothing.
 
-    def carry_out(self, wanted: ForgetRequest, author: str, subject: str) -> Outcome:
-        """Forget what is wanted: all of it is gone from store, indexes, backups and other files when this returns.
+        "backups to look through" (their number) is among the counts.
+        """
+        tombstones = Tombstones.preview(targets)
+        erased = self._app.storage.erase_forgotten(tombstones, dry=True)
+        swept = _without_rest(erased, DataFiles(self._directory, tombstones).remove_forgotten(dry=True))
+        return _make_outcome(erased, swept | {"backups to look through": self._backup_files(tombstones).count()})
+
+    def carry_out(self, targets: ForgetRequest, author: str, subject: str) -> ForgettingOutcome:
+        """Remove the targets from the store and all files.
 
         Tombstones and a note are on disk first, so that a killed run is finished by `resume`. `author` and `subject`
         are recorded in the audit. Raises what storage and files raise, after which it is to be resumed.
         """
-        self._app.gate.tombstones.add(wanted)
+        self._app.gate.tombstones.add(targets)
         note = {"author": author, "subject": subject}
         machine.put(self._note, json.dumps(note).encode("ascii"))
         _note_elsewhere(self._app)
         failpoint("forget.noted")
-        return self._work(note)
+        return self._remove_all(note)
 
     def look_again(self, author: str, subject: str) -> int:
-        """Remove what tombstones name and is stored all the same; return how many events went or changed. Writes nothing if 0."""
+        """Remove forgotten events that are stored again; return the count."""
         leftovers = self._app.storage.erase_forgotten(self._app.gate.tombstones, dry=True)
         if leftovers.is_empty:
             return 0
         _note_elsewhere(self._app)
-        self._work({"author": author, "subject": subject})
+        self._remove_all({"author": author, "subject": subject})
         return len(leftovers.removed_events) + len(leftovers.changed_events)
 
     def resume(self) -> bool:
-        """Finish a forgetting that was killed; return whether there was a note. A damaged one names nobody in the audit."""
+        """Finish a killed forgetting; return whether there was one."""
         try:
             note = json.loads(foreign_files.read_file(self._note))
         except FileNotFoundError:
@@ -123,93 +128,82 @@ class Forgetting:
         except (OSError, ValueError):
             note = {}
         log.info("something was being forgotten when the last process ended: it is finished now")
-        self._work(note if isinstance(note, dict) else {}, resumed=True)
+        self._remove_all(note if isinstance(note, dict) else {}, resumed=True)
         return True
 
-    def _work(self, note: Mapping[str, Any], resumed: bool = False) -> Outcome:
-        """Remove what tombstones name from store, files, backups, shared files and indexes; then record it and remove the note.
+    def _remove_all(self, note: Mapping[str, Any], resumed: bool = False) -> ForgettingOutcome:
+        """Remove what tombstones name from everything; then remove the note.
 
-        What depends on it is derived anew at once, while nothing else is published; the store is compacted. Returns what
-        was removed. `resumed`: how far another process came is not known, so the whole tree is checked and the topic
-        graph dropped.
+        `resumed`: how far another process came is not known, so the whole tree is checked and the topic graph dropped.
         """
         app, erased = self._app, ErasureResult()
         with app.derivation.publishing:
             app.drain()
             # Once more for what was cleaned before the tombstones were there, and stored after the first look.
-            for look in range(_LOOKS):
+            for look in range(_MAX_LOOKS):
                 now = app.storage.erase_forgotten(app.gate.tombstones, after=erased.last_seq)
                 if look and now.is_empty:
                     break
-                erased = _both(erased, now)
+                erased = _add_erased(erased, now)
                 self._derive_again(now, whole_tree=resumed and not look)
         failpoint("forget.derived")
         app.engine.forget_pages()
-        swept = _without_rest(erased, Files(self._directory, app.gate.tombstones).sweep())
+        swept = _without_rest(erased, DataFiles(self._directory, app.gate.tombstones).remove_forgotten())
         # A backup that began before the erasure holds what was erased, and one under way lets nothing be compacted.
         with app.backups.suspend():
-            swept["backups"] = self._copies(app.gate.tombstones).sweep()
+            swept["backups"] = self._backup_files(app.gate.tombstones).remove_forgotten()
             shared = own_folders(app.storage, self._directory.absolute())
-            swept["shared files"] = sum(Copies(folder, app.gate.tombstones).sweep() for folder in shared)
+            swept["shared files"] = sum(ArchiveFiles(folder, app.gate.tombstones).remove_forgotten() for folder in shared)
             failpoint("forget.swept")
             app.storage.compact_files()
         failpoint("forget.compacted")
-        self._indexes()
+        self._clean_indexes()
         clean = app.gate.tombstones.clean_text
-        self._topics((lambda _: True) if resumed else (lambda text: clean(text) != text), erased)
+        self._clean_topics((lambda _: True) if resumed else (lambda text: clean(text) != text), erased)
         app.scheduler.hasten("render_briefings")
-        outcome = _outcome(erased, swept)
+        outcome = _make_outcome(erased, swept)
         who, what = str(note.get("author", "")), str(note.get("subject", ""))
         app.storage.audit.record_entry(AuditEntry("forget", app.clock.now_ms(), who, what, counts=outcome.in_words()))
         app.storage.write_checkpoint()
         self._note.unlink(missing_ok=True)
         return outcome
 
-    def _copies(self, tombstones: Tombstones) -> Copies:
-        """Return the archive files of the backup folder (`backups` in the data directory by default), to be cleaned."""
+    def _backup_files(self, tombstones: Tombstones) -> ArchiveFiles:
         folder = self._app.backups.folder
-        return Copies(folder or self._directory / "backups", tombstones)
+        return ArchiveFiles(folder or self._directory / "backups", tombstones)
 
     def _derive_again(self, erased: ErasureResult, whole_tree: bool) -> None:
-        """Derive arrived sessions again, over 2000 events in a child process, and refit periods or rebuild the tree."""
         app = self._app
         app.derivation.reread()
-        app.derivation.run(place=Place.ASIDE if app.derivation.pending() > _ASIDE else Place.HERE)
+        app.derivation.run(mode=ExecutionMode.ASIDE if app.derivation.count_pending() > _ASIDE else ExecutionMode.HERE)
         if whole_tree:
-            RebuildToc(app.storage, app.calendar, app.summarizer, app.settings.toc).run()
+            TocRebuild(app.storage, app.calendar, app.summarizer, app.settings.toc).run()
         else:
             refit_all(app.storage.toc, erased.days)
         app.derivation.reread()
 
-    def _indexes(self) -> None:
-        """Clean the keyword and the vector index of what was forgotten; remove the files of one that cannot be opened.
-
-        Waits up to ten minutes for an index that is busy, then raises IndexNotReady.
-        """
+    def _clean_indexes(self) -> None:
+        """Wait for a busy index ten minutes, then raise IndexNotReady."""
         accelerators, folder = self._app.accelerators, self._directory / "indexes"
         for name in ("bm25", "vector"):
             if accelerators.find_searcher(name) is None:
                 shutil.rmtree(folder / name, ignore_errors=True)
             else:
-                _patiently(lambda name=name: accelerators.purge(name))
+                _retry_until_ready(lambda name=name: accelerators.purge(name))
 
-    def _topics(self, tells: Callable[[str], bool], erased: ErasureResult) -> None:
-        """Drop the topic graph if it holds a segment of `erased` or a text for which `tells` is true; a job groups it anew.
-
-        The files of one that cannot be opened are removed. Waits as `_indexes` does.
-        """
+    def _clean_topics(self, tells: Callable[[str], bool], erased: ErasureResult) -> None:
         topics = self._app.accelerators.find_topic_keeper()
         if topics is None:
             shutil.rmtree(self._directory / "indexes" / "topics", ignore_errors=True)
             return
         gone: list[bool] = []
-        _patiently(lambda: gone.append(topics.forget_if_affected(erased.segments, tells)))
+        _retry_until_ready(lambda: gone.append(topics.forget_if_affected(erased.segments, tells)))
         if any(gone):
             self._app.scheduler.hasten("group_topics")
 
 
 def resume(app: App) -> None:
-    """Finish what an earlier process was forgetting, and take back the lines that earlier versions took for values.
+    """Finish what an earlier process was forgetting.
 
     Errors pass on, and the note stays.
     """
@@ -219,15 +213,14 @@ def resume(app: App) -> None:
 
 
 def lift_lines(app: App) -> None:
-    """Remove the values that earlier versions kept for lines of forgotten events, if they can be told apart."""
+    """Remove values that earlier versions kept for lines."""
     if not app.gate.tombstones.is_empty:
         value_count = sum(act.action == "forget" and act.subject == "value" for act in app.storage.audit.list_entries(_ACTS))
         if count := app.gate.tombstones.lift_old_lines(value_count):
             log.info("%d lines of forgotten events are no longer taken out of other texts", count)
 
 
-def _patiently(work: Any) -> None:
-    """Run `work`, again every 0.2 s while it raises IndexNotReady; after ten minutes that error passes on."""
+def _retry_until_ready(work: Any) -> None:
     end = time.monotonic() + _PATIENCE
     while True:
         try:
@@ -241,19 +234,16 @@ def _patiently(work: Any) -> None:
 
 
 def _without_rest(erased: ErasureResult, swept: Counter[str]) -> Counter[str]:
-    """Return the counts of removed files, without briefings where nothing was stored: they are written again anyway."""
     return swept if not erased.is_empty else Counter({kind: count for kind, count in swept.items() if kind != "briefings"})
 
 
-def _outcome(erased: ErasureResult, files: Mapping[str, int]) -> Outcome:
-    """Return the counts above 0 of rows and files by kind, and (id, UTC ms) of each event concerned, once, by time."""
+def _make_outcome(erased: ErasureResult, files: Mapping[str, int]) -> ForgettingOutcome:
     counts = {kind: count for kind, count in (*erased.counts.items(), *files.items()) if count}
     samples = sorted({*erased.removed_events, *erased.changed_events}, key=lambda sample: sample[1])
-    return Outcome(counts, samples)
+    return ForgettingOutcome(counts, samples)
 
 
-def _both(first: ErasureResult, second: ErasureResult) -> ErasureResult:
-    """Return the outcomes of two erasings as one: lists joined, counts added, `last_seq` that of the later one (`second`)."""
+def _add_erased(first: ErasureResult, second: ErasureResult) -> ErasureResult:
     counts = {kind: first.counts.get(kind, 0) + second.counts.get(kind, 0) for kind in {**first.counts, **second.counts}}
     return ErasureResult(
         removed_events=[*first.removed_events, *second.removed_events],

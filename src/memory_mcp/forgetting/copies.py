@@ -22,11 +22,10 @@ _PROJECTS = ("old", "new", "project")
 log = logging.getLogger(__name__)
 
 
-class Copies:
+class ArchiveFiles:
     """The archive files of one folder."""
 
     def __init__(self, folder: Path, tombstones: Tombstones) -> None:
-        """Prepare to clean a folder's archive files of what `tombstones` name; nothing is read, and the folder may be missing."""
         self._folder = folder
         self._tombstones = tombstones
         #: When what goes was said, and nodes that may tell of it.
@@ -45,22 +44,22 @@ class Copies:
         self._topics: set[str] = set()
 
     def count(self) -> int:
-        """Return how many archive files there are to look through; 0 without the folder."""
-        return len(self._files())
+        """Return how many archive files there are."""
+        return len(self._archive_files())
 
-    def sweep(self) -> int:
-        """Write anew the files that hold something forgotten; return how many changed or were removed.
+    def remove_forgotten(self) -> int:
+        """Rewrite files that hold something forgotten; return the count.
 
         One that cannot be read is removed, and the log names it. Raises DiskFull where one cannot be written anew for
         want of room; it stays as it was.
         """
         changed = 0
-        for path in self._files():
+        for path in self._archive_files():
             try:
-                done = rewrite(path, self._kept)
+                done = rewrite(path, self._clean_row)
                 if self._nodes or self._grips or self._names:
                     # Tables stand in the order of their names: statements before their nodes, acts before quotations.
-                    rewrite(path, self._without)
+                    rewrite(path, self._drop_dependents)
                 changed += bool(done.dropped or done.changed)
             except FileNotFoundError:
                 # A backup that ends meanwhile removes what it replaces.
@@ -75,11 +74,8 @@ class Copies:
             self._nodes.clear()
         return changed
 
-    def _files(self) -> list[Path]:
-        """Return all archive files of the folder: those of events first, then of quotations, then the others.
-
-        In this order, since which acts and texts of agents go follows from events. [] without the folder.
-        """
+    def _archive_files(self) -> list[Path]:
+        """Events come first: what else goes follows from them."""
         if not self._folder.is_dir():
             return []
         order = ("events-", "grips-")
@@ -87,12 +83,11 @@ class Copies:
             self._folder.glob(f"*{SUFFIX}"), key=lambda path: (*(not path.name.startswith(o) for o in order), path.name)
         )
 
-    def _kept(self, table: str, row: dict[str, Any]) -> Mapping[str, Any] | None:
-        """Return a row as it may stay, None where it is removed, and note what else has to go with it.
+    def _clean_row(self, table: str, row: dict[str, Any]) -> Mapping[str, Any] | None:
+        """Return a row as it may stay, None where it is removed.
 
-        Besides what `kept_row` takes out, removed are quotations of events that go or change, and nodes written by
-        others than the summarizer whose time holds such an event. Events have to be looked through before the other
-        tables.
+        Besides what `kept_row` takes out, removed are quotations of events that go or change, and nodes that others than the
+        summarizer wrote and whose time holds such an event. Events have to be looked through before the other tables.
         """
         remaining = kept_row(self._tombstones, table, row)
         if table == "event":
@@ -100,7 +95,7 @@ class Copies:
         if table == "event" and remaining is not row:
             self._times.append(int(row["ts"]))
             self._events.add(int(row["event_id"]))
-        if table in _TELLING and self._tells(table, row):
+        if table in _TELLING and self._names_forgotten(table, row):
             return None
         if table == "grip" and not self._events.isdisjoint((int(row["event_start"]), int(row["event_end"]))):
             self._grips.add(grip_id_from(int(row["grip_id"])))
@@ -111,11 +106,7 @@ class Copies:
             return None
         return remaining
 
-    def _tells(self, table: str, row: dict[str, Any]) -> bool:
-        """Return whether a row of `_TELLING` goes: it names what has no event left, or is a label of a topic concerned.
-
-        Notes segments, topics and project names, by which later rows are judged.
-        """
+    def _names_forgotten(self, table: str, row: dict[str, Any]) -> bool:
         gone_projects = self._leaving - self._staying - {""}
         if table == "segment_cut" and row["stream"] in self._leaving:
             self._segments.add(row["key"])
@@ -130,12 +121,7 @@ class Copies:
         self._names |= {row[name] for name in _PROJECTS if row.get(name)} - self._staying
         return True
 
-    def _without(self, table: str, row: dict[str, Any]) -> Mapping[str, Any] | None:
-        """Return a row as it may stay once nodes, quotations and projects were removed; None where it goes with them.
-
-        Bullets of removed nodes and pins, openings and corrections of removed quotations go. The name of a removed
-        successor and reasons are emptied, and so is an audit's subject that names a project of which nothing is left.
-        """
+    def _drop_dependents(self, table: str, row: dict[str, Any]) -> Mapping[str, Any] | None:
         if table in ("bullet", "bullet_grip") and row["key"] in self._nodes:
             return None
         if table in _NAMING and row[_NAMING[table]] in self._grips:

@@ -29,16 +29,15 @@ _SESSION = re.compile(r'"(?:session_?[iI][dD])"\s*:\s*"((?:[^"\\]|\\.)*)"')
 _ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|[nrtbf\"\\/])")
 
 
-class Files:
+class DataFiles:
     """The files of one data directory and of the clients set up on this machine."""
 
     def __init__(self, directory: Path, tombstones: Tombstones) -> None:
-        """Prepare to clean a data directory of what `tombstones` name; nothing is read yet."""
         self._directory = directory
         self._tombstones = tombstones
 
-    def sweep(self, dry: bool = False) -> Counter[str]:
-        """Clean every file of what was forgotten; return how many of which kind.
+    def remove_forgotten(self, dry: bool = False) -> Counter[str]:
+        """Clean every file; return how many of which kind.
 
         With `dry` they are only counted. Kinds are payloads, briefings, copies, "logs and settings" and pauses. Payloads
         that hold something of it, all briefings and all older copies of the store are removed, and so, without being
@@ -49,13 +48,13 @@ class Files:
         spool = Path(paths.spool_dir(str(self._directory)))
         # Payloads that wait, were refused or are half written.
         # A payload that moves on meanwhile is met in the next folder.
-        for path in [p for folder in ("tmp", "new", "bad") for p in _files(spool / folder) if self._tells(p)]:
+        for path in [p for folder in ("tmp", "new", "bad") for p in _iter_files(spool / folder) if self._holds_forgotten(p)]:
             counts["payloads"] += 1
             if not dry:
                 path.unlink(missing_ok=True)
         if not dry:
             handover.sweep_files(spool)
-        for path in _files(self._directory / "briefings"):
+        for path in _iter_files(self._directory / "briefings"):
             counts["briefings"] += 1
             if not dry:
                 path.unlink(missing_ok=True)
@@ -68,17 +67,12 @@ class Files:
                     path.unlink(missing_ok=True)
         log = Path(paths.log_file(str(self._directory)))
         other_files = [self._directory / "owner.json", *(self._directory / paths.SHARE).glob("*.json")]
-        for path in (*log.parent.glob(f"{log.name}*"), *other_files, *_files(Path(paths.install_dir()))):
-            counts["logs and settings"] += self._rewrite(path, dry)
-        counts["pauses"] += self._pauses(dry)
+        for path in (*log.parent.glob(f"{log.name}*"), *other_files, *_iter_files(Path(paths.install_dir()))):
+            counts["logs and settings"] += self._clean_file(path, dry)
+        counts["pauses"] += self._clean_pauses(dry)
         return counts
 
-    def _pauses(self, dry: bool) -> int:
-        """Clean the names of paused projects; return how many pauses changed.
-
-        What is recorded is compared without these words, too. A file that cannot be read counts as one and is
-        removed. With `dry` nothing is written.
-        """
+    def _clean_pauses(self, dry: bool) -> int:
         try:
             stored_pauses = pauses.read(str(self._directory))
         except ValueError:
@@ -94,11 +88,8 @@ class Files:
             pauses.write(str(self._directory), clean_pauses)
         return changed
 
-    def _tells(self, path: Path) -> bool:
-        """Return whether a payload, as it is or unescaped, holds what was forgotten, restates it, or names a forgotten session.
-
-        False for a file that cannot be read.
-        """
+    def _holds_forgotten(self, path: Path) -> bool:
+        """Payloads are read as they are and unescaped."""
         with suppress(OSError):
             text = foreign_files.read_file(path, -1).decode("utf-8", "replace")
             # Halves of a character beyond the first plane follow each other.
@@ -114,11 +105,7 @@ class Files:
             )
         return False
 
-    def _rewrite(self, path: Path, dry: bool) -> bool:
-        """Clean a file in place, since another process may have it open to write at its end; return whether it changed.
-
-        With `dry` whether it would. Links, what is no file and what cannot be read or written: False.
-        """
+    def _clean_file(self, path: Path, dry: bool) -> bool:
         try:
             text = foreign_files.read_file(path, -1).decode("utf-8", "surrogateescape")
             clean_text = self._tombstones.clean_text(text)
@@ -135,7 +122,6 @@ class Files:
 
 
 def _texts_of(payload: str) -> Iterator[str]:
-    """Yield the texts in the lines of a payload; of a line that was cut off, its quoted strings."""
     for line in payload.splitlines():
         try:
             values: list[Any] = [json.loads(line)]
@@ -149,6 +135,5 @@ def _texts_of(payload: str) -> Iterator[str]:
                 values += value.values() if isinstance(value, dict) else value
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    """Yield all files below a folder, sorted within each folder, without links; none without the folder."""
+def _iter_files(folder: Path) -> Iterator[Path]:
     return (Path(path) for path, _ in machine.iter_files(folder))

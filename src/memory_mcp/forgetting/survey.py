@@ -31,16 +31,16 @@ class Survey:
     repeating: tuple[tuple[str, int], ...] = ()
 
 
-def survey(log: EventStore, wanted: ForgetRequest, hasher: WindowHasher, are_named: bool) -> Survey:
-    """Return which texts of wanted events are known again when restated, and which other events restate them.
+def survey_store(log: EventStore, targets: ForgetRequest, hasher: WindowHasher, are_named: bool) -> Survey:
+    """Return texts known again when restated, and their repeaters.
 
     `are_named`: a person named the events themselves, not a session or the like that holds them; of these, messages of some
     length count alone. The store is read twice where whole ranges are wanted.
     """
     import numpy as np
 
-    tombstones = Tombstones.preview(wanted)
-    going = (event for event in _events(log) if tombstones.covers_event(event)) if wanted.ranges else iter(wanted.events)
+    tombstones = Tombstones.preview(targets)
+    going = (event for event in _iter_events(log) if tombstones.covers_event(event)) if targets.ranges else iter(targets.events)
     texts = list(_windows_of(going, hasher, are_named))
     if not texts:
         return Survey()
@@ -51,7 +51,7 @@ def survey(log: EventStore, wanted: ForgetRequest, hasher: WindowHasher, are_nam
         if sketch := Sketch.from_windows(text, np.ones(len(text.hashes), dtype=np.bool_)):
             restatements.add_sketch(sketch)
     repeating: list[tuple[str, int]] = []
-    for event in _events(log):
+    for event in _iter_events(log):
         hashes = hasher.hash_text(event.text, letters=0)
         places = np.searchsorted(pool, hashes).clip(max=len(pool) - 1)
         places = places[pool[places] == hashes]
@@ -63,7 +63,6 @@ def survey(log: EventStore, wanted: ForgetRequest, hasher: WindowHasher, are_nam
 
 
 def _windows_of(events: Iterator[Event], hasher: WindowHasher, are_named: bool) -> Iterator[Windows]:
-    """Yield the windows of the texts that are known again, at most `_MOST`."""
     count = 0
     for event in events:
         if count == _MOST:
@@ -75,8 +74,7 @@ def _windows_of(events: Iterator[Event], hasher: WindowHasher, are_named: bool) 
                 yield windows
 
 
-def _events(log: EventStore) -> Iterator[Event]:
-    """Yield all stored events, in order of arrival."""
+def _iter_events(log: EventStore) -> Iterator[Event]:
     last = 0
     while page := log.read_after(last, _READ):
         last = page[-1].seq

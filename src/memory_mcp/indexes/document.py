@@ -17,7 +17,7 @@ from memory_mcp.model.grip import Grip, Quotation, join_quote
 from memory_mcp.model.ids import EventId, node_key
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
-from memory_mcp.tree.derive.build import pieces
+from memory_mcp.tree.derive.build import searchable_pieces
 
 #: Version of what is indexed of a node or grip; part of every index's fingerprint.
 DOCUMENT_VERSION = 6
@@ -177,7 +177,7 @@ def _cut_texts(event: Event, spans: Sequence[tuple[int, int]]) -> Iterator[str]:
     Quoted words are then split into terms once for both. Pieces of white space and spans that overlap an
     earlier one are skipped. Grips are cut between words, so that no word is lost.
     """
-    for piece in pieces(event):
+    for piece in searchable_pieces(event):
         if piece is not event.text:
             yield piece
             continue

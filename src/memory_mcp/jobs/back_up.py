@@ -22,13 +22,12 @@ class BackUp:
     waits = True
 
     def __init__(self, backups: BackupKeeper, busy: Callable[[], bool], schedule: Schedule) -> None:
-        """Make backups by `backups` at `schedule`; `busy` returns whether an import is under way."""
         self._backups = backups
         self._busy = busy
         self.schedule = schedule
 
     def run(self, now_ms: int, should_stop: Callable[[], bool]) -> JobReport:  # noqa: ARG002 - see Job
-        """Wait for an import to end, then make the backup and remove old ones; does nothing where backups are off.
+        """Make the backup after an import; remove old ones.
 
         Once `should_stop` returns true it ends early, and the unfinished backup is removed. Raises what making one
         raises. The report counts "events".
@@ -38,10 +37,10 @@ class BackUp:
         while self._busy() and not should_stop():
             time.sleep(_LOOK)
         try:
-            made = self._backups.make("daily", should_stop=should_stop)
+            backup = self._backups.make("daily", should_stop=should_stop)
         except DeadlineExceeded:
             if not should_stop():
                 raise
             return JobReport("stopped early, nothing is left of it")
-        more = f"{made.added_bytes / 1e6:,.1f} MB more on disk"
-        return JobReport(f"{made.events:,} events in {made.path.name}, {more}", {"events": made.events})
+        more = f"{backup.added_bytes / 1e6:,.1f} MB more on disk"
+        return JobReport(f"{backup.events:,} events in {backup.path.name}, {more}", {"events": backup.events})

@@ -34,7 +34,7 @@ class Job(Protocol):
         ...
 
     def run(self, now_ms: int, should_stop: Callable[[], bool]) -> JobReport:
-        """Run once, at `now_ms` (milliseconds since 1970), and report what was done.
+        """Run once at `now_ms` (UTC ms) and report.
 
         A run ends early, between two steps, once `should_stop` returns true, and the report says so. Whatever goes wrong is
         raised; the scheduler keeps the error and tries again.
@@ -43,16 +43,16 @@ class Job(Protocol):
 
 
 @runtime_checkable
-class Waiting(Protocol):
+class WaitingJob(Protocol):
     """A job that mostly waits for something outside: it runs beside the others, which do not wait for it."""
 
     waits: bool
 
 
 @runtime_checkable
-class Asked(Protocol):
+class RequestedJob(Protocol):
     """A job that does more when a person starts it than on its schedule."""
 
-    def run_asked(self, now_ms: int, should_stop: Callable[[], bool]) -> JobReport:
-        """Run once as `Job.run` does, including work that a scheduled run would leave for later."""
+    def run_requested(self, now_ms: int, should_stop: Callable[[], bool]) -> JobReport:
+        """Run once, including work left for later."""
         ...

@@ -12,7 +12,7 @@ ShouldStop = Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class FunctionJob:
     """A job whose work is one function; see Job for the fields."""
 
     name: str
@@ -26,95 +26,94 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class WaitingCall(Call):
+class WaitingFunctionJob(FunctionJob):
     """A job of this kind that mostly waits; see Waiting."""
 
     waits: bool = True
 
 
-def roll_up(publish: Callable[[ShouldStop], int]) -> Job:
-    """Return the hourly job that publishes stale periods; `publish` returns how many, which the report counts as "periods"."""
+def roll_up_job(publish: Callable[[ShouldStop], int]) -> Job:
+    """Return the hourly job that publishes stale periods.
 
-    def work(should_stop: ShouldStop) -> JobReport:
-        """Publish stale periods until the run is to end, and report how many."""
+    `publish` returns how many, which the report counts as "periods".
+    """
+
+    def publish_stale(should_stop: ShouldStop) -> JobReport:
         count = publish(should_stop)
         if not count:
             return JobReport("nothing was stale", {"periods": 0})
         return JobReport(f"rolled up {count:,} period{'s' if count != 1 else ''}", {"periods": count})
 
-    return Call("roll_up", "summarise days, weeks, months and years whose contents changed", Every(3600), work)
+    return FunctionJob("roll_up", "summarise days, weeks, months and years whose contents changed", Every(3600), publish_stale)
 
 
-def follow_clients(store: Callable[[ShouldStop], int]) -> Job:
-    """Return the job that stores what clients wrote into their own files, every 15 seconds and beside the others.
+def follow_clients_job(store: Callable[[ShouldStop], int]) -> Job:
+    """Return the job that stores what clients wrote themselves.
 
     `store` returns the number of events stored, which the report has as "events".
     """
 
-    def work(should_stop: ShouldStop) -> JobReport:
-        """Store what clients wrote until the run is to end, and report the number of events."""
+    def store_new(should_stop: ShouldStop) -> JobReport:
         count = store(should_stop)
         return JobReport(f"stored {count:,} event{'s' if count != 1 else ''}", {"events": count})
 
     # Short enough that a new session finds the previous one; a look costs a listing of files. A first look may read years,
     # and the other jobs go on meanwhile.
     about = "store what the clients that are followed wrote (memory-mcp watch)"
-    return WaitingCall("follow_clients", about, Every(15), work)
+    return WaitingFunctionJob("follow_clients", about, Every(15), store_new)
 
 
-def group_topics(begin: Callable[[], bool]) -> Job:
-    """Return the job that has the memory grouped into topics each minute, if that is due.
+def group_topics_job(begin: Callable[[], bool]) -> Job:
+    """Return the job that groups the memory into topics.
 
     `begin` starts it and returns whether it did; it goes on in the background. The report counts "begun": 1 or 0.
     """
 
-    def work(should_stop: ShouldStop) -> JobReport:
-        """Begin the grouping, unless the run is to end or it is not due, and report whether it began."""
+    def begin_grouping(should_stop: ShouldStop) -> JobReport:
         begun = not should_stop() and begin()
         return JobReport("groups the memory anew" if begun else "too little has changed", {"begun": int(begun)})
 
-    return Call("group_topics", "find topics anew once enough has changed", Every(60), work)
+    return FunctionJob("group_topics", "find topics anew once enough has changed", Every(60), begin_grouping)
 
 
-def improve_indexes(begin: Callable[[], bool]) -> Job:
-    """Return the job that has graphs built for large vector indexes every 10 minutes.
+def improve_indexes_job(begin: Callable[[], bool]) -> Job:
+    """Return the job that builds graphs of large indexes.
 
     `begin` starts it and returns whether it did; it goes on in the background. The report counts "begun": 1 or 0.
     """
 
-    def work(should_stop: ShouldStop) -> JobReport:
-        """Begin the building, unless the run is to end, and report whether it began."""
+    def begin_building(should_stop: ShouldStop) -> JobReport:
         begun = not should_stop() and begin()
         return JobReport("looks for graphs to build" if begun else "left it for later", {"begun": int(begun)})
 
-    return Call("improve_indexes", "build graphs of large vector indexes", Every(600), work)
+    return FunctionJob("improve_indexes", "build graphs of large vector indexes", Every(600), begin_building)
 
 
-def prune_indexes(prune: Callable[[], Mapping[str, Mapping[str, int]]], schedule: Schedule) -> Job:
-    """Return the job that leaves aged documents out of the indexes; `prune` returns their number by index and level.
+def prune_indexes_job(prune: Callable[[], Mapping[str, Mapping[str, int]]], schedule: Schedule) -> Job:
+    """Return the job that leaves aged documents out.
+
+    `prune` returns their number by index and level.
 
     Events and nodes stay. The report counts documents by the index's name.
     """
 
-    def work(should_stop: ShouldStop) -> JobReport:
-        """Leave aged documents out, unless the run is to end, and report their number by index."""
+    def prune_aged(should_stop: ShouldStop) -> JobReport:
         pruned = {} if should_stop() else prune()
         counts = {name: sum(levels.values()) for name, levels in pruned.items()}
         words = ", ".join(f"{count:,} documents out of {name}" for name, count in counts.items() if count)
         return JobReport(f"left {words}" if words else "nothing had aged out", counts)
 
-    return Call("prune_indexes", "leave aged documents out of the indexes", schedule, work)
+    return FunctionJob("prune_indexes", "leave aged documents out of the indexes", schedule, prune_aged)
 
 
-def sync_folder(exchange: Callable[[ShouldStop], Synced | None], busy: Callable[[], bool]) -> Job:
-    """Return the job, due every half hour, that exchanges events through a shared folder, but not during an import.
+def sync_folder_job(exchange: Callable[[ShouldStop], Synced | None], busy: Callable[[], bool]) -> Job:
+    """Return the job that exchanges events through a folder.
 
     `exchange` returns None where no folder is set. The report counts events as "written" and "new", and nothing where
     nothing ran.
     """
 
-    def work(should_stop: ShouldStop) -> JobReport:
-        """Exchange events, unless an import is under way, and report how many were written and were new."""
+    def exchange_events(should_stop: ShouldStop) -> JobReport:
         if busy():
             return JobReport("an import is under way")
         done = exchange(should_stop)
@@ -127,4 +126,4 @@ def sync_folder(exchange: Callable[[ShouldStop], Synced | None], busy: Callable[
 
     # Each run that has something to write makes a file: few enough a day to be copied one by one. A network folder may be slow.
     about = "exchange events with other machines through the folder of the setting sync.directory"
-    return WaitingCall("sync_folder", about, Every(1800), work)
+    return WaitingFunctionJob("sync_folder", about, Every(1800), exchange_events)

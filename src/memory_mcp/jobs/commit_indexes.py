@@ -13,19 +13,17 @@ class CommitIndexes:
     help = "make index changes durable"
 
     def __init__(self, work: Callable[[bool], int], seconds: float) -> None:
-        """Run `work` every `seconds` seconds."""
         self._work = work
         self.schedule = Every(seconds)
 
     def run(self, now_ms: int, should_stop: Callable[[], bool]) -> JobReport:  # noqa: ARG002 - see Job
-        """Commit the indexes that have enough changes, unless the run is to end; the report counts "committed"."""
-        return _told(0 if should_stop() else self._work(False))
+        """Commit the indexes that have enough changes."""
+        return _make_report(0 if should_stop() else self._work(False))
 
-    def run_asked(self, now_ms: int, should_stop: Callable[[], bool]) -> JobReport:  # noqa: ARG002 - see Asked
-        """Commit every index that has changed, unless the run is to end; the report counts "committed"."""
-        return _told(0 if should_stop() else self._work(True))
+    def run_requested(self, now_ms: int, should_stop: Callable[[], bool]) -> JobReport:  # noqa: ARG002 - see Asked
+        """Commit every index that has changed."""
+        return _make_report(0 if should_stop() else self._work(True))
 
 
-def _told(count: int) -> JobReport:
-    """Return the report of a run that committed so many indexes, in words and as "committed"."""
+def _make_report(count: int) -> JobReport:
     return JobReport(f"committed {count} index{'es' if count != 1 else ''}", {"committed": count})

@@ -13,12 +13,11 @@ class DrainSpool:
     help = "store what hooks captured"
 
     def __init__(self, work: Callable[[], int], watched: bool = False) -> None:
-        """Run every second, or every 30 seconds as a safety net when the spool is `watched`."""
         self._work = work
         self.schedule = Every(30 if watched else 1)
 
     def run(self, now_ms: int, should_stop: Callable[[], bool]) -> JobReport:  # noqa: ARG002 - see Job
-        """Store files of the spool until it is empty or the run is to end; report the number of events."""
+        """Store files of the spool; report the events."""
         count = 0
         while not should_stop() and (more := self._work()):
             count += more

@@ -20,13 +20,12 @@ class Housekeeping:
     help = "fold term sets, drop old answers, checkpoint the store, rewrite its file when much of it is dead"
 
     def __init__(self, storage: Storage, back_up: Callable[[str], None], schedule: Schedule) -> None:
-        """Call `back_up`, with the reason, before the file is rewritten."""
         self._storage = storage
         self._back_up = back_up
         self.schedule = schedule
 
     def run(self, now_ms: int, should_stop: Callable[[], bool]) -> JobReport:
-        """Fold term rows, drop expired answers, checkpoint and compact, in this order.
+        """Fold, drop, checkpoint and compact, in this order.
 
         Between two steps the run may end early. The report counts term sets "folded", answers "dropped" and
         "freed_bytes", of the steps that ran.
@@ -49,10 +48,13 @@ class Housekeeping:
 
 
 def compact_if_worth_it(storage: Storage, back_up: Callable[[str], None]) -> int:
-    """Rewrite the store's file after a backup if `_DEAD_BYTES` and `_DEAD_SHARE` of it are dead; return the bytes freed or 0."""
+    """Rewrite the file if much is dead; return bytes freed.
+
+    A backup is made first.
+    """
     dead, size = storage.dead_bytes(), storage.get_stats(text=False).size_bytes
     if dead < _DEAD_BYTES or dead < size * _DEAD_SHARE:
         return 0
     back_up("the file was rewritten")
-    before, after = storage.compact_files()
-    return before - after
+    size_before, size_after = storage.compact_files()
+    return size_before - size_after

@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 #: How often it is looked whether the run is to end, and how long what is under way is then waited for (seconds).
 _LOOK, _GRACE = 0.2, 1.0
 #: So many answers in a row that cannot be used end a run: the model is not up to it, or not the one that was meant.
-_ENOUGH = 5
+_MAX_UNUSABLE = 5
 #: Topic labels requested in one run: a memory has hundreds of topics, and only the first are often seen.
 _LABELS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Hands:
+class SummaryParts:
     """The parts of other rooms that the job works with."""
 
     storage: Storage
@@ -77,7 +77,7 @@ _Due = Callable[[], _Question | None]
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _PendingQuestion:
     """One question under way."""
 
     due: _Due
@@ -86,8 +86,7 @@ class _Asked:
     began: float = field(default_factory=time.monotonic)
 
     @property
-    def held(self) -> int:
-        """Tokens that it may cost: the estimate, which code exceeds by a fifth, and the longest answer."""
+    def reserved_tokens(self) -> int:
         return self.question.prompt.tokens * 5 // 4 + MAX_OUT
 
 
@@ -100,13 +99,12 @@ class ImproveSummaries:
     #: Beside the other jobs: see `base.Waiting`.
     waits = True
 
-    def __init__(self, settings: SummarizerSettings, hands: Hands) -> None:
-        """Ask the model of `settings`, working with the parts in `hands`."""
+    def __init__(self, settings: SummarizerSettings, hands: SummaryParts) -> None:
         self._settings = settings
         self._hands = hands
 
     def run(self, now_ms: int, should_stop: Callable[[], bool]) -> JobReport:  # noqa: ARG002 - see Job
-        """Ask for summaries and labels that are due, and report how many were written, kept, unanswered and left.
+        """Ask for summaries and labels that are due; report.
 
         The report counts them by outcome (ok, fallback, failed) and as "left"; it has none where no model is set, and
         then nothing is done. A model that fails ends the run and is the reason in the report; it is not raised.
@@ -124,14 +122,13 @@ class ImproveSummaries:
 class _Run:
     """One run of the job."""
 
-    def __init__(self, settings: SummarizerSettings, hands: Hands, should_stop: Callable[[], bool]) -> None:
-        """Prepare a run with nothing due yet; `should_stop` returns whether it is to end early."""
+    def __init__(self, settings: SummarizerSettings, hands: SummaryParts, should_stop: Callable[[], bool]) -> None:
         self._settings = settings
         self._hands = hands
         self._should_stop = should_stop
         self._stopped = threading.Event()
-        self._answers: queue.SimpleQueue[tuple[_Asked, Reply | Exception]] = queue.SimpleQueue()
-        self._under_way: list[_Asked] = []
+        self._answers: queue.SimpleQueue[tuple[_PendingQuestion, Reply | Exception]] = queue.SimpleQueue()
+        self._under_way: list[_PendingQuestion] = []
         self._in_a_row = 0
         self.due: deque[_Due] = deque()
         #: Labels of topics that are left to the next run.
@@ -141,16 +138,11 @@ class _Run:
         self.reason = ""
 
     def work(self) -> None:
-        """Ask about every node, then every label that is due, until the budget is spent or the run is stopped.
-
-        Sets `reason` where it ends early: the process ends, an import begins, the budget, or the model fails.
-        What is under way then is waited for `_GRACE` seconds; what is not answered is recorded as failed, to be asked again.
-        """
         if self._hands.busy():
             self.reason = "an import is under way"
             return
         try:
-            for due in (self._nodes, self._labels):
+            for due in (self._due_nodes, self._due_labels):
                 self.due.extend(due())
                 while self.due or self._under_way:
                     if not self.reason and self._should_stop():
@@ -159,54 +151,48 @@ class _Run:
                         self.reason = "an import is under way"
                     if self.reason:
                         return
-                    self._fill()
+                    self._begin_questions()
                     if self._under_way:
-                        self._take(_LOOK)
+                        self._take_answer(_LOOK)
         finally:
             self._stopped.set()
             until = time.monotonic() + _GRACE
-            while self._under_way and (left := until - time.monotonic()) > 0:
-                self._take(left)
-            for asked in self._under_way:
-                self._spent(asked, Outcome.FAILED, "stopped", (asked.question.prompt.tokens, 0), estimated=True)
-                self.due.appendleft(asked.due)
+            while self._under_way and (seconds_left := until - time.monotonic()) > 0:
+                self._take_answer(seconds_left)
+            for question in self._under_way:
+                self._record_cost(question, Outcome.FAILED, "stopped", (question.question.prompt.tokens, 0), estimated=True)
+                self.due.appendleft(question.due)
 
-    def _nodes(self) -> list[_Due]:
-        """Return the nodes that are due, each as a function that makes its question."""
-        found = self._hands.improver.due(self._hands.clock.now_ms(), self._settings.name)
-        return [partial(self._of_node, node_id) for node_id in found]
+    def _due_nodes(self) -> list[_Due]:
+        node_ids = self._hands.improver.due(self._hands.clock.now_ms(), self._settings.name)
+        return [partial(self._node_question, node_id) for node_id in node_ids]
 
-    def _labels(self) -> list[_Due]:
-        """Return the first `_LABELS` topics due, as functions that make their questions; `put_off` counts the others."""
+    def _due_labels(self) -> list[_Due]:
         labeller = self._hands.labeller()
         if labeller is None:
             return []
-        found = labeller.topics_to_label(self._settings.name)
-        self.put_off = len(found[_LABELS:])
-        return [partial(self._of_topic, labeller, one) for one in found[:_LABELS]]
+        topics = labeller.topics_to_label(self._settings.name)
+        self.put_off = len(topics[_LABELS:])
+        return [partial(self._topic_question, labeller, topic) for topic in topics[:_LABELS]]
 
-    def _of_node(self, node_id: NodeId) -> _Question | None:
-        """Return the question for a node's summary, whose answer `publish` gives the node; None when it needs none any more."""
+    def _node_question(self, node_id: NodeId) -> _Question | None:
         improver, model = self._hands.improver, self._settings.name
-        material = improver.material(node_id)
+        material = improver.collect_material(node_id)
         if material is None:
             return None
 
         def publish(answer: str) -> bool:
-            """Publish a summary; return False when the node changed meanwhile, raise Unusable for one that does not hold."""
             written = believed(answer, material, self._rarity, self._hands.clean)
             return self._hands.publishing(lambda: improver.publish(material, written, model))
 
         return _Question(node_id, material.source, prompt_of(material), publish)
 
-    def _of_topic(self, labeller: "Labeller", due: "UnlabelledTopic") -> _Question | None:
-        """Return the question for a topic's label, whose answer `publish` gives the topic; None when it needs none any more."""
+    def _topic_question(self, labeller: "Labeller", due: "UnlabelledTopic") -> _Question | None:
         material = labeller.read_material(due)
         if material is None:
             return None
 
         def publish(answer: str) -> bool:
-            """Publish a label; return False when the topic changed meanwhile, raise Unusable if unfit or another's."""
             label = believed_label(answer, material, self._rarity, self._hands.clean)
             if labeller.is_taken(due, label):
                 raise Unusable("another topic is called so")
@@ -215,90 +201,84 @@ class _Run:
         return _Question(due.topic_id, due.request_basis, label_prompt_of(material), publish)
 
     @cached_property
-    def _asker(self) -> Ask:
-        """What asks the model of the settings, made for the first question."""
+    def _ask_model(self) -> Ask:
         return asker(self._settings, self._hands.directory)
 
     @cached_property
     def _rarity(self) -> Rarity:
-        """How rare words are in this memory, read for the first answer."""
-        return self._hands.improver.rarity()
+        return self._hands.improver.read_rarity()
 
-    def _fill(self) -> None:
-        """Begin as many questions as may run side by side and the budget of the day still bears, each in a thread.
-
-        Where not even one is borne, and none is under way, that is the `reason` to end.
-        """
+    def _begin_questions(self) -> None:
         while self.due and not self.reason and len(self._under_way) < self._settings.concurrency:
             question = self.due[0]()
             if question is None:
                 self.due.popleft()
                 continue
-            asked = _Asked(self.due[0], question, self._hands.clock.now_ms())
-            held = sum(other.held for other in self._under_way)
-            if asked.held > left_today(self._settings, self._hands.storage, self._hands.calendar, asked.at_ms) - held:
+            pending = _PendingQuestion(self.due[0], question, self._hands.clock.now_ms())
+            reserved = sum(other.reserved_tokens for other in self._under_way)
+            if (
+                pending.reserved_tokens
+                > left_today(self._settings, self._hands.storage, self._hands.calendar, pending.at_ms) - reserved
+            ):
                 # What is under way may cost less than was held for it.
                 if not self._under_way:
                     self.reason = "the budget of the day does not bear another question"
                 return
             self.due.popleft()
-            self._under_way.append(asked)
-            threading.Thread(target=self._ask, args=(self._asker, asked), name="asking", daemon=True).start()
+            self._under_way.append(pending)
+            threading.Thread(target=self._await_answer, args=(self._ask_model, pending), name="asking", daemon=True).start()
 
-    def _ask(self, ask: Ask, asked: _Asked) -> None:
-        """Wait for an answer, in a thread of its own, and queue it or the error; the store is never touched."""
+    def _await_answer(self, ask: Ask, pending: _PendingQuestion) -> None:
         try:
-            answer: Reply | Exception = patiently(ask, asked.question.prompt, self._settings.retries, self._stopped)
+            answer: Reply | Exception = patiently(ask, pending.question.prompt, self._settings.retries, self._stopped)
         except Exception as error:
             answer = error
-        self._answers.put((asked, answer))
+        self._answers.put((pending, answer))
 
-    def _take(self, patience: float) -> None:
-        """Wait for one answer, at most `patience` seconds, publish it, and record what it cost.
-
-        One that cannot be used, or is refused, leaves the text as it was; a model that is not available ends the run, and
-        the question is left for the next. Raises any other error.
-        """
+    def _take_answer(self, patience: float) -> None:
         try:
-            asked, answer = self._answers.get(timeout=patience)
+            pending, answer = self._answers.get(timeout=patience)
         except queue.Empty:
             return
-        self._under_way.remove(asked)
+        self._under_way.remove(pending)
         if isinstance(answer, Reply):
             cost, estimated = (answer.tokens_in, answer.tokens_out), answer.estimated
             try:
-                told = asked.question.publish(answer.text)
+                is_published = pending.question.publish(answer.text)
             except Unusable as error:
-                self._fall_back(asked, str(error), cost, estimated)
+                self._fall_back(pending, str(error), cost, estimated)
                 return
             self._in_a_row = 0
-            outcome, reason = (Outcome.OK, "") if told else (Outcome.FALLBACK, "what it is of changed meanwhile")
-            self._spent(asked, outcome, reason, cost, estimated)
+            outcome, reason = (Outcome.OK, "") if is_published else (Outcome.FALLBACK, "what it is of changed meanwhile")
+            self._record_cost(pending, outcome, reason, cost, estimated)
         elif isinstance(answer, Refused):
-            self._fall_back(asked, str(answer), (answer.tokens_in, 0), estimated=True)
+            self._fall_back(pending, str(answer), (answer.tokens_in, 0), estimated=True)
         elif isinstance(answer, Unavailable):
-            self._spent(asked, Outcome.FAILED, str(answer), (answer.tokens_in, 0), estimated=True)
-            self.due.appendleft(asked.due)
+            self._record_cost(pending, Outcome.FAILED, str(answer), (answer.tokens_in, 0), estimated=True)
+            self.due.appendleft(pending.due)
             self.reason = self.reason or str(answer)
         else:
             raise answer
 
-    def _fall_back(self, asked: _Asked, reason: str, cost: tuple[int, int], estimated: bool) -> None:
-        """Record an answer that cannot be used, whose text stays as it was; `_ENOUGH` of them in a row end the run."""
-        self._spent(asked, Outcome.FALLBACK, reason, cost, estimated)
+    def _fall_back(self, pending: _PendingQuestion, reason: str, cost: tuple[int, int], estimated: bool) -> None:
+        self._record_cost(pending, Outcome.FALLBACK, reason, cost, estimated)
         self._in_a_row += 1
-        if self._in_a_row >= _ENOUGH:
-            self.reason = self.reason or f"{_ENOUGH} answers in a row could not be used ({reason})"
+        if self._in_a_row >= _MAX_UNUSABLE:
+            self.reason = self.reason or f"{_MAX_UNUSABLE} answers in a row could not be used ({reason})"
 
-    def _spent(self, asked: _Asked, outcome: Outcome, reason: str, cost: tuple[int, int], estimated: bool) -> None:
-        """Record in the ledger what a question cost (`cost`: tokens in and out) and what came of it, and count the outcome."""
-        took = round((time.monotonic() - asked.began) * 1000)
-        made_of = (asked.question.target, asked.question.source, self._settings.name)
-        self._hands.storage.spending.record_call(ModelCall(asked.at_ms, *made_of, *cost, estimated, outcome, reason, took))
+    def _record_cost(
+        self, pending: _PendingQuestion, outcome: Outcome, reason: str, cost: tuple[int, int], estimated: bool
+    ) -> None:
+        took = round((time.monotonic() - pending.began) * 1000)
+        made_of = (pending.question.target, pending.question.source, self._settings.name)
+        self._hands.storage.spending.record_call(ModelCall(pending.at_ms, *made_of, *cost, estimated, outcome, reason, took))
         self.outcomes[outcome] += 1
 
 
 def left_today(settings: SummarizerSettings, storage: Storage, calendar: Calendar, now_ms: int) -> int:
-    """Return the tokens of the daily budget that are left today, in the store's zone; negative where it is exceeded."""
+    """Return the tokens left of today's budget.
+
+    In the store's zone; negative if it is exceeded.
+    """
     midnight = calendar.midnight_of(calendar.to_local(now_ms).date())
     return settings.daily_tokens - storage.spending.count_tokens(midnight)

@@ -12,7 +12,7 @@ from memory_mcp.jobs.base import Job
 from memory_mcp.jobs.commit_indexes import CommitIndexes
 from memory_mcp.jobs.drain_spool import DrainSpool
 from memory_mcp.jobs.housekeeping import Housekeeping
-from memory_mcp.jobs.improve_summaries import Hands, ImproveSummaries
+from memory_mcp.jobs.improve_summaries import ImproveSummaries, SummaryParts
 from memory_mcp.jobs.render_briefings import BriefingSettings, RenderBriefings
 from memory_mcp.jobs.schedule import Daily
 from memory_mcp.storage.base import Storage
@@ -21,7 +21,7 @@ from memory_mcp.tree.toc.tree import Tree
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class JobParts:
     """What jobs need; publishing and ingesting are callables that take their own locks."""
 
     storage: Storage
@@ -55,20 +55,20 @@ class Parts:
     sync: Callable[[Callable[[], bool]], Synced | None]
     summarizer: SummarizerSettings
     #: What the summarizer's job works with.
-    improve_summaries: Hands
+    improve_summaries: SummaryParts
 
 
-JOBS: dict[str, Callable[[Parts], Job]] = {
+JOBS: dict[str, Callable[[JobParts], Job]] = {
     "drain_spool": lambda parts: DrainSpool(parts.drain, parts.spool_watched),
-    "follow_clients": lambda parts: calls.follow_clients(parts.follow),
-    "roll_up": lambda parts: calls.roll_up(parts.roll_up),
+    "follow_clients": lambda parts: calls.follow_clients_job(parts.follow),
+    "roll_up": lambda parts: calls.roll_up_job(parts.roll_up),
     "render_briefings": lambda parts: RenderBriefings(parts.storage, parts.tree, parts.briefings, parts.busy, parts.publishing),
     "commit_indexes": lambda parts: CommitIndexes(parts.commit_indexes, parts.commit_interval_secs),
     "improve_summaries": lambda parts: ImproveSummaries(parts.summarizer, parts.improve_summaries),
-    "improve_indexes": lambda parts: calls.improve_indexes(parts.improve_indexes),
-    "group_topics": lambda parts: calls.group_topics(parts.group_topics),
-    "sync_folder": lambda parts: calls.sync_folder(parts.sync, parts.busy),
+    "improve_indexes": lambda parts: calls.improve_indexes_job(parts.improve_indexes),
+    "group_topics": lambda parts: calls.group_topics_job(parts.group_topics),
+    "sync_folder": lambda parts: calls.sync_folder_job(parts.sync, parts.busy),
     "back_up": lambda parts: BackUp(parts.backups, parts.busy, Daily.at(parts.housekeeping_at)),
-    "prune_indexes": lambda parts: calls.prune_indexes(parts.prune_indexes, Daily.at(parts.housekeeping_at)),
+    "prune_indexes": lambda parts: calls.prune_indexes_job(parts.prune_indexes, Daily.at(parts.housekeeping_at)),
     "housekeeping": lambda parts: Housekeeping(parts.storage, parts.backups.before, Daily.at(parts.housekeeping_at)),
 }

@@ -22,9 +22,9 @@ from memory_mcp.jobs.schedule import Every
 from memory_mcp.model.ids import NodeId, hash_parts, segment_key_of
 from memory_mcp.model.toc import TocNode
 from memory_mcp.storage.base import Storage
-from memory_mcp.tree.toc.briefing import VERSION, Pinned, briefing
-from memory_mcp.tree.toc.refining import requested, requests
-from memory_mcp.tree.toc.told import latest_cuts, speaker_of, stretches
+from memory_mcp.tree.toc.briefing import VERSION, PinnedMemory, render_briefing
+from memory_mcp.tree.toc.refining import count_requested, read_requests
+from memory_mcp.tree.toc.told import latest_cuts, load_stretches, speaker_of
 from memory_mcp.tree.toc.tree import Tree
 
 #: This follower's name among those who read the outbox.
@@ -39,7 +39,7 @@ _CUTS = 40
 _MOST_CHANGES = 20_000
 #: After so many changes it is written down how far the files show them: until then a new process looks through them again,
 #: which costs less than a transaction for every event.
-_MARKED = 200
+_MARK_EVERY = 200
 #: Changes read at once: blocks other readers for a few milliseconds.
 _PAGE = 500
 
@@ -59,7 +59,7 @@ class BriefingSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class _Done:
+class _RenderedState:
     """The state that the files show: an outbox entry, and pins, settings and wording."""
 
     seq: int
@@ -81,24 +81,20 @@ class RenderBriefings:
         busy: Callable[[], bool] = lambda: False,
         publishing: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        """Render from `tree` and `storage` into the settings' folder.
-
-        `busy` returns whether an import is under way, `publishing` the lock under which the tree changes.
-        """
         self._busy = busy
         self._publishing = publishing
         self._storage = storage
         self._tree = tree
         self._settings = settings
         self._evidence = Evidence(storage)
-        self._done: _Done | None = None
+        self._rendered: _RenderedState | None = None
         #: The state that is written down in the store.
-        self._marked: _Done | None = None
+        self._stored_state: _RenderedState | None = None
         #: Requests for refining that the files show: milliseconds by project.
-        self._asked: dict[str, int] = {}
+        self._shown_requests: dict[str, int] = {}
 
     def run(self, now_ms: int, should_stop: Callable[[], bool]) -> JobReport:  # noqa: ARG002 - see Job
-        """Write the briefings of the projects that changed since the last run, and remove those without content.
+        """Write briefings of changed projects; remove empty ones.
 
         Where briefings are off, all files are removed; during an import, and for a store in memory, nothing is done.
         A run that ends early is repeated by the next. The report counts files "written" and "removed".
@@ -107,11 +103,11 @@ class RenderBriefings:
             return JobReport("there are no files beside a store in memory")
         folder = Path(paths.briefing_file(str(self._settings.directory), "")).parent
         if not self._settings.enabled:
-            removed = _sweep(folder, set())
+            removed = _remove_files(folder, set())
             if folder.is_dir():
                 # Without the folder everything is rendered again once the setting is switched on.
                 folder.rmdir()
-            return JobReport(f"switched off (hooks.briefing); {_plural(removed, 'file')} removed", {"removed": removed})
+            return JobReport(f"switched off (hooks.briefing); {_format_count(removed, 'file')} removed", {"removed": removed})
         if self._busy():
             return JobReport("waits for an import to end")
         version, settings, names = self._storage.toc.current_version(), self._settings, self._storage.projects.names
@@ -120,24 +116,25 @@ class RenderBriefings:
             f"{hash_parts(*sorted(self._storage.toc.list_pins())):x} {hash_parts(*map(repr, (*names.aliases, *names.splits))):x}"
         )
         form = f"{VERSION} {settings.tokens} {settings.token_factor} {settings.refine} {self._tree.calendar.zone_name} {pins}"
-        now = _Done(version, form)
-        asked = requests(self._storage) if self._settings.refine else {}
-        projects = self._changed(now, folder)
+        now = _RenderedState(version, form)
+        requests_now = read_requests(self._storage) if self._settings.refine else {}
+        projects = self._changed_projects(now, folder)
         if projects is not None:
-            projects = sorted({*projects, *(p for p, at_ms in asked.items() if self._asked.get(p) != at_ms)})
+            projects = sorted({*projects, *(p for p, at_ms in requests_now.items() if self._shown_requests.get(p) != at_ms)})
         if projects == []:
-            self._done, self._asked = now, asked
+            self._rendered, self._shown_requests = now, requests_now
             return JobReport("nothing changed", {"written": 0, "removed": 0})
-        report = self._render(projects, now, folder, should_stop)
-        if self._done is now:
-            self._asked = asked
+        report = self._render_projects(projects, now, folder, should_stop)
+        if self._rendered is now:
+            self._shown_requests = requests_now
         return report
 
-    def _render(self, changed: list[str] | None, now: _Done, folder: Path, should_stop: Callable[[], bool]) -> JobReport:
-        """Write the files of the changed projects (None: of all); remove those of projects without content.
+    def _render_projects(
+        self, changed: list[str] | None, now: _RenderedState, folder: Path, should_stop: Callable[[], bool]
+    ) -> JobReport:
+        """Write the files of the changed projects (None: of all).
 
-        A project has one file for each name that it is recorded under. When all are written, the position is
-        remembered, in the store only every `_MARKED` changes.
+        A project has one file for each name that it is recorded under.
         """
         projects = [p for p in (self._tree.tally().projects if changed is None else changed) if p]
         written = removed = 0
@@ -147,53 +144,48 @@ class RenderBriefings:
                 return JobReport(f"stopped early; {written:,} written", {"written": written, "removed": removed})
             # Text that was read before something is forgotten is on disk before the files are cleaned of that.
             with self._publishing():
-                text = self.text(project, self._pinned())
+                text = self.briefing_text(project, self._load_pins())
                 # A hook knows the name of its own directory alone.
                 for name in self._storage.projects.names.recorded_names(project):
                     file = Path(paths.briefing_file(str(folder.parent), name))
                     if text:
                         keep.add(file.name)
-                        written += _write(file, text)
+                        written += _write_file(file, text)
                     elif file.exists():
                         file.unlink(missing_ok=True)
                         removed += 1
         if changed is None:
-            removed += _sweep(folder, keep)
-        self._done = now
+            removed += _remove_files(folder, keep)
+        self._rendered = now
         # Store the position only when the stored one is far enough behind.
-        marked = self._marked or self._stored()
-        if marked is None or marked.form != now.form or not 0 <= now.seq - marked.seq < _MARKED:
+        marked = self._stored_state or self._stored_position()
+        if marked is None or marked.form != now.form or not 0 <= now.seq - marked.seq < _MARK_EVERY:
             self._storage.outbox.set_position(FOLLOWER, json.dumps({"seq": now.seq, "form": now.form}))
             marked = now
-        self._marked = marked
+        self._stored_state = marked
         counts = {"written": written, "removed": removed}
-        return JobReport(f"{_plural(len(projects), 'project')} looked at, {_plural(written, 'file')} written", counts)
+        return JobReport(f"{_format_count(len(projects), 'project')} looked at, {_format_count(written, 'file')} written", counts)
 
-    def text(self, project: str, pinned: Iterable[tuple[str, Pinned]] | None = None) -> str:
-        """Return the briefing of one project, made of its newest segments and its pins; "" if it has no content.
+    def briefing_text(self, project: str, pinned: Iterable[tuple[str, PinnedMemory]] | None = None) -> str:
+        """Return the briefing of one project, "" without content.
 
         `pinned` are all pinned quotations and segments with their projects, read where they are None.
         """
-        everything = self._pinned() if pinned is None else pinned
+        all_pins = self._load_pins() if pinned is None else pinned
         ids = [NodeId(t) for t in self._storage.toc.list_pins() if t.startswith("toc:") and segment_key_of(t) is None]
         periods = self._tree.nodes(ids, project).values() if ids else ()
-        own = [*(pin for whose, pin in everything if whose == project), *map(_pinned_node, periods)]
+        project_pins = [*(pin for pin_project, pin in all_pins if pin_project == project), *map(_pinned_node, periods)]
         settings, calendar = self._settings, self._tree.calendar
-        at_ms = requests(self._storage).get(project) if self._settings.refine else None
+        at_ms = read_requests(self._storage).get(project) if self._settings.refine else None
         gap_ms = self._settings.gap_minutes * 60_000
-        due = 0 if at_ms is None else requested(self._storage, project, at_ms, gap_ms, self._tree.calendar)
-        recent = stretches(self._storage, latest_cuts(self._storage, project, _CUTS), _STRETCHES, _IN_FULL)
-        return briefing(recent, own, calendar, settings.tokens, settings.token_factor, unsummarised=due)
+        due = 0 if at_ms is None else count_requested(self._storage, project, at_ms, gap_ms, self._tree.calendar)
+        recent = load_stretches(self._storage, latest_cuts(self._storage, project, _CUTS), _STRETCHES, _IN_FULL)
+        return render_briefing(recent, project_pins, calendar, settings.tokens, settings.token_factor, unsummarised=due)
 
     # what changed
 
-    def _changed(self, now: _Done, folder: Path) -> list[str] | None:
-        """Return the projects whose segments changed since the last rendering, sorted; None for all.
-
-        All where nothing is known of the last one, form or folder changed, or more than `_MOST_CHANGES`
-        changes lie between.
-        """
-        done = self._done or self._stored()
+    def _changed_projects(self, now: _RenderedState, folder: Path) -> list[str] | None:
+        done = self._rendered or self._stored_position()
         if done is None or done.form != now.form or now.seq < done.seq or not folder.is_dir():
             return None
         if done.seq == now.seq:
@@ -207,55 +199,51 @@ class RenderBriefings:
             projects |= {cut.project for cut in self._storage.toc.get_segments(keys).values()} if keys else set()
         return sorted(projects - {""})
 
-    def _stored(self) -> _Done | None:
-        """Return the state that the store has written down; None where it has none that can be read."""
+    def _stored_position(self) -> _RenderedState | None:
         try:
             text = self._storage.outbox.get_positions(FOLLOWER).get(FOLLOWER, "")
-            return _Done(**json.loads(text)) if text else None
+            return _RenderedState(**json.loads(text)) if text else None
         except (ValueError, TypeError):
             return None
 
     # content
 
-    def _pinned(self) -> list[tuple[str, Pinned]]:
-        """Return the pinned quotations and segments, each as (project, what is shown); pins of what is gone are left out."""
-        made: list[tuple[str, Pinned]] = []
+    def _load_pins(self) -> list[tuple[str, PinnedMemory]]:
+        pins: list[tuple[str, PinnedMemory]] = []
         for target in sorted(self._storage.toc.list_pins()):
             if target.startswith("grip:"):
                 with suppress(NotFound):
-                    found = self._evidence.expand(target, 0, 0)
-                    said = found.excerpt[0]
+                    quotation = self._evidence.expand(target, 0, 0)
+                    first_event = quotation.excerpt[0]
                     # Output has no speaker.
-                    who = speaker_of(said) or "tool"
-                    made.append((said.project, Pinned(found.timestamp, found.quote, who, found.grip_id)))
+                    speaker = speaker_of(first_event) or "tool"
+                    pins.append(
+                        (first_event.project, PinnedMemory(quotation.timestamp, quotation.quote, speaker, quotation.grip_id))
+                    )
         keys = [key for target in self._storage.toc.list_pins() if (key := segment_key_of(target)) is not None]
         cuts = self._storage.toc.get_segments(keys) if keys else {}
         nodes = self._storage.toc.get_nodes([cut.node_id for cut in cuts.values()])
-        whose = {cut.node_id: cut.project for cut in cuts.values()}
-        made += [(whose[node.node_id], _pinned_node(node)) for node in nodes.values()]
-        return made
+        project_of_node = {cut.node_id: cut.project for cut in cuts.values()}
+        pins += [(project_of_node[node.node_id], _pinned_node(node)) for node in nodes.values()]
+        return pins
 
 
-def _sweep(folder: Path, keep: set[str]) -> int:
-    """Remove all files of the folder not named in `keep`; return how many, 0 without the folder. OSError for a folder in it."""
+def _remove_files(folder: Path, keep: set[str]) -> int:
     extra = [file for file in folder.iterdir() if file.name not in keep] if folder.is_dir() else []
     for file in extra:
         file.unlink(missing_ok=True)
     return len(extra)
 
 
-def _plural(count: int, noun: str) -> str:
-    """Return a count with its noun, such as "2 files"."""
+def _format_count(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def _pinned_node(node: TocNode) -> Pinned:
-    """Return a pinned node as a briefing shows it: when it began, its title without the time, its id."""
-    return Pinned(node.start_ms, node.title.partition(" · ")[2] or node.title, "", node.node_id)
+def _pinned_node(node: TocNode) -> PinnedMemory:
+    return PinnedMemory(node.start_ms, node.title.partition(" · ")[2] or node.title, "", node.node_id)
 
 
-def _write(file: Path, text: str) -> bool:
-    """Replace a private file whole, its folder made if missing; return whether its content changed. Raises OSError on failure."""
+def _write_file(file: Path, text: str) -> bool:
     data = text.encode("utf-8", "replace")
     file.parent.mkdir(mode=0o700, exist_ok=True)
     with suppress(FileNotFoundError):

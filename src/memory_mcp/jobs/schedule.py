@@ -29,7 +29,6 @@ class SchedulerSettings:
     )
 
     def __post_init__(self) -> None:
-        """Raise ConfigError where the time of the upkeep is no time of day."""
         hours, _, minutes = self.housekeeping_at.partition(":")
         if not (hours.isdecimal() and minutes.isdecimal() and int(hours) < 24 and int(minutes) < 60):
             raise ConfigError(f"scheduler.housekeeping_at must be a time such as 03:00, not {self.housekeeping_at!r}")
@@ -43,7 +42,7 @@ class Every:
 
     @property
     def words(self) -> str:
-        """The schedule in the largest unit that divides it: "every hour", "every 15 seconds"; in seconds where none does."""
+        """The schedule in its largest unit: "every hour"."""
         for size, unit in ((3600, "hour"), (60, "minute"), (1, "second")):
             count = self.seconds / size
             if count >= 1 and count.is_integer():
@@ -60,13 +59,16 @@ class Daily:
 
     @classmethod
     def at(cls, text: str) -> "Daily":
-        """Return the schedule for a time such as 03:00, range unchecked; raise ValueError for a text that is no two numbers."""
+        """Return the schedule for a time such as 03:00.
+
+        The range is not checked; raises ValueError for a text that is no two numbers.
+        """
         hour, _, minute = text.partition(":")
         return cls(int(hour), int(minute))
 
     @property
     def words(self) -> str:
-        """The schedule as people read it, such as "daily at 03:00"."""
+        """The schedule in words, such as "daily at 03:00"."""
         return f"daily at {self.hour:02}:{self.minute:02}"
 
 
@@ -74,7 +76,9 @@ Schedule = Every | Daily
 
 
 def next_due(schedule: Schedule, last_ms: int, now_ms: int, calendar: Calendar) -> int:
-    """Return when the next run is due after one that started at `last_ms`; in the past when it was missed.
+    """Return when the next run is due after `last_ms`.
+
+    It is in the past when a run was missed.
 
     All moments are milliseconds since 1970 (UTC); `calendar` has the zone of a daily schedule. A last run in
     the future, as a clock was put back, counts as now (Every), or if it is more than a day ahead (Daily).
@@ -89,10 +93,13 @@ def next_due(schedule: Schedule, last_ms: int, now_ms: int, calendar: Calendar) 
 
 
 def moment_of(day: dt.date, at: Daily, calendar: Calendar) -> int:
-    """Return the moment (UTC ms) of a local time on a day: the first of two, of a skipped one the first second after the gap."""
+    """Return the moment (UTC ms) of a day's local time.
+
+    The first of two; of a skipped one the first second after the gap.
+    """
     zone = calendar.zone
-    wanted = dt.datetime(day.year, day.month, day.day, at.hour, at.minute, tzinfo=zone)
-    early, late = (round(wanted.replace(fold=fold).timestamp()) for fold in (1, 0))
+    local_time = dt.datetime(day.year, day.month, day.day, at.hour, at.minute, tzinfo=zone)
+    early, late = (round(local_time.replace(fold=fold).timestamp()) for fold in (1, 0))
     if early >= late:
         return late * 1000
     # In a gap the two readings lie before and behind the change: the first second of the new offset is between them.
@@ -107,7 +114,7 @@ def moment_of(day: dt.date, at: Daily, calendar: Calendar) -> int:
 
 
 def retry_after(schedule: Schedule, failures: int) -> float:
-    """Return the seconds to wait after `failures` (1 or more) failures in a row: twice as many after each, up to a bound.
+    """Return the seconds to wait after failures in a row.
 
     At first `_FIRST_RETRY`, or the period if that is shorter; at most `_LAST_RETRY_SOON` for jobs that come
     round more often than that, else `_LAST_RETRY`.

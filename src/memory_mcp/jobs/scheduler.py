@@ -2,7 +2,7 @@
 
 Invariants
 1. Never two jobs at once, and none twice at once, whoever asks for the run; a job that only waits for something outside
-   (`Waiting`) runs beside the others.
+   (`WaitingJob`) runs beside the others.
 2. A job that fails is logged, kept and tried again, each time later; nothing a job does ends the loop.
 3. What is paused, when a job ran and how it went survive the process; of a job that comes round again and again it is
    written down when it begins to fail or to succeed, seldom when it did something, and at the end: at rest nothing is written.
@@ -19,7 +19,7 @@ from typing import Any
 
 from memory_mcp.base.clock import Clock
 from memory_mcp.base.errors import DiskFull, InvalidQuery
-from memory_mcp.jobs.base import Asked, Job, JobReport, Waiting
+from memory_mcp.jobs.base import Job, JobReport, RequestedJob, WaitingJob
 from memory_mcp.jobs.schedule import Every, next_due, retry_after
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.storage.records import Outbox
@@ -91,12 +91,15 @@ class _Entry:
 
 
 class Scheduler:
-    """Holds the jobs of one store. Every method may be called from any thread; nothing runs by itself before `start`."""
+    """Holds the jobs of one store; nothing runs by itself before `start`.
+
+    Safe from any thread. Methods that take a job's name raise InvalidQuery for an unknown one.
+    """
 
     def __init__(
         self, jobs: Iterable[Job], outbox: Outbox, calendar: Calendar, clock: Clock, others: Callable[[], Iterable[Job]] = tuple
     ) -> None:
-        """Hold `jobs` of different names; their state is in `outbox`, read on first use. Nothing runs yet.
+        """Hold `jobs`, whose state is read from `outbox` on first use.
 
         `others` returns jobs that take time to find: it is called when all are asked for, or nothing else is due.
         """
@@ -107,10 +110,10 @@ class Scheduler:
         #: Guards entries, never held while a job runs or the store is written.
         self._lock = threading.RLock()
         #: Held while a job runs; the other one while a job that waits does.
-        self._turn, self._aside = threading.Lock(), threading.Lock()
+        self._job_turn, self._waiting_turn = threading.Lock(), threading.Lock()
         self._saving = threading.Lock()
-        self._known: dict[str, _Entry] = {}
-        self._seen_ms = 0
+        self._entries: dict[str, _Entry] = {}
+        self._last_now_ms = 0
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -118,7 +121,7 @@ class Scheduler:
     # what people ask for
 
     def statuses(self) -> list[JobStatus]:
-        """Return the status of every job, in the order in which the jobs were given."""
+        """Return the status of every job, in order."""
         self._find_others()
         with self._lock:
             return [
@@ -135,26 +138,26 @@ class Scheduler:
                     runs=entry.state.runs,
                     failures=entry.state.failures,
                 )
-                for entry in self._entries().values()
+                for entry in self._load_entries().values()
             ]
 
     def pause(self, name: str) -> None:
-        """Pause a job until `resume`; a current run goes on. Raises InvalidQuery for an unknown name."""
+        """Pause a job until `resume`; a current run goes on."""
         self._set_paused(name, True)
 
     def resume(self, name: str) -> None:
-        """Let a paused job run again, at once when it was due meanwhile; raise InvalidQuery for an unknown name."""
+        """Let a paused job run again, at once if overdue."""
         self._set_paused(name, False)
 
     def run_now(self, name: str) -> JobReport:
-        """Run a job in this thread, paused or not, after others of its kind; InvalidQuery if unknown, else what it raises."""
-        entry = self._named(name)
-        with self._aside if isinstance(entry.job, Waiting) else self._turn:
-            return self._run(entry, asked=True)
+        """Run a job in this thread, paused or not; raise its errors."""
+        entry = self._find_entry(name)
+        with self._waiting_turn if isinstance(entry.job, WaitingJob) else self._job_turn:
+            return self._run_job(entry, is_requested=True)
 
     def hasten(self, name: str, seconds: float = 0.0) -> None:
-        """Have a job due in `seconds` at the latest; a paused one stays paused. Raises InvalidQuery for an unknown name."""
-        entry = self._named(name)
+        """Have a job due in `seconds` at the latest, unless paused."""
+        entry = self._find_entry(name)
         with self._lock:
             entry.hastened = self._clock.monotonic() + seconds
             self._bring_forward(entry)
@@ -171,75 +174,77 @@ class Scheduler:
     def busy(self) -> bool:
         """Whether a job is running."""
         with self._lock:
-            return any(entry.running for entry in self._entries().values())
+            return any(entry.running for entry in self._load_entries().values())
 
     def due_soon(self) -> bool:
-        """Whether a job is running or overdue: a process that has nothing else to do stays for it."""
+        """Return whether a job is running or overdue."""
         with self._lock:
             return self.busy or self._most_overdue() is not None
 
     # the loop
 
     def start(self) -> None:
-        """Start the loop in a thread of its own; does nothing where it was started or stopped before."""
+        """Start the loop in a thread, once."""
         with self._lock:
             if self._thread is None and not self._stopping.is_set():
-                self._thread = threading.Thread(target=self._loop, name="scheduler", daemon=True)
+                self._thread = threading.Thread(target=self._run_loop, name="scheduler", daemon=True)
                 self._thread.start()
 
     def stop(self, timeout: float = 2.0) -> bool:
-        """End the loop and write down all state; return False, writing nothing, if a job still runs after `timeout` seconds."""
+        """End the loop and write down all state.
+
+        Returns False, writing nothing, if a job still runs after `timeout` seconds.
+        """
         self._stopping.set()
         self._wake.set()
         until = time.monotonic() + timeout
         thread = self._thread
         if thread is not None:
             thread.join(timeout)
-        for turn in (self._turn, self._aside):
+        for turn in (self._job_turn, self._waiting_turn):
             if not turn.acquire(timeout=max(0.0, until - time.monotonic())):
                 # A job that still runs may hold the store for long, and saving here would wait for it.
                 return False
             turn.release()
-        for entry in list(self._known.values()):
-            self._save(entry, force=True)
+        for entry in list(self._entries.values()):
+            self._save_state(entry, force=True)
         return True
 
     def step(self) -> bool:
-        """Run the job that has been due for longest, one that waits in a thread; return False where none is due or if stopped."""
-        with self._turn:
+        """Run the most overdue job; return False without one."""
+        with self._job_turn:
             with self._lock:
                 entry = None if self._stopping.is_set() else self._most_overdue()
                 if entry is not None:
                     entry.running = True
             if entry is None:
                 return False
-            if isinstance(entry.job, Waiting):
+            if isinstance(entry.job, WaitingJob):
                 threading.Thread(target=self._run_aside, args=(entry,), name=entry.job.name, daemon=True).start()
             else:
                 self._run_due(entry)
             return True
 
     def _run_aside(self, entry: _Entry) -> None:
-        with self._aside:
+        with self._waiting_turn:
             self._run_due(entry)
 
     def _run_due(self, entry: _Entry) -> None:
         with suppress(Exception):
-            self._run(entry)
+            self._run_job(entry)
 
-    def _loop(self) -> None:
-        """Run jobs as they become due (thread), until `stop`; whatever goes wrong is logged and tried again."""
+    def _run_loop(self) -> None:
         # Store when jobs became known: a daily one must come due even if no process runs for a whole day.
         try:
             with self._lock:
-                fresh = [entry for entry in self._entries().values() if not entry.saved]
+                fresh = [entry for entry in self._load_entries().values() if not entry.saved]
             for entry in fresh:
-                self._save(entry, force=False)
+                self._save_state(entry, force=False)
         except Exception:
             log.exception("the scheduler could not read its state; it tries again")
         while not self._stopping.is_set():
             try:
-                ran, wait = self.step() or self._find_others(), self._wait()
+                ran, wait = self.step() or self._find_others(), self._seconds_to_wait()
             except Exception:
                 log.exception("the scheduler could not look for work; it looks again")
                 ran, wait = False, _LONGEST_WAIT
@@ -247,24 +252,23 @@ class Scheduler:
                 self._wake.wait(wait)
                 self._wake.clear()
 
-    def _wait(self) -> float:
+    def _seconds_to_wait(self) -> float:
         now, at = self._clock.now_ms(), self._clock.monotonic()
         with self._lock:
             waits = [
                 min((e.due_ms - now) / 1000, _LONGEST_WAIT if e.due_at is None else e.due_at - at)
-                for e in self._entries().values()
+                for e in self._load_entries().values()
                 if not e.state.paused
             ]
         return max(0.0, min([*waits, _LONGEST_WAIT]))
 
     def _most_overdue(self) -> _Entry | None:
-        """Return the job due for longest, neither paused nor running, or None; plan all anew if the clock was put back."""
         now, at = self._clock.now_ms(), self._clock.monotonic()
-        entries = self._entries().values()
-        if now < self._seen_ms:
+        entries = self._load_entries().values()
+        if now < self._last_now_ms:
             for entry in entries:
-                self._plan(entry)
-        self._seen_ms = now
+                self._plan_next(entry)
+        self._last_now_ms = now
         due = [
             e
             for e in entries
@@ -272,9 +276,8 @@ class Scheduler:
         ]
         return min(due, key=lambda e: e.due_ms, default=None)
 
-    def _run(self, entry: _Entry, asked: bool = False) -> JobReport:
-        """Run a job whose turn it is, keep, log and save the result, and plan its next run; raises what the job raises."""
-        work = entry.job.run_asked if asked and isinstance(entry.job, Asked) else entry.job.run
+    def _run_job(self, entry: _Entry, is_requested: bool = False) -> JobReport:
+        work = entry.job.run_requested if is_requested and isinstance(entry.job, RequestedJob) else entry.job.run
         started_ms, started = self._clock.now_ms(), self._clock.monotonic()
         with self._lock:
             entry.running, entry.hastened = True, None
@@ -302,12 +305,11 @@ class Scheduler:
                 state.failures += failed
                 state.failures_in_a_row = state.failures_in_a_row + 1 if failed else 0
                 entry.due_at = None
-                self._plan(entry)
+                self._plan_next(entry)
                 self._bring_forward(entry)
-            self._save(entry, force=False)
+            self._save_state(entry, force=False)
 
-    def _plan(self, entry: _Entry) -> None:
-        """Set when the next run is due: now if cut short (Every: or never run), later after failures, else as scheduled."""
+    def _plan_next(self, entry: _Entry) -> None:
         now, at = self._clock.now_ms(), self._clock.monotonic()
         state, schedule = entry.state, entry.job.schedule
         by_time_of_day = False
@@ -327,44 +329,42 @@ class Scheduler:
 
     # what is kept
 
-    def _entries(self) -> dict[str, _Entry]:
-        """Return the jobs by name with their state, read from the store on first use; hold the lock."""
-        if len(self._known) < len(self._jobs):
+    def _load_entries(self) -> dict[str, _Entry]:
+        if len(self._entries) < len(self._jobs):
             now = self._clock.now_ms()
             stored = self._outbox.get_positions(PREFIX)
-            for job in self._jobs[len(self._known) :]:
+            for job in self._jobs[len(self._entries) :]:
                 text = stored.get(PREFIX + job.name, "")
-                entry = _Entry(job, _read(text, job.name, now), saved=text)
+                entry = _Entry(job, _parse_state(text, job.name, now), saved=text)
                 entry.saved_failed = entry.state.failures_in_a_row > 0
-                self._known[job.name] = entry
-                self._plan(entry)
-            self._seen_ms = self._seen_ms or now
-        return self._known
+                self._entries[job.name] = entry
+                self._plan_next(entry)
+            self._last_now_ms = self._last_now_ms or now
+        return self._entries
 
     def _find_others(self) -> bool:
-        """Take in the jobs that `others` returns, once; return whether there are any."""
         with self._lock:
             more, self._others = tuple(self._others()), tuple
             self._jobs += more
             return bool(more)
 
-    def _named(self, name: str) -> _Entry:
+    def _find_entry(self, name: str) -> _Entry:
         with self._lock:
-            if name not in (entries := self._entries()) and self._find_others():
-                self._entries()
+            if name not in (entries := self._load_entries()) and self._find_others():
+                self._load_entries()
         if name not in entries:
             raise InvalidQuery(f"no job is called {name!r}", f"Jobs: {', '.join(entries)}.")
         return entries[name]
 
     def _set_paused(self, name: str, paused: bool) -> None:
-        entry = self._named(name)
+        entry = self._find_entry(name)
         with self._lock:
             entry.state.paused = paused
-        self._save(entry, force=True)
+        self._save_state(entry, force=True)
         self._wake.set()
 
-    def _save(self, entry: _Entry, force: bool) -> None:
-        """Store a changed state if forced, daily, or failing began or ended, else hourly if it worked; raise only if forced."""
+    def _save_state(self, entry: _Entry, force: bool) -> None:
+        """Jobs that come round often are stored seldom; raises only if forced."""
         with self._saving:
             with self._lock:
                 text = json.dumps({f.name: getattr(entry.state, f.name) for f in fields(_State)})
@@ -388,8 +388,7 @@ class Scheduler:
             entry.worked = False
 
 
-def _read(text: str, name: str, now_ms: int) -> _State:
-    """Return a stored state; a new one, known since `now_ms`, for "" and, with a warning, for a text that cannot be read."""
+def _parse_state(text: str, name: str, now_ms: int) -> _State:
     if not text:
         return _State(now_ms)
     try:

@@ -53,7 +53,7 @@ def term_weights(
     question_terms = query_terms(query)
     shares = dict.fromkeys(iter_terms("\n".join(keywords)), _KEYWORD) | dict.fromkeys(question_terms, 1.0)
     return {
-        term: share * math.log(1 + (segments + 1) / (1 + frequencies.of(term_hash(term), project)))
+        term: share * math.log(1 + (segments + 1) / (1 + frequencies.segment_count(term_hash(term), project)))
         for term, share in shares.items()
     }
 

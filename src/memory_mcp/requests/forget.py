@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery, NotFound
-from memory_mcp.forgetting.act import Forgetting, Outcome
-from memory_mcp.forgetting.survey import Survey, survey
+from memory_mcp.forgetting.act import Forgetting, ForgettingOutcome
+from memory_mcp.forgetting.survey import Survey, survey_store
 from memory_mcp.ingest.tombstones import MARK, NAMES, ForgetRequest, TimeRange, Tombstones
 from memory_mcp.model.event import Event
 from memory_mcp.model.ids import event_id_from, event_key, parse_topic_id
@@ -85,7 +85,7 @@ def forget(app: App, request: Forget, caller: Caller) -> Forgotten:
         raise InvalidQuery("a tool may only try out what forgetting would take", hint)
     if request.value:
         _refuse_common(app, Tombstones.preview(wanted))
-    surveyed = survey(app.storage.events, wanted, app.gate.tombstones.hasher(), subject == "event")
+    surveyed = survey_store(app.storage.events, wanted, app.gate.tombstones.hasher(), subject == "event")
     outcome = Forgetting(app).carry_out(replace(wanted, sketches=surveyed.sketches), request.by, subject)
     note = "Backups outside the data directory and other machines keep what they have; restored here, it stays forgotten."
     samples = [Sample(event_id=i, when=app.calendar.format_iso(ms)) for i, ms in outcome.samples[:_SAMPLES]]
@@ -95,7 +95,7 @@ def forget(app: App, request: Forget, caller: Caller) -> Forgotten:
 def _preview(app: App, wanted: ForgetRequest, subject: str) -> Forgotten:
     """Return what would go, with the words of events and how ordinary a value is; nothing is written."""
     tombstones = Tombstones.preview(wanted)
-    outcome = Forgetting(app).tried(wanted)
+    outcome = Forgetting(app).preview(wanted)
     listed = outcome.samples[: _PLACES if wanted.values else _SAMPLES]
     events = app.storage.events.get_events([event_id_from(event_key(event_id)) for event_id, _ in listed])
     stored = [(event_id, ms, events.get(event_id_from(event_key(event_id)))) for event_id, ms in listed]
@@ -104,7 +104,7 @@ def _preview(app: App, wanted: ForgetRequest, subject: str) -> Forgotten:
         Sample(event_id=event_id, when=app.calendar.format_iso(ms), words=words(event, tombstones.clean_text) if event else "")
         for event_id, ms, event in stored
     ]
-    surveyed = survey(app.storage.events, wanted, tombstones.hasher(), subject == "event")
+    surveyed = survey_store(app.storage.events, wanted, tombstones.hasher(), subject == "event")
     notices = _notices(outcome, samples, surveyed)
     if wanted.values and (total := app.storage.events.last_seq()):
         count = len(outcome.samples)
@@ -112,7 +112,7 @@ def _preview(app: App, wanted: ForgetRequest, subject: str) -> Forgotten:
     return _shape(outcome, False, samples, "Nothing was changed. A person runs it: memory-mcp forget ... --yes", notices)
 
 
-def _notices(outcome: Outcome, samples: Sequence[Sample], surveyed: Survey) -> list[str]:
+def _notices(outcome: ForgettingOutcome, samples: Sequence[Sample], surveyed: Survey) -> list[str]:
     """Return how many events are not listed, and which stay that say the greater part of one that goes."""
     notices = []
     if more := len(outcome.samples) - len(samples):
@@ -167,7 +167,7 @@ def _places(name: str, text: str, clean: Callable[[str], str]) -> Iterator[str]:
             start = cleaned.find(MARK, end)
 
 
-def _shape(outcome: Outcome, done: bool, samples: Sequence[Sample], note: str, notices: Sequence[str]) -> Forgotten:
+def _shape(outcome: ForgettingOutcome, done: bool, samples: Sequence[Sample], note: str, notices: Sequence[str]) -> Forgotten:
     """Return the response about an outcome, in a reader's words; `done` is whether it was carried out."""
     note = note if outcome.counts else f"Nothing of it is stored. {note}"
     return Forgotten(forgotten=done, counts=outcome.in_words(), events=samples, notices=notices, note=note)

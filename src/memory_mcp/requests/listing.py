@@ -19,7 +19,7 @@ from memory_mcp.requests.limits import PAGE
 from memory_mcp.requests.plain import fits_in, fullest, tokens_of
 from memory_mcp.requests.scope import Scoped
 from memory_mcp.requests.shapes import Bullet, Child, ChildDetail, child, full_child, lessened
-from memory_mcp.tree.toc.quiet import quiet
+from memory_mcp.tree.toc.quiet import choose_folded
 
 #: Tokens of the first children of a list, which decide how much beside their titles is shown of each.
 _ROOM = 520
@@ -64,7 +64,7 @@ def list_children(app: App, opened: TocNode, scoped: Scoped, limit: int, cursor:
     heads = app.storage.toc.get_heads(below)
     # What is in no node yet comes with the next reading; a place in the list must not depend on it.
     ids = [i for i in below if i in heads]
-    hidden = quiet([heads[i] for i in ids], app.storage.toc.list_pins()) if opened.level is TocLevel.DAY else []
+    hidden = choose_folded([heads[i] for i in ids], app.storage.toc.list_pins()) if opened.level is TocLevel.DAY else []
     question: tuple[str, ...] = ("browse_toc", opened.node_id, scoped.words)
     behind = (*question, "folded")
     offset: int | None = None

@@ -15,9 +15,9 @@ from memory_mcp.requests.notes import is_notes
 from memory_mcp.requests.shapes import NO_NAME
 from memory_mcp.storage.values import Scope
 from memory_mcp.tree.summarize.sentences import shorten
-from memory_mcp.tree.toc.accounts import Line, Part, account_lines
-from memory_mcp.tree.toc.statements import Stretch
-from memory_mcp.tree.toc.told import TAIL, stretches
+from memory_mcp.tree.toc.accounts import AccountLine, AccountPart, account_lines
+from memory_mcp.tree.toc.statements import StretchView
+from memory_mcp.tree.toc.told import TAIL, load_stretches
 
 #: Tokens of an overview.
 OVERVIEW_TOKENS = 700
@@ -61,7 +61,7 @@ class _Project:
 
     name: str
     cuts: list[Segment]
-    lines: list[Line] = field(default_factory=list)
+    lines: list[AccountLine] = field(default_factory=list)
     #: How many of the lines are shown.
     shown: int = 0
 
@@ -102,8 +102,8 @@ def overview_of(
     sessions = min(max(_SESSIONS // max(len(projects), 1), _FEWEST), _MOST)
     cuts = [cut for project in projects for cut in _cuts_to_read(project.cuts, sessions)]
     project_names = {cut.node_id: cut.project for cut in cuts}
-    by_project: dict[str, list[Stretch]] = {}
-    for stretch in stretches(app.storage, cuts, len(cuts), len(cuts)):
+    by_project: dict[str, list[StretchView]] = {}
+    for stretch in load_stretches(app.storage, cuts, len(cuts), len(cuts)):
         by_project.setdefault(project_names[NodeId(stretch.node_id)], []).append(stretch)
     for project in projects:
         # What was open then may be done by now.
@@ -178,16 +178,18 @@ def _share_lines(projects: Sequence[_Project], fits: Callable[[], bool]) -> None
 def _shaped(project: _Project, name: str, calendar: Calendar, width: int, cite: Callable[[str], str]) -> ProjectOverview:
     """Return a project with the lines that are shown, their texts cut to `width` characters, and grips as `cite` writes them."""
     first, last = (calendar.day_of(at) for at in (min(cut.start for cut in project.cuts)[0], project.last[0]))
-    parts: dict[Part, list[OverviewLine]] = {part: [] for part in Part}
+    parts: dict[AccountPart, list[OverviewLine]] = {part: [] for part in AccountPart}
     for line in project.lines[: project.shown]:
-        why = line.label if line.part is Part.OPEN else ""
-        parts[line.part].append(OverviewLine(text=shorten(line.said.text, width), grip=cite(line.said.grip_id), why=why))
+        why = line.label if line.part is AccountPart.OPEN else ""
+        parts[line.part].append(
+            OverviewLine(text=shorten(line.statement.text, width), grip=cite(line.statement.grip_id), why=why)
+        )
     return ProjectOverview(
         project=name,
         when=first if first == last else f"{first}/{last}",
         sessions=len({cut.session_id for cut in project.cuts if not is_notes(cut.session_id)}),
-        asked=tuple(parts[Part.ASKED]),
-        done=tuple(parts[Part.DONE]),
-        decided=tuple(parts[Part.DECIDED]),
-        open=tuple(parts[Part.OPEN]),
+        asked=tuple(parts[AccountPart.ASKED]),
+        done=tuple(parts[AccountPart.DONE]),
+        decided=tuple(parts[AccountPart.DECIDED]),
+        open=tuple(parts[AccountPart.OPEN]),
     )

@@ -33,7 +33,7 @@ def contents(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
     filed first, unless the data directory is read-only. Raises InvalidQuery for an unknown project or
     time.
     """
-    if app.derivation.pending() and not is_read_only(app.directory):
+    if app.derivation.count_pending() and not is_read_only(app.directory):
         app.derivation.run()
     scope = _scope(app, asked)
     days = sorted({cut.day for cut in app.storage.toc.list_segments(scope)})

@@ -32,7 +32,7 @@ from memory_mcp.tree.summarize.keywords import MAX_KEYWORDS, keywords_of
 from memory_mcp.tree.summarize.kinds import cues_of, kind_of
 from memory_mcp.tree.summarize.sentences import shorten
 from memory_mcp.tree.summarize.titles import SEPARATOR, without_date
-from memory_mcp.tree.toc.refining import Refining
+from memory_mcp.tree.toc.refining import RefinementSearch
 
 #: Longest texts, characters, and most bullets of a node and grips of a bullet.
 MAX_TITLE, MAX_TEXT, MAX_KEYWORD = 200, 2000, 60
@@ -131,8 +131,8 @@ def refine_due(app: App, request: RefineDue, caller: Caller) -> DueNodes:
     start, end = times.since(request.day, "day"), times.until(request.day)
     if start is not None and end is not None:
         first, after = app.calendar.day_of(start), f"{app.calendar.day_of(max(start, end - 1))}~"
-    refining = Refining(app.storage, app.storage.toc.get_authors(), scoped.project, _settled_ms(app))
-    found = list(islice(refining.due(first, after, app.calendar), limit + 1))
+    refining = RefinementSearch(app.storage, app.storage.toc.get_authors(), scoped.project, _settled_ms(app))
+    found = list(islice(refining.iter_due(first, after, app.calendar), limit + 1))
     nodes = app.tree.nodes([d.node_id for d in found[:limit]], scoped.project)
     return DueNodes(
         due=[

@@ -17,7 +17,7 @@ from memory_mcp.requests.times import EARLIEST_MS
 from memory_mcp.storage.values import Activity
 from memory_mcp.tree.summarize.sentences import shorten
 from memory_mcp.tree.summarize.titles import SEPARATOR
-from memory_mcp.tree.toc.statements import outcome_of
+from memory_mcp.tree.toc.statements import node_outcome
 
 #: Names listed where there may be hundreds.
 NAMES_SHOWN = 20
@@ -160,7 +160,7 @@ def child(node: TocNode, children: int = 0) -> Child:
         node_id=node.node_id,
         level=node.level,
         title=title,
-        summary=_short(node.summary if period else outcome_of(node), ChildDetail.ALL.summary),
+        summary=_short(node.summary if period else node_outcome(node), ChildDetail.ALL.summary),
         keywords=list(islice((word for word in node.keywords if not said & set(terms(word))), ChildDetail.ALL.keywords)),
         events=node.event_count,
         sessions=node.session_count if period else 0,

@@ -12,8 +12,8 @@ from memory_mcp.requests.limits import YEAR
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller, scope_of
 from memory_mcp.requests.times import times_of
-from memory_mcp.tree.toc.quiet import quiet
-from memory_mcp.tree.toc.statements import outcome_of
+from memory_mcp.tree.toc.quiet import choose_folded
+from memory_mcp.tree.toc.statements import node_outcome
 
 #: Days that hold anything, shown where no window is named.
 _LATEST = 7
@@ -44,7 +44,7 @@ class TimelineSegment:
     #: What came of it; "" where that is not known.
     outcome: str
     #: Whether it is a short exchange that a crowded day folds.
-    quiet: bool
+    choose_folded: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +140,7 @@ def get_timeline(app: App, request: GetTimeline, caller: Caller) -> Timeline:
 def _day(app: App, node: TocNode, project: str | None) -> TimelineDay:
     """Return a day with its segments of a project (None: all) in order of time, short exchanges marked as quiet."""
     below = app.tree.nodes(app.tree.children(node.node_id, project), project)
-    folded = set(quiet(list(below.values()), app.storage.toc.list_pins()))
+    folded = set(choose_folded(list(below.values()), app.storage.toc.list_pins()))
     return TimelineDay(
         node_id=node.node_id,
         day=node.node_id.rsplit(":", 1)[-1],
@@ -156,8 +156,8 @@ def _day(app: App, node: TocNode, project: str | None) -> TimelineDay:
                 title=one.title,
                 project=next(iter(one.projects), ""),
                 events=one.event_count,
-                outcome=outcome_of(one),
-                quiet=one.node_id in folded,
+                outcome=node_outcome(one),
+                choose_folded=one.node_id in folded,
             )
             for one in sorted(below.values(), key=lambda one: one.start_ms)
         ],

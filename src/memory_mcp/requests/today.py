@@ -11,8 +11,8 @@ from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller, scope_of
 from memory_mcp.requests.shapes import NAMES_SHOWN, NO_NAME, newest_first
 from memory_mcp.storage.values import Activity, Scope, SessionInfo
-from memory_mcp.tree.toc.statements import Said, Stretch, facts_of, results_of, rules_of, title_of
-from memory_mcp.tree.toc.told import latest_cuts, stretches
+from memory_mcp.tree.toc.statements import QuotedStatement, StretchView, stretch_results, stretch_rules, title_of, work_facts
+from memory_mcp.tree.toc.told import latest_cuts, load_stretches
 
 #: Days that hold anything within which a project counts as recent.
 _DAYS = 14
@@ -150,9 +150,9 @@ def get_today(app: App, request: GetToday, caller: Caller) -> Today:
 
 def _project(app: App, held: Activity) -> ProjectToday:
     """Return where a project was left off by its newest segments; only name and time where these state nothing."""
-    told = stretches(app.storage, latest_cuts(app.storage, held.name, _CUTS), _STRETCHES, _IN_FULL)
+    told = load_stretches(app.storage, latest_cuts(app.storage, held.name, _CUTS), _STRETCHES, _IN_FULL)
     name, last = held.name or NO_NAME, app.calendar.format_iso(held.end_ms)
-    decisions = _first(_each(told, rules_of))
+    decisions = _first(_each(told, stretch_rules))
     # Notes and corrections are no work that was left off.
     sessions = [one for one in told if not is_notes(one.session)]
     if not sessions:
@@ -172,17 +172,17 @@ def _project(app: App, held: Activity) -> ProjectToday:
             agent=newest.agent,
             session_id=newest.session,
         ),
-        asked=None if newest.asked is None else _statement(newest, newest.asked, ""),
-        results=_first(_each([one for one in sessions if one.session == newest.session], results_of)),
+        asked=None if newest.first_request is None else _statement(newest, newest.first_request, ""),
+        results=_first(_each([one for one in sessions if one.session == newest.session], stretch_results)),
         decisions=decisions,
         open=_first(one for one in ends if step is None or one.grip != step.grip),
         next_step=step,
-        facts=facts_of(newest.doings),
-        files=newest.doings.files,
+        facts=work_facts(newest.work),
+        files=newest.work.files,
     )
 
 
-def _each(told: Iterable[Stretch], find: Callable[[Stretch], Iterable[tuple[Said, str]]]) -> list[Statement]:
+def _each(told: Iterable[StretchView], find: Callable[[StretchView], Iterable[tuple[QuotedStatement, str]]]) -> list[Statement]:
     """Return the statements that `find` finds in each segment, in order, with their labels."""
     return [_statement(one, said, label) for one in told for said, label in find(one)]
 
@@ -196,8 +196,8 @@ def _first(statements: Iterable[Statement]) -> list[Statement]:
     return list(found.values())
 
 
-def _statement(of: Stretch, said: Said, label: str) -> Statement:
+def _statement(of: StretchView, said: QuotedStatement, label: str) -> Statement:
     """Return one statement of a segment, with its label."""
     return Statement(
-        text=said.text, grip=said.grip_id, who=said.speaker, label=label, superseded_by=said.otherwise, node_id=of.node_id
+        text=said.text, grip=said.grip_id, who=said.speaker, label=label, superseded_by=said.contradicted_by, node_id=of.node_id
     )

@@ -42,7 +42,7 @@ def recall_text(app: "App", prompt: str, project: str, session_id: str = "", tim
     from memory_mcp.model.orders import describe_flags
     from memory_mcp.question.intent import Intent
     from memory_mcp.search.policy.plan import How
-    from memory_mcp.tree.toc.statements import named, quoted
+    from memory_mcp.tree.toc.statements import clean_name, quote_text
 
     asked = prompt[:_PROMPT].strip()
     project = app.storage.projects.names.resolve_alias(project)
@@ -59,9 +59,9 @@ def recall_text(app: "App", prompt: str, project: str, session_id: str = "", tim
     least = hits[0].score * _BESIDE
     lines: dict[str, None] = {}
     for hit in (h for h in hits if h.score >= least and h.grip_ids):
-        who, flag = named(hit.speaker) or hit.role, describe_flags(hit.quote)
+        who, flag = clean_name(hit.speaker) or hit.role, describe_flags(hit.quote)
         when = f"{app.calendar.to_local(hit.timestamp):%Y-%m-%d %H:%M}"
-        said = f"{when}, {who} said: {quoted(hit.quote, _WIDTH)} [{hit.grip_ids[0]}]"
+        said = f"{when}, {who} said: {quote_text(hit.quote, _WIDTH)} [{hit.grip_ids[0]}]"
         lines[f"- {said} ({flag})" if flag else f"- {said}"] = None
     told = [*missing, *([_BEGIN, *list(lines)[:MOST]] if lines else [])]
     return fence_text("\n".join(told)) if told else ""

@@ -17,8 +17,8 @@ from memory_mcp.forgetting.act import resume
 from memory_mcp.ingest import handover
 from memory_mcp.jobs.housekeeping import compact_if_worth_it
 from memory_mcp.server.host import Host
-from memory_mcp.tree.derive.derivation import Depth, Place
-from memory_mcp.tree.derive.deriver import Deriver, Patience, Waiting
+from memory_mcp.tree.derive.derivation import Depth, ExecutionMode
+from memory_mcp.tree.derive.deriver import NotifiedWorker, Patience, PendingNotices
 
 if TYPE_CHECKING:
     from memory_mcp.storage.lock import DirectoryLock
@@ -67,11 +67,11 @@ class Service:
         self._lock = lock
         self._on_open = on_open
         self._app: App | None = None
-        self._deriver = Deriver(self._derive, patience=_EVENTS)
-        self._unrolled = Waiting(_PERIODS)
+        self._deriver = NotifiedWorker(self._derive, patience=_EVENTS)
+        self._unrolled = PendingNotices(_PERIODS)
         #: Sessions that ended, and how many of them the last rendering of what a new one is told could know of.
         self._ended = self._told = 0
-        self._tender = Deriver(self._tend, _TURNS, "tender of the indexes")
+        self._tender = NotifiedWorker(self._tend, _TURNS, "tender of the indexes")
         self._tended = -math.inf
         self._caught_up = False
         #: Runs of the deriver that have ended.
@@ -178,19 +178,19 @@ class Service:
         More than `_BULK` events, and what an import brings, are derived by child processes, and their periods
         rolled up at the end; else periods are rolled up when they are due.
         """
-        pending = derivation.pending()
+        pending = derivation.count_pending()
         if pending:
-            self._unrolled.note(time.monotonic())
+            self._unrolled.add_notice(time.monotonic())
         many = self._importing or pending > _BULK
         if many:
             # Periods follow once the import has ended: what is found does not depend on them.
-            derivation.run(Depth.SEGMENTS, Place.ASIDE, more=lambda: self._importing)
+            derivation.run(Depth.SEGMENTS, ExecutionMode.ASIDE, more=lambda: self._importing)
         derivation.run(Depth.SEGMENTS)
         if many or not self._caught_up:
             self._unrolled.first = None
-            derivation.run(Depth.PERIODS, Place.ASIDE)
+            derivation.run(Depth.PERIODS, ExecutionMode.ASIDE)
             self._caught_up = True
-        elif derivation.touched:
+        elif derivation.has_touched:
             # Due is what has waited for its time, or at once where a period has no node yet.
             now, due = time.monotonic(), self._unrolled.due
             if due is not None and due > now and not derivation.lacks_a_period():
@@ -238,7 +238,7 @@ class Service:
         app = self.host.opened
         if app is None:
             return None
-        left = max(awaited.event - app.derivation.reached(), 0)
+        left = max(awaited.event - app.derivation.last_derived(), 0)
         if not left and awaited.runs is None:
             awaited.runs = self._runs
         # The periods follow in the run that derived the last of the events.
@@ -271,7 +271,7 @@ class Service:
     def pending(self) -> int:
         """How many events wait to be derived; 0 while nothing is open."""
         app = self.host.opened
-        return app.derivation.pending() if app is not None else 0
+        return app.derivation.count_pending() if app is not None else 0
 
     @property
     def deriving(self) -> bool:

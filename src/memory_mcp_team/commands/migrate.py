@@ -42,9 +42,9 @@ def run(args: argparse.Namespace) -> int:
     from memory_mcp.archive import moving
     from memory_mcp.base.failpoints import failpoint
     from memory_mcp.model.ledger import AuditEntry
-    from memory_mcp.tree.derive.derivation import Place
-    from memory_mcp.tree.derive.rebuild_toc import RebuildToc
-    from memory_mcp.tree.toc.check import check
+    from memory_mcp.tree.derive.derivation import ExecutionMode
+    from memory_mcp.tree.derive.rebuild_toc import TocRebuild
+    from memory_mcp.tree.toc.check import check_store
 
     with opened(args, settled=True) as app, render.Progress("copying") as bar:
         target = _target(app.settings, args)
@@ -54,13 +54,13 @@ def run(args: argparse.Namespace) -> int:
         failpoint("migrate.copied")
         # Its days are counted in the zone of the memory from now on.
         with closing(_open(target)) as copy, copy.derivation.publishing:
-            copy.derivation.run(place=Place.SHARED)
-            job = RebuildToc(copy.storage, copy.calendar, copy.summarizer, copy.settings.toc)
+            copy.derivation.run(mode=ExecutionMode.SHARED)
+            job = TocRebuild(copy.storage, copy.calendar, copy.summarizer, copy.settings.toc)
             job.run(None, partial(bar.count, noun="segments"))
             segments = copy.tree.tally().segments
             failpoint("migrate.derived")
             moving.require_prints(copied, copy.storage)
-            if findings := check(copy.storage, copy.calendar):
+            if findings := check_store(copy.storage, copy.calendar):
                 text = f"the copy is not sound: {findings[0].rule}: {findings[0].subject}: {findings[0].detail}"
                 raise StorageError(text, "Run memory-mcp admin check on the memory; nothing of it was changed.")
             subject, counts = copy.settings.storage.engine, {"events": copied.last_seq}

@@ -125,7 +125,7 @@ class _Erasing(forgotten.Erasing):
         # Whoever counts in numbers of events goes on where it was; what was touched comes to everybody again.
         for name, place in writer.rows(_PLACES, streams=streams, synced=SYNCED):
             sql = f"UPDATE checkpoint SET value = %(place)s WHERE {own()} AND name = %(name)s"
-            writer.run(sql, name=name, place=str(place))
+            writer.run(sql, name=name, mode=str(place))
         (writer.head.derived,) = writer.rows(_DERIVED, derived=writer.head.derived, streams=streams)[0]
         if first is not None:
             writer.change(self._findings.news(first))

@@ -24,15 +24,17 @@ SUFFIX = ".jsonl"
 
 
 @dataclass(slots=True)
-class Copy:
+class TombstoneCopy:
     """The tombstones of one memory, as files outside the database have them."""
 
     key: bytes
     lines: list[str] = field(default_factory=list)
 
 
-def note(app: App) -> None:
-    """Add the tombstones of an open memory to this machine's file in the folder that the settings name (team.tombstones_dir).
+def record_tombstones(app: App) -> None:
+    """Add a memory's tombstones to this machine's file.
+
+    The file is in the folder that team.tombstones_dir names.
 
     Does nothing without that folder, or where the store keeps no tombstones itself. Raises StorageError when it
     cannot be written: what was to be forgotten would come back with an older backup.
@@ -42,19 +44,21 @@ def note(app: App) -> None:
         return
     path = Path(folder) / f"{socket.gethostname()}{SUFFIX}"
     try:
-        keep(path, {app.storage.get_stats(text=False).store_id: log})
+        add_tombstones(path, {app.storage.get_stats(text=False).store_id: log})
     except OSError as error:
         hint = "Make the folder of team.tombstones_dir writable; it is forgotten once it is."
         raise StorageError(f"{path} cannot be written: {error.strerror}", hint) from error
 
 
-def keep(file: Path, logs: Mapping[str, TombstoneLog]) -> int:
-    """Add to a file the tombstones of memories, by store id, that it does not have yet; return how many.
+def add_tombstones(file: Path, logs: Mapping[str, TombstoneLog]) -> int:
+    """Add missing tombstones to a file; return how many.
 
     The file exists afterwards. Raises OSError when it cannot be written, StorageError when it has two keys for one
     memory.
     """
-    stored_lines = {(memory, line) for memory, copy in read([file]).items() for line in copy.lines} if file.exists() else set()
+    stored_lines = (
+        {(memory, line) for memory, copy in read_tombstones([file]).items() for line in copy.lines} if file.exists() else set()
+    )
     new: list[str] = []
     for memory, log in logs.items():
         lines = [line for line in dict.fromkeys(log.read_lines()) if (memory, line) not in stored_lines]
@@ -66,7 +70,10 @@ def keep(file: Path, logs: Mapping[str, TombstoneLog]) -> int:
 
 
 def files_of(paths: Sequence[Path]) -> list[Path]:
-    """Return the files among `paths`, and the sorted *.jsonl files of folders, maybe none; InvalidQuery for a missing place."""
+    """Return the files among `paths` and folders' *.jsonl.
+
+    Raises InvalidQuery for a missing path.
+    """
     files: list[Path] = []
     for path in paths:
         if path.is_dir():
@@ -78,18 +85,20 @@ def files_of(paths: Sequence[Path]) -> list[Path]:
     return files
 
 
-def read(files: Iterable[Path]) -> dict[str, Copy]:
-    """Return the tombstones in files, by store id. Lines that are no such JSON, as a crash may leave one, are passed over.
+def read_tombstones(files: Iterable[Path]) -> dict[str, TombstoneCopy]:
+    """Return the tombstones in files, by store id.
+
+    Lines that are no such JSON, as a crash may leave one, are passed over.
 
     Raises StorageError when two keys are given for one memory, OSError when a file cannot be read.
     """
-    copies: dict[str, Copy] = {}
+    copies: dict[str, TombstoneCopy] = {}
     for file in files:
         for raw in foreign_files.read_file(file, -1).decode("ascii", "replace").splitlines():
             with suppress(ValueError, KeyError, TypeError):
                 row = json.loads(raw)
                 memory, key, line = str(row["memory"]), bytes.fromhex(row["key"]), str(row["line"])
-                copy = copies.setdefault(memory, Copy(key))
+                copy = copies.setdefault(memory, TombstoneCopy(key))
                 if copy.key != key:
                     raise StorageError(f"{file} has another key for {memory} than the files before", "Apply them one by one.")
                 copy.lines.append(line)

@@ -38,7 +38,7 @@ def export(database: Database, file: Path) -> int:
 
     The file exists afterwards. Raises OSError for the file, StorageError for two keys of one memory or no database.
     """
-    return outside.keep(file, {memory.store_id: _log(database, memory) for memory in _memories(database)})
+    return outside.add_tombstones(file, {memory.store_id: _log(database, memory) for memory in _memories(database)})
 
 
 def apply(database: Database, settings: Settings, places: Sequence[Path]) -> Applied:
@@ -47,7 +47,7 @@ def apply(database: Database, settings: Settings, places: Sequence[Path]) -> App
     Memories are matched by their store id; those without a copy are left alone. Raises InvalidQuery for a place that does
     not exist, StorageError when something was forgotten in a memory since, under another key.
     """
-    copies, applied, found = outside.read(outside.files_of(places)), Applied(), set[str]()
+    copies, applied, found = outside.read_tombstones(outside.files_of(places)), Applied(), set[str]()
     for memory in _memories(database):
         # A memory that was copied keeps its id, so that several spaces may be copies of one.
         copy = copies.get(memory.store_id)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from memory_mcp.app import App
 from memory_mcp.base import paths
 from memory_mcp.jobs.base import Job, JobReport
-from memory_mcp.jobs.calls import ShouldStop, WaitingCall
+from memory_mcp.jobs.calls import ShouldStop, WaitingFunctionJob
 from memory_mcp.jobs.schedule import Every
 from memory_mcp.requests.overview import Outgoing
 from memory_mcp.requests.registry import Entry
@@ -34,7 +34,7 @@ def make_job(app: App) -> Job:
 
     # Others see what was said within some minutes; a run that finds nothing asks two small questions. A server may be slow.
     about = "publish shared projects to a team's server, and take in what others published"
-    return WaitingCall("share", about, Every(120), work)
+    return WaitingFunctionJob("share", about, Every(120), work)
 
 
 _OFF = "off (memory-mcp share to URL)"

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from memory_mcp.cli import render
 from memory_mcp.cli.checks.base import FAIL, OK, WARN, Check, Opened
-from memory_mcp.tree.toc.check import FRESHNESS, check
+from memory_mcp.tree.toc.check import FRESHNESS, check_store
 
 
 def checks(opened: Opened) -> Iterator[Check]:
@@ -22,7 +22,7 @@ def checks(opened: Opened) -> Iterator[Check]:
         yield Check(OK, "acknowledged events", "all there")
     yield Check(OK, "time zone", f"days are counted in {stats.timezone}")
     pending = stats.last_seq - stats.derived_to
-    all_findings = check(opened.storage, opened.calendar)
+    all_findings = check_store(opened.storage, opened.calendar)
     # Periods follow what was written after ten seconds of silence or a minute; until then they are older than it.
     findings = [finding for finding in all_findings if finding.rule != FRESHNESS]
     if pending:

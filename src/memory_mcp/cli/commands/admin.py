@@ -71,10 +71,10 @@ def run_check(args: argparse.Namespace) -> int:
 
     Writers of the tree wait meanwhile. Returns 1 when there is any finding, else 0.
     """
-    from memory_mcp.tree.toc.check import check
+    from memory_mcp.tree.toc.check import check_store
 
     with opened(args, settled=True) as app, app.derivation.publishing:
-        findings = check(app.storage, app.calendar)
+        findings = check_store(app.storage, app.calendar)
         counts = {"events": app.storage.events.last_seq(), "segments": app.tree.tally().segments}
     data = {"ok": not findings, **counts, "findings": [asdict(finding) for finding in findings]}
     lines = [f"{f.rule}: {f.subject}: {f.detail}" for f in findings[:_SHOWN]]
@@ -93,12 +93,12 @@ def run_rebuild(args: argparse.Namespace) -> int:
 
     Prints counts and returns 0. With another zone a daemon opens the store again.
     """
-    from memory_mcp.tree.derive.rebuild_toc import RebuildToc
+    from memory_mcp.tree.derive.rebuild_toc import TocRebuild
 
     with opened(args, catch_up=False) as app, app.derivation.publishing, render.Progress("rebuilding") as bar:
         file_pending(app)
         app.backups.before("the tree was derived again")
-        job = RebuildToc(app.storage, app.calendar, app.summarizer, app.settings.toc)
+        job = TocRebuild(app.storage, app.calendar, app.summarizer, app.settings.toc)
         report = job.run(args.timezone, partial(bar.count, noun="segments"))
         zone = app.storage.timezone
     if args.timezone:

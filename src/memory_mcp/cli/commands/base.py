@@ -155,7 +155,7 @@ def opened(args: argparse.Namespace, catch_up: bool = True, settled: bool = Fals
     """
     if (session := SESSION.get()) is not None:
         # Events that are not filed yet are searched directly, so no caller waits for a long import.
-        if settled or (catch_up and 0 < session.app.derivation.pending() <= _FEW_PENDING):
+        if settled or (catch_up and 0 < session.app.derivation.count_pending() <= _FEW_PENDING):
             session.app.derivation.run()
         _tell_loss(session.app)
         yield session.app
@@ -237,7 +237,7 @@ def reopen() -> None:
 def file_pending(app: "App") -> None:
     """Store what hooks left in the spool, and file in the tree all that was stored before; over 2000 are announced on stderr."""
     app.drain()
-    pending = app.derivation.pending()
+    pending = app.derivation.count_pending()
     if pending > _MANY_PENDING:
         render.err(f"filing {pending:,} events that were stored and not yet filed ...")
     app.derivation.run()

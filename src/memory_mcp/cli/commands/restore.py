@@ -111,8 +111,8 @@ def _build(settings: "Settings", directory: Path, backup: "Backup", verified: "V
     from memory_mcp.ingest.tombstones import Tombstones
     from memory_mcp.model.ledger import AuditEntry
     from memory_mcp.storage.duckdb import SCHEMA, open_storage
-    from memory_mcp.tree.derive.derivation import Place
-    from memory_mcp.tree.derive.rebuild_toc import RebuildToc
+    from memory_mcp.tree.derive.derivation import ExecutionMode
+    from memory_mcp.tree.derive.rebuild_toc import TocRebuild
 
     with render.Progress("restoring") as bar:
         fresh, loaded = restore.load(backup, verified, directory, SCHEMA, open_storage, lambda: None)
@@ -123,8 +123,8 @@ def _build(settings: "Settings", directory: Path, backup: "Backup", verified: "V
             if not tombstones.is_empty:
                 app.storage.erase_forgotten(tombstones)
                 app.derivation.reread()
-            app.derivation.run(place=Place.SHARED)
-            job = RebuildToc(app.storage, app.calendar, app.summarizer, app.settings.toc)
+            app.derivation.run(mode=ExecutionMode.SHARED)
+            job = TocRebuild(app.storage, app.calendar, app.summarizer, app.settings.toc)
             job.run(None, partial(bar.count, noun="segments"))
             lost = sum(max(m.rows, 0) for m in verified.missing if m.table == "event")
             counts = {"events": loaded.rows.get("event", 0), "segments": app.tree.tally().segments, "lost_events": lost}

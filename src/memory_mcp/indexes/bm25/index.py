@@ -16,7 +16,7 @@ from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.keeper import Keeper
 from memory_mcp.indexes.keywords import keyword_terms
 from memory_mcp.model.event import Event
-from memory_mcp.tree.derive.build import pieces
+from memory_mcp.tree.derive.build import searchable_pieces
 
 
 def _terms_of(text: str) -> list[str]:
@@ -87,7 +87,7 @@ class Bm25Index:
         matches = []
         for event in events:
             counts: Counter[str] = Counter()
-            for piece in pieces(event):
+            for piece in searchable_pieces(event):
                 counts.update(iter_terms(piece))
             term_counts = [counts[t] for t in terms]
             if any(term_counts):

@@ -14,14 +14,14 @@ from memory_mcp.model.ids import EventId, segment_key_of
 from memory_mcp.model.segment import Segment
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Build
-from memory_mcp.tree.derive.build import Derived, Work, derive
+from memory_mcp.tree.derive.build import DerivedSegment, SegmentWork, derive_segments
 from memory_mcp.tree.derive.repeated import common_among, holders_of, mark_common
-from memory_mcp.tree.derive.segments import SegmentSettings, assign, recap_of, size_of
-from memory_mcp.tree.derive.terms import Added, Filed, TermBook, refit_all
+from memory_mcp.tree.derive.segments import SegmentSettings, assign_events, recap_of, size_of
+from memory_mcp.tree.derive.terms import AddedRows, FiledSegment, TermRowBuilder, refit_all
 from memory_mcp.tree.summarize.base import Summarizer
 from memory_mcp.tree.summarize.stretch import openings_of
 
-DeriveBatch = Callable[[Sequence[Work]], list[Derived]]
+DeriveBatch = Callable[[Sequence[SegmentWork]], list[DerivedSegment]]
 
 #: Name of the deriver's checkpoint; it counts events.
 FOLLOWER = "deriver"
@@ -31,37 +31,36 @@ BATCH = 2000
 FOLD_AT = 24
 
 
-class CloseSegments:
+class SegmentDeriver:
     """Derives segments. Only one may run at a time; see `Derivation.publishing`."""
 
     def __init__(self, storage: Storage, calendar: Calendar, summarizer: Summarizer, settings: SegmentSettings) -> None:
-        """Prepare the derivation; nothing is read from the store before the first call."""
         self._storage = storage
         self._calendar = calendar
         self._summarizer = summarizer
         self._settings = settings
-        self._terms = TermBook(storage.toc)
+        self._terms = TermRowBuilder(storage.toc)
         #: The checkpoint as it was last read or written; None before that.
-        self._done: int | None = None
+        self._checkpoint: int | None = None
         #: Steps since term rows were joined last: no node has got more rows than that. None: it is not known.
-        self._unfolded: int | None = None
+        self._steps_since_fold: int | None = None
         #: Days whose segments were published since the last `take_touched`.
         self.touched: set[str] = set()
 
     def reread(self) -> None:
-        """Drop cached terms and the cached checkpoint after another process changed the store."""
+        """Drop caches after another process changed the store."""
         self._terms.forget()
-        self._done = self._unfolded = None
+        self._checkpoint = self._steps_since_fold = None
 
-    def pending(self) -> int:
-        """Return the number of events stored and not derived, by the checkpoint that the first call reads, cached later."""
-        return self._storage.events.last_seq() - self.reached()
+    def count_pending(self) -> int:
+        """Return the number of events not derived yet."""
+        return self._storage.events.last_seq() - self.last_derived()
 
-    def reached(self) -> int:
-        """Return the number of the last derived event; read once, then cached."""
-        if self._done is None:
-            self._done = self._storage.outbox.get_checkpoint(FOLLOWER)
-        return self._done
+    def last_derived(self) -> int:
+        """Return the last derived event's number, cached."""
+        if self._checkpoint is None:
+            self._checkpoint = self._storage.outbox.get_checkpoint(FOLLOWER)
+        return self._checkpoint
 
     def run(
         self,
@@ -70,150 +69,153 @@ class CloseSegments:
         size: int = BATCH,
         steps: int | None = None,
     ) -> None:
-        """Derive everything pending, or `steps` steps of it, of `size` events each.
+        """Derive everything pending, or `steps` steps of `size` events.
 
         Each step is a transaction with its checkpoint. What is stored meanwhile waits for the next run, but for what fits into
         the last batch. `progress` gets the number of events of each step. `derive_batch` may spread the pure part over
         processes; it must give what `derive.build.derive` gives. Errors are passed on: steps done stay done.
         """
-        work = derive_batch or (lambda batch: derive(batch, self._calendar, self._summarizer))
+        work = derive_batch or (lambda batch: derive_segments(batch, self._calendar, self._summarizer))
         changed = False
         goal = self._storage.events.last_seq()
         while True:
-            self._done = self._storage.outbox.get_checkpoint(FOLLOWER)
-            batch = self._storage.events.read_after(self._done, size) if self._done < goal else ()
+            self._checkpoint = self._storage.outbox.get_checkpoint(FOLLOWER)
+            batch = self._storage.events.read_after(self._checkpoint, size) if self._checkpoint < goal else ()
             if not batch:
                 break
             with metrics.run("derive"):
-                changed |= self._step([s.event for s in batch], batch[-1].seq, work)
-            self._done = batch[-1].seq
+                changed |= self._derive_step([s.event for s in batch], batch[-1].seq, work)
+            self._checkpoint = batch[-1].seq
             if progress:
                 progress(len(batch))
             if steps is not None and (steps := steps - 1) <= 0:
                 break
         if changed and steps is None:
-            self.fold()
+            self.fold_terms()
 
-    def fold(self) -> None:
-        """Join the term rows of nodes that have 24 or more, in one transaction; skipped if none can: finding them is slow."""
-        if self._unfolded is None or self._unfolded >= FOLD_AT:
+    def fold_terms(self) -> None:
+        """Join term rows of nodes that have many.
+
+        Skipped if none can: finding them is slow.
+        """
+        if self._steps_since_fold is None or self._steps_since_fold >= FOLD_AT:
             self._storage.toc.fold_terms(FOLD_AT)
-            self._unfolded = 0
+            self._steps_since_fold = 0
 
     def take_touched(self) -> set[str]:
-        """Return the days whose segments were published since the last call, and clear them."""
+        """Return and clear the days published since last."""
         touched, self.touched = self.touched, set()
         return touched
 
-    def _step(self, events: Sequence[Event], derived_to: int, derive_batch: DeriveBatch) -> bool:
-        """Derive and publish one batch in one transaction; return whether a segment changed. An error drops cached terms."""
-        work = self._work(self._placed(events), derived_to)
+    def _derive_step(self, events: Sequence[Event], derived_to: int, derive_batch: DeriveBatch) -> bool:
+        work = self._collect_work(self._place_events(events), derived_to)
         try:
-            before, after = self._terms.expect([(w.segment.node_id, w.before is None, w.openings) for w in work])
-            expected = common_among(after)
+            counts_before, counts_after = self._terms.expected_counts(
+                [(w.segment.node_id, w.former_node is None, w.openings) for w in work]
+            )
+            expected = common_among(counts_after)
             derived = derive_batch(mark_common(work, expected))
             failpoint("derive.computed")
-            added = self._terms.add(
-                [Filed(d.node.node_id, d.segment.day, d.segment.project, d.hashes, d.node.version == 1) for d in derived]
+            added = self._terms.add_segments(
+                [FiledSegment(d.node.node_id, d.segment.day, d.segment.project, d.hashes, d.node.version == 1) for d in derived]
             )
-            common = common_among(self._terms.count(after))
-            again = mark_common([w for w in work if not w.openings.isdisjoint(expected ^ common)], common)
-            if crossed := common - common_among(before):
-                others = self._stored_work(crossed, {w.segment.key for w in work})
-                again += mark_common(others, common_among(self._terms.count(o for w in others for o in w.openings)))
-            if again:
-                derived = list(({d.segment.key: d for d in derived} | {d.segment.key: d for d in derive_batch(again)}).values())
-            self._publish(derived, added, derived_to)
+            common = common_among(self._terms.count_segments(counts_after))
+            changed_work = mark_common([w for w in work if not w.openings.isdisjoint(expected ^ common)], common)
+            if crossed := common - common_among(counts_before):
+                stored_work = self._stored_work(crossed, {w.segment.key for w in work})
+                changed_work += mark_common(
+                    stored_work, common_among(self._terms.count_segments(o for w in stored_work for o in w.openings))
+                )
+            if changed_work:
+                derived = list(
+                    ({d.segment.key: d for d in derived} | {d.segment.key: d for d in derive_batch(changed_work)}).values()
+                )
+            self._publish_step(derived, added, derived_to)
         except BaseException:
             self._terms.forget()
             raise
         self.touched.update(d.segment.day for d in derived)
-        if self._unfolded is not None:
-            self._unfolded += 1
+        if self._steps_since_fold is not None:
+            self._steps_since_fold += 1
         return bool(derived)
 
-    def _placed(self, events: Sequence[Event]) -> "_Placed":
-        """Return the segments that these events change: those they join or open, and those that lose a duplicate.
+    def _place_events(self, events: Sequence[Event]) -> "_BatchChanges":
+        """Return the segments that these events change.
 
-        Segments that a new recap describes are among them. Events that a duplicate hides are placed nowhere.
+        They are those they join or open, those that lose a duplicate, and those that a new recap describes.
         """
-        pairs = self._storage.events.find_duplicates(e.event_id for e in events)
+        duplicate_pairs = self._storage.events.find_duplicates(e.event_id for e in events)
         by_id = {e.event_id: e for e in events}
         # What a new event joins may hide others with it.
-        groups = self._storage.events.find_duplicates(set(pairs.values()) - by_id.keys()) if pairs else {}
-        outdone = [hidden for hidden, shown in (pairs | groups).items() if shown in by_id or hidden not in by_id]
-        lost = [by_id[i] for i in outdone if i in by_id]
-        lost += self._storage.events.get_events(i for i in outdone if i not in by_id).values()
-        streams: dict[int, list[Event]] = {event.stream: [] for event in lost}
+        groups = self._storage.events.find_duplicates(set(duplicate_pairs.values()) - by_id.keys()) if duplicate_pairs else {}
+        hidden_ids = [hidden for hidden, shown in (duplicate_pairs | groups).items() if shown in by_id or hidden not in by_id]
+        hidden_events = [by_id[i] for i in hidden_ids if i in by_id]
+        hidden_events += self._storage.events.get_events(i for i in hidden_ids if i not in by_id).values()
+        streams: dict[int, list[Event]] = {event.stream: [] for event in hidden_events}
         for event in events:
-            if event.event_id not in pairs:
+            if event.event_id not in duplicate_pairs:
                 streams.setdefault(event.stream, []).append(event)
         cuts = self._storage.toc.get_cuts(streams)
-        placed = _Placed(events=by_id)
-        for event in lost:
-            for place, cut in enumerate(cuts[event.stream]):
+        changes = _BatchChanges(events=by_id)
+        for event in hidden_events:
+            for index, cut in enumerate(cuts[event.stream]):
                 if cut.start <= event.order <= cut.end:
                     # An event of the batch itself was not counted yet: its segment is only counted again.
-                    held = event.event_id not in by_id
-                    left = max(cut.tokens - held * size_of(event), 0)
-                    shrunk = replace(cut, events=max(cut.events - held, 0), tokens=left)
-                    cuts[event.stream][place] = placed.changed[cut.key] = shrunk
-                    placed.recounted.add(cut.key)
-        for stream, found in streams.items():
-            assignment = assign(cuts[stream], found, self._calendar, self._settings)
-            placed.changed.update((c.key, c) for c in assignment.changed)
-            placed.members.update(assignment.members)
+                    is_counted = event.event_id not in by_id
+                    tokens_left = max(cut.tokens - is_counted * size_of(event), 0)
+                    shrunk = replace(cut, events=max(cut.events - is_counted, 0), tokens=tokens_left)
+                    cuts[event.stream][index] = changes.changed[cut.key] = shrunk
+                    changes.recounted.add(cut.key)
+        for stream, stream_events in streams.items():
+            assignment = assign_events(cuts[stream], stream_events, self._calendar, self._settings)
+            changes.changed.update((c.key, c) for c in assignment.changed)
+            changes.members.update(assignment.members)
             first = min((c.start for c in assignment.changed), default=None)
-            if any(map(is_recap, found)) or (first is not None and any(c.start > first for c in cuts[stream])):
-                placed.told.add(stream)
-        placed.told |= {placed.changed[key].stream for key in placed.recounted}
-        if placed.told:
-            placed.recaps = self._storage.events.list_recaps(placed.told)
-            for stream in placed.told:
-                _told_anew(cuts[stream], streams.get(stream, ()), placed)
-        return placed
+            if any(map(is_recap, stream_events)) or (first is not None and any(c.start > first for c in cuts[stream])):
+                changes.recap_streams.add(stream)
+        changes.recap_streams |= {changes.changed[key].stream for key in changes.recounted}
+        if changes.recap_streams:
+            changes.recaps = self._storage.events.list_recaps(changes.recap_streams)
+            for stream in changes.recap_streams:
+                _mark_recap_segments(cuts[stream], streams.get(stream, ()), changes)
+        return changes
 
-    def _work(self, placed: "_Placed", derived_to: int) -> list[Work]:
-        """Return each changed segment with all its events, from the batch if it holds them all, else from the store.
-
-        With it go its node as published before, and its recap. Its counts are corrected where they differ from its events.
-        """
+    def _collect_work(self, changes: "_BatchChanges", derived_to: int) -> list[SegmentWork]:
         members: dict[int, list[Event]] = {}
-        for event_id, key in placed.members.items():
-            members.setdefault(key, []).append(placed.events[event_id])
-        changed = list(placed.changed.values())
-        partial = [cut for cut in changed if cut.key in placed.recounted or len(members.get(cut.key, ())) != cut.events]
+        for event_id, key in changes.members.items():
+            members.setdefault(key, []).append(changes.events[event_id])
+        changed = list(changes.changed.values())
+        partial = [cut for cut in changed if cut.key in changes.recounted or len(members.get(cut.key, ())) != cut.events]
         stored = self._storage.events.events_by_segment(partial, derived_to)
         by_id = {cut.node_id: cut.key for cut in partial}
-        before = {by_id[i]: node for i, node in self._storage.toc.get_nodes(by_id).items() if i in by_id}
+        former_nodes = {by_id[i]: node for i, node in self._storage.toc.get_nodes(by_id).items() if i in by_id}
         work = []
         for cut in changed:
-            own = stored[cut.key] if cut.key in stored else sorted(members[cut.key], key=lambda e: e.order)
+            events = stored[cut.key] if cut.key in stored else sorted(members[cut.key], key=lambda e: e.order)
             counted = cut
-            if len(own) != cut.events or cut.key in placed.recounted:
-                counted = replace(cut, events=len(own), tokens=sum(map(size_of, own)))
-            work.append(Work(counted, tuple(own), before.get(cut.key), recap_of(cut, placed.recaps), openings_of(own)))
+            if len(events) != cut.events or cut.key in changes.recounted:
+                counted = replace(cut, events=len(events), tokens=sum(map(size_of, events)))
+            work.append(
+                SegmentWork(counted, tuple(events), former_nodes.get(cut.key), recap_of(cut, changes.recaps), openings_of(events))
+            )
         return work
 
-    def _stored_work(self, openings: Collection[int], placed: Collection[int]) -> list[Work]:
-        """Return the stored segments that have one of these openings, with events, node and recap; without those `placed`."""
+    def _stored_work(self, openings: Collection[int], excluded_keys: Collection[int]) -> list[SegmentWork]:
         ids = holders_of(self._storage.toc, openings)
-        cuts = self._storage.toc.get_segments([key for key in map(segment_key_of, ids) if key is not None and key not in placed])
-        events = self._storage.events.events_by_segment(list(cuts.values()), self._done)
-        before = self._storage.toc.get_nodes(ids)
+        cuts = self._storage.toc.get_segments(
+            [key for key in map(segment_key_of, ids) if key is not None and key not in excluded_keys]
+        )
+        events = self._storage.events.events_by_segment(list(cuts.values()), self._checkpoint)
+        former_nodes = self._storage.toc.get_nodes(ids)
         recaps = self._storage.events.list_recaps({cut.stream for cut in cuts.values()})
         work = [
-            Work(cut, tuple(events[key]), before.get(cut.node_id), recap_of(cut, recaps), openings_of(events[key]))
+            SegmentWork(cut, tuple(events[key]), former_nodes.get(cut.node_id), recap_of(cut, recaps), openings_of(events[key]))
             for key, cut in cuts.items()
             if events.get(key)
         ]
-        return [each for each in work if not each.openings.isdisjoint(openings)]
+        return [stored for stored in work if not stored.openings.isdisjoint(openings)]
 
-    def _publish(self, derived: Sequence[Derived], added: Added, derived_to: int) -> None:
-        """Store segments, nodes, grips, terms and the checkpoint in one transaction.
-
-        Where a segment lost terms, those of its periods are written again in further transactions.
-        """
+    def _publish_step(self, derived: Sequence[DerivedSegment], added: AddedRows, derived_to: int) -> None:
         self._storage.toc.publish_build(
             Build(
                 segments=tuple(d.segment for d in derived),
@@ -233,7 +235,7 @@ class CloseSegments:
 
 
 @dataclass(slots=True)
-class _Placed:
+class _BatchChanges:
     """The changes of one batch."""
 
     #: Its events by id.
@@ -243,19 +245,15 @@ class _Placed:
     #: The cut of each event that has a place of its own.
     members: dict[EventId, int] = field(default_factory=dict)
     #: Streams whose recaps must be known, and these.
-    told: set[int] = field(default_factory=set)
+    recap_streams: set[int] = field(default_factory=set)
     recaps: Sequence[Event] = ()
     #: Cuts that may have lost an event to its duplicate.
     recounted: set[int] = field(default_factory=set)
 
 
-def _told_anew(cuts: Sequence[Segment], events: Sequence[Event], placed: _Placed) -> None:
-    """Mark the segments between the last new recap and the recap before the first new one to be derived again.
-
-    `events` are new ones of one stream, `cuts` its segments. Does nothing without a new recap.
-    """
+def _mark_recap_segments(cuts: Sequence[Segment], events: Sequence[Event], changes: _BatchChanges) -> None:
     fresh = sorted(e.order for e in events if is_recap(e))
     if fresh:
-        earlier = (r.order for r in placed.recaps if r.stream == events[0].stream and r.order < fresh[0])
+        earlier = (r.order for r in changes.recaps if r.stream == events[0].stream and r.order < fresh[0])
         since = max(earlier, default=(0, ""))
-        placed.changed.update((c.key, c) for c in cuts if c.key not in placed.changed and since < c.start < fresh[-1])
+        changes.changed.update((c.key, c) for c in cuts if c.key not in changes.changed and since < c.start < fresh[-1])

@@ -15,8 +15,8 @@ from enum import Enum, Flag, auto
 
 from memory_mcp.base.children import few_collections
 from memory_mcp.base.clock import Clock
-from memory_mcp.tree.derive.build import Derived, Work
-from memory_mcp.tree.derive.close_segments import CloseSegments
+from memory_mcp.tree.derive.build import DerivedSegment, SegmentWork
+from memory_mcp.tree.derive.close_segments import SegmentDeriver
 from memory_mcp.tree.derive.rollup import RollUps
 from memory_mcp.tree.derive.workers import DeriveWorkers
 
@@ -39,7 +39,7 @@ class Depth(Flag):
     ALL = SEGMENTS | PERIODS
 
 
-class Place(Enum):
+class ExecutionMode(Enum):
     """Where the work is done."""
 
     #: In the calling thread.
@@ -51,7 +51,7 @@ class Place(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class DeriveTimes:
     """What one run published, and its duration."""
 
     #: Days, weeks, months and years published.
@@ -64,35 +64,29 @@ class Publishing:
     """A reentrant lock for publishing nodes, across threads and across processes that have the memory open."""
 
     def __init__(self, exclusive: Callable[[str], AbstractContextManager[bool]], reread: Callable[[], None]) -> None:
-        """Create the lock: `exclusive` opens that among processes, `reread` is called, held, after another process published."""
         self._exclusive, self._reread = exclusive, reread
         self._lock = threading.RLock()
-        self._held: list[AbstractContextManager[bool] | None] = []
+        self._outer_locks: list[AbstractContextManager[bool] | None] = []
 
     def __enter__(self) -> None:
-        """Wait for the lock, in this process and, unless held already, among processes.
-
-        Calls `reread` with it held if another process has published. Errors of the other lock are passed on, with nothing held.
-        """
         self._lock.acquire()
         try:
-            outer = None if self._held else self._exclusive(_PUBLISHING)
+            outer = None if self._outer_locks else self._exclusive(_PUBLISHING)
             changed = outer is not None and outer.__enter__()
         except BaseException:
             self._lock.release()
             raise
-        self._held.append(outer)
+        self._outer_locks.append(outer)
         if changed:
             self._reread()
 
     @property
     def is_free(self) -> bool:
         """Whether no thread of this process holds it."""
-        return not self._held
+        return not self._outer_locks
 
-    def __exit__(self, *told: object) -> None:
-        """Release the lock, that among processes with the outermost block."""
-        outer = self._held.pop()
+    def __exit__(self, *_: object) -> None:
+        outer = self._outer_locks.pop()
         try:
             if outer is not None:
                 outer.__exit__(None, None, None)
@@ -105,7 +99,7 @@ class Derivation:
 
     def __init__(
         self,
-        segments: CloseSegments,
+        segments: SegmentDeriver,
         rollups: RollUps,
         workers: Callable[[Callable[[], None] | None], DeriveWorkers],
         clock: Clock,
@@ -113,11 +107,6 @@ class Derivation:
         settle: Callable[[], set[str]],
         exclusive: Callable[[str], AbstractContextManager[bool]],
     ) -> None:
-        """Create it; nothing runs yet.
-
-        `settle` refiles segments under new names and returns the days it changed; `workers` makes the child
-        processes, given what gives way or None; for `exclusive` see `Storage.exclusive`.
-        """
         self._settle = settle
         self._segments = segments
         self._rollups = rollups
@@ -128,42 +117,42 @@ class Derivation:
         self.publishing = Publishing(exclusive, self.reread)
 
     def reread(self) -> None:
-        """Drop cached state after another process changed the store; the caller holds `publishing`."""
+        """Drop caches; the caller holds `publishing`."""
         self._segments.reread()
 
-    def pending(self) -> int:
-        """Return the number of events stored and not yet derived, as far as this process knows."""
-        return self._segments.pending()
+    def count_pending(self) -> int:
+        """Return the number of events not derived yet."""
+        return self._segments.count_pending()
 
-    def reached(self) -> int:
-        """Return the number of the last derived event, as far as this process knows."""
-        return self._segments.reached()
+    def last_derived(self) -> int:
+        """Return the number of the last derived event."""
+        return self._segments.last_derived()
 
     def run(
         self,
         depth: Depth = Depth.ALL,
-        place: Place = Place.HERE,
+        mode: ExecutionMode = ExecutionMode.HERE,
         progress: Callable[[int], None] | None = None,
         should_stop: Callable[[], bool] = lambda: False,
         more: Callable[[], bool] = lambda: False,
-    ) -> Spent:
-        """Derive everything pending and publish every stale period, limited to the levels in `depth`; return what it took.
+    ) -> DeriveTimes:
+        """Derive what is pending and publish stale periods.
 
-        What is stored meanwhile is the next run's: beside writers that never rest a run would have no end. Aside (`place`), the
+        What is stored meanwhile is the next run's: beside writers that never rest a run would have no end. Aside (`mode`), the
         lock is held for one step of segments at a time, and while `more()` is true, coming events are waited for and derived in
         whole steps. `progress` gets the number of events of each batch of segments, never aside; `should_stop`, asked between two
         transactions of periods, ends the run early. Errors are passed on.
         """
-        with ExitStack() as held:
-            if place is not Place.ASIDE:
-                held.enter_context(self.publishing)
-            if place is not Place.HERE:
-                held.enter_context(few_collections())
+        with ExitStack() as stack:
+            if mode is not ExecutionMode.ASIDE:
+                stack.enter_context(self.publishing)
+            if mode is not ExecutionMode.HERE:
+                stack.enter_context(few_collections())
             started = self._clock.monotonic()
             if Depth.SEGMENTS in depth:
-                if place is Place.HERE:
+                if mode is ExecutionMode.HERE:
                     self._segments.run(progress)
-                elif place is Place.SHARED:
+                elif mode is ExecutionMode.SHARED:
                     with self._workers(None) as workers:
                         self._segments.run(progress, workers.derive)
                 else:
@@ -171,18 +160,17 @@ class Derivation:
                 with self.publishing:
                     self._segments.touched |= self._settle()
             halfway = self._clock.monotonic()
-            periods = self._roll_up(place, should_stop) if Depth.PERIODS in depth else 0
-            return Spent(periods, halfway - started, self._clock.monotonic() - halfway)
+            periods = self._roll_up(mode, should_stop) if Depth.PERIODS in depth else 0
+            return DeriveTimes(periods, halfway - started, self._clock.monotonic() - halfway)
 
     def _derive_aside(self, more: Callable[[], bool]) -> None:
-        """Derive pending segments in child processes, a step of 1000 events at a time, giving way before each.
+        """Derive in child processes, giving way before each step.
 
         Goes on while `more()`; afterwards up to what is stored then.
         """
         with self._workers(self._give_way) as workers:
 
-            def derive(batch: Sequence[Work]) -> list[Derived]:
-                """Derive in the child processes, giving way before and after."""
+            def derive(batch: Sequence[SegmentWork]) -> list[DerivedSegment]:
                 self._give_way()
                 derived = workers.derive(batch)
                 self._give_way()
@@ -190,31 +178,29 @@ class Derivation:
 
             goal: int | None = None
             for step in itertools.count(1):
-                while self._segments.pending() < _STEP and more():
+                while self._segments.count_pending() < _STEP and more():
                     time.sleep(_LOOK)  # less than a step waits while more are coming
-                if self._segments.pending() <= 0:
+                if self._segments.count_pending() <= 0:
                     break
                 if goal is None and not more():
-                    goal = self._segments.reached() + self._segments.pending()
-                elif goal is not None and self._segments.reached() >= goal:
+                    goal = self._segments.last_derived() + self._segments.count_pending()
+                elif goal is not None and self._segments.last_derived() >= goal:
                     break
                 if step % _FOLD_EVERY == 0:
                     with self.publishing:
-                        self._segments.fold()
+                        self._segments.fold_terms()
                 self._give_way()
                 with self.publishing:
                     self._segments.run(None, derive, _STEP, steps=1)
             with self.publishing:
-                self._segments.fold()
+                self._segments.fold_terms()
 
-    def _roll_up(self, place: Place, should_stop: Callable[[], bool]) -> int:
-        """Publish stale periods under the lock and clear the touched days, unless stopped early; return how many periods."""
+    def _roll_up(self, mode: ExecutionMode, should_stop: Callable[[], bool]) -> int:
         stopped = False
 
         def stop() -> bool:
-            """Return whether to stop, giving way first if aside."""
             nonlocal stopped
-            if place is Place.ASIDE:
+            if mode is ExecutionMode.ASIDE:
                 self._give_way()
             stopped = should_stop()
             return stopped
@@ -226,16 +212,16 @@ class Derivation:
             return periods
 
     @property
-    def touched(self) -> bool:
-        """Whether segments were published whose periods are not rolled up yet."""
+    def has_touched(self) -> bool:
+        """Whether published segments' periods are not rolled up yet."""
         return bool(self._segments.touched)
 
     def lacks_a_period(self) -> bool:
-        """Return whether a day has no node yet on which this process published a segment since the last roll-up."""
-        return self._rollups.lacking(self._segments.touched)
+        """Return whether a published segment's day has no node."""
+        return self._rollups.lacks_day(self._segments.touched)
 
     def roll_up_touched(self) -> int:
-        """Roll up the periods of segments that this process published since the last roll-up; return how many were written.
+        """Roll up the periods of published segments; return the count.
 
         An error is passed on, and the days are kept for the next try.
         """

@@ -25,27 +25,27 @@ class Patience:
 
 
 @dataclass(slots=True)
-class Waiting:
+class PendingNotices:
     """Pending notices and when they are due; times by the monotonic clock."""
 
     patience: Patience
     first: float | None = None
     last: float = 0.0
 
-    def note(self, now: float) -> None:
+    def add_notice(self, now: float) -> None:
         """Note that there is something to do, at `now` (monotonic seconds)."""
         self.first = now if self.first is None else self.first
         self.last = now
 
     @property
     def due(self) -> float | None:
-        """The time to act on them: after `silence` without another, `longest` after the first at most; None without notices."""
+        """The time (monotonic) to act on them; None without notices."""
         if self.first is None:
             return None
         return min(self.last + self.patience.silence, self.first + self.patience.longest)
 
 
-class Deriver:
+class NotifiedWorker:
     """Runs `work` some time after `notify`, and again by itself after as many seconds as it answers, if it answers any.
 
     Failures are logged and tried again at the next notice.
@@ -58,74 +58,67 @@ class Deriver:
         name: str = "deriver",
         patience: Patience = Patience(),
     ) -> None:
-        """Prepare the thread `name`; runs are at least `interval` seconds apart, and notices wait for `patience`."""
         self._work = work
         self._interval = interval
         self._changed = threading.Condition()
-        self._waiting = Waiting(patience)
-        self._hurried = False
+        self._notices = PendingNotices(patience)
+        self._is_hurried = False
         #: When it runs again without a notice, and when it may run again at all.
-        self._again: float | None = None
-        self._rested = 0.0
+        self._repeat_at: float | None = None
+        self._rested_at = 0.0
         #: Until when the thread sleeps; None: until it is woken.
-        self._until: float | None = 0.0
+        self._sleeps_until: float | None = 0.0
         self._stopped = False
         #: Whether a run is under way.
         self.running = False
-        self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._run_loop, name=name, daemon=True)
         #: What the last failed run said; "" when the last run went well.
         self.last_error = ""
 
     def start(self) -> None:
-        """Start the thread; the first run is due at once, for events that an earlier process left."""
+        """Start the thread; the first run is due at once."""
         self.hurry()
         self._thread.start()
 
     @property
     def busy(self) -> bool:
         """Whether a run is under way or due."""
-        return self.running or self._hurried or self._waiting.first is not None
+        return self.running or self._is_hurried or self._notices.first is not None
 
     def notify(self) -> None:
-        """Note that something was written, so that a run is due as soon as `patience` and the interval allow. Does not wait."""
+        """Make a run due after `patience`; does not wait."""
         with self._changed:
-            self._waiting.note(time.monotonic())
-            self._wake()
+            self._notices.add_notice(time.monotonic())
+            self._wake_if_earlier()
 
     def hurry(self) -> None:
-        """Make the next run due without patience, once `interval` seconds since the last one have passed."""
+        """Make the next run due without patience."""
         with self._changed:
-            self._hurried = True
-            self._wake()
+            self._is_hurried = True
+            self._wake_if_earlier()
 
-    def _wake(self) -> None:
-        """Wake the thread if it would sleep beyond the next run; a notice that only extends the silence wakes nothing."""
-        due = self._due()
-        if self._until is None or (due is not None and due < self._until):
+    def _wake_if_earlier(self) -> None:
+        due = self._next_run()
+        if self._sleeps_until is None or (due is not None and due < self._sleeps_until):
             self._changed.notify_all()
 
-    def _due(self) -> float | None:
-        """Return when the next run is due (monotonic seconds), not before the interval has passed; None for never."""
-        moments = [m for m in (self._waiting.due, self._again, 0.0 if self._hurried else None) if m is not None]
-        return max(min(moments), self._rested) if moments else None
+    def _next_run(self) -> float | None:
+        moments = [m for m in (self._notices.due, self._repeat_at, 0.0 if self._is_hurried else None) if m is not None]
+        return max(min(moments), self._rested_at) if moments else None
 
     def stop(self) -> None:
-        """Stop after the current run, and wait for that, at most 10 seconds. Waiting notices are dropped."""
+        """Stop after the current run, waiting 10 seconds at most."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
         if self._thread.is_alive():
             self._thread.join(timeout=10)
 
-    def _loop(self) -> None:
-        """Run `work` whenever it is due until stopped; its errors are logged and kept in `last_error`. The body of the thread.
-
-        After an error it runs again at the next notice only.
-        """
-        while self._slept():
-            again: float | None = None
+    def _run_loop(self) -> None:
+        while self._sleep_until_due():
+            next_seconds: float | None = None
             try:
-                again = self._work()
+                next_seconds = self._work()
                 self.last_error = ""
             except DiskFull as error:
                 # Each try would fill the log with where it came from, on the disk that is full.
@@ -137,17 +130,16 @@ class Deriver:
             with self._changed:
                 self.running = False
                 now = time.monotonic()
-                self._rested = now + self._interval
-                self._again = None if again is None else now + again
+                self._rested_at = now + self._interval
+                self._repeat_at = None if next_seconds is None else now + next_seconds
 
-    def _slept(self) -> bool:
-        """Sleep until a run is due, count it as running and drop the notices for it; return False once stopped."""
+    def _sleep_until_due(self) -> bool:
         with self._changed:
             while not self._stopped:
-                now, self._until = time.monotonic(), self._due()
-                if self._until is not None and self._until <= now:
-                    self._waiting.first, self._hurried, self._again, self.running = None, False, None, True
-                    self._until = 0.0
+                now, self._sleeps_until = time.monotonic(), self._next_run()
+                if self._sleeps_until is not None and self._sleeps_until <= now:
+                    self._notices.first, self._is_hurried, self._repeat_at, self.running = None, False, None, True
+                    self._sleeps_until = 0.0
                     return True
-                self._changed.wait(None if self._until is None else self._until - now)
+                self._changed.wait(None if self._sleeps_until is None else self._sleeps_until - now)
             return False

@@ -43,25 +43,25 @@ _ERROR = re.compile(
 
 
 def cut_grips(event: Event, call: Event | None, segment: int) -> list[Grip]:
-    """Return the grips of one event in order of place; `call` is the tool call that a result answers, if known.
+    """Return the grips of one event; `call` answered by a result.
 
     Messages with a word of two characters are cut whole; of calls, commands and changes of files get one
-    grip; results get those of `_of_result`; other events none.
+    grip; results get those of `_result_grips`; other events none.
     """
     if event.type in _MESSAGES:
         spans = spans_of(event.text) if _SUBSTANCE.search(event.text) else []
-        return [_single(event, start, end, segment) for start, end in spans]
+        return [_single_grip(event, start, end, segment) for start, end in spans]
     if event.type is EventType.TOOL_CALL:
-        wanted = "command" in event.metadata or event.metadata.get("tool") in _CHANGES_FILES
+        is_quotable = "command" in event.metadata or event.metadata.get("tool") in _CHANGES_FILES
         end = _cut_back(event.text, 0, MAX_EXCERPT)
-        return [_single(event, 0, end, segment)] if wanted and end else []
+        return [_single_grip(event, 0, end, segment)] if is_quotable and end else []
     if event.type is EventType.TOOL_RESULT:
-        return list(_of_result(event, call, segment))
+        return list(_result_grips(event, call, segment))
     return []
 
 
 def spans_of(text: str) -> list[tuple[int, int]]:
-    """Return up to 200 spans, each of about MAX_EXCERPT characters at most, of the paragraphs that contain words.
+    """Return up to 200 spans of the paragraphs with words.
 
     Short paragraphs share a span; long ones are cut at sentences, else words.
     """
@@ -87,10 +87,9 @@ def spans_of(text: str) -> list[tuple[int, int]]:
 
 
 def _cut_back(text: str, start: int, limit: int) -> int:
-    """Return the end of the last whole sentence, else word, up to `limit`, white space after it left out.
+    """Return the end of the last sentence, else word, up to `limit`.
 
-    A sentence must end beyond a third of an excerpt. Only a word that fills everything is cut, between
-    characters. A text that ends before `limit` is not cut.
+    A sentence must end beyond a third of an excerpt. Only a word that fills everything is cut, between characters.
     """
     if len(text) <= limit:
         return len(text.rstrip())
@@ -108,11 +107,7 @@ def _cut_back(text: str, start: int, limit: int) -> int:
     return at if at > start + 1 else limit
 
 
-def _of_result(event: Event, call: Event | None, segment: int) -> Iterator[Grip]:
-    """Yield the grips of a tool's result: a short command with the head of its output, and up to four lines that name errors.
-
-    The head alone if the call is not such a command and failed. Error lines only of commands and failures.
-    """
+def _result_grips(event: Event, call: Event | None, segment: int) -> Iterator[Grip]:
     failed = event.metadata.get("is_error") == "true" or event.metadata.get("exit_status", "0") not in ("", "0")
     head = _cut_back(event.text, 0, _HALF) if event.text.strip() else 0
     if call is not None and "command" in call.metadata and len(call.text) <= _HALF:
@@ -127,7 +122,7 @@ def _of_result(event: Event, call: Event | None, segment: int) -> Iterator[Grip]
             segment=segment,
         )
     elif failed and head:
-        yield _single(event, 0, head, segment)
+        yield _single_grip(event, 0, head, segment)
     if failed or "command" in event.metadata or (call is not None and "command" in call.metadata):
         # Marks are searched for and their lines found around them: a line of data may be very long.
         end = -1
@@ -138,11 +133,10 @@ def _of_result(event: Event, call: Event | None, segment: int) -> Iterator[Grip]
             end = event.text.find("\n", match.end())
             end = len(event.text) if end < 0 else end
             if end > head:
-                yield _single(event, start, _cut_back(event.text[:end], start, start + _HALF), segment)
+                yield _single_grip(event, start, _cut_back(event.text[:end], start, start + _HALF), segment)
 
 
-def _single(event: Event, start: int, end: int, segment: int) -> Grip:
-    """Return the grip of one span of an event, with its id and the hash of its words."""
+def _single_grip(event: Event, start: int, end: int, segment: int) -> Grip:
     return Grip(
         grip_id=make_grip_id(event.timestamp, event.event_id, event.event_id, start, end),
         event_id_start=event.event_id,
@@ -156,23 +150,23 @@ def _single(event: Event, start: int, end: int, segment: int) -> Grip:
 
 
 def span_grip(event: Event, start: int, end: int, segment: int) -> Grip:
-    """Return a grip of the event's characters `start` to `end`, of the first MAX_EXCERPT (600) where they are more."""
-    return _single(event, start, min(end, start + MAX_EXCERPT), segment)
+    """Return a grip of an event's span, cut to 600 characters."""
+    return _single_grip(event, start, min(end, start + MAX_EXCERPT), segment)
 
 
-def covering(grips: Sequence[Grip], event: Event, start: int, end: int) -> list[Grip]:
-    """Return the grips that quote some of the characters `start` to `end` of `event`, best cover first.
+def covering_grips(grips: Sequence[Grip], event: Event, start: int, end: int) -> list[Grip]:
+    """Return grips that quote a span, best cover first.
 
     Those of other events are left out. Of equal covers the shorter grip comes first.
     """
-    found = []
+    covers = []
     for grip in grips:
         if grip.event_id_start != grip.event_id_end:
-            place = (grip.span_start, len(event.text)) if grip.event_id_start == event.event_id else (0, grip.span_end)
-            known = event.event_id in (grip.event_id_start, grip.event_id_end)
+            quoted_range = (grip.span_start, len(event.text)) if grip.event_id_start == event.event_id else (0, grip.span_end)
+            quotes_event = event.event_id in (grip.event_id_start, grip.event_id_end)
         else:
-            place, known = (grip.span_start, grip.span_end), grip.event_id_start == event.event_id
-        shared = min(end, place[1]) - max(start, place[0])
-        if known and shared > 0:
-            found.append((-shared, place[1] - place[0], grip.grip_id, grip))
-    return [grip for *_, grip in sorted(found, key=lambda f: f[:3])]
+            quoted_range, quotes_event = (grip.span_start, grip.span_end), grip.event_id_start == event.event_id
+        shared = min(end, quoted_range[1]) - max(start, quoted_range[0])
+        if quotes_event and shared > 0:
+            covers.append((-shared, quoted_range[1] - quoted_range[0], grip.grip_id, grip))
+    return [grip for *_, grip in sorted(covers, key=lambda f: f[:3])]

@@ -12,7 +12,7 @@ import numpy as np
 from memory_mcp.model.calendar import TocLevel, level_of
 from memory_mcp.model.ids import NodeId
 from memory_mcp.storage.base import TocStore
-from memory_mcp.tree.derive.build import Work
+from memory_mcp.tree.derive.build import SegmentWork
 from memory_mcp.tree.derive.terms import Hashes, children_of, read_sets
 
 #: Segments from which an opening is common to them. On three it may be a task that was taken up again.
@@ -20,28 +20,29 @@ COMMON = 4
 
 
 def common_among(counts: Mapping[int, int]) -> frozenset[int]:
-    """Return the openings that name no segment, because many have them."""
+    """Return the openings that many segments have."""
     return frozenset(opening for opening, count in counts.items() if count >= COMMON)
 
 
-def mark_common(work: Sequence[Work], common: frozenset[int]) -> list[Work]:
-    """Return the same work, each with those of its openings that are common."""
-    return [replace(each, repeated=common.intersection(each.openings)) for each in work]
+def mark_common(work: Sequence[SegmentWork], common: frozenset[int]) -> list[SegmentWork]:
+    """Return the work with its common openings marked."""
+    return [replace(item, repeated=common.intersection(item.openings)) for item in work]
 
 
 def holders_of(store: TocStore, openings: Collection[int]) -> list[NodeId]:
-    """Return the segments that have any of these openings, from the stored term sets, through the periods that lead to them."""
-    wanted = np.array(sorted(openings), dtype="<u4")
-    found: list[NodeId] = []
+    """Return the segments that have any of these openings."""
+    opening_hashes = np.array(sorted(openings), dtype="<u4")
+    segment_ids: list[NodeId] = []
     level = list(dict.fromkeys(NodeId(f"toc:year:{day[:4]}") for day, _ in store.count_segments_by_day()))
     while level:
-        held = [node_id for node_id, hashes in read_sets(store, level).items() if _holds(hashes, wanted)]
-        found += [node_id for node_id in held if level_of(node_id) is TocLevel.SEGMENT]
-        level = [child for node_id in held if level_of(node_id) is not TocLevel.SEGMENT for child in children_of(store, node_id)]
-    return found
+        holder_ids = [node_id for node_id, hashes in read_sets(store, level).items() if _has_any(hashes, opening_hashes)]
+        segment_ids += [node_id for node_id in holder_ids if level_of(node_id) is TocLevel.SEGMENT]
+        level = [
+            child for node_id in holder_ids if level_of(node_id) is not TocLevel.SEGMENT for child in children_of(store, node_id)
+        ]
+    return segment_ids
 
 
-def _holds(hashes: Hashes, wanted: Hashes) -> bool:
-    """Return whether a sorted set holds any of the wanted hashes."""
-    place = np.minimum(np.searchsorted(hashes, wanted), max(len(hashes) - 1, 0))
-    return bool(len(hashes)) and bool((hashes[place] == wanted).any())
+def _has_any(hashes: Hashes, other_hashes: Hashes) -> bool:
+    positions = np.minimum(np.searchsorted(hashes, other_hashes), max(len(hashes) - 1, 0))
+    return bool(len(hashes)) and bool((hashes[positions] == other_hashes).any())

@@ -29,8 +29,11 @@ _PER_PUBLISH = 200
 _DAYS_ALONE = 4
 
 
-def plan(freshness: Freshness) -> list[list[NodeId]]:
-    """Return the stale periods, one sorted list per level, finest first; all periods above a stale one are stale. Pure."""
+def plan_rollups(freshness: Freshness) -> list[list[NodeId]]:
+    """Return the stale periods by level, finest first.
+
+    All periods above a stale one are stale. Pure.
+    """
     newest: dict[NodeId, int] = {}
     due: set[NodeId] = set()
     for day, built in freshness.segment_days.items():
@@ -58,108 +61,117 @@ class RollUps:
         self._summarizer = summarizer
 
     def run(self, should_stop: Callable[[], bool] = lambda: False) -> int:
-        """Publish every stale period, until `should_stop` returns true between two transactions; return how many were written.
+        """Publish every stale period; return how many.
+
+        Ends between two transactions once `should_stop` returns true.
 
         At most 200 periods make a transaction; finer levels come first.
         """
         done = 0
-        for level in plan(self._storage.toc.get_freshness()):
+        for level in plan_rollups(self._storage.toc.get_freshness()):
             for start in range(0, len(level), _PER_PUBLISH):
                 if should_stop():
                     return done
                 ids = level[start : start + _PER_PUBLISH]
-                before = self._storage.toc.get_nodes(ids)
-                done += self._write(self.compute(ids, before), before)
+                former_nodes = self._storage.toc.get_nodes(ids)
+                done += self._publish_nodes(self.compute_nodes(ids, former_nodes), former_nodes)
             if level:
                 failpoint("rollup.level_published")
         return done
 
     def run_days(self, days: Iterable[str]) -> int:
-        """Publish the periods above some days whose segments were published; return how many were written.
+        """Publish the periods above changed days; return how many.
 
         All of them in one transaction, and without looking at any other: a live write touches one day.
         Periods whose children say the same get new counts alone.
         """
         targets = {period for day in days for period in rollup_targets(day)}
-        before = self._storage.toc.get_nodes(targets)
-        now: dict[NodeId, TocNode] = {}
+        former_nodes = self._storage.toc.get_nodes(targets)
+        new_nodes: dict[NodeId, TocNode] = {}
         for level in PERIODS:
             ids = sorted(t for t in targets if level_of(t) is level)
-            same = [i for i in ids if i in before and level is not TocLevel.DAY and not self._hears(i, now, before)]
-            now |= {n.node_id: n for n in self.compute([i for i in ids if i not in same], before, now)}
-            for i in same:
-                tally = self._tally(i)
-                told = replace(before[i], agents=tally.agents, projects=tally.projects)
-                now[i] = replace(told, version=told.version + 1, session_count=tally.sessions, event_count=tally.events)
-        return self._write(list(now.values()), before)
+            unchanged_ids = [
+                i
+                for i in ids
+                if i in former_nodes and level is not TocLevel.DAY and not self._has_changed_child(i, new_nodes, former_nodes)
+            ]
+            new_nodes |= {
+                n.node_id: n for n in self.compute_nodes([i for i in ids if i not in unchanged_ids], former_nodes, new_nodes)
+            }
+            for i in unchanged_ids:
+                tally = self._period_tally(i)
+                former = replace(former_nodes[i], agents=tally.agents, projects=tally.projects)
+                new_nodes[i] = replace(former, version=former.version + 1, session_count=tally.sessions, event_count=tally.events)
+        return self._publish_nodes(list(new_nodes.values()), former_nodes)
 
-    def lacking(self, days: Iterable[str]) -> bool:
+    def lacks_day(self, days: Iterable[str]) -> bool:
         """Return whether one of these days has no node yet."""
         ids = [day_id(day) for day in days]
         return len(self._storage.toc.get_nodes(ids)) < len(ids)
 
-    def _hears(self, node_id: NodeId, now: Mapping[NodeId, TocNode], before: Mapping[NodeId, TocNode]) -> bool:
-        """Return whether a child of this stored period changed its text, or a language model wrote the period.
-
-        `now` are nodes to be published, `before` stored ones.
-        """
-        if author_digest(before[node_id].author):
+    def _has_changed_child(
+        self, node_id: NodeId, new_nodes: Mapping[NodeId, TocNode], former_nodes: Mapping[NodeId, TocNode]
+    ) -> bool:
+        if author_digest(former_nodes[node_id].author):
             return True
-        children = (i for i in children_of(self._storage.toc, node_id) if i in now)
-        return any(not _says_the_same(before.get(i), now[i]) for i in children)
+        children = (i for i in children_of(self._storage.toc, node_id) if i in new_nodes)
+        return any(not _says_the_same(former_nodes.get(i), new_nodes[i]) for i in children)
 
-    def _write(self, nodes: Sequence[TocNode], before: Mapping[NodeId, TocNode]) -> int:
-        """Publish nodes with new text, and only the counts of the others, in one transaction; return how many in total."""
-        fresh = tuple(n for n in nodes if not _says_the_same(before.get(n.node_id), n))
-        told = {n.node_id for n in fresh}
-        same = tuple(replace(n, version=before[n.node_id].version) for n in nodes if n.node_id not in told)
+    def _publish_nodes(self, nodes: Sequence[TocNode], former_nodes: Mapping[NodeId, TocNode]) -> int:
+        changed = tuple(n for n in nodes if not _says_the_same(former_nodes.get(n.node_id), n))
+        changed_ids = {n.node_id for n in changed}
+        unchanged = tuple(replace(n, version=former_nodes[n.node_id].version) for n in nodes if n.node_id not in changed_ids)
         if nodes:
-            self._storage.toc.publish_build(Build(nodes=fresh, count_updates=same))
+            self._storage.toc.publish_build(Build(nodes=changed, count_updates=unchanged))
         return len(nodes)
 
-    def compute(
-        self, ids: Sequence[NodeId], before: Mapping[NodeId, TocNode], fresh: Mapping[NodeId, TocNode] | None = None
+    def compute_nodes(
+        self, ids: Sequence[NodeId], former_nodes: Mapping[NodeId, TocNode], fresh: Mapping[NodeId, TocNode] | None = None
     ) -> list[TocNode]:
-        """Return these periods' nodes, of one level, with their next version; those without children are left out.
+        """Return these periods' nodes with their next version.
 
-        `before` are the stored nodes, whose refined words stay; `fresh` are children that are not stored yet.
+        Those without children are left out.
+
+        `former_nodes` are the stored nodes, whose refined words stay; `fresh` are children that are not stored yet.
         Nothing is written.
         """
         if len(ids) > _DAYS_ALONE and level_of(ids[0]) is TocLevel.DAY:
-            below: dict[NodeId, list[NodeId]] = {i: [] for i in ids}
+            children_of_period: dict[NodeId, list[NodeId]] = {i: [] for i in ids}
             first, after = min(span_of(i)[0] for i in ids), max(span_of(i)[1] for i in ids)
             for cut in self._storage.toc.list_day_segments(first.isoformat(), after.isoformat(), None):
-                if day_id(cut.day) in below:
-                    below[day_id(cut.day)].append(cut.node_id)
+                if day_id(cut.day) in children_of_period:
+                    children_of_period[day_id(cut.day)].append(cut.node_id)
         else:
-            below = {i: children_of(self._storage.toc, i) for i in ids}
-        found = self._storage.toc.get_nodes([c for children in below.values() for c in children]) | dict(fresh or {})
+            children_of_period = {i: children_of(self._storage.toc, i) for i in ids}
+        child_nodes = self._storage.toc.get_nodes([c for children in children_of_period.values() for c in children]) | dict(
+            fresh or {}
+        )
         nodes = []
         for node_id in ids:
-            children = sorted((found[c] for c in below[node_id] if c in found), key=lambda n: (n.start_ms, n.node_id))
+            children = sorted(
+                (child_nodes[c] for c in children_of_period[node_id] if c in child_nodes), key=lambda n: (n.start_ms, n.node_id)
+            )
             if children:
-                node = roll_up(node_id, children, self._tally(node_id), self._calendar, self._summarizer)
-                earlier = before.get(node_id)
+                node = roll_up(node_id, children, self._period_tally(node_id), self._calendar, self._summarizer)
+                earlier = former_nodes.get(node_id)
                 node = keep_refinement(node, earlier, partial(source_of_children, children))
                 nodes.append(replace(node, version=earlier.version + 1 if earlier else 1))
         return nodes
 
-    def _tally(self, node_id: NodeId) -> Tally:
-        """Return the counts of the segments of a period, of all projects."""
+    def _period_tally(self, node_id: NodeId) -> Tally:
         first, after = span_of(node_id)
         return self._storage.toc.tally_days(first.isoformat(), after.isoformat(), None)
 
 
-def _says_the_same(before: TocNode | None, now: TocNode) -> bool:
-    """Return whether nothing but counts, version, build number and pin differs; False without a former node."""
-    if before is None:
+def _says_the_same(former: TocNode | None, now: TocNode) -> bool:
+    if former is None:
         return False
-    stamped = replace(now, version=before.version, built=before.built, pinned=before.pinned)
-    return replace(stamped, session_count=before.session_count, event_count=before.event_count) == before
+    stamped = replace(now, version=former.version, built=former.built, pinned=former.pinned)
+    return replace(stamped, session_count=former.session_count, event_count=former.event_count) == former
 
 
 def roll_up(node_id: NodeId, children: Sequence[TocNode], tally: Tally, calendar: Calendar, summarizer: Summarizer) -> TocNode:
-    """Return the node of a period from its children, as the summarizer writes it, with at most 10 bullets. Pure.
+    """Return a period's node, written from its children. Pure.
 
     Children that hold nothing but requests tell nothing of it, unless there are no others.
     """
@@ -186,7 +198,7 @@ def roll_up(node_id: NodeId, children: Sequence[TocNode], tally: Tally, calendar
 
 
 def period_name(node_id: NodeId) -> str:
-    """Return the date of a period in words: 2026, January 2026, 2026-W04 (19 to 25 Jan), Fri 30 Jan 2026."""
+    """Return a period's date: 2026, 2026-W04 (19 to 25 Jan)."""
     first, after = span_of(node_id)
     level = level_of(node_id)
     if level is TocLevel.YEAR:

@@ -42,7 +42,6 @@ class SegmentSettings:
     max_tokens: int = field(default=4000, metadata={"help": "A segment ends before an event that would pass this size."})
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for a gap below a minute or segments below 200 tokens."""
         if self.gap_minutes < 1 or self.max_tokens < 200:
             raise ConfigError("[toc] needs gap_minutes >= 1 and max_tokens >= 200")
 
@@ -55,41 +54,38 @@ class Assignment:
     members: dict[EventId, int]
 
 
-def assign(cuts: Sequence[Segment], events: Sequence[Event], calendar: Calendar, settings: SegmentSettings) -> Assignment:
-    """Place `events` (one stream, any order) among its stored `cuts` (ordered by start); return what changed.
+def assign_events(cuts: Sequence[Segment], events: Sequence[Event], calendar: Calendar, settings: SegmentSettings) -> Assignment:
+    """Place a stream's events among its cuts; return changes.
 
     A late event joins the segment whose time it falls into, even past the size limit; one that falls before
     the first cut, into a pause longer than the gap, or behind a full segment, opens a cut of its own. Events
     must be new ones: those placed before would be counted twice.
     """
-    placing = _Placing(list(cuts), calendar, settings)
+    placing = _EventPlacer(list(cuts), calendar, settings)
     for event in sorted(events, key=lambda e: e.order):
-        placing.place(event)
+        placing.place_event(event)
     changed = [c for c in placing.cuts if c.key in placing.touched]
     return Assignment(tuple(changed), placing.members)
 
 
 def size_of(event: Event) -> int:
-    """Return the tokens that an event counts towards the size of its stretch: at most 200 for tools and recaps."""
+    """Return an event's tokens, at most 200 for tools."""
     tokens = estimate_tokens(event.text)
-    return min(tokens, _TOOL_TOKENS) if _follows(event) else tokens
+    return min(tokens, _TOOL_TOKENS) if _joins_former(event) else tokens
 
 
-def _follows(event: Event) -> bool:
-    """Return whether an event belongs to what came before it although it is large or late: a tool's or a recap."""
+def _joins_former(event: Event) -> bool:
     return event.type in _TOOLS or is_recap(event)
 
 
-def _ends(event: Event) -> bool:
-    """Return whether an event closes its stretch: the end of a session, or a recap."""
+def _closes_stretch(event: Event) -> bool:
     return event.type is EventType.SESSION_END or is_recap(event)
 
 
-class _Placing:
+class _EventPlacer:
     """One run of `assign`: the cuts so far, ordered by start."""
 
     def __init__(self, cuts: list[Segment], calendar: Calendar, settings: SegmentSettings) -> None:
-        """Begin with `cuts`, a list that is changed in place; new cuts get numbers above all of theirs."""
         self.cuts = cuts
         self.touched: set[int] = set()
         self.members: dict[EventId, int] = {}
@@ -98,38 +94,32 @@ class _Placing:
         self._max_tokens = settings.max_tokens
         self._next_no = max((c.cut_no for c in cuts), default=-1) + 1
 
-    def place(self, event: Event) -> None:
-        """Add an event to the last cut that begins before it, if it belongs there, else open one; an end closes the newest."""
+    def place_event(self, event: Event) -> None:
         at = bisect_right(self.cuts, event.order, key=lambda c: c.start) - 1
         tokens = size_of(event)
-        if at >= 0 and self._belongs(at, event, tokens):
+        if at >= 0 and self._belongs_to(at, event, tokens):
             cut = self.cuts[at]
-            is_open = cut.open and not (_ends(event) and at == len(self.cuts) - 1)
+            is_open = cut.open and not (_closes_stretch(event) and at == len(self.cuts) - 1)
             end = max(cut.end, event.order)
             self.cuts[at] = replace(cut, end=end, events=cut.events + 1, tokens=cut.tokens + tokens, open=is_open)
         else:
-            cut = self._open(at + 1, event, tokens)
+            cut = self._open_cut(at + 1, event, tokens)
         self.touched.add(cut.key)
         self.members[event.event_id] = cut.key
 
-    def _belongs(self, at: int, event: Event, tokens: int) -> bool:
-        """Return whether an event belongs to the cut at an index: within its time, or soon after it and within its size.
-
-        Tool events and recaps may come up to 12 hours later and make it four times as large. The newest cut
-        must be open for others.
-        """
+    def _belongs_to(self, at: int, event: Event, tokens: int) -> bool:
+        """Tools and recaps join up to 12 hours later."""
         cut = self.cuts[at]
         if event.order <= cut.end:
             return True
-        follows = _follows(event)
+        follows = _joins_former(event)
         gap, most = (_TOOL_GAP_MS, _TOOL_TIMES * self._max_tokens) if follows else (self._gap_ms, self._max_tokens)
         # A cut that holds nothing has lost its words to a longer telling of them, and takes that in whatever its size.
         if event.order[0] - cut.end[0] > max(gap, self._gap_ms) or (cut.events and cut.tokens + tokens > most):
             return False
         return follows or cut.open or at < len(self.cuts) - 1
 
-    def _open(self, at: int, event: Event, tokens: int) -> Segment:
-        """Insert and return a cut of one event, with the next number, at an index; as the newest it closes the one before."""
+    def _open_cut(self, at: int, event: Event, tokens: int) -> Segment:
         newest = at == len(self.cuts)
         if newest and self.cuts and self.cuts[-1].open:
             self.cuts[-1] = replace(self.cuts[-1], open=False)
@@ -146,7 +136,7 @@ class _Placing:
             end=event.order,
             events=1,
             tokens=tokens,
-            open=newest and not _ends(event),
+            open=newest and not _closes_stretch(event),
             cutter=CUTTER_VERSION,
         )
         self._next_no += 1
@@ -155,12 +145,15 @@ class _Placing:
 
 
 def recap_of(cut: Segment, recaps: Sequence[Event]) -> Event | None:
-    """Return the first of `recaps` (in order of time) of the segment's stream that is not older than its start; None for none."""
+    """Return the first recap not older than the segment."""
     return next((recap for recap in recaps if recap.stream == cut.stream and recap.order >= cut.start), None)
 
 
-def overlap(previous: Sequence[Event], start_ms: int) -> list[Event]:
-    """Return the end of the previous segment, 5 minutes and 500 tokens at most, as context of one that starts at `start_ms`."""
+def overlap_before(previous: Sequence[Event], start_ms: int) -> list[Event]:
+    """Return the end of the previous segment as context.
+
+    5 minutes and 500 tokens at most.
+    """
     chosen: list[Event] = []
     tokens = 0
     for event in reversed(previous):
@@ -171,16 +164,18 @@ def overlap(previous: Sequence[Event], start_ms: int) -> list[Event]:
     return chosen[::-1]
 
 
-def recut(cuts: Sequence[Segment], events: Sequence[Event], calendar: Calendar, settings: SegmentSettings) -> list[Segment]:
-    """Return the cuts that today's rules make of a stream whose `cuts` older rules made, ordered by start.
+def recut_stream(
+    cuts: Sequence[Segment], events: Sequence[Event], calendar: Calendar, settings: SegmentSettings
+) -> list[Segment]:
+    """Return the cuts that today's rules make of a stream.
 
     One that begins where an old one does keeps its number, hence its id, and its day; others get numbers not used before.
     """
-    made = assign([], events, calendar, settings).changed
-    before = {cut.start: cut for cut in cuts}
+    new_cuts = assign_events([], events, calendar, settings).changed
+    old_cut_of_start = {cut.start: cut for cut in cuts}
     free = count(max((cut.cut_no for cut in cuts), default=-1) + 1)
-    named = []
-    for cut in made:
-        same = before.get(cut.start)
-        named.append(replace(cut, cut_no=same.cut_no, day=same.day) if same else replace(cut, cut_no=next(free)))
-    return named
+    numbered = []
+    for cut in new_cuts:
+        same = old_cut_of_start.get(cut.start)
+        numbered.append(replace(cut, cut_no=same.cut_no, day=same.day) if same else replace(cut, cut_no=next(free)))
+    return numbered

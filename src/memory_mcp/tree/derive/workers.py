@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from memory_mcp.base.children import Child
 from memory_mcp.model.calendar import Calendar
-from memory_mcp.tree.derive.build import Derived, Work, derive
+from memory_mcp.tree.derive.build import DerivedSegment, SegmentWork, derive_segments
 from memory_mcp.tree.summarize.base import Summarizer
 
 if TYPE_CHECKING:
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 #: Segments below which sending them away costs more than it saves; aside, while no child lives yet: one takes a fifth of a second
 #: of a processor to begin, and eleven are derived in 30 ms.
-_LEAST, _LEAST_ASIDE = 48, 12
+_MIN_BATCH, _MIN_BATCH_ASIDE = 48, 12
 #: Segments of one frame: some 10 kB of events each, a few milliseconds of unpickling.
 _FRAME = 12
 #: Frames that a child has at most, so that it need not wait for the next.
 _AHEAD = 2
 #: More children than this wait for the one process that commits what they make (measured: it is busy at two).
-_MOST = 2
+_MAX_CHILDREN = 2
 
 
-def begin(hello: tuple[Calendar, Summarizer]) -> Callable[[Sequence[Work]], list[Derived]]:
-    """Return the function that derives a batch in the child process; `hello` is the calendar and the summarizer it uses."""
-    return partial(derive, calendar=hello[0], summarizer=hello[1])
+def begin(hello: tuple[Calendar, Summarizer]) -> Callable[[Sequence[SegmentWork]], list[DerivedSegment]]:
+    """Return the function that derives a batch in a child."""
+    return partial(derive_segments, calendar=hello[0], summarizer=hello[1])
 
 
 class DeriveWorkers:
@@ -42,79 +42,73 @@ class DeriveWorkers:
     """
 
     def __init__(self, calendar: Calendar, summarizer: Summarizer, give_way: Callable[[], None] | None = None) -> None:
-        """Prepare without a child; later one works beside this process, with `give_way` up to two in its place."""
         self._hello = calendar, summarizer
-        self._here = begin(self._hello)
+        self._derive_here = begin(self._hello)
         self._aside = aside = give_way is not None
         self._give_way = give_way or (lambda: None)
         cores = os.cpu_count() or 1
-        self._wanted = max(1, min(_MOST, cores)) if aside else min(1, cores - 1)
+        self._max_children = max(1, min(_MAX_CHILDREN, cores)) if aside else min(1, cores - 1)
         self._children: list[Child] = []
 
     def __enter__(self) -> "DeriveWorkers":
-        """Return itself; no child is started yet."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the children at once."""
         for child in self._children:
             child.end()
         self._children.clear()
 
-    def derive(self, batch: Sequence[Work]) -> list[Derived]:
-        """Return every segment of a batch, derived, in order, as `build.derive` would.
+    def derive(self, batch: Sequence[SegmentWork]) -> list[DerivedSegment]:
+        """Return every segment of a batch derived, in order.
 
         Big batches are shared with the children, which are started if need be; small ones, and all if no child can be started,
         are done in this process. The work of a child that dies is given to others; errors of deriving are passed on.
         """
-        least = _LEAST if not self._aside else 1 if self._children else _LEAST_ASIDE
-        if self._wanted == 0 or len(batch) < least:
-            return self._here(batch)
+        least = _MIN_BATCH if not self._aside else 1 if self._children else _MIN_BATCH_ASIDE
+        if self._max_children == 0 or len(batch) < least:
+            return self._derive_here(batch)
         frames = [batch[start : start + _FRAME] for start in range(0, len(batch), _FRAME)]
-        self._start(len(frames))
-        left, made = deque(range(len(frames))), dict[int, list[Derived]]()
+        self._start_children(len(frames))
+        frames_left, derived_frames = deque(range(len(frames))), dict[int, list[DerivedSegment]]()
         #: What children tell: without a frame that they have begun, or else what became of the frame.
-        told: SimpleQueue[tuple[Child, int | None, Future[Any]]] = SimpleQueue()
+        answers: SimpleQueue[tuple[Child, int | None, Future[Any]]] = SimpleQueue()
         for child in self._children:
-            child.begun.add_done_callback(partial(_tell, told, child, None))
-        while len(made) < len(frames):
-            if left and told.empty() and not (self._aside and self._children):
-                number = left.popleft()
-                made[number] = self._here(frames[number])
+            child.begun.add_done_callback(partial(_put_answer, answers, child, None))
+        while len(derived_frames) < len(frames):
+            if frames_left and answers.empty() and not (self._aside and self._children):
+                number = frames_left.popleft()
+                derived_frames[number] = self._derive_here(frames[number])
                 continue
-            child, given, answer = told.get()
+            child, frame, answer = answers.get()
             try:
                 derived = answer.result()
             except (OSError, EOFError):
-                if given is not None:
-                    left.append(given)
+                if frame is not None:
+                    frames_left.append(frame)
                 if child in self._children:  # no other is started in its place
                     self._children.remove(child)
-                    self._wanted -= 1
+                    self._max_children -= 1
                     child.end()
             else:
-                if given is not None:
-                    made[given] = derived
-            while left and (idle := self._idle()):
+                if frame is not None:
+                    derived_frames[frame] = derived
+            while frames_left and (idle := self._find_idle()):
                 self._give_way()
-                number = left.popleft()
-                idle.submit(frames[number]).add_done_callback(partial(_tell, told, idle, number))
-        return [derived for number in sorted(made) for derived in made[number]]
+                number = frames_left.popleft()
+                idle.submit(frames[number]).add_done_callback(partial(_put_answer, answers, idle, number))
+        return [derived for number in sorted(derived_frames) for derived in derived_frames[number]]
 
-    def _start(self, most: int) -> None:
-        """Start the wanted children, at most `most`: a further one would start for nothing. If one cannot be, no more are."""
-        while len(self._children) < min(self._wanted, most):
+    def _start_children(self, most: int) -> None:
+        while len(self._children) < min(self._max_children, most):
             try:
                 self._children.append(Child("memory_mcp.tree.derive.workers", self._hello))
             except OSError:
-                self._wanted = len(self._children)
+                self._max_children = len(self._children)
 
-    def _idle(self) -> Child | None:
-        """Return the running child with least to do, fewer than two frames; None if there is none."""
+    def _find_idle(self) -> Child | None:
         begun = [c for c in self._children if c.begun.done() and c.waiting < _AHEAD]
         return min(begun, key=lambda c: c.waiting, default=None)
 
 
-def _tell(told: "SimpleQueue[Any]", child: Child, frame: int | None, answer: "Future[Any]") -> None:
-    """Put a child, its frame and the answer into the queue."""
-    told.put((child, frame, answer))
+def _put_answer(answers: "SimpleQueue[Any]", child: Child, frame: int | None, answer: "Future[Any]") -> None:
+    answers.put((child, frame, answer))

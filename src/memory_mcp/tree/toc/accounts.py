@@ -5,17 +5,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
 
-from memory_mcp.tree.toc.statements import Said, Stretch, results_of, rules_of
+from memory_mcp.tree.toc.statements import QuotedStatement, StretchView, stretch_results, stretch_rules
 
 #: Results of one session after its first.
 _MORE_RESULTS = 2
 #: Characters below which a result says little.
-_TELLING = 32
+_MIN_RESULT = 32
 #: The label of a rule that was decided.
 _DECISION = "decision"
 
 
-class Part(StrEnum):
+class AccountPart(StrEnum):
     """What a statement of an account tells."""
 
     ASKED = "asked"
@@ -25,69 +25,72 @@ class Part(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class AccountLine:
     """One statement of an account, with its label."""
 
-    part: Part
-    said: Said
+    part: AccountPart
+    statement: QuotedStatement
     label: str
 
 
-def account_lines(stretches: Sequence[Stretch], *, with_open: bool = True) -> list[Line]:
-    """Return the lines of a project's account, the most important first: of a long account the last ones are left out.
+def account_lines(stretches: Sequence[StretchView], *, with_open: bool = True) -> list[AccountLine]:
+    """Return a project's account, the most important lines first.
 
-    First what the newest session was asked, what came of it and what is open, then a decision; then each earlier session's
-    request and outcome, each followed by another decision; then further results. No statement is repeated; () where
-    nothing was asked of an agent.
+    First the newest session's request, outcome and open ends, then a decision; then each earlier session's request and outcome,
+    each followed by another decision; then further results. No statement is repeated; [] if nothing was asked of an agent.
 
     Args:
         stretches: Those of one project, newest first, notes included.
-        with_open: Whether what is open is told; not of a time after which the work went on.
+        with_open: Whether open ends are among them; not of a time after which the work went on.
 
     """
-    sessions: dict[str, list[Stretch]] = {}
+    sessions: dict[str, list[StretchView]] = {}
     for stretch in stretches:
         sessions.setdefault(stretch.session, []).append(stretch)
-    work = [several for several in sessions.values() if _is_work(several)]
+    work = [session_stretches for session_stretches in sessions.values() if _is_work(session_stretches)]
     if not work:
         return []
-    rules = [rule for stretch in stretches for rule in rules_of(stretch)]
-    decisions = iter([Line(Part.DECIDED, said, label) for said, label in rules if label == _DECISION])
-    lines: list[Line] = []
-    further: list[Line] = []
-    for number, several in enumerate(work):
-        asked = next((one.asked for one in reversed(several) if one.asked is not None), None)
-        results = _results_in(several)
-        ends = [Line(Part.OPEN, said, label) for one in several for said, label in one.open_ends] if with_open else []
-        lines += [Line(Part.ASKED, asked, "asked")] if asked is not None else []
+    rules = [rule for stretch in stretches for rule in stretch_rules(stretch)]
+    decisions = iter([AccountLine(AccountPart.DECIDED, statement, label) for statement, label in rules if label == _DECISION])
+    lines: list[AccountLine] = []
+    further: list[AccountLine] = []
+    for number, session_stretches in enumerate(work):
+        request = next((s.first_request for s in reversed(session_stretches) if s.first_request is not None), None)
+        results = _session_results(session_stretches)
+        open_ends = [end for stretch in session_stretches for end in stretch.open_ends] if with_open else []
+        ends = [AccountLine(AccountPart.OPEN, statement, label) for statement, label in open_ends]
+        lines += [AccountLine(AccountPart.ASKED, request, "asked")] if request is not None else []
         lines += results[:1]
         # Of an earlier session one is enough.
         lines += ends if number == 0 else ends[:1]
         lines += islice(decisions, 1)
         further += results[1 : 1 + _MORE_RESULTS]
-    return list(_distinct([*lines, *decisions, *further]))
+    return list(_drop_repeated([*lines, *decisions, *further]))
 
 
-def _is_work(session: Sequence[Stretch]) -> bool:
-    """Return whether an agent answered in a session, or is to; people who talk to each other and records ask nothing of one."""
-    quoted = [said for one in session for said in (one.asked, one.closing) if said is not None]
-    has_agent = any(said.speaker == "agent" for one in session for said in (*quoted, *one.said))
-    return all(said.speaker in ("user", "agent") for said in quoted) and (has_agent or any(one.open_ends for one in session))
+def _is_work(session: Sequence[StretchView]) -> bool:
+    statements = [
+        statement for stretch in session for statement in (stretch.first_request, stretch.closing_words) if statement is not None
+    ]
+    has_agent = any(statement.speaker == "agent" for stretch in session for statement in (*statements, *stretch.statements))
+    return all(statement.speaker in ("user", "agent") for statement in statements) and (
+        has_agent or any(stretch.open_ends for stretch in session)
+    )
 
 
-def _results_in(session: Sequence[Stretch]) -> list[Line]:
-    """Return what came of a session, the last first: commits name the work itself, and "all tests pass" says less of it."""
-    results = [Line(Part.DONE, said, label) for one in session for said, label in results_of(one)]
-    commits = [subject for one in session for subject in one.doings.commits]
-    results.sort(key=lambda line: (not any(c in line.said.text for c in commits), len(line.said.text) < _TELLING))
+def _session_results(session: Sequence[StretchView]) -> list[AccountLine]:
+    results = [
+        AccountLine(AccountPart.DONE, statement, label) for stretch in session for statement, label in stretch_results(stretch)
+    ]
+    commits = [subject for stretch in session for subject in stretch.work.commits]
+    results.sort(key=lambda line: (not any(c in line.statement.text for c in commits), len(line.statement.text) < _MIN_RESULT))
     return results
 
 
-def _distinct(lines: Iterable[Line]) -> Iterable[Line]:
-    """Yield lines whose words were not told before; what is open may repeat what was asked: it says in what way."""
-    told: set[str] = set()
+def _drop_repeated(lines: Iterable[AccountLine]) -> Iterable[AccountLine]:
+    emitted: set[str] = set()
     for line in lines:
-        words = line.said.text.casefold()
-        if words not in told or line.part is Part.OPEN:
-            told.add(words)
+        folded_text = line.statement.text.casefold()
+        if folded_text not in emitted or line.part is AccountPart.OPEN:
+            emitted.add(folded_text)
             yield line

@@ -17,12 +17,12 @@ from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
 from memory_mcp.storage.base import Storage
 from memory_mcp.tree.derive.build import hashes_of
-from memory_mcp.tree.derive.terms import children_of, from_bytes, read_sets, union, without
+from memory_mcp.tree.derive.terms import children_of, from_bytes, read_sets, subtract_set, union_sets
 
 #: The rule that a period that is not rolled up yet breaks: the only one that is repaired by waiting.
 FRESHNESS = "freshness"
 #: Cuts whose events are compared at a time.
-_CUTS = 200
+_CUTS_AT_ONCE = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,97 +34,95 @@ class Finding:
     detail: str
 
 
-def check(storage: Storage, calendar: Calendar) -> list[Finding]:
-    """Return all findings in what is derived so far, by rule. Reads the whole store; events not derived yet are no finding."""
+def check_store(storage: Storage, calendar: Calendar) -> list[Finding]:
+    """Return all findings in what is derived, by rule.
+
+    Reads the whole store; events not derived yet are no finding.
+    """
     storage.drop_caches()
     cuts = {c.key: c for c in storage.toc.iter_cuts()}
     nodes = {n.node_id: n for n in storage.toc.iter_nodes()}
     findings = [Finding("acknowledged", "events", storage.loss.description)] if storage.loss else []
-    findings += _cuts_in_order(cuts.values())
-    findings += _events_in_segments(storage, list(cuts.values()))
-    findings += _nodes(storage, calendar, cuts.values(), nodes)
-    findings += _bullets(storage, nodes.values())
-    findings += _grips(storage, cuts.keys())
+    findings += _check_cuts(cuts.values())
+    findings += _check_events(storage, list(cuts.values()))
+    findings += _check_nodes(storage, calendar, cuts.values(), nodes)
+    findings += _check_bullets(storage, nodes.values())
+    findings += _check_grips(storage, cuts.keys())
     for node_id in (n for n in nodes if level_of(n) is not TocLevel.SEGMENT):
-        below = union(read_sets(storage.toc, children_of(storage.toc, node_id)).values())
-        if len(without(below, read_sets(storage.toc, [node_id])[node_id])):
+        below = union_sets(read_sets(storage.toc, children_of(storage.toc, node_id)).values())
+        if len(subtract_set(below, read_sets(storage.toc, [node_id])[node_id])):
             findings.append(Finding("terms", node_id, "does not hold all terms of what lies below it"))
     return findings
 
 
-def _cuts_in_order(cuts: Iterable[Segment]) -> Iterator[Finding]:
-    """Yield findings where cuts of a stream overlap, end before they start, or are open though a later one exists."""
-    before: Segment | None = None
+def _check_cuts(cuts: Iterable[Segment]) -> Iterator[Finding]:
+    previous: Segment | None = None
     for cut in cuts:
         if cut.start > cut.end:
             yield Finding("cuts", cut.node_id, "starts after its end")
-        if before and before.stream == cut.stream:
-            if cut.start <= before.end:
-                yield Finding("cuts", cut.node_id, f"overlaps {before.node_id}")
-            if before.open:
-                yield Finding("cuts", before.node_id, "is open although a later segment of its stream exists")
-        before = cut
+        if previous and previous.stream == cut.stream:
+            if cut.start <= previous.end:
+                yield Finding("cuts", cut.node_id, f"overlaps {previous.node_id}")
+            if previous.open:
+                yield Finding("cuts", previous.node_id, "is open although a later segment of its stream exists")
+        previous = cut
 
 
-def _events_in_segments(storage: Storage, cuts: Sequence[Segment]) -> Iterator[Finding]:
-    """Yield findings where a derived event is not in exactly one segment, or a segment miscounts or lacks terms of its events.
+def _check_events(storage: Storage, cuts: Sequence[Segment]) -> Iterator[Finding]:
+    """Yield findings on derived events that are not in exactly one segment.
 
-    Events that a duplicate hides need not be in one; see `_pairs`.
+    Also on segments that miscount or lack terms of their events. Events that a duplicate hides need not be in one.
     """
     derived_to = storage.outbox.get_checkpoint("deriver")
-    waiting = _waiting(storage, derived_to)
+    waiting = _pending_ids(storage, derived_to)
     # By stream, how many counted events are now hidden by a duplicate that is not derived yet.
     hidden_by = storage.events.find_duplicates(waiting)
-    hidden = storage.events.get_events(i for i, shown in hidden_by.items() if shown in waiting and i not in waiting)
-    outdone = Counter(event.stream for event in hidden.values())
-    placed: set[EventId] = set()
-    for start in range(0, len(cuts), _CUTS):
-        part = cuts[start : start + _CUTS]
+    hidden_events = storage.events.get_events(i for i, shown_id in hidden_by.items() if shown_id in waiting and i not in waiting)
+    outdone = Counter(event.stream for event in hidden_events.values())
+    placed_ids: set[EventId] = set()
+    for start in range(0, len(cuts), _CUTS_AT_ONCE):
+        part = cuts[start : start + _CUTS_AT_ONCE]
         events = storage.events.events_by_segment(part)
         sets = read_sets(storage.toc, [c.node_id for c in part])
         for cut in part:
-            own = [e for e in events.get(cut.key, ()) if e.event_id not in waiting]
-            if not len(own) <= cut.events <= len(own) + outdone[cut.stream]:
-                yield Finding("partition", cut.node_id, f"counts {cut.events} events and holds {len(own)}")
-            for event in own:
-                if event.event_id in placed:
+            cut_events = [e for e in events.get(cut.key, ()) if e.event_id not in waiting]
+            if not len(cut_events) <= cut.events <= len(cut_events) + outdone[cut.stream]:
+                yield Finding("partition", cut.node_id, f"counts {cut.events} events and holds {len(cut_events)}")
+            for event in cut_events:
+                if event.event_id in placed_ids:
                     yield Finding("partition", event.event_id, f"is in more than one segment, {cut.node_id} among them")
-                placed.add(event.event_id)
-            if len(without(from_bytes(hashes_of(own)), sets[cut.node_id])):
+                placed_ids.add(event.event_id)
+            if len(subtract_set(from_bytes(hashes_of(cut_events)), sets[cut.node_id])):
                 yield Finding("terms", cut.node_id, "words of its events are missing from its term set")
     for batch in storage.events.iter_all():
         pairs = storage.events.find_duplicates(s.event.event_id for s in batch)
-        yield from _pairs(storage, pairs)
+        yield from _check_duplicates(storage, pairs)
         for stored in batch:
-            known = stored.event.event_id in placed or stored.event.event_id in pairs
-            if stored.seq <= derived_to and not known:
+            is_placed = stored.event.event_id in placed_ids or stored.event.event_id in pairs
+            if stored.seq <= derived_to and not is_placed:
                 yield Finding("partition", stored.event.event_id, "is in no segment")
 
 
-def _pairs(storage: Storage, pairs: Mapping[EventId, EventId]) -> Iterator[Finding]:
-    """Yield findings on `pairs`, shown events by hidden ones, where the shown one is missing, hidden, or said by another."""
+def _check_duplicates(storage: Storage, pairs: Mapping[EventId, EventId]) -> Iterator[Finding]:
     events = storage.events.get_events([*pairs, *pairs.values()]) if pairs else {}
     chained = storage.events.find_duplicates(pairs.values()) if pairs else {}
-    for hidden, shown in pairs.items():
-        one, other = events.get(hidden), events.get(shown)
-        if one is None or other is None or shown in chained or one.role is not other.role:
-            yield Finding("duplicates", hidden, f"is not shown, and {shown} cannot stand for it")
+    for hidden_id, shown_id in pairs.items():
+        hidden_event, shown_event = events.get(hidden_id), events.get(shown_id)
+        if hidden_event is None or shown_event is None or shown_id in chained or hidden_event.role is not shown_event.role:
+            yield Finding("duplicates", hidden_id, f"is not shown, and {shown_id} cannot stand for it")
 
 
-def _waiting(storage: Storage, derived_to: int) -> set[EventId]:
-    """Return the ids of events not derived yet; the span of a segment may include some."""
+def _pending_ids(storage: Storage, derived_to: int) -> set[EventId]:
     waiting: set[EventId] = set()
-    while found := storage.events.read_after(derived_to, 2000):
-        waiting.update(s.event.event_id for s in found)
-        derived_to = found[-1].seq
+    while page := storage.events.read_after(derived_to, 2000):
+        waiting.update(s.event.event_id for s in page)
+        derived_to = page[-1].seq
     return waiting
 
 
-def _nodes(storage: Storage, calendar: Calendar, cuts: Iterable[Segment], nodes: Mapping[NodeId, TocNode]) -> Iterator[Finding]:
-    """Yield findings on nodes that are missing, have no segment below, are not in a parent's list, or have a wrong window.
-
-    Also on periods made of children of another level, and periods older than a child (`FRESHNESS`).
-    """
+def _check_nodes(
+    storage: Storage, calendar: Calendar, cuts: Iterable[Segment], nodes: Mapping[NodeId, TocNode]
+) -> Iterator[Finding]:
     expected: set[NodeId] = set()
     for cut in cuts:
         expected.add(cut.node_id)
@@ -133,10 +131,10 @@ def _nodes(storage: Storage, calendar: Calendar, cuts: Iterable[Segment], nodes:
         yield Finding("nodes", missing, "has no node")
     for extra in sorted(set(nodes) - expected):
         yield Finding("nodes", extra, "has a node and nothing below it")
-    listed = {p: set(storage.toc.child_ids(p)) for p in {p for n in nodes for p in parents_of(n)}}
+    children_of_parent = {p: set(storage.toc.child_ids(p)) for p in {p for n in nodes for p in parents_of(n)}}
     for node_id, node in nodes.items():
         for parent in parents_of(node_id):
-            if node_id not in listed[parent]:
+            if node_id not in children_of_parent[parent]:
                 yield Finding("tree", node_id, f"is not among the children of {parent}")
         if node.level is not TocLevel.SEGMENT:
             window = calendar.node_window(node.node_id)
@@ -150,25 +148,23 @@ def _nodes(storage: Storage, calendar: Calendar, cuts: Iterable[Segment], nodes:
                 yield Finding(FRESHNESS, node.node_id, "is older than one of its children")
 
 
-def _bullets(storage: Storage, nodes: Iterable[TocNode]) -> Iterator[Finding]:
-    """Yield findings on bullets without a grip, or with one that does not exist."""
-    wanted: dict[GripId, NodeId] = {}
+def _check_bullets(storage: Storage, nodes: Iterable[TocNode]) -> Iterator[Finding]:
+    node_of_grip: dict[GripId, NodeId] = {}
     for node in nodes:
         for bullet in node.bullets:
             if not bullet.grip_ids:
                 yield Finding("evidence", node.node_id, f"a bullet names no grip: {bullet.text[:60]!r}")
-            wanted.update(dict.fromkeys(bullet.grip_ids, node.node_id))
-    ids = list(wanted)
+            node_of_grip.update(dict.fromkeys(bullet.grip_ids, node.node_id))
+    ids = list(node_of_grip)
     for start in range(0, len(ids), 2000):
         part = ids[start : start + 2000]
         stored = storage.grips.get_grips(part)
         for grip_id in part:
             if grip_id not in stored:
-                yield Finding("evidence", wanted[grip_id], f"names a grip that does not exist: {grip_id}")
+                yield Finding("evidence", node_of_grip[grip_id], f"names a grip that does not exist: {grip_id}")
 
 
-def _grips(storage: Storage, cuts: Collection[int]) -> Iterator[Finding]:
-    """Yield findings on grips that quote a missing event, whose hash is wrong, or whose segment is missing."""
+def _check_grips(storage: Storage, cuts: Collection[int]) -> Iterator[Finding]:
     for batch in storage.grips.iter_all():
         events = storage.events.get_events({i for g in batch for i in (g.event_id_start, g.event_id_end)})
         for grip in batch:

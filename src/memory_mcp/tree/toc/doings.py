@@ -12,13 +12,13 @@ from memory_mcp.tree.summarize.kinds import is_chatter, is_errand
 from memory_mcp.tree.summarize.sentences import Shape, clean_text, find_spans, reply_spans, shorten
 
 #: Files named.
-_FILES = 12
+_MAX_FILES = 12
 #: Characters of a request, and of what an agent said last, that are looked at.
-_READ = 4000
+_MAX_READ = 4000
 #: Characters of a request that may be shown.
-_SHOWN = 300
+_MAX_SHOWN = 300
 #: Least number of words of a sentence that is worth showing.
-_WORDS = 3
+_MIN_WORDS = 3
 
 #: Messages of a conversation: by whom, and of which type.
 _MESSAGES = frozenset(
@@ -49,7 +49,7 @@ INTERRUPTED = "[Request interrupted"
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class QuotedSpan:
     """A span of an event and its speaker: user, agent, note, or a person's name."""
 
     text: str
@@ -60,51 +60,51 @@ class Words:
 
 
 @dataclass(frozen=True, slots=True)
-class Doings:
+class WorkDone:
     """What was asked and done in a stretch; any field may be empty."""
 
     #: The person's first request.
-    asked: Words | None = None
+    first_request: QuotedSpan | None = None
     #: How the agent closed.
-    closing: Words | None = None
+    closing_words: QuotedSpan | None = None
     #: Subjects of commits, in order.
     commits: tuple[str, ...] = ()
     #: Whether the last run of tests passed; None where none ran.
-    passed: bool | None = None
+    tests_passed: bool | None = None
     #: "pushed", "merged" or "closed", whichever happened last.
-    went: str = ""
+    last_step: str = ""
     branch: str = ""
     #: Address of the pull request.
-    request: str = ""
+    pull_request: str = ""
     #: Files that were changed, the last one first.
     files: tuple[str, ...] = ()
 
 
 #: Of a stretch whose events were not read.
-NOTHING = Doings()
+NOTHING = WorkDone()
 
 
-def doings_of(events: Sequence[Event]) -> Doings:
-    """Return what the events of a stretch, in order, say about the work: the request, results of commands, files.
+def read_work(events: Sequence[Event]) -> WorkDone:
+    """Return the request, results and files of a stretch's events.
 
     Reads nothing else; a field is empty where they say nothing.
     """
     requests = (words for event in events if (words := request_of(event)) is not None and is_telling(words.text))
     names = (
-        _inside(event.metadata.get("files", "") or event.metadata.get("file", ""), event.metadata.get("cwd", ""))
+        _relative_path(event.metadata.get("files", "") or event.metadata.get("file", ""), event.metadata.get("cwd", ""))
         for event in reversed(events)
         if changes_files(event)
     )
-    found = Doings(
-        asked=next(requests, None),
-        closing=_closing(events),
-        files=tuple(dict.fromkeys(name for name in names if name))[:_FILES],
+    doings = WorkDone(
+        first_request=next(requests, None),
+        closing_words=_find_closing(events),
+        files=tuple(dict.fromkeys(name for name in names if name))[:_MAX_FILES],
     )
-    return _with_commands(found, events)
+    return _add_commands(doings, events)
 
 
-def together(parts: Sequence[Doings]) -> Doings:
-    """Return doings of consecutive stretches, in order, as those of one; NOTHING for none.
+def join_work(parts: Sequence[WorkDone]) -> WorkDone:
+    """Return the work of consecutive stretches as one.
 
     The first request, all commits, the latest of everything else; 12 files at most.
     """
@@ -113,19 +113,21 @@ def together(parts: Sequence[Doings]) -> Doings:
     last = parts[-1]
     return replace(
         last,
-        asked=next((p.asked for p in parts if p.asked is not None), None),
-        closing=next((p.closing for p in reversed(parts) if p.closing is not None), None),
+        first_request=next((p.first_request for p in parts if p.first_request is not None), None),
+        closing_words=next((p.closing_words for p in reversed(parts) if p.closing_words is not None), None),
         commits=tuple(dict.fromkeys(subject for p in parts for subject in p.commits)),
-        passed=next((p.passed for p in reversed(parts) if p.passed is not None), None),
-        went=next((p.went for p in reversed(parts) if p.went), ""),
+        tests_passed=next((p.tests_passed for p in reversed(parts) if p.tests_passed is not None), None),
+        last_step=next((p.last_step for p in reversed(parts) if p.last_step), ""),
         branch=next((p.branch for p in reversed(parts) if p.branch), ""),
-        request=next((p.request for p in reversed(parts) if p.request), ""),
-        files=tuple(dict.fromkeys(file for p in reversed(parts) for file in p.files))[:_FILES],
+        pull_request=next((p.pull_request for p in reversed(parts) if p.pull_request), ""),
+        files=tuple(dict.fromkeys(file for p in reversed(parts) for file in p.files))[:_MAX_FILES],
     )
 
 
-def request_of(event: Event) -> Words | None:
-    """Return what a person asks for in a message, from its first prose of three words on, up to 300 characters cut at a word.
+def request_of(event: Event) -> QuotedSpan | None:
+    """Return a message's request, None if it has none.
+
+    It is the first prose of three words and more, up to 300 characters.
 
     None if no person wrote it, for recaps, client records and interruptions, and if it is only chatter.
     """
@@ -133,56 +135,53 @@ def request_of(event: Event) -> Words | None:
         return None
     if mark_of(event, RECAP) or mark_of(event, RECORD) or event.text.startswith(INTERRUPTED):
         return None
-    text = event.text[:_READ]
-    listed = reply_spans(text) if "tool_use_id" in event.metadata else find_spans(text)
-    found = [s for s in listed if s.shape not in (Shape.ERROR, Shape.LEAD)] or listed
-    own = [s for s in found if not is_chatter(text, s.start, s.end, first=s is found[0])]
-    if not own:
+    text = event.text[:_MAX_READ]
+    spans = reply_spans(text) if "tool_use_id" in event.metadata else find_spans(text)
+    prose_spans = [s for s in spans if s.shape not in (Shape.ERROR, Shape.LEAD)] or spans
+    telling_spans = [s for s in prose_spans if not is_chatter(text, s.start, s.end, first=s is prose_spans[0])]
+    if not telling_spans:
         return None
-    first = next((s for s in own if len(text[s.start : s.end].split()) >= _WORDS), own[0])
+    first = next((s for s in telling_spans if len(text[s.start : s.end].split()) >= _MIN_WORDS), telling_spans[0])
     # A plan goes on with its parts: what it is called is enough.
-    after = next((s.start for s in found if s.start > first.start and s.shape is Shape.HEADING), len(text))
+    next_heading = next((s.start for s in prose_spans if s.start > first.start and s.shape is Shape.HEADING), len(text))
     # Cleaning shortens: twice as much is enough to fill what is shown.
-    words = shorten(clean_text(text[first.start : min(after, first.start + 2 * _SHOWN)]), _SHOWN).rstrip(" #*")
-    return Words(words, event.speaker or "user", event, first.start, first.end) if words else None
+    words = shorten(clean_text(text[first.start : min(next_heading, first.start + 2 * _MAX_SHOWN)]), _MAX_SHOWN).rstrip(" #*")
+    return QuotedSpan(words, event.speaker or "user", event, first.start, first.end) if words else None
 
 
 def is_telling(request: str) -> bool:
-    """Return whether a request describes the work: more than "commit", "yes", a number to choose, or a client's command."""
+    """Return whether a request describes the work.
+
+    "commit", "yes", a number to choose and a client's command do not.
+    """
     if request.startswith("!") or (request.startswith("/") and " " not in request):
         return False
     # Some scripts write no spaces between words.
     return (" " in request or not request.isascii()) and not is_errand(request, 0, len(request))
 
 
-def _closing(events: Sequence[Event]) -> Words | None:
-    """Return the first sentence of substance (three words) of the agent's last message that has one; None for none."""
+def _find_closing(events: Sequence[Event]) -> QuotedSpan | None:
     for event in reversed(events):
         if event.role is Role.USER or (event.role, event.type) not in _MESSAGES or mark_of(event, RECORD):
             continue
-        text = event.text[:_READ]
+        text = event.text[:_MAX_READ]
         for span in find_spans(text):
             telling = span.shape not in (Shape.LEAD, Shape.HEADING) and not is_chatter(text, span.start, span.end, narrates=True)
-            if telling and len(text[span.start : span.end].split()) >= _WORDS:
-                return Words(clean_text(text[span.start : span.end]), event.speaker or "agent", event, span.start, span.end)
+            if telling and len(text[span.start : span.end].split()) >= _MIN_WORDS:
+                return QuotedSpan(clean_text(text[span.start : span.end]), event.speaker or "agent", event, span.start, span.end)
     return None
 
 
-def _inside(file: str, directory: str) -> str:
-    """Return a file's path relative to `directory`; of one elsewhere, or without a directory, its last two names."""
+def _relative_path(file: str, directory: str) -> str:
     base = directory.rstrip("/") + "/"
     return file.removeprefix(base) if directory and file.startswith(base) else "/".join(file.split("/")[-2:])
 
 
-def _with_commands(found: Doings, events: Sequence[Event]) -> Doings:
-    """Return the doings with commits, tests, branch and pull request, as commands that succeeded and the client's notes tell.
-
-    A failed run of tests counts until files are changed again.
-    """
+def _add_commands(doings: WorkDone, events: Sequence[Event]) -> WorkDone:
     commits: list[str] = []
     passed: bool | None = None
     went, branch, request = "", "", ""
-    for event, command, well in _runs(events):
+    for event, command, well in _iter_commands(events):
         branch = event.metadata.get("branch", "") or branch
         if mark_of(event, RECORD) == "pull request":
             request = event.metadata.get("url", "") or request
@@ -194,23 +193,21 @@ def _with_commands(found: Doings, events: Sequence[Event]) -> Doings:
         if not command or not well:
             continue
         if _COMMIT.search(command):
-            made = list(_COMMITTED.finditer(event.text))
-            commits += [one["subject"].strip() for one in made]
-            branch = made[-1]["branch"] if made else branch
+            commit_lines = list(_COMMITTED.finditer(event.text))
+            commits += [line["subject"].strip() for line in commit_lines]
+            branch = commit_lines[-1]["branch"] if commit_lines else branch
         if switched := _SWITCHED.search(command):
             branch = switched[1]
         if _MAKES_REQUEST.search(command) and (address := _REQUEST.search(event.text)):
             request = address[0]
         for pattern, word in ((_PUSHED, "pushed"), (_MERGED, "merged"), (_CLOSED, "closed")):
             went = word if pattern.search(command) else went
-    return replace(found, commits=tuple(dict.fromkeys(commits)), passed=passed, went=went, branch=branch, request=request)
+    return replace(
+        doings, commits=tuple(dict.fromkeys(commits)), tests_passed=passed, last_step=went, branch=branch, pull_request=request
+    )
 
 
-def _runs(events: Sequence[Event]) -> Iterator[tuple[Event, str, bool]]:
-    """Yield each event, the command that it answers and whether it succeeded; "" and False for all but results of tools.
-
-    The command is "" if the call is not among the events or has none.
-    """
+def _iter_commands(events: Sequence[Event]) -> Iterator[tuple[Event, str, bool]]:
     calls: dict[str, str] = {}
     for event in events:
         call = event.metadata.get("tool_use_id", "")
@@ -222,7 +219,7 @@ def _runs(events: Sequence[Event]) -> Iterator[tuple[Event, str, bool]]:
 
 
 def changes_files(event: Event) -> bool:
-    """Return whether an event is a call of a tool that changes files."""
+    """Return whether an event calls a tool that changes files."""
     tool = event.metadata.get("tool", "")
     if event.type is not EventType.TOOL_CALL or not _EDITS.search(tool):
         return False

@@ -24,16 +24,16 @@ from memory_mcp.tree.llm.material import Material, of_period, of_segment
 from memory_mcp.tree.summarize.base import Summarizer
 
 #: A segment or day is settled after this time, a longer period a day after its last event (ms).
-_RESTS, _RESTS_LONG = 3_600_000, 86_400_000
+_SETTLED_MS, _SETTLED_LONG_MS = 3_600_000, 86_400_000
 #: Tokens from which a fresh segment is worth asking about, and an older one.
 _FRESH_TOKENS, _OLD_TOKENS = 200, 1000
 #: A period with less below it says what its one child says.
-_LEAST_CHILDREN = 2
+_MIN_CHILDREN = 2
 _PERIOD_ORDER = {TocLevel.MONTH: 0, TocLevel.YEAR: 1, TocLevel.WEEK: 2, TocLevel.DAY: 3}
 
 
 @dataclass(slots=True)
-class _Below:
+class _PeriodContents:
     """Counts of what is below a period."""
 
     events: int = 0
@@ -42,41 +42,42 @@ class _Below:
     children: set[NodeId] = field(default_factory=set)
 
 
-def worth_improving(cuts: Iterable[Segment], taken: frozenset[NodeId], calendar: Calendar, now_ms: int) -> list[NodeId]:
-    """Return the nodes that are due, most valuable first. Pure; `taken` have a text of their own and are left out.
+def worth_improving(cuts: Iterable[Segment], taken_ids: frozenset[NodeId], calendar: Calendar, now_ms: int) -> list[NodeId]:
+    """Return the nodes that are due, most valuable first.
+
+    Pure; `taken_ids` have a text of their own and are left out.
 
     First the segments and days of today and yesterday, then longer periods and older days by their events,
     then older segments by their size. Open segments and days are due an hour after their last event, longer
     periods after a day; segments must have 200 tokens, older ones 1000, and periods two children.
     """
-    fresh_days = {calendar.day_of(now_ms), calendar.day_of(now_ms - _RESTS_LONG)}
+    fresh_days = {calendar.day_of(now_ms), calendar.day_of(now_ms - _SETTLED_LONG_MS)}
     ranked: list[tuple[int, int, int, NodeId]] = []
-    below: dict[NodeId, _Below] = {}
+    below: dict[NodeId, _PeriodContents] = {}
     for cut in cuts:
         fresh = cut.day in fresh_days
-        if (not cut.open or cut.end[0] <= now_ms - _RESTS) and cut.tokens >= (_FRESH_TOKENS if fresh else _OLD_TOKENS):
+        if (not cut.open or cut.end[0] <= now_ms - _SETTLED_MS) and cut.tokens >= (_FRESH_TOKENS if fresh else _OLD_TOKENS):
             ranked.append((0, 0, -cut.start[0], cut.node_id) if fresh else (3, 0, -cut.tokens, cut.node_id))
         day, week, month, year = rollup_targets(cut.day)
         for period, child in ((day, cut.node_id), (week, day), (month, day), (year, month)):
-            held = below.setdefault(period, _Below())
-            held.events += cut.events
-            held.end_ms = max(held.end_ms, cut.end[0])
-            if len(held.children) < _LEAST_CHILDREN:
-                held.children.add(child)
+            contents = below.setdefault(period, _PeriodContents())
+            contents.events += cut.events
+            contents.end_ms = max(contents.end_ms, cut.end[0])
+            if len(contents.children) < _MIN_CHILDREN:
+                contents.children.add(child)
     fresh_ids = {day_id(day) for day in fresh_days}
-    for period, held in below.items():
+    for period, contents in below.items():
         level = level_of(period)
-        rests = held.end_ms <= now_ms - (_RESTS if level is TocLevel.DAY else _RESTS_LONG)
-        if rests and len(held.children) >= _LEAST_CHILDREN:
-            ranked.append((1 if period in fresh_ids else 2, _PERIOD_ORDER[level], -held.events, period))
-    return [node_id for *_, node_id in sorted(ranked) if node_id not in taken]
+        rests = contents.end_ms <= now_ms - (_SETTLED_MS if level is TocLevel.DAY else _SETTLED_LONG_MS)
+        if rests and len(contents.children) >= _MIN_CHILDREN:
+            ranked.append((1 if period in fresh_ids else 2, _PERIOD_ORDER[level], -contents.events, period))
+    return [node_id for *_, node_id in sorted(ranked) if node_id not in taken_ids]
 
 
 class Improver:
     """Collects what nodes are written from, and publishes the answers of a language model."""
 
     def __init__(self, storage: Storage, calendar: Calendar, summarizer: Summarizer) -> None:
-        """Read and write `storage`; `summarizer` makes the counts and keywords of periods whose words are replaced."""
         self._storage = storage
         self._calendar = calendar
         self._evidence = Evidence(storage)
@@ -88,49 +89,59 @@ class Improver:
         Left out are nodes that are pinned or have another author, and those that this model failed on, unchanged since.
         """
         toc = self._storage.toc
-        taken = frozenset(toc.get_authors()) | frozenset(NodeId(target) for target in toc.list_pins())
-        found = worth_improving(toc.iter_cuts(), taken, self._calendar, now_ms)
+        taken_ids = frozenset(toc.get_authors()) | frozenset(NodeId(target) for target in toc.list_pins())
+        due_ids = worth_improving(toc.iter_cuts(), taken_ids, self._calendar, now_ms)
         unusable = self._storage.spending.list_unusable(model)
-        asked = {node_id for node_id, _ in unusable}
-        return [i for i in found if i not in asked or (i, self._source(i)) not in unusable]
+        failed_ids = {node_id for node_id, _ in unusable}
+        return [i for i in due_ids if i not in failed_ids or (i, self._source_digest(i)) not in unusable]
 
-    def material(self, node_id: NodeId) -> Material | None:
-        """Return what a node is written from; None if it is gone or holds nothing to cite. Writes nothing."""
+    def collect_material(self, node_id: NodeId) -> Material | None:
+        """Return what a node is written from.
+
+        None if it is gone or holds nothing to cite.
+        """
         if level_of(node_id) is not TocLevel.SEGMENT:
-            children = self._children(node_id)
+            children = self._stored_children(node_id)
             cited = self._storage.grips.get_grips({g for child in children for b in child.bullets for g in b.grip_ids})
             cuts = self._storage.toc.get_segments({grip.segment for grip in cited.values()})
             owners = {grip_id: cuts[grip.segment] for grip_id, grip in cited.items() if grip.segment in cuts}
             words = self._evidence.quotes(list(cited.values()))
-            made = of_period(node_id, children, words, owners, source_of_children(children))
-        elif (cut := self._cut(node_id)) is not None:
+            material = of_period(node_id, children, words, owners, source_of_children(children))
+        elif (cut := self._find_segment(node_id)) is not None:
             events = self._storage.events.segment_events(cut)
             grips = self._storage.grips.grips_by_event(e.event_id for e in events)
-            words = self._evidence.quotes(list({g.grip_id: g for several in grips.values() for g in several}.values()))
-            made = of_segment(cut, events, grips, words, source_of_events(events))
+            words = self._evidence.quotes(list({g.grip_id: g for event_grips in grips.values() for g in event_grips}.values()))
+            material = of_segment(cut, events, grips, words, source_of_events(events))
         else:
             return None
-        return made if made.quotations else None
+        return material if material.quotations else None
 
-    def rarity(self) -> Rarity:
-        """Return how rare words are in the memory now: their frequencies by project and the number of segments."""
+    def read_rarity(self) -> Rarity:
+        """Return how rare words are in the memory now."""
         frequencies = Frequencies(self._storage.toc.list_frequencies())
         segments = sum(count for _, count in self._storage.toc.count_segments_by_day())
-        return Rarity(lambda term, project: frequencies.of(term_hash(term), project), segments)
+        return Rarity(lambda term, project: frequencies.segment_count(term_hash(term), project), segments)
 
     def publish(self, material: Material, written: Written, model: str) -> bool:
-        """Give a node its new words in one transaction; the caller holds the publishing lock.
+        """Give a node its new words in one transaction.
+
+        The caller holds the publishing lock.
 
         Return False, writing nothing, when it is gone, pinned, has other words by now, or holds something else than `material`.
         """
-        before = self._storage.toc.get_nodes([material.node_id]).get(material.node_id)
-        if before is None or before.author != EXTRACTIVE or before.pinned or self._source(material.node_id) != material.source:
+        stored = self._storage.toc.get_nodes([material.node_id]).get(material.node_id)
+        if (
+            stored is None
+            or stored.author != EXTRACTIVE
+            or stored.pinned
+            or self._source_digest(material.node_id) != material.source
+        ):
             return False
-        is_segment = before.level is TocLevel.SEGMENT
-        name = "" if is_segment else period_name(before.node_id)
-        told = replace(
-            before,
-            title=segment_title(self._calendar, before.start_ms, written.title) if is_segment else f"{name} · {written.title}",
+        is_segment = stored.level is TocLevel.SEGMENT
+        name = "" if is_segment else period_name(stored.node_id)
+        written_node = replace(
+            stored,
+            title=segment_title(self._calendar, stored.start_ms, written.title) if is_segment else f"{name} · {written.title}",
             summary=written.summary or written.title,
             bullets=written.bullets,
             kind=written.kind,
@@ -138,26 +149,23 @@ class Improver:
             author=make_llm_author(model, material.source),
         )
         if is_segment:
-            node = replace(told, version=before.version + 1)
+            node = replace(written_node, version=stored.version + 1)
         else:
-            [now] = self._rollups.compute([before.node_id], {before.node_id: before})
-            node = with_text_of(told, now)
+            [now] = self._rollups.compute_nodes([stored.node_id], {stored.node_id: stored})
+            node = with_text_of(written_node, now)
         self._storage.toc.publish_build(Build(nodes=(node,)))
         return True
 
-    def _source(self, node_id: NodeId) -> str:
-        """Return the digest, 12 characters, of what a node is written from; "" if it is a segment that is gone."""
+    def _source_digest(self, node_id: NodeId) -> str:
         if level_of(node_id) is not TocLevel.SEGMENT:
-            return source_of_children(self._children(node_id))
-        cut = self._cut(node_id)
+            return source_of_children(self._stored_children(node_id))
+        cut = self._find_segment(node_id)
         return source_of_events(self._storage.events.segment_events(cut)) if cut else ""
 
-    def _cut(self, node_id: NodeId) -> Segment | None:
-        """Return the segment that a node's id names; None if it is not stored, or the id is no segment's."""
+    def _find_segment(self, node_id: NodeId) -> Segment | None:
         key = segment_key_of(node_id)
         return self._storage.toc.get_segments([key]).get(key) if key is not None else None
 
-    def _children(self, node_id: NodeId) -> list[TocNode]:
-        """Return the stored nodes that a period is written from, in time order; those that are missing are left out."""
+    def _stored_children(self, node_id: NodeId) -> list[TocNode]:
         ids = children_of(self._storage.toc, node_id)
         return sorted(self._storage.toc.get_nodes(ids).values(), key=lambda n: (n.start_ms, n.node_id))

@@ -15,7 +15,7 @@ from memory_mcp.question.phrases import is_idle
 from memory_mcp.question.words import words as split_words
 from memory_mcp.tree.summarize.kinds import TRIGGERS, Cue, is_chatter, is_errand
 from memory_mcp.tree.summarize.sentences import Shape, Span, clean_text, error_spans, find_spans
-from memory_mcp.tree.toc.doings import INTERRUPTED, Words, changes_files, is_telling, request_of
+from memory_mcp.tree.toc.doings import INTERRUPTED, QuotedSpan, changes_files, is_telling, request_of
 from memory_mcp.tree.toc.statements import QUESTION
 from memory_mcp.tree.toc.tasks import is_list_call, is_list_tool, pending_tasks
 
@@ -26,14 +26,14 @@ _TAIL = 2_000
 #: Sentences of a message that may only announce the next act.
 _ANNOUNCING = 3
 #: Words of a message that nobody acted on, below which it confirms or thanks.
-_CONFIRMS = 3
+_MIN_REQUEST = 3
 _CLOSING_MARKS = "*_`\"')」』） "
 _LEADS = (":", "：")
 _ASKED_BY_TOOL = re.compile(r'"question": ?"((?:[^"\\]|\\.){4,400})"')
 #: What an agent does in a turn.
 _ACTS = frozenset({EventType.ASSISTANT_MESSAGE, EventType.ASSISTANT_STOP, EventType.TOOL_CALL})
 _RESULTS = frozenset({EventType.TOOL_RESULT, EventType.SUBAGENT_STOP})
-_SAID = frozenset({EventType.ASSISTANT_MESSAGE, EventType.ASSISTANT_STOP})
+_MESSAGES = frozenset({EventType.ASSISTANT_MESSAGE, EventType.ASSISTANT_STOP})
 
 
 class Cause(StrEnum):
@@ -52,7 +52,7 @@ class OpenEnd:
     """Why something is open, and the words that say what it is."""
 
     cause: Cause
-    words: Words
+    words: QuotedSpan
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ class _Turn:
 
 
 def open_ends(events: Sequence[Event]) -> tuple[OpenEnd, ...]:
-    """Return what the end of a session leaves open, the next step first; () where nothing is.
+    """Return what a session's end leaves open, next step first.
 
     `events` are the last of one session's main thread, in order. Conversations between people leave nothing open.
     """
@@ -80,19 +80,19 @@ def open_ends(events: Sequence[Event]) -> tuple[OpenEnd, ...]:
             return (OpenEnd(Cause.STOPPED if turn.is_stopped else Cause.UNANSWERED, words), *tasks)
     if last is None:
         return ()
-    if (cause := _cause_in(last, events)) is not None:
-        asked = _asked_by_tool(last.acts[-1]) if last.acts[-1].type is EventType.TOOL_CALL else None
-        ends = [OpenEnd(Cause.QUESTION, asked)] if asked else [OpenEnd(cause, request)] if request else []
+    if (cause := _find_cause(last, events)) is not None:
+        tool_question = _asked_by_tool(last.acts[-1]) if last.acts[-1].type is EventType.TOOL_CALL else None
+        ends = [OpenEnd(Cause.QUESTION, tool_question)] if tool_question else [OpenEnd(cause, request)] if request else []
         return (*ends, *tasks)
-    if (question := _question_in(last.acts[-1])) is not None:
+    if (question := _find_question(last.acts[-1])) is not None:
         return (OpenEnd(Cause.QUESTION, question), *tasks)
     if request is not None and _is_failing(last.acts):
         return (OpenEnd(Cause.FAILED, request), *tasks)
     return tuple(tasks)
 
 
-def _current_work(turns: Sequence[_Turn], last: _Turn | None, events: Sequence[Event]) -> tuple[Words | None, list[OpenEnd]]:
-    """Return the request that the last acts belong to, and what the agent planned since then and did not finish.
+def _current_work(turns: Sequence[_Turn], last: _Turn | None, events: Sequence[Event]) -> tuple[QuotedSpan | None, list[OpenEnd]]:
+    """Return the request of the last acts, and unfinished tasks.
 
     Errands, confirmations and choices belong to the request before them. A list that was not touched since belongs to
     earlier work.
@@ -100,15 +100,14 @@ def _current_work(turns: Sequence[_Turn], last: _Turn | None, events: Sequence[E
     if last is None:
         return None, []
     number = turns.index(last)
-    telling = next((n for n in reversed(range(number + 1)) if _request_in(turns[n]) is not None), None)
-    request = None if telling is None else _request_in(turns[telling])
+    telling = next((n for n in reversed(range(number + 1)) if _telling_request(turns[n]) is not None), None)
+    request = None if telling is None else _telling_request(turns[telling])
     acts = [event for turn in turns[number if telling is None else telling : number + 1] for event in turn.acts]
     tasks = pending_tasks(events) if any(map(is_list_call, acts)) else []
     return request, [OpenEnd(Cause.PLANNED, words) for words in tasks]
 
 
 def _turns_of(events: Sequence[Event]) -> list[_Turn]:
-    """Return the turns in order; what came before the first message of a person is in none."""
     turns: list[_Turn] = []
     for event in events:
         if event.text.startswith(INTERRUPTED):
@@ -134,50 +133,42 @@ def _is_act(event: Event) -> bool:
 
 
 def _pending_turns(turns: Sequence[_Turn]) -> tuple[list[_Turn], _Turn | None]:
-    """Return the turns behind the last one in which the agent acted, and that one; None where it never did."""
     number = next((n for n in reversed(range(len(turns))) if turns[n].acts), -1)
     return list(turns[number + 1 :]), turns[number] if number >= 0 else None
 
 
 def _asks_for_work(text: str) -> bool:
-    """Return whether a message that nobody acted on asks for something: no client's command, confirmation or thanks."""
     if text.startswith(("/", "!")):
         return False
-    long_enough = len(text.split()) >= _CONFIRMS or (not text.isascii() and len(text) >= 2 * _CONFIRMS)
+    long_enough = len(text.split()) >= _MIN_REQUEST or (not text.isascii() and len(text) >= 2 * _MIN_REQUEST)
     return is_errand(text, 0, len(text)) or (long_enough and is_telling(text))
 
 
-def _request_in(turn: _Turn) -> Words | None:
-    """Return what a turn was asked for, if that tells something."""
+def _telling_request(turn: _Turn) -> QuotedSpan | None:
     words = request_of(turn.prompt)
     return words if words is not None and is_telling(words.text) else None
 
 
-def _cause_in(turn: _Turn, events: Sequence[Event]) -> Cause | None:
-    """Return why a turn has no outcome: stopped, or ended in the middle of the work; None if the agent closed it.
-
-    Where a source records no tools, a message that only announces the next act ends in the middle as well.
-    """
+def _find_cause(turn: _Turn, events: Sequence[Event]) -> Cause | None:
     if turn.is_stopped:
         return Cause.STOPPED
     last = turn.acts[-1]
-    if last.type not in _SAID:
+    if last.type not in _MESSAGES:
         # Some sources record no words of the agent: nothing can be told of how their turns end.
-        return Cause.UNFINISHED if any(e.type in _SAID for e in events) or _turn_count(events) == 1 else None
+        return Cause.UNFINISHED if any(e.type in _MESSAGES for e in events) or _turn_count(events) == 1 else None
     if last.type is EventType.ASSISTANT_STOP:
         return None
     if last.text.rstrip().endswith(_LEADS):
         return Cause.UNFINISHED
     has_tools = any(event.type is EventType.TOOL_CALL for event in events)
-    return Cause.UNFINISHED if not has_tools and _announces(last.text) else None
+    return Cause.UNFINISHED if not has_tools and _announces_next(last.text) else None
 
 
 def _turn_count(events: Sequence[Event]) -> int:
     return sum(map(_is_prompt, events))
 
 
-def _announces(text: str) -> bool:
-    """Return whether a short message ends by telling what will be done next; closings that address the reader do not."""
+def _announces_next(text: str) -> bool:
     sentences = find_spans(text)
     if not sentences or len(sentences) > _ANNOUNCING or text.rstrip().endswith(QUESTION_MARKS):
         return False
@@ -186,11 +177,7 @@ def _announces(text: str) -> bool:
     return is_chatter(text, last.start, last.end, narrates=True) and not addresses
 
 
-def _question_in(event: Event) -> Words | None:
-    """Return the question that ends an agent's message; None if it ends with none, or with one that offers nothing particular.
-
-    Its options may follow, and one sentence.
-    """
+def _find_question(event: Event) -> QuotedSpan | None:
     offset = max(0, len(event.text) - _TAIL)
     text = event.text[offset:]
     sentences = find_spans(text)
@@ -199,7 +186,7 @@ def _question_in(event: Event) -> Words | None:
         span = sentences[number]
         if text[span.start : span.end].rstrip(_CLOSING_MARKS).endswith(QUESTION_MARKS):
             first = sentences[_lead_of(sentences, number)]
-            return None if is_idle(text[first.start : span.end]) else _quoted(event, first.start + offset, span.end + offset)
+            return None if is_idle(text[first.start : span.end]) else _agent_words(event, first.start + offset, span.end + offset)
         if span.shape is not Shape.ITEM:
             after += 1
         if after > _AFTER_QUESTION:
@@ -208,29 +195,22 @@ def _question_in(event: Event) -> Words | None:
 
 
 def _lead_of(sentences: Sequence[Span], number: int) -> int:
-    """Return the index of what introduces the list that a sentence ends; its own where it is in no list, or nothing does."""
     first = number
     while first and sentences[first].shape is Shape.ITEM:
         first -= 1
     return first if sentences[first].shape is Shape.LEAD else number
 
 
-def _quoted(event: Event, start: int, end: int) -> Words:
-    return Words(clean_text(event.text[start:end]), "agent", event, start, end)
+def _agent_words(event: Event, start: int, end: int) -> QuotedSpan:
+    return QuotedSpan(clean_text(event.text[start:end]), "agent", event, start, end)
 
 
-def _asked_by_tool(event: Event) -> Words | None:
-    """Return the question of a call that shows the person a choice; None for another call."""
+def _asked_by_tool(event: Event) -> QuotedSpan | None:
     match = _ASKED_BY_TOOL.search(event.text)
-    return Words(clean_text(match[1]), "agent", event, *match.span(1)) if match else None
+    return QuotedSpan(clean_text(match[1]), "agent", event, *match.span(1)) if match else None
 
 
 def _is_failing(acts: Sequence[Event]) -> bool:
-    """Return whether a change of a file or a command with errors failed, and nothing succeeded after it.
-
-    A change counts if the file was not changed before: that one more was not to be made is no failure. Results without a
-    status, and those of the agent's own list, say nothing.
-    """
     calls = {event.metadata.get("tool_use_id", ""): event for event in acts if event.type is EventType.TOOL_CALL}
     changed: set[str] = set()
     is_failed = False

@@ -12,24 +12,31 @@ class Outline:
     """Days with their number of segments, in order; counts below a period without reading the store."""
 
     def __init__(self, days: Sequence[tuple[str, int]]) -> None:
-        """Take `days` as pairs of a day (YYYY-MM-DD) and its number of segments, in order."""
         self._days = [day for day, _ in days]
         self._sums = [0, *accumulate(count for _, count in days)]
 
-    def count(self, first_day: str, after_day: str) -> int:
-        """Return the number of segments filed under the days of a span (YYYY-MM-DD), the last day excluded."""
+    def count_segments(self, first_day: str, after_day: str) -> int:
+        """Return the number of segments filed under a day span.
+
+        Days are YYYY-MM-DD, the last one excluded.
+        """
         return self._sums[bisect_left(self._days, after_day)] - self._sums[bisect_left(self._days, first_day)]
 
     def days(self, first_day: str, after_day: str) -> list[str]:
-        """Return the days of a span that have segments, in order; `after_day` is excluded."""
+        """Return the days of a span that have segments.
+
+        `after_day` is excluded.
+        """
         return self._days[bisect_left(self._days, first_day) : bisect_left(self._days, after_day)]
 
-    def holds(self, node_id: NodeId) -> bool:
-        """Return whether any segment of the scope is below a period."""
-        return self.count(*(d.isoformat() for d in span_of(node_id))) > 0
+    def has_segments(self, node_id: NodeId) -> bool:
+        """Return whether any segment is below a period."""
+        return self.count_segments(*(d.isoformat() for d in span_of(node_id))) > 0
 
     def children(self, node_id: NodeId) -> list[NodeId]:
-        """Return the children of the root or of a period above days that have segments, in time order.
+        """Return the children that have segments, by time.
+
+        Of the root or of a period above days.
 
         A month's are all weeks that it shares a day with, though the segments of a week may be in the other month.
         """

@@ -12,13 +12,13 @@ SHORT = 8
 SHOWN, LEAST = 8, 3
 
 
-def quiet(children: Sequence[TocNode], pinned: Collection[str] = ()) -> list[NodeId]:
-    """Return the children to fold, in order: short segments without durable content, if there are many.
+def choose_folded(children: Sequence[TocNode], pinned: Collection[str] = ()) -> list[NodeId]:
+    """Return the short segments to fold, in order.
 
     None unless there are more than 8 children, at least 3 to fold, and one left. What was pinned, or written
     by an agent or a language model, is never folded, nor is any period.
     """
-    found = [
+    short_ids = [
         node.node_id
         for node in children
         if node.level is TocLevel.SEGMENT
@@ -27,4 +27,4 @@ def quiet(children: Sequence[TocNode], pinned: Collection[str] = ()) -> list[Nod
         and node.author == EXTRACTIVE
         and node.node_id not in pinned
     ]
-    return found if LEAST <= len(found) < len(children) and len(children) > SHOWN else []
+    return short_ids if LEAST <= len(short_ids) < len(children) and len(children) > SHOWN else []

@@ -27,7 +27,7 @@ _DAYS = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class DueNode:
     """A node worth refining."""
 
     node_id: NodeId
@@ -38,22 +38,19 @@ class Due:
     session_id: str = ""
 
 
-class Refining:
+class RefinementSearch:
     """Looks for what is due in one project, or with None in all of them."""
 
-    def __init__(self, storage: Storage, told: Collection[NodeId], project: str | None, settled_ms: int) -> None:
-        """Create the search for segments to refine.
-
-        `told` are the nodes that an agent or a language model wrote, `settled_ms` (UTC milliseconds) the time before which
-        segments must have ended to be final.
-        """
+    def __init__(self, storage: Storage, written_ids: Collection[NodeId], project: str | None, settled_ms: int) -> None:
         self._storage = storage
-        self._told = told
+        self._written_ids = written_ids
         self._project = project
         self._settled_ms = settled_ms
 
-    def due(self, first_day: str, after_day: str, calendar: Calendar) -> Iterator[Due]:
-        """Yield what is due on days of a span, newest first; a day that is over once none of its segments is due.
+    def iter_due(self, first_day: str, after_day: str, calendar: Calendar) -> Iterator[DueNode]:
+        """Yield what is due on days of a span, newest first.
+
+        A day is due that is over once none of its segments is.
 
         Days (YYYY-MM-DD) are those of the memory's calendar; `after_day` is excluded. Reads 60 days at a time.
         """
@@ -61,57 +58,64 @@ class Refining:
         while days:
             days, last = days[:-_DAYS], days[-_DAYS:]
             cuts = self._storage.toc.list_day_segments(last[0], f"{last[-1]}~", self._project)
-            worth: dict[str, list[Segment]] = {}
+            cuts_of_day: dict[str, list[Segment]] = {}
             for cut in filter(self._is_worth, cuts):
-                worth.setdefault(cut.day, []).append(cut)
-            for day in sorted(worth, reverse=True):
-                own = [c for c in worth[day] if c.node_id not in self._told]
+                cuts_of_day.setdefault(cut.day, []).append(cut)
+            for day in sorted(cuts_of_day, reverse=True):
+                due_cuts = [c for c in cuts_of_day[day] if c.node_id not in self._written_ids]
                 yield from (
-                    Due(c.node_id, c.events, c.tokens, c.project, c.session_id)
-                    for c in sorted(own, key=lambda c: c.start, reverse=True)
+                    DueNode(c.node_id, c.events, c.tokens, c.project, c.session_id)
+                    for c in sorted(due_cuts, key=lambda c: c.start, reverse=True)
                 )
-                if own or len(worth[day]) < LEAST_SEGMENTS:
+                if due_cuts or len(cuts_of_day[day]) < LEAST_SEGMENTS:
                     continue
                 node_id = day_id(day)
                 first, after = (d.isoformat() for d in span_of(node_id))
                 tally = self._storage.toc.tally_days(first, after, self._project)
                 # With a project the day must hold no other.
-                whole = self._project is None or tally.segments == self._storage.toc.tally_days(first, after, None).segments
-                if node_id not in self._told and whole and calendar.node_window(node_id).end_ms <= self._settled_ms:
-                    yield Due(node_id, tally.events, tally.tokens, tally.projects[0] if len(tally.projects) == 1 else "")
+                is_whole_day = (
+                    self._project is None or tally.segments == self._storage.toc.tally_days(first, after, None).segments
+                )
+                if node_id not in self._written_ids and is_whole_day and calendar.node_window(node_id).end_ms <= self._settled_ms:
+                    yield DueNode(node_id, tally.events, tally.tokens, tally.projects[0] if len(tally.projects) == 1 else "")
 
     def count(self, since_ms: int, until_ms: int, calendar: Calendar) -> int:
-        """Return how many segments are due that ended after `since_ms` and not after `until_ms`; due days are not counted."""
+        """Count the segments due that ended in a time.
+
+        It begins after `since_ms` and includes `until_ms`; due days are not counted.
+        """
         # A segment is filed under the day it began.
         first, last = calendar.day_of(since_ms - _DAY_MS), calendar.day_of(until_ms)
         cuts = self._storage.toc.list_day_segments(first, f"{last}~", self._project)
-        return sum(self._is_worth(c) and c.node_id not in self._told and since_ms < c.end[0] <= until_ms for c in cuts)
+        return sum(self._is_worth(c) and c.node_id not in self._written_ids and since_ms < c.end[0] <= until_ms for c in cuts)
 
     def _is_worth(self, cut: Segment) -> bool:
-        """Return whether a segment is over, of no subagent, and large enough, whoever wrote its text."""
         over = not cut.open or cut.end[0] < self._settled_ms
         return over and not cut.thread and cut.events >= LEAST_EVENTS and cut.tokens >= LEAST_TOKENS
 
 
-def request(storage: Storage, projects: Mapping[str, int]) -> None:
-    """Store when (UTC ms) sessions of some projects ended, in one transaction; the next sessions of these show what is due."""
+def mark_requests(storage: Storage, projects: Mapping[str, int]) -> None:
+    """Store when (UTC ms) sessions of projects ended.
+
+    The next sessions of these show what is due.
+    """
     storage.outbox.set_positions({_REQUEST + project: str(at_ms) for project, at_ms in projects.items()})
 
 
-def requests(storage: Storage) -> dict[str, int]:
-    """Return the projects whose sessions left a request, each with the latest time (UTC ms), under their names of now."""
-    found: dict[str, int] = {}
+def read_requests(storage: Storage) -> dict[str, int]:
+    """Return the last request (UTC ms) of each project."""
+    time_of_project: dict[str, int] = {}
     for name, value in storage.outbox.get_positions(_REQUEST).items():
         if value.isdecimal():
             project = storage.projects.names.resolve_alias(name.removeprefix(_REQUEST))
-            found[project] = max(found.get(project, 0), int(value))
-    return found
+            time_of_project[project] = max(time_of_project.get(project, 0), int(value))
+    return time_of_project
 
 
-def requested(storage: Storage, project: str, at_ms: int, gap_ms: int, calendar: Calendar) -> int:
-    """Return how many segments of a project, ended in the seven days before a session's end, were due then and still are.
+def count_requested(storage: Storage, project: str, at_ms: int, gap_ms: int, calendar: Calendar) -> int:
+    """Count a project's due segments of seven days.
 
     `at_ms` is the session's end, UTC milliseconds; `gap_ms` the silence after which a segment grows no more.
     """
-    refining = Refining(storage, storage.toc.get_authors(), project, at_ms - gap_ms)
+    refining = RefinementSearch(storage, storage.toc.get_authors(), project, at_ms - gap_ms)
     return refining.count(at_ms - RECENT_DAYS * _DAY_MS, at_ms, calendar)

@@ -33,8 +33,8 @@ from memory_mcp.model.toc import EXTRACTIVE, TocNode
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope, Tally
 from memory_mcp.tree.derive.rollup import period_name, roll_up
-from memory_mcp.tree.derive.segments import overlap
-from memory_mcp.tree.derive.terms import Frequencies, Hashes, from_bytes, read_sets, union
+from memory_mcp.tree.derive.segments import overlap_before
+from memory_mcp.tree.derive.terms import Frequencies, Hashes, from_bytes, read_sets, union_sets
 from memory_mcp.tree.summarize.base import Summarizer
 from memory_mcp.tree.toc.outline import Outline
 
@@ -45,15 +45,15 @@ Stamp = tuple[int, int, int]
 #: The most salient segments that a scope's period is written from; counts and terms come from all.
 _CHILDREN = 160
 #: Assembled nodes and sets kept in memory, all scopes together.
-_KEPT = 512
+_MAX_PERIODS = 512
 #: A segment is filed under the day it began; it may go on into the next.
 _REACH_MS = 86_400_000
 #: A moment behind all others that a calendar knows.
 _FAR_MS = 250_000_000_000_000
 #: Nodes kept as stored, about 4 KB each.
-_NODES_KEPT = 2000
+_MAX_NODES = 2000
 #: Term sets kept, bytes: a month of a busy store is 0.2 MB, a year 0.8 MB.
-_HASH_BYTES_KEPT = 24 * 1024 * 1024
+_MAX_HASH_BYTES = 24 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True)
-class _Assembled:
+class _AssembledPeriod:
     node: TocNode
     hashes: Hashes
 
@@ -76,46 +76,43 @@ class Tree:
     def __init__(
         self, storage: Storage, calendar: Calendar, summarizer: Summarizer, lag: Callable[[], float] = lambda: 0.0
     ) -> None:
-        """Read `storage`; statistics may be `lag()` seconds old, which is above 0 only during an import."""
         self._storage = storage
         self._calendar = calendar
         self._summarizer = summarizer
-        self._kept: OrderedDict[tuple[str, NodeId, int], _Assembled] = OrderedDict()
+        self._periods: OrderedDict[tuple[str, NodeId, int], _AssembledPeriod] = OrderedDict()
         self._nodes: OrderedDict[NodeId, TocNode] = OrderedDict()
         self._hashes: OrderedDict[tuple[NodeId, Stamp], Hashes] = OrderedDict()
         self._hash_bytes = 0
         self._lock = threading.Lock()
         self._facts: dict[object, object] = {}
-        self._facts_of = -1
+        self._facts_version = -1
         self._statistics: dict[object, tuple[float, object]] = {}
         self._lag = lag
 
-    def _statistic(self, key: object, read: Callable[[], T]) -> T:
-        """Return the result of `read`, cached by `key` until anything is stored; in an import up to `lag()` seconds old."""
+    def _cached_statistic(self, key: object, read: Callable[[], T]) -> T:
         if lag := self._lag():
             with self._lock:
                 at, value = self._statistics.get(key, (-lag, None))
             if time.monotonic() - at < lag:
                 return cast("T", value)
-        found = self._fact(key, read)
+        fact = self._cached_fact(key, read)
         with self._lock:
-            self._statistics[key] = (time.monotonic(), found)
-        return found
+            self._statistics[key] = (time.monotonic(), fact)
+        return fact
 
-    def _fact(self, key: object, read: Callable[[], T]) -> T:
-        """Return the result of `read`, cached by `key` until anything is stored."""
+    def _cached_fact(self, key: object, read: Callable[[], T]) -> T:
         version = self._storage.toc.current_version()
         with self._lock:
-            if version != self._facts_of:
+            if version != self._facts_version:
                 self._facts.clear()
-                self._facts_of = version
+                self._facts_version = version
             if key in self._facts:
                 return cast("T", self._facts[key])
-        found = read()
+        fact = read()
         with self._lock:
-            if version == self._facts_of:
-                self._facts[key] = found
-        return found
+            if version == self._facts_version:
+                self._facts[key] = fact
+        return fact
 
     @property
     def calendar(self) -> Calendar:
@@ -123,54 +120,53 @@ class Tree:
         return self._calendar
 
     def node(self, node_id: NodeId, project: str | None = None) -> TocNode:
-        """Return one node as the scope sees it, also by a former id; raises NotFound if there is none for it."""
+        """Return one node, also by a former id; raises NotFound."""
         if node_id == ROOT:
             return self.root(project)
-        found = self.nodes([node_id], project)
-        if not found:
+        nodes = self.nodes([node_id], project)
+        if not nodes:
             aliased = self._storage.toc.find_node(node_id)
-            found = self.nodes([aliased.node_id], project) if aliased else {}
-        if not found:
+            nodes = self.nodes([aliased.node_id], project) if aliased else {}
+        if not nodes:
             raise NotFound(
                 f"no node {node_id} here", "Browse from the root with browse_toc, or search_children with no parent_id."
             )
-        return next(iter(found.values()))
+        return next(iter(nodes.values()))
 
     def with_terms(self, ids: Sequence[NodeId], project: str | None = None) -> tuple[dict[NodeId, TocNode], dict[NodeId, Hashes]]:
-        """Return the nodes that the scope has and the terms below them, `(n,)` sorted uint32, in one read."""
+        """Return nodes and terms below them, `(n,)` sorted uint32."""
         if project is not None:
             return self.nodes(ids, project), self.term_sets(ids, project)
         stamps = self._storage.toc.get_stamps(ids)
-        return self._stored(stamps), self._sets(list(stamps), stamps)
+        return self._stored_nodes(stamps), self._stored_sets(list(stamps), stamps)
 
     def nodes(self, ids: Sequence[NodeId], project: str | None = None) -> dict[NodeId, TocNode]:
-        """Return the nodes of `ids` that exist for the scope, in their order; one named by an id of an older day comes last."""
-        place = {node_id: at for at, node_id in enumerate(ids)}
-        found = self._stored(self._storage.toc.get_stamps(ids))
-        stored = dict(sorted(found.items(), key=lambda pair: place.get(pair[0], len(place))))
+        """Return the scope's nodes in order, those by former ids last."""
+        position = {node_id: at for at, node_id in enumerate(ids)}
+        stored_nodes = self._stored_nodes(self._storage.toc.get_stamps(ids))
+        stored = dict(sorted(stored_nodes.items(), key=lambda pair: position.get(pair[0], len(position))))
         if project is None:
             return stored
         segments = {i: n for i, n in stored.items() if n.level is TocLevel.SEGMENT and project in (n.projects or ("",))}
         periods = [n for n in stored.values() if n.level is not TocLevel.SEGMENT]
-        assembled = {n.node_id: a.node for n in periods if (a := self._assembled(n, project))}
+        assembled = {n.node_id: a.node for n in periods if (a := self._assemble_period(n, project))}
         return {i: (segments | assembled)[i] for i in stored if i in segments or i in assembled}
 
-    def _stored(self, stamps: Mapping[NodeId, Stamp]) -> dict[NodeId, TocNode]:
-        """Return nodes as stored, from memory while their build is the same, pinned as now; unknown ones are left out."""
+    def _stored_nodes(self, stamps: Mapping[NodeId, Stamp]) -> dict[NodeId, TocNode]:
         pins = self._storage.toc.list_pins()
         with self._lock:
-            kept = {i: self._nodes[i] for i, s in stamps.items() if i in self._nodes and self._nodes[i].built == s[0]}
-        missing = [i for i in stamps if i not in kept]
-        read = self._storage.toc.get_nodes(missing) if missing else {}
+            cached = {i: self._nodes[i] for i, s in stamps.items() if i in self._nodes and self._nodes[i].built == s[0]}
+        missing = [i for i in stamps if i not in cached]
+        loaded = self._storage.toc.get_nodes(missing) if missing else {}
         with self._lock:
-            self._nodes.update(read)
-            while len(self._nodes) > _NODES_KEPT:
+            self._nodes.update(loaded)
+            while len(self._nodes) > _MAX_NODES:
                 self._nodes.popitem(last=False)
-        found = kept | read
-        return {i: n if n.pinned == (i in pins) else replace(n, pinned=i in pins) for i, n in found.items()}
+        nodes = cached | loaded
+        return {i: n if n.pinned == (i in pins) else replace(n, pinned=i in pins) for i, n in nodes.items()}
 
     def root(self, project: str | None = None) -> TocNode:
-        """Return the root node: counts and years of everything in the scope, without bullets. Never stored."""
+        """Return the root node: counts and years; never stored."""
         tally = self.tally(project)
         years = self.children(ROOT, project)
         names = ", ".join(y.removeprefix("toc:year:") for y in years)
@@ -192,11 +188,11 @@ class Tree:
         )
 
     def outline(self, project: str | None = None) -> Outline:
-        """Return the shape of the tree for a scope, cached until anything is stored."""
-        return self._fact(("outline", project), lambda: Outline(self._storage.toc.count_segments_by_day(project)))
+        """Return the shape of the tree for a scope."""
+        return self._cached_fact(("outline", project), lambda: Outline(self._storage.toc.count_segments_by_day(project)))
 
     def children(self, node_id: NodeId, project: str | None = None) -> list[NodeId]:
-        """Return the ids of the direct children that hold something of the scope, in time order; [] for a segment."""
+        """Return the ids of the children with content, by time."""
         if level_of(node_id) is TocLevel.SEGMENT:
             return []
         if level_of(node_id) is TocLevel.DAY:
@@ -205,7 +201,7 @@ class Tree:
         return self.outline(project).children(node_id)
 
     def count_children(self, node_id: NodeId, project: str | None = None) -> int:
-        """Return the number of children of a node; 0 for a segment. Cheaper than listing them."""
+        """Return the number of children; 0 for a segment."""
         level = level_of(node_id)
         if level is TocLevel.DAY:
             return self.count_below(node_id, Scope(project=project))
@@ -214,16 +210,18 @@ class Tree:
     def descendants(
         self, node_id: NodeId, level: TocLevel, project: str | None = None, window: TimeWindow | None = None
     ) -> list[NodeId]:
-        """Return ids of one level below a node that the scope has, in time order: those that begin in the node's time."""
+        """Return ids of one level below a node, by time."""
         if level is TocLevel.SEGMENT:
             return [s.node_id for s in self.segments_below(node_id, Scope(project=project, window=window))]
-        inside = window if node_id == ROOT else self._calendar.node_window(node_id).intersection(window)
-        whole = None if inside is None else TimeWindow(self._begin(level, inside.start_ms), inside.end_ms)
+        window_below = window if node_id == ROOT else self._calendar.node_window(node_id).intersection(window)
+        whole_window = (
+            None if window_below is None else TimeWindow(self._period_start(level, window_below.start_ms), window_below.end_ms)
+        )
         outline = self.outline(project)
-        return [i for i in self._storage.toc.list_ids(level, whole) if outline.holds(i)]
+        return [i for i in self._storage.toc.list_ids(level, whole_window) if outline.has_segments(i)]
 
-    def _begin(self, level: TocLevel, ms: int) -> int:
-        """Return the start of the period of `level` that holds a moment, so that a period cut by the window is not lost."""
+    def _period_start(self, level: TocLevel, ms: int) -> int:
+        """A period that the window cuts must not be lost."""
         day = self._calendar.to_local(ms).date()
         if level is TocLevel.WEEK:
             day = day.fromordinal(day.toordinal() - day.weekday())
@@ -234,7 +232,10 @@ class Tree:
         return self._calendar.midnight_of(day)
 
     def segments_below(self, node_id: NodeId, scope: Scope) -> list[Segment]:
-        """Return the segments below a node of the scope's project, agent and window (not role or speaker), in time order."""
+        """Return the segments below a node, by time.
+
+        They are of the scope's project, agent and window, not of role or speaker.
+        """
         if node_id == ROOT:
             return self._storage.toc.list_segments(scope)
         if level_of(node_id) is TocLevel.SEGMENT:
@@ -252,7 +253,7 @@ class Tree:
         ]
 
     def count_below(self, node_id: NodeId, scope: Scope) -> int:
-        """Return an upper bound of the project's segments below a node in the window, cheaply.
+        """Return an upper bound of the segments below a node.
 
         The day before the window counts too: a segment that began late in it may reach into the window.
         """
@@ -264,29 +265,29 @@ class Tree:
                 return 0
             first = max(first, self._calendar.day_of(max(scope.window.start_ms, 0) - _REACH_MS))
             after = min(after, self._calendar.day_of(min(scope.window.end_ms - 1, _FAR_MS) + _REACH_MS))
-        return self.outline(scope.project).count(first, after) if first < after else 0
+        return self.outline(scope.project).count_segments(first, after) if first < after else 0
 
     def count_before(self, ms: int, project: str | None) -> int:
-        """Return the number of a project's segments (None: all) of days before that of a moment, UTC milliseconds."""
-        return self.outline(project).count(EVERY_DAY[0], self._calendar.day_of(min(ms, _FAR_MS))) if ms > 0 else 0
+        """Count a project's segments of days before `ms` (UTC)."""
+        return self.outline(project).count_segments(EVERY_DAY[0], self._calendar.day_of(min(ms, _FAR_MS))) if ms > 0 else 0
 
-    def reaches(self, node_id: NodeId, window: TimeWindow | None) -> bool:
-        """Return whether a segment filed under a period may reach into the window: also one that began on the evening before."""
+    def may_reach(self, node_id: NodeId, window: TimeWindow | None) -> bool:
+        """Return whether a segment below may reach a window."""
         if window is None:
             return True
-        own = self._calendar.node_window(node_id)
-        return TimeWindow(own.start_ms, own.end_ms + _REACH_MS).intersects(window)
+        own_window = self._calendar.node_window(node_id)
+        return TimeWindow(own_window.start_ms, own_window.end_ms + _REACH_MS).intersects(window)
 
     def siblings(self, node_id: NodeId, project: str | None = None) -> list[NodeId]:
-        """Return the ids of the neighbours under the same parents, nearest in time first, without the node itself."""
-        own = self._storage.toc.find_node(node_id)
-        start = own.start_ms if own else 0
-        around = [c for p in parents_of(node_id) for c in self.children(p, project) if c != node_id]
-        starts = {n.node_id: n.start_ms for n in self._storage.toc.get_nodes(around).values()}
-        return sorted(dict.fromkeys(around), key=lambda i: (abs(starts.get(i, 0) - start), i))
+        """Return the neighbours under the same parents, nearest first."""
+        node = self._storage.toc.find_node(node_id)
+        start = node.start_ms if node else 0
+        sibling_ids = [c for p in parents_of(node_id) for c in self.children(p, project) if c != node_id]
+        starts = {n.node_id: n.start_ms for n in self._storage.toc.get_nodes(sibling_ids).values()}
+        return sorted(dict.fromkeys(sibling_ids), key=lambda i: (abs(starts.get(i, 0) - start), i))
 
     def path(self, node_id: NodeId) -> list[NodeId]:
-        """Return the ids from the year down to the node, [] for the root; a week's by the first of its months with segments."""
+        """Return the ids from the year down to the node."""
         if node_id == ROOT:
             return []
         level = level_of(node_id)
@@ -294,107 +295,104 @@ class Tree:
             chain = rollup_targets(node_id.split(":")[2])[::-1]
             return [*chain, node_id] if level is TocLevel.SEGMENT else list(chain)
         up = [node_id]
-        while (above := parents_of(up[-1])) and above[0] != ROOT:
+        while (parent_ids := parents_of(up[-1])) and parent_ids[0] != ROOT:
             outline = self.outline()
-            up.append(next((p for p in above if outline.holds(p)), above[0]))
+            up.append(next((p for p in parent_ids if outline.has_segments(p)), parent_ids[0]))
         return up[::-1]
 
     def context(self, segment: Segment, project: str | None = None) -> Context:
-        """Return the overlap before a segment (none for a stream's first) and the periods above it, the year first."""
+        """Return the overlap before a segment and its periods."""
         cuts = self._storage.toc.get_cuts([segment.stream])[segment.stream]
-        place = next((i for i, c in enumerate(cuts) if c.key == segment.key), 0)
-        previous = self._storage.events.segment_events(cuts[place - 1]) if place else []
-        above = self.path(segment.node_id)[:-1]
-        nodes = self.nodes(above, project)
-        return Context(tuple(overlap(previous, segment.start[0])), tuple(nodes[i] for i in above if i in nodes))
+        index = next((i for i, c in enumerate(cuts) if c.key == segment.key), 0)
+        previous = self._storage.events.segment_events(cuts[index - 1]) if index else []
+        parent_ids = self.path(segment.node_id)[:-1]
+        nodes = self.nodes(parent_ids, project)
+        return Context(tuple(overlap_before(previous, segment.start[0])), tuple(nodes[i] for i in parent_ids if i in nodes))
 
     def term_sets(self, ids: Sequence[NodeId], project: str | None = None) -> dict[NodeId, Hashes]:
-        """Return the terms below each node that the scope may know, `(n,) uint32`, sorted; empty or missing for others."""
+        """Return the scope's terms below each node, `(n,) uint32` sorted."""
         if project is None:
-            return self._sets(ids, self._storage.toc.get_stamps(ids))
+            return self._stored_sets(ids, self._storage.toc.get_stamps(ids))
         segments = [i for i in ids if level_of(i) is TocLevel.SEGMENT]
-        found = self._sets(segments, self._storage.toc.get_stamps(segments))
+        segment_sets = self._stored_sets(segments, self._storage.toc.get_stamps(segments))
         stored = self._storage.toc.get_nodes([i for i in ids if level_of(i) is not TocLevel.SEGMENT])
-        return found | {n.node_id: a.hashes for n in stored.values() if (a := self._assembled(n, project))}
+        return segment_sets | {n.node_id: a.hashes for n in stored.values() if (a := self._assemble_period(n, project))}
 
-    def _sets(self, ids: Sequence[NodeId], found_stamps: Mapping[NodeId, Stamp]) -> dict[NodeId, Hashes]:
-        """Return the whole term sets of nodes; those read before come from memory while their rows are the same."""
+    def _stored_sets(self, ids: Sequence[NodeId], found_stamps: Mapping[NodeId, Stamp]) -> dict[NodeId, Hashes]:
         stamps = {i: s for i, s in found_stamps.items() if s[1]}
         with self._lock:
-            found = {i: self._hashes[i, s] for i, s in stamps.items() if (i, s) in self._hashes}
-        missing = [i for i in ids if i not in found]
-        read = read_sets(self._storage.toc, missing) if missing else {}
+            cached = {i: self._hashes[i, s] for i, s in stamps.items() if (i, s) in self._hashes}
+        missing = [i for i in ids if i not in cached]
+        loaded = read_sets(self._storage.toc, missing) if missing else {}
         with self._lock:
-            for node_id, hashes in read.items():
+            for node_id, hashes in loaded.items():
                 if node_id in stamps:
                     self._hashes[node_id, stamps[node_id]] = hashes
                     self._hash_bytes += hashes.nbytes
-            while self._hash_bytes > _HASH_BYTES_KEPT and self._hashes:
+            while self._hash_bytes > _MAX_HASH_BYTES and self._hashes:
                 self._hash_bytes -= self._hashes.popitem(last=False)[1].nbytes
-        return found | read
+        return cached | loaded
 
-    def refined(self) -> frozenset[NodeId]:
-        """Return the nodes whose text an agent wrote, cached until anything is stored."""
-        return self._fact("refined", lambda: frozenset(self._storage.toc.list_refined()))
+    def refined_ids(self) -> frozenset[NodeId]:
+        """Return the nodes whose text an agent wrote."""
+        return self._cached_fact("refined", lambda: frozenset(self._storage.toc.list_refined()))
 
     def frequencies(self) -> Frequencies:
-        """Return the document frequencies of terms by project, cached until anything is stored (`lag()` s in an import)."""
-        return self._statistic("frequencies", lambda: Frequencies(self._storage.toc.list_frequencies()))
+        """Return the document frequencies of terms by project."""
+        return self._cached_statistic("frequencies", lambda: Frequencies(self._storage.toc.list_frequencies()))
 
     def tally(self, project: str | None = None) -> Tally:
-        """Return counts over everything of a scope, cached until anything is stored; in an import up to `lag` seconds old."""
-        return self._statistic(("tally", project), lambda: self._storage.toc.tally_days(*EVERY_DAY, project))
+        """Return counts over everything of a scope."""
+        return self._cached_statistic(("tally", project), lambda: self._storage.toc.tally_days(*EVERY_DAY, project))
 
     def short_names(self) -> Mapping[str, str]:
-        """Return each project's shortest name that no other one has (`model.project.shorten_names`), cached like `tally`."""
+        """Return each project's shortest unique name."""
         projects = self.tally().projects
-        return self._statistic("short names", lambda: shorten_names(projects))
+        return self._cached_statistic("short names", lambda: shorten_names(projects))
 
     def pending_from(self) -> int | None:
-        """Return the event number behind which events are not yet in the tree; None when all are."""
-        done = self._fact("derived", lambda: self._storage.outbox.get_checkpoint("deriver"))
+        """Return the event number after which events are pending."""
+        done = self._cached_fact("derived", lambda: self._storage.outbox.get_checkpoint("deriver"))
         return done if done < self._storage.events.last_seq() else None
 
-    def _assembled(self, stored: TocNode, project: str) -> _Assembled | None:
-        """Return one project's part of a period, node and terms, cached by build number; None where it has no segments there."""
+    def _assemble_period(self, stored: TocNode, project: str) -> _AssembledPeriod | None:
         key = (project, stored.node_id, stored.built)
         with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]
+            if key in self._periods:
+                self._periods.move_to_end(key)
+                return self._periods[key]
         first, after = span_of(stored.node_id)
         tally = self._storage.toc.tally_days(first.isoformat(), after.isoformat(), project)
         if not tally.segments:
             return None
         days = (first.isoformat(), after.isoformat(), project)
-        terms = union(map(from_bytes, self._storage.toc.list_day_terms(*days)))
+        terms = union_sets(map(from_bytes, self._storage.toc.list_day_terms(*days)))
         if stored.author != EXTRACTIVE and tally.segments == self._storage.toc.tally_days(*days[:2], None).segments:
             # It holds no other project: the agent's text is this project's own.
-            return self._keep(key, _Assembled(stored, terms))
+            return self._cache_period(key, _AssembledPeriod(stored, terms))
         ids = self._storage.toc.list_salient(*days, _CHILDREN)
         nodes = sorted(self._storage.toc.get_nodes(ids).values(), key=lambda n: (n.start_ms, n.node_id))
         node = roll_up(stored.node_id, nodes, tally, self._calendar, self._summarizer)
-        return self._keep(key, _Assembled(node, terms))
+        return self._cache_period(key, _AssembledPeriod(node, terms))
 
-    def _keep(self, key: tuple[str, NodeId, int], made: _Assembled) -> _Assembled:
-        """Cache an assembled period, dropping the oldest of more than 512; return it."""
+    def _cache_period(self, key: tuple[str, NodeId, int], assembled: _AssembledPeriod) -> _AssembledPeriod:
         with self._lock:
-            self._kept[key] = made
-            while len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
-        return made
+            self._periods[key] = assembled
+            while len(self._periods) > _MAX_PERIODS:
+                self._periods.popitem(last=False)
+        return assembled
 
 
 def share_of(node: TocNode, project: str) -> TocNode:
-    """Return a period with one project's bullets only, without summary and keywords; reads nothing from the store."""
-    own = tuple(b for b in node.bullets if b.project == project)
+    """Return a period with one project's bullets only."""
+    project_bullets = tuple(b for b in node.bullets if b.project == project)
     name = period_name(node.node_id)
-    title = f"{name} · {own[0].text}" if own else name
-    return replace(node, title=title, summary="", bullets=own, keywords=(), projects=(project,) if project else ())
+    title = f"{name} · {project_bullets[0].text}" if project_bullets else name
+    return replace(node, title=title, summary="", bullets=project_bullets, keywords=(), projects=(project,) if project else ())
 
 
-def below(level: TocLevel) -> TocLevel:
-    """Return the next finer level; that of segments for a segment itself, years for the root."""
+def finer_level(level: TocLevel) -> TocLevel:
+    """Return the next finer level; segments stay."""
     if level is TocLevel.ROOT:
         return LEVELS[0]
     return LEVELS[min(LEVELS.index(level) + 1, len(LEVELS) - 1)]

@@ -113,7 +113,7 @@ def weigh(text: str, frequencies: Frequencies, project: str | None, segments: in
         raise InvalidQuery("the query is empty", "Give at least one word to look for.")
     others = keyword_terms(keywords, found)
     hashes = {t: term_hash(t) for t in (*found, *others)}
-    counts = {t: frequencies.of(h, project) for t, h in hashes.items()}
+    counts = {t: frequencies.segment_count(h, project) for t, h in hashes.items()}
     weights = {t: math.log(1 + (max(segments, n) - n + 0.5) / (n + 0.5)) for t, n in counts.items()}
     if others:
         total, most = (sum(weights[t] for t in several) for several in (others, found))

@@ -227,7 +227,7 @@ class AgenticLayer:
         if not walk.budget.go_down(depth):
             return self._sweep(walk, node_id)
         children = self._tree.children(node_id, walk.query.project)
-        ids = [c for c in children if c not in walk.seen and self._tree.reaches(c, walk.scope.window)]
+        ids = [c for c in children if c not in walk.seen and self._tree.may_reach(c, walk.scope.window)]
         allowed = walk.visit(len(ids))
         chosen = ids[::-1][:allowed]
         sets = self._tree.term_sets(chosen)

@@ -24,7 +24,7 @@ from memory_mcp.search.layers.standing import with_standing
 from memory_mcp.search.layers.turns import AFTER, turns_of
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope
-from memory_mcp.tree.derive.build import searchable
+from memory_mcp.tree.derive.build import searchable_text
 from memory_mcp.tree.toc.tree import Tree
 
 #: Most messages of one segment that become hits.
@@ -140,7 +140,7 @@ class Reader:
 
     def _turns(self, segment: Segment, events: Sequence[Event], query: Weighted, is_continued: bool) -> dict[EventId, TurnKind]:
         """Return the turns of a segment's events, if one may hold a term; its last prompt may have its reply behind them."""
-        if not any(query.may_be_in(searchable(e)) for e in events):
+        if not any(query.may_be_in(searchable_text(e)) for e in events):
             return {}
         after = self._storage.events.get_neighbours(events[-1], 0, AFTER)[1] if is_continued and lacks_reply(events) else []
         return classify_turns((*events, *after), segment.is_begin)
@@ -220,11 +220,11 @@ class Reader:
 
         Those with most of the query's words are read first, newest first; the others only while none of those matches.
         """
-        likely = sorted(events, key=lambda e: (query.probes_in(searchable(e)), e.order), reverse=True)
+        likely = sorted(events, key=lambda e: (query.probes_in(searchable_text(e)), e.order), reverse=True)
         matched: list[tuple[Event, Counter[str]]] = []
         for start in range(0, len(likely), _LIKELY):
             for event in likely[start : start + _LIKELY]:
-                text = searchable(event)
+                text = searchable_text(event)
                 if query.may_be_in(text) and (counts := count_terms(query, text)):
                     matched.append((event, counts))
             if matched:
@@ -300,7 +300,7 @@ def _found(
     With `literal`, tool output counts as much as messages. A message that holds a query of ten characters or more verbatim
     scores 1.
     """
-    counts = [count_terms(query, text) if query.may_be_in(text := searchable(e)) else Counter[str]() for e in events]
+    counts = [count_terms(query, text) if query.may_be_in(text := searchable_text(e)) else Counter[str]() for e in events]
     for at, event in enumerate(events):
         if turns.get(event.event_id, TurnKind.PLAIN) & TurnKind.TO_MEMORY:
             counts[at] = Counter[str]()

@@ -20,7 +20,7 @@ from memory_mcp.search.layers.agentic.match import (
 )
 from memory_mcp.search.layers.budget import Budget
 from memory_mcp.tree.toc.tree import Tree
-from memory_mcp.tree.toc.tree import below as finer
+from memory_mcp.tree.toc.tree import finer_level as finer
 
 #: Matches shown per node of a children search.
 MATCHES_PER_NODE = 3
@@ -104,7 +104,7 @@ class NodeSearch:
             shares = shares_of(query, [sets.get(i) for i in ids])
             best = sorted((-share, -place) for place, share in enumerate(shares) if share > 0)[: max(_READ, offset + limit + 1)]
             # A node's words are those of its events, or those of an agent who refined it.
-            read = {ids[-place] for _, place in best} | (self._tree.refined() & set(ids))
+            read = {ids[-place] for _, place in best} | (self._tree.refined_ids() & set(ids))
             likely = [i for i in ids if i in read]
         ranked = self.rank(likely, query, chosen, below_too=not fields, project=project)
         page = ranked[offset : offset + limit]

@@ -7,7 +7,7 @@ from memory_mcp.model.ids import ROOT, NodeId
 from memory_mcp.search.layers.agentic.match import Weighted
 from memory_mcp.search.layers.agentic.read import Found
 from memory_mcp.search.layers.base import Step
-from memory_mcp.tree.toc.tree import below as finer
+from memory_mcp.tree.toc.tree import finer_level as finer
 
 #: Share of the query's weight above which a match is called strongest.
 STRONG_MATCH = 0.5

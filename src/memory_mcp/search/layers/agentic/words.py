@@ -8,7 +8,7 @@ from memory_mcp.search.layers.agentic.match import weigh
 from memory_mcp.search.layers.base import Weighed
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope
-from memory_mcp.tree.derive.build import searchable
+from memory_mcp.tree.derive.build import searchable_text
 from memory_mcp.tree.toc.tree import Tree
 
 #: Most events without a segment that are read for a word; while more wait, an import is running and no word counts as missing.
@@ -40,7 +40,7 @@ class TreeWords:
         if last - after > _WAITING:
             return ()
         waiting = self._storage.events.list_arrivals(after, last, Scope(project, None, None))
-        spoken = set[str]().union(*(term_set(searchable(event)) for event in waiting))
+        spoken = set[str]().union(*(term_set(searchable_text(event)) for event in waiting))
         return absent_in(absent, spoken.__contains__)
 
     def absent_from(self, text_terms: Set[str], words: Sequence[str]) -> tuple[str, ...]:
@@ -60,6 +60,6 @@ class TreeWords:
 
         def holds(term: str) -> bool:
             """Return whether a segment holds the term."""
-            return frequencies.of(term_hash(term), project) > 0
+            return frequencies.segment_count(term_hash(term), project) > 0
 
         return holds
