@@ -6,7 +6,6 @@ thread in ~/.local/share/amp/threads, written anew with every turn. Later client
 none; `amp threads export` gives the same form.
 """
 
-import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -57,30 +56,23 @@ class AmpImporter(DocumentImporter):
 
     name = AGENT
     title = "Amp"
+    home_variables, home, folders = ("XDG_DATA_HOME",), ".local/share", ("amp/threads",)
     endings = (".json",)
     messages_key = "messages"
     skip_reason = "not an Amp thread"
-
-    def default_paths(self) -> tuple[Path, ...]:
-        """Return the folder amp/threads in $XDG_DATA_HOME, else in ~/.local/share; existing or not."""
-        data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-        return (Path(data) / "amp" / "threads",)
 
     def wants_file(self, file: Path) -> bool:
         """Return whether a file is named as a thread (T-*.json)."""
         return _THREAD.match(file.stem) is not None
 
     def recognises_file(self, file: Path, beginning: bytes) -> bool:
-        """Return whether a `.json` file is a thread of Amp: its id begins with T-, in the file's name or near its beginning."""
+        """Return whether a thread's id, T-..., is in name or beginning."""
         if file.suffix != ".json" or (b'"messages"' not in beginning and b'"created"' not in beginning):
             return False
         return _OWN.match(beginning) is not None or (_THREAD.match(file.stem) is not None and b'"v"' in beginning)
 
     def convert_conversation(self, record: Record, file: Path, tally: Tally) -> Iterator[EventDraft]:
-        """Yield the events of one thread: its title, then its messages in order.
-
-        Messages are counted in `tally`, and those without an event with the reason.
-        """
+        """Yield the events of one thread: title, then messages in order."""
         value = record.value
         name, created = as_text(value.get("id")) or file.stem, parse_time(value.get("created"))
         session = _make_session(name, value, file)
@@ -99,11 +91,7 @@ class AmpImporter(DocumentImporter):
             yield from tally.count_record(drafts, parts, record.line, message)
 
     def _iter_parts(self, message: Mapping[str, object], tools: dict[str, str]) -> Iterator[Part]:
-        """Yield the parts of a message: the user's words, files and results, the model's blocks, or the client's summaries.
-
-        `tools` are the names of those called so far, by the id of the call; calls are added. An answer that is still
-        being written, and a message of an unknown role, are left out with the reason.
-        """
+        """Yield a message's parts; add tools' names to `tools` by call."""
         role = as_text(message.get("role"))
         blocks = as_blocks(message.get("content"))
         if role == "assistant" and as_mapping(message.get("state")).get("type") == "streaming":
@@ -140,10 +128,6 @@ class AmpImporter(DocumentImporter):
 
 
 def _make_session(name: str, value: Mapping[str, object], file: Path) -> Session:
-    """Return the session `name` with its project and, as metadata, branch, cwd, version and mode from the thread's environment.
-
-    Directory and repository are those of its first tree; a thread without an environment has none of them.
-    """
     initial = as_mapping(as_mapping(value.get("env")).get("initial"))
     tree = next(iter(as_mappings(initial.get("trees"))), {})
     uri = tree.get("uri")
@@ -162,7 +146,7 @@ def _make_session(name: str, value: Mapping[str, object], file: Path) -> Session
 
 
 def _result_of(block: Mapping[str, object], tools: dict[str, str]) -> Part:
-    """Return what a tool gave back as a part with its exit status; a run that has not ended is left out.
+    """Return a tool's result, left out while it runs.
 
     Failed and cancelled runs give an error with its reason first, or the status in brackets.
     """
@@ -186,5 +170,4 @@ def _result_of(block: Mapping[str, object], tools: dict[str, str]) -> Part:
 
 
 def _readable_text(value: object) -> str:
-    """Return a value as readable text: of blocks their text, of anything else as a plain text."""
     return result_text(value) if isinstance(value, list) else as_plain(value)

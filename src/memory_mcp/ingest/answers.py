@@ -51,7 +51,7 @@ class Answer(NamedTuple):
 
 
 def questions_in(tool: str, arguments: object) -> tuple[Question, ...]:
-    """Return the questions with options that a call shows to the person; () for any other call."""
+    """Return the questions with options in a call; () for none."""
     described = as_mapping(arguments)
     if not described or _OF_SERVER.search(tool):
         return ()
@@ -75,7 +75,10 @@ def _parse_question(described: Mapping[str, object], number: int) -> Question:
 
 
 def answers_in(questions: Sequence[Question], details: object, text: str) -> list[Answer]:
-    """Return the questions that a person answered with the answers: from a result's details, else from its text; [] for none."""
+    """Return the questions that a person answered, with the answers.
+
+    From the result's details, else from its text.
+    """
     if not questions:
         return []
     answers = _find_filed_answers(questions, details)
@@ -89,7 +92,6 @@ def answers_in(questions: Sequence[Question], details: object, text: str) -> lis
 
 
 def _find_filed_answers(questions: Sequence[Question], details: object) -> list[Answer]:
-    """Return the answers that an object holds under `answers`, by question or in the questions' order."""
     described = as_mapping(details)
     filed, notes = described.get("answers"), as_mapping(described.get("annotations"))
     by_key = as_mapping(filed) if not isinstance(filed, list) else {str(number): item for number, item in enumerate(filed)}
@@ -110,7 +112,6 @@ def _parse_object(text: str) -> Mapping[str, object]:
 
 
 def _answer_words(value: object) -> str:
-    """Return an answer as text: chosen options and typed words, separated by commas; "" for none."""
     if isinstance(value, str):
         return value.strip().removeprefix(_NOTE).strip()
     inner = list(value.values()) if isinstance(value, Mapping) else as_list(value)
@@ -118,7 +119,7 @@ def _answer_words(value: object) -> str:
 
 
 def _find_quoted_answers(questions: Sequence[Question], text: str) -> list[Answer]:
-    """Return the answers of a text that has `"question"="answer"` for each question, or `**heading**: answer` in a line."""
+    """Find `"question"="answer"` for each question, or lines `**heading**: answer`."""
     starts = [(text.find(f'"{q.words}"="'), q) for q in questions]
     marks = [(start, start + len(q.words) + 4, q) for start, q in starts if start >= 0]
     answers = []
@@ -134,7 +135,7 @@ def _find_quoted_answers(questions: Sequence[Question], text: str) -> list[Answe
 
 
 def answer_text(answers: Sequence[Answer]) -> str:
-    """Return answers as one text: each under its question, which is marked as a quotation, a blank line between two."""
+    """Return answers as one text, each below its quoted question."""
     return "\n\n".join(f"{_quote_lines(answer.question.words)}\n{answer.words}" for answer in answers)
 
 
@@ -143,13 +144,16 @@ def _quote_lines(text: str) -> str:
 
 
 def reply_metadata(answers: Sequence[Answer]) -> dict[str, str]:
-    """Return the metadata of a person's reply to a call: the options of the questions, a line for each, "" for none."""
+    """Return the metadata of a person's reply to a call.
+
+    Its `options` has a line for each question, "" for none.
+    """
     options = "\n".join(" | ".join(answer.question.options) for answer in answers if answer.question.options)
     return {"options": options, WORDS_VARY: "true"}
 
 
 def refusal_words(tool: str, text: str, questions: Sequence[Question] = ()) -> str:
-    """Return what a person said while refusing a call, from the client's own text about it; "" if nothing was said.
+    """Return what a person said while refusing a call; "" for nothing.
 
     Where the call showed `questions`, the client may list them with the answers so far: these are all that was said.
     """

@@ -12,7 +12,7 @@ from memory_mcp.ingest import chat
 from memory_mcp.ingest.blocks import as_mapping, as_mappings, as_text, words_within
 from memory_mcp.ingest.chat import ChatReader, Outcome, skipped_outcome
 from memory_mcp.ingest.parts import content_id, decode_json, message_part
-from memory_mcp.ingest.session_reader import GrowingImporter, SessionReader
+from memory_mcp.ingest.session_reader import GrowingImporter
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import Role
 
@@ -39,52 +39,17 @@ _USUAL = {
 _HEADER = re.compile(r"\A(?:(?:Created|Completed) At: [^\n]*\n)+")
 
 
-class AntigravityImporter(GrowingImporter):
-    """Reads the transcripts of Antigravity."""
-
-    name = "antigravity"
-    title = "Antigravity"
-    endings = (_FULL, _SHORT)
-
-    def default_paths(self) -> tuple[Path, ...]:
-        """Return the folders `brain` of the command and the editors below ~/.gemini; existing or not."""
-        home = Path.home() / ".gemini"
-        return tuple(home / name / "brain" for name in ("antigravity-cli", "antigravity", "antigravity-ide"))
-
-    def wants_file(self, file: Path) -> bool:
-        """Return whether a transcript is the full one of its conversation, or the short one where there is no full one."""
-        return file.name != _SHORT or not file.with_name(_FULL).exists()
-
-    @staticmethod
-    def is_own_record(value: Mapping[str, object]) -> bool:
-        """Return whether a record is a step of Antigravity: it has a known source, and content or a number."""
-        return as_text(value.get("source")) in _SOURCES and ("content" in value or "step_index" in value)
-
-    def make_reader(self, file: Path) -> SessionReader:
-        """Return the state with which the reading of a transcript begins."""
-        return _Reader(file, self._settings.include_thinking)
-
-
 class _Reader(ChatReader):
-    """State of reading one file."""
-
     def __init__(self, file: Path, thinking: bool) -> None:
-        """Begin a session named after the conversation's folder, or after the file where it is not in a folder `logs`."""
         folder = file.parent.parent.parent if file.parent.name == "logs" else file.with_suffix("")
         super().__init__("antigravity", folder.name, thinking)
 
     def learn_from(self, record: dict[str, object]) -> None:
-        """Learn the working directory from the client's own words beside the user's first prompts."""
         if not self.cwd and record.get("source") == "USER_EXPLICIT":
             match = next((m for b in _BESIDE.findall(as_text(record.get("content"))) if (m := _CWD.search(b[1]))), None)
             self.cwd = match[1] if match else ""
 
     def convert_record(self, record: dict[str, object]) -> Outcome:
-        """Return what one step gives: the user's request, the model's thoughts, words and calls, a tool's outcome, or a summary.
-
-        The client's additions to a prompt are counted as left out; arguments of calls get the names that other clients
-        use; other steps are skipped with the reason.
-        """
         source, kind = as_text(record.get("source")), as_text(record.get("type"))
         text = chat.words_of(record.get("content"))
         outcome = Outcome(time=parse_time(record.get("created_at")))
@@ -109,3 +74,22 @@ class _Reader(ChatReader):
         else:
             return skipped_outcome("written by the client" if source in _SOURCES else _FOREIGN)
         return outcome
+
+
+class AntigravityImporter(GrowingImporter):
+    """Reads the transcripts of Antigravity."""
+
+    name = "antigravity"
+    title = "Antigravity"
+    reader = _Reader
+    home_variables, home, folders = (), ".gemini", ("antigravity-cli/brain", "antigravity/brain", "antigravity-ide/brain")
+    endings = (_FULL, _SHORT)
+
+    def wants_file(self, file: Path) -> bool:
+        """Return whether a transcript is the fullest of its conversation."""
+        return file.name != _SHORT or not file.with_name(_FULL).exists()
+
+    @staticmethod
+    def is_own_record(value: Mapping[str, object]) -> bool:
+        """Return whether a step has a known source, and content or number."""
+        return as_text(value.get("source")) in _SOURCES and ("content" in value or "step_index" in value)

@@ -23,7 +23,7 @@ OTHER = "other reasons"
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """One skipped place: file, line number (0 for the file as a whole), and the beginning of the line."""
+    """The beginning of a skipped record; line 0 is the whole file."""
 
     file: str
     line: int
@@ -32,9 +32,10 @@ class Quote:
 
 @dataclass(slots=True)
 class ImportReport:
-    """What an import read, stored, already knew and left out, and why. Counts are of events unless named otherwise.
+    """Counts of what an import read, stored, knew and left out.
 
-    Every record read either gave events or was skipped: `lines == lines_used + skipped.total()`.
+    Counts are of events unless named otherwise. Every record read either gave events or was skipped: `lines == lines_used +
+    skipped.total()`.
     """
 
     files: int = 0
@@ -65,14 +66,17 @@ class ImportReport:
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
     def skip_record(self, reason: str, file: Path | str, line: int, text: str) -> None:
-        """Count one record left out, and quote the first 3 of a reason; after `MAX_REASONS` reasons new ones count as `OTHER`."""
+        """Count a record left out; quote 3 of a reason.
+
+        After `MAX_REASONS` reasons new ones count as `OTHER`.
+        """
         if reason not in self.skipped and len(self.skipped) >= MAX_REASONS:
             reason = OTHER
         self.skipped[reason] += 1
         self.add_quote(reason, file, line, text)
 
     def add_report(self, other: "ImportReport") -> None:
-        """Add counts, reasons, quotes and times of another part of the import; the bounds on skipped reasons and quotes hold."""
+        """Add another part's counts, reasons, quotes and times, within the same bounds."""
         for name in ("files", "files_unchanged", "files_failed", "lines", "lines_used", "bytes", "new", "known"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.cut |= other.cut
@@ -91,12 +95,15 @@ class ImportReport:
             self.seconds[stage] += seconds
 
     def add_failure(self, file: Path | str, reason: str) -> None:
-        """Count one file that could not be read, and quote the reason under "unreadable file"."""
+        """Count and quote a file that could not be read."""
         self.files_failed += 1
         self.add_quote("unreadable file", file, 0, reason)
 
     def add_quote(self, reason: str, file: Path | str, line: int, text: str) -> None:
-        """Keep the first 160 characters of `text`, as one line, unless `QUOTES_PER_REASON` of its reason are kept."""
+        """Keep the first 160 characters of a text, as one line.
+
+        At most `QUOTES_PER_REASON` of a reason are kept.
+        """
         reason_quotes = self.quotes.setdefault(reason, [])
         if len(reason_quotes) < QUOTES_PER_REASON:
             reason_quotes.append(Quote(str(file), line, " ".join(text[: 4 * QUOTE_WIDTH].split())[:QUOTE_WIDTH]))
@@ -104,7 +111,7 @@ class ImportReport:
 
 @dataclass(frozen=True, slots=True)
 class ReadStep:
-    """One step of reading a file: the drafts of one record, and how far the file is done once they are stored."""
+    """The drafts of one record, and the offset after it."""
 
     drafts: tuple[EventDraft, ...]
     #: Byte offset behind the record; the start of the enclosing JSON array where there is one. What it counts in a source
@@ -113,7 +120,7 @@ class ReadStep:
 
 
 class Growth(Enum):
-    """How a kind of source changes, and so where reading goes on."""
+    """How a source changes, and so where reading continues."""
 
     #: Lines are added at the end: reading goes on behind the last record, unless the beginning is another.
     APPENDED = "appended"
@@ -124,7 +131,10 @@ class Growth(Enum):
 
 
 class Importer(Protocol):
-    """Reads one kind of source. The same file gives the same source ids on every read, from any offset."""
+    """Reads one kind of source.
+
+    The same file gives the same source ids on every read, from any offset.
+    """
 
     name: str
     #: What people call the client or the form.
@@ -132,26 +142,29 @@ class Importer(Protocol):
     growth: Growth
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the usual places of such sources on this machine, existing or not; none for a general form."""
+        """Return the usual paths of such sources; they may be missing."""
         ...
 
     def iter_files(self, path: Path) -> Iterator[Path]:
-        """Return the files to read below a folder in a fixed order, or `path` itself; raises SourceUnreadable if missing."""
+        """Return the files to read at `path`, in a fixed order.
+
+        Raises SourceUnreadable if there is nothing at `path`.
+        """
         ...
 
     def recognises_file(self, file: Path, beginning: bytes) -> bool:
-        """Return whether a file is of this kind, by its name and its first `BEGINNING` bytes alone; nothing is opened.
+        """Return whether name and first `BEGINNING` bytes show this kind.
 
-        True only where it can be told from every other kind: importers are asked in the registry's order, the general
-        forms last.
+        Nothing is opened. True only where it can be told from every other kind: importers are asked in the registry's order,
+        the general forms last.
         """
         ...
 
     def read_file(self, file: Path, offset: int, report: ImportReport) -> Iterator[ReadStep]:
-        """Yield a step for each record from an offset on, streaming: its drafts, and the offset to go on from.
+        """Yield a step for each record from an offset on, streaming.
 
-        A record that gives no draft moves the offset too. A last line without a line feed is left until it is complete.
-        Odd records are counted and quoted in the report, never raised. Raises OSError when the file cannot be read. A
-        source of `Growth.REWRITTEN` is always read from 0.
+        A record that gives no draft moves the offset too. A last line without a line feed is left until it is complete. Odd
+        records are counted and quoted in the report, never raised. Raises OSError when the file cannot be read. A source of
+        `Growth.REWRITTEN` is always read from 0.
         """
         ...

@@ -31,7 +31,7 @@ _STRING_PART, _CUT_ESCAPE = re.compile(rb'(?:[^"\\\n]|\\[^\n])++'), re.compile(r
 
 
 def iter_beginnings(file: Path) -> Iterator[bytes]:
-    """Yield the first `BEGINNING` bytes of a file, then more of it if it goes on.
+    """Yield the first `BEGINNING` bytes of a file, then more.
 
     Of an archive those of its conversations. Raises OSError when it cannot be read.
     """
@@ -49,12 +49,12 @@ def iter_beginnings(file: Path) -> Iterator[bytes]:
 
 
 def is_conversations(name: str) -> bool:
-    """Return whether a file or a member of an archive is named as conversations of an account's export are."""
+    """Return whether a name is that of an account export's conversations."""
     return _CONVERSATIONS.match(PurePosixPath(name).name) is not None
 
 
 def _shorten_strings(chunk: bytes, stream: IO[bytes]) -> bytes:
-    """Return `chunk` and what follows it in a stream, without the ends of long strings; b"" for what is no JSON."""
+    """Return `chunk` and what follows, long strings cut; b"" without JSON."""
     if not chunk.removeprefix(BOM).lstrip(BLANKS).startswith((b"{", b"[")):
         return b""
     beginning, inside, room, unread = bytearray(), False, 0, _MOST_READ

@@ -37,7 +37,7 @@ _WORDS = frozenset("text output content message result stdout stderr error respo
 _MOST_TEXTS = 1000
 #: Fields of a picture or a document that describe it.
 _CAPTIONS = ("title", "caption", "alt", "alt_text", "description")
-#: Kinds of blocks that `plain` reads.
+#: Kinds of blocks that `block_text` reads.
 _PLAIN = ("text", "input_text", "output_text", "image", "document", "tool_reference", "resource")
 _DATA = re.compile(r"\bdata:[^\s\"]*|[^\s]{400,}")
 #: Arguments whose usual values say nothing.
@@ -69,15 +69,18 @@ def as_list(value: object) -> list[object]:
 
 
 def as_mappings(value: object) -> list[Mapping[str, object]]:
-    """Return the items of a list as mappings, an empty one for each item that is none; [] if `value` is no list."""
+    """Return a list's items as objects, empty for others.
+
+    [] if `value` is not a list.
+    """
     return [as_mapping(item) for item in as_list(value)]
 
 
 def as_blocks(content: object) -> Sequence[Mapping[str, object]]:
-    """Return message content as blocks, from a text, a list of texts and blocks, or one block; empty for anything else.
+    """Return message content as blocks; empty for anything else.
 
-    A text becomes {"type": "text", "text": it}; the items of a list within a list count as those of the outer one, and what
-    is none of them is left out.
+    A text becomes {"type": "text", "text": it}; the items of a list within a list count as those of the outer one, and other
+    items are left out.
     """
     if isinstance(content, str):
         return ({"type": "text", "text": content},)
@@ -112,27 +115,27 @@ def block_text(block: Mapping[str, object]) -> str:
 
 
 def captions_of(block: Mapping[str, object]) -> list[str]:
-    """Return what describes a picture or a document in its own fields: title, caption, alternative text."""
+    """Return the texts that describe a picture or a document."""
     return [text for key in _CAPTIONS if (text := as_text(block.get(key)))]
 
 
 def all_words(block: Mapping[str, object]) -> str:
-    """Return the words of a block of any kind: as `plain` reads it, and what it does not read."""
+    """Return the words of a block of any kind."""
     return "\n".join(filter(None, (block_text(block), unknown_words(block))))
 
 
 def words_of(content: object) -> str:
-    """Return message content as text: its blocks (`all_words`) one a line, without those that have none; "" for no text."""
+    """Return message content as text, a block a line; "" for none."""
     if isinstance(content, str):
         return content
     return "\n".join(filter(None, map(all_words, as_blocks(content))))
 
 
 def words_within(value: object) -> str:
-    """Return the words of an object of a form that nobody described, one a line; of one without words its JSON, shortened.
+    """Return the words of an object of unknown form, one a line.
 
-    Words are texts with white space, and those of fields that are called after text. Addresses of data and other long runs
-    without white space are none. "" for nothing and for an empty object.
+    Words are texts with white space, and those of fields that are called after text; addresses of data and other long runs
+    without white space are none. Without words it is the object's JSON, shortened; "" for nothing and for an empty object.
     """
     if isinstance(value, str):
         return value
@@ -156,10 +159,10 @@ def words_within(value: object) -> str:
 
 
 def call_text(name: str, arguments: object) -> str:
-    """Return a tool call for people: `Bash: go test ./...`, then the other arguments, one a line; of TodoWrite the tasks.
+    """Return a tool call for people: `Bash: go test ./...`.
 
-    First comes the argument that says most; empty ones, `timeout` and `activeForm` are left out, long ones shortened in
-    the middle.
+    First comes the argument that says most, then the others, one a line; empty ones, `timeout` and `activeForm` are left out,
+    long ones shortened in the middle. Of TodoWrite the tasks.
     """
     fields = as_mapping(arguments)
     if name == "TodoWrite" and isinstance(fields.get("todos"), list):
@@ -173,16 +176,16 @@ def call_text(name: str, arguments: object) -> str:
 
 
 def call_metadata(name: str, arguments: object) -> dict[str, str]:
-    """Return the metadata of a tool call: `tool`, `files` (of the first argument that names one) and `command`; "" where none."""
+    """Return `tool`, `files` and `command` of a call; "" for none."""
     fields = as_mapping(arguments)
     files = next((as_text(fields[k]) for k in _FILE_KEYS if fields.get(k)), "")
     return {"tool": name, "files": files, "command": as_text(fields.get("command")) or as_text(fields.get("cmd"))}
 
 
 def result_text(content: object, fallback: object = None) -> str:
-    """Return a tool result's text: of a string or of blocks, without reminders, colours and the error's tag.
+    """Return a tool result's text, without reminders, colours and error tag.
 
-    `fallback`, if it is a text, is used when the content has none. Content of another form gives its words.
+    `fallback`, if it is a text, is used when the content has none.
     """
     words = words_of(content) or ("" if as_blocks(content) else words_within(content))
     text = without_ansi(without_reminders(words or as_text(fallback)))
@@ -192,10 +195,10 @@ def result_text(content: object, fallback: object = None) -> str:
 
 
 def result_metadata(text: str, is_error: bool, details: object) -> dict[str, str]:
-    """Return the texts `is_error` ("true" or ""), `exit_status` and `files` (one a line) of a result, as a dict.
+    """Return `is_error`, `exit_status` and `files` of a tool's result.
 
-    They are as the text or the client's details state them, "" where unknown; of listed files the first 20. A shell's
-    result that shows no trouble counts as status 0.
+    As the text or the client's details state them, "" where unknown; at most 20 files, one a line. A shell's result that shows
+    no trouble has status 0.
     """
     fields = as_mapping(details)
     path = as_text(fields.get("filePath")) or as_text(as_mapping(fields.get("file")).get("filePath"))
@@ -212,9 +215,9 @@ def result_metadata(text: str, is_error: bool, details: object) -> dict[str, str
 
 
 def unknown_words(block: Mapping[str, object]) -> str:
-    """Return the words within a block that `plain` does not read, without kind and ids; "" for one that it reads.
+    """Return the words that `block_text` does not read in a block.
 
-    Of a document they are its text, where it is no file.
+    Without kind and ids; of a document its text, where it is not a file.
     """
     if block.get("type") == "document":
         source = as_mapping(block.get("source"))
@@ -225,7 +228,6 @@ def unknown_words(block: Mapping[str, object]) -> str:
 
 
 def _todo_line(item: object) -> str:
-    """Return a task of a list as a line with its mark: [x] done, [~] begun, [ ] open; "- <text>" for one that is no object."""
     if not isinstance(item, Mapping):
         return f"- {_shorten(item)}"
     mark = _MARKS.get(as_text(item.get("status")), " ")
@@ -233,7 +235,6 @@ def _todo_line(item: object) -> str:
 
 
 def _shorten(value: object) -> str:
-    """Return an argument as text, JSON if it is none; of one over 8,192 characters the two ends, with a note between them."""
     try:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
     except RecursionError:

@@ -53,7 +53,7 @@ class Outcome:
 
 
 def skipped_outcome(reason: str) -> Outcome:
-    """Return the outcome of a record that gives no part, with the reason."""
+    """Return the outcome of a record without parts."""
     return Outcome(skip_reason=reason)
 
 
@@ -61,7 +61,10 @@ class ChatReader(SessionReader):
     """One read of one session of a chat client."""
 
     def __init__(self, agent: str, session_id: str, thinking: bool, thread: str = "") -> None:
-        """Begin a session; `thinking` keeps the model's thoughts, `thread` is the id of a subagent, "" for none."""
+        """Begin a session.
+
+        `thinking` keeps the model's thoughts, `thread` is the id of a subagent, "" for none.
+        """
         super().__init__(agent, session_id, thinking, thread)
         #: Records without a time follow those that have one.
         self.infers_times = False
@@ -69,17 +72,16 @@ class ChatReader(SessionReader):
         self._id_counts: Counter[str] = Counter()
 
     def convert_record(self, record: dict[str, object]) -> Outcome:
-        """Return what one record gives: its parts, id and time, or why it gives nothing; raises NotImplementedError here.
+        """Return the parts of a record with its id and time.
 
-        What the record says about later ones is kept in the reading.
+        What the record says about later ones is kept in the reader. Raises NotImplementedError here.
         """
         raise NotImplementedError
 
     def parse_record(self, record: dict[str, object]) -> ParsedRecord:
-        """Return what one record gives: one item with all its parts, at a time in order, or the reason why there is none.
+        """Return one item with all the parts of a record.
 
-        Nothing, with the reason, if it is nested too deeply. Where `infers_times` is set, a record without a time
-        follows the last, marked time = inferred.
+        Where `infers_times` is set, a record without a time follows the last, marked time = inferred.
         """
         try:
             outcome = self.convert_record(record)
@@ -98,18 +100,18 @@ class ChatReader(SessionReader):
         return ParsedRecord([RecordItem(outcome.source_id, tuple(spoken), moment)] if spoken else [], outcome.skip_reason)
 
     def learn_from(self, record: dict[str, object]) -> None:
-        """Convert one of the first records, in a subagent's file only, for what it tells about later ones, such as the task."""
+        """Convert a first record of a subagent's file, for its task."""
         if self.session.thread:
             with suppress(RecursionError):
                 self.convert_record(record)
 
     def number_id(self, name: str) -> str:
-        """Return an id for a record that is known by `name`: that at first, then "<name>~2", "<name>~3" and so on."""
+        """Return an id for a repeated name: "<name>", "<name>~2", "<name>~3" ..."""
         self._id_counts[name] += 1
         return name if self._id_counts[name] == 1 else f"{name}~{self._id_counts[name]}"
 
     def make_prompt(self, text: str) -> Part:
-        """Return a user message: the human's words, or in a subagent's file those of the calling agent.
+        """Return the user's words; in a subagent's file the calling agent's.
 
         The latter begin the subagent if they are its task, the first such text, and are a note otherwise.
         """
@@ -120,49 +122,49 @@ class ChatReader(SessionReader):
         return Part(Role.ASSISTANT, EventType.SUBAGENT_START if begins else EventType.NOTE, text.strip())
 
     def prompt_parts(self, content: object) -> list[Part]:
-        """Return what a content in the user's place says: its words as one (`asked`), then blocks of unknown kinds as notes."""
+        """Return a prompt's words as one part, then notes of unknown blocks."""
         blocks = as_blocks(content)
         texts = [text_of(block) for block in blocks]
         return [self.make_prompt("\n".join(filter(None, texts))), *note_unknown_blocks(blocks, texts)]
 
     def make_result(self, content: object, call_id: str, tool: str = "", error: bool = False, exit_status: str = "") -> Part:
-        """Return a tool's result, by default named as the noted call; `content` may have any form that `result_text` takes."""
+        """Return a tool's result, named as the noted call by default."""
         text = result_text(content)
         return result_part(tool or self.tools.get(call_id, ""), call_id, text, error, exit_status=exit_status)
 
 
 def recap_part(text: str, record: str) -> Part:
-    """Return the summary that replaced a part of the conversation as a note marked `RECAP`, its kind as metadata `RECORD`."""
+    """Return a summary that replaced messages, as a note marked `RECAP`."""
     return note_part(text, record=record, **{RECAP: "true"})
 
 
 def words_of(content: object) -> str:
-    """Return a message's content as text, a line for each block (`words_of_block`) that has some; "" for no text."""
+    """Return a message's content as text, a block a line."""
     if isinstance(content, str):
         return content
     return "\n".join(filter(None, map(words_of_block, as_blocks(content))))
 
 
 def words_of_block(block: Mapping[str, object]) -> str:
-    """Return a block of any kind as text: as `text_of` reads it, else what it holds."""
+    """Return the words of a block of any kind."""
     return text_of(block) or unknown_words(block)
 
 
 def note_unknown_blocks(blocks: Sequence[Mapping[str, object]], texts: Sequence[str]) -> list[Part]:
-    """Return a note for each block whose text, as it was read, is blank, see `note_unknown`."""
+    """Return a note for each block whose text is blank."""
     if all(texts):
         return []
     return [part for block, text in zip(blocks, texts, strict=True) if not text for part in unknown_block_notes(block)]
 
 
 def read_block(block: Mapping[str, object], role: Role) -> list[Part]:
-    """Return the words of a block as a message by `role`; those of a kind that nobody described as a note, see `note_unknown`."""
+    """Return a block as a message, or an unknown one as note."""
     text = text_of(block)
     return [message_part(role, text)] if text else unknown_block_notes(block)
 
 
 def text_of(block: Mapping[str, object]) -> str:
-    """Return a block as text (`plain`), of an image "[image <media type> <caption>]", without what it lacks; "" for no text."""
+    """Return a block as text, of an image "[image <media type> <caption>]"."""
     if block.get("type") in ("image", "image_url", "input_image"):
         source = as_mapping(block.get("source"))
         media = as_text(source.get("media_type")) or as_text(block.get("mimeType")) or as_text(block.get("mime_type"))
@@ -171,7 +173,10 @@ def text_of(block: Mapping[str, object]) -> str:
 
 
 def load_json_near(path: Path) -> object:
-    """Return the JSON of a small file next to a session; None if it is missing, no JSON or larger than 4 MB."""
+    """Return the JSON of a small file next to a session.
+
+    None if it is missing, not JSON or larger than 4 MB.
+    """
     try:
         with foreign_files.open_file(path) as stream:
             raw = stream.read(_MOST_BYTES + 1)

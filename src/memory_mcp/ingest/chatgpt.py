@@ -51,10 +51,10 @@ HIDDEN = "hidden message"
 
 
 def parts_of(message: Mapping[str, object], keep_thinking: bool) -> list[Part]:
-    """Return the parts of a message, mostly one: words, note, call, result or thinking; one that is left out has its reason.
+    """Return the parts of a message, mostly one.
 
-    Custom instructions, hidden messages and unknown kinds are left out, and thinking unless it is kept; a message
-    without text may give no part.
+    Custom instructions, hidden messages and unknown kinds are left out, and thinking unless it is kept; a message without text
+    may give no part.
     """
     content, metadata = as_mapping(message.get("content")), as_mapping(message.get("metadata"))
     author = as_mapping(message.get("author"))
@@ -85,7 +85,6 @@ def parts_of(message: Mapping[str, object], keep_thinking: bool) -> list[Part]:
 
 
 def _call(recipient: str, kind: str, content: Mapping[str, object], text: str) -> Part:
-    """Return what the model passed to the tool `recipient`, as a call without id: code, JSON or words; a canvas is marked so."""
     if kind == "code" and not text.startswith("{"):
         language = as_text(content.get("language"))
         return call_part(recipient, {"code": text, "language": "" if language == "unknown" else language}, "")
@@ -94,7 +93,7 @@ def _call(recipient: str, kind: str, content: Mapping[str, object], text: str) -
 
 
 def text_of(content: Mapping[str, object]) -> str:
-    """Return the readable text of a content of any kind, "" for none; pictures and sound are named, never quoted."""
+    """Return a content's readable text; pictures and sound only by name."""
     parts = content.get("parts")
     if isinstance(parts, list):
         return "\n".join(filter(None, map(_part, parts)))
@@ -107,7 +106,6 @@ def text_of(content: Mapping[str, object]) -> str:
 
 
 def _part(part: object) -> str:
-    """Return one part of a content: its text, or in brackets what kind of file it is, with the prompt of a drawn picture."""
     if isinstance(part, str):
         return part
     fields = as_mapping(part)
@@ -133,11 +131,11 @@ class Node:
 
 
 def nodes_of(mapping: Mapping[str, object], current: str) -> Iterator[Node]:
-    """Yield a conversation's nodes depth first, each after its parent, children in the order that the parent names.
+    """Yield a conversation's nodes depth first, each after its parent.
 
-    The branch that ends at `current`, else at the last node whose path leads to a root, is the one shown, named ""; any other is
-    "branch:<id of its first message>", and a first child outside the shown branch stays in its parent's. Nodes of a
-    circle come last, each as a branch of its own.
+    The branch that ends at `current`, else at the last node whose path leads to a root, is the one shown, named ""; any other
+    is "branch:<id of its first message>", and a first child outside the shown branch stays in its parent's. Nodes of a circle
+    come last, each as a branch of its own.
     """
     if current not in mapping:
         ends = (k for k in reversed(list(mapping)) if any(_parent(mapping, above) not in mapping for above in _path(mapping, k)))
@@ -160,7 +158,7 @@ def nodes_of(mapping: Mapping[str, object], current: str) -> Iterator[Node]:
 
 
 def _path(mapping: Mapping[str, object], leaf: str) -> set[str]:
-    """Return the ids from a leaf up to its root, both included; it ends where a parent is unknown or comes again."""
+    """Return the ids up to the root, ending where one repeats."""
     path: set[str] = set()
     while leaf in mapping and leaf not in path:
         path.add(leaf)
@@ -169,15 +167,11 @@ def _path(mapping: Mapping[str, object], leaf: str) -> set[str]:
 
 
 def _parent(mapping: Mapping[str, object], key: str) -> str:
-    """Return the id of a node's parent; "" where it names none."""
     return as_text(as_mapping(mapping.get(key)).get("parent"))
 
 
 def _children(mapping: Mapping[str, object]) -> dict[str, list[str]]:
-    """Return the ids of children by the id of their parent ("" or an unknown id for roots).
-
-    They are in the order in which the parents name them; those not named come last.
-    """
+    """Return children by parent, in the parents' order; others last."""
     children: dict[str, list[str]] = {}
     for key in mapping:
         children.setdefault(_parent(mapping, key), []).append(key)
@@ -203,10 +197,9 @@ class ChatGptImporter(ExportImporter):
     beginning_pattern = re.compile(rb'\A(?:\xef\xbb\xbf)?\s*(?:\[\s*)?\{.*?"mapping"\s*:\s*\{', re.DOTALL)
 
     def convert_conversation(self, record: Record, file: Path, tally: Tally) -> Iterator[EventDraft]:
-        """Yield the events of one conversation: its title, then its messages, each after its parent, branches as threads.
+        """Yield a conversation's title, then its messages, branches as threads.
 
-        A message without a time follows its parent. Messages are counted in `tally`, those without an event with the
-        reason.
+        A message without a time follows its parent.
         """
         value = record.value
         created, title = parse_time(value.get("create_time")), words_within(value.get("title")).strip()

@@ -51,10 +51,7 @@ class ClaudeAiImporter(ExportImporter):
     beginning_pattern = re.compile(rb'\A(?:\xef\xbb\xbf)?\s*(?:\[\s*)?\{.*?"chat_messages"\s*:\s*\[', re.DOTALL)
 
     def convert_conversation(self, record: Record, file: Path, tally: Tally) -> Iterator[EventDraft]:
-        """Yield the events of one conversation: its title, its messages with branches as threads, and its summary at the end.
-
-        Messages are counted in `tally`, those without an event with the reason.
-        """
+        """Yield a conversation's title, its messages, branches as threads, and summary."""
         value = record.value
         created, title = parse_time(value.get("created_at")), words_within(value.get("name")).strip()
         name = as_text(value.get("uuid")) or content_id(title, created)
@@ -75,12 +72,6 @@ class ClaudeAiImporter(ExportImporter):
         yield from session.make_drafts([note_part(summary, **{RECAP: "true"})], f"{name}:summary:{content_id(summary)}", None)
 
     def _iter_parts(self, message: Mapping[str, object]) -> Iterator[Part]:
-        """Yield the parts of one message: of the user what was typed and attached, of the model its blocks.
-
-        Without usable blocks its plain text is taken. Thinking that is not kept, bookkeeping, unknown blocks without text, and
-        a sender that is neither human nor assistant are left out with the reason. A call of the tool for artifacts has no
-        `command`; a result without a name has its call's.
-        """
         role = _ROLES.get(as_text(message.get("sender")))
         if role is None:
             yield left_out_part(f"{as_text(message.get('sender')) or 'unknown'} message")
@@ -115,7 +106,7 @@ class ClaudeAiImporter(ExportImporter):
 
 
 def _iter_prompt_parts(message: Mapping[str, object], blocks: Sequence[Mapping[str, object]]) -> Iterator[Part]:
-    """Yield what the user typed, with the names of files, then each attachment's text.
+    """Yield what the user typed, then each attachment's text.
 
     A long paste is an attachment without a name, and counts as said by the user.
     """
@@ -137,10 +128,9 @@ def _iter_prompt_parts(message: Mapping[str, object], blocks: Sequence[Mapping[s
 
 
 def _branches_of(messages: Sequence[Mapping[str, object]], leaf: str) -> list[str]:
-    """Return the branch of each message, in order: "" if it was shown last, else "branch:<id>" of the message that began it.
+    """Return each message's branch: "" if shown last, else "branch:<id>".
 
-    What was shown last are `leaf` and the messages above it. Exports without parents are one line of messages, all "";
-    without a named leaf the last message is the leaf.
+    What was shown last are `leaf`, else the last message, and the messages above it. Exports without parents have no branches.
     """
     parents = {as_text(m.get("uuid")): as_text(m.get("parent_message_uuid")) for m in messages}
     if not any(parents.values()):

@@ -16,7 +16,7 @@ from memory_mcp.model.event import EventDraft
 
 
 def find_files(path: Path, endings: tuple[str, ...]) -> Iterator[Path]:
-    """Return `path` when it is a file, or the one that it links to; else the files below it with one of `endings`.
+    """Return `path` if a file, else the files below it.
 
     Folder by folder, names sorted in each. A folder that cannot be listed is returned as well, and so is a link, which is
     followed only where it was named: reading them is counted as a failure. Raises SourceUnreadable when there is nothing at
@@ -30,11 +30,9 @@ def find_files(path: Path, endings: tuple[str, ...]) -> Iterator[Path]:
 
 
 def _iter_below(path: Path, endings: tuple[str, ...]) -> Iterator[Path]:
-    """Yield the files below a folder with one of the endings, sorted folder by folder; a folder that cannot be listed itself."""
     closed: list[Path] = []
 
     def note(error: OSError) -> None:
-        """Add the folder that could not be listed to `closed`, to be yielded."""
         closed.append(Path(error.filename))
 
     for folder, folders, names in os.walk(path, onerror=note):
@@ -48,7 +46,7 @@ def _iter_below(path: Path, endings: tuple[str, ...]) -> Iterator[Path]:
 
 
 def editor_data() -> Path:
-    """Return the folder in which editors of the VS Code family keep their data on this platform; existing or not."""
+    """Return the folder of the VS Code family's data."""
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Application Support"
     if sys.platform == "win32":
@@ -57,17 +55,27 @@ def editor_data() -> Path:
 
 
 class ClientImporter:
-    """Base of importers: keeps the settings, and finds files by their names."""
+    """Base of importers whose class variables describe the client's files."""
 
+    #: Variables of the environment that may name the client's folder, else that folder below the user's home.
+    home_variables: ClassVar[tuple[str, ...]] = ()
+    home: ClassVar[str] = ""
+    #: The folders in it that hold files to read; none for a general form.
+    folders: ClassVar[tuple[str, ...]] = ()
     #: How the names of the client's files end.
     endings: ClassVar[tuple[str, ...]] = (".jsonl",)
 
     def __init__(self, settings: IngestSettings) -> None:
-        """Keep the settings, which say whether the model's thinking is read."""
         self._settings = settings
 
+    def default_paths(self) -> tuple[Path, ...]:
+        """Return the usual folders of the client's files."""
+        named = next(filter(None, map(os.environ.get, self.home_variables)), None)
+        home = Path(named or Path.home() / self.home).expanduser()
+        return tuple(home / folder for folder in self.folders)
+
     def iter_files(self, path: Path) -> Iterator[Path]:
-        """Return the files below a folder with one of `endings` that `wants` takes, in a fixed order, or `path` itself if a file.
+        """Return the files that `wants_file` takes, or `path` itself.
 
         A folder that cannot be listed is returned as well. Raises SourceUnreadable when there is nothing at `path`.
         """
@@ -75,13 +83,13 @@ class ClientImporter:
         return (f for f in paths if self.wants_file(f) or f.is_dir()) if path.is_dir() else paths
 
     def wants_file(self, file: Path) -> bool:
-        """Return whether a file with one of `endings` is the client's, by its name and place: any, unless overridden."""
+        """Return whether a file with such an ending is the client's."""
         del file
         return True
 
 
 class DocumentImporter(ABC, ClientImporter):
-    """Base of such importers; see `Importer`."""
+    """Base of importers of files that hold whole conversations."""
 
     name: str
     title: str
@@ -93,11 +101,11 @@ class DocumentImporter(ABC, ClientImporter):
     skip_reason: ClassVar[str]
 
     def iter_conversations(self, file: Path) -> Iterator[Record]:
-        """Yield the conversations of a file, each with its end in bytes as `offset`; what is no JSON object with its error."""
+        """Yield a file's conversations, each with its end as `offset`."""
         return iter_records(file)
 
     def read_file(self, file: Path, offset: int, report: ImportReport) -> Iterator[ReadStep]:
-        """Yield the events of each conversation in one step, from the file's start; others are skipped. May raise OSError."""
+        """Yield a step for each conversation, from the file's start."""
         del offset  # what is written anew as a whole is read from its start
         tally = Tally(report, file)
         for record in tally.iter_valid(self.iter_conversations(file)):
@@ -109,5 +117,5 @@ class DocumentImporter(ABC, ClientImporter):
 
     @abstractmethod
     def convert_conversation(self, record: Record, file: Path, tally: Tally) -> Iterator[EventDraft]:
-        """Yield the events of one conversation, in order; count its messages in `tally`, those without one with the reason."""
+        """Yield a conversation's events in order; count its messages in `tally`."""
         ...

@@ -53,7 +53,7 @@ class ClineImporter(ClientImporter):
     endings = (_TASK, _SESSION)
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return Cline's folders ($CLINE_DIR, else ~/.cline), Roo's and both extensions' in each editor; existing or not."""
+        """Return the folders of Cline, Roo and both extensions."""
         home = Path.home()
         cline_home = Path(os.environ.get("CLINE_DIR") or home / ".cline").expanduser()
         folders = [cline_home / "data" / "sessions", cline_home / "data" / "tasks", home / ".roo" / "tasks"]
@@ -62,41 +62,34 @@ class ClineImporter(ClientImporter):
         return tuple(folders)
 
     def recognises_file(self, file: Path, beginning: bytes) -> bool:
-        """Return whether a file is a conversation: it has one of two names, and messages near its beginning."""
+        """Return whether name and beginning are a conversation's."""
         if file.name.endswith(_SESSION):
             return beginning.lstrip().startswith(b"{") and b'"messages"' in beginning
         return file.name == _TASK and any("role" in value and "content" in value for value in first_values(beginning))
 
     def read_file(self, file: Path, offset: int, report: ImportReport) -> Iterator[ReadStep]:
-        """Yield a step for each message of the file, always from its start: its drafts.
-
-        Messages without an event give none and are counted in `report` with the reason. Raises OSError when the file
-        cannot be read.
-        """
+        """Yield a step for each message, from the file's start."""
         del offset
-        reading = _Reader(file, self._settings.include_thinking)
-        session = reading.session
+        reader = _Reader(file, self._settings.include_thinking)
+        session = reader.session
         for record in iter_records(file):
             several = record.value.get("messages")
             if record.error or not isinstance(several, list):
-                yield from read_records(reading, file, (record,), report)
+                yield from read_records(reader, file, (record,), report)
                 continue
             if not session.thread:
                 session.session_id = as_text(record.value.get("sessionId")) or session.session_id
             for value in several:
                 fields, error = (value, "") if isinstance(value, dict) else ({}, NOT_AN_OBJECT)
                 message = Record(fields, record.line, record.offset, str(value)[:1024], error)
-                yield from read_records(reading, file, (message,), report)
+                yield from read_records(reader, file, (message,), report)
 
 
 class _Reader(ChatReader):
-    """State of reading one file."""
-
     def __init__(self, file: Path, thinking: bool) -> None:
-        """Begin a conversation, and read directory and model from the small files beside it.
+        """Read directory and model from the small files next to a conversation.
 
-        Its agent is "roo" if the path or a history file says so; a session's file of another name than its folder is a
-        subagent's. A task has the time at which its file was written. Raises OSError when the task's file is missing.
+        Raises OSError when a task's file is missing.
         """
         self._first = True
         folder = file.parent
@@ -120,10 +113,9 @@ class _Reader(ChatReader):
             self.model = "" if self.session.thread else as_text(manifest.get("model"))
 
     def convert_record(self, record: dict[str, object]) -> Outcome:
-        """Return what one message gives: the human's words and results, or words, thoughts and calls of the model, or a summary.
+        """Return what one message gives.
 
-        Its id follows from what it says and how often it was said before. A first message without a time has the one in
-        the task's name.
+        A first message without a time has the one in the task's name.
         """
         role = record.get("role")
         model_info = as_mapping(record.get("modelInfo")) if role == "assistant" else {}
@@ -146,11 +138,6 @@ class _Reader(ChatReader):
         return outcome
 
     def _convert_prompt(self, blocks: Sequence[Mapping[str, object]], outcome: Outcome) -> None:
-        """Add a user message to `outcome`: the human's words as its first part, then the results of tools.
-
-        Context that the client added is counted as left out. Directory and time are taken from that context where they
-        are missing.
-        """
         words = PromptWords()
         unknown_notes: list[Part] = []
         for block in blocks:
@@ -176,10 +163,7 @@ class _Reader(ChatReader):
         outcome.parts += unknown_notes
 
     def _tool_result(self, block: Mapping[str, object], outcome: Outcome) -> Part:
-        """Return a tool's result, or the user's message: a tagged answer to a tool that asks, or the reason of a refusal.
-
-        What the client added is counted in `outcome` as left out.
-        """
+        """Return a tool's result, or the user's answer or refusal."""
         call, tool = as_text(block.get("tool_use_id")), as_text(block.get("name"))
         tool = tool or self.tools.get(call, "")
         words = PromptWords()
@@ -194,12 +178,10 @@ class _Reader(ChatReader):
         return self.make_result("\n".join(texts), call, tool, block.get("is_error") is True)
 
     def _refusal_part(self, words: str, tool: str, call: str) -> Part:
-        """Return what was said while refusing a call as the user's message, with the call as metadata."""
         metadata = {"tool": tool, "tool_use_id": call, "is_error": "true", **reply_metadata(())}
         return replace(self.make_prompt(words), metadata=metadata)
 
     def _iter_answer_parts(self, block: Mapping[str, object]) -> Iterator[Part]:
-        """Yield the parts of one block of an answer; a text is split into thoughts, words and calls written as XML."""
         kind = block.get("type")
         if kind in ("thinking", "redacted_thinking", "reasoning"):
             yield self.make_thought(words_within(block.get("thinking")) or words_within(block.get("text")))
@@ -215,7 +197,7 @@ class _Reader(ChatReader):
             yield from chat.read_block(block, Role.ASSISTANT)
 
     def _tool_call(self, tool: str, arguments: Mapping[str, object], call: str) -> Part:
-        """Return a call of a tool; of one that only carries words to the user, these words as the model's, if there are some."""
+        """Return a call, or the words that it only carries to the user."""
         words = as_text(arguments.get(_SPEAKING.get(tool, "")))
         if words.strip():
             self.remember_call(call, tool)

@@ -52,7 +52,7 @@ class PromptWords:
     left_out: Counter[str] = field(default_factory=Counter)
 
     def add_text(self, text: str) -> None:
-        """Add words without blanks around: as the text of a result that has none yet and no words behind it, else to `texts`."""
+        """Add words, or the text of a result that lacks one."""
         if not text.strip():
             return
         if self.results and not self.texts and not self.results[-1][1]:
@@ -62,10 +62,9 @@ class PromptWords:
 
 
 def split_prompt(text: str, words: PromptWords) -> None:
-    """Add the contents of one text of a user message to `words`: words, results of tools, what was left out.
+    """Add the contents of a user message's text to `words`.
 
-    Context of the client is removed and counted, its directory and time noted; attached files are replaced by their
-    names.
+    Context of the client is removed and counted, its directory and time noted; attached files are replaced by their names.
     """
     for match in _CONTEXT.finditer(text) if "<" in text else ():
         words.left_out[INJECTED] += 1
@@ -94,10 +93,10 @@ def split_prompt(text: str, words: PromptWords) -> None:
 
 
 def split_answer(text: str) -> Iterator[tuple[bool, str, str, Mapping[str, str]]]:
-    """Yield (whether it is thinking, tool called or "", words, the tool's arguments) for each piece of an answer, in order.
+    """Yield (is thinking, tool, words, arguments) for each piece of an answer.
 
-    Calls are XML of the clients' own tools; a call cut at the end still counts. Of a call the words are "", of anything
-    else the arguments {}; a call's text without argument tags is its argument "input".
+    Calls are XML of the clients' own tools; a call cut at the end still counts. Of a call the words are "", of anything else
+    the tool is "" and the arguments are {}; a call's text without argument tags is its argument "input".
     """
     at = 0
     for match in _CALL.finditer(text):
@@ -109,7 +108,6 @@ def split_answer(text: str) -> Iterator[tuple[bool, str, str, Mapping[str, str]]
 
 
 def _iter_thoughts(text: str) -> Iterator[tuple[bool, str, str, Mapping[str, str]]]:
-    """Yield a text's pieces in the form of `split_answer`, thoughts apart from words; blank words are left out."""
     at = 0
     for match in _THINKING.finditer(text):
         if text[at : match.start()].strip():
@@ -121,16 +119,11 @@ def _iter_thoughts(text: str) -> Iterator[tuple[bool, str, str, Mapping[str, str
 
 
 def _file_label(match: re.Match[str]) -> str:
-    """Return "[file <path or address>]" for an attached file's tag, "[file]" where it names none."""
     address = _PLACE.search(match[2])
     return f"[file {address[1]}]" if address else "[file]"
 
 
 def _read_environment(text: str, words: PromptWords) -> None:
-    """Set directory and time (UTC ms) of `words` from the client's own details, where they state them.
-
-    The time is None for an impossible one.
-    """
     if match := _CWD.search(text):
         words.cwd = match[1]
     if match := _UTC.search(text):

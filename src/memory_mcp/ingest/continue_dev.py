@@ -5,7 +5,6 @@ with @continuedev/cli 1.5.47, and their older forms in the history of its reposi
 ~/.continue/sessions, written anew with every turn; messages have no time of their own, the session's is in sessions.json.
 """
 
-import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -59,28 +58,24 @@ class ContinueImporter(DocumentImporter):
 
     name = AGENT
     title = "Continue"
+    home_variables, home, folders = ("CONTINUE_GLOBAL_DIR",), ".continue", ("sessions",)
     endings = (".json",)
     messages_key = "history"
     skip_reason = "not a Continue session"
 
-    def default_paths(self) -> tuple[Path, ...]:
-        """Return the folder `sessions` in $CONTINUE_GLOBAL_DIR, else in ~/.continue; existing or not."""
-        return (Path(os.environ.get("CONTINUE_GLOBAL_DIR") or Path.home() / ".continue") / "sessions",)
-
     def wants_file(self, file: Path) -> bool:
-        """Return whether a file is a session, not the list of sessions."""
+        """Return whether a file is not the list of sessions."""
         return file.name != _LIST
 
     def recognises_file(self, file: Path, beginning: bytes) -> bool:
-        """Return whether a `.json` file is a session of Continue: no other client keeps a history with a workspace directory."""
+        """Return whether a file has a history with a workspace directory."""
         has_fields = b'"sessionId"' in beginning and b'"workspaceDirectory"' in beginning
         return file.suffix == ".json" and has_fields and _OWN.match(beginning) is not None
 
     def convert_conversation(self, record: Record, file: Path, tally: Tally) -> Iterator[EventDraft]:
-        """Yield the events of one session: its title, then its entries in order.
+        """Yield a session's title, then its entries in order.
 
-        An entry's id follows from its place and content. Entries are counted in `tally`, those without an event with the
-        reason.
+        An entry's id follows from its position and content.
         """
         value = record.value
         name, cwd = as_text(value.get("sessionId")) or file.stem, path_of(value.get("workspaceDirectory"))
@@ -107,10 +102,9 @@ class ContinueImporter(DocumentImporter):
     def _iter_parts(
         self, item: Mapping[str, object], message: Mapping[str, object], tools: dict[str, str], answered: set[str]
     ) -> Iterator[Part]:
-        """Yield the parts of an entry, then its summary of the conversation if it has one.
+        """Yield an entry's parts.
 
-        `tools` are the names of earlier calls, `answered` the calls whose result is a message. A prompt has the paths of at
-        most 20 attached files. Context items, system prompts, unknown roles and unwanted thinking are left out with the reason.
+        `tools` are names by call id; results of `answered` calls are messages of their own.
         """
         role, blocks = as_text(message.get("role")), as_blocks(message.get("content"))
         read = all_words if role in ("tool", "thinking") else block_text
@@ -146,17 +140,15 @@ class ContinueImporter(DocumentImporter):
 
 
 def _message_of(item: Mapping[str, object]) -> Mapping[str, object]:
-    """Return the message of an entry; {} where it has none."""
     return as_mapping(item.get("message"))
 
 
 def _iter_calls(
     item: Mapping[str, object], message: Mapping[str, object], tools: dict[str, str], answered: set[str]
 ) -> Iterator[Part]:
-    """Yield a message's tool calls, each with its result where the client keeps both together and the call has ended.
+    """Yield calls, each with its result if it is kept with it.
 
-    `tools` gets the names by call id; results of `answered` calls are messages of their own. Without output a result is
-    its status in brackets; all but "done" are errors.
+    Adds the names to `tools`. Without output a result is its status in brackets; all but "done" are errors.
     """
     states = [as_mapping(s) for s in as_list(item.get("toolCallStates")) or [item.get("toolCallState")]]
     by_id = {as_text(s.get("toolCallId")): s for s in states if s}
@@ -174,16 +166,12 @@ def _iter_calls(
 
 
 def _output_text(item: Mapping[str, object]) -> str:
-    """Return one item of what a call gave back as text."""
     return words_within(item.get("content")) or all_words(item)
 
 
 @lru_cache(maxsize=4)
 def _load_start_times(file: Path, mtime_ns: int) -> Mapping[str, str]:
-    """Return the time at which each session of a list began, by its id, as the list has it; cached until the file changes.
-
-    Items that cannot be read are left out; raises OSError when the file cannot be read.
-    """
+    """Return when listed sessions began, by id; cached; raises OSError."""
     del mtime_ns  # tells another version of the list
     values = (record.value for record in iter_records(file) if not record.error)
     return {as_text(v.get("sessionId")): as_plain(v.get("dateCreated")) for v in values}

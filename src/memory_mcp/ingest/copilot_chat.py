@@ -35,7 +35,10 @@ _RESULTS = frozenset(
 
 
 def read_shown_call(part: Mapping[str, object], key: str) -> Iterator[RecordItem]:
-    """Yield a call of a tool that an answer shows and its result, without times; `key` is the call's id if it has none."""
+    """Yield a shown call and its result, without times.
+
+    `key` is the call's id if it has none.
+    """
     call_id = as_text(part.get("toolCallId"))
     tool = as_text(part.get("toolId")) or as_text(part.get("toolName"))
     yield RecordItem(call_id or key, (call_part(tool, _shown_arguments(part), call_id),), None)
@@ -49,7 +52,6 @@ def read_shown_call(part: Mapping[str, object], key: str) -> Iterator[RecordItem
 
 
 def _shown_arguments(part: Mapping[str, object]) -> Mapping[str, object]:
-    """Return the arguments of a call as far as they are shown: those it was given, a command, else what it was said to do."""
     tool_data = as_mapping(part.get("toolSpecificData"))
     raw_input = decode_json(as_mapping(part.get("resultDetails")).get("input") or tool_data.get("rawInput"))
     if isinstance(raw_input, Mapping):
@@ -68,7 +70,6 @@ def _shown_arguments(part: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def _result_text(part: Mapping[str, object]) -> str:
-    """Return what a call brought back: its output, files that it found, else what it was said to have done."""
     details, tool_data = part.get("resultDetails"), as_mapping(part.get("toolSpecificData"))
     terminal = as_text(as_mapping(tool_data.get("terminalCommandOutput")).get("text"))
     output = as_mapping(details).get("output") if isinstance(details, Mapping) else details
@@ -82,7 +83,6 @@ def _shown_text(tool_data: Mapping[str, object]) -> str:
 
 
 def _output_text(output: object) -> str:
-    """Return one piece of an output as text: its words, or the path of a file, with the line where one is named."""
     described = as_mapping(output)
     if "value" in described:
         return as_text(described.get("value")) if described.get("isText") is not False else f"[{_media_type(described)}]"
@@ -101,7 +101,6 @@ def _markdown_text(message: object) -> str:
 
 
 def _message_text(message: object) -> str:
-    """Return a message as plain text: links to files as their paths."""
     return _LINK.sub(lambda match: match[1] or path_of(match[2].partition("#")[0]), _markdown_text(message)).strip()
 
 
@@ -124,7 +123,7 @@ class CopilotChatImporter(ClientImporter):
     endings = (".json", ".jsonl")
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the storage folders of VS Code, its Insiders and VSCodium, of workspaces and global; existing or not."""
+        """Return the storage folders of VS Code and its editions."""
         storages = ("workspaceStorage", "globalStorage")
         return tuple(editor_data() / edition / "User" / storage for edition in _EDITIONS for storage in storages)
 
@@ -133,7 +132,7 @@ class CopilotChatImporter(ClientImporter):
         return file.parent.name in _FOLDERS
 
     def recognises_file(self, file: Path, beginning: bytes) -> bool:
-        """Return whether a file is a session of Copilot Chat: its object, or a log of changes to one."""
+        """Return whether a file is a session, or changes to one."""
         if file.suffix == ".json":
             return b'"responderUsername"' in beginning and b'"requests"' in beginning
         values = first_values(beginning) if file.suffix == ".jsonl" else []
@@ -143,20 +142,19 @@ class CopilotChatImporter(ClientImporter):
         )
 
     def read_file(self, file: Path, offset: int, report: ImportReport) -> Iterator[ReadStep]:
-        """Yield a step for each request of a session, with the log of changes applied first: its drafts; every offset is 0.
+        """Yield a step for each request, with all changes applied first.
 
-        Changes that do not fit give a step without drafts and are counted as skipped. Always read from its start; a
-        session of our own summarizer gives no drafts. Raises OSError when the file cannot be read.
+        Every offset is 0. Changes that do not fit are counted as skipped.
         """
         del offset
         state: dict[str, object] = {}
         for record in iter_records(file):
             value = record.value
             if record.error or not _apply_change(state, value):
-                reading = CopilotChatReader(file, {}, self._settings.include_thinking)
+                reader = CopilotChatReader(file, {}, self._settings.include_thinking)
                 yield ReadStep(
                     count_record(
-                        reading, ParsedRecord(skip_reason=record.error or UNKNOWN), report, file, record.line, record.quote
+                        reader, ParsedRecord(skip_reason=record.error or UNKNOWN), report, file, record.line, record.quote
                     ),
                     0,
                 )
@@ -164,32 +162,29 @@ class CopilotChatImporter(ClientImporter):
         if state.get("requests") and not listed:
             report.lines += 1
             report.skip_record(UNKNOWN, file, 0, as_plain(state["requests"])[:QUOTE_WIDTH])
-        reading = CopilotChatReader(file, state, self._settings.include_thinking)
+        reader = CopilotChatReader(file, state, self._settings.include_thinking)
         is_own = bool(listed) and opens_own_session(as_text(as_mapping(listed[0].get("message")).get("text")))
         for number, request in enumerate(listed, 1):
             parsed_record = (
-                ParsedRecord(skip_reason=OWN_SESSION)
-                if is_own
-                else reading.read_record(dict(request, last=number == len(listed)))
+                ParsedRecord(skip_reason=OWN_SESSION) if is_own else reader.read_record(dict(request, last=number == len(listed)))
             )
-            yield ReadStep(count_record(reading, parsed_record, report, file, number, request), 0)
+            yield ReadStep(count_record(reader, parsed_record, report, file, number, request), 0)
 
 
 class CopilotChatReader(SessionReader):
     """One session."""
 
     def __init__(self, file: Path, session: Mapping[str, object], include_thinking: bool) -> None:
-        """Begin the session; its directory is that of the workspace in whose storage the file is, "" for none."""
         super().__init__(AGENT, as_text(session.get("sessionId")) or file.stem, include_thinking)
         workspace_file = file.parent.parent / "workspace.json"
         workspace = next((r.value for r in iter_records(workspace_file)), {}) if workspace_file.is_file() else {}
         self.cwd = path_of(workspace.get("folder")) or str(Path(path_of(workspace.get("workspace"))).parent).strip(".")
 
     def parse_record(self, record: dict[str, object]) -> ParsedRecord:
-        """Return the words, answer and calls of one request, a millisecond apart, the last at the time that the answer took.
+        """Return words, answer and calls of one request.
 
-        Without a time where the request has none. An answer still being written, the last one without a result, is left
-        out for now.
+        They are a millisecond apart, the last at the time that the answer took. An answer still being written, the last one
+        without a result, is left out for now.
         """
         self.model = as_text(record.get("modelId")).rsplit("/", 1)[-1]
         self.version = as_text(as_mapping(record.get("agent")).get("extensionVersion"))
@@ -220,10 +215,7 @@ class CopilotChatReader(SessionReader):
         return ParsedRecord(items)
 
     def _iter_rounds(self, metadata: Mapping[str, object]) -> Iterator[RecordItem]:
-        """Yield the model's thoughts, words, calls and results, round by round, without times.
-
-        Their ids are the round's ("#t" behind it for a thought) and the call's ("#result" behind it for a result).
-        """
+        """Yield thoughts ("<round>#t"), words, calls and results ("<call>#result"), without times."""
         results = as_mapping(metadata.get("toolCallResults"))
         for tool_round in as_mappings(metadata.get("toolCallRounds")):
             key = as_text(tool_round.get("id"))
@@ -245,7 +237,6 @@ class CopilotChatReader(SessionReader):
 
 
 def _shown_answer(request: Mapping[str, object]) -> Part:
-    """Return the displayed answer of a request as the model's words; references are shown by their names."""
     texts = []
     for piece in as_mappings(request.get("response")):
         if piece.get("kind") in (None, "markdownContent"):
@@ -259,7 +250,6 @@ def _shown_answer(request: Mapping[str, object]) -> Part:
 
 
 def _layout_text(value: object) -> str:
-    """Return the text of a result: as it is, or gathered in order from the tree of its layout; "" for none."""
     if not isinstance(value, Mapping) or "node" not in value:
         return words_within(value) if isinstance(value, Mapping) else as_plain(value)
     texts: list[str] = []
@@ -274,10 +264,9 @@ def _layout_text(value: object) -> str:
 
 
 def _apply_change(state: dict[str, object], change: dict[str, object]) -> bool:
-    """Apply one change, or a whole session, to `state` in place; return False if it is neither or does not fit.
+    """Apply a change to `state`; return False if it does not fit.
 
-    Kinds are 0 whole, 1 set, 2 cut at `i` and extend, 3 delete, at the path `k`. A change that does not fit may leave a
-    part of itself done.
+    A change that does not fit may leave a part of itself done.
     """
     kind, path = change.get("kind"), change.get("k")
     session_value = change.get("v") if kind == _INITIAL else change if "requests" in change else None

@@ -36,7 +36,10 @@ class DatabaseImporter(ClientImporter):
     growth = Growth.DATABASE
 
     def unread_tables(self, file: Path) -> Sequence[str]:
-        """Return the tables of a database that hold a conversation and are not read; OSError when it cannot be read."""
+        """Return the tables of a conversation that are not read.
+
+        Raises OSError when the database cannot be read.
+        """
         if not is_database(file):
             return ()
         with open_database(file) as con:
@@ -44,7 +47,7 @@ class DatabaseImporter(ClientImporter):
 
     @abstractmethod
     def read_tables(self, con: sqlite3.Connection) -> Container[str]:
-        """Return the names of the tables that are read or known to hold no conversation."""
+        """Return tables that are read or known to hold no conversation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +63,19 @@ class Table:
         return '"' + self.name.replace('"', '""') + '"'
 
     def column_sql(self, name: str) -> str:
-        """Return a column for a query: NULL where the table has none of that name."""
+        """Return a column for a query; NULL if there is none."""
         return name if name in self.columns else "NULL"
 
 
 def is_database(file: Path) -> bool:
-    """Return whether a file begins as a database; raises OSError when it cannot be read."""
+    """Return whether a file is a database; raises OSError."""
     with foreign_files.open_file(file) as stream:
         return stream.read(len(MAGIC)) == MAGIC
 
 
 @contextmanager
 def open_database(file: Path) -> Iterator[sqlite3.Connection]:
-    """Open a database for reading, without writing anything beside it; closed at the end of the block.
+    """Open a database for reading, without writing anything.
 
     Raises OSError when it cannot be read, also for errors of SQLite in the block.
     """
@@ -102,20 +105,20 @@ def _connect_to(path: Path, options: str) -> sqlite3.Connection:
 
 
 def list_tables(con: sqlite3.Connection) -> list[Table]:
-    """Return the tables of an open database whose rows are numbered, by name; raises sqlite3.Error when it cannot be read."""
+    """Return the tables with numbered rows, by name; raises sqlite3.Error."""
     sql = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE '%WITHOUT ROWID%' ORDER BY name"
     tables = [Table(name, frozenset()) for (name,) in con.execute(sql)]
     return [Table(t.name, frozenset(str(row[1]) for row in con.execute(f"PRAGMA table_info({t.sql})"))) for t in tables]
 
 
 def find_unread(con: sqlite3.Connection, read_tables: Container[str]) -> list[str]:
-    """Return the tables, of those that are not read, with rows of a conversation; raises sqlite3.Error."""
+    """Return unread tables with rows of a conversation; raises sqlite3.Error."""
     talks = (t for t in list_tables(con) if t.name not in read_tables and _is_talk(t.columns))
     return [t.name for t in talks if con.execute(f"SELECT 1 FROM {t.sql} LIMIT 1").fetchone()]
 
 
 def report_unread(names: Sequence[str], report: ImportReport, file: Path) -> None:
-    """Count each table with a conversation that is not read as a record left out."""
+    """Count each unread table as a record left out."""
     for name in names:
         report.lines += 1
         report.skip_record(f"unknown table {name}", file, 0, name)
@@ -127,15 +130,14 @@ def row_checksum(value: object) -> int:
 
 
 def _is_talk(columns: frozenset[str]) -> bool:
-    """Return whether columns say which conversation a row is of, and hold words."""
     return any(name.lower().startswith(_OF_TALK) for name in columns) and bool(_WORDS & columns)
 
 
 def _readable_path(file: Path, stack: ExitStack) -> tuple[Path, str]:
-    """Return the path at which a database is opened, and the options of opening it ("mode=ro", perhaps "&immutable=1").
+    """Return the path to open, and the options of opening it.
 
-    A copy in a temporary folder, removed by `stack`, where SQLite would have to make a file. Raises OSError for what is
-    no SQLite database.
+    A copy in a temporary folder, removed by `stack`, where SQLite would have to make a file. Raises OSError if it is not a
+    SQLite database.
     """
     with foreign_files.open_file(file) as stream:
         header = stream.read(100)
@@ -160,10 +162,7 @@ def _is_locked(error: Exception) -> bool:
 
 
 def describe_error(error: Exception) -> str:
-    """Return what an error of SQLite says to a user.
-
-    That is to close the client where the database is locked, else that it cannot be read, with SQLite's words.
-    """
+    """Return what an error of SQLite says to a user."""
     if _is_locked(error):
         return "the client has its database locked; close it, or run the command again"
     return f"the database cannot be read: {error}"

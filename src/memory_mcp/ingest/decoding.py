@@ -34,7 +34,7 @@ _HEX = re.compile(r"(?:[0-9a-fA-F]{2})+")
 
 @dataclass(frozen=True, slots=True)
 class DecodedText:
-    """A text unwrapped: of each of its characters the place where its wrapping begins, and where it ends."""
+    """A text, and where each character's wrapping begins and ends."""
 
     text: str
     begins: tuple[int, ...]
@@ -42,12 +42,12 @@ class DecodedText:
 
 
 def decode_layer(text: str) -> str:
-    """Return the text with one layer of encoding taken away; the same text if there is none."""
+    """Return the text with one layer of encoding taken away."""
     return _WRAPPED.sub(lambda match: _decode_piece(str(match.lastgroup), match[0]), text)
 
 
 def decode_layers(text: str, layers: int) -> DecodedText:
-    """Return the text with `layers` layers of encoding removed, and the original place of each character."""
+    """Return the text without `layers` layers, with original positions."""
     begins, ends = tuple(range(len(text))), tuple(range(1, len(text) + 1))
     for _ in range(layers):
         parts: list[str] = []
@@ -69,11 +69,6 @@ def decode_layers(text: str, layers: int) -> DecodedText:
 
 
 def _decode_piece(kind: str, wrapped: str) -> str:
-    """Return the content of one encoded piece, by the `kind` of its encoding.
-
-    Kinds are entity, percent, equals, hex, octal, short, tag and bar, which gives a blank; "" for any other kind, which
-    only a terminal or a page reads.
-    """
     if kind == "entity":
         return html.unescape(wrapped)
     if kind in ("percent", "equals"):
@@ -89,7 +84,10 @@ def _decode_piece(kind: str, wrapped: str) -> str:
 
 
 def iter_encoded(text: str) -> Iterator[tuple[int, int, str]]:
-    """Yield (start, end, content) of each stretch of 16 or more characters that decodes, as base64 or hexadecimal, to UTF-8."""
+    """Yield (start, end, content) of each base64 or hexadecimal text.
+
+    Stretches of 16 or more characters that decode to UTF-8.
+    """
     for match in _CODED.finditer(text):
         encoded = match[0]
         with suppress(ValueError):

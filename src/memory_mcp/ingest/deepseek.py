@@ -5,7 +5,6 @@ Of several generations of one session (`session.v3.jsonl`) the newest is read. A
 follows whole. What replaces earlier messages is a summary of theirs, or a shortened result, which is left out.
 """
 
-import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,7 +13,7 @@ from memory_mcp.ingest import chat
 from memory_mcp.ingest.blocks import as_blocks, as_mapping, as_text, words_within
 from memory_mcp.ingest.chat import ChatReader, Outcome, skipped_outcome
 from memory_mcp.ingest.parts import Part, content_id, message_part, note_part
-from memory_mcp.ingest.session_reader import GrowingImporter, SessionReader
+from memory_mcp.ingest.session_reader import GrowingImporter
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.ingest.wrappers import is_agent
 from memory_mcp.model.event import Role
@@ -25,45 +24,11 @@ _CHUNKS = frozenset({"text-chunks", "reasoning-chunks", "tool-call-chunks"})
 _SHORTENED = "shortened result"
 
 
-class DeepseekImporter(GrowingImporter):
-    """Reads the session logs of the DeepSeek Harness."""
-
-    name = "deepseek"
-    title = "DeepSeek Harness"
-
-    def default_paths(self) -> tuple[Path, ...]:
-        """Return the folder `sessions` in $DSH_HOME, else in ~/.dsh; existing or not."""
-        return (Path(os.environ.get("DSH_HOME") or Path.home() / ".dsh").expanduser() / "sessions",)
-
-    def wants_file(self, file: Path) -> bool:
-        """Return whether a file is the log of its session's newest generation, the one with the highest number."""
-        generations = [(int(m[1] or 0), f) for f in file.parent.glob("session*.jsonl") if (m := _FILE.match(f.name))]
-        return _FILE.match(file.name) is not None and file == max(generations, default=(0, None))[1]
-
-    @staticmethod
-    def is_own_record(value: Mapping[str, object]) -> bool:
-        """Return whether a record is one of this client: a header with the delegation depth, or a numbered event with data."""
-        if value.get("type") == "session":
-            return "delegationDepth" in value
-        return isinstance(value.get("seq"), int) and isinstance(value.get("data"), Mapping) and "/" in as_text(value.get("type"))
-
-    def make_reader(self, file: Path) -> SessionReader:
-        """Return the state with which the reading of a log begins."""
-        return _Reader(file, self._settings.include_thinking)
-
-
 class _Reader(ChatReader):
-    """State of reading one file."""
-
     def __init__(self, file: Path, thinking: bool) -> None:
-        """Begin a session, named after its folder, or after a file of another name."""
         super().__init__("deepseek", file.parent.name if _FILE.match(file.name) else file.stem, thinking)
 
     def learn_from(self, record: dict[str, object]) -> None:
-        """Learn session, directory and version from the header; a delegated session is a thread of the one that began it.
-
-        In a delegated session's file the other first records are read for its task.
-        """
         super().learn_from(record)
         if record.get("type") != "session":
             return
@@ -76,11 +41,6 @@ class _Reader(ChatReader):
         self.version = f"session format {record.get('version')}"
 
     def convert_record(self, record: dict[str, object]) -> Outcome:
-        """Return what one event gives: prompts, answers, calls, results, titles.
-
-        A prompt that no person typed is counted as left out, one that replaces others is their summary; chunks and
-        bookkeeping are skipped with the reason.
-        """
         kind, data = as_text(record.get("type")), as_mapping(record.get("data"))
         outcome = Outcome(time=parse_time(record.get("time")))
         message = as_mapping(data.get("message"))
@@ -113,7 +73,6 @@ class _Reader(ChatReader):
         return outcome
 
     def _tool_result(self, block: Mapping[str, object], data: Mapping[str, object]) -> Part:
-        """Return a tool's result, from one block of it, as an error where the block or the event says so."""
         source = as_mapping(as_mapping(data.get("message")).get("source"))
         call = as_text(block.get("toolCallId")) or as_text(source.get("callId"))
         error = block.get("isError") is True or bool(data.get("error"))
@@ -121,11 +80,29 @@ class _Reader(ChatReader):
         return self.make_result(content, call, error=error)
 
     def _iter_answer_parts(self, block: Mapping[str, object]) -> Iterator[Part]:
-        """Yield the words or the thought of one block of an answer, one part.
-
-        None for a call, which follows as an event of its own.
-        """
+        """Yield a block's words or thought; calls are events of their own."""
         if block.get("type") == "reasoning":
             yield self.make_thought(words_within(block.get("text")))
         elif block.get("type") != "tool-call":
             yield from chat.read_block(block, Role.ASSISTANT) or [message_part(Role.ASSISTANT, "")]
+
+
+class DeepseekImporter(GrowingImporter):
+    """Reads the session logs of the DeepSeek Harness."""
+
+    name = "deepseek"
+    title = "DeepSeek Harness"
+    reader = _Reader
+    home_variables, home, folders = ("DSH_HOME",), ".dsh", ("sessions",)
+
+    def wants_file(self, file: Path) -> bool:
+        """Return whether a log is its session's newest generation."""
+        generations = [(int(m[1] or 0), f) for f in file.parent.glob("session*.jsonl") if (m := _FILE.match(f.name))]
+        return _FILE.match(file.name) is not None and file == max(generations, default=(0, None))[1]
+
+    @staticmethod
+    def is_own_record(value: Mapping[str, object]) -> bool:
+        """Return whether a record is this client's header or numbered event."""
+        if value.get("type") == "session":
+            return "delegationDepth" in value
+        return isinstance(value.get("seq"), int) and isinstance(value.get("data"), Mapping) and "/" in as_text(value.get("type"))

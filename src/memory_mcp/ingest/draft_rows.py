@@ -11,7 +11,7 @@ _OWN = 11
 
 
 def pack_drafts(drafts: Sequence[EventDraft]) -> list[list[Any]]:
-    """Return a row for each draft: its 11 fields in the order of `EventDraft`, metadata as a dict.
+    """Return a row for each draft: its 11 fields in order.
 
     A draft that was stored elsewhere has 3 more: its id, source and trust there.
     """
@@ -26,7 +26,10 @@ def pack_drafts(drafts: Sequence[EventDraft]) -> list[list[Any]]:
 
 
 def unpack_drafts(rows: Sequence[Sequence[Any]]) -> list[EventDraft]:
-    """Return the drafts that `pack` was given. Raises ValueError, IndexError or TypeError for anything else."""
+    """Return the drafts that `pack_drafts` was given.
+
+    Raises ValueError, IndexError or TypeError for anything else.
+    """
     return [
         EventDraft(
             *(r[0], Role(r[1]), EventType(r[2]), r[3], r[4], r[5], r[6], r[7], r[8], r[9], dict(r[10])),

@@ -33,14 +33,14 @@ _MOST, _MOST_OPENINGS, _MOST_TAGS = 50, 200, 400
 
 
 class Element(NamedTuple):
-    """One element: its name and what it holds, without blanks around it; of an empty one its attributes."""
+    """An element's name and content; of an empty one its attributes."""
 
     name: str
     content: str
 
 
 def cut_elements(text: str, unclosed: Container[str] = ()) -> tuple[str, list[Element]]:
-    """Return a text without its elements, stripped, and the elements in their order.
+    """Return a text without its elements, and these in order.
 
     One whose name is in `unclosed` may lack its end: it goes to the end of the text.
     """
@@ -66,7 +66,6 @@ def cut_elements(text: str, unclosed: Container[str] = ()) -> tuple[str, list[El
 
 
 def _cut_inner(text: str) -> tuple[str, list[Element]]:
-    """Return a text without the elements that have lines of their own and a name with `_` or `-`, outside fenced code."""
     elements: list[Element] = []
     pieces: list[str] = []
     position = 0
@@ -84,7 +83,6 @@ def _cut_inner(text: str) -> tuple[str, list[Element]]:
 
 
 def _make_element(opening: re.Match[str], text: str) -> Element:
-    """Return the element that `text` is, from its opening tag on, with or without its end."""
     if opening[0].endswith("/>"):
         return Element(opening[1], opening[0][len(opening[1]) + 1 : -2].strip())
     closing = _CLOSING.search(text[-300:])
@@ -95,7 +93,7 @@ def _make_element(opening: re.Match[str], text: str) -> Element:
 
 
 def _end_of(text: str, opening: re.Match[str]) -> int:
-    """Return the place behind the end of the element that begins with a tag; 0 where it does not end."""
+    """Return the position after an element's end; 0 without one."""
     depth = 0
     tags = re.compile(rf"<(/?){re.escape(opening[1])}{_ATTRIBUTES}>")
     if opening[0].endswith("/>"):
@@ -110,7 +108,7 @@ def _end_of(text: str, opening: re.Match[str]) -> int:
 
 
 def _start_of(text: str, name: str) -> int:
-    """Return the place where the element that ends a text begins, on a line of its own; -1 for none."""
+    """Return where the last element begins a line; -1 for none."""
     depth = 0
     tags = [*re.finditer(rf"<(/?){re.escape(name)}{_ATTRIBUTES}>", text)][-_MOST_TAGS:]
     for tag in reversed([tag for tag in tags if not tag[0].endswith("/>")]):

@@ -20,10 +20,7 @@ from memory_mcp.ingest.json_records import Record, iter_records
 
 
 def _list_members(file: Path) -> list[str]:
-    """Return the names of an archive's members with conversations, sorted.
-
-    Raises OSError when there are none, or it cannot be read.
-    """
+    """Return an archive's members with conversations; raises OSError without any."""
     with foreign_files.Zip(file) as archive:
         names = [name for name in archive.names() if is_conversations(name)]
     if not names:
@@ -32,30 +29,26 @@ def _list_members(file: Path) -> list[str]:
 
 
 class ExportImporter(DocumentImporter):
-    """Base of importers of such exports; `own` matches the beginning of one, unpacked."""
+    """Base of importers of account exports."""
 
     beginning_pattern: ClassVar[re.Pattern[bytes]]
     endings = (".json", ".zip")
 
-    def default_paths(self) -> tuple[Path, ...]:
-        """Return no path: an export may be downloaded anywhere."""
-        return ()
-
     def wants_file(self, file: Path) -> bool:
-        """Return whether a file is named as an export's, or is an archive with one; False for one that cannot be read."""
+        """Return whether a file or archive holds an export's conversations."""
         with suppress(OSError):
             return bool(_list_members(file)) if file.suffix == ".zip" else is_conversations(file.name)
         return False
 
     def recognises_file(self, file: Path, beginning: bytes) -> bool:
-        """Return whether a `.json` or `.zip` file begins as an export of this service does, once unpacked."""
+        """Return whether a file begins as this service's export, unpacked."""
         return file.suffix in (".json", ".zip") and self.beginning_pattern.match(beginning) is not None
 
     def iter_conversations(self, file: Path) -> Iterator[Record]:
-        """Yield the conversations of an export, of an archive member by member; `offset` is in bytes of the file itself.
+        """Yield an export's conversations; `offset` is in the file's bytes.
 
-        Members of an archive are unpacked into a temporary folder one by one. Raises OSError when the file cannot be read,
-        an archive holds no conversations, or there is no room to unpack.
+        Members of an archive are unpacked into a temporary folder one by one. Raises OSError when the file cannot be read, an
+        archive holds no conversations, or there is no room to unpack.
         """
         if not foreign_files.is_zip(file):
             yield from (replace(record, offset=record.reached) for record in iter_records(file))
@@ -73,7 +66,7 @@ class ExportImporter(DocumentImporter):
 
 
 def _unpack_member(file: Path, name: str, loose: Path) -> None:
-    """Write a member of an archive to a file of its own. Raises OSError when it cannot be read, or there is no room for it."""
+    """Write a member to a file; raises OSError without room."""
     with foreign_files.Zip(file) as archive:
         size = archive.size(name)
         if size > shutil.disk_usage(loose.parent).free:

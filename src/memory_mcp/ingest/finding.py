@@ -19,7 +19,7 @@ from memory_mcp.ingest.marks import Mark, mark_name, stamp_of
 
 @dataclass(frozen=True, slots=True)
 class FileSummary:
-    """The files of one kind at one place, and how much of them is not imported (bytes; times UTC ms)."""
+    """The files of one kind at a path (bytes, UTC ms)."""
 
     importer: str
     title: str
@@ -36,7 +36,7 @@ class FileSummary:
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """One file: time of its last change (UTC milliseconds), its size, and the bytes still to be read."""
+    """A file's last change (UTC milliseconds), size and unread bytes."""
 
     written: int
     size: int
@@ -44,10 +44,10 @@ class FileState:
 
 
 def summarize_files(importer: Importer, path: Path, marks: Mapping[str, str]) -> FileSummary:
-    """Return how many files are at a place, their sizes and times, and how much of them is not imported.
+    """Return number, sizes, times and unread bytes of the files.
 
-    `marks` holds all importers' marks by name. Files that vanish meanwhile are left out. Raises SourceUnreadable when
-    there is no such path.
+    `marks` holds all importers' marks by name. Files that vanish meanwhile are left out. Raises SourceUnreadable when there is
+    no such path.
     """
     files = list(iter_file_states(importer, path, marks))
     unread_sizes = [file.unread_bytes for file in files if file.unread_bytes]
@@ -59,9 +59,10 @@ def summarize_files(importer: Importer, path: Path, marks: Mapping[str, str]) ->
 
 
 def iter_file_states(importer: Importer, path: Path, marks: Mapping[str, str]) -> Iterator[FileState]:
-    """Yield the files of one kind at a place with their time, size and unread bytes; those that vanish meanwhile are left out.
+    """Yield the state of each file of one kind.
 
-    `marks` holds all importers' marks by name. Raises SourceUnreadable when there is no such path.
+    `marks` holds all importers' marks by name. Files that vanish meanwhile are left out. Raises SourceUnreadable when there is
+    no such path.
     """
     elsewhere = marks_by_file(marks)
     for file in importer.iter_files(path):
@@ -71,19 +72,19 @@ def iter_file_states(importer: Importer, path: Path, marks: Mapping[str, str]) -
 
 
 def marks_by_file(marks: Mapping[str, str]) -> dict[str, str]:
-    """Return the texts of all importers' marks by the hash of their file's path; of several for a file the last."""
+    """Return marks as text by the hash of their file's path."""
     return {_file_hash(name): text for name, text in marks.items()}
 
 
 def _file_hash(name: str) -> str:
-    """Return the hash of a file's path from the name of its mark ("import:<importer>:<hash>"): what follows the last colon."""
     return name.rpartition(":")[2]
 
 
 def count_unread_bytes(importer: Importer, file: Path, marks: Mapping[str, str], elsewhere: Mapping[str, str]) -> int:
-    """Return the bytes of a file to read: 0 if it is unchanged, else at least 1; raises OSError if it is missing.
+    """Return the bytes to read: 0 if unchanged, else at least 1.
 
-    What another client's importer read of a file that grows counts too (`elsewhere`, see `read_by_others`).
+    What another client's importer read of a file that grows counts too (`elsewhere`, see `marks_by_file`). Raises OSError if
+    the file is missing.
     """
     size, stamp = stamp_of(file, importer.growth)
     name = mark_name(importer.name, file)
@@ -97,13 +98,13 @@ def count_unread_bytes(importer: Importer, file: Path, marks: Mapping[str, str],
 
 
 def summarize_usual_paths(importers: Iterable[Importer], marks: Mapping[str, str]) -> list[FileSummary]:
-    """Return a finding for each usual place of importers that has files, in their order; `marks` are by name, of any importer."""
+    """Return a summary of each usual path that has files."""
     findings = [summarize_files(i, path, marks) for i in importers for path in i.default_paths() if path.exists()]
     return [finding for finding in findings if finding.files]
 
 
 def find_owners(importers: Sequence[Importer], files: Iterable[Path]) -> Iterator[tuple[Path, str | None]]:
-    """Yield (file, name) for each: of the first importer that recognises its beginning; "" for none, None if unreadable."""
+    """Yield (file, importer's name): "" for none, None if unreadable."""
     for file in files:
         try:
             names = (i.name for beginning in iter_beginnings(file) for i in importers if i.recognises_file(file, beginning))
@@ -116,11 +117,11 @@ def find_owners(importers: Sequence[Importer], files: Iterable[Path]) -> Iterato
 def assign_files(
     importers: Sequence[Importer], importer_name: str, path: Path, marks: Mapping[str, str]
 ) -> dict[str, list[Path]]:
-    """Return the files at `path` by the name of the importer that reads them, `importer_name` first.
+    """Return the files at `path` by the importer that reads them.
 
     `importer_name` is whose files they are said to be: it keeps those it read before and gets those that none recognises or
-    that cannot be read. If it is "", the former are left out and the latter go to the first importer. Raises
-    SourceUnreadable when there is no such path.
+    that cannot be read. If it is "", the former are left out and the latter go to the first importer. Raises SourceUnreadable
+    when there is no such path.
     """
     order = sorted(importers, key=lambda importer: importer.name != importer_name)
     listed: dict[Path, None] = {}
@@ -139,7 +140,7 @@ def assign_files(
 
 
 def no_files_error(path: Path, titles: Iterable[str]) -> SourceUnreadable:
-    """Return, not raise, the error for a path without any importable file; its hint names the titles of what can be read."""
+    """Return the error for a path without any importable file."""
     return SourceUnreadable(
         f"no conversations and no events were found in {path}",
         f"Name another file or folder. What can be read: {', '.join(titles)}.",

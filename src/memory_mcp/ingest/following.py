@@ -35,12 +35,12 @@ StoreDrafts = Callable[[Sequence[EventDraft], str], AppendResult]
 
 
 def followed_names(marks: MarkStore) -> set[str]:
-    """Return the names of the importers whose clients the user agreed to follow and did not take back."""
+    """Return the importers whose clients are followed."""
     return {name.removeprefix(FOLLOW_PREFIX) for name, value in marks.get_positions(FOLLOW_PREFIX).items() if value == "on"}
 
 
 def set_followed(marks: MarkStore, names: Iterable[str], on: bool) -> None:
-    """Store, in one transaction, that these clients are followed from now on, or no longer (`on` is False)."""
+    """Store, in one transaction, whether these clients are followed."""
     marks.set_positions({f"{FOLLOW_PREFIX}{name}": "on" if on else "off" for name in names})
 
 
@@ -55,7 +55,7 @@ class Follower:
         store: StoreDrafts,
         capture: Callable[[], CaptureRules],
     ) -> None:
-        """Follow clients that one of `importers` reads; it is called once, when a client is followed.
+        """Follow clients of `importers`, which is called once, when needed.
 
         Parts are handed over in `spool`, and `capture` says what is never recorded.
         """
@@ -69,10 +69,10 @@ class Follower:
         self._rest_until = 0.0
 
     def run_round(self, should_stop: Callable[[], bool]) -> int:
-        """Read what changed in the files of followed clients, store it, and return the number of new events.
+        """Store what followed clients wrote; return the number of new events.
 
-        Ends early, between two parts, if it should stop. Does nothing, and returns 0, while it rests from a round that
-        found nothing new, 200 times as long as that took. Raises what reading and storing raise.
+        Ends early, between two parts, if it should stop. Does nothing, and returns 0, while it rests from a round that found
+        nothing new, 200 times as long as that took. Raises what reading and storing raise.
         """
         began = time.monotonic()
         if began < self._rest_until:
@@ -87,10 +87,9 @@ class Follower:
         return new
 
     def _find_changed(self, importer: Importer, path: Path) -> list[Task]:
-        """Return the files below a place that changed since they were last read, as tasks.
+        """Return the changed files below a path as tasks.
 
-        Tasks without such files are left out. A file that is rewritten as a whole waits until it has not changed for 20
-        s.
+        A file that is rewritten as a whole waits until it has not changed for 20 s.
         """
         stored_marks = self._marks.get_positions(mark_prefix(importer))
         tasks = []
@@ -109,11 +108,6 @@ class Follower:
         return tasks
 
     def _read_tasks(self, importer: Importer, tasks: list[Task], should_stop: Callable[[], bool]) -> int:
-        """Read tasks in child processes or here, store them part by part, and return the number of new events.
-
-        Ends after a part if it should stop. Files of tasks read to their end are remembered by their stamps. Raises what
-        reading and storing raise.
-        """
         if not tasks:
             return 0
         new = 0
@@ -132,7 +126,6 @@ class Follower:
         return new
 
     def _store_part(self, name: str) -> int:
-        """Store the events of the part of this name in the spool, then its marks; return the number of new events."""
         source, pieces = handover.read_slices(self._spool, name)
         new = 0
         for piece in pieces:

@@ -57,7 +57,7 @@ class GooseImporter(DatabaseImporter):
     endings = (_DATABASE, ".jsonl")
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the folders of Goose's data for this platform, or in $GOOSE_PATH_ROOT if it is set; existing or not."""
+        """Return the folders of Goose's data for this platform."""
         if root := os.environ.get("GOOSE_PATH_ROOT"):
             return (Path(root) / "data" / "sessions",)
         home = Path.home()
@@ -74,42 +74,37 @@ class GooseImporter(DatabaseImporter):
         return (Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share") / "goose" / "sessions",)
 
     def recognises_file(self, file: Path, beginning: bytes) -> bool:
-        """Return whether a file is Goose's: the database by its name, a file of lines by its header or its messages."""
+        """Return whether a file is Goose's database or lines."""
         if beginning.startswith(MAGIC):
             return file.name == _DATABASE
         return file.suffix == ".jsonl" and any(map(_is_own_record, first_values(beginning)))
 
     def read_file(self, file: Path, offset: int, report: ImportReport) -> Iterator[ReadStep]:
-        """Yield a step for each message: its drafts, and the offset to go on from.
+        """Yield a step for each message.
 
-        The offset in a database is the highest row read and what it holds; a file of lines is always read from its start,
-        each offset 0. Messages without an event are counted in `report` with the reason. Raises OSError when the file
-        cannot be read.
+        The offset in a database is the highest row read and what it holds; a file of lines is always read from its start, each
+        offset 0.
         """
         if is_database(file):
             yield from self._read_rows(file, offset, report)
             return
-        reading = _Reader(AGENT, file.stem, self._settings.include_thinking)
+        reader = _Reader(AGENT, file.stem, self._settings.include_thinking)
         for record in iter_records(file):
-            reading.learn_from(record.value)
-            for read in read_records(reading, file, (record,), report):
+            reader.learn_from(record.value)
+            for read in read_records(reader, file, (record,), report):
                 yield ReadStep(read.drafts, 0)
 
     def _read_rows(self, file: Path, offset: int, report: ImportReport) -> Iterator[ReadStep]:
-        """Yield a step for each message of a database behind `offset`, each session's state read up to there first.
-
-        A message's row is its line. Raises OSError when it cannot be read.
-        """
-        readings: dict[str, _Reader] = {}
+        readers: dict[str, _Reader] = {}
         with open_database(file) as con:
             base = _Database(con)
             start = base.row_of(offset)
             for row, session, record in base.iter_messages("m.rowid > ? ORDER BY m.rowid", start):
-                if session not in readings:
-                    readings[session] = base.make_reader(session, start, self._settings.include_thinking)
+                if session not in readers:
+                    readers[session] = base.make_reader(session, start, self._settings.include_thinking)
                 quote = json.dumps(record, ensure_ascii=False, default=str)[:1024]
                 position = row | _checksum_of(session, record) << _ROW_BITS
-                yield from read_records(readings[session], file, (Record(record, row, position, quote),), report)
+                yield from read_records(readers[session], file, (Record(record, row, position, quote),), report)
             report_unread(find_unread(con, base.read_tables()), report, file)
 
     def read_tables(self, con: sqlite3.Connection) -> set[str]:
@@ -118,7 +113,6 @@ class GooseImporter(DatabaseImporter):
 
 
 def _is_own_record(value: Mapping[str, object]) -> bool:
-    """Return whether a record is a session's header or a message of Goose: content blocks, a role, and a whole number as time."""
     if "working_dir" in value:
         return "description" in value or "message_count" in value
     listed = isinstance(value.get("content"), list)
@@ -126,24 +120,18 @@ def _is_own_record(value: Mapping[str, object]) -> bool:
 
 
 class _Database:
-    """The messages and sessions of one database, in the tables whose columns say so."""
+    """A database's messages and sessions, in tables known by columns."""
 
     def __init__(self, con: sqlite3.Connection) -> None:
-        """Find the tables of an open database, which the caller closes."""
         self._con = con
         tables = list_tables(con)
         self._messages = [table for table in tables if {"session_id", "role", "content_json"} <= table.columns]
         self._sessions = [table for table in tables if "id" in table.columns and _OF_SESSIONS & table.columns]
 
     def read_tables(self) -> set[str]:
-        """Return the names of the tables that are read."""
         return {table.name for table in (*self._messages[:1], *self._sessions[:1])}
 
     def iter_messages(self, condition: str, *values: object) -> Iterator[tuple[int, str, dict[str, object]]]:
-        """Yield (row, session, message) of the messages that meet a condition, each as a file of lines holds it.
-
-        `values` fill the condition's question marks.
-        """
         for table in self._messages[:1]:
             names = ("session_id", "role", "content_json", "created_timestamp", "metadata_json")
             columns = ", ".join(f"m.{name}" if name in table.columns else "NULL" for name in names)
@@ -153,40 +141,35 @@ class _Database:
                 yield row, str(session), message
 
     def row_of(self, position: int) -> int:
-        """Return the row at which an earlier read ended; 0 where another message is there: the database is another."""
+        """Return the row of a position; 0 if the database is another."""
         row = position & ((1 << _ROW_BITS) - 1)
         message = next(self.iter_messages("m.rowid = ?", row), None)
         return row if message and _checksum_of(*message[1:]) == position >> _ROW_BITS else 0
 
     def make_reader(self, session: str, row: int, thinking: bool) -> "_Reader":
-        """Return the reading state of a session after its rows up to `row`, of which the last 50 are read.
-
-        A subagent's session is a thread of its parent's.
-        """
+        """Return a session's reader after `row`, with 50 rows read."""
         cwd = kind = parent = ""
         for table in self._sessions[:1]:
             columns = ", ".join(map(table.column_sql, ("working_dir", "session_type", "parent_session_id")))
             row_values = self._con.execute(f"SELECT {columns} FROM {table.sql} WHERE id = ?", (session,)).fetchone()
             cwd, kind, parent = (str(value or "") for value in row_values or ("", "", ""))
         helps = kind == "sub_agent"
-        reading = _Reader(AGENT, parent or session if helps else session, thinking, session if helps else "")
-        reading.cwd = cwd
+        reader = _Reader(AGENT, parent or session if helps else session, thinking, session if helps else "")
+        reader.cwd = cwd
         last = list(
             self.iter_messages("m.session_id = ? AND m.rowid <= ? ORDER BY m.rowid DESC LIMIT ?", session, row, _LOOK_BACK)
         )
         for _, _, record in reversed(last):
-            for item in reading.read_record(record).items:
-                reading.make_drafts(item)
-        return reading
+            for item in reader.read_record(record).items:
+                reader.make_drafts(item)
+        return reader
 
 
 def _checksum_of(session: str, record: Mapping[str, object]) -> int:
-    """Return 32 bits by which a message is known again."""
     return row_checksum((session, record.get("role"), record.get("created")))
 
 
 def _parse_json(text: object) -> object:
-    """Return a text parsed as JSON; None if it is no text, not JSON or nested too deeply."""
     try:
         return json.loads(text) if isinstance(text, str) else None
     except (ValueError, RecursionError):
@@ -194,19 +177,12 @@ def _parse_json(text: object) -> object:
 
 
 class _Reader(ChatReader):
-    """State of reading one session."""
-
     def learn_from(self, record: dict[str, object]) -> None:
-        """Learn directory and session id from the header, a record with `working_dir`; other records say nothing."""
         if "working_dir" in record:
             self.cwd = as_text(record.get("working_dir"))
             self.session.session_id = as_text(record.get("id")) or self.session.session_id
 
     def convert_record(self, record: dict[str, object]) -> Outcome:
-        """Return what one message gives; a summary replaces the conversation, hidden messages are counted as left out.
-
-        Its id follows from its session, time, role and words.
-        """
         role, metadata = as_text(record.get("role")), as_mapping(record.get("metadata"))
         if role not in _ROLES:
             return skipped_outcome("session header" if "working_dir" in record else _FOREIGN)
@@ -224,11 +200,6 @@ class _Reader(ChatReader):
         return outcome
 
     def _iter_parts(self, user: bool, block: Mapping[str, object], outcome: Outcome) -> Iterator[Part]:
-        """Yield the part of one block: call, result, thought, error, or words; none for an empty one.
-
-        The exit status is read from the last block of a result that is an error. Blocks of the client's own give none and are
-        counted in `outcome` as left out.
-        """
         kind, call = as_text(block.get("type")), as_text(block.get("id"))
         if kind == "toolRequest":
             tool_call = as_mapping(block.get("toolCall"))

@@ -7,7 +7,6 @@ A message is one chunk in the client's files; where it is several, each is told 
 yet.
 """
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from memory_mcp.ingest import chat
 from memory_mcp.ingest.blocks import as_blocks, as_mapping, as_text, words_within
 from memory_mcp.ingest.chat import ChatReader, Outcome, skipped_outcome
 from memory_mcp.ingest.parts import Part, content_id, message_part
-from memory_mcp.ingest.session_reader import GrowingImporter, SessionReader
+from memory_mcp.ingest.session_reader import GrowingImporter
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import Role
 
@@ -27,64 +26,32 @@ _FOREIGN = "not a Grok update"
 _ENDED = frozenset({"completed", "failed"})
 
 
-class GrokImporter(GrowingImporter):
-    """Reads the sessions of Grok."""
-
-    name = "grok"
-    title = "Grok"
-    endings = ("updates.jsonl",)
-
-    def default_paths(self) -> tuple[Path, ...]:
-        """Return the folder `sessions` in $GROK_HOME, else in ~/.grok; existing or not."""
-        return (Path(os.environ.get("GROK_HOME") or Path.home() / ".grok").expanduser() / "sessions",)
-
-    @staticmethod
-    def is_own_record(value: Mapping[str, object]) -> bool:
-        """Return whether a record is an update of a session."""
-        return "sessionUpdate" in _update_of(value)
-
-    def make_reader(self, file: Path) -> SessionReader:
-        """Return the state with which the reading of a session begins."""
-        return _Reader(file, self._settings.include_thinking)
-
-
 def _update_of(value: Mapping[str, object]) -> Mapping[str, object]:
-    """Return the update in a record (params.update); {} for none."""
     return as_mapping(as_mapping(value.get("params")).get("update"))
 
 
 def _update_text(update: Mapping[str, object]) -> str:
-    """Return the words of an update's content, its blocks joined without a blank; "" for none."""
     return "".join(map(chat.words_of_block, as_blocks(update.get("content"))))
 
 
 def _message_parts(update: Mapping[str, object], role: Role) -> list[Part]:
-    """Return an update's content as one message, then blocks of unknown kinds as notes."""
     blocks = as_blocks(update.get("content"))
     texts = [chat.text_of(block) for block in blocks]
     return [message_part(role, "".join(texts)), *chat.note_unknown_blocks(blocks, texts)]
 
 
 class _Reader(ChatReader):
-    """State of reading one file."""
-
     def __init__(self, file: Path, thinking: bool) -> None:
-        """Begin a session, with id and directory from the summary beside it; without one it is named after its folder."""
         info = as_mapping(as_mapping(chat.load_json_near(file.with_name("summary.json"))).get("info"))
         super().__init__("grok", as_text(info.get("id")) or file.parent.name, thinking)
         self.cwd = as_text(info.get("cwd"))
 
     def learn_from(self, record: dict[str, object]) -> None:
-        """Take over the session id that a record names; without one it stays."""
         session_id = as_text(as_mapping(record.get("params")).get("sessionId"))
         self.session.session_id = session_id or self.session.session_id
 
     def convert_record(self, record: dict[str, object]) -> Outcome:
-        """Return what one update gives: words, thoughts, calls, their outcome, recaps.
-
-        A call that already ended gives both; a user's words hidden from the screen are counted as left out. Progress,
-        bookkeeping and foreign records are skipped with the reason.
-        """
+        """Return what one update gives; a call that already ended gives both."""
         params, update = as_mapping(record.get("params")), _update_of(record)
         self.model = as_text(as_mapping(update.get("_meta")).get("modelId")) or self.model
         kind = as_text(update.get("sessionUpdate"))
@@ -120,10 +87,6 @@ class _Reader(ChatReader):
         return outcome
 
     def _tool_result(self, update: Mapping[str, object]) -> Part:
-        """Return a tool's outcome, of its content or else its raw output, as an error where the update's status is failed.
-
-        A change of a file is shown as "[changed <path>]".
-        """
         texts = []
         for block in as_blocks(update.get("content")):
             inner = as_mapping(block.get("content")) if block.get("type") == "content" else block
@@ -132,3 +95,18 @@ class _Reader(ChatReader):
         text = "\n".join(filter(None, texts)) or as_text(as_mapping(raw).get("output")) or words_within(raw)
         error = update.get("status") == "failed"
         return self.make_result(text, as_text(update.get("toolCallId")), error=error)
+
+
+class GrokImporter(GrowingImporter):
+    """Reads the sessions of Grok."""
+
+    name = "grok"
+    title = "Grok"
+    reader = _Reader
+    home_variables, home, folders = ("GROK_HOME",), ".grok", ("sessions",)
+    endings = ("updates.jsonl",)
+
+    @staticmethod
+    def is_own_record(value: Mapping[str, object]) -> bool:
+        """Return whether a record is an update of a session."""
+        return "sessionUpdate" in _update_of(value)

@@ -48,7 +48,7 @@ _decode = json.JSONDecoder().raw_decode
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One JSON object of a file, or the reason why there is none here."""
+    """One JSON object of a file, or why there is none."""
 
     #: The object; empty when `error` says why.
     value: dict[str, object]
@@ -64,9 +64,10 @@ class Record:
 
 
 def iter_records(file: Path, offset: int = 0) -> Iterator[Record]:
-    """Yield the records of `file` from a byte offset on, broken ones with their error; raises OSError when it cannot be read.
+    """Yield the records of `file` from a byte offset on.
 
-    Of a document (`.json`) that breaks off, what is whole in it, and then the error.
+    Broken ones have their error; of a document (`.json`) that breaks off, what is whole in it, and then the error. Raises
+    OSError when the file cannot be read.
     """
     with foreign_files.open_file(file) as stream:
         reader = _RecordReader(stream, offset, count_line_feeds(stream, 0, offset))
@@ -91,13 +92,16 @@ def iter_records(file: Path, offset: int = 0) -> Iterator[Record]:
 
 @lru_cache(maxsize=1)
 def first_values(beginning: bytes) -> Sequence[Mapping[str, object]]:
-    """Return the first `FIRST` whole objects of the beginning of a file: lines, spread over lines, or items of an array."""
+    """Return the first `FIRST` whole objects of a beginning."""
     records = _RecordReader(BytesIO(beginning), 0, 0).iter_records()
     return tuple(record.value for record in islice(records, FIRST) if not record.error)
 
 
 def iter_tail(file: Path, offset: int, width: int) -> Iterator[Record]:
-    """Yield the whole records from `width` bytes before an offset on, line numbers not true; raises OSError."""
+    """Yield whole records from `width` bytes before an offset on.
+
+    Line numbers are not true. Raises OSError.
+    """
     with foreign_files.open_file(file) as stream:
         stream.seek(max(0, offset - width))
         if offset > width:
@@ -118,25 +122,22 @@ class _Line:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the line is finished: it ends in a line feed, or is too long to be read."""
         return self.is_too_long or self.raw.endswith(b"\n")
 
     def decode_text(self) -> str:
-        """Return the line as text, without a byte order mark at the file's beginning and blanks around it."""
         raw = self.raw.removeprefix(BOM) if self.start == 0 else self.raw
         return raw.strip(BLANKS).decode("utf-8", "replace").strip()
 
     def error_record(self, reason: str, offset: int | None = None) -> Record:
-        """Return a record for a line that is none, with the reason; reading goes on at `offset`, by default behind the line."""
+        """Return an error; reading continues at `offset` or after the line."""
         quote = self.raw[:_QUOTED].decode("utf-8", "replace")
         return Record({}, self.number, self.end if offset is None else offset, quote, reason)
 
 
 class _RecordReader:
-    """Reads lines, and further lines until brackets that a line opens are closed."""
+    """Reads lines, and further ones while brackets are open."""
 
     def __init__(self, stream: BinaryIO, offset: int, number: int) -> None:
-        """Read from a byte offset on; `number` is how many lines come before it."""
         self._stream = stream
         self._number = number
         self._offset = offset
@@ -148,7 +149,7 @@ class _RecordReader:
         stream.seek(offset)
 
     def iter_records(self) -> Iterator[Record]:
-        """Yield the records from the offset on, unreadable ones with their error, up to the end or one that is not finished."""
+        """Yield records up to the end or an unfinished one."""
         while line := self._next_line():
             text = line.decode_text()
             if line.is_too_long:
@@ -171,7 +172,7 @@ class _RecordReader:
                     yield from self._iter_glued(line, text)
 
     def _next_line(self) -> _Line | None:
-        """Return the next line and go on behind it; of an array's or too long one only the beginning. None at the file's end."""
+        """Return the next line, its beginning if too long or an array."""
         start = self._offset
         raw = self._stream.readline(_PEEK)
         if not raw:
@@ -189,7 +190,7 @@ class _RecordReader:
         return _Line(raw, start, end, self._number, too_long, array)
 
     def _read_object(self, line: _Line, text: str) -> Record | None:
-        """Return the object that begins on `line`, which may go on in further lines, or an error. None while it is incomplete."""
+        """Return the object on a line, or an error; None while incomplete."""
         try:
             value = json.loads(text)
         except json.JSONDecodeError as error:
@@ -205,7 +206,7 @@ class _RecordReader:
         return line.error_record(NOT_AN_OBJECT) if line.is_complete else None
 
     def _read_spread_object(self, line: _Line) -> Record | None:
-        """Return an object that goes on in further lines, or an error, after which the next line is read; None if incomplete."""
+        """Return an object that continues in further lines, or an error."""
         window = TextWindow(self._stream, line.start)
         outcome = window.parse_value(window.skip_to("{"))
         if outcome is None:
@@ -221,24 +222,22 @@ class _RecordReader:
         return Record({}, line.number, self._offset, window.text[:_QUOTED], NOT_AN_OBJECT)
 
     def _iter_glued(self, line: _Line, text: str) -> Iterator[Record]:
-        """Yield the records that were written behind a half one and reach the end of a broken line."""
+        """Yield the records after half a one on a broken line."""
         values = find_glued(text, [*self._head_values(), *self._values_at(line.end, _NEXT_LINES)])
         self._go_to(line.end, line.number)
         for value in values:
             yield Record(value, line.number, line.end, json.dumps(value, ensure_ascii=False)[:_QUOTED])
 
     def _is_of_lines(self) -> bool:
-        """Return whether most of the first lines of the file are records."""
         return 2 * len(self._head_values()) > min(_HEAD_LINES, count_line_feeds(self._stream, 0, self._offset))
 
     def _head_values(self) -> list[dict[str, object]]:
-        """Return the objects on the first lines of the file; where reading goes on is left to the caller."""
+        """Return the first lines' objects; the caller sets the position again."""
         if self._head_objects is None:
             self._head_objects = self._values_at(0, _HEAD_LINES)
         return self._head_objects
 
     def _values_at(self, offset: int, count: int) -> list[dict[str, object]]:
-        """Return the objects on the lines behind a byte offset, each on a line of its own."""
         self._stream.seek(offset)
         values = []
         for raw in islice(iter(partial(self._stream.readline, _PEEK), b""), count):
@@ -249,9 +248,9 @@ class _RecordReader:
         return values
 
     def _iter_array(self, line: _Line) -> Generator[Record, None, bool]:
-        """Yield the objects of an array that begins on `line`; return whether reading goes on behind it.
+        """Yield the objects of an array; return whether reading continues after it.
 
-        It does not while the array is still open. Broken or empty arrays, and items that are no objects, give one error.
+        It does not while the array is still open. Broken or empty arrays, and items that are not objects, give one error.
         """
         window = TextWindow(self._stream, line.start)
         good = at = window.skip_to("[") + 1
@@ -286,12 +285,10 @@ class _RecordReader:
         return True
 
     def _go_to(self, offset: int, number: int) -> None:
-        """Go on reading at a byte offset, with that number of lines before it."""
         self._offset, self._number = offset, number
         self._stream.seek(offset)
 
     def _next_feed(self, offset: int) -> int:
-        """Return the offset behind the next line feed, or the end of the file."""
         self._stream.seek(offset)
         while piece := self._stream.readline(_CHUNK):
             offset += len(piece)

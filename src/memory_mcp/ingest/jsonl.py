@@ -17,10 +17,9 @@ from pathlib import Path
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.base.storable import storable
 from memory_mcp.ingest.base import Growth, ImportReport, ReadStep
-from memory_mcp.ingest.client_importer import find_files
+from memory_mcp.ingest.client_importer import ClientImporter
 from memory_mcp.ingest.json_records import first_values, iter_records
 from memory_mcp.ingest.redact import strip_private
-from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.calendar import FIRST_MS, LATEST_MS
 from memory_mcp.model.event import DEFAULT_TYPES, MARK, SHARED_BY, EventDraft, EventType, OriginalIdentity, Role
@@ -37,34 +36,20 @@ _SOURCE = re.compile(r"[a-z0-9][a-z0-9_.:-]{0,60}")
 _HASH_BITS = 80
 
 
-class JsonlImporter:
+class JsonlImporter(ClientImporter):
     """Reads files of events, one a line."""
 
     name = "jsonl"
     title = "events, one a line"
     growth = Growth.APPENDED
-
-    def __init__(self, settings: IngestSettings) -> None:
-        del settings  # the form leaves nothing to choose
-
-    def default_paths(self) -> tuple[Path, ...]:
-        """Return no path: such files are made by hand."""
-        return ()
-
-    def iter_files(self, path: Path) -> Iterator[Path]:
-        """Return the `.jsonl` and `.ndjson` files below `path`, or `path` itself; raises SourceUnreadable without such a path."""
-        return find_files(path, (".jsonl", ".ndjson"))
+    endings = (".jsonl", ".ndjson")
 
     def recognises_file(self, file: Path, beginning: bytes) -> bool:
-        """Return whether a .jsonl or .ndjson file holds, at its beginning, an object with the fields every event must have."""
-        return file.suffix in (".jsonl", ".ndjson") and any(value.keys() >= _NEEDED for value in first_values(beginning))
+        """Return whether an object has the fields of an event."""
+        return file.suffix in self.endings and any(value.keys() >= _NEEDED for value in first_values(beginning))
 
     def read_file(self, file: Path, offset: int, report: ImportReport) -> Iterator[ReadStep]:
-        """Yield a step for each line behind the byte offset: the draft of its event, and the offset to go on from.
-
-        A line that is no event gives none, and is counted in `report` with the reason. Raises OSError when the file cannot
-        be read.
-        """
+        """Yield a step for each line after the byte offset."""
         for record in iter_records(file, offset):
             report.lines += 1
             drafts: tuple[EventDraft, ...] = ()
@@ -80,9 +65,10 @@ class JsonlImporter:
 
 
 def mapping_of(draft: EventDraft) -> dict[str, object]:
-    """Return a draft as a mapping for JSON, with the names of `FIELDS`, and event_id and source of a carried one.
+    """Return a draft as a mapping for JSON.
 
-    Empty fields (but session, time, role and text) and a type that the role implies are left out.
+    With the names of `FIELDS`, and event_id and source of a carried one. Empty fields (but session, time, role and text) and a
+    type that the role implies are left out.
     """
     shape: dict[str, object] = {
         "session_id": draft.session_id,
@@ -103,9 +89,9 @@ def mapping_of(draft: EventDraft) -> dict[str, object]:
 
 
 def exported_draft_of(mapping: Mapping[str, object]) -> EventDraft:
-    """Return the draft of an event that was exported to a file, carrying its own id and source if it names them.
+    """Return the draft of an exported event, with its own id.
 
-    Raises InvalidQuery for a value that `draft_of` refuses, for one of both without the other, for a source of another
+    Raises InvalidQuery for a value that `draft_of` refuses, for an id without a source or the reverse, for a source of another
     form, and for an id that is none or whose time is not the event's.
     """
     stored_id = _optional_text(mapping, "event_id")
@@ -126,7 +112,10 @@ def exported_draft_of(mapping: Mapping[str, object]) -> EventDraft:
 
 
 def draft_of(mapping: Mapping[str, object]) -> EventDraft:
-    """Return the draft of an event in this form. Raises InvalidQuery, naming the field, for an unknown, missing or wrong one."""
+    """Return the draft of an event in this form.
+
+    Raises InvalidQuery, naming the field, for an unknown, missing or wrong one.
+    """
     for name in mapping:
         if name not in FIELDS:
             near = get_close_matches(str(name), FIELDS, n=1)
@@ -148,7 +137,7 @@ def draft_of(mapping: Mapping[str, object]) -> EventDraft:
 
 
 def _escape_key(key: str) -> str:
-    """Return a metadata key from outside; one that would be a mark of ours, as it would be stored, gets "~" before it."""
+    """Return a metadata key, with "~" before one like our marks."""
     if key.isidentifier() and key != SHARED_BY:
         return key
     bare = strip_private(storable(key))
@@ -156,7 +145,6 @@ def _escape_key(key: str) -> str:
 
 
 def _parse_role(mapping: Mapping[str, object]) -> Role:
-    """Return the role, whatever its case. Raises InvalidQuery for a missing or unknown one."""
     name = _required_text(mapping, "role").strip().lower()
     try:
         return Role(name)
@@ -166,7 +154,6 @@ def _parse_role(mapping: Mapping[str, object]) -> Role:
 
 
 def _parse_type(mapping: Mapping[str, object], role: Role) -> EventType:
-    """Return the type, whatever its case, or the role's usual one where none is named. Raises InvalidQuery for an unknown one."""
     name = _optional_text(mapping, "type").strip().lower()
     if not name:
         return DEFAULT_TYPES[role]
@@ -177,7 +164,6 @@ def _parse_type(mapping: Mapping[str, object], role: Role) -> EventType:
 
 
 def _parse_event_time(mapping: Mapping[str, object]) -> int:
-    """Return the time, UTC ms. Raises InvalidQuery where it is missing, no time, or of a year before 1000 or after 9998."""
     value = mapping.get("timestamp")
     if value is None:
         raise InvalidQuery("timestamp is missing", _FORM)
@@ -190,7 +176,6 @@ def _parse_event_time(mapping: Mapping[str, object]) -> int:
 
 
 def _required_text(mapping: Mapping[str, object], name: str) -> str:
-    """Return a text field. Raises InvalidQuery for one that is missing, blank or no text."""
     value = _optional_text(mapping, name)
     if not value.strip():
         raise InvalidQuery(f"{name} is missing" if mapping.get(name) is None else f"{name} is empty", _FORM)
@@ -198,7 +183,6 @@ def _required_text(mapping: Mapping[str, object], name: str) -> str:
 
 
 def _optional_text(mapping: Mapping[str, object], name: str) -> str:
-    """Return a text field, "" where it is missing; of ids a number too. Raises InvalidQuery for another value."""
     value = mapping.get(name)
     if value is None:
         return ""
@@ -210,7 +194,6 @@ def _optional_text(mapping: Mapping[str, object], name: str) -> str:
 
 
 def _parse_metadata(mapping: Mapping[str, object]) -> dict[str, str]:
-    """Return metadata as a new dict of texts, others as JSON, without null; {} for none. Raises InvalidQuery for no object."""
     value = mapping.get("metadata")
     if value is None:
         return {}
@@ -221,5 +204,4 @@ def _parse_metadata(mapping: Mapping[str, object]) -> dict[str, str]:
 
 
 def _quote_name(name: object) -> str:
-    """Return the beginning of a name, 40 characters, in quotes as `repr` writes it, for a message."""
     return repr(str(name)[:_SHOWN])

@@ -4,7 +4,6 @@ Parts of an answer are records of their own. What the client says in the user's 
 by its origin.
 """
 
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +12,7 @@ from memory_mcp.ingest import chat
 from memory_mcp.ingest.blocks import as_blocks, as_mapping, as_mappings, as_text, words_within
 from memory_mcp.ingest.chat import ChatReader, Outcome, skipped_outcome
 from memory_mcp.ingest.parts import Part, content_id, message_part, unknown_block_notes
-from memory_mcp.ingest.session_reader import GrowingImporter, SessionReader
+from memory_mcp.ingest.session_reader import GrowingImporter
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import EventType, Role
 
@@ -31,39 +30,8 @@ _COMMANDS = frozenset({"shell_command", "skill_activation", "plugin_command"})
 _REMINDER = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.S)
 
 
-class KimiImporter(GrowingImporter):
-    """Reads the sessions of Kimi Code."""
-
-    name = "kimi"
-    title = "Kimi Code"
-    endings = ("wire.jsonl",)
-
-    def default_paths(self) -> tuple[Path, ...]:
-        """Return the folder `sessions` in $KIMI_CODE_HOME, else in ~/.kimi-code; existing or not."""
-        return (Path(os.environ.get("KIMI_CODE_HOME") or Path.home() / ".kimi-code").expanduser() / "sessions",)
-
-    def wants_file(self, file: Path) -> bool:
-        """Return whether a wire is an agent's (agents/<agent>/wire.jsonl), none of the older client's, which add nothing."""
-        return file.parent.parent.name == "agents"
-
-    @staticmethod
-    def is_own_record(value: Mapping[str, object]) -> bool:
-        """Return whether a record is a wire's header or one of its families with a time."""
-        kind = as_text(value.get("type"))
-        if kind == "metadata":
-            return "protocol_version" in value
-        return kind.startswith(_FAMILIES) and "." in kind and "time" in value
-
-    def make_reader(self, file: Path) -> SessionReader:
-        """Return the state with which the reading of a wire begins."""
-        return _Reader(file, self._settings.include_thinking)
-
-
 class _Reader(ChatReader):
-    """State of reading one file."""
-
     def __init__(self, file: Path, thinking: bool) -> None:
-        """Begin a session, with id and directory from the state beside it; an agent other than main is a thread."""
         nested = file.parent.parent.name == "agents"
         folder = file.parent.parent.parent if nested else file.parent
         state = as_mapping(chat.load_json_near(folder / "state.json"))
@@ -72,18 +40,16 @@ class _Reader(ChatReader):
         self.session.thread = file.parent.name if nested and file.parent.name != "main" else ""
 
     def learn_from(self, record: dict[str, object]) -> None:
-        """Learn the version from the header, and in an agent's file what `ChatReading` learns."""
         super().learn_from(record)
         if record.get("type") == "metadata":
             self.version = f"wire {record.get('protocol_version')}"
 
     def author_of(self, record: Mapping[str, object]) -> str:
-        """Return who wrote a record in the person's place; a command that she ran is hers."""
+        """Return who wrote a record; a person's command is the person's."""
         origin = as_mapping(as_mapping(record.get("message")).get("origin"))
         return "" if as_text(origin.get("kind")) in _COMMANDS else super().author_of(record)
 
     def convert_record(self, record: dict[str, object]) -> Outcome:
-        """Return what one record gives: messages, steps of an answer, summaries; bookkeeping is skipped with the reason."""
         kind = as_text(record.get("type"))
         if kind in ("config.update", "profile.bind", "llm.request"):
             self.model = as_text(record.get("modelAlias")) or as_text(record.get("model")) or self.model
@@ -102,7 +68,6 @@ class _Reader(ChatReader):
         return outcome
 
     def _convert_message(self, message: Mapping[str, object], outcome: Outcome) -> None:
-        """Give `outcome` the parts of a message by its role, or the reason why there are none; reminders are left out."""
         role = message.get("role")
         texts: list[str] = []
         unknown_notes: list[Part] = []
@@ -131,10 +96,6 @@ class _Reader(ChatReader):
         outcome.parts += unknown_notes
 
     def _convert_prompt(self, text: str, origin: Mapping[str, object], outcome: Outcome) -> None:
-        """Give `outcome` the parts of a user message: typed by the user, or by the author that its origin names.
-
-        A slash command is the user's, without the text of its skill; what neither is, is counted as left out.
-        """
         kind = as_text(origin.get("kind")) or "user"
         if kind == "compaction_summary":
             outcome.parts = [chat.recap_part(text, "compaction")]
@@ -153,7 +114,6 @@ class _Reader(ChatReader):
             outcome.parts = [self.make_prompt(text)]
 
     def _convert_step(self, event: Mapping[str, object], outcome: Outcome) -> None:
-        """Give `outcome` what one step of an answer is: thought, words, call or result; or the reason why it gives nothing."""
         kind, call = as_text(event.get("type")), as_text(event.get("toolCallId"))
         if kind == "content.part":
             part = as_mapping(event.get("part"))
@@ -168,3 +128,28 @@ class _Reader(ChatReader):
             outcome.parts = [self.make_result(result.get("output"), call, error=result.get("isError") is True)]
         else:
             outcome.skip_reason = "bookkeeping" if kind in _STEPS else _FOREIGN
+
+
+class KimiImporter(GrowingImporter):
+    """Reads the sessions of Kimi Code."""
+
+    name = "kimi"
+    title = "Kimi Code"
+    reader = _Reader
+    home_variables, home, folders = ("KIMI_CODE_HOME",), ".kimi-code", ("sessions",)
+    endings = ("wire.jsonl",)
+
+    def wants_file(self, file: Path) -> bool:
+        """Return whether a wire is an agent's.
+
+        The older client's wires add nothing.
+        """
+        return file.parent.parent.name == "agents"
+
+    @staticmethod
+    def is_own_record(value: Mapping[str, object]) -> bool:
+        """Return whether a record is a wire's header or known family."""
+        kind = as_text(value.get("type"))
+        if kind == "metadata":
+            return "protocol_version" in value
+        return kind.startswith(_FAMILIES) and "." in kind and "time" in value

@@ -6,7 +6,6 @@ aside (`context_1.jsonl`) when it shortens or takes back; what both hold is told
 """
 
 import hashlib
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -34,41 +33,28 @@ class KimiCliImporter(ClientImporter):
 
     name = "kimi-cli"
     title = "Kimi CLI"
+    home_variables, home, folders = ("KIMI_SHARE_DIR",), ".kimi", ("sessions",)
     growth = Growth.REWRITTEN
 
-    def default_paths(self) -> tuple[Path, ...]:
-        """Return the folder `sessions` in $KIMI_SHARE_DIR, else in ~/.kimi; existing or not."""
-        return (Path(os.environ.get("KIMI_SHARE_DIR") or Path.home() / ".kimi").expanduser() / "sessions",)
-
     def wants_file(self, file: Path) -> bool:
-        """Return whether a file is a context by its name, in use or set aside."""
+        """Return whether a file is a context by its name."""
         return _FILE.match(file.name) is not None
 
     def recognises_file(self, file: Path, beginning: bytes) -> bool:
-        """Return whether a `.jsonl` file is a context: it has the client's own records, or a user's message under its name."""
+        """Return whether a file has this client's records or a prompt."""
         if file.suffix != ".jsonl":
             return False
         roles = [as_text(value.get("role")) for value in first_values(beginning)]
         return any(role in _OWN for role in roles) or (bool(_FILE.match(file.name)) and "user" in roles)
 
     def read_file(self, file: Path, offset: int, report: ImportReport) -> Iterator[ReadStep]:
-        """Yield a step for each message of the file, always from its start: its drafts.
-
-        Messages without an event give none and are counted in `report` with the reason. Raises OSError when the file
-        cannot be read.
-        """
+        """Yield a step for each message, from the file's start."""
         del offset
         return read_records(_Reader(file, self._settings.include_thinking), file, iter_records(file), report)
 
 
 class _Reader(ChatReader):
-    """State of reading one file."""
-
     def __init__(self, file: Path, thinking: bool) -> None:
-        """Begin a session named after its folder, with directory and turns from the files around it; a subagent is a thread.
-
-        Without words, turns are only used in a session that was never shortened.
-        """
         folder = file.parent
         helps = folder.parent.name == "subagents"
         main = folder.parent.parent if helps else folder
@@ -88,11 +74,6 @@ class _Reader(ChatReader):
         self._turn: int | None = None
 
     def convert_record(self, record: dict[str, object]) -> Outcome:
-        """Return what one message gives, at the time its turn began.
-
-        Its id follows from its session, what it says and how often that was said before; the client's own records are
-        skipped.
-        """
         role = as_text(record.get("role"))
         if role not in ("user", "assistant", "tool"):
             return skipped_outcome(role if role in _OWN else _FOREIGN)
@@ -126,7 +107,7 @@ class _Reader(ChatReader):
         return outcome
 
     def _convert_prompt(self, blocks: Sequence[Mapping[str, object]], outcome: Outcome) -> None:
-        """Give `outcome` a prompt's words, or the summary that replaced the conversation; the client's additions are left out.
+        """Give `outcome` a prompt's words, or the summary that replaced the conversation.
 
         A prompt begins the turn whose time it and what follows have; the last time stays where no turn is found.
         """
@@ -155,7 +136,7 @@ class _Reader(ChatReader):
 
 
 def _load_turns(wire: Path) -> list[tuple[int | None, str]]:
-    """Return (start time or None, words of the prompt) of each turn, in order, from the wire; [] where there is none."""
+    """Return (start time or None, prompt's words) of each turn."""
     if not wire.is_file():
         return []
     turns = []

@@ -14,7 +14,7 @@ _HEAD = 4096
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How far a file was read: a position in the store's own marks, as JSON."""
+    """How far a file was read, stored as JSON."""
 
     offset: int
     #: The file's stamp (see `stamp_of`) when it was read to its end; until then the offset.
@@ -25,7 +25,7 @@ class Mark:
 
     @classmethod
     def from_text(cls, text: str) -> "Mark | None":
-        """Return the mark of a stored text; None if it is not one, such as ""."""
+        """Return the mark of a stored text; None for another text."""
         try:
             fields = json.loads(text)
             return cls(int(fields["offset"]), int(fields["size"]), str(fields["head"]), int(fields["head_bytes"]))
@@ -38,24 +38,24 @@ class Mark:
         return json.dumps(fields, separators=(",", ":"))
 
     def with_offset(self, offset: int) -> "Mark":
-        """Return a copy of the mark, of the same file read up to `offset` and not to its end."""
+        """Return the mark of the file read up to `offset`."""
         return replace(self, offset=offset, size=offset)
 
     def with_end(self, offset: int, stamp: int) -> "Mark":
-        """Return a copy of the mark, of the same file read to its end, with the stamp that it had."""
+        """Return the mark of the file read to its end."""
         return replace(self, offset=offset, size=stamp)
 
 
 def mark_name(importer: str, path: Path) -> str:
-    """Return the name a file's mark is stored under: the importer's name and a hash of the file's absolute path."""
+    """Return the name under which a file's mark is stored."""
     return f"import:{importer}:{_hash_bytes(str(path.absolute()).encode('utf-8', 'surrogateescape'))}"
 
 
 def stamp_of(path: Path, growth: Growth) -> tuple[int, int]:
-    """Return a file's size in bytes, and the number that changes with its content; raises OSError when it is not there.
+    """Return a file's size, and a number that changes with its content.
 
-    The number is the size of what only grows, else when the file, or the journal that a database writes beside itself,
-    was written last (ns).
+    The number is the size of what only grows, else when the file, or the journal that a database writes next to itself, was
+    written last (ns). Raises OSError when the file is missing.
     """
     state = path.stat()
     if growth is Growth.APPENDED:
@@ -68,10 +68,10 @@ def stamp_of(path: Path, growth: Growth) -> tuple[int, int]:
 
 
 def find_start(path: Path, stamp: int, last_mark: Mark | None, growth: Growth = Growth.APPENDED) -> Mark | None:
-    """Return the mark with the offset at which reading of a file begins; None when nothing changed since `last_mark`.
+    """Return where reading begins; None if nothing changed since `last_mark`.
 
-    A file of lines that shrank or begins differently is read from its start, and so is one that is rewritten as a whole;
-    a database goes on. Raises OSError when the file cannot be read.
+    A file of lines that shrank or begins differently is read from its start, and so is one that is rewritten as a whole; a
+    database continues. Raises OSError when the file cannot be read.
     """
     with foreign_files.open_file(path) as stream:
         beginning = stream.read(_HEAD)
@@ -88,5 +88,4 @@ def find_start(path: Path, stamp: int, last_mark: Mark | None, growth: Growth = 
 
 
 def _hash_bytes(data: bytes) -> str:
-    """Return the first 32 hexadecimal digits of the SHA-256 of bytes."""
     return hashlib.sha256(data).hexdigest()[:32]

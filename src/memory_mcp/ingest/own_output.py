@@ -66,8 +66,6 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class _Tag:
-    """One of this program's tags, as found in a text."""
-
     start: int
     end: int
     closes: bool
@@ -79,9 +77,9 @@ class _Tag:
 
 
 def is_answer(value: object) -> bool:
-    """Return whether a JSON value holds a structured answer of ours, at any depth, itself or as a text.
+    """Return whether a JSON value holds an answer of ours.
 
-    Such an answer is an object whose `origin` is our mark.
+    Such an answer is an object, at any depth or as a text, whose `origin` is our mark.
     """
     if isinstance(value, str):
         return MARK in value and is_answer(_json_of(value))
@@ -91,7 +89,7 @@ def is_answer(value: object) -> bool:
 
 
 def remove_own_output(text: str) -> str:
-    """Return `text` without this program's output (recalls, answers, a summarizer's prompt); "" if that is all.
+    """Return `text` without this program's output; "" if that is all.
 
     A text without our mark is returned as it is, and so is one that only tells of the mark.
     """
@@ -104,7 +102,7 @@ def remove_own_output(text: str) -> str:
 
 
 def _cut_spans(text: str, spans: Iterator[Span]) -> str:
-    """Return `text` without spans, which come in order; "" if no letter or digit is left."""
+    """Return `text` without ordered spans; "" without letter or digit."""
     parts: list[str] = []
     at = 0
     for start, end in spans:
@@ -117,7 +115,6 @@ def _cut_spans(text: str, spans: Iterator[Span]) -> str:
 
 
 def _iter_marks(text: str) -> Iterator[int]:
-    """Yield the index of each of our marks in a text, ascending."""
     at = text.find(MARK)
     while at >= 0:
         yield at
@@ -125,12 +122,11 @@ def _iter_marks(text: str) -> Iterator[int]:
 
 
 def _text_before(text: str, at: int, many: int = _LOOK_BACK) -> str:
-    """Return up to `many` characters before a place; with a line feed in front where the text begins there."""
+    """Return the text before a position; a line feed begins the first."""
     return text[at - many : at] if at > many else f"\n{text[:at]}"
 
 
 def _iter_tags(text: str) -> Iterator[_Tag]:
-    """Yield the tags of ours that a text spells, escaped or not, in order, with how each is placed on its line."""
     for at in _iter_marks(text):
         ends = _TAG_ENDS.match(text, at + len(MARK))
         near = _text_before(text, at, _BRACKET)
@@ -144,10 +140,10 @@ def _iter_tags(text: str) -> Iterator[_Tag]:
 
 
 def _iter_fences(text: str, tags: list[_Tag]) -> Iterator[Span]:
-    """Yield the spans of the text that are fenced by us, in order.
+    """Yield the spans of the text that are fenced by us.
 
-    A fence needs a sign of an answer inside, unless it is all of the text; of a fence without one of its ends, the lines
-    that are ours.
+    A fence needs a sign of an answer inside, unless it is all of the text; of a fence without one of its ends, the lines that
+    are ours.
     """
     if len(tags) == 2 and _is_single_fence(text, *tags):
         yield 0, len(text)
@@ -168,28 +164,24 @@ def _iter_fences(text: str, tags: list[_Tag]) -> Iterator[Span]:
 
 
 def _is_single_fence(text: str, first: _Tag, last: _Tag) -> bool:
-    """Return whether a text is one fence and nothing else: `first` opens, `last` closes, no letter or digit is outside."""
     if first.closes or not last.closes or not (first.ends_line and last.begins_line):
         return False
     return not any(map(str.isalnum, text[: _margin_start(text, first.start)])) and not any(map(str.isalnum, text[last.end :]))
 
 
 def _is_fence(first: _Tag, last: _Tag) -> bool:
-    """Return whether two tags are a fence's: on lines of their own, or at the ends of one joined line."""
     if first.closes or not last.closes:
         return False
     return last.begins_line if first.ends_line else first.begins_line and first.joined and last.joined
 
 
 def _margin_start(text: str, start: int) -> int:
-    """Return where the margin before `start` begins, such as "> " or a line number; `start` itself without one."""
     near = _text_before(text, start, _BRACKET)
     margin = _QUOTED.search(near) if _BEGINS_LINE.search(near) else None
     return start - len(margin[0]) if margin else start
 
 
 def _iter_lines(text: str, start: int, end: int) -> Iterator[Span]:
-    """Yield start and end of the lines of a stretch that are not blank; escaped line ends count as well."""
     for line_end in _LINE_ENDS.finditer(text, start, end):
         if text[start : line_end.start()].strip():
             yield start, line_end.start()
@@ -199,13 +191,12 @@ def _iter_lines(text: str, start: int, end: int) -> Iterator[Span]:
 
 
 def _is_own(text: str, line: Span) -> bool:
-    """Return whether a line begins as one of an answer of ours does."""
     # Whether a line goes on does not matter, how it begins does.
     return _OWN_LINE.match(text, line[0], min(line[1], line[0] + _LOOK_BACK)) is not None
 
 
 def _fence_without_head(text: str, at: int, tag: _Tag) -> Span | None:
-    """Return the span from our lines before a closing tag, whose opening one is missing, to the tag's end.
+    """Return the span of our lines before a closing tag.
 
     None unless there are two such lines or a sign of ours. A first line that was cut goes too.
     """
@@ -220,7 +211,10 @@ def _fence_without_head(text: str, at: int, tag: _Tag) -> Span | None:
 
 
 def _fence_without_end(text: str, tag: _Tag, limit: int) -> Span | None:
-    """Return the span of an unclosed opening tag and of our lines after it, up to `limit`; None without a sign of ours there."""
+    """Return the span of our lines after an unclosed opening tag.
+
+    None without a sign of ours there.
+    """
     joined = tag.begins_line and tag.joined and not tag.ends_line
     if tag.closes or not (tag.ends_line or joined):
         return None
@@ -233,7 +227,10 @@ def _fence_without_end(text: str, tag: _Tag, limit: int) -> Span | None:
 
 
 def _iter_answers(text: str) -> Iterator[Span]:
-    """Yield the spans of structured answers: JSON, also inside JSON, Python or YAML; one without an end reaches to the text's."""
+    """Yield the spans of structured answers, without end to the text's.
+
+    JSON, also inside JSON, Python or YAML.
+    """
     done = 0
     for at in _iter_marks(text):
         after_mark, near = at + len(MARK), _text_before(text, at)
@@ -258,7 +255,6 @@ def _iter_answers(text: str) -> Iterator[Span]:
 
 
 def _json_of(text: str) -> object:
-    """Return the object or list that a text is, as JSON, as a whole; None for any other text."""
     try:
         return json.loads(text) if text.lstrip()[:1] in ("{", "[") else None
     except (ValueError, RecursionError):
@@ -266,10 +262,10 @@ def _json_of(text: str) -> object:
 
 
 def end_of_object(text: str, start: int, quote: str) -> int:
-    """Return the end of the object that begins at `start`, or with the member there; 0 where it does not end.
+    """Return where the object that begins at `start` ends; 0 if nowhere.
 
-    `quote` is how names are quoted in `text`: a quotation mark or its entity, with as many backslashes before it as the
-    object was escaped with.
+    `quote` is how names are quoted in `text`: a quotation mark or its entity, with as many backslashes before it as the object
+    was escaped with.
     """
     level = len(quote) - len(quote.lstrip("\\"))
     sign = quote[level:]

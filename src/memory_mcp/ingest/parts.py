@@ -60,7 +60,7 @@ class Part:
 
 
 def message_part(role: Role, text: str, **metadata: str) -> Part:
-    """Return a part with stripped words, by `role` a message of the user or of the model; for any other role a note in it.
+    """Return a user's or model's message, or a note by another role.
 
     A `record` among the metadata is the mark `RECORD`.
     """
@@ -68,34 +68,36 @@ def message_part(role: Role, text: str, **metadata: str) -> Part:
 
 
 def note_part(text: str, **metadata: str) -> Part:
-    """Return a note of the system, without blanks around its text; `metadata` is kept with it, `record` as our mark."""
+    """Return a note of the system; `record` is our mark `RECORD`."""
     return Part(Role.SYSTEM, EventType.NOTE, text.strip(), _mark_metadata(metadata))
 
 
 def _mark_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
-    """Return metadata with `record` under the key of our mark."""
     return {RECORD if key == "record" else key: value for key, value in metadata.items()} if metadata else {}
 
 
 def thought_part(text: str, keep: bool) -> Part:
-    """Return the model's thinking as a note marked with record = thinking; left out unless `keep`."""
+    """Return the model's thinking as a note, left out unless `keep`."""
     return Part(Role.ASSISTANT, EventType.NOTE, text, {RECORD: "thinking"}, "" if keep else THINKING)
 
 
 def left_out_part(reason: str) -> Part:
-    """Return a part that is left out, with its reason and without text."""
+    """Return a part that is left out, with its reason."""
     return Part(Role.SYSTEM, EventType.NOTE, "", {}, reason)
 
 
 def unknown_block_notes(block: Mapping[str, object], kind: str = "") -> list[Part]:
-    """Return the words of a block of a kind that nobody described, as a note with its kind; [] for one without words."""
+    """Return the words of an unknown kind of block as a note."""
     kind = kind or as_text(block.get("type")) or as_text(block.get("kind")) or "block"
     words = unknown_words(block)
     return [Part(Role.SYSTEM, EventType.NOTE, words.strip(), {RECORD: kind}, unknown=kind)] if words.strip() else []
 
 
 def call_part(name: str, arguments: object, call_id: str, **metadata: str) -> Part:
-    """Return a call of a tool; `arguments` an object, or its JSON as text. Without a name it is called "tool"."""
+    """Return a call of a tool, named "tool" without a name.
+
+    `arguments` are an object, or its JSON as text.
+    """
     name, values = name or "tool", decode_json(arguments)
     text = call_text(name, values) if isinstance(values, Mapping) else f"{name}: {values}" if values else name
     all_metadata = call_metadata(name, values) | {"tool_use_id": call_id} | metadata
@@ -103,14 +105,14 @@ def call_part(name: str, arguments: object, call_id: str, **metadata: str) -> Pa
 
 
 def result_part(name: str, call_id: str, text: str, is_error: bool = False, **metadata: str) -> Part:
-    """Return a tool's result, "(no output)" for an empty text; non-empty `metadata` overrides what is found in the text."""
+    """Return a tool's result; `metadata` overrides what its text says."""
     all_metadata = {"tool": name, "tool_use_id": call_id} | result_metadata(text, is_error, None)
     all_metadata |= {key: value for key, value in metadata.items() if value}
     return Part(Role.TOOL, EventType.TOOL_RESULT, text.strip("\n").rstrip() or "(no output)", all_metadata)
 
 
 def decode_json(value: object) -> object:
-    """Return the value that a text holds as JSON object or list, else `value` itself: clients store objects inside texts."""
+    """Return the object or list in a text, else `value` itself."""
     if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
         return value
     try:
@@ -120,19 +122,19 @@ def decode_json(value: object) -> object:
 
 
 def as_plain(value: object) -> str:
-    """Return a text as it is, anything else as compact JSON; "" for None. What JSON does not know becomes its text."""
+    """Return a text as it is, anything else as compact JSON."""
     if value is None or isinstance(value, str):
         return value or ""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 def content_id(*parts: object) -> str:
-    """Return an id of 16 characters made from content, the same for the same parts, for records without one."""
+    """Return an id of 16 characters made from content."""
     return encode_base32(hash_parts("content", *(p if isinstance(p, str) else as_plain(p) for p in parts)), 16)
 
 
 def path_of(uri: object) -> str:
-    """Return the path that an address of a folder names, on this machine or another; a plain path as it is; "" for no text."""
+    """Return the path that an address names; "" for none."""
     text = as_text(uri)
     if "://" not in text:
         return text
@@ -145,12 +147,12 @@ def path_of(uri: object) -> str:
 
 
 def folder_in(record: Mapping[str, object]) -> str:
-    """Return the folder that a record names in a field of its own or of an object in it; "" where none holds a whole path."""
+    """Return the folder that a record's fields name; "" for none."""
     return _path_in(record, _FOLDER_FIELD)
 
 
 def origin_in(record: Mapping[str, object]) -> str:
-    """Return the folder that a record names as the one that its worktree was made from, as `folder_in` does; "" for none."""
+    """Return the folder that a worktree was made from; "" for none."""
     return _path_in(record, _ORIGIN_FIELD)
 
 
@@ -164,14 +166,15 @@ def _path_in(record: Mapping[str, object], names: re.Pattern[str]) -> str:
 
 
 def file_time(file: Path) -> str:
-    """Return the time of a file's last change, UTC ms as text, for sessions that state no time; OSError without a file."""
+    """Return when a file last changed, UTC ms as text; raises OSError."""
     return str(int(file.stat().st_mtime * 1000))
 
 
 def next_time(own_time: int | None, last: int | None) -> int | None:
-    """Return `own_time`, or a millisecond after `last` where `own_time` is not later or is unknown (None, 0 or less).
+    """Return `own_time`, or a millisecond after `last`.
 
-    An own time more than a day earlier is believed. None where neither is known.
+    The latter where `own_time` is not later or is unknown (None, 0 or less); an own time more than a day earlier is believed.
+    None where neither is known.
     """
     if own_time is None or own_time <= 0:
         return None if last is None else last + 1
@@ -197,12 +200,12 @@ class Session:
     def make_drafts(
         self, parts: Sequence[Part], source_id: str, own_time: int | None, metadata: Mapping[str, str] | None = None
     ) -> list[EventDraft]:
-        """Return the drafts of one message at its own time, each part a millisecond after the other.
+        """Return a message's drafts, a millisecond apart.
 
-        Their ids are `source_id`, then "<source_id>#1" and so on. Parts left out or without text give none, but take
-        their millisecond and number. A part's metadata overrides the message's, which overrides the session's; empty
-        values are left out. Where the message states no time, it says that the time is inferred or, without any, when
-        the file was written. Moves `last`.
+        Their ids are `source_id`, then "<source_id>#1" and so on. Parts left out or without text give none, but take their
+        millisecond and number. A part's metadata overrides the message's, which overrides the session's; empty values are left
+        out. Where the message states no time, it says that the time is inferred or, without any, when the file was written.
+        Moves `last_time`.
         """
         drafts = []
         for number, part in enumerate(map(self._as_answer, parts)):
@@ -228,7 +231,7 @@ class Session:
         return drafts
 
     def _as_answer(self, part: Part) -> Part:
-        """Return a tool's result as the person's message where it holds a person's words, any other part as it is.
+        """Return a result with a person's words as the person's message.
 
         The questions of a call are remembered for its result.
         """
@@ -249,13 +252,12 @@ class Tally:
     """Counts of what the records of one file gave."""
 
     def __init__(self, report: ImportReport, file: Path) -> None:
-        """Count in `report`, for one file."""
         self._report, self._file = report, file
 
     def count_record(
         self, drafts: Sequence[EventDraft], parts: Iterable[Part], line: int, quote: object
     ) -> tuple[EventDraft, ...]:
-        """Count one record: as used, with what was left out, or as skipped with the reason; return its drafts as a tuple.
+        """Count one record as used or skipped; return its drafts.
 
         The reason is that of the first part left out, else "no content"; `quote` is the record, a text or any JSON value.
         """
@@ -277,7 +279,7 @@ class Tally:
         self._report.skip_record(reason, self._file, line, as_plain(quote)[:_QUOTED])
 
     def iter_valid(self, records: Iterable[Record]) -> Iterator[Record]:
-        """Yield the records that are JSON objects; the others are counted as skipped."""
+        """Yield the records that are objects; count others as skipped."""
         for record in records:
             if record.error:
                 self.skip_record(record.error, record.line, record.quote)
@@ -288,10 +290,11 @@ class Tally:
 def separate_prompts(
     parts: Sequence[Part], record: Mapping[str, object], find: Callable[[Mapping[str, object]], str] = find_author
 ) -> tuple[Part, ...]:
-    """Return the parts of a message with the person's words alone as hers.
+    """Return a message's parts with the person's words alone as hers.
 
-    What was written around them, and the words of unknown blocks, follow the other parts as notes, so that no id moves.
-    Where `find` names an author for `record` who is not the person, all of it is a note of that author.
+    What was written around them, and the words of unknown blocks, follow the other parts as notes, so that no id moves. Where
+    `find` names an author for `record` who is not the person, all of it is a note of that author. Exports of chat services,
+    notes and events from elsewhere are not separated: nobody is between the person and the record there.
     """
     concerned = [part for part in parts if part.type is EventType.USER_MESSAGE or part.unknown]
     if not concerned:
@@ -314,7 +317,6 @@ def separate_prompts(
 
 
 def _split_prompt(part: Part, author: str) -> list[Part]:
-    """Return the person's words, if there are some, then the notes; at least one part."""
     pieces: list[Part] = []
     for piece in unwrap_prompt(part.text):
         if piece.reason:

@@ -18,7 +18,7 @@ from memory_mcp.ingest.blocks import as_blocks, as_mapping, as_text, words_withi
 from memory_mcp.ingest.chat import ChatReader, Outcome, skipped_outcome
 from memory_mcp.ingest.json_records import first_values
 from memory_mcp.ingest.parts import Part, content_id, message_part, note_part
-from memory_mcp.ingest.session_reader import GrowingImporter, SessionReader
+from memory_mcp.ingest.session_reader import GrowingImporter
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.ingest.wrappers import without_ansi
 from memory_mcp.model.event import RECORD, EventType, Role
@@ -50,61 +50,13 @@ _EXIT_CODE = re.compile(r"\bCommand exited with code (\d{1,5})\s*\Z")
 _ATTACHED = re.compile(r'<file name="([^"\n]{1,4096})">.*?</file>', re.S)
 
 
-class PiImporter(GrowingImporter):
-    """Reads the sessions of pi, Oh My Pi and OpenClaw."""
-
-    name = "pi"
-    title = "pi"
-    #: The names of archives end with a time.
-    endings = ("",)
-
-    def default_paths(self) -> tuple[Path, ...]:
-        """Return the folders of sessions of pi, then its forks: by environment variables, else in the home; existing or not."""
-        home = Path.home()
-        folder = Path(os.environ.get("PI_CODING_AGENT_DIR") or home / ".pi" / "agent").expanduser()
-        session_folder = Path(os.environ.get("PI_CODING_AGENT_SESSION_DIR") or folder / "sessions").expanduser()
-        openclaw = Path(os.environ.get("OPENCLAW_STATE_DIR") or home / ".openclaw").expanduser()
-        return (session_folder, home / ".omp" / "agent" / "sessions", openclaw / "agents")
-
-    def wants_file(self, file: Path) -> bool:
-        """Return whether a file is a session, also one that OpenClaw ended or deleted, and no copy of one at a point in time."""
-        return (file.suffix == ".jsonl" and not _is_copy(file)) or _ARCHIVE.search(file.name) is not None
-
-    def recognises_file(self, file: Path, beginning: bytes) -> bool:
-        """Return whether a .jsonl file or archive is a session of pi or a fork: by its header, or messages with own times."""
-        if (file.suffix != ".jsonl" and not _ARCHIVE.search(file.name)) or _is_copy(file):
-            return False
-        return any(map(self.is_own_record, first_values(beginning)))
-
-    @staticmethod
-    def is_own_record(value: Mapping[str, object]) -> bool:
-        """Return whether a record is a session's header of this form, or a message with a role and time of this form."""
-        message = value.get("message")
-        if value.get("type") == "session":
-            stated = isinstance(value.get("id"), str) and isinstance(value.get("timestamp"), str)
-            return stated and "delegationDepth" not in value
-        if value.get("type") != "message" or not isinstance(message, Mapping) or "sessionId" in value:
-            return False
-        return as_text(message.get("role")) in _ROLES and isinstance(message.get("timestamp"), int | float)
-
-    def make_reader(self, file: Path) -> SessionReader:
-        """Return the state with which the reading of a session begins."""
-        return _Reader(file, self._settings.include_thinking)
-
-
 def _is_copy(file: Path) -> bool:
-    """Return whether a file is OpenClaw's copy of a session or a trace of it."""
     return any(mark in file.name for mark in _COPIES)
 
 
 class _Reader(ChatReader):
-    """State of reading one file."""
-
     def __init__(self, file: Path, thinking: bool) -> None:
-        """Begin a session named after its own file; a subagent's file is a thread of its caller's.
-
-        Its agent is pi, or omp or openclaw by the place of the file.
-        """
+        """Begin a session; a subagent's file is its caller's thread."""
         archived = _ARCHIVE.sub("", file.name)
         own_stem = file.stem if archived == file.name else archived
         # A subagent's file is in a folder named after its caller's file.
@@ -121,7 +73,6 @@ class _Reader(ChatReader):
         self._last_entry = ""
 
     def learn_from(self, record: dict[str, object]) -> None:
-        """Learn session, directory and format from the header, and which of the clients wrote the file."""
         entry = self._last_entry
         super().learn_from(record)
         self._last_entry = entry
@@ -139,9 +90,9 @@ class _Reader(ChatReader):
             self.session.agent = "omp"
 
     def convert_record(self, record: dict[str, object]) -> Outcome:
-        """Return what one entry gives: messages, summaries, extensions' words, titles; bookkeeping is skipped with the reason.
+        """Return what one entry gives.
 
-        An entry that does not go on from the last one names the one it goes on from as metadata `branches_from`.
+        An entry that does not follow the last one names the one it follows as metadata `branches_from`.
         """
         kind = as_text(record.get("type"))
         message = as_mapping(record.get("message"))
@@ -173,11 +124,6 @@ class _Reader(ChatReader):
         return outcome
 
     def _convert_message(self, message: Mapping[str, object], outcome: Outcome) -> None:
-        """Give `outcome` the parts of a message, by its role: user, model, tool, command run by the user, extension, summary.
-
-        An answer that ended with an error has that as a note, an aborted one a mark. Copies of an answer, system prompts
-        and unknown roles give only the reason.
-        """
         role = as_text(message.get("role"))
         blocks = as_blocks(message.get("content"))
         if role == "user":
@@ -208,10 +154,6 @@ class _Reader(ChatReader):
             outcome.skip_reason = "system prompt" if role in ("system", "developer") else _FOREIGN
 
     def _convert_prompt(self, message: Mapping[str, object], outcome: Outcome) -> None:
-        """Give `outcome` what the human typed, without the skills and files that pi substitutes.
-
-        Written by the client or, in a subagent's file, by the caller, it is not the human's.
-        """
         blocks = as_blocks(message.get("content"))
         texts = [chat.text_of(block) for block in blocks]
         text = "\n".join(filter(None, texts))
@@ -231,7 +173,6 @@ class _Reader(ChatReader):
         outcome.parts += chat.note_unknown_blocks(blocks, texts)
 
     def _iter_answer_parts(self, block: Mapping[str, object]) -> Iterator[Part]:
-        """Yield the part of one block of an answer: thought, call or words; none for a block without text."""
         kind = block.get("type")
         if kind in ("thinking", "redactedThinking"):
             yield self.make_thought(words_within(block.get("thinking")))
@@ -241,7 +182,6 @@ class _Reader(ChatReader):
             yield from chat.read_block(block, Role.ASSISTANT)
 
     def _convert_extension(self, fields: Mapping[str, object], outcome: Outcome) -> None:
-        """Give `outcome` what an extension added to the conversation; counted as left out if the human did not see it."""
         if fields.get("display") is False:
             outcome.left_out[chat.INJECTED] += 1
             return
@@ -250,10 +190,48 @@ class _Reader(ChatReader):
 
 
 def _execution_parts(message: Mapping[str, object]) -> list[Part]:
-    """Return two parts: a command that the human ran from the prompt, as the user's message, and its output as a tool's note."""
     code = message.get("exitCode")
     command = words_within(message.get("command")) or words_within(message.get("code"))
     metadata = {"command": command, "exit_status": str(code) if isinstance(code, int) else ""}
     sign = "!" if message.get("role") == "bashExecution" else "$"
     printed = without_ansi(words_within(message.get("output"))).strip()
     return [message_part(Role.USER, f"{sign} {command}"), Part(Role.TOOL, EventType.NOTE, printed, metadata)]
+
+
+class PiImporter(GrowingImporter):
+    """Reads the sessions of pi, Oh My Pi and OpenClaw."""
+
+    name = "pi"
+    title = "pi"
+    reader = _Reader
+    #: The names of archives end with a time.
+    endings = ("",)
+
+    def default_paths(self) -> tuple[Path, ...]:
+        """Return the folders of sessions of pi and its forks."""
+        home = Path.home()
+        folder = Path(os.environ.get("PI_CODING_AGENT_DIR") or home / ".pi" / "agent").expanduser()
+        session_folder = Path(os.environ.get("PI_CODING_AGENT_SESSION_DIR") or folder / "sessions").expanduser()
+        openclaw = Path(os.environ.get("OPENCLAW_STATE_DIR") or home / ".openclaw").expanduser()
+        return (session_folder, home / ".omp" / "agent" / "sessions", openclaw / "agents")
+
+    def wants_file(self, file: Path) -> bool:
+        """Return whether a file is a session and not a copy."""
+        return (file.suffix == ".jsonl" and not _is_copy(file)) or _ARCHIVE.search(file.name) is not None
+
+    def recognises_file(self, file: Path, beginning: bytes) -> bool:
+        """Return whether a file is a session of pi or a fork."""
+        if (file.suffix != ".jsonl" and not _ARCHIVE.search(file.name)) or _is_copy(file):
+            return False
+        return any(map(self.is_own_record, first_values(beginning)))
+
+    @staticmethod
+    def is_own_record(value: Mapping[str, object]) -> bool:
+        """Return whether a record is a header or message of this form."""
+        message = value.get("message")
+        if value.get("type") == "session":
+            stated = isinstance(value.get("id"), str) and isinstance(value.get("timestamp"), str)
+            return stated and "delegationDepth" not in value
+        if value.get("type") != "message" or not isinstance(message, Mapping) or "sessionId" in value:
+            return False
+        return as_text(message.get("role")) in _ROLES and isinstance(message.get("timestamp"), int | float)

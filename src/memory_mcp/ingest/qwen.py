@@ -7,7 +7,6 @@ Ids: `session_id` is the client's own; `source_id` is the record's uuid, with `#
 has its own id, and that with `#result` for its result.
 """
 
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -31,20 +30,18 @@ _BOOKKEEPING = frozenset(
 
 
 class QwenImporter(GeminiImporter):
-    """Reads the sessions of every version of Qwen Code that keeps them."""
+    """Reads the sessions of every version of Qwen Code."""
 
     name = AGENT
     title = "Qwen Code"
-
-    def default_paths(self) -> tuple[Path, ...]:
-        """Return the folders projects and tmp in $QWEN_RUNTIME_DIR, $QWEN_HOME or ~/.qwen; existing or not."""
-        home = Path(os.environ.get("QWEN_RUNTIME_DIR") or os.environ.get("QWEN_HOME") or Path.home() / _HOME)
-        return (home / "projects", home / "tmp")
+    home_variables = ("QWEN_RUNTIME_DIR", "QWEN_HOME")
+    home = _HOME
+    folders = ("projects", "tmp")
 
     def recognises_file(self, file: Path, beginning: bytes) -> bool:
-        """Return whether a file is Qwen Code's: its records name a session and have parts or a payload, or it has the older form.
+        """Return whether a file is Qwen Code's.
 
-        The latter only in the client's folder.
+        Older sessions, in Gemini CLI's form, only in the client's folder.
         """
         for value in first_values(beginning) if file.suffix == ".jsonl" else ():
             if "sessionId" in value and ("parts" in as_mapping(value.get("message")) or "systemPayload" in value):
@@ -52,11 +49,7 @@ class QwenImporter(GeminiImporter):
         return _HOME in file.parts and is_session(file, beginning)
 
     def read_file(self, file: Path, offset: int, report: ImportReport) -> Iterator[ReadStep]:
-        """Return the steps of the records behind the byte offset: the drafts of each, and the offset to go on from.
-
-        An older session in Gemini CLI's form, written as one object, is read from its start. Records without an event are
-        counted in `report` with the reason. Raises OSError when the file cannot be read.
-        """
+        """Return the steps of a session in either form."""
         thinking = self._settings.include_thinking
         if file.suffix == ".json" or (file.parent.name == "chats" and file.name.startswith("session-")):
             return read_session(GeminiReader(file, AGENT, thinking), file, offset, report)
@@ -67,16 +60,13 @@ class QwenReader(SessionReader):
     """One read of one session of the newer form."""
 
     def learn_from(self, record: dict[str, object]) -> None:
-        """Learn directory (the first one named) and first prompt from a record."""
+        """Learn the first directory and prompt."""
         self.cwd = self.cwd or as_text(record.get("cwd"))
         if record.get("type") == "user" and not record.get("subtype"):
             self.prompt = self.prompt or _text_of(record)
 
     def parse_record(self, record: dict[str, object]) -> ParsedRecord:
-        """Return what a record gives, after taking over its session, thread, directory, branch, version and model.
-
-        A call and its result are named by the call's id. An unknown kind gives only the reason, and nothing is taken over.
-        """
+        """Return what a record gives."""
         readers = {
             "user": self._prompt_parts,
             "assistant": self._answer_parts,
@@ -107,10 +97,6 @@ class QwenReader(SessionReader):
         return parsed_record
 
     def _prompt_parts(self, record: Mapping[str, object]) -> tuple[list[Part], str]:
-        """Return (parts, reason) of a record in the user's role; the reason counts only where no part is kept.
-
-        A subagent's is its task; what the client wrote is left out or a note.
-        """
         text = _text_of(record)
         if subtype := as_text(record.get("subtype")):
             displayed = words_within(as_mapping(record.get("systemPayload")).get("displayText"))
@@ -125,10 +111,6 @@ class QwenReader(SessionReader):
         return [message_part(Role.USER, text), *unknown_notes], ""
 
     def _answer_parts(self, record: Mapping[str, object]) -> tuple[list[Part], str]:
-        """Return (parts, reason) of an answer: calls, thoughts and words in order.
-
-        The reason counts only if nothing of them can be kept; names of called tools are noted.
-        """
         parts = []
         for block in _blocks_of(record):
             if "functionCall" in block:
@@ -146,10 +128,6 @@ class QwenReader(SessionReader):
         return parts, ParsedRecord().skip_reason
 
     def _result_parts(self, record: Mapping[str, object]) -> tuple[list[Part], str]:
-        """Return (parts, reason): the results of tools in a record, as errors if they failed or were cancelled.
-
-        The reason counts only where there are none.
-        """
         call_result = as_mapping(record.get("toolCallResult"))
         failed = call_result.get("status") in ("error", "cancelled")
         parts = []
@@ -162,10 +140,6 @@ class QwenReader(SessionReader):
         return parts, ParsedRecord().skip_reason
 
     def _system_parts(self, record: Mapping[str, object]) -> tuple[list[Part], str]:
-        """Return (parts, reason) of what the client recorded: a summary, a title or a typed command, one part.
-
-        None of other kinds. The reason counts only where no part is kept.
-        """
         subtype, payload = as_text(record.get("subtype")), as_mapping(record.get("systemPayload"))
         if subtype == "chat_compression":
             texts = [parts_text(content.get("parts")).strip() for content in as_mappings(payload.get("compressedHistory"))]
@@ -180,16 +154,13 @@ class QwenReader(SessionReader):
 
 
 def _blocks_of(record: Mapping[str, object]) -> list[Mapping[str, object]]:
-    """Return the blocks of a record's message, those that are objects; [] for none."""
     return content_blocks(_content_of(record))
 
 
 def _content_of(record: Mapping[str, object]) -> object:
-    """Return the content of a record's message, in any of its forms."""
     message = as_mapping(record.get("message"))
     return message.get("parts") if "parts" in message else message.get("content")
 
 
 def _text_of(record: Mapping[str, object]) -> str:
-    """Return the words of a record's message; "" for none."""
     return parts_text(_content_of(record))

@@ -60,14 +60,16 @@ class NumberedTask:
 
 
 def iter_steps(hello: ChildSetup, numbered: NumberedTask, gate: Gate) -> Iterator[TaskStep]:
-    """Yield the parts of a task as it is read: its complete files, then one with the report. Raises what reading raises."""
+    """Yield a task's complete files, then a step with its report.
+
+    Raises what reading raises.
+    """
     task = numbered.task
     writer = SliceWriter(hello.folder, hello.token, numbered.number, hello.importer.name)
     report = ImportReport()
     at, done = task.files[0].path, 0.0
 
     def tell(_: ImportReport, file: Path, fraction: float) -> None:
-        """Note which file is read and how much of the task is done."""
         nonlocal at, done
         at, done = file, fraction
 
@@ -81,12 +83,14 @@ def iter_steps(hello: ChildSetup, numbered: NumberedTask, gate: Gate) -> Iterato
 
 
 def begin(hello: ChildSetup) -> Callable[[NumberedTask | None], TaskStep]:
-    """Return what a child process does: it answers a task with its first part, and None with the next part."""
+    """Return what a child process answers to tasks.
+
+    A task is answered with its first step, None with the next step.
+    """
     gate = Gate(hello.capture)
     under_way: Iterator[TaskStep] = iter(())
 
     def answer(numbered: NumberedTask | None) -> TaskStep:
-        """Return the next part of the task under way, or the first one of a new task."""
         nonlocal under_way
         if numbered is not None:
             under_way = iter_steps(hello, numbered, gate)
@@ -96,10 +100,12 @@ def begin(hello: ChildSetup) -> Callable[[NumberedTask | None], TaskStep]:
 
 
 class ReadingPool:
-    """Reads tasks ahead of the thread that stores them. Use as a context manager, which ends the children."""
+    """Reads tasks ahead of the thread that stores them.
+
+    A context manager, which ends the children.
+    """
 
     def __init__(self, hello: ChildSetup, tasks: Sequence[Task]) -> None:
-        """Take on the tasks of an import; children are started on entering."""
         self._setup = hello
         self._tasks = [NumberedTask(n, t) for n, t in enumerate(tasks)]
         self._steps: list[deque[TaskStep]] = [deque() for _ in tasks]
@@ -110,7 +116,6 @@ class ReadingPool:
         self._children: list[Child] = []
 
     def __enter__(self) -> "ReadingPool":
-        """Start a child per core, fewer for fewer tasks or if the system starts no more, none below 8 MB; return self."""
         if sum(t.task.size for t in self._tasks) >= _MUCH:
             try:
                 for _ in range(min(os.cpu_count() or 1, len(self._tasks))):
@@ -126,11 +131,9 @@ class ReadingPool:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """End the children; what they are reading is dropped if the import failed or was stopped."""
         self._end_children(at_once=kind is not None)
 
     def _end_children(self, *, at_once: bool) -> None:
-        """End the children, at once or when their task is read, and wake who waits for them."""
         with self._changed:
             self._is_ended = True
             self._changed.notify_all()
@@ -138,7 +141,7 @@ class ReadingPool:
             child.end(at_once=at_once)
 
     def iter_steps(self) -> Iterator[tuple[Task, TaskStep]]:
-        """Yield (task, part) for every part, in the order of the tasks; blocks until the next is read.
+        """Yield (task, step) in the order of the tasks; blocks.
 
         Raises SourceUnreadable when a child has died, and what reading raised in one.
         """
@@ -155,7 +158,7 @@ class ReadingPool:
                     break
 
     def _wait_for_step(self, number: int) -> TaskStep:
-        """Return the next part of a task, waited for; the previous one is stored by now. Raises what made the reading fail."""
+        """Return the next step; raises what made the reading fail."""
         with self._changed:
             self._current = number
             self._changed.notify_all()
@@ -168,7 +171,6 @@ class ReadingPool:
             return part
 
     def _feed_child(self, child: Child) -> None:
-        """Have a child read task after task until none is left; its error, or its end, becomes the error of the whole reading."""
         try:
             child.begun.result()
             while (numbered := self._claim_task()) is not None:
@@ -182,7 +184,6 @@ class ReadingPool:
             self._note_error(error)
 
     def _claim_task(self) -> NumberedTask | None:
-        """Return the next task that no child has; None when there is none, or reading has ended or failed."""
         with self._changed:
             if self._is_ended or self._error is not None or self._next == len(self._tasks):
                 return None
@@ -190,9 +191,9 @@ class ReadingPool:
             return self._tasks[self._next - 1]
 
     def _add_step(self, number: int, part: TaskStep) -> bool:
-        """Add a part of the task `number`, and wait until another may wait; return False when reading was ended meanwhile.
+        """Add a step, and wait; return False when reading was ended.
 
-        There is room for 12 complete files in all; the task being stored has room for 12 parts of its own besides.
+        There is room for 12 complete files in all; the task being stored has room for 12 steps of its own as well.
         """
         with self._changed:
             self._steps[number].append(part)
@@ -209,7 +210,6 @@ class ReadingPool:
             return not self._is_ended
 
     def _note_error(self, error: BaseException) -> None:
-        """Note an error, unless one was noted before, and wake who waits for parts."""
         with self._changed:
             self._error = self._error or error
             self._changed.notify_all()

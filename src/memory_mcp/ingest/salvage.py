@@ -24,10 +24,10 @@ _decode = json.JSONDecoder().raw_decode
 
 
 def find_glued(text: str, samples: Sequence[dict[str, object]]) -> list[dict[str, object]]:
-    """Return the objects behind half a record that together reach the end of a text; [] for none.
+    """Return the objects after half a record that end a text.
 
-    Where they may also be values of the half one, they must look like a record of `samples`: most of their fields are of
-    those, or they begin with the same one, or as the half one does.
+    Where they may also be values of the half one, they must look like a record of `samples`: most of their fields are of those,
+    or they begin with the same one, or as the half one does.
     """
     fields = {name for sample in samples for name in sample}
     first_fields = {next(iter(sample), "") for sample in samples}
@@ -57,9 +57,9 @@ def find_glued(text: str, samples: Sequence[dict[str, object]]) -> list[dict[str
 
 
 def salvage_object(stream: BinaryIO, start: int) -> dict[str, object]:
-    """Return the object that begins at a byte offset and breaks off, without what is not whole in it; {} for none.
+    """Return what is whole of an object that breaks off.
 
-    Of a list or object in it, what it holds before the item that breaks off.
+    It begins at a byte offset; of a list or object in it, what it holds before the item that breaks off. {} for none.
     """
     stream.seek(start)
     text = stream.read(MAX_RECORD).decode("utf-8-sig", "replace").strip("\0 \t\r\n")
@@ -77,7 +77,7 @@ def salvage_object(stream: BinaryIO, start: int) -> dict[str, object]:
 
 
 def _close_brackets(text: str) -> str:
-    """Return a text that breaks off, cut behind the last whole item of its outermost object or of a value of that, and closed."""
+    """Return a text that breaks off, cut after a whole item, closed."""
     opened: list[str] = []
     #: Where the last whole item of the outermost value, and of the one inside it, ends.
     ends = [0, 0]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def make_importer(name: str, settings: "IngestSettings") -> "Importer":
-    """Return a new importer by its registered name. Raises InvalidQuery for an unknown one."""
+    """Return an importer by its name; raises InvalidQuery."""
     from memory_mcp.ingest.registry import IMPORTERS
 
     if name not in IMPORTERS:
@@ -38,10 +38,10 @@ def make_follower(
     store: "StoreDrafts",
     capture: "Callable[[], CaptureRules]",
 ) -> Callable[[Callable[[], bool]], int]:
-    """Return a function that reads what followed clients wrote, in one round, and returns the number of new events.
+    """Return a function that runs one round of following.
 
-    Its argument says whether to stop; it raises what reading and storing raise. For a store in memory (no directory) it
-    does nothing and returns 0. `capture` returns what is never recorded.
+    Its argument says whether to stop; it returns the number of new events and raises what reading and storing raise. For a
+    store in memory (no directory) it does nothing and returns 0. `capture` returns what is never recorded.
     """
     if directory is None:
         return lambda _: 0
@@ -51,25 +51,23 @@ def make_follower(
 
 
 def make_capture(settings: "IngestSettings", directory: Path | None) -> "CaptureRules":
-    """Return what is never recorded in a store: by the settings and by the pauses in `directory` (None, in memory: none)."""
+    """Return what is never recorded, by the settings and pauses."""
     from memory_mcp.ingest.capture import CaptureRules
 
     return CaptureRules.from_settings(settings, directory)
 
 
 def make_exchange(storage: "Storage", data_dir: Path, folder: Path, gate: "Gate", store: "StoreDrafts") -> "Exchange":
-    """Return the exchange of a store in `data_dir` with others through a folder; what comes in and goes out passes the gate."""
+    """Return a store's exchange with others through a folder."""
     from memory_mcp.archive.exchange import Exchange
     from memory_mcp.ingest.base import ImportReport
 
     report = ImportReport()
 
     def take(drafts: "Sequence[EventDraft]") -> "AppendResult":
-        """Store the drafts that pass the gate, as of source "sync"; return which ids are new and which were known."""
         return store([clean for draft in drafts if (clean := gate.clean_draft(draft, report)) is not None], "sync")
 
     def clean(draft: "EventDraft") -> "EventDraft | None":
-        """Return a draft as it may be stored; None if the gate refuses it."""
         return gate.clean_draft(draft, ImportReport())
 
     return Exchange(storage, data_dir, folder, take, clean)
@@ -78,14 +76,13 @@ def make_exchange(storage: "Storage", data_dir: Path, folder: Path, gate: "Gate"
 def make_syncer(
     settings: "SyncSettings", storage: "Storage", data_dir: Path | None, gate: "Gate", store: "StoreDrafts"
 ) -> "Callable[[Callable[[], bool]], Synced | None]":
-    """Return a function that exchanges once through the folder of the settings.
+    """Return a function that exchanges once through the settings' folder.
 
-    It returns None where no folder is set or the store is in memory, ends early when its argument says so, and raises
-    what the exchange raises.
+    It returns None where no folder is set or the store is in memory, ends early when its argument says so, and raises what the
+    exchange raises.
     """
 
     def work(should_stop: Callable[[], bool]) -> "Synced | None":
-        """Exchange once, unless no folder is set or the store is in memory."""
         if not settings.directory or data_dir is None:
             return None
         return make_exchange(storage, data_dir.absolute(), Path(settings.directory).expanduser(), gate, store).run(should_stop)
@@ -94,14 +91,14 @@ def make_syncer(
 
 
 def client_hooks() -> "Mapping[str, Hooks]":
-    """Return what reads the payloads of each client's hooks, by the client's name; "json" reads the plain form."""
+    """Return what reads the hooks' payloads, by client; "json" is plain."""
     from memory_mcp.ingest.hooks.registry import HOOKS
 
     return HOOKS
 
 
 def all_importers(settings: "IngestSettings") -> "list[Importer]":
-    """Return a new importer of every registered kind, in the order in which they are asked whether a file is theirs."""
+    """Return an importer of every kind, in the order of asking."""
     from memory_mcp.ingest.registry import IMPORTERS
 
     return [make(settings) for make in IMPORTERS.values()]

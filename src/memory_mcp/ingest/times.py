@@ -10,10 +10,10 @@ _SECONDS_BELOW = 100_000_000_000
 
 
 def parse_time(value: object) -> int | None:
-    """Return the UTC milliseconds of an ISO 8601 text or an epoch number, also one as a text of 9 to 16 digits.
+    """Return the UTC ms of ISO 8601 or an epoch number.
 
-    None for anything else. A number under 100,000,000,000 is seconds, any other milliseconds. A text without zone is UTC:
-    the zone it was written in is unknown here.
+    Also one as a text of 9 to 16 digits; None for anything else. A number under 100,000,000,000 is seconds, any other
+    milliseconds. A text without zone is UTC: the zone it was written in is unknown here.
     """
     if isinstance(value, str):
         text = value.strip()

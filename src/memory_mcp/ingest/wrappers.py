@@ -63,7 +63,7 @@ def is_plain(text: str) -> bool:
 
 
 def unwrap_prompt(text: str) -> list[PromptPiece]:
-    """Return what a user record's text says: the person's prompt or command first, then what others wrote around it, as notes.
+    """Return a prompt's words, then what others wrote around them.
 
     Printed output is the tool's. At least one item: without text, and with the reason, where only the client wrote what is not
     kept; without both for a blank text.
@@ -94,7 +94,7 @@ def unwrap_prompt(text: str) -> list[PromptPiece]:
 
 
 def author_of(record: Mapping[str, object]) -> str:
-    """Return who wrote a record in the user's role, by its own fields, where that is not the person; "" for the person.
+    """Return who but the person wrote a record; "" for the person.
 
     An origin alone counts where it is there (`origin.kind`); then marks such as `isSynthetic`, and fields such as
     `promptSource` or an object `author` whose value names an agent or the client.
@@ -114,28 +114,27 @@ def author_of(record: Mapping[str, object]) -> str:
 
 @lru_cache(maxsize=4096)
 def _author_fields(names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the fields among a record's that may say who wrote it, and those with objects that may; records are alike."""
+    """Return fields that may name an author, and those with objects."""
     marks = (_CLIENT_FIELD, _SOURCE_FIELD)
     fields = (name for name in names if name in _OBJECT_FIELDS or any(mark.fullmatch(name) for mark in marks))
     return tuple(fields), tuple(name for name in names if name in _DETAILS)
 
 
 def _origin_of(record: Mapping[str, object]) -> str:
-    """Return the kind of a record's origin, "" without one; an address is none."""
+    """Return the kind of a record's origin; an address is none."""
     origin = record.get("origin")
     kind = origin.get("kind") if isinstance(origin, Mapping) else origin
     return kind if isinstance(kind, str) and "/" not in kind and "@" not in kind else ""
 
 
 def _name_in(value: object) -> str:
-    """Return the one word that a field, or the object in it, calls an author or a kind by; "" for none."""
     if isinstance(value, Mapping):
         return next(filter(None, (_name_in(value.get(key)) for key in _NAME_FIELDS if isinstance(value.get(key), str))), "")
     return value if isinstance(value, str) and _WORD.fullmatch(value) else ""
 
 
 def find_author(record: Mapping[str, object]) -> str:
-    """Return who wrote a record in the person's place, by its own fields or those of its message; "" for the person."""
+    """Return who but the person wrote a record or its message."""
     if "origin" in record and _origin_of(record):
         return author_of(record)
     objects = [record]
@@ -149,33 +148,29 @@ def find_author(record: Mapping[str, object]) -> str:
 
 
 def is_agent(author: str) -> bool:
-    """Return whether an author's name is an agent's, and not the client's."""
+    """Return whether an author is an agent, not the client."""
     return _AGENTS.search(author) is not None
 
 
 def author_note(author: str, text: str) -> PromptPiece:
-    """Return what an author, as `author_of` names it, wrote in the person's place: a note of another agent or of the client."""
+    """Return what another author wrote in the person's place, as note."""
     role = Role.ASSISTANT if is_agent(author) else Role.SYSTEM
     return PromptPiece(role, EventType.NOTE, text, name=author)
 
 
 def without_reminders(text: str) -> str:
-    """Return a tool's output without the reminders of the client at its end, any number of them, and the blanks before them.
-
-    Without one the text stays as it is.
-    """
+    """Return a tool's output without the client's reminders at its end."""
     while (shorter := text.rstrip()).endswith(_REMINDER_END) and (start := shorter.rfind(_REMINDER)) >= 0:
         text = shorter[:start].rstrip()
     return text
 
 
 def without_ansi(text: str) -> str:
-    """Return a terminal's text without its escape sequences for colours, cursor and titles."""
+    """Return a terminal's text without its escape sequences."""
     return _ANSI.sub("", text) if "\x1b" in text else text
 
 
 def _element_note(name: str, content: str) -> PromptPiece | None:
-    """Return what an element by a prompt holds: output of a command as the tool's, else a note; None for part of a command."""
     if name in _COMMANDS and name.endswith(("stdout", "stderr")):
         printed = without_ansi(content)
         return PromptPiece(Role.TOOL, EventType.NOTE, printed) if printed.strip() else None

@@ -1,6 +1,5 @@
 """Importer of Claude Code's session files."""
 
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -23,21 +22,17 @@ class ClaudeCodeImporter(ClientImporter):
 
     name = AGENT
     title = "Claude Code"
+    home_variables, home, folders = ("CLAUDE_CONFIG_DIR",), ".claude", ("projects",)
     growth = Growth.APPENDED
 
-    def default_paths(self) -> tuple[Path, ...]:
-        """Return the folder `projects` in $CLAUDE_CONFIG_DIR, else in ~/.claude; existing or not."""
-        return (Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home() / ".claude") / "projects",)
-
     def recognises_file(self, file: Path, beginning: bytes) -> bool:
-        """Return whether a `.jsonl` file is Claude Code's: one of its first records has this client's form."""
+        """Return whether a `.jsonl` file has a record of this client."""
         return file.suffix == ".jsonl" and any(map(_is_own_record, first_values(beginning)))
 
     def read_file(self, file: Path, offset: int, report: ImportReport) -> Iterator[ReadStep]:
-        """Yield a step for each record behind the byte offset: its drafts, and the offset to go on from once they are stored.
+        """Yield a step for each record after the byte offset.
 
-        Records of a session of our own summarizer, lines that cannot be read and records without an event give no drafts
-        and are counted in `report` with the reason. Raises OSError when the file cannot be read.
+        A session of our own summarizer gives no drafts.
         """
         state = SessionState(file)
         state.recover_state(offset)
@@ -59,8 +54,8 @@ class ClaudeCodeImporter(ClientImporter):
 def _is_own_record(value: Mapping[str, object]) -> bool:
     """Return whether a record is Claude Code's.
 
-    A message needs content or usage and a kind or session of its own; messages with `parts` are of clients that forked
-    the envelope.
+    A message needs content or usage and a kind or session of its own; messages with `parts` are of clients that forked the
+    envelope.
     """
     kind = as_text(value.get("type"))
     if kind in _KINDS:

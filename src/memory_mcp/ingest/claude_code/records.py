@@ -54,7 +54,7 @@ _RUNNING = frozenset({"async_launched", "running", "queued", "teammate_spawned"}
 
 @dataclass(slots=True)
 class Outcome:
-    """The parts of a record, or the reason why it has none."""
+    """The parts of a record, or why it has none."""
 
     drafts: list[EventDraft] = field(default_factory=list)
     #: Why there are no drafts.
@@ -67,8 +67,6 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class _RecordPart:
-    """One event's worth of a record."""
-
     #: Behind the record's id: "" for its first block, then #1, #2 and so on.
     suffix: str
     piece: PromptPiece
@@ -76,7 +74,7 @@ class _RecordPart:
 
 
 def convert_record(record: dict[str, object], state: SessionState, include_thinking: bool) -> Outcome:
-    """Return the drafts of one record, or the reason why it has none, and update `state` with it.
+    """Return the drafts of one record, and update `state` with it.
 
     Thinking is left out unless `include_thinking`; that moves no other part's id.
     """
@@ -96,7 +94,6 @@ def convert_record(record: dict[str, object], state: SessionState, include_think
 
 
 def _kind_of(record: Mapping[str, object]) -> str:
-    """Return the record's type; where older clients left it out, the message's role; "" for neither."""
     kind = record.get("type")
     if kind is None and "sessionId" in record:
         kind = as_mapping(record.get("message")).get("role")
@@ -104,7 +101,6 @@ def _kind_of(record: Mapping[str, object]) -> str:
 
 
 def _make_drafts(record: dict[str, object], state: SessionState, parts: list[_RecordPart]) -> list[EventDraft]:
-    """Return a draft per part, with the record's session, time, project and thread; its id is the record's and the suffix."""
     if not parts:
         return []
     cwd, message = as_text(record.get("cwd")), as_mapping(record.get("message"))
@@ -141,10 +137,6 @@ def _make_drafts(record: dict[str, object], state: SessionState, parts: list[_Re
 
 
 def _iter_user_parts(record: dict[str, object], state: SessionState, outcome: Outcome) -> Iterator[_RecordPart]:
-    """Yield the parts of a user record: results of tools, then its texts as one, and a plan that they do not hold.
-
-    None, with the reason in `outcome`, for the client's own (`isMeta`) and foreign records.
-    """
     if record.get("isMeta") is True:
         outcome.skip_reason = "meta"
         return
@@ -174,10 +166,9 @@ def _iter_user_parts(record: dict[str, object], state: SessionState, outcome: Ou
 
 
 def _prompt_pieces(record: dict[str, object], state: SessionState, texts: list[str]) -> list[tuple[PromptPiece, dict[str, str]]]:
-    """Return (text with role and type, metadata) of a user record: its words as one, then what others wrote around them.
+    """Return (piece, metadata) of a prompt: its words, then notes.
 
-    They are the human's words, a summary (metadata `RECAP` = "true"), or another agent's, as the record's own fields say; in
-    a subagent's chain a prompt is the calling agent's. Where only the client wrote, there is no text but the reason.
+    In a subagent's chain a prompt is the calling agent's. Where only the client wrote, there is no text but the reason.
     """
     if record.get("isCompactSummary") is True:
         return [(PromptPiece(Role.SYSTEM, EventType.NOTE, "\n".join(texts)), {RECAP: "true"})]
@@ -198,10 +189,10 @@ def _prompt_pieces(record: dict[str, object], state: SessionState, texts: list[s
 
 
 def _result_part(record: dict[str, object], state: SessionState, block: Mapping[str, object], suffix: str) -> _RecordPart:
-    """Return a tool's result as a part, "(no output)" for an empty one; of a shortened one all that the client saved.
+    """Return a tool's result, of a shortened one all that was saved.
 
-    What a subagent brought back, and no longer runs, is the end of that subagent; what the person answered, or said while
-    refusing the call, is the person's message.
+    What a subagent that no longer runs brought back is its end; what the person answered, or said while refusing the call, is
+    the person's message.
     """
     call = as_text(block.get("tool_use_id"))
     tool, details = state.tools.get(call, ""), record.get("toolUseResult")
@@ -226,11 +217,6 @@ def _result_part(record: dict[str, object], state: SessionState, block: Mapping[
 
 
 def _iter_assistant_parts(record: dict[str, object], state: SessionState, outcome: Outcome) -> Iterator[_RecordPart]:
-    """Yield the parts of the model's message: thoughts (#t0, #t1, ...), calls, results and words in their order.
-
-    None, with the reason in `outcome`, for foreign records and what the client wrote in the model's name; errors of the
-    API are notes.
-    """
     del state
     message = record.get("message")
     if not isinstance(message, Mapping) or "parts" in message:
@@ -268,22 +254,16 @@ def _iter_assistant_parts(record: dict[str, object], state: SessionState, outcom
 
 
 def _unknown_part(block: Mapping[str, object], words: str, suffix: str, outcome: Outcome) -> _RecordPart:
-    """Return the words of a block of a kind that nobody described, as a note of the client; count it in `outcome`."""
     kind = str(block.get("type") or "block")
     outcome.unknown.append(kind)
     return _RecordPart(suffix, PromptPiece(Role.SYSTEM, EventType.NOTE, words), {RECORD: kind})
 
 
 def _id_suffix(number: int) -> str:
-    """Return the suffix of a record's id for its block `number`, from 0: "" for the first, "#1" for the second, and so on."""
     return f"#{number}" if number else ""
 
 
 def _iter_note_parts(record: dict[str, object], state: SessionState, outcome: Outcome) -> Iterator[_RecordPart]:
-    """Yield a summary, a title or a pull request as a note, its kind as metadata `RECORD`.
-
-    A summary has the id of the last message as `leaf`, a pull request its address as `url`; one without gives no text.
-    """
     del state, outcome
     kind = _kind_of(record)
     if kind == "summary":
@@ -298,11 +278,6 @@ def _iter_note_parts(record: dict[str, object], state: SessionState, outcome: Ou
 
 
 def _iter_system_parts(record: dict[str, object], state: SessionState, outcome: Outcome) -> Iterator[_RecordPart]:
-    """Yield the client's message as a note with its kind as metadata `RECORD`; a local command as `unwrap` reads it.
-
-    Nothing, with the reason in `outcome`, for kinds known as noise and for one without content. A compaction says what
-    triggered it and how many tokens there were.
-    """
     del state
     subtype = as_text(record.get("subtype"))
     content = words_of(record.get("content"))
@@ -324,10 +299,7 @@ def _iter_system_parts(record: dict[str, object], state: SessionState, outcome: 
 
 
 def _iter_other_parts(record: dict[str, object], state: SessionState, outcome: Outcome) -> Iterator[_RecordPart]:
-    """Yield a prompt slipped into a running turn that has no record of its own, marked `queued`; else nothing.
-
-    The reason in `outcome` is the kind of a known record of bookkeeping, else that it is not Claude Code's.
-    """
+    """Yield a slipped-in prompt that has no record of its own."""
     kind = _kind_of(record)
     outcome.skip_reason = kind if kind in _BOOKKEEPING or kind.startswith("api-request") else _NOT_OURS
     if text := state.find_slipped_in(record):

@@ -31,10 +31,10 @@ _MOST = 1024 * 1024
 
 
 def read_saved_result(text: str, details: object, transcript: Path, session: str) -> str | None:
-    """Return the whole text of a shortened result, from its file, else from the record's details; "" where neither has it.
+    """Return the whole text of a shortened result; None for others.
 
-    None for a result that is not shortened. `text` is what the record holds, `transcript` the file that it is in, `session`
-    the id of its session.
+    From its file, else from the record's details; "" where neither has it. `text` is what the record holds, `transcript` the
+    file that it is in, `session` the id of its session.
     """
     described = as_mapping(details)
     notice = as_text(described.get("persistedOutputPath")) or (match["notice"] if (match := _SHORTENED.match(text)) else "")
@@ -48,9 +48,9 @@ def read_saved_result(text: str, details: object, transcript: Path, session: str
 
 
 def _session_folders(transcript: Path, session: str) -> list[Path]:
-    """Return the folders that belong to the session of a transcript: named after the file, or after the session's id.
+    """Return the folders that belong to a transcript's session.
 
-    A subagent's transcript lies in a folder of its session, older ones beside the session's own.
+    A subagent's transcript is in a folder of its session, older ones next to the session's own.
     """
     for above in transcript.parents:
         if above.name == _SUBAGENTS:
@@ -60,7 +60,7 @@ def _session_folders(transcript: Path, session: str) -> list[Path]:
 
 
 def _read_saved(folder: Path, name: str) -> str:
-    """Return the text of a file of results; "" if it is missing, a link, or reached through one."""
+    """Return a file's text; "" if missing or reached through a link."""
     file = folder / _FOLDER / name
     try:
         if file.resolve() != folder.parent.resolve() / folder.name / _FOLDER / name:
@@ -84,7 +84,6 @@ def _read_saved(folder: Path, name: str) -> str:
 
 
 def _field_that_goes_on(details: Mapping[str, object], text: str) -> str:
-    """Return the field of a record's details that goes on where the preview in `text` ends; "" for none."""
     preview = text[match.end() :].removesuffix(_END).strip("\n") if (match := _PREVIEW.search(text)) else ""
     for name in ("stdout", "content"):
         field_text = as_text(details.get(name))

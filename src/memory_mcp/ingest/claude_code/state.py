@@ -30,7 +30,6 @@ class SessionState:
     """State of reading one file."""
 
     def __init__(self, file: Path) -> None:
-        """Begin a file, with nothing known but its name: of the session, or of a subagent ("agent-<id>")."""
         #: Whose records those are that do not say it: a session's own file is named after it.
         self.session_id = file.stem
         self.file_agent = file.stem.removeprefix(_AGENT_FILE) if file.stem.startswith(_AGENT_FILE) else ""
@@ -62,9 +61,7 @@ class SessionState:
     def recover_state(self, offset: int) -> None:
         """Read what is needed of the part before `offset`.
 
-        That is session id, first directory, tool names, whether the session is our own summarizer's, and, where no record
-        has a time, when the file was written. Reads at most the first 50 records and the last 256 KB before the offset.
-        Raises OSError when the file cannot be read.
+        Reads at most the first 50 records and the last 256 KB before the offset. Raises OSError when the file cannot be read.
         """
         session = prompt = ""
         timed = False
@@ -89,7 +86,7 @@ class SessionState:
             self.observe_record(record.value)
 
     def observe_record(self, record: dict[str, object]) -> None:
-        """Update the state from one record: first directory, queued and slipped-in prompts, subagents' threads, tools' names."""
+        """Update the state from one record."""
         self.first_cwd = self.first_cwd or as_text(record.get("cwd"))
         self._learn_origin(record)
         self._note_delivery(record)
@@ -119,16 +116,15 @@ class SessionState:
             self._worktree, self._origin = as_text(worktree.get("worktreePath")), as_text(worktree.get("originalCwd"))
 
     def find_slipped_in(self, record: dict[str, object]) -> str:
-        """Return a prompt that was added to a running turn and has no record of its own.
+        """Return a prompt that only this record says was slipped in.
 
-        "" for none and for one that `observe` has noted. Newer clients tell it twice, as a removal from the queue and
+        "" for none and for one that `observe_record` has noted. Newer clients write it twice, as a removal from the queue and
         as an attachment: the first counts.
         """
         text = self._delivered_prompt(record)
         return "" if self._earlier_delivery(record, text) else text
 
     def _note_delivery(self, record: dict[str, object]) -> None:
-        """Note a prompt that was slipped in, until another kind of record has told it too."""
         text = self._delivered_prompt(record)
         if earlier := self._earlier_delivery(record, text):
             self.delivered.remove(earlier)
@@ -139,16 +135,16 @@ class SessionState:
         return next((d for d in self.delivered if d[1] == text and d[0] != record.get("type")), None)
 
     def _delivered_prompt(self, record: dict[str, object]) -> str:
-        """Return the prompt that a record says was slipped in, "" for none."""
         if record.get("type") == "queue-operation" and record.get("operation") == "remove" and self.queued:
             return self.queued[0]
         inner = as_mapping(record.get("attachment")) if record.get("type") == "attachment" else {}
         return words_of(inner.get("prompt")) if inner.get("type") == "queued_command" else ""
 
     def thread_of(self, record: dict[str, object]) -> str:
-        """Return the subagent a record belongs to: its id, else the id of the record its chain began with; "" outside.
+        """Return the subagent that a record belongs to; "" for none.
 
-        In a resumed read of an old client's file this may read the file from its start, once; OSError when that fails.
+        Its id, else the id of the record its chain began with. In a resumed read of an old client's file this may read the file
+        from its start, once; OSError when that fails.
         """
         agent = as_text(record.get("agentId")) or self.file_agent
         if agent or record.get("isSidechain") is not True:
@@ -165,9 +161,10 @@ class SessionState:
         return root
 
     def find_project(self, cwd: str, branch: str) -> str:
-        """Return the project of a directory; one that is gone belongs to the session's first directory if it was below that.
+        """Return the project of a directory.
 
-        `branch` helps to find the repository of a worktree that is gone.
+        One that is gone belongs to the session's first directory if it was below that; `branch` helps to find the repository of
+        a worktree that is gone.
         """
         first = self.first_cwd
         is_inside = bool(first) and cwd != first and not Path(cwd).is_dir() and _is_below(cwd, first)
@@ -180,7 +177,6 @@ def _is_below(path: str, folder: str) -> bool:
 
 
 def _remember_value(where: OrderedDict[str, str], key: str, value: str) -> None:
-    """Keep a value under a key in `where`, unless the key is ""; beyond 20,000 entries the one added first is removed."""
     if key:
         where[key] = value
         if len(where) > _REMEMBERED:

@@ -7,7 +7,6 @@ Ids: `session_id` is the client's own (a subagent's is its root's, with its own 
 for a call, that with `#result` for its result, else the item's id, else one that follows from its content and time.
 """
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -64,23 +63,20 @@ _COPYING = 1000
 
 
 class _Ancestry:
-    """Follows whose records those are that a fork begins with: an ancestor's, from its head to the first that names the fork.
+    """Follows whose records a fork begins with.
 
-    Older clients name none: there the first record that was written later ends them.
+    An ancestor's, until the first that names the fork. Older clients name none: there the first record that was written later
+    ends them.
     """
 
     def __init__(self) -> None:
-        """Begin before the first record, with no session known."""
         self.own_id = self.ancestor = ""
         #: Whether a record named the fork itself.
         self.is_named = False
         self._since: int | None = None
 
     def follow_record(self, kind: str, content: Mapping[str, object], time: int | None, is_named: bool) -> bool:
-        """Take in a record, in the order of the file; return whether an ancestor's records end with it.
-
-        `is_named`: one names the fork, so that time does not matter.
-        """
+        """Return whether an ancestor's records end here; call it in order."""
         if kind == "session_meta":
             session = as_text(content.get("id")) or as_text(content.get("session_id"))
             if not self.own_id:
@@ -97,7 +93,6 @@ class _Ancestry:
 
     @property
     def is_copying(self) -> bool:
-        """Whether the last record was an ancestor's."""
         return self._since is not None
 
 
@@ -105,7 +100,6 @@ class CodexReader(SessionReader):
     """One read of one rollout."""
 
     def __init__(self, session_id: str, include_thinking: bool) -> None:
-        """Begin a rollout named `session_id`, until its head names the session."""
         super().__init__(AGENT, session_id, include_thinking)
         self._met = self._subagent = self._prompted = False
         #: Of the head that is learned from, and of what is read.
@@ -113,7 +107,7 @@ class CodexReader(SessionReader):
         self._is_declared = False
 
     def learn_from(self, record: dict[str, object]) -> None:
-        """Learn the file's own session from its first head, then directory, model and first prompt; further heads are ancestors'.
+        """Learn from the file's own head; further heads are ancestors'.
 
         A subagent's session is its root's, with its own id as thread.
         """
@@ -145,10 +139,9 @@ class CodexReader(SessionReader):
             self.prompt = next((p.text for p in self._prompt_parts(content) if p.role is Role.USER), "")
 
     def parse_record(self, record: dict[str, object]) -> ParsedRecord:
-        """Return what one record gives: messages, thoughts, calls and results, summaries and some events.
+        """Return what one record gives.
 
-        Events that repeat an item give nothing, with the reason; messages of the system or developer are left out. Directory and
-        model of a turn, and the names of called tools, are kept for what follows.
+        Events that repeat an item give nothing; messages of the system or developer are left out.
         """
         kind, content = _open_envelope(record)
         self._ancestry.follow_record(kind, content, parse_time(record.get("timestamp")), self._head.is_named)
@@ -175,7 +168,10 @@ class CodexReader(SessionReader):
         return ParsedRecord(skip_reason=kind if kind in _BOOKKEEPING else UNKNOWN)
 
     def make_drafts(self, item: RecordItem) -> list[EventDraft]:
-        """Return the drafts of one item; the first one that counts in a fork names the session that it begins with."""
+        """Return the drafts of one item.
+
+        The first one that counts in a fork names the session that it begins with.
+        """
         drafts = super().make_drafts(item)
         position = next((n for n, draft in enumerate(drafts) if draft.type is not EventType.NOTE), None)
         if position is not None and not self._is_declared:
@@ -187,7 +183,6 @@ class CodexReader(SessionReader):
         return drafts
 
     def _convert_event(self, record: Mapping[str, object], event: Mapping[str, object]) -> ParsedRecord:
-        """Return an event for the screen that no item repeats (an aborted turn, an error, a title) as a note, else the reason."""
         kind = as_text(event.get("type"))
         if kind == "turn_aborted":
             return self._make_note(record, f"[turn aborted: {as_text(event.get('reason')) or 'no reason told'}]", kind)
@@ -198,7 +193,6 @@ class CodexReader(SessionReader):
         return ParsedRecord(skip_reason=DUPLICATE if kind in _SCREEN else "event for the screen" if kind else UNKNOWN)
 
     def _convert_unknown_item(self, record: Mapping[str, object], item: Mapping[str, object], kind: str) -> ParsedRecord:
-        """Return the words of an item of a kind that is not in `ITEMS` as a note, of an agent where it names its author."""
         words = words_of(item.get("content")) or words_within({k: v for k, v in item.items() if k not in _ENVELOPE})
         if not words:
             return ParsedRecord(skip_reason=UNKNOWN)
@@ -213,13 +207,12 @@ class CodexReader(SessionReader):
         )
 
     def _make_note(self, record: Mapping[str, object], text: str, kind: str, **marks: str) -> ParsedRecord:
-        """Return one note, marked with `record` = kind and `marks`; its id follows from its session, time, kind and text."""
         time = parse_time(record.get("timestamp"))
         source_id = f"content:{content_id(self.session.session_id, str(time), kind, text)}"
         return ParsedRecord([RecordItem(source_id, (note_part(text, record=kind, **marks),), self.order_time(time))])
 
     def _item_parts(self, kind: str, item: Mapping[str, object], call_id: str) -> list[Part]:
-        """Return the parts of an item of a kind in `ITEMS`: message, thinking, call or result; a call's name is noted.
+        """Return the parts of an item in `ITEMS`.
 
         A call with an action has that, or an image's prompt, as arguments; a name has its namespace before it.
         """
@@ -243,7 +236,6 @@ class CodexReader(SessionReader):
         return [tool_call(name, arguments, call_id)]
 
     def _message_parts(self, item: Mapping[str, object]) -> list[Part]:
-        """Return the parts of a message; in a subagent's rollout the user's words are another agent's: its task, or a note."""
         if item.get("role") == "assistant":
             blocks = as_blocks(item.get("content"))
             texts = [block_text(block) for block in blocks]
@@ -262,10 +254,6 @@ class CodexReader(SessionReader):
 
     @staticmethod
     def _prompt_parts(item: Mapping[str, object]) -> list[Part]:
-        """Return the parts of a message in the user's role: the words, summaries, and what the client wrote, as left out.
-
-        Blocks that its metadata says the client ("harness") wrote are the client's; others as `spoken` finds.
-        """
         passed = as_mapping(item.get("internal_chat_message_metadata_passthrough")).get("content_item_metadata")
         sources = [as_mapping(entry.get("provenance")).get("type") for entry in as_mappings(passed)]
         return prompt_parts(item.get("content"), [source == "harness" for source in sources])
@@ -274,8 +262,8 @@ class CodexReader(SessionReader):
 def _open_envelope(record: Mapping[str, object]) -> tuple[str, Mapping[str, object]]:
     """Return a record's kind and its content.
 
-    Items of a conversation have their own kind, unknown ones "item <kind>"; the oldest clients wrote no envelope, and no
-    kind in the first record, which is "session_meta".
+    Unknown items have the kind "item <kind>"; the oldest clients wrote no envelope, and no kind in the first record, which is
+    "session_meta".
     """
     kind, payload = as_text(record.get("type")), record.get("payload")
     if isinstance(payload, Mapping):
@@ -299,21 +287,20 @@ class CodexImporter(GrowingImporter):
 
     name = AGENT
     title = "Codex"
-
-    def default_paths(self) -> tuple[Path, ...]:
-        """Return the folders `sessions` and `archived_sessions` in $CODEX_HOME, else in ~/.codex; existing or not."""
-        home = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex")
-        return (home / "sessions", home / "archived_sessions")
+    home_variables, home, folders = ("CODEX_HOME",), ".codex", ("sessions", "archived_sessions")
 
     def recognises_file(self, file: Path, beginning: bytes) -> bool:
-        """Return whether a `.jsonl` file is a rollout of Codex, by its records, of the oldest ones by the file's name too."""
+        """Return whether a `.jsonl` file is a rollout.
+
+        The oldest ones are known by the file's name too.
+        """
         oldest = file.suffix == ".jsonl" and _NAME.match(file.name) is not None
         has_items = oldest and any(as_text(v.get("type")) in ITEMS for v in first_values(beginning))
         return has_items or super().recognises_file(file, beginning)
 
     @staticmethod
     def is_own_record(value: Mapping[str, object]) -> bool:
-        """Return whether a record names its kind beside a payload; the oldest ones only follow their session's line."""
+        """Return whether a record names its kind next to a payload."""
         return as_text(value.get("type")) in _ENVELOPES and isinstance(value.get("payload"), dict)
 
     def make_reader(self, file: Path) -> CodexReader:

@@ -52,11 +52,10 @@ _MOST_FILES = 20
 
 
 def prompt_parts(content: object, harness: Sequence[bool]) -> list[Part]:
-    """Return the parts of a message in the user's role: the user's words as one, if any, then summaries and what is left out.
+    """Return the user's words as one part, then summaries and notes.
 
     `harness`: for each block whether the client wrote it, if known; blocks that begin as the client's do count too. A shell
     command is "! command" with its output below; of a request to the editor's agent, what the editor wrote before it goes.
-    Blank blocks give nothing; elements that are not the client's own are notes.
     """
     parts, words = [], []
     for number, block in enumerate(as_blocks(content)):
@@ -89,7 +88,7 @@ def prompt_parts(content: object, harness: Sequence[bool]) -> list[Part]:
 
 
 def tool_call(name: str, arguments: object, call_id: str) -> Part:
-    """Return a call with its most informative argument first; of a patch those are the files it changes.
+    """Return a call with its most informative argument first.
 
     `arguments` may be an object, its JSON, or a text, which is taken as a patch or else a command. They get the names that
     other clients use: `path` (a patch's files, at most 20, one a line), `command` (as typed), `plan` (steps as lines).
@@ -112,10 +111,7 @@ def tool_call(name: str, arguments: object, call_id: str) -> Part:
 
 
 def tool_result(name: str, output: object, call_id: str) -> Part:
-    """Return a tool's result: a text, a list of blocks, or older clients' JSON of text and exit code.
-
-    The client's head lines and colours are taken off; the exit status is read from them.
-    """
+    """Return a tool's result, without the client's head lines and colours."""
     value = decode_json(output)
     status, failed = "", False
     if isinstance(value, Mapping) and ("output" in value or "content" in value):
@@ -133,26 +129,21 @@ def tool_result(name: str, output: object, call_id: str) -> Part:
 
 
 def directory_of(content: object) -> str:
-    """Return the directory that the client's own environment context names; "" when there is none."""
+    """Return the directory in the client's environment context; "" for none."""
     match = _DIRECTORY.search("\n".join(map(block_text, as_blocks(content))))
     return (match[1] or match[2]).strip() if match else ""
 
 
 def recap_text(text: str) -> str:
-    """Return a summary of the conversation so far without the client's sentences that introduce it, other text as it is."""
+    """Return a summary without the client's introduction."""
     return text.split(_INTRODUCED, 1)[-1].strip() if text.startswith(_SUMMARY) else text
 
 
 def _block_text(block: Mapping[str, object]) -> str:
-    """Return a block as text; an image becomes "[image]"."""
     return "[image]" if block.get("type") == "input_image" else block_text(block)
 
 
 def _command_line(value: object) -> str:
-    """Return a command line as typed, a list of words joined and quoted for a shell; any other value as plain text.
-
-    Of a list that calls a shell with one option and a script, the script alone.
-    """
     if not isinstance(value, list):
         return as_plain(value)
     words = [as_plain(word) for word in value]
@@ -162,6 +153,5 @@ def _command_line(value: object) -> str:
 
 
 def _plan_step(step: object) -> str:
-    """Return a step of a plan as a line with its mark: [x] done, [~] begun, [ ] open; its JSON where it has no text."""
     fields = as_mapping(step)
     return f"[{_MARKS.get(as_text(fields.get('status')), ' ')}] {as_text(fields.get('step')) or json.dumps(step, default=str)}"

@@ -34,7 +34,7 @@ _FAMILIES = frozenset(
 )
 #: The tool whose result is what a subagent brought back.
 _AGENT_TOOL = "task"
-#: Kinds that are read; see `CopilotReading._read`.
+#: Kinds that are read; see `CopilotReader._convert_event`.
 _READ = frozenset(
     "session.start session.resume session.context_changed session.model_change session.compaction_complete session.handoff"
     " session.error user.message assistant.message tool.execution_start tool.execution_complete abort"
@@ -60,7 +60,7 @@ class CopilotReader(SessionReader):
     """One read of one session."""
 
     def learn_from(self, record: dict[str, object]) -> None:
-        """Learn the session from its start, and the prompt that the user typed first; other records say nothing."""
+        """Learn the session from its start, and the first prompt."""
         data = as_mapping(record.get("data"))
         kind = record.get("type")
         if kind == "session.start":
@@ -69,10 +69,7 @@ class CopilotReader(SessionReader):
             self.prompt = as_text(data.get("content"))
 
     def parse_record(self, record: dict[str, object]) -> ParsedRecord:
-        """Return what one event gives; kinds that are not read give the reason. Thoughts have an id and time of their own.
-
-        An event that is read sets the session's thread: its subagent, "" outside of one.
-        """
+        """Return what one event gives; thoughts have their own id and time."""
         kind, data = as_text(record.get("type")), as_mapping(record.get("data"))
         if kind not in _READ:
             is_known = "." in kind and kind.split(".", 1)[0] in _FAMILIES
@@ -92,10 +89,7 @@ class CopilotReader(SessionReader):
         return ParsedRecord([*items, RecordItem(source_id, said_parts, later)], reason)
 
     def _convert_event(self, kind: str, data: Mapping[str, object]) -> tuple[list[Part], str]:
-        """Return (parts, reason) of a record of a kind in `_READ`; the reason counts only where there are no parts.
-
-        Records about the session change its state (model, place) and give no part.
-        """
+        """Return (parts, reason); the reason counts only without parts."""
         match kind:
             case "user.message":
                 return self._prompt_parts(data)
@@ -130,14 +124,12 @@ class CopilotReader(SessionReader):
         return [], "session"
 
     def _start_session(self, data: Mapping[str, object]) -> None:
-        """Take over session id, version, model and place from the start of a session; what it lacks stays as it was."""
         self.session.session_id = as_text(data.get("sessionId")) or self.session.session_id
         self.version = as_text(data.get("copilotVersion")) or self.version
         self.model = as_text(data.get("selectedModel")) or self.model
         self._change_folder(as_mapping(data.get("context")))
 
     def _change_folder(self, context: Mapping[str, object]) -> None:
-        """Take over directory, branch and repository; nothing where no directory is stated."""
         if cwd := as_text(context.get("cwd")):
             self.cwd, self.branch = cwd, as_text(context.get("branch"))
             repository = as_text(context.get("repository"))
@@ -145,10 +137,6 @@ class CopilotReader(SessionReader):
             self.remote = f"https://{host}/{repository}" if repository else ""
 
     def _prompt_parts(self, data: Mapping[str, object]) -> tuple[list[Part], str]:
-        """Return (parts, reason) of a prompt, one part; what the client wrote is left out, and the reason says so.
-
-        In a subagent it is the calling agent's task. The reason counts only where no part is kept.
-        """
         blocks = as_blocks(data.get("content"))
         text = "\n".join(filter(None, map(block_text, blocks)))
         if self.session.thread:
@@ -164,10 +152,6 @@ class CopilotReader(SessionReader):
         ], EMPTY
 
     def _result_parts(self, data: Mapping[str, object]) -> tuple[list[Part], str]:
-        """Return ([a tool's result], ""); the exit status is cut from the text.
-
-        What a subagent brought back is the end of that subagent.
-        """
         call_id, tool_result = as_text(data.get("toolCallId")), as_mapping(data.get("result"))
         text = next(filter(None, map(words_of, (tool_result.get(key) for key in ("content", "detailedContent", "contents")))), "")
         described = {"content", "detailedContent", "contents"} & tool_result.keys()
@@ -181,10 +165,8 @@ class CopilotReader(SessionReader):
 
 
 def _error_text(error: object) -> str:
-    """Return the words of an error, its message alone where it has one."""
     return words_within(as_mapping(error).get("message")) or words_within(error)
 
 
 def _written_by_client(data: Mapping[str, object]) -> bool:
-    """Return whether the client wrote a user's message: it is the autopilot's, or names a source that is not the user."""
     return data.get("isAutopilotContinuation") is True or as_text(data.get("source")).startswith(_SOURCES)

@@ -3,7 +3,6 @@
 Older versions kept one JSON object a session: messages without times, and a timeline with them.
 """
 
-import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -21,17 +20,16 @@ from memory_mcp.model.event import Role
 from memory_mcp.model.sentinel import opens_own_session
 
 
-def iter_messages(session: Mapping[str, object], reading: CopilotReader) -> Iterator[tuple[Mapping[str, object], ParsedRecord]]:
+def iter_messages(session: Mapping[str, object], reader: CopilotReader) -> Iterator[tuple[Mapping[str, object], ParsedRecord]]:
     """Yield (message, what it gives) of an older session, in order.
 
-    A message's id follows from the session and its place in the list; calls and results are named by the call's id. Takes
-    over the session's id.
+    A message's id follows from the session and its position in the list. Takes over the session's id.
     """
-    session_id = as_text(session.get("sessionId")) or reading.session.session_id
-    reading.session.session_id = session_id
+    session_id = as_text(session.get("sessionId")) or reader.session.session_id
+    reader.session.session_id = session_id
     times = _MessageTimes(session)
     for number, message in enumerate(as_mappings(session.get("chatMessages"))):
-        parts = list(_iter_parts(message, reading))
+        parts = list(_iter_parts(message, reader))
         if not parts:
             yield (
                 message,
@@ -54,36 +52,26 @@ def iter_messages(session: Mapping[str, object], reading: CopilotReader) -> Iter
         yield message, ParsedRecord(events)
 
 
-def _iter_parts(message: Mapping[str, object], reading: CopilotReader) -> Iterator[Part]:
-    """Yield the parts of one message of an older session; system messages and what the client wrote are left out.
-
-    Names of called tools, and the first prompt, are noted in `reading`.
-    """
+def _iter_parts(message: Mapping[str, object], reader: CopilotReader) -> Iterator[Part]:
     role, text = message.get("role"), words_of(message.get("content"))
     if role in ("system", "developer"):
         yield left_out_part(INJECTED)
     elif role == "user":
-        reading.prompt = reading.prompt or unwrap_prompt(text)[0].text
+        reader.prompt = reader.prompt or unwrap_prompt(text)[0].text
         yield message_part(Role.USER, text)
     elif role == "tool":
         call_id = as_text(message.get("tool_call_id"))
-        yield result_part(reading.tools.get(call_id, ""), call_id, without_ansi(text))
+        yield result_part(reader.tools.get(call_id, ""), call_id, without_ansi(text))
     elif role == "assistant":
         if text.strip():
             yield message_part(Role.ASSISTANT, text)
         for tool_call in as_mappings(message.get("tool_calls")):
             function, call_id = as_mapping(tool_call.get("function")), as_text(tool_call.get("id"))
-            yield reading.make_call(as_text(function.get("name")), function.get("arguments"), call_id)
+            yield reader.make_call(as_text(function.get("name")), function.get("arguments"), call_id)
 
 
 class _MessageTimes:
-    """Times of messages: the timeline has prompts and answers in the same order, and calls by id."""
-
     def __init__(self, session: Mapping[str, object]) -> None:
-        """Collect the times of prompts, answers and calls, and of the session's start, from a session's timeline.
-
-        None without one.
-        """
         self._last = parse_time(session.get("startTime"))
         self._spoken: defaultdict[str, list[int]] = defaultdict(list)
         self._calls: dict[str, int] = {}
@@ -95,11 +83,7 @@ class _MessageTimes:
                 self._calls[call_id] = time
 
     def next_time(self, part: Part) -> int | None:
-        """Return the time of the next part (UTC milliseconds), later than that of the part before, and use it up.
-
-        It is that of its call or, in order, of the next prompt or answer. None where neither that nor an earlier one is
-        known.
-        """
+        """Return the next part's time (UTC ms), and use it up."""
         part_time = None
         if key := part.metadata.get("tool_use_id", ""):
             part_time = self._calls.get(key)
@@ -122,27 +106,23 @@ class CopilotImporter(GrowingImporter):
 
     name = AGENT
     title = "Copilot CLI"
+    home_variables, home, folders = ("COPILOT_HOME",), ".copilot", ("session-state", _OLDER)
     #: Older sessions are one JSON object each (`.json`), and read from their start at any offset.
     endings = (".jsonl", ".json")
 
-    def default_paths(self) -> tuple[Path, ...]:
-        """Return the folders of newer and older versions in $COPILOT_HOME, else in ~/.copilot; existing or not."""
-        home = Path(os.environ.get("COPILOT_HOME") or Path.home() / ".copilot")
-        return (home / "session-state", home / _OLDER)
-
     def wants_file(self, file: Path) -> bool:
-        """Return whether a file below a folder is read: of `.json` files only those in the folder of older sessions."""
+        """Return whether a file is read: `.json` only in one folder."""
         return file.suffix != ".json" or _OLDER in file.parts
 
     def recognises_file(self, file: Path, beginning: bytes) -> bool:
-        """Return whether a file is a session: an older one's object with messages, or events of this client."""
+        """Return whether a file has an older session or this client's events."""
         if file.suffix == ".json":
             return b'"chatMessages"' in beginning and b'"sessionId"' in beginning
         return super().recognises_file(file, beginning)
 
     @staticmethod
     def is_own_record(value: Mapping[str, object]) -> bool:
-        """Return whether a record is an event of this client: its kind has two words, and its content is apart."""
+        """Return whether an event has a kind of two words and data."""
         return "." in as_text(value.get("type")) and isinstance(value.get("data"), dict) and {"id", "parentId"} <= value.keys()
 
     def make_reader(self, file: Path) -> CopilotReader:
@@ -151,23 +131,19 @@ class CopilotImporter(GrowingImporter):
         return CopilotReader(AGENT, name, self._settings.include_thinking)
 
     def read_file(self, file: Path, offset: int, report: ImportReport) -> Iterator[ReadStep]:
-        """Yield the steps of the records behind the byte offset, of an older session (`.json`) one for each of all messages.
-
-        Messages of a session of our own summarizer, and what cannot be read, are skipped and counted. Raises OSError when
-        the file cannot be read.
-        """
+        """Yield the steps of records, of an older session of all messages."""
         if file.suffix != ".json":
             yield from super().read_file(file, offset, report)
             return
-        reading = self.make_reader(file)
+        reader = self.make_reader(file)
         for record in iter_records(file):
             if record.error or not isinstance(record.value.get("chatMessages"), list):
-                yield from read_records(reading, file, (record,), report)
+                yield from read_records(reader, file, (record,), report)
                 continue
-            for message, message_record in iter_messages(record.value, reading):
+            for message, message_record in iter_messages(record.value, reader):
                 parsed_record = (
                     ParsedRecord(skip_reason=OWN_SESSION)
-                    if opens_own_session(reading.prompt)
-                    else reading.separate_prompts(message_record, message)
+                    if opens_own_session(reader.prompt)
+                    else reader.separate_prompts(message_record, message)
                 )
-                yield ReadStep(count_record(reading, parsed_record, report, file, record.line, message), record.offset)
+                yield ReadStep(count_record(reader, parsed_record, report, file, record.line, message), record.offset)

@@ -54,8 +54,7 @@ _ERRORS = ("modelVisibleErrorMessage", "clientVisibleErrorMessage", "message")
 def parts_of(bubble: Mapping[str, object], subagent: bool, keep_thinking: bool) -> Sequence[Part]:
     """Return the parts of a bubble, at most `MOST_PARTS`.
 
-    A prompt with the files chosen for it; or thought, words, call and result of the model. A subagent's prompts are the
-    calling model's; context put in beside a prompt is left out.
+    A subagent's prompts are the calling model's; context put in with a prompt is left out.
     """
     text = words_within(bubble.get("text")) or words_within(bubble.get("rawText"))
     if bubble.get("type") == USER:
@@ -81,10 +80,9 @@ def parts_of(bubble: Mapping[str, object], subagent: bool, keep_thinking: bool) 
 
 
 def _tool_parts(tool_data: Mapping[str, object]) -> Sequence[Part]:
-    """Return a call and its result, which Cursor keeps in one record; no part for a record without a tool's name.
+    """Return a call and its result, which are one record.
 
     A call that still runs has its result left out; a refused or failed one gives an error, its words before the output.
-    Without readable words an output or an error is its JSON.
     """
     name, call_id = as_text(tool_data.get("name")), as_text(tool_data.get("toolCallId"))
     if not name:
@@ -123,17 +121,16 @@ class Conversations:
     """One read of one database."""
 
     def __init__(self, file: Path, tally: Tally, keep_thinking: bool) -> None:
-        """Prepare to read a database, with the editor's lists around it. Raises OSError when the file is missing."""
         self._file, self._tally, self._keep = file, tally, keep_thinking
         self._written = file_time(file)
         user = file.absolute().parent.parent
         self._workspaces = Workspaces(user.parent if file.parent.parent.name == "workspaceStorage" else user)
 
     def read_changes(self, store: Store, position: int) -> Iterator[ReadStep]:
-        """Yield what was written after a position, one step per message; the last step, without drafts, has the new position.
+        """Yield a step for each message written after a position.
 
-        A position above the highest row counts as 0. Conversations that are being written wait, and hold the position
-        below their rows. Raises OSError when the database cannot be read.
+        The last step, without drafts, has the new position. A position above the highest row counts as 0. Conversations that
+        are being written wait, and hold the position below their rows. Raises OSError when the database cannot be read.
         """
         top = store.highest_row()
         # Fewer rows than were seen: another database, or one that was cleaned up. Known messages are known by their ids.
@@ -153,10 +150,6 @@ class Conversations:
     def _iter_conversation(
         self, store: Store, name: str, data: Mapping[str, object], position: int
     ) -> Iterator[tuple[EventDraft, ...]]:
-        """Yield the drafts of a conversation's new messages, one step for each; the first step has its title.
-
-        Messages whose row is gone, with (), and those that the conversation no longer lists are counted as skipped.
-        """
         fresh = store.bubble_ids(name, position)
         info = self._workspaces.find_info(name, data, store)
         session: Session | None = None
@@ -191,7 +184,6 @@ class Conversations:
     def _make_session(
         self, name: str, data: Mapping[str, object], info: ConversationInfo, bubble: Mapping[str, object]
     ) -> Session:
-        """Return the session of a conversation with its place; a subagent is a thread of its parent's session."""
         uris = bubble.get("workspaceUris")
         cwd = info.cwd or (path_of(uris[0]) if isinstance(uris, list) and uris else "")
         model = as_text(as_mapping(data.get("modelConfig")).get("modelName")).replace("default", "")
@@ -206,10 +198,7 @@ class Conversations:
         return Session(AGENT, info.parent or name, project_of(cwd), metadata, thread, file_time=self._written)
 
     def _iter_panel(self, store: Store) -> Iterator[tuple[EventDraft, ...]]:
-        """Yield the drafts of each message of the panel of older clients, at every read all of them.
-
-        They have no times of their own and follow the conversation's.
-        """
+        """Yield all messages of older clients' panel, at every read."""
         tabs = as_mapping(decode_json(store.editor_value(_PANEL))).get("tabs")
         cwd = folder_in(self._file.absolute().parent / "workspace.json")
         for tab in as_mappings(tabs):
@@ -227,7 +216,7 @@ class Conversations:
 def _iter_bubbles(
     store: Store, name: str, data: Mapping[str, object], fresh: set[str]
 ) -> Iterator[tuple[str, int | None, Mapping[str, object] | None]]:
-    """Yield a conversation's messages in order, each as (id, time or None, content or None if it was read before).
+    """Yield (id, time or None, content or None if read before).
 
     Newer clients keep messages in rows of their own and only their order in the conversation, older ones all in it.
     """
@@ -245,10 +234,7 @@ def _iter_bubbles(
 
 
 def _time_of(bubble: Mapping[str, object]) -> int | None:
-    """Return when a message was written, UTC milliseconds; older clients store only when it was sent or ended.
-
-    None where no stored time is after 2001.
-    """
+    """Return a message's time, UTC ms; of older clients when sent."""
     timing = as_mapping(bubble.get("timingInfo"))
     times = (parse_time(t) for t in (bubble.get("createdAt"), timing.get("clientRpcSendTime"), timing.get("clientEndTime")))
     # Some of them count from when the client was started.

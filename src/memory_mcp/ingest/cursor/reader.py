@@ -23,31 +23,30 @@ from memory_mcp.ingest.settings import IngestSettings
 
 
 class CursorImporter(DatabaseImporter):
-    """Reads the conversations that Cursor keeps on this machine, of its editor and of its agents."""
+    """Reads the conversations of Cursor's editor and agents."""
 
     name = AGENT
     title = "Cursor"
     endings = (DATABASE, ".jsonl")
 
     def __init__(self, settings: IngestSettings) -> None:
-        """Keep the settings; nothing is opened yet."""
         super().__init__(settings)
         self._transcripts = Transcripts(user_folder(), settings.include_thinking)
 
     def default_paths(self) -> tuple[Path, ...]:
-        """Return the editor's folders for all and for each workspace, and ~/.cursor/projects of its agents; existing or not."""
+        """Return the editor's storage folders and its agents' projects."""
         user = user_folder()
         return (user / "globalStorage", user / "workspaceStorage", Path.home() / ".cursor" / "projects")
 
     def wants_file(self, file: Path) -> bool:
-        """Return whether a file below a folder is a database, or a transcript by its folder."""
+        """Return whether a file is a database or in a transcripts' folder."""
         return file.suffix != ".jsonl" or FOLDER in file.absolute().parts
 
     def recognises_file(self, file: Path, beginning: bytes) -> bool:
         """Return whether a file is Cursor's.
 
-        Its database names the table in its first page, or has keys of conversations near its beginning; lines of a
-        transcript have only a role and a message.
+        Its database names the table in its first page, or has keys of conversations near its beginning; lines of a transcript
+        have only a role and a message.
         """
         if beginning.startswith(MAGIC):
             return any(name.encode() in beginning for name in (CHATS, *(f"{kind}:" for kind in KINDS)))
@@ -57,10 +56,9 @@ class CursorImporter(DatabaseImporter):
         return bool(values) and all(set(v) <= {"role", "message"} and as_mapping(v.get("message")) for v in values)
 
     def read_file(self, file: Path, offset: int, report: ImportReport) -> Iterator[ReadStep]:
-        """Yield steps with the drafts of what is new, and the offset to go on from.
+        """Yield steps with the drafts of what is new.
 
-        Of a database the offset is the highest row that was read, of a transcript its bytes; what gives no event is
-        counted in `report` with the reason. Raises OSError when the file cannot be read.
+        Of a database the offset is the highest row that was read, of a transcript its bytes.
         """
         tally = Tally(report, file)
         if file.suffix == ".jsonl":
@@ -71,5 +69,5 @@ class CursorImporter(DatabaseImporter):
             report_unread(store.unread_tables(), report, file)
 
     def read_tables(self, con: sqlite3.Connection) -> set[str]:
-        """Return the names of the tables of conversations, of the editor's values and of lists."""
+        """Return the names of the tables that are read."""
         return Store(con).read_tables()

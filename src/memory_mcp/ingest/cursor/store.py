@@ -24,7 +24,7 @@ class Store:
     """One open database."""
 
     def __init__(self, con: sqlite3.Connection) -> None:
-        """Find the tables by their columns and keys. Raises OSError when the database cannot be read."""
+        """Find the tables by their columns and keys; raises OSError."""
         self._con = con
         try:
             tables = list_tables(con)
@@ -46,19 +46,19 @@ class Store:
         return {table.name for table in (self._chats, self._items, self._lists) if table is not None}
 
     def unread_tables(self) -> list[str]:
-        """Return the tables with a conversation that are not read; raises sqlite3.Error."""
+        """Return unread tables with a conversation; raises sqlite3.Error."""
         return find_unread(self._con, self.read_tables())
 
     def list_conversations(self) -> list[tuple[str, object]]:
-        """Return (id, value) of the conversations in a list of their own; [] without one."""
+        """Return (id, value) of the listed conversations; [] without a list."""
         if self._lists is None:
             return []
         return [(str(name), value) for name, value in self.fetch_rows(f"SELECT composerId, value FROM {self._lists.sql}")]
 
     def fetch_rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """Return all rows of a query at once; [] for values that no database can hold.
+        """Return all rows of a query at once.
 
-        Raises OSError when the database cannot be read or stays locked for 5 s.
+        [] for values that no database can hold. Raises OSError when the database cannot be read or stays locked for 5 s.
         """
         try:
             return self._con.execute(sql, values).fetchall()
@@ -68,11 +68,11 @@ class Store:
             raise OSError(describe_error(error)) from None
 
     def chat_value(self, key: str) -> str:
-        """Return the value of a key of the conversations; "" if it is missing or larger than `MAX_RECORD`."""
+        """Return a conversation's value, at most `MAX_RECORD`; "" for none."""
         return self._value_of(self._chats, key)
 
     def editor_value(self, key: str) -> str:
-        """Return the value of a key of the editor; "" if it is missing or larger than `MAX_RECORD`."""
+        """Return an editor's value, at most `MAX_RECORD`; "" for none."""
         return self._value_of(self._items, key)
 
     def _value_of(self, table: Table | None, key: str) -> str:
@@ -89,9 +89,9 @@ class Store:
         return int(self.fetch_rows(f"SELECT coalesce(max(rowid), 0) FROM {self._chats.sql}")[0][0]) if self._chats else 0
 
     def changed_conversations(self, above: int) -> dict[str, int]:
-        """Return the lowest row above a position for each conversation that has such rows, by the conversation's id.
+        """Return the lowest row above a position by conversation id.
 
-        In order of these rows; {} without the table.
+        In the order of these rows.
         """
         if self._chats is None:
             return {}
@@ -105,10 +105,7 @@ SELECT composer, min(row) FROM (
         return {str(composer): int(row) for composer, row in self.fetch_rows(sql, [above, above])}
 
     def bubble_ids(self, composer: str, above: int) -> set[str]:
-        """Return the ids of a conversation's messages whose rows are above a position.
-
-        Raises OSError when the table cannot be read.
-        """
+        """Return the ids of a conversation's messages above a row."""
         if self._chats is None:
             return set()
         start = f"bubbleId:{composer}:"
@@ -116,7 +113,7 @@ SELECT composer, min(row) FROM (
         return {str(row[0]) for row in self.fetch_rows(sql, [len(start) + 1, start, f"bubbleId:{composer};", above])}
 
     def conversation_ids(self) -> set[str]:
-        """Return the ids of all conversations that have messages in rows of their own; none without the table."""
+        """Return the ids of conversations with messages in own rows."""
         if self._chats is None:
             return set()
         sql = f"""
@@ -127,13 +124,16 @@ WHERE key >= 'bubbleId:' AND key < 'bubbleId;'"""
 
 @contextmanager
 def open_store(file: Path) -> Iterator[Store]:
-    """Open a database for reading; closed at the end of the block. Raises OSError when it cannot be read."""
+    """Open a database for reading.
+
+    Raises OSError when it cannot be read.
+    """
     with open_database(file) as con:
         yield Store(con)
 
 
 def as_text(value: object) -> str:
-    """Return a stored value as text: values are kept as text or as its bytes; "" for anything else."""
+    """Return a stored value, a text or its bytes, as text."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     return value if isinstance(value, str) else ""

@@ -48,23 +48,18 @@ _UNKNOWN = "not a Cursor record"
 
 
 class Transcripts:
-    """Transcripts, with the editor's lists of conversations in its database and of their folders."""
+    """Agent transcripts, with the editor's lists of conversations and folders."""
 
     def __init__(self, user: Path, keep_thinking: bool) -> None:
-        """Begin to read transcripts; `user` is the editor's folder, `keep_thinking` keeps the model's thoughts.
-
-        Nothing is read yet.
-        """
         self._user, self._keep = user, keep_thinking
         self._workspaces = Workspaces(user)
         self._in_database: set[str] | None = None
 
     def read_records(self, file: Path, offset: int, tally: Tally) -> Iterator[ReadStep]:
-        """Yield a step for each record behind a byte offset: its drafts, and the offset to go on from.
+        """Yield a step for each record after a byte offset.
 
-        Earlier records are read again, because times follow from them. Conversations that the editor's database holds
-        are skipped and counted. A file shorter than the offset is read from its start. Raises OSError when the file
-        cannot be read.
+        Earlier records are read again, because times follow from them. Conversations that the editor's database holds are
+        skipped and counted. A file shorter than the offset is read from its start. Raises OSError when the file cannot be read.
         """
         # The file's name is the session's; in a folder of subagents the folder's name is.
         subagent = file.parent.name == _SUBAGENTS
@@ -89,10 +84,7 @@ class Transcripts:
     def _make_drafts(
         self, record: Record, session: Session, number: int, in_database: bool
     ) -> tuple[list[EventDraft], list[Part], str]:
-        """Return a record's drafts, its parts, and the reason why it has none ("" if it may have some).
-
-        `in_database`: the database holds the conversation. What the client put around a prompt is left out.
-        """
+        """Return a record's drafts, parts, and why it has none."""
         value = record.value
         message = as_mapping(value.get("message")) or value
         role = as_text(value.get("role")) or as_text(message.get("role"))
@@ -114,10 +106,6 @@ class Transcripts:
         return session.make_drafts(parts, source_id, _time_of(words) if role == "user" else None), parts, ""
 
     def _block_parts(self, block: Mapping[str, object]) -> Sequence[Part]:
-        """Return one block of an answer as a part: call, result, thought or words, a note of an unknown block's.
-
-        A placeholder for thinking, and an unknown block without text, are left out with the reason.
-        """
         kind, text = as_text(block.get("type")), block_text(block).replace(_REDACTED, "").strip()
         if kind == "tool_use":
             return [call_part(as_text(block.get("name")), block.get("input"), as_text(block.get("id")))]
@@ -136,10 +124,6 @@ class Transcripts:
         )
 
     def _stored_ids(self) -> set[str]:
-        """Return the ids of the conversations in the editor's database, which has more detail.
-
-        Read once, none if it cannot be read.
-        """
         if self._in_database is None:
             self._in_database = set()
             with suppress(OSError), open_store(self._user / "globalStorage" / DATABASE) as store:
@@ -148,10 +132,7 @@ class Transcripts:
 
 
 def _time_of(words: str) -> int | None:
-    """Return the time that a prompt states, to the minute, as UTC milliseconds; UTC if it has no zone.
-
-    None where it states none, or one that does not exist.
-    """
+    """Return the time that a prompt states, UTC ms; UTC without zone."""
     match = _STAMP.search(words)
     if match is None or match[1] not in _MONTHS:
         return None

@@ -17,12 +17,15 @@ _SEPARATORS = re.compile(r"[^A-Za-z0-9]+")
 
 
 def user_folder() -> Path:
-    """Return the editor's folder for the user's data on this platform (.../Cursor/User), existing or not."""
+    """Return the editor's folder for the user's data."""
     return editor_data() / "Cursor" / "User"
 
 
 def slug_of(folder: str) -> str:
-    """Return the client's folder name for a path: a dash for each run of signs but ASCII letters and digits, none at its ends."""
+    """Return the client's folder name for a path.
+
+    A dash for each run of signs but ASCII letters and digits, none at its ends.
+    """
     return _SEPARATORS.sub("-", folder).strip("-")
 
 
@@ -48,9 +51,10 @@ class Workspaces:
     _folder_list: list[tuple[Path, str]] | None = field(default=None, init=False)
 
     def find_info(self, name: str, data: Mapping[str, object], store: Store) -> ConversationInfo:
-        """Return where a conversation took place: field by field by its own record, else by the lists.
+        """Return where a conversation took place.
 
-        The lists are read once, from the first `store` given and the workspaces' databases.
+        Field by field by its own record, else by the lists, which are read once, from the first `store` given and the
+        workspaces' databases.
         """
         if self._lists is None:
             newest = {key: _info_of(as_mapping(decode_json(stored_text(value)))) for key, value in store.list_conversations()}
@@ -67,14 +71,10 @@ class Workspaces:
         )
 
     def folder_of(self, slug: str) -> str:
-        """Return the folder that a transcript's place is named after; "" when no workspace that the editor knows is called so."""
+        """Return the folder of a transcript's slug; "" if unknown."""
         return next((folder for _, folder in self._list_folders() if slug_of(folder) == slug), "")
 
     def _from_workspaces(self) -> dict[str, ConversationInfo]:
-        """Return the places of the conversations that older clients list in the database of each workspace, by conversation id.
-
-        Databases that cannot be read are skipped.
-        """
         infos: dict[str, ConversationInfo] = {}
         for database, folder in self._list_folders():
             try:
@@ -86,10 +86,7 @@ class Workspaces:
         return infos
 
     def _list_folders(self) -> list[tuple[Path, str]]:
-        """Return (database's path, folder) of each workspace whose workspace.json names a folder, sorted by path; read once.
-
-        Whether the database exists is not checked.
-        """
+        """Return (database, folder) of each workspace; databases may be missing."""
         if self._folder_list is None:
             files = sorted((self.user / "workspaceStorage").glob("*/workspace.json"))
             self._folder_list = [(t.with_name(DATABASE), folder) for t in files if (folder := folder_in(t))]
@@ -97,7 +94,7 @@ class Workspaces:
 
 
 def folder_in(file: Path) -> str:
-    """Return the folder named in a workspace.json; "" if the file is missing or names none."""
+    """Return the folder in a workspace.json; "" for none."""
     try:
         return path_of(as_mapping(decode_json(foreign_files.read_file(file).decode("utf-8", "replace"))).get("folder"))
     except OSError:
@@ -105,13 +102,11 @@ def folder_in(file: Path) -> str:
 
 
 def _from_list(store: Store, key: str) -> dict[str, ConversationInfo]:
-    """Return the places of the conversations in a list that is stored under a key, by conversation id; {} without it."""
     entries = as_mappings(as_mapping(decode_json(store.editor_value(key))).get("allComposers"))
     return {as_text(entry.get("composerId")): _info_of(entry) for entry in entries if as_text(entry.get("composerId"))}
 
 
 def _info_of(data: Mapping[str, object]) -> ConversationInfo:
-    """Return directory, branch, parent, title and kind from a conversation's own data; "" for what it lacks."""
     uri = as_mapping(as_mapping(data.get("workspaceIdentifier")).get("uri"))
     repository = next(iter(as_mappings(data.get("trackedGitRepos"))), {})
     branch = next(iter(as_mappings(repository.get("branches"))), {})

@@ -22,7 +22,7 @@ _SAID = re.compile(r"working in the (?:following )?director(?:y|ies):\s*(?:-\s+)
 
 
 def folder_of(file: Path) -> Path:
-    """Return the folder of a session's project: the one above its `chats` folder, else its own."""
+    """Return the folder above `chats`, else the file's own."""
     for folder in file.parents:
         if folder.name == "chats":
             return folder.parent
@@ -30,7 +30,7 @@ def folder_of(file: Path) -> Path:
 
 
 def directory_of(file: Path, project_hash: str) -> str:
-    """Return the directory that a session worked in; "" if it cannot be found on this machine.
+    """Return the directory of a session; "" if not found here.
 
     From the folder's own note, else the listed directory whose hash `project_hash` (or the folder's name) is.
     """
@@ -47,16 +47,13 @@ def directory_of(file: Path, project_hash: str) -> str:
 
 
 def stated_directory(text: str) -> str:
-    """Return the directory that the client's own first words name; "" when they name none."""
+    """Return the directory in the client's first words; "" for none."""
     match = _SAID.search(text)
     return match[1] if match else ""
 
 
 def sessions_beside(log: Path) -> frozenset[str]:
-    """Return the first 8 characters of the ids of sessions that have a file of their own beside a log of prompts.
-
-    An empty set where their folder cannot be listed.
-    """
+    """Return the beginnings (8 characters) of ids of sessions with files."""
     try:
         names = [entry.stem for entry in (log.parent / "chats").iterdir()]
     except OSError:
@@ -65,10 +62,6 @@ def sessions_beside(log: Path) -> frozenset[str]:
 
 
 def _iter_directories(file: Path) -> Iterator[str]:
-    """Yield the directories listed in a small file of the client: the keys of `projects`, else of the whole object.
-
-    None where it cannot be read.
-    """
     try:
         listing = as_mapping(json.loads(_read_small(file) or "{}"))
     except (ValueError, RecursionError):
@@ -77,7 +70,6 @@ def _iter_directories(file: Path) -> Iterator[str]:
 
 
 def _read_small(file: Path) -> str:
-    """Return the first megabyte of a file as text; "" where it cannot be read."""
     try:
         with foreign_files.open_file(file) as stream:
             return stream.read(_SMALL).decode("utf-8", "replace")

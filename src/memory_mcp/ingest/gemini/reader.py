@@ -1,8 +1,8 @@
 """Importer of Gemini CLI's session files."""
 
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import ClassVar
 
 from memory_mcp.ingest.base import Growth, ImportReport, ReadStep
 from memory_mcp.ingest.beginnings import iter_beginnings
@@ -18,20 +18,18 @@ LOG = "logs.json"
 
 
 class GeminiImporter(ClientImporter):
-    """Reads the sessions of every version of Gemini CLI that keeps them, and the log of prompts of those before."""
+    """Reads Gemini CLI's sessions and its older log of prompts."""
 
     name = AGENT
     title = "Gemini CLI"
+    home_variables: ClassVar[tuple[str, ...]] = ("GEMINI_CLI_HOME",)
+    folders: ClassVar[tuple[str, ...]] = (".gemini/tmp",)
     #: Sessions written as a whole (`.json`) are read from their start at any offset: their beginning changes with them.
     growth = Growth.APPENDED
     endings = (".jsonl", ".json")
 
-    def default_paths(self) -> tuple[Path, ...]:
-        """Return the folder tmp in .gemini, in $GEMINI_CLI_HOME or else home; existing or not."""
-        return (Path(os.environ.get("GEMINI_CLI_HOME") or Path.home()) / ".gemini" / "tmp",)
-
     def wants_file(self, file: Path) -> bool:
-        """Return whether a file below a folder is read: of `.json` files, which are opened, only sessions.
+        """Return whether a file is read: of `.json` files only sessions.
 
         One that cannot be opened counts as a session, so that reading it reports why, but not as a log of prompts.
         """
@@ -43,20 +41,19 @@ class GeminiImporter(ClientImporter):
             return file.name != LOG
 
     def recognises_file(self, file: Path, beginning: bytes) -> bool:
-        """Return whether a file is a session of Gemini CLI, or its log of prompts."""
+        """Return whether a file is a session or the log of prompts."""
         return is_session(file, beginning)
 
     def read_file(self, file: Path, offset: int, report: ImportReport) -> Iterator[ReadStep]:
-        """Yield a step for each record behind the byte offset: its drafts, and the offset to go on from once they are stored.
+        """Yield a step for each record.
 
-        A session written as one object is read from its start. Records without an event are counted in `report` with the
-        reason. Raises OSError when the file cannot be read.
+        A session written as one object is read from its start.
         """
         return read_session(GeminiReader(file, AGENT, self._settings.include_thinking), file, offset, report)
 
 
 def is_session(file: Path, beginning: bytes) -> bool:
-    """Return whether a file is a session in the client's form, or its log of prompts, by its name and beginning."""
+    """Return whether a file is a session or log of prompts."""
     if file.name == LOG:
         return any({"sessionId", "messageId", "message"} <= value.keys() for value in first_values(beginning))
     if file.suffix == ".json":
@@ -67,34 +64,33 @@ def is_session(file: Path, beginning: bytes) -> bool:
     return file.suffix == ".jsonl" and any(map(_is_own, first_values(beginning)))
 
 
-def read_session(reading: GeminiReader, file: Path, offset: int, report: ImportReport) -> Iterator[ReadStep]:
-    """Yield a step for each record of a session in any of the client's forms: its drafts, and the offset to go on from.
+def read_session(reader: GeminiReader, file: Path, offset: int, report: ImportReport) -> Iterator[ReadStep]:
+    """Yield a step for each record of a session in any form.
 
-    Lines are read after `offset`; a session written as one object is always read from its start, message by message.
-    Raises OSError when the file cannot be read.
+    Lines are read after `offset`; a session written as one object is always read from its start, message by message. Raises
+    OSError when the file cannot be read.
     """
     if file.suffix != ".json" or file.name == LOG:
-        yield from read_appended(reading, file, offset, report)
+        yield from read_appended(reader, file, offset, report)
         return
     for record in iter_records(file):
-        reading.learn_from(record.value)
+        reader.learn_from(record.value)
         messages = record.value.get("messages")
         if record.error or not isinstance(messages, list):
-            yield from read_records(reading, file, (record,), report)
+            yield from read_records(reader, file, (record,), report)
             continue
-        is_own = opens_own_session(reading.prompt)
+        is_own = opens_own_session(reader.prompt)
         for message in messages:
             fields = message if isinstance(message, dict) else {}
             parsed_record = (
                 ParsedRecord(skip_reason=OWN_SESSION)
                 if is_own
-                else reading.separate_prompts(reading.convert_message(fields), fields)
+                else reader.separate_prompts(reader.convert_message(fields), fields)
             )
-            yield ReadStep(count_record(reading, parsed_record, report, file, record.line, message), record.offset)
+            yield ReadStep(count_record(reader, parsed_record, report, file, record.line, message), record.offset)
 
 
 def _is_own(value: Mapping[str, object]) -> bool:
-    """Return whether a record is this client's: a session's header, a dated answer of the model, or a change of the session."""
     if "sessionId" in value and ("projectHash" in value or {"startTime", "lastUpdated"} <= value.keys()):
         return "message" not in value
     return (value.get("type") == "gemini" and "timestamp" in value) or isinstance(value.get("$set"), dict)

@@ -53,7 +53,6 @@ class GeminiReader(SessionReader):
     """One read of one session, or of one log of prompts."""
 
     def __init__(self, file: Path, agent: str, include_thinking: bool) -> None:
-        """Begin a session named after its file, until a record names it; its directory is looked up beside the file."""
         super().__init__(agent, file.stem, include_thinking)
         self._file = file
         self._subagent = self._begun = False
@@ -68,7 +67,10 @@ class GeminiReader(SessionReader):
         self.cwd = directory_of(file, "")
 
     def learn_from(self, record: dict[str, object]) -> None:
-        """Learn session id, directory and first prompt; a subagent's session is the one that called it, its own id the thread."""
+        """Learn session id, directory and first prompt.
+
+        A subagent's session is the one that called it, with its own id as thread.
+        """
         update = as_mapping(record.get("$set")) or record
         if session_id := as_text(update.get("sessionId")):
             self._subagent = self._subagent or update.get("kind") == "subagent"
@@ -87,7 +89,7 @@ class GeminiReader(SessionReader):
                 self.prompt = words
 
     def parse_record(self, record: dict[str, object]) -> ParsedRecord:
-        """Return what one record gives: one message, or all messages that a change of the session repeats.
+        """Return the message of a record, or all that it repeats.
 
         Repeated ones that were seen before are left out. Raises OSError when the file cannot be read again for their times.
         """
@@ -112,9 +114,9 @@ class GeminiReader(SessionReader):
         return parsed_record
 
     def convert_message(self, message: Mapping[str, object], is_repeat: bool = False) -> ParsedRecord:
-        """Return what one message gives; `is_repeat`: all messages so far are repeated, so that one seen before gives nothing.
+        """Return what one message gives.
 
-        Prompts, also those of the log, answers with thoughts and calls, errors; notices and unknown kinds give the reason.
+        `is_repeat`: all messages so far are repeated, so that one seen before gives nothing.
         """
         kind, time = message.get("type"), parse_time(message.get("timestamp"))
         if "messageId" in message and "message" in message:
@@ -151,10 +153,6 @@ class GeminiReader(SessionReader):
         return ParsedRecord(skip_reason="info" if kind in ("info", "warning") else UNKNOWN)
 
     def _iter_messages(self, record: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
-        """Yield the messages of a record: itself if it has a type, else those that it, or its change of the session, lists.
-
-        None without.
-        """
         if "type" in record:
             yield record
             return
@@ -162,20 +160,16 @@ class GeminiReader(SessionReader):
         yield from (m for m in as_list(listed) if isinstance(m, Mapping))
 
     def _first_time(self, source_id: str, time: int | None) -> int | None:
-        """Return the first time under which a message was seen, and remember it; None stays None and is not remembered.
-
-        A resumed session repeats messages at new times.
-        """
+        """Return a message's first time: resumed sessions repeat messages later."""
         if time is not None:
             time = self._first_times.setdefault(source_id, time)
             _drop_oldest(self._first_times)
         return time
 
     def _convert_prompt(self, message: Mapping[str, object], source_id: str, time: int | None) -> ParsedRecord:
-        """Return what a message in the user's role gives: results of tools, and a prompt, a summary or the client's own context.
+        """Return results of tools, and a prompt, summary or context.
 
-        Results are those whose call no earlier record has, a millisecond apart. In a subagent's session a prompt is the
-        calling agent's.
+        Results are those whose call no earlier record has, a millisecond apart.
         """
         items = []
         for number, answer in enumerate(_values_of(message, "functionResponse")):
@@ -206,17 +200,13 @@ class GeminiReader(SessionReader):
         return ParsedRecord([*items, RecordItem(source_id, (part, *unknown_notes), time)])
 
     def _is_repeated(self, who: str, text: str, source_id: str, time: int | None) -> bool:
-        """Return whether words from before a summary are repeated within 5 s after it under another id; remembers the words."""
+        """Return whether words are repeated within 5 s after a summary."""
         key = content_id(who, text.strip())
         first = self._words.setdefault(key, source_id)
         _drop_oldest(self._words)
         return first != source_id and time is not None and 0 <= time - self._summarised <= _AGAIN
 
     def _iter_thoughts(self, message: Mapping[str, object], source_id: str, time: int | None) -> Iterator[RecordItem]:
-        """Yield the model's thoughts of a message, with ids "<source_id>#t0", "#t1", ..., each at its own time, else at `time`.
-
-        Their part is left out unless the settings keep thinking.
-        """
         thoughts = as_mappings(message.get("thoughts"))
         texts = [(f"{as_text(t.get('subject'))}\n{as_text(t.get('description'))}", t.get("timestamp")) for t in thoughts]
         texts += [(words_within(p.get("text")), None) for p in content_blocks(message.get("content")) if p.get("thought") is True]
@@ -225,7 +215,7 @@ class GeminiReader(SessionReader):
             yield RecordItem(f"{source_id}#t{number}", (self.make_thought(text.strip()),), time if when is None else when)
 
     def _iter_calls(self, message: Mapping[str, object], source_id: str, time: int | None) -> Iterator[RecordItem]:
-        """Yield the calls of a message, else its new function calls, each followed by its result if it has one, in time order."""
+        """Yield calls, each followed by its result, in time order."""
         calls = as_mappings(message.get("toolCalls"))
         calls += [f for f in _values_of(message, "functionCall") if as_text(f.get("id")) not in self.tools] if not calls else []
         called = answered = time
@@ -247,18 +237,17 @@ class GeminiReader(SessionReader):
 
 
 def _words_of(content: object) -> str:
-    """Return the words of a content of the client's own, of whatever form."""
     return parts_text(content) or words_within(content)
 
 
 def note_unknown_parts(content: object) -> list[Part]:
-    """Return the words of parts that are neither text, call, result nor file, as notes."""
+    """Return parts of unknown kinds as notes."""
     blocks = [block for block in content_blocks(content) if "text" not in block and not _KINDS & block.keys()]
     return [part for block in blocks for part in unknown_block_notes(block, next(iter(block), ""))]
 
 
 def response_text(answer: Mapping[str, object]) -> str:
-    """Return the text of a function's response: output, error or content, else all as JSON; "" for none.
+    """Return a function's output, error or content, else its JSON.
 
     Without terminal codes and the wrapper of untrusted text.
     """
@@ -271,12 +260,11 @@ def response_text(answer: Mapping[str, object]) -> str:
 
 
 def parts_text(content: object) -> str:
-    """Return the words of a content in any of its forms, without thinking; data and files by their type in brackets."""
+    """Return the words of a content; data by type, no thinking."""
     return "".join(filter(None, map(_part_text, content_blocks(content))))
 
 
 def _part_text(block: Mapping[str, object]) -> str:
-    """Return one part as text; data and files by their type in brackets, thinking as ""."""
     if block.get("thought") is True:
         return ""
     for key in ("inlineData", "fileData"):
@@ -286,7 +274,7 @@ def _part_text(block: Mapping[str, object]) -> str:
 
 
 def content_blocks(content: object) -> list[Mapping[str, object]]:
-    """Return content in any of its forms as blocks: a text as {"text": it}, an object as itself; [] for anything else."""
+    """Return content in any of its forms as blocks."""
     if isinstance(content, str):
         return [{"text": content}]
     listed = content if isinstance(content, list) else [content]
@@ -294,12 +282,10 @@ def content_blocks(content: object) -> list[Mapping[str, object]]:
 
 
 def _values_of(message: Mapping[str, object], key: str) -> list[Mapping[str, object]]:
-    """Return the values of a key in the blocks of a message that have it, in order; a value that is no object is {}."""
     return [as_mapping(block[key]) for block in content_blocks(message.get("content")) if key in block]
 
 
 def _call_output(tool_call: Mapping[str, object]) -> str:
-    """Return a call's result: the responses that the model saw, else what the user saw; "" for none."""
     raw_result = tool_call.get("result")
     if isinstance(raw_result, str):
         return without_ansi(raw_result)
@@ -311,6 +297,5 @@ def _call_output(tool_call: Mapping[str, object]) -> str:
 
 
 def _drop_oldest(where: OrderedDict[str, str] | OrderedDict[str, int]) -> None:
-    """Remove the oldest entry of a mapping, only one, where it has more than 20,000."""
     if len(where) > _REMEMBERED:
         where.popitem(last=False)

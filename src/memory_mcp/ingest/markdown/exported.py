@@ -22,7 +22,7 @@ _UNSEEN = re.compile(r"[\x00-\x1f\x7f\u0085\u2028\u2029\u202a-\u202e\u2066-\u206
 
 
 def is_exported(beginning: str) -> bool:
-    """Return whether a file that begins so is a day of an export."""
+    """Return whether a day of an export begins so."""
     return beginning.removeprefix("\ufeff").replace("\r\n", "\n").startswith(MARK)
 
 
@@ -30,7 +30,7 @@ def day_page(day: str, previous_page: str, next_page: str, events: Sequence[Sequ
     """Return the page of a day as Markdown.
 
     `previous_page` and `next_page` name other days' pages, "" for none; `events` are (form of an event, local time, project);
-    `details` has "segments" (see `_iter_segment`) and "quotes", the quotations by grip id.
+    `details` has "segments" (time, title, project, agent, bullets as (text, grip ids)) and "quotes", the quotations by grip id.
     """
     projects = sorted({e[2] for e in events} - {""})
     agents = sorted({e[0].get("agent", "") for e in events} - {""})
@@ -58,10 +58,6 @@ def day_page(day: str, previous_page: str, next_page: str, events: Sequence[Sequ
 
 
 def _iter_segment(segment: Mapping[str, Any], quotes: Mapping[str, str], written_grips: set[str]) -> Iterator[str]:
-    """Yield a segment's heading, statements and quotations; add new quotations to `written_grips`.
-
-    A segment has time, title, project, agent, and bullets as (text, grip ids).
-    """
     of = ", ".join(escape_line(name) for name in (segment["project"], segment["agent"]) if name)
     yield f"## {segment['time']} {escape_line(segment['title'])}\n\n" + (f"{of}\n\n" if of else "")
     quoted_grips = [grip for _, grips in segment["bullets"] for grip in grips if grip in quotes]
@@ -77,24 +73,22 @@ def _iter_segment(segment: Mapping[str, Any], quotes: Mapping[str, str], written
 
 
 def _block_name(grip: str) -> str:
-    """Return a grip's id as a block may be called: letters, digits and hyphens."""
     return re.sub(r"[^A-Za-z0-9]+", "-", grip)
 
 
 def _yaml_list(names: Iterable[str]) -> str:
-    """Return names as a list of front matter."""
     return "[" + ", ".join(json.dumps(name) for name in names) + "]"
 
 
 def escape_line(text: str) -> str:
-    """Return one line of Markdown that shows `text` literally; line ends and other white space become single blanks."""
+    """Return one line of Markdown that shows `text` literally."""
     line = " ".join(_UNSEEN.sub(" ", text).split())
     line = _MEANS.sub(r"\\\1", line).replace("<", "&lt;").replace(">", "&gt;")
     return _LIST.sub(lambda match: match[1][:-1] + "\\" + match[1][-1], line, count=1) if _LIST.match(line) else line
 
 
 def iter_messages(lines: Iterable[str]) -> Iterator[tuple[int, Mapping[str, Any] | None, str]]:
-    """Yield the messages of a day as (number of the line it begins on, its form or None when it is broken, that line).
+    """Yield (line number, form or None if broken, line) of each message.
 
     A form is the object in the message's comment, with its text under "text". Lines must end with their line feed alone.
     Everything else in the page is the reader's own and is passed over.

@@ -29,7 +29,7 @@ _HALF_A_DAY_MS = 43_200_000
 
 @dataclass(slots=True)
 class Section:
-    """A heading and the text below it, up to the next one."""
+    """A heading and the text below it."""
 
     #: The headings above it and its own, outermost first.
     headings: tuple[str, ...]
@@ -50,10 +50,10 @@ class Section:
 
 
 def front_matter(lines: list[str]) -> tuple[dict[str, list[str]], int]:
-    """Return the front matter of a note as lists of values by lower-case key, and its number of lines; ({}, 0) if there is none.
+    """Return a note's front matter by lower-case key, and its lines.
 
-    Blocks that follow each other, as programs put theirs before a note's own, are one; of a key in two, the later counts. Front
-    matter of more than 400 lines is none.
+    ({}, 0) if there is none. Blocks that follow each other, as programs put theirs before a note's own, are one; of a key in
+    two, the later counts. Front matter of more than 400 lines is none.
     """
     entries, end = _front_block(lines, 0)
     while end:
@@ -68,7 +68,7 @@ def front_matter(lines: list[str]) -> tuple[dict[str, list[str]], int]:
 
 
 def _front_block(lines: list[str], start: int) -> tuple[dict[str, list[str]], int]:
-    """Return the entries of the block that begins at a line, and the place behind it; ({}, 0) if none begins there or ends."""
+    """Return a block's entries and end; ({}, 0) for none."""
     if start >= len(lines) or lines[start].strip() != "---":
         return {}, 0
     entries: dict[str, list[str]] = {}
@@ -89,15 +89,14 @@ def _front_block(lines: list[str], start: int) -> tuple[dict[str, list[str]], in
 
 
 def _unquote(text: str) -> str:
-    """Return a value without blanks and quotation marks around it."""
     text = text.strip()
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
 
 
 def iter_sections(lines: Iterable[str], first: int) -> Iterator[Section]:
-    """Yield the sections of a note; `first` is the number of the first of `lines`.
+    """Yield the sections of a note; `first` numbers the first line.
 
-    A heading without words joins the next section; one of more than 512 KB goes on in another.
+    A heading without words joins the next section; one of more than 512 KB continues in another.
     """
     path: list[tuple[int, str]] = []
     now, fence = Section((), first), ""
@@ -119,10 +118,10 @@ def iter_sections(lines: Iterable[str], first: int) -> Iterator[Section]:
 
 
 def time_of(text: str) -> int | None:
-    """Return the time that a text states (UTC ms) in front matter's forms; noon for a day alone.
+    """Return the time that a text states (UTC ms).
 
-    None where it begins with no day. Noon in UTC is the same day nearly everywhere, midnight is the day before in half of
-    the world.
+    Noon for a day alone: noon in UTC is the same day nearly everywhere, midnight is the day before in half of the world. None
+    where it begins with no day.
     """
     day = _DATED.match(text.strip())
     if day is None:
@@ -133,13 +132,12 @@ def time_of(text: str) -> int | None:
 
 
 def day_of(text: str) -> int | None:
-    """Return noon of the day that a heading or a file's name begins with, UTC milliseconds; None when it begins with none."""
+    """Return noon (UTC ms) of the day that a text begins with."""
     day = _DATED.match(text.strip().strip("[]"))
     return _noon_of(day) if day else None
 
 
 def _noon_of(day: re.Match[str]) -> int | None:
-    """Return noon of a matched day, UTC milliseconds; None for an impossible date."""
     try:
         moment = dt.datetime(int(day[1]), int(day[2]), int(day[3]), tzinfo=dt.UTC)
     except ValueError:

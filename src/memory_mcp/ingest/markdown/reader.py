@@ -21,12 +21,11 @@ from memory_mcp.base import foreign_files
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.base.scope import project_of
 from memory_mcp.ingest.base import Growth, ImportReport, ReadStep
-from memory_mcp.ingest.client_importer import find_files
+from memory_mcp.ingest.client_importer import ClientImporter, find_files
 from memory_mcp.ingest.jsonl import exported_draft_of
 from memory_mcp.ingest.markdown.exported import is_exported, iter_messages
 from memory_mcp.ingest.markdown.note import DATE_KEYS, Section, day_of, front_matter, iter_sections, time_of
 from memory_mcp.ingest.parts import Part, Session, Tally, content_id, file_time
-from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.model.event import EventDraft, EventType, Role
 
 AGENT = "markdown"
@@ -47,31 +46,24 @@ _LINK = re.compile(r"(?<!!)\[\[[^\[\]\n]{1,200}\]\]")
 _FRONT, _LINE = 400, 1024 * 1024
 
 
-class MarkdownImporter:
+class MarkdownImporter(ClientImporter):
     """Reads notes as they are kept in folders of Markdown files."""
 
     name = AGENT
     title = "Markdown notes"
     growth = Growth.REWRITTEN
 
-    def __init__(self, settings: IngestSettings) -> None:
-        del settings  # notes leave nothing to choose
-
-    def default_paths(self) -> tuple[Path, ...]:
-        """Return no path: notes have no usual place."""
-        return ()
-
     def iter_files(self, path: Path) -> Iterator[Path]:
-        """Return the .md and .markdown files below a folder, without hidden folders and those of packages, or the file itself.
+        """Return the notes below a folder, or the file itself.
 
-        Raises SourceUnreadable when there is nothing at `path`.
+        Without hidden folders and those of packages. Raises SourceUnreadable when there is nothing at `path`.
         """
         return _iter_notes(path) if path.is_dir() else find_files(path, _ENDINGS)
 
     def recognises_file(self, file: Path, beginning: bytes) -> bool:
-        """Return whether a file is a note: among notes, or with front matter, links or a date like one.
+        """Return whether a file is a note or an export's day.
 
-        Never in a source tree, and not a document such as README; a day of an export in any case.
+        Never in a source tree, and not a document such as README.
         """
         if file.suffix.lower() not in _ENDINGS or _DOCUMENTS.match(file.stem):
             return False
@@ -85,10 +77,7 @@ class MarkdownImporter:
         return bool(_NOTE_KEYS & front.keys()) or _LINK.search(text) is not None or day_of(file.stem) is not None
 
     def read_file(self, file: Path, offset: int, report: ImportReport) -> Iterator[ReadStep]:
-        """Yield a step with the event of each section, always from the file's start; of a day of an export one for each message.
-
-        Raises OSError when the file cannot be read.
-        """
+        """Yield a step for each section, or message of an export."""
         del offset  # what is written anew as a whole is read from its start
         with foreign_files.open_text(file) as stream:
             exported = is_exported(stream.read(_LINE))
@@ -106,7 +95,6 @@ class MarkdownImporter:
 
 
 def _read_exported(file: Path, report: ImportReport) -> Iterator[ReadStep]:
-    """Yield the events of a day of an export; a message that was changed beyond reading is skipped and counted."""
     with foreign_files.open_text(file, "utf-8-sig", "\n") as stream:
         for number, form, line in iter_messages(stream):
             report.lines += 1
@@ -122,13 +110,7 @@ def _read_exported(file: Path, report: ImportReport) -> Iterator[ReadStep]:
 
 
 class _Note:
-    """One note as it is read."""
-
     def __init__(self, file: Path, front: Mapping[str, list[str]]) -> None:
-        """Take title, tags, aliases, time and project of a note from its front matter, name and place.
-
-        Without a time in the front matter, the day in its name counts, and else when the file was written.
-        """
         filled = {key: value for key, value in front.items() if value}
         path, home = file.absolute(), Path.home()
         metadata = {
@@ -147,7 +129,7 @@ class _Note:
         self._day: int | None = None
 
     def make_drafts(self, section: Section, tally: Tally) -> tuple[EventDraft, ...]:
-        """Return the event of a section, counted in `tally`; a heading that names a day gives its time.
+        """Return the event of a section, counted in `tally`.
 
         Only the first one, and those of a day of their own, have a time: the others follow them, so that a section put in
         between moves no id.
@@ -166,7 +148,7 @@ class _Note:
 
 
 def _iter_notes(path: Path) -> Iterator[Path]:
-    """Yield the notes below a folder; a folder that cannot be listed is given too, so that it counts as unreadable."""
+    """Yield notes, and folders that cannot be listed, to be counted."""
     closed: list[Path] = []
     for folder, folders, names in os.walk(path, onerror=lambda error: closed.append(Path(error.filename))):
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _SKIPPED)
@@ -178,9 +160,9 @@ def _iter_notes(path: Path) -> Iterator[Path]:
 
 @lru_cache(maxsize=4096)
 def _project_of(folder: Path) -> str:
-    """Return the project of notes: their repository, else the notes program's folder, else the highest folder with notes.
+    """Return the notes' repository, vault, or highest folder with notes.
 
-    Between that and the notes' own there is never more than one folder without notes; home and the root are no project.
+    Between that and the notes' own there is never more than one folder without notes; home and the root are not projects.
     """
     project = project_of(str(folder))
     if project != str(folder):
@@ -196,7 +178,6 @@ def _project_of(folder: Path) -> str:
 
 
 def _has_notes(folder: Path) -> bool:
-    """Return whether a folder itself holds notes; False where it cannot be listed."""
     try:
         with os.scandir(folder) as entries:
             return any(entry.name.lower().endswith(_ENDINGS) for entry in entries)
@@ -205,16 +186,12 @@ def _has_notes(folder: Path) -> bool:
 
 
 def _is_vault(folder: Path) -> bool:
-    """Return whether a folder is the root of a notes program's notes."""
     return any((folder / name).is_dir() for name in _VAULTS)
 
 
 @lru_cache(maxsize=4096)
 def _kind_of(folder: Path) -> tuple[bool, bool]:
-    """Return (inside a notes program's folder, inside a source tree) of a folder: whether it is.
-
-    The nearest folder, itself or above, that is one of them decides, so that at most one is True.
-    """
+    """Return (inside a vault, inside a source tree), by the nearest folder."""
     if _is_vault(folder):
         return True, False
     if any((folder / name).is_file() for name in _CODE):

@@ -61,7 +61,7 @@ class OpencodeReader(SessionReader):
     """One read of one store."""
 
     def convert_message(self, info: Mapping[str, object], message_id: str, parts: Parts, whose: SessionInfo) -> ParsedRecord:
-        """Return what a message gives, in the order of its parts; an unknown role gives nothing, with the reason.
+        """Return what a message gives, in the order of its parts.
 
         The error that ended an answer follows as a note.
         """
@@ -95,7 +95,6 @@ class OpencodeReader(SessionReader):
         return ParsedRecord(items)
 
     def _iter_prompt_parts(self, parts: Parts, whose: SessionInfo) -> Iterator[Part]:
-        """Yield the prompt as one part, then what is left out; in a subagent's session it is the calling agent's words."""
         texts: list[str] = []
         left_out: list[Part] = []
         for _, part in parts:
@@ -118,7 +117,6 @@ class OpencodeReader(SessionReader):
         yield from left_out
 
     def _iter_answer_items(self, key: str, part: Mapping[str, object], summary: bool, time: int | None) -> Iterator[RecordItem]:
-        """Yield what one part of an answer is: call and result, thought, words or summary; parts without words give nothing."""
         kind, text = as_text(part.get("type")), words_within(part.get("text"))
         own_time = parse_time(as_mapping(part.get("time")).get("start"))
         when = time if own_time is None else own_time
@@ -136,10 +134,6 @@ class OpencodeReader(SessionReader):
 
     @staticmethod
     def _iter_tool_items(key: str, part: Mapping[str, object], time: int | None) -> Iterator[RecordItem]:
-        """Yield a call and, once it completed or failed, its result, at the times that the client states.
-
-        What a subagent brought back is the end of that subagent.
-        """
         state, name = as_mapping(part.get("state")), as_text(part.get("tool"))
         call_id = as_text(part.get("callID"))
         times = as_mapping(state.get("time"))
@@ -160,19 +154,19 @@ class OpencodeReader(SessionReader):
 
 
 def prompt_of(parts: Parts) -> str:
-    """Return what the user typed in a message with these parts; "" for nothing."""
+    """Return what the user typed in these parts."""
     texts = (words_within(p.get("text")) for _, p in parts if p.get("type") == "text" and p.get("synthetic") is not True)
     return "\n".join(filter(str.strip, texts)).strip()
 
 
 def is_finished(info: Mapping[str, object]) -> bool:
-    """Return whether nothing more is written into a message: it is no answer, is completed, or ended with an error."""
+    """Return whether nothing more is written into a message."""
     done = as_mapping(info.get("time")).get("completed")
     return info.get("role") != "assistant" or done is not None or "error" in info
 
 
 def message_of(kind: str, data: Mapping[str, object], created: int) -> dict[str, object]:
-    """Return a message that is one row (OpenCode 2) as older versions state one: role, time, model, error, and its content.
+    """Return a message of one row (OpenCode 2) in the older form.
 
     A summary is the assistant's, a command that the person ran the person's; any other kind is a role of its own.
     """
@@ -188,7 +182,7 @@ def message_of(kind: str, data: Mapping[str, object], created: int) -> dict[str,
 
 
 def parts_of(message_id: str, info: Mapping[str, object]) -> Parts:
-    """Return the parts of a message that is one row, as older versions state them."""
+    """Return a one-row message's parts in the older form."""
     data, kind = as_mapping(info.get("content")), as_text(info.get("kind"))
     if kind == "shell":
         command = f"! {as_text(data.get('command'))}\n{as_text(data.get('output'))}".strip()
@@ -204,7 +198,6 @@ def parts_of(message_id: str, info: Mapping[str, object]) -> Parts:
 
 
 def _item_of(item: Mapping[str, object]) -> dict[str, object]:
-    """Return one item of an answer's content as a part: of a call, name, state and times as older versions state them."""
     if item.get("type") != "tool":
         return dict(item)
     state, times = dict(as_mapping(item.get("state"))), as_mapping(item.get("time"))

@@ -47,17 +47,18 @@ class StoredMessage:
 
 
 def iter_database(con: sqlite3.Connection, position: int, written: int) -> Iterator[StoredMessage]:
-    """Yield the messages stored behind a position of an open database, last written at `written` (UTC milliseconds).
+    """Yield the messages stored after a position of an open database.
 
-    A position is, for each table of messages, its last row (48 bits) and what that holds (32 bits): a session that is carried in
-    later with times of its own is new all the same, and so is another database. Behind an unfinished or quite new message it
-    stays before that. Raises sqlite3.Error when the database cannot be read.
+    `written` is when the database was last written, UTC milliseconds. A position is, for each table of messages, its last row
+    (48 bits) and what that holds (32 bits): a session that is carried in later with times of its own is new all the same, and
+    so is another database. After an unfinished or quite new message it stays before that. Raises sqlite3.Error when the
+    database cannot be read.
     """
     yield from _Database(con).iter_messages(position, written)
 
 
 def message_file(file: Path) -> StoredMessage | None:
-    """Return a message and its parts by its file; None when the file is no message or cannot be read."""
+    """Return a message and its parts by its file; None if unreadable."""
     info = _load_object(file)
     if info is None or not as_text(info.get("role")):
         return None
@@ -70,16 +71,12 @@ def message_file(file: Path) -> StoredMessage | None:
 
 
 class _Database:
-    """The messages of one database, in every table that holds some."""
-
     def __init__(self, con: sqlite3.Connection) -> None:
-        """Read from an open connection, which the caller closes."""
         self._con = con
         self._sessions: dict[str, SessionInfo] = {}
         self._tables = find_tables(con)
 
     def iter_messages(self, position: int, written: int) -> Iterator[StoredMessage]:
-        """Yield the messages stored behind a position, each with where reading may go on; see `iter_database`."""
         marks = [position >> (_MARK_BITS * n) & ((1 << _MARK_BITS) - 1) for n in range(len(self._tables.messages))]
         for number, table in enumerate(self._tables.messages):
             marks[number] = marks[number] if self._is_same(table, marks[number]) else 0
@@ -93,13 +90,12 @@ class _Database:
                 yield StoredMessage(message.id, message.info, parts, whose, message.is_finished, next_position)
 
     def _is_same(self, table: Table, mark: int) -> bool:
-        """Return whether the row that was read last still holds that message: else all of the table is read again."""
+        """Return whether the last row still holds the message read last."""
         sql = f"SELECT {table.column_sql('id')} FROM {table.sql} WHERE rowid = ?"
         stored = self._con.execute(sql, (mark & _ROW,)).fetchone()
         return stored is not None and row_checksum(as_text(stored[0])) == mark >> _ROW_BITS
 
     def _iter_table(self, table: Table, after: int) -> Iterator[tuple[int, "_MessageRow"]]:
-        """Yield (row, message) of a table behind a row, in the order in which they were stored."""
         columns = [table.column_sql(name) for name in ("id", "session_id", "type", "time_created", "data")]
         sql = f"SELECT rowid, {', '.join(columns)} FROM {table.sql} WHERE rowid > ? ORDER BY rowid"
         later = f"SELECT 1 FROM {table.sql} WHERE session_id = ? AND rowid > ? LIMIT 1"
@@ -111,14 +107,12 @@ class _Database:
             yield row, _MessageRow(as_text(key), as_text(session), info, time_ms, finished)
 
     def _load_parts(self, table: Table, message: "_MessageRow") -> Parts:
-        """Return a message's parts in their order."""
         if _is_whole(table) or not self._tables.parts:
             return parts_of(message.id, message.info) if _is_whole(table) else []
         sql = f"SELECT id, data FROM {self._tables.parts[0].sql} WHERE message_id = ? ORDER BY id"
         return [(key, _parse_object(data)) for key, data in self._con.execute(sql, (message.id,))]
 
     def _load_session(self, table: Table, session: str) -> SessionInfo:
-        """Return the session of a message, with its first prompt if that is among the first 20 messages."""
         if session not in self._sessions:
             parent, directory, version = self._session_row(session)
             root = _find_root(parent, lambda s: self._session_row(s)[0])
@@ -128,7 +122,6 @@ class _Database:
         return self._sessions[session]
 
     def _load_origin(self, session: str) -> str:
-        """Return the main working tree of a session's project; "" for none, and for sessions outside of any repository."""
         for table in (table for table in self._tables.sessions if "project_id" in table.columns):
             for projects in self._tables.projects:
                 sql = f"SELECT p.worktree FROM {table.sql} s JOIN {projects.sql} p ON p.id = s.project_id WHERE s.id = ?"
@@ -137,13 +130,11 @@ class _Database:
         return ""
 
     def _iter_first(self, table: Table, session: str) -> Iterator[tuple[int, "_MessageRow"]]:
-        """Yield the first messages of a session, at most 20."""
         sql = f"SELECT rowid FROM {table.sql} WHERE session_id = ? ORDER BY rowid LIMIT 20"
         for (row,) in self._con.execute(sql, (session,)).fetchall():
             yield next(self._iter_table(table, row - 1))
 
     def _session_row(self, session: str) -> tuple[str, str, str]:
-        """Return (parent, directory, version) of a session; "" for what is not stored."""
         for table in self._tables.sessions:
             columns = ", ".join(table.column_sql(name) for name in ("parent_id", "directory", "version"))
             row = self._con.execute(f"SELECT {columns} FROM {table.sql} WHERE id = ?", (session,)).fetchone()
@@ -154,8 +145,6 @@ class _Database:
 
 @dataclass(frozen=True, slots=True)
 class _MessageRow:
-    """One row of messages."""
-
     id: str
     session: str
     info: dict[str, object]
@@ -166,7 +155,7 @@ class _MessageRow:
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """Which tables of a database hold what, by their columns: names change with versions."""
+    """Which tables hold what, by their columns: names change with versions."""
 
     messages: Sequence[Table]
     sessions: Sequence[Table]
@@ -182,7 +171,7 @@ class Tables:
 
 
 def find_tables(con: sqlite3.Connection) -> Tables:
-    """Return which tables of an open database hold messages, parts and sessions; raises sqlite3.Error when it cannot be read."""
+    """Return which tables of a database hold what; raises sqlite3.Error."""
     tables = list_tables(con)
     parts = [table for table in tables if {"id", "message_id", "data"} <= table.columns]
     messages = [table for table in tables if {"id", "session_id", "data"} <= table.columns and "message_id" not in table.columns]
@@ -200,13 +189,12 @@ def find_tables(con: sqlite3.Connection) -> Tables:
 
 
 def _is_whole(table: Table) -> bool:
-    """Return whether a row is a whole message with a type of its own, as since OpenCode 2; before, its parts were rows."""
+    """Return whether rows are whole messages, as since OpenCode 2."""
     return "type" in table.columns
 
 
 class _Folder:
     def __init__(self, file: Path) -> None:
-        """Take the folder of a message's file (message/<session>) as that of its session."""
         self._messages_folder = file.parent
         self._session = file.parent.name
         self._root = file.parent.parent.parent
@@ -214,11 +202,9 @@ class _Folder:
         self.broken_parts: list[str] = []
 
     def list_messages(self) -> list[str]:
-        """Return the names of the session's message files, in their order."""
         return sorted(path.name for path in self._messages_folder.glob("*.json"))
 
     def load_parts(self, message: str) -> Parts:
-        """Return a message's parts, in their order; those that cannot be read are left out."""
         folder = self._root / "part" / message
         if not folder.is_dir():
             folder = self._root / "part" / self._session / message
@@ -231,7 +217,6 @@ class _Folder:
         return parts
 
     def load_session(self) -> SessionInfo:
-        """Return the session that the messages belong to, with its top session, directory, version and first prompt."""
         info = self._load_info(self._session)
         first = next(
             (n for n in self.list_messages() if (_load_object(self._messages_folder / n) or {}).get("role") == "user"), ""
@@ -244,19 +229,17 @@ class _Folder:
         return SessionInfo(self._session, root, as_text(info.get("directory")), as_text(info.get("version")), prompt, origin)
 
     def _load_info(self, session: str) -> Mapping[str, object]:
-        """Return the object that is stored of a session; {} for none, one that cannot be read, and the session ""."""
         name = f"{session}.json"
         paths = (self._root / "info" / name, *(self._root / "session").glob(f"*/{name}")) if session else ()
         return next((info for path in paths if (info := _load_object(path)) is not None), {})
 
 
 def _main_tree(worktree: object) -> str:
-    """Return a project's main working tree; "" for the root, which stands for no repository."""
     return as_text(worktree) if as_text(worktree).strip("/\\") else ""
 
 
 def _find_root(parent: str, parent_of: Callable[[str], str]) -> str:
-    """Return the session at the top above a parent, through at most 10 further ones; "" when there is no parent."""
+    """Return the session at the top, through at most 10 further ones."""
     for _ in range(_DEEPEST):
         above = parent_of(parent) if parent else ""
         if not above:
@@ -266,7 +249,6 @@ def _find_root(parent: str, parent_of: Callable[[str], str]) -> str:
 
 
 def _parse_object(data: object) -> dict[str, object]:
-    """Return the object in a text of JSON; {} for anything else."""
     try:
         return dict(as_mapping(json.loads(as_text(data))))
     except (ValueError, RecursionError):
@@ -274,7 +256,6 @@ def _parse_object(data: object) -> dict[str, object]:
 
 
 def _load_object(path: Path) -> dict[str, object] | None:
-    """Return the object in a file of at most 64 MB; None if there is none or it cannot be read."""
     try:
         with foreign_files.open_file(path) as stream:
             value = json.loads(stream.read(_LONGEST))
@@ -284,7 +265,6 @@ def _load_object(path: Path) -> dict[str, object] | None:
 
 
 def _breaks_off(path: Path) -> bool:
-    """Return whether a file is no JSON."""
     try:
         json.loads(foreign_files.read_file(path, _LONGEST))
     except RecursionError:
