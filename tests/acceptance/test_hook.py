@@ -246,7 +246,7 @@ AS_USER = """
 import pwd, sys
 account, lasting, *sys.argv[1:] = sys.argv[1:]
 pwd.getpwuid = lambda uid: pwd.struct_passwd(("u", "x", uid, uid, "", account, "/bin/sh"))
-from memory_mcp import paths
+from memory_mcp.base import paths
 paths._LASTING = lasting
 from memory_mcp.__main__ import main
 sys.exit(main())
@@ -305,7 +305,7 @@ def test_streams_that_are_closed_or_full_do_not_make_it_fail(directory: Path) ->
 def test_a_file_that_may_grow_no_more_leaves_nothing_behind(directory: Path) -> None:
     limited = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)); "
     # No other folder has more room.
-    limited += "from memory_mcp import paths; paths.spare_dirs = lambda directory: []; "
+    limited += "from memory_mcp.base import paths; paths.spare_dirs = lambda directory: []; "
     code = limited + "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); " + IN_PROCESS
     done = ran(["-c", code, "claude-code"], environment(directory), PROMPT + b" " * 5000)
     assert done.returncode == 0

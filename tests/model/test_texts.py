@@ -25,7 +25,9 @@ def test_what_is_fenced_carries_the_mark_and_strips_to_nothing(text: str) -> Non
 @given(st.text(alphabet="ab \n"), st.text(alphabet="ab \n"), st.text())
 def test_text_around_a_fence_stays_and_the_fence_goes(before: str, after: str, inside: str) -> None:
     kept = remove_own_output(f"{before}{fence_text(f'{TOLD}{inside}')}{after}")
-    assert kept == (f"{before}{after}".strip() if "a" in before + after or "b" in before + after else "")
+    # Blanks that indent the fence may go with it.
+    wanted = {f"{text}{after}".strip() for text in (before, before.rstrip(" "))}
+    assert kept in (wanted if "a" in before + after or "b" in before + after else {""})
 
 
 def test_a_fence_cannot_be_closed_from_inside() -> None:
