@@ -115,7 +115,7 @@ def test_without_a_network_nothing_changes_and_the_way_by_hand_is_told(data: Pat
     ("name", "told"),
     [
         ("someone/nothing", "the hub has no model someone/nothing"),
-        ("someone/transformer", "is no model2vec model: it has no tokenizer"),
+        ("someone/transformer", "is not a model2vec model: it has no tokenizer"),
     ],
 )
 def test_what_is_no_model_is_refused_and_leaves_nothing(hub: Hub, data: Path, name: str, told: str) -> None:

@@ -62,7 +62,7 @@ def test_a_folder_that_looks_like_a_hubs_name_is_pointed_out(tmp_path: Path, mon
 
 
 def test_nobodys_home_is_an_error_of_ours() -> None:
-    with pytest.raises(ConfigError, match="nobody's home"):
+    with pytest.raises(ConfigError, match="unknown home directory"):
         EmbedderSettings("~nosuchuser/model")
 
 

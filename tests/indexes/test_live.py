@@ -63,7 +63,7 @@ def test_the_status_counts_documents_and_bytes_and_says_when_it_was_committed(tm
     index = filled(tmp_path, [[unit(0, "retry", "retry now", "queue"), unit(1, "bank")]], clock)
     clock.advance(5)
     index.apply_units([unit(2, "cart", "cart")], [unit(1, "").key], Position(2, 2))
-    status = index.status(behind=4, building=17)
+    status = index.status(waiting_changes=4, building=17)
     assert (status.counts, status.documents) == ({"toc_node": 2, "grip": 3}, 5)
     assert (status.behind, status.building, status.last_commit_ms) == (4, 17, NOON)
     assert status.size_bytes == sum(p.stat().st_size for p in files_of(tmp_path / "parts"))

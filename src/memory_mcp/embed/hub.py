@@ -56,7 +56,7 @@ def fetch_model(model: Model, on_progress: OnProgress | None = None) -> int:
         missing = [f for f in FILES if not (staged / f).is_file()]
         if missing:
             raise InvalidQuery(
-                f"{model.name} is no model2vec model: it has no {' and no '.join(missing)}", "Nothing was changed."
+                f"{model.name} is not a model2vec model: it has no {' and no '.join(missing)}", "Nothing was changed."
             )
         from memory_mcp.embed.model2vec import Model2Vec
 
@@ -84,7 +84,7 @@ def _download_files(name: str, staged: Path, cache: Path, on_progress: OnProgres
         )
     except (errors.RepositoryNotFoundError, errors.GatedRepoError, errors.HFValidationError) as error:
         hint = "Names are OWNER/NAME, as the hub shows them; memory-mcp embedder list names some that fit."
-        raise InvalidQuery(f"the hub has no model {name} that it gives to everybody", hint) from error
+        raise InvalidQuery(f"the hub has no public model {name}", hint) from error
     except Exception as error:
         if isinstance(error, OSError) and error.errno in _DISK_ERRORS:
             raise

@@ -79,7 +79,7 @@ def resolve_model(name: str, home: Path | None) -> Model:
     try:
         folder = Path(model_name).expanduser().absolute()
     except RuntimeError:
-        raise InvalidQuery(f"nobody's home directory is meant by {name!r}", "Name the folder by its whole path.") from None
+        raise InvalidQuery(f"unknown home directory in {name!r}", "Name the folder by its whole path.") from None
     return _fetched_model(folder) or Model(str(folder), "folder", folder)
 
 

@@ -1,4 +1,4 @@
-"""The indexes of one open memory: opened as the settings say, maintained together, and closed in order.
+"""The indexes of one open memory: opened, maintained and closed together.
 
 No engine is loaded before an index is first used. If an engine cannot be loaded, its layer is unavailable.
 """
@@ -47,22 +47,22 @@ class EmbeddingInfo:
 
     @property
     def unknown_share(self) -> float:
-        """The share of all documents that the model knows no word of, 0..1; 0 without documents."""
+        """Share of documents without a word the model knows, 0..1."""
         return self.unknown / self.documents if self.documents else 0.0
 
     @property
     def remark(self) -> str:
-        """What is unusual (still embedding anew; documents of unknown words), in words joined by "; "; "" for nothing."""
+        """What is unusual, in words joined by "; "; "" for nothing."""
         remarks = []
         if self.served_by:
-            remarks.append(f"embedding anew with {self.model.name}, the old index serves")
+            remarks.append(f"embedding again with {self.model.name}, the old index serves")
         if self.unknown:
             remarks.append(f"{self.unknown:,} of {self.documents:,} documents ({self.unknown_share:.1%}) are left to keywords")
         return "; ".join(remarks)
 
 
 class Accelerators:
-    """All indexes that are switched on. Every method may be called by any thread."""
+    """All indexes that are switched on; any thread may call it."""
 
     def __init__(
         self,
@@ -77,9 +77,9 @@ class Accelerators:
     ) -> None:
         """Create the set of indexes; none is opened yet.
 
-        `model` is the name or folder of the embedding model, `directory` the data directory (None: a memory without indexes).
-        `give_way` is called between steps of long work, and returns once no caller waits for an answer. Unless `is_maintained`
-        (`maintain` is called repeatedly), an index is read from disk when it is first used.
+        `model` is the name or folder of the embedding model, `directory` the data directory (None: a memory without
+        indexes). `give_way` is called between steps of long work. Unless `is_maintained`, an index is read from disk
+        when first used.
         """
         self._settings, self._topics = settings, topics
         self._topic_keeper: TopicKeeper | None = None
@@ -100,24 +100,23 @@ class Accelerators:
         self._give_way = give_way
 
     def disabling_settings(self, name: str) -> list[str]:
-        """Return the settings that are false and keep an index off, of `teleport.enabled` and `teleport.NAME.enabled`."""
+        """Return settings that are false and keep an index off."""
         index_settings = self._settings.bm25 if name == "bm25" else self._settings.vector
         switches = {"teleport.enabled": self._settings.enabled, f"teleport.{name}.enabled": index_settings.enabled}
         return [key for key, on in switches.items() if not on]
 
     def is_enabled(self, name: str) -> bool:
-        """Return whether an index is switched on, and the memory has a directory for it."""
+        """Return whether an index is on and the memory has a directory."""
         return self._directory is not None and not self.disabling_settings(name)
 
     def find_searcher(self, name: str) -> Searcher | None:
-        """Return an index, opened on first use; None when off or unusable (see `reasons`). Opening is tried once, not again."""
+        """Return an index, opened on first use; None if unusable (`reasons`)."""
         with self._open_lock:
             if name not in self._searchers:
                 self._searchers[name] = self._open_searcher(name) if self.is_enabled(name) else None
             return self._searchers[name]
 
     def _open_searcher(self, name: str) -> Searcher | None:
-        """Open an index, also read from disk unless `maintain` will; None with an entry in `reasons` if it cannot be used."""
         try:
             searcher = self._create_searcher(name)
         except LayerUnavailable as error:
@@ -132,10 +131,7 @@ class Accelerators:
         return searcher
 
     def _create_searcher(self, name: str) -> Searcher:
-        """Create an index, its maintainer and its searcher; reads no index file.
-
-        Raises LayerUnavailable without a usable model, ImportError without the engine.
-        """
+        """Raises LayerUnavailable without a usable model, ImportError without the engine."""
         from memory_mcp.indexes.build import ShardBuilder
         from memory_mcp.indexes.keeper import Keeper
         from memory_mcp.indexes.live import LiveIndex
@@ -158,11 +154,11 @@ class Accelerators:
 
     @property
     def keepers(self) -> "dict[str, Keeper]":
-        """The maintainers of all usable indexes, by name; opens those not opened yet."""
+        """Maintainers of all usable indexes by name; opens missing ones."""
         return {n: s.keeper for n in NAMES if (s := self.find_searcher(n)) is not None}
 
     def get_keeper(self, name: str) -> "Keeper":
-        """Return the maintainer of one index. Raises InvalidQuery for an unknown name, LayerUnavailable if off or unusable."""
+        """Return an index's maintainer; raises InvalidQuery, LayerUnavailable."""
         if name not in NAMES:
             raise InvalidQuery(f"unknown index: {name!r}", f"Indexes are {', '.join(NAMES)}.")
         searcher = self.find_searcher(name)
@@ -176,20 +172,20 @@ class Accelerators:
 
     @property
     def embedder_name(self) -> str:
-        """The name of the embedding model, or of its folder if it was given as one; "none" without a usable vector index."""
+        """Name of the embedding model, or of its folder; "none" without."""
         if self.find_searcher("vector") is None:
             return "none"
         model = resolve_model(self._model, self._directory)
         return model.folder.name if model.kind == "folder" else model.name
 
     def explain_no_topics(self) -> tuple[bool, str, str]:
-        """Return why `topics` gave None: whether they are switched on, the reason, and the setting that enables them or ""."""
+        """Return whether topics are on, why none, and what enables them."""
         if self._topics.enabled:
             return True, "a memory without a directory keeps no index", ""
         return False, "disabled (topics.enabled = false)", "topics.enabled = true"
 
     def find_topic_keeper(self) -> "TopicKeeper | None":
-        """Return the maintainer of the topic graph, created on first use; None without topics (see `no_topics`)."""
+        """Return the maintainer of topics; None if off."""
         if self._directory is None or not self._topics.enabled:
             return None
         with self._open_lock:
@@ -203,7 +199,7 @@ class Accelerators:
             return self._topic_keeper
 
     def create_labeller(self) -> "Labeller | None":
-        """Return a new `Labeller`, which selects topics for a language model and stores its labels; None without topics."""
+        """Return a new `Labeller`; None without topics."""
         keeper = self.find_topic_keeper()
         if keeper is None:
             return None
@@ -212,17 +208,16 @@ class Accelerators:
         return Labeller(keeper, self._storage, self._clock)
 
     def group_topics(self) -> bool:
-        """Begin a grouping if one is due and no opened index has changes to index; return whether it was begun."""
+        """Begin a grouping if one is due and no index is busy."""
         keeper = None if self.is_busy else self.find_topic_keeper()
         return keeper is not None and keeper.begin_grouping()
 
     def _embedding_model(self) -> "Embedder | None":
-        """Return the model that embeds new documents; None without a usable vector index."""
         searcher = cast("VectorIndex | None", self.find_searcher("vector"))
         return None if searcher is None else searcher.embedder
 
     def describe_embedding(self) -> EmbeddingInfo | None:
-        """Return the configured embedding model with its numbers; None without a usable vector index (see `reasons`)."""
+        """Return the embedding model with its numbers; None without one."""
         searcher = cast("VectorIndex | None", self.find_searcher("vector"))
         if searcher is None:
             return None
@@ -238,17 +233,17 @@ class Accelerators:
         )
 
     def index_statuses(self) -> dict[str, IndexStatus]:
-        """Return the state of every usable index, by name; those off or unusable are left out."""
+        """Return the state of every usable index, by name."""
         return {name: keeper.status() for name, keeper in self.keepers.items()}
 
     def load(self) -> None:
-        """Read from disk every index that is not read yet, and load the embedding model; questions wait for that."""
+        """Read indexes and the embedding model; questions wait for that."""
         for keeper in self.keepers.values():
             keeper.load_once()
         self._warm_model()
 
     def maintain(self) -> bool:
-        """Do one round of upkeep of each index, read from disk if need be; return whether changes wait. A second caller waits."""
+        """Do one round of upkeep; return whether changes wait."""
         self.load()
         with self._following:
             far = [keeper for keeper in self.keepers.values() if keeper.needs_bulk_follow]
@@ -259,7 +254,7 @@ class Accelerators:
         return any(waiting)
 
     def _warm_model(self) -> None:
-        """Load the model that searches use once there are documents: a question would wait .3 s. Failures are logged once."""
+        """Load the model that searches use: a question would wait .3 s."""
         serving = self._serving_embedder()
         if serving is None or serving is self._warm_embedder:
             return
@@ -274,12 +269,11 @@ class Accelerators:
             self._warm_once.set()
 
     def _serving_embedder(self) -> "Embedder | None":
-        """Return the model that searches use; None while the vector index is not opened or has indexed nothing."""
         searcher = cast("VectorIndex | None", self._searchers.get("vector"))
         return searcher.serving_embedder if searcher is not None and searcher.keeper.index.position.outbox else None
 
     def wait_loaded(self, seconds: float) -> float:
-        """Wait until the indexes and their model are read from disk, at most `seconds`; return the seconds waited.
+        """Wait until indexes and model are read; return the seconds waited.
 
         An index that is being built or is damaged is not waited for; none is unless `is_maintained`.
         """
@@ -288,13 +282,12 @@ class Accelerators:
             if keeper.index.health is Health.LOADING:
                 keeper.index.wait_loaded(max(0.0, began + seconds - time.monotonic()))
         if self._is_maintained and self._warm_embedder is None and self._serving_embedder() is not None:
-            # An index may have been built by another process: nobody else may come to load the model for a while.
+            # An index may have been built by another process: no other call may load the model for a while.
             self._begin_warming()
             self._warm_once.wait(max(0.0, began + seconds - time.monotonic()))
         return time.monotonic() - began
 
     def _begin_warming(self) -> None:
-        """Load the model in a thread of its own, unless one does."""
         with self._open_lock:
             if self._warm_thread is None or not self._warm_thread.is_alive():
                 self._warm_thread = threading.Thread(target=self._warm_model, name="warming", daemon=True)
@@ -302,41 +295,44 @@ class Accelerators:
 
     @property
     def is_busy(self) -> bool:
-        """Whether an index is being built or has changes to index. Opens no index."""
+        """Whether an index is being built or has changes; opens none."""
         return any(s is not None and s.keeper.is_busy for s in list(self._searchers.values()))
 
     def remaining_work(self, change: int) -> tuple[int, int] | None:
-        """Return the work until every usable index has indexed a change: units done and in all; None for none.
-
-        `change` is the number of the change in the outbox. Numbers of all indexes are added.
-        """
+        """Return units done and in all until a change is indexed, or None."""
         parts = [work for keeper in self.keepers.values() if (work := keeper.remaining_work(change)) is not None]
         return (sum(done for done, _ in parts), sum(total for _, total in parts)) if parts else None
 
     @property
     def is_idle(self) -> bool:
-        """Whether every usable index has indexed and committed everything that is stored (see `Keeper.at_rest`)."""
+        """Whether everything stored is indexed and committed."""
         return all(keeper.is_idle for keeper in self.keepers.values())
 
     def catch_up(self) -> None:
-        """Bring every index up to date, built if necessary, while the caller waits. IndexNotReady if such a build is running."""
+        """Bring every index up to date while the caller waits.
+
+        Raises IndexNotReady if an index must be built and a build is running.
+        """
         with self._following:
             for keeper in self.keepers.values():
                 keeper.catch_up()
 
     def purge(self, name: str) -> None:
-        """Remove all bytes of replaced and dropped documents from one index, and wait. Raises as `keeper`, and IndexNotReady."""
+        """Remove all bytes of dropped documents from one index, and wait.
+
+        Raises as `get_keeper`, and IndexNotReady.
+        """
         keeper = self.get_keeper(name)
         with self._following:
             keeper.purge()
 
     def commit(self, few: bool = True) -> int:
-        """Write changes to disk; return how many indexes wrote any. If not `few`, a few recent changes wait. Raises OSError."""
+        """Write changes to disk; return how many indexes wrote. Raises OSError."""
         indexes = [keeper.index for keeper in self.keepers.values()]
         return sum(index.commit() if few else index.commit_due() for index in indexes)
 
     def improve(self) -> bool:
-        """Start a thread that rewrites indexes in a faster form; return whether it was started: not while one is at work."""
+        """Start rewriting indexes in a faster form, unless that runs."""
         if self._improve_thread is not None and self._improve_thread.is_alive():
             return False
         self._improve_thread = threading.Thread(target=self._improve_all, name="improving", daemon=True)
@@ -344,7 +340,6 @@ class Accelerators:
         return True
 
     def _improve_all(self) -> None:
-        """Improve one index after the other until closed or busy; errors are logged. The body of the thread."""
         try:
             for name in NAMES:
                 searcher = self.find_searcher(name)
@@ -354,17 +349,17 @@ class Accelerators:
             log.exception("an index could not be made faster; it is tried again")
 
     def rebuild(self, name: str, on_progress: Callable[[int], None] = lambda _: None) -> "RebuildResult":
-        """Rebuild one index from the store and return the result. Documents dropped by age come back until retention runs.
+        """Rebuild one index from the store.
 
-        `on_progress` is called with the number of documents so far. Raises as `keeper`, IndexNotReady if it is being built.
+        Documents dropped by age come back until retention runs. `on_progress` gets the documents so far. Raises as
+        `get_keeper`, IndexNotReady if it is being built.
         """
         return self.get_keeper(name).rebuild(on_progress, keep_cutoffs=False)
 
     def prune_due(self) -> dict[str, dict[str, int]]:
-        """Drop documents older than the settings allow.
+        """Drop documents older than the settings allow; return counts by level.
 
-        Return their number by level for each searchable index, {} if none is due. Committed on return. Raises
-        OSError when one cannot be written.
+        {} for an index where none is due. Committed on return. Raises OSError.
         """
         pruned, settings = {}, self._settings.bm25
         for name, keeper in self.keepers.items():
@@ -375,16 +370,16 @@ class Accelerators:
         return pruned
 
     def prune(self, name: str, age_days: int, level: str) -> Mapping[str, int]:
-        """Drop documents older than `age_days` from one index, whatever the settings say; return their number by level.
+        """Drop documents older than `age_days` from one index, by level.
 
-        `level` is segment, day, week or all. Raises InvalidQuery for another level or name or an age below 1, LayerUnavailable
-        when the index is off, IndexUnreadable when it is unusable, OSError when it cannot be written. Committed on return.
+        `level` is segment, day, week or all. Raises InvalidQuery for another level or name or an age below 1,
+        LayerUnavailable when the index is off, IndexUnreadable when it is unusable, OSError. Committed on return.
         """
         cutoffs = requested_cutoffs(age_days, level, self._clock.now_ms())
         return self.get_keeper(name).index.prune(cutoffs)
 
     def close(self) -> None:
-        """Commit and close the opened indexes and topics; a failed commit is logged, not raised."""
+        """Commit and close everything; a failed commit is logged."""
         self._closed = True
         if self._topic_keeper is not None:
             self._topic_keeper.close()

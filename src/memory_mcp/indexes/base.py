@@ -19,7 +19,7 @@ class DocType(StrEnum):
 
 
 class Visibility(IntEnum):
-    """Which callers may find a document. Stored on disk: do not change the values."""
+    """Which callers may find a document; values are on disk."""
 
     #: A document of one project: found by callers of that project and by unscoped ones.
     ALWAYS = 0
@@ -31,7 +31,7 @@ class Visibility(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Conditions that documents must meet, applied before the best are chosen; None is no restriction."""
+    """Conditions applied before the best are chosen; None is no restriction."""
 
     doc_type: DocType | None = None
     #: Level of nodes; excludes grips.
@@ -48,12 +48,12 @@ class Filters:
 
     @property
     def wants_nodes(self) -> bool:
-        """Whether nodes can pass: neither grips alone nor a role is asked for."""
+        """Whether nodes can pass."""
         return self.doc_type is not DocType.GRIP and self.role is None
 
     @property
     def wants_grips(self) -> bool:
-        """Whether grips can pass: neither nodes alone nor a level is asked for."""
+        """Whether grips can pass."""
         return self.doc_type is not DocType.NODE and self.level is None
 
 
@@ -75,7 +75,7 @@ class IndexQuery:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """One document found: ids and scores. Its words are read from the store."""
+    """One document found: ids and scores; its words are in the store."""
 
     doc_type: DocType
     #: The node itself, or the segment the grip belongs to ("" when only its key is known).
@@ -100,7 +100,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """The best documents, best first, and the number of all that match."""
+    """The best documents, best first, and the number of all."""
 
     best: tuple[Match, ...]
     total: int
@@ -121,32 +121,32 @@ class Searcher(Protocol):
     keeper: Any
 
     def search(self, query: IndexQuery) -> Matches:
-        """Return the best `query.limit` documents of a query, best first, and the number of all; filters applied first.
+        """Return the best `query.limit` documents and the number of all.
 
         Raises InvalidQuery for a text without words, IndexUnreadable when the index cannot answer.
         """
         ...
 
     def find_candidates(self, query: IndexQuery, also: Any) -> Any:
-        """Return the best `query.limit` messages of a query as `Candidates`, and those named in `also`, `(n,)` uint64.
+        """Return best messages, and those named in `also`, as `Candidates`.
 
-        Raises InvalidQuery for a text without words, IndexUnreadable when the index cannot answer.
+        `also` is `(n,)` uint64. Raises as `search`.
         """
         ...
 
     def highest_score(self, text: str) -> float:
-        """Return the highest possible raw score of a message for a text, by which raw scores are divided."""
+        """Return the highest raw score a message can have for a text."""
         ...
 
     def score_pending(self, text: str, events: Iterable[Event], keywords: Sequence[str] = ()) -> list[PendingMatch]:
-        """Return those of some events, which are not indexed yet, that match a text, scored as the index would score them.
+        """Score events that are not indexed yet, without those that do not match.
 
-        What matches `keywords` counts less. Events that match nothing are left out.
+        What matches `keywords` counts less.
         """
         ...
 
     def improve_shards(self, goes_on: Callable[[], bool]) -> int:
-        """Rewrite parts in a faster form while `goes_on()` is true; return how many were. Never required."""
+        """Rewrite shards in a faster form while `goes_on()`; return how many."""
         ...
 
 
@@ -187,12 +187,12 @@ class IndexStatus:
 
     @property
     def ready(self) -> bool:
-        """Whether it can be searched: its health is HEALTHY."""
+        """Whether it can be searched."""
         return self.health is Health.HEALTHY
 
     @property
     def documents(self) -> int:
-        """Number of all documents, nodes and grips."""
+        """Number of all documents."""
         return sum(self.counts.values())
 
 
@@ -202,7 +202,7 @@ class Position:
 
     #: Number of the last outbox entry.
     outbox: int = 0
-    #: Number of the last event that is indexed; later ones are searched beside the index.
+    #: Number of the last event that is indexed; later ones are searched separately.
     events: int = 0
     #: Subject of that outbox entry: it differs in another history of the same store.
     mark: str = ""

@@ -1,4 +1,4 @@
-"""Build and merge parts in child processes, which get units of the store as frames."""
+"""Build and merge shards in child processes, which get units as frames."""
 
 import os
 import threading
@@ -26,7 +26,7 @@ class ShardBuilder:
     """Starts child processes for one index."""
 
     def __init__(self, index: LiveIndex[Any], options: Mapping[str, Any], budget_mb: int) -> None:
-        """Create it; `options` are those of the kind of index, `budget_mb` the megabytes that a maker's documents may fill."""
+        """`budget_mb` is what a maker's documents may fill, in megabytes."""
         self._index = index
         self._options = options
         self._budget_mb = budget_mb
@@ -35,11 +35,11 @@ class ShardBuilder:
     def build_shards(
         self, frames: Iterable[Sequence[Source]], keep_cutoffs: bool, on_progress: Callable[[int], None], segments: int = _MANY
     ) -> Iterator[list[BuiltShard]]:
-        """Yield the parts of all units of `frames` as the wanted kind of index; sweeps spare them inside the block.
+        """Yield the shards of all units, safe from removal inside.
 
         `on_progress` gets numbers of documents as they are added. More than 1500 `segments` are shared by two child
-        processes (if there are two processors), at most 100 are built in this process, else by one child.
-        Units older than the index's cutoffs are left out if `keep_cutoffs`. Nothing is added to the index.
+        processes (if there are two processors), at most 100 are built in this process, else by one child. Units older
+        than the index's cutoffs are left out if `keep_cutoffs`. Nothing is added to the index.
         """
         kind, cutoffs = self._index.target_kind, self._index.cutoffs if keep_cutoffs else {}
         with ExitStack() as stack:
@@ -58,25 +58,18 @@ class ShardBuilder:
 
     @contextmanager
     def start_follower(self) -> Iterator[Child]:
-        """Yield a child that makes parts of changed units, as the current kind and with its cutoffs (see `built_together`).
-
-        Sweeps spare these parts inside the block only; the child ends with it.
-        """
+        """Yield a child that makes shards of changed units (`build_in_all`)."""
         with self._start_child(self._index.kind, self._index.cutoffs) as child:
             yield child
 
     @contextmanager
     def merge_shards(self, entries: Sequence[ShardEntry], improve: bool = False) -> Iterator[BuiltShard]:
-        """Yield one part that a child merged from several on disk; sweeps spare it inside the block only.
-
-        `improve` writes it in the faster form. The index does not use it yet.
-        """
+        """Yield a shard that a child merged; not in use yet."""
         with self._start_child(self._index.kind, {}) as child:
             yield child.ask(MergeRequest(tuple(entries), improve))
 
     @contextmanager
     def _start_child(self, kind: IndexKind[Any], cutoffs: Mapping[str, int], reuse: Path | None = None) -> Iterator[Child]:
-        """Yield a new child process for a kind of index, ended with the block; `reuse` is a folder whose vectors it may reuse."""
         options = {**self._options, **kind.child_options(reuse)}
         with self._reserve_names(kind, options, cutoffs) as hello, Child("memory_mcp.indexes.child", hello) as child:
             yield child
@@ -85,7 +78,6 @@ class ShardBuilder:
     def _reserve_names(
         self, kind: IndexKind[Any], options: Mapping[str, Any], cutoffs: Mapping[str, int]
     ) -> Iterator[MakerSetup]:
-        """Yield what a maker starts with; sweeps spare parts with its new prefix inside the block. Creates missing folders."""
         home, token = self._index.folder, f"b{uuid.uuid4().hex[:12]}"
         home.create_folders()
         home.protected_prefixes.add(token)
@@ -96,17 +88,13 @@ class ShardBuilder:
 
 
 def build_in_all(children: Sequence[Child], frames: Iterable[Sequence[Source]]) -> list[list[BuiltShard]]:
-    """Return the parts that each child makes of the same units, by child; the units are read and packed once.
-
-    Waits until all are done. Errors of a child are passed on.
-    """
+    """Return shards each child makes of the same units, packed once."""
     for _ in feed([[child] for child in children], frames):
         pass
     return _finish_all(children)
 
 
 def _finish_all(children: Sequence[Child]) -> list[list[BuiltShard]]:
-    """Return the parts of each child, in order of `children`. All are asked to finish before the first is waited for."""
     requests = [child.submit(FinishRequest()) for child in children]
     return [parts.result() for parts in requests]
 
@@ -116,18 +104,16 @@ _CHECK_SECS = 0.2
 
 
 class BuildSlots:
-    """A semaphore for `count` builds at once. A thread that has a turn must not ask for a second one."""
+    """A semaphore for builds; a thread must not ask for a second turn."""
 
     def __init__(self, count: int) -> None:
         self._free = threading.BoundedSemaphore(count)
 
     @contextmanager
     def wait_turn(self, is_over: Callable[[], bool]) -> Iterator[None]:
-        """Wait for a turn and keep it until the block ends. `is_over` is called every .2 seconds while it waits.
+        """Wait for a turn and keep it until the block ends.
 
-        Raises:
-            LayerUnavailable: `is_over()` became true before there was a turn.
-
+        `is_over` is called every .2 seconds meanwhile; raises LayerUnavailable once it is true.
         """
         while not self._free.acquire(timeout=_CHECK_SECS):
             if is_over():

@@ -1,11 +1,11 @@
-"""Calibrate scores of engines: 0..1, how often a result with such a score was relevant. Pure.
+"""Calibrate scores of engines: 0..1, how often such a result was relevant.
 
-What is calibrated is a result's *normalized score*. For words it is the score as a share of the query's highest possible
-one, times its share among the best ten of its table: the first factor separates good results from the best of bad ones, the
-second measures how far it stands out. For vectors it is the share alone, because the best similarity says next to nothing:
-in some models every text is within .1 of every other (AUC of the similarity itself .55, of the share .76). The tables map it
-to the share of relevant results, fitted on the tuning half of judged queries and checked on the other (`bench.judged`). This
-makes results of different layers comparable.
+What is calibrated is a result's *normalized score*. For words it is the score as a share of the query's highest
+possible one, times its share among the best ten of its table: the first factor separates good results from the
+best of bad ones, the second measures how far it stands out. For vectors it is the share alone, because the best
+similarity says next to nothing: in some models every text is within .1 of every other (AUC of the similarity
+itself .55, of the share .76). The tables map it to the share of relevant results, fitted on the tuning half of
+judged queries and checked on the other (`bench.judged`). This makes results of different layers comparable.
 """
 
 import numpy as np
@@ -72,10 +72,9 @@ HYBRID: dict[DocType, Table] = {
 
 
 def normalize_bm25(scores: Array, possible: float) -> Array:
-    """Return the normalized scores of BM25 scores, both `(n,)` float64, best first; empty for none.
+    """Normalize BM25 scores, `(n,)` float64, best first.
 
-    Each is the score's share of the possible one times its share of the odds of the best ten. `possible` is
-    the query's highest possible score.
+    `possible` is the query's highest possible score.
     """
     if not len(scores):
         return scores
@@ -85,9 +84,9 @@ def normalize_bm25(scores: Array, possible: float) -> Array:
 
 
 def normalize_similarity(similarities: Array) -> Array:
-    """Return the normalized scores, `(n,)` float64, of cosine similarities, `(n,)`, best first; empty for none.
+    """Normalize cosine similarities, `(n,)`, best first.
 
-    Each is a share of the odds of the best ten; fewer than ten similarities are treated as if the last were repeated.
+    Fewer than ten similarities are treated as if the last were repeated.
     """
     if not len(similarities):
         return similarities
@@ -99,9 +98,6 @@ def normalize_similarity(similarities: Array) -> Array:
 
 
 def calibrate_scores(table: Table, normalized: Array) -> Array:
-    """Return the table's values at some normalized scores, both `(n,)` float64: interpolated linearly between its points.
-
-    Beyond the ends of the table that of the end.
-    """
+    """Interpolate a table at normalized scores, `(n,)` float64."""
     values: Array = np.interp(normalized, [x for x, _ in table], [y for _, y in table])
     return values

@@ -19,7 +19,7 @@ SIMILARITY = 0
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """One message per row; every array is `(n,)`, `words` `(n, 4)` and `meaning` `(n, 2)`, both float64."""
+    """One message per row; arrays are `(n,)`, `words` `(n, 4)`, `meaning` `(n, 2)`."""
 
     #: Names of the message and of its session, uint64.
     message: Array
@@ -42,17 +42,16 @@ class Candidates:
     meaning: Array
 
     def __len__(self) -> int:
-        """Return the number of messages."""
         return len(self.message)
 
     @classmethod
     def from_rows(
         cls, live: LiveShard[Any], rows: Array, unit: Array, raw: Array, words: Array | None = None, meaning: Array | None = None
     ) -> "Candidates":
-        """Return candidates of one part from the rows of their best grips and their units, both `(n,)`.
+        """Return candidates of one shard from the rows of their best grips.
 
-        `raw` are their scores, `(n,)`, `words` `(n, 4)` and `meaning` `(n, 2)`; None for zeros. A grip that
-        is a message of its own is named by the low half of its key.
+        `unit` and `raw` are `(n,)`; None for zeros. A grip that is a message of its own is named by the low half of its
+        key.
         """
         grips, nodes, units = live.shard.grips, live.shard.nodes, live.shard.units
         node = units.node_first[unit]
@@ -68,17 +67,17 @@ class Candidates:
 
     @classmethod
     def concatenate(cls, several: Sequence["Candidates"]) -> "Candidates":
-        """Return all candidates in one, in order; equal messages stay. Empty for no candidates."""
+        """Return all candidates in order; equal messages stay."""
         if not several:
             return NO_CANDIDATES
         return cls(**{f.name: np.concatenate([getattr(c, f.name) for c in several]) for f in fields(cls)})
 
     def select_rows(self, places: Array) -> "Candidates":
-        """Return the candidates at `places`, `(n,)`, in that order."""
+        """Return the candidates at some indices, in that order."""
         return Candidates(**{f.name: getattr(self, f.name)[places] for f in fields(self)})
 
     def best(self, limit: int, also: Array) -> "Candidates":
-        """Return the `limit` highest by `raw` and others named in `also`, `(n,)` uint64; best first by `raw`, ties by key."""
+        """Return the `limit` best by `raw`, ties by key, and those in `also`."""
         order = np.lexsort((self.lo, self.hi, -self.raw))
         is_kept = np.isin(self.message[order], also)
         is_kept[:limit] = True
@@ -88,10 +87,10 @@ class Candidates:
 def pending_candidate(
     name: int, session: int, start_ms: int, role: str, share: float, similarity: float, turn: TurnKind = TurnKind.PLAIN
 ) -> Candidates:
-    """Return one message that is not indexed yet, as if it were the only one of its segment; keys are 0.
+    """Return a message not indexed yet, as if alone in its segment.
 
-    `share` is its BM25 score as a share of the highest possible one, `similarity` its cosine similarity. Its
-    `raw` is their sum; its `words` have nothing of neighbours. Raises ValueError for an unknown role.
+    `share` is its BM25 score as a share of the highest possible one. Its `raw` is the sum of that and `similarity`;
+    keys are 0. Raises ValueError for an unknown role.
     """
     zero = np.zeros(1, dtype=np.uint64)
     return Candidates(

@@ -6,7 +6,7 @@ from memory_mcp.indexes.maker import MakerSetup, ShardMaker
 
 
 def begin(hello: MakerSetup) -> Callable[[object], object]:
-    """Load the kind of index that `hello` names, with its engine; return the function that answers each message (see `Maker`)."""
+    """Load the kind of index with its engine; return the message handler."""
     from memory_mcp.indexes.registry import KINDS
 
     return ShardMaker(KINDS[hello.kind](hello.options), hello).answer_request

@@ -1,4 +1,4 @@
-"""The columns that filters read, one array each: a part has one table of nodes and one of grips."""
+"""The columns that filters read: a shard has one table of nodes and one of grips."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,15 +33,15 @@ SEGMENT_CODE = LEVELS.index(TocLevel.SEGMENT)
 
 
 class StringTable:
-    """The distinct strings of a part and their codes."""
+    """The distinct strings of a shard and their codes."""
 
     def __init__(self, strings: Sequence[str] = ()) -> None:
-        """Start with strings whose codes are their indices in `strings`."""
+        """Start with strings whose codes are their indices."""
         self.strings = list(strings)
         self._codes = {s: i for i, s in enumerate(self.strings)}
 
     def add(self, text: str) -> int:
-        """Return the code of a string; an unknown one is appended and gets the next code."""
+        """Return the code of a string, added if it is new."""
         code = self._codes.setdefault(text, len(self.strings))
         if code == len(self.strings):
             self.strings.append(text)
@@ -50,7 +50,7 @@ class StringTable:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The documents of one table; every array is `(documents,)`, of the type in `_TYPES`."""
+    """The documents of one table; arrays are `(documents,)` as in `_TYPES`."""
 
     #: Halves of the keys.
     hi: Array
@@ -78,14 +78,13 @@ class Columns:
     turn: Array
 
     def __len__(self) -> int:
-        """Return the number of documents."""
         return len(self.hi)
 
     @classmethod
     def from_documents(cls, documents: Sequence[IndexDocument], units: Sequence[int], strings: StringTable) -> "Columns":
-        """Return the columns of documents, in order; new strings are added to `names`.
+        """Return the columns of documents; new strings are added.
 
-        `units`, as many, are the indices of their units. Raises ValueError for a kind or role that has no stored index.
+        `units` are the indices of their units. Raises ValueError for a kind or role that has no stored index.
         """
         rows = [
             (*d.key, d.start_ms, d.end_ms, LEVELS.index(d.level), _KINDS.index(d.kind), int(d.visible), strings.add(d.project),
@@ -97,9 +96,9 @@ class Columns:
         return cls(*(np.array(c, dtype=t) for c, t in zip(columns, _TYPES.values(), strict=True)))
 
     def select_rows(self, rows: Array, units: Array, codes: Array) -> "Columns":
-        """Return some rows, `(n,)`, in that order, with other unit indices and string codes.
+        """Return some rows, with new unit indices and string codes.
 
-        `units`, `(old units,)`, holds the new index by the old one, and `codes`, `(old strings,)`, the new code by the old one.
+        `units` and `codes` hold the new index or code by the old one.
         """
         picked = {n: getattr(self, n)[rows] for n in COLUMN_NAMES}
         for name in _STRING_COLUMNS:
@@ -108,25 +107,25 @@ class Columns:
         return Columns(**picked)
 
     def used_codes(self, rows: Array) -> Array:
-        """Return the distinct codes of strings (project, agents, speakers) in some rows, `(n,)`, sorted."""
+        """Return the distinct string codes in some rows, sorted."""
         codes: Array = np.unique(np.concatenate([getattr(self, name)[rows] for name in _STRING_COLUMNS]))
         return codes
 
     @classmethod
     def concatenate(cls, tables: Sequence["Columns"]) -> "Columns":
-        """Return all tables in one, in order; unit indices and string codes are copied unchanged. Needs one table at least."""
+        """Return all tables in one; unit indices and codes are unchanged."""
         return cls(**{n: np.concatenate([getattr(t, n) for t in tables]) for n in COLUMN_NAMES})
 
     def as_arrays(self) -> dict[str, Array]:
-        """Return all columns by name, as they are written; not copied."""
+        """Return all columns by name, as they are written."""
         return {n: getattr(self, n) for n in COLUMN_NAMES}
 
     def passes_filters(self, filters: Filters, strings: Sequence[str]) -> Array:
-        """Return which rows pass the filters: `(n,)` bool. Document type is not looked at; `strings` are those of the codes.
+        """Return which rows pass the filters, `(n,)` bool.
 
-        Without a project, projects' shares of periods are hidden; with one, only its documents pass, and what
-        mixes projects is hidden. Agents match exactly, speakers in any case. Rows must lie in the window, but
-        segments may cross its edges (see `partly`). Raises ValueError for an unknown role.
+        The document type is not looked at. Without a project, projects' shares of periods are hidden; with one, what
+        mixes projects is. Agents match exactly, speakers in any case. Rows must be in the window, but segments may
+        cross its edges (see `crosses_edge`). Raises ValueError for an unknown role.
         """
         hidden = Visibility.SCOPED if filters.project is None else Visibility.UNSCOPED
         mask: Array = self.scope != hidden
@@ -144,14 +143,14 @@ class Columns:
         if filters.level is not None:
             mask &= self.level == LEVELS.index(filters.level)
         if filters.window is not None:
-            # Grips and periods lie inside; a segment may cross an edge (see `partly`).
+            # Grips and periods are inside; a segment may cross an edge (see `crosses_edge`).
             start_ms, end_ms = filters.window.start_ms, filters.window.end_ms
             is_inside = (self.start >= start_ms) & (self.end <= end_ms)
             mask &= (self.start < end_ms) & (is_inside | ((self.level == SEGMENT_CODE) & (self.end >= start_ms)))
         return mask
 
     def crosses_edge(self, rows: Array, window: TimeWindow) -> Array:
-        """Return which of some rows, `(n,)`, are segments that cross an edge of the window: `(n,)` bool."""
+        """Return which of some rows are segments that cross the window's edge."""
         outside: Array = (self.start[rows] < window.start_ms) | (self.end[rows] >= window.end_ms)
         outside &= self.level[rows] == SEGMENT_CODE
         return outside
@@ -159,7 +158,7 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """The units of a part in order, and where their documents are in its tables; every array is `(units,)`."""
+    """The units of a shard, and the rows of their documents; arrays are `(units,)`."""
 
     #: Keys, uint64; indices in `LEVELS`; times of the end, UTC milliseconds.
     key: Array
@@ -174,12 +173,11 @@ class Units:
     session: Array
 
     def __len__(self) -> int:
-        """Return the number of units."""
         return len(self.key)
 
     @classmethod
     def from_units(cls, units: Sequence[Unit]) -> "Units":
-        """Return the columns of units in order; their documents are taken to be adjacent in the tables, in the same order."""
+        """Return columns of units, whose documents are adjacent in order."""
         nodes = np.array([len(u.nodes) for u in units], dtype="<i4")
         grips = np.array([len(u.grips) for u in units], dtype="<i4")
         return cls.from_columns(
@@ -193,24 +191,23 @@ class Units:
 
     @classmethod
     def from_columns(cls, key: Array, level: Array, end: Array, nodes: Array, grips: Array, session: Array) -> "Units":
-        """Return units from their columns, each `(units,)`; `nodes` and `grips` are numbers of documents, which are adjacent."""
+        """Return units from columns; first rows are computed from counts."""
         return cls(key, level, end, _first_rows(nodes), nodes, _first_rows(grips), grips, session)
 
     def as_arrays(self) -> dict[str, Array]:
-        """Return by name the columns that are stored; first rows are computed from the counts when read."""
+        """Return by name the columns that are stored."""
         columns = (self.key, self.level, self.end, self.node_count, self.grip_count, self.session)
         return dict(zip(UNIT_COLUMN_NAMES, columns, strict=True))
 
 
 def _first_rows(counts: Array) -> Array:
-    """Return the first row of each of adjacent ranges of these lengths, `(n,)` int32."""
     firsts = np.zeros(len(counts), dtype="<i4")
     np.cumsum(counts[:-1], out=firsts[1:])
     return firsts
 
 
 def expand_ranges(starts: Array, counts: Array) -> Array:
-    """Return start, start + 1, ... of each range, concatenated, `(sum of counts,)` int64; `starts` and `counts` are `(n,)`."""
+    """Return start, start + 1, ... of each range, concatenated, int64."""
     wide = counts.astype(np.int64)
     places: Array = np.repeat(starts - np.cumsum(wide) + wide, wide) + np.arange(wide.sum())
     return places

@@ -1,8 +1,8 @@
-"""Copies of what hits show, stored beside the postings and read by row: nodes, and grips with their words and event facts.
+"""Copies of what hits show, stored next to the postings and read by row.
 
-Reading by id from the store is slow: 25 events take 15 ms at 48,000 events, and more as the store grows; a row here takes
-microseconds. A copy is as disposable as the index. A quotation is returned only if its words still have the hash taken in
-the store; citations are verified against the store itself (`events.evidence`).
+Reading by id from the store is slow: 25 events take 15 ms at 48,000 events, and more as the store grows; a row
+here takes microseconds. A copy is as disposable as the index. A quotation is returned only if its words still
+have the hash taken in the store; citations are verified against the store itself (`events.evidence`).
 """
 
 import json
@@ -37,16 +37,16 @@ class PackedTexts:
 
     @classmethod
     def from_bytes(cls, texts: Sequence[bytes]) -> "PackedTexts":
-        """Return texts, each in UTF-8, in order."""
+        """Return UTF-8 texts in order."""
         return cls(b"".join(texts), np.cumsum([len(t) for t in texts], dtype="<i8"))
 
     def read_text(self, row: int) -> str:
-        """Return the text of one row, lone surrogates kept; "" for an empty copy."""
+        """Return the text of one row, lone surrogates kept; "" if empty."""
         start = int(self.ends[row - 1]) if row else 0
         return str(self.data[start : int(self.ends[row])], "utf-8", "surrogatepass")
 
     def select_rows(self, rows: Array) -> "PackedTexts":
-        """Return the texts of some rows, `(n,)`, in that order, copied; runs of adjacent rows are copied at once."""
+        """Return the texts of some rows in that order, copied."""
         if not len(rows):
             return PackedTexts(b"", np.zeros(0, dtype="<i8"))
         starts = np.concatenate([[0], self.ends])
@@ -65,7 +65,7 @@ class PackedTexts:
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """Copies of the rows of a part's two tables; a row may have an empty copy."""
+    """Copies of the rows of a shard's two tables; a row may be empty."""
 
     nodes: PackedTexts
     quotes: PackedTexts
@@ -78,7 +78,7 @@ class Copies:
 
     @classmethod
     def from_rows(cls, nodes: Sequence[TocNode | None], grips: Sequence[Quotation | None]) -> "Copies":
-        """Return the copies of what is shown of each row, nodes by row and grips by row; None gives an empty copy."""
+        """Return copies of nodes and grips by row; None is empty."""
         names = StringTable([""])
         keys = [event_key(g.event_id) if g else 0 for g in grips]
         codes = [[names.add(getattr(g, name)) for name in _CODED] if g else [0] * len(_CODED) for g in grips]
@@ -93,7 +93,7 @@ class Copies:
         )
 
     def read_node(self, row: int, with_bullets: bool) -> TocNode | None:
-        """Return the node of a row, with bullets only if `with_bullets`, never pinned; None for an empty copy."""
+        """Return the node of a row, never pinned; None for an empty copy."""
         text = self.nodes.read_text(row)
         if not text:
             return None
@@ -107,7 +107,10 @@ class Copies:
         return TocNode(**values)
 
     def read_quotation(self, row: int, timestamp: int) -> Quotation | None:
-        """Return the quotation of a row, with this time (UTC milliseconds); None for an empty copy or a wrong hash."""
+        """Return a row's quotation; None if empty or of a wrong hash.
+
+        `timestamp` is the time it gets, UTC milliseconds.
+        """
         quote, expected = self.quotes.read_text(row), int(self.hash[row])
         if not quote or hash_quote(quote) != expected:
             return None
@@ -117,7 +120,7 @@ class Copies:
 
     @classmethod
     def merge(cls, several: "Sequence[Copies]", kept_rows: Sequence[tuple[Array, Array]]) -> "Copies":
-        """Return one from several: of each the kept rows of nodes and of grips, `(n,)` int64 each, in order.
+        """Return kept rows of several, nodes and grips by copies.
 
         Strings that are no longer used are dropped.
         """
@@ -139,7 +142,7 @@ class Copies:
         return cls(nodes, quotes, **picked, codes=np.concatenate(codes), strings=tuple(names.strings))
 
     def write(self, directory: Path) -> None:
-        """Write the copies as four files in an existing folder, replacing files of these names; not synced. Raises OSError."""
+        """Write four files into a folder; not synced. Raises OSError."""
         columns = (self.nodes.ends, self.quotes.ends, self.event_hi, self.event_lo, self.hash, self.codes)
         write_arrays(directory / _COLUMNS, dict(zip(_ARRAYS, columns, strict=True)))
         (directory / _STRINGS).write_text(json.dumps(self.strings), encoding="utf-8")
@@ -148,7 +151,7 @@ class Copies:
 
     @classmethod
     def read(cls, contents: FolderContents) -> "Copies":
-        """Return what `write` wrote; the texts stay views of `contents`."""
+        """Return what `write` wrote; texts are views of `contents`."""
         columns = contents.read_arrays(_COLUMNS, _ARRAYS)
         return cls(
             PackedTexts(contents.bytes_of(_NODES), columns["node_ends"]),
@@ -166,7 +169,6 @@ _BULLETS, _PINNED = _NAMES.index("bullets"), _NAMES.index("pinned")
 
 
 def _pack_node(node: TocNode) -> bytes:
-    """Return a node as UTF-8 JSON, a list of its fields; `pinned` is always false, as pins change without the index."""
     values: list[Any] = [getattr(node, name) for name in _NAMES]
     values[_PINNED] = False
     values[_BULLETS] = [[b.text, b.grip_ids, b.kind, b.project, b.agent] for b in node.bullets]

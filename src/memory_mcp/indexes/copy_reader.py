@@ -1,4 +1,4 @@
-"""Read what the keyword index stores without searching it: copies of nodes and quotations, and segments that hold words.
+"""Read copies in the keyword index without searching it, and segments that hold words.
 
 Only what equals the store's current content is returned: not what changed since the index followed it.
 """
@@ -20,7 +20,7 @@ from memory_mcp.model.ids import GripId, NodeId, node_key
 from memory_mcp.model.toc import TocNode
 from memory_mcp.storage.records import Outbox
 
-if TYPE_CHECKING:  # the engine behind it may be missing
+if TYPE_CHECKING:  # its engine may be missing
     from memory_mcp.indexes.bm25.index import Bm25Index
     from memory_mcp.indexes.bm25.kind import Body
 
@@ -33,7 +33,7 @@ _PIECES = 4
 
 @dataclass(frozen=True, slots=True)
 class SegmentMatches:
-    """Keys of the segments that hold some words, newest first, and the number of the last indexed event."""
+    """Keys of segments with some words, newest first, and the last indexed event."""
 
     segments: tuple[int, ...]
     events: int
@@ -43,20 +43,21 @@ class CopyReader:
     """Reads the copies in the keyword index."""
 
     def __init__(self, index: Callable[[], Searcher | None], outbox: Outbox, last_event: Callable[[], int]) -> None:
-        """Create it; `index` returns the keyword index, None if off; `last_event` the number of the newest event."""
+        """`index` returns the keyword index, None if off."""
         self._index = index
         self._outbox = outbox
         self._last_event = last_event
 
     def is_whole(self) -> bool:
-        """Return whether the keyword index is on, healthy, and never left out a document by age (it has no cutoffs)."""
+        """Return whether the index is healthy and left nothing out by age."""
         searcher = self._index()
         return searcher is not None and searcher.keeper.index.health is Health.HEALTHY and not searcher.keeper.index.cutoffs
 
     def find_segments(self, terms: Sequence[str], project: str | None) -> SegmentMatches | None:
-        """Return the segments of a project (None: of all) that hold every term, and the last indexed event.
+        """Return segments that hold every term, and the last indexed event.
 
-        None if it cannot tell: no terms, no usable index, documents dropped by age, or more than 2000 events not indexed yet.
+        None if it cannot tell: no terms, no usable index, documents dropped by age, or more than 2000 events not
+        indexed yet.
         """
         searcher = cast("Bm25Index | None", self._index())
         if searcher is None or not terms or not self.is_whole():
@@ -70,7 +71,7 @@ class CopyReader:
             return None
 
     def read_nodes(self, ids: Iterable[NodeId], with_bullets: bool = True) -> dict[NodeId, TocNode]:
-        """Return nodes as in the store by id, with bullets if `with_bullets`; `pinned` is not set.
+        """Return nodes as in the store by id, `pinned` not set.
 
         Left out are nodes that changed since they were indexed or are not indexed, all of them if no index can be read.
         """
@@ -84,8 +85,7 @@ class CopyReader:
     def read_quotations(self, ids: Iterable[GripId]) -> dict[GripId, Quotation]:
         """Return quotations with facts about their events, by grip id.
 
-        Left out are grips of segments that changed since, unknown ones, and copies with a wrong hash; all if
-        no index can be read.
+        Left out are grips of segments that changed since, unknown ones, and copies with a wrong hash.
         """
         now, names = self._current_snapshot(), list(dict.fromkeys(ids))
         quotations: dict[GripId, Quotation] = {}
@@ -105,7 +105,7 @@ class CopyReader:
         return quotations
 
     def read_companions(self, ids: Iterable[GripId]) -> dict[GripId, list[tuple[GripId, Quotation]]]:
-        """Return by grip the quotations of the message that tells what the grip's does not (see `beside_of`), at most four.
+        """Return by grip the quotations of its `companion_of`, at most four.
 
         Left out are grips without one, and those of segments that changed since they were indexed.
         """
@@ -133,7 +133,7 @@ class CopyReader:
         return quotations
 
     def find_requests(self, ids: Iterable[GripId]) -> set[GripId]:
-        """Return those of some grips whose messages only ask; unknown ones count as statements."""
+        """Return grips whose messages only ask; unknown ones do not count."""
         searcher, names = self._index(), list(dict.fromkeys(ids))
         requests: set[GripId] = set()
         if searcher is None or not names:
@@ -151,7 +151,6 @@ class CopyReader:
         return requests
 
     def _current_snapshot(self) -> "tuple[Snapshot[Body], frozenset[str]] | None":
-        """Return the snapshot and the ids changed since; None without a readable index, or if it is too far behind."""
         searcher = self._index()
         if searcher is None:
             return None
@@ -164,7 +163,6 @@ class CopyReader:
 
 
 def _read_node(snapshot: "Snapshot[Body]", node_id: NodeId, with_bullets: bool) -> TocNode | None:
-    """Return the copy of a node, with bullets if `with_bullets`; None if no part has a living one."""
     key = np.array([node_key(node_id)], dtype=np.uint64)
     for live in snapshot:
         for index in live.find_units(key).tolist():

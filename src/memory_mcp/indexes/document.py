@@ -1,7 +1,7 @@
-"""Make index documents from a node with its events and grips. Pure, so that child processes can do it.
+"""Make index documents from a node with its events and grips. Pure, for child processes.
 
-A *unit* is replaced as a whole: a segment with its grips, or a period. All documents of a unit are in one part, so that a
-grip's neighbours do not depend on when it was indexed.
+A *unit* is replaced as a whole: a segment with its grips, or a period. All documents of a unit are in one
+shard, so that a grip's neighbours do not depend on when it was indexed.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ DOCUMENT_VERSION = 6
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A unit as read from the store; a period has neither segment nor events nor grips."""
+    """A unit as read from the store; a period has only a node."""
 
     node: TocNode
     segment: Segment | None = None
@@ -85,11 +85,12 @@ class Unit:
 
 
 def unit_of(source: Source, with_words: bool = True) -> Unit:
-    """Return the documents of one unit; a period has nodes alone: the whole, then one for each project (sorted) of its bullets.
+    """Return the documents of one unit.
 
-    The grips of a segment are by time; questions to the memory have none, and their words are no part of the segment's. Without
-    `with_words` the segment's document lacks the texts of its events, which are slow to split. Raises KeyError
-    when an event that begins a grip is missing.
+    A period has nodes alone: the whole, then one for each project (sorted) of its bullets. The grips of a segment
+    are by time; questions to the memory have none, and their words are no part of the segment's. Without
+    `with_words` the segment's document lacks the texts of its events, which are slow to split. Raises KeyError when
+    an event that begins a grip is missing.
     """
     node = source.node
     if source.segment is None:
@@ -117,32 +118,27 @@ def unit_of(source: Source, with_words: bool = True) -> Unit:
 
 
 def subject_of(node: TocNode) -> str:
-    """Return what a node's title says after its date and " · "; the whole title if it has no " · "."""
+    """Return a node's title without its date."""
     return node.title.split(" · ", 1)[-1]
 
 
 def _node_texts(node: TocNode) -> tuple[str, ...]:
-    """Return the title without its date, the bullets and the joined keywords of a node; empty ones are left out."""
     return tuple(t for t in (subject_of(node), *(b.text for b in node.bullets), " ".join(node.keywords)) if t)
 
 
 def gist_of(node: TocNode) -> str:
-    """Return the text of a node for the vector index: title without its date, bullets, keywords, a line each."""
+    """Return the text of a node for the vector index."""
     return " \n".join(_node_texts(node))
 
 
 def _keyword_texts(texts: Sequence[str], node: TocNode) -> tuple[str, ...]:
-    """Return `texts` and the node's keywords once more; not the summary, which repeats the bullets (measured: bench.judged)."""
+    """Leave out the summary, which repeats the bullets (measured: bench.judged)."""
     return (*texts, " ".join(node.keywords)) if node.keywords else tuple(texts)
 
 
 def _segment_document(
     node: TocNode, source: Source, grips: Sequence[Grip], turns: Mapping[EventId, TurnKind], with_words: bool
 ) -> IndexDocument:
-    """Return the document of a segment; without `with_words` its words have none of its events' texts.
-
-    Questions to the memory do not count. A segment of nothing but requests is one itself, and only its events' words count.
-    """
     assert source.segment is not None
     spans: dict[EventId, list[tuple[int, int]]] = {}
     for grip in grips:
@@ -172,10 +168,10 @@ def _segment_document(
 
 
 def _cut_texts(event: Event, spans: Sequence[tuple[int, int]]) -> Iterator[str]:
-    """Yield an event's texts for the index; `event.text` is cut at the ends of `spans`, of grips in ascending order.
+    """Yield an event's texts, cut at the ends of its grips.
 
-    Quoted words are then split into terms once for both. Pieces of white space and spans that overlap an
-    earlier one are skipped. Grips are cut between words, so that no word is lost.
+    Quoted words are then split into terms once for both. Pieces of white space and spans that overlap an earlier
+    one are skipped. Grips are cut between words, so that no word is lost.
     """
     for piece in searchable_pieces(event):
         if piece is not event.text:
@@ -193,11 +189,6 @@ def _cut_texts(event: Event, spans: Sequence[tuple[int, int]]) -> Iterator[str]:
 def _period_document(
     node: TocNode, project: str, visible: Visibility, texts: Sequence[str], words: tuple[str, ...]
 ) -> IndexDocument:
-    """Return the document of a period, or of one project's share of it if `visible` is SCOPED.
-
-    `texts` becomes the text for vectors, `words` those for keywords. A share has that project's agents alone,
-    and no copy to show.
-    """
     scoped = visible is Visibility.SCOPED
     project_bullets = [b for b in node.bullets if b.project == project] if scoped else []
     return IndexDocument(
@@ -221,7 +212,7 @@ def _period_document(
 def _grip_document(
     grip: Grip, events: Mapping[EventId, Event], segment: Segment, kind: str, turns: Mapping[EventId, TurnKind]
 ) -> IndexDocument:
-    """Return the document of a grip; `kind` is of the bullet that cites it, or "". Raises KeyError without its first event."""
+    """Raises KeyError without its first event."""
     first = events[grip.event_id_start]
     last = events.get(grip.event_id_end) if grip.event_id_end != grip.event_id_start else None
     quote = join_quote(first.text, last.text if last else None, grip.span_start, grip.span_end)

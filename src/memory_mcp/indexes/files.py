@@ -1,8 +1,8 @@
-"""Files of an index: written in a new directory and synced; read once, verified, then used from a private copy.
+"""Files of an index: written to a new folder; read once, verified, then used from a private copy.
 
-Another process that truncates a mapped file kills its readers, and one that changes it gives wrong answers. So a part is
-copied, while its checksums are computed, into an unnamed file (large ones, whose pages the system may drop) or into memory,
-and searched there: changes of the files are detected, but do no harm.
+Another process that truncates a mapped file kills its readers, and one that changes it gives wrong answers. So
+a shard is copied, while its checksums are computed, into an unnamed file (large ones, whose pages the system
+may drop) or into memory, and searched there: changes of the files are detected, but do no harm.
 """
 
 import hashlib
@@ -41,18 +41,18 @@ class FileChecksum:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Write arrays in numpy's format, ordered by name, over any file; not synced (see `Contents.arrays`). Raises OSError."""
+    """Write arrays in numpy's format, ordered by name; not synced."""
     with os.fdopen(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | machine.PRIVATE, 0o600), "wb") as f:
         for name in sorted(arrays):
             np.lib.format.write_array(f, np.ascontiguousarray(arrays[name]), version=(1, 0), allow_pickle=False)
 
 
 def seal_folder(directory: Path) -> dict[str, FileChecksum]:
-    """Return the checksums of all files below a directory by relative path; sync them if they exceed 8 MiB together.
+    """Return checksums of a folder's files; sync them above 8 MiB.
 
-    Small parts are not: syncing a dozen files beside a busy store delayed commits by a second. A killed
-    process loses none of them; what a power failure takes is detected by its checksum, and built again. All
-    files become private to the user (0600). Raises OSError.
+    Small shards are not synced: that delayed commits of a busy store by a second. A killed process loses none of
+    them; what a power failure takes is detected by its checksum, and built again. All files become private (0600).
+    Raises OSError.
     """
     files = sorted(p for p in directory.rglob("*") if p.is_file())
     durable = sum(p.stat().st_size for p in files) > _SYNCED_FROM
@@ -74,14 +74,14 @@ def seal_folder(directory: Path) -> dict[str, FileChecksum]:
 
 
 class FolderContents:
-    """The files of one directory: verified and copied, or mapped in place if they were verified before."""
+    """The verified files of one folder, copied, or mapped if trusted."""
 
     def __init__(self, directory: Path, files: Mapping[str, FileChecksum], scratch: Path, trusted: bool = False) -> None:
-        """Read every file of `files` below `directory`, up to 1 MiB in all into memory, more into an unnamed file.
+        """Read files into memory, above 1 MiB into an unnamed file.
 
-        `scratch` is the folder of that. Larger `trusted` files are mapped in place, their digests unchecked:
-        reading 556 MB takes 2 s, which a first answer would wait for. Raises IndexUnreadable when a file is
-        missing, of another size or, unless mapped, changed.
+        That is made in the folder `scratch`. Larger `trusted` files are mapped in place, their digests unchecked:
+        reading 556 MB takes 2 s, which a first answer would wait for. Raises IndexUnreadable when a file is missing, of
+        another size or, unless mapped, changed.
         """
         self._views: dict[str, memoryview] = {}
         #: Files mapped in place; one that was truncated since must not be read (see `cut_short`).
@@ -97,10 +97,7 @@ class FolderContents:
                 self._copy_all(directory, files, scratch_file)
 
     def _copy_all(self, directory: Path, files: Mapping[str, FileChecksum], sink: Any) -> None:
-        """Copy all files into one file or buffer, each at a multiple of 64 bytes, verified, and view them there.
-
-        Raises IndexUnreadable if one is missing, cannot be read or has changed.
-        """
+        """Raises IndexUnreadable if a file is missing, unreadable or changed."""
         places: dict[str, tuple[int, int]] = {}
         at = 0
         for name, expected in files.items():
@@ -114,26 +111,25 @@ class FolderContents:
         self._views = {name: view[at : at + size] for name, (at, size) in places.items()}
 
     def bytes_of(self, name: str) -> memoryview:
-        """Return a view of the bytes of one file, by its path in the folder. Raises KeyError for one that was not read."""
+        """Return a view of a file's bytes; raises KeyError if not read."""
         return self._views[name]
 
     def json_of(self, name: str) -> Any:
-        """Return one file parsed as JSON. Raises KeyError for one that was not read, ValueError for no JSON."""
+        """Return a file parsed as JSON; raises KeyError or ValueError."""
         return json.loads(bytes(self.bytes_of(name)))
 
     def read_array(self, name: str) -> Array:
-        """Return the first array in a file of numpy's format, a read-only view. Raises KeyError for a file that was not read."""
+        """Return the first array in a file, a read-only view."""
         return self._read_array_at(name, 0)[0]
 
     def read_arrays(self, name: str, names: Iterable[str]) -> dict[str, Array]:
-        """Return what `write_arrays` wrote, by name, read-only views. `names` must be all that were written, in any order."""
+        """Return what `write_arrays` wrote; `names` must be all of them."""
         arrays, at = {}, 0
         for key in sorted(names):
             arrays[key], at = self._read_array_at(name, at)
         return arrays
 
     def _read_array_at(self, name: str, offset: int) -> tuple[Array, int]:
-        """Return the array that begins at an offset of a file, a read-only view, and the offset after it."""
         data = self.bytes_of(name)
         head = io.BytesIO(bytes(data[offset : offset + 4096]))
         np.lib.format.read_magic(head)
@@ -145,17 +141,17 @@ class FolderContents:
 
 
 def is_truncated(maps: Iterable[mmap.mmap]) -> bool:
-    """Return whether a mapped file is now shorter than its map: reading beyond its end would kill the process."""
+    """Return whether a mapped file was cut, so that reading it kills."""
     return any(file_map.size() < len(file_map) for file_map in maps)
 
 
 def _open_file(path: Path) -> BinaryIO:
-    """Open a file for reading, not following a symbolic link; raises OSError for one, and as `open`."""
+    """Raises OSError for one, and as `open`."""
     return open(os.open(path, os.O_RDONLY | machine.PRIVATE), "rb")  # noqa: PTH123 - a descriptor, no path
 
 
 def _map_file(path: Path, size: int) -> mmap.mmap:
-    """Map a file of a known size, read-only, digest unchecked; raises IndexUnreadable if that fails or the size differs."""
+    """Raises IndexUnreadable if that fails or the size differs."""
     try:
         with _open_file(path) as f:
             file_map = mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)
@@ -167,7 +163,6 @@ def _map_file(path: Path, size: int) -> mmap.mmap:
 
 
 def _scratch_file(scratch: Path) -> Any:
-    """Return an unnamed file in the folder `scratch`; a buffer in memory if none can be made there."""
     try:
         return tempfile.TemporaryFile(dir=scratch)
     except OSError:
@@ -175,7 +170,7 @@ def _scratch_file(scratch: Path) -> Any:
 
 
 def _copy_file(path: Path, expected: FileChecksum, sink: Any) -> int:
-    """Copy a file into `sink`; return its size in bytes. Raises IndexUnreadable, maybe half way, if it is not as `expected`."""
+    """Return the size in bytes; raises IndexUnreadable, maybe half way."""
     digest, size = hashlib.blake2b(digest_size=16), 0
     try:
         with _open_file(path) as f:

@@ -1,7 +1,7 @@
-"""Keep an index up to date from the outbox, from the index's own position; safe to repeat.
+"""Keep an index up to date from the outbox, from the index's own position.
 
-A change names a node, which is read from the store as it is now: a change handled twice, or after a later one, has the same
-result.
+A change names a node, which is read from the store as it is now: a change handled twice, or after a later one,
+has the same result.
 """
 
 import threading
@@ -32,7 +32,7 @@ _DERIVER = "deriver"
 
 @dataclass(frozen=True, slots=True)
 class ChangeBatch:
-    """Changes to index: nodes by their last change, and the position after them."""
+    """Changed nodes, each once, and the position after them."""
 
     nodes: tuple[NodeId, ...]
     position: Position
@@ -41,10 +41,10 @@ class ChangeBatch:
 
 
 def read_changes(storage: Storage, position: Position, most: int = BATCH) -> ChangeBatch:
-    """Return at most `most` changes after a position: the nodes they name, each once, and the position after them.
+    """Return at most `most` changes after a position.
 
-    The position's number of events is raised to the deriver's checkpoint only if these are the last changes.
-    If there are exactly `most`, more are taken to follow.
+    The position's number of events is raised to the deriver's checkpoint only if these are the last changes. If
+    there are exactly `most`, more are taken to follow.
     """
     # Read first: everything the deriver published up to then is in the outbox read next.
     derived = storage.outbox.get_checkpoint(_DERIVER)
@@ -58,14 +58,14 @@ def read_changes(storage: Storage, position: Position, most: int = BATCH) -> Cha
 
 
 def change_subject(storage: Storage, change: int) -> str:
-    """Return the subject of the outbox entry numbered `change`; "" if there is no such entry, or for 0."""
+    """Return the subject of an outbox entry; "" if there is none."""
     entries = storage.outbox.read_after(change - 1, 1) if change else []
     return entries[0].subject if entries and entries[0].seq == change else ""
 
 
 @dataclass(frozen=True, slots=True)
 class FollowedIndex:
-    """An index to keep up to date, and the workshop for its bulk work."""
+    """An index to keep up to date, and the builder for bulk work."""
 
     index: LiveIndex[Any]
     builder: ShardBuilder
@@ -74,10 +74,10 @@ class FollowedIndex:
 
 
 def follow_changes(storage: Storage, member: FollowedIndex, give_way: Callable[[], None] = lambda: None) -> bool:
-    """Index one batch of at most 2000 changes; return whether there may be more.
+    """Index at most 2000 changes; return whether more may wait.
 
-    With more than 100 changed segments in it, child processes index up to 12,000 changes instead (`follow_aside`). The result
-    can be searched, but is not committed here. Nothing is indexed if another generation has replaced the index meanwhile.
+    With more than 100 changed segments, child processes index up to 12,000 changes instead. The result can be
+    searched, but is not committed here. Nothing is indexed if another generation has replaced the index meanwhile.
     """
     index = member.index
     since = index.position
@@ -93,17 +93,16 @@ def follow_changes(storage: Storage, member: FollowedIndex, give_way: Callable[[
 
 
 def follow_in_children(storage: Storage, members: Sequence[FollowedIndex], give_way: Callable[[], None] = lambda: None) -> bool:
-    """Index up to 12,000 changes in child processes, one per index; return whether there may be more.
+    """Index up to 12,000 changes in children; return whether more wait.
 
-    The indexes must have the same position, so that changes are read once. The parts are committed. If
-    killed, the work is repeated. `give_way` is called before each frame of units.
+    The indexes must have the same position, so that changes are read once. The shards are committed. If killed, the
+    work is repeated. `give_way` is called before each frame of units.
     """
     since = members[0].index.position
     due = read_changes(storage, since, BULK_BATCH)
     gone: list[int] = []
 
     def frames() -> Iterator[list[Source]]:
-        """Yield the changed units in small frames, adding keys of those missing in the store to `gone`, and report progress."""
         for start in range(0, len(due.nodes), units.READ_BATCH):
             sources, missing = units.read_units(storage, due.nodes[start : start + units.READ_BATCH])
             gone.extend(missing)
@@ -132,10 +131,10 @@ def rebuild_index(
     give_way: Callable[[], None] = lambda: None,
     keep_cutoffs: bool = True,
 ) -> int:
-    """Build a new generation from the store, put it in place of the current one, committed; return its number of documents.
+    """Build a new generation, committed; return its number of documents.
 
-    `on_progress` gets the documents so far; `give_way` is called each time. Without `keep_cutoffs`, documents
-    that retention dropped come back.
+    `on_progress` gets the documents so far; `give_way` is called each time. Without `keep_cutoffs`, documents that
+    retention dropped come back.
     """
     derived = storage.outbox.get_checkpoint(_DERIVER)
     last = storage.toc.current_version()
@@ -143,7 +142,6 @@ def rebuild_index(
     counted, done = threading.Lock(), 0
 
     def count(added: int) -> None:
-        """Add to the documents done and report them; several children call this."""
         nonlocal done
         with counted:
             done += added

@@ -1,12 +1,12 @@
-"""Generations on disk: which parts make up an index, what they were built from, and how a generation is replaced.
+"""Generations on disk: which shards make up an index, and how a generation is replaced.
 
     <data dir>/indexes/bm25/CURRENT            the name of a manifest
-                            gen-000007.json    position, fingerprint, store, parts with checksums, dead units
-                            parts/<name>/      files of one part, never changed
+                            gen-000007.json    position, fingerprint, store, shards with checksums, dead units
+                            parts/<name>/      files of one shard, never changed
 
 Invariants
 1. CURRENT is renamed into place after everything it refers to is written: after a kill at any point one generation is whole,
-   and following continues from its position. Small files lost in a power failure (see `files.seal`) fail their checksums.
+   and following continues from its position. Small files lost in a power failure (see `files.seal_folder`) fail their checksums.
 2. A manifest is used only for the store and the fingerprint it was made with, and only if its checksum is right.
 3. Nothing that CURRENT refers to is removed.
 """
@@ -39,7 +39,7 @@ _FILE = re.compile(r"(?:[a-z_]+/)?[a-z_.]+\Z")
 
 @dataclass(frozen=True, slots=True)
 class ShardEntry:
-    """A part in a manifest."""
+    """A shard in a manifest."""
 
     name: str
     files: Mapping[str, FileChecksum]
@@ -64,21 +64,21 @@ class Manifest:
 
     @property
     def name(self) -> str:
-        """The name of the generation in CURRENT, and of its file before ".json": "gen-000007"."""
+        """The name of the generation in CURRENT: "gen-000007"."""
         return f"gen-{self.number:06d}"
 
 
-def check_origin(manifest: Manifest, store_id: str, last_change: int, named: Callable[[int], str]) -> None:
-    """Raise IndexUnreadable if a generation was made from another store, or another history of this one.
+def check_origin(manifest: Manifest, store_id: str, last_change: int, subject_of_change: Callable[[int], str]) -> None:
+    """Raise IndexUnreadable if a generation is of another store or history.
 
-    `last_change` is the store's newest; `named` returns the subject of a change, "" if unknown, which is accepted.
+    `last_change` is the store's newest; `subject_of_change` returns the subject of a change, "" if unknown, which is accepted.
     """
     if manifest.store_id != store_id:
         raise IndexUnreadable("it belongs to another store")
     position = manifest.position
     if position.outbox > last_change:
         raise IndexUnreadable("it has followed further than the store reaches: the store is an older copy")
-    if position.mark and named(position.outbox) not in ("", position.mark):
+    if position.mark and subject_of_change(position.outbox) not in ("", position.mark):
         raise IndexUnreadable("it has followed another history of this store: the store was an older copy since")
 
 
@@ -86,16 +86,16 @@ class IndexFolder:
     """The folder of one index."""
 
     def __init__(self, directory: Path) -> None:
-        """Use a folder, which may be missing; nothing is read or created before it is needed."""
+        """Use a folder, which may be missing."""
         self.directory = directory
         self.shards_path = directory / _PARTS
         #: Prefixes of parts that are being made, which `sweep` spares.
         self.protected_prefixes: set[str] = set()
 
     def create_folders(self) -> None:
-        """Create the folder, its parent and the folder of parts if missing; a file in place of the latter is removed.
+        """Create the folder and that of shards. Raises OSError.
 
-        The parent of the parent (the data directory) must exist. Raises OSError.
+        The data directory must exist; a file in place of the folder of shards is removed.
         """
         if self.shards_path.is_file():
             self.shards_path.unlink()
@@ -103,7 +103,7 @@ class IndexFolder:
             folder.mkdir(mode=0o700, exist_ok=True)
 
     def read_current(self) -> Manifest | None:
-        """Return the manifest that CURRENT names; None without CURRENT, IndexUnreadable if damaged. Parts are not checked."""
+        """Return the current manifest; None without, IndexUnreadable if damaged."""
         try:
             name = (self.directory / _CURRENT).read_text(encoding="ascii").strip()
         except FileNotFoundError:
@@ -119,7 +119,7 @@ class IndexFolder:
         return _parse_manifest(text, name)
 
     def make_current(self, manifest: Manifest) -> None:
-        """Write a manifest and make it current; durable on return. A folder in place of CURRENT is renamed. Raises OSError."""
+        """Write a manifest and make it current, durably. Raises OSError."""
         self.create_folders()
         machine.put(self.directory / f"{manifest.name}.json", _serialize_manifest(manifest).encode("utf-8"))
         failpoint("index.manifest_written")
@@ -130,15 +130,14 @@ class IndexFolder:
         failpoint("index.swapped")
 
     def next_number(self) -> int:
-        """Return a number above those of all manifests in the folder; 1 without any."""
+        """Return a number above those of all manifests in the folder."""
         numbers = [int(m[1]) for p in self.directory.glob("gen-*.json") if (m := _NAME.match(p.stem))]
         return max(numbers, default=0) + 1
 
     def remove_unused(self, manifest: Manifest | None) -> None:
-        """Remove what `manifest` does not refer to: parts and manifests of other generations, aborted builds and writes.
+        """Remove what `manifest` does not name: shards, manifests, aborted writes.
 
-        None: all parts and manifests; CURRENT and the stamps stay. Parts whose prefix is in `building` are spared; parts
-        that cannot be removed stay.
+        Spared are CURRENT, the stamps, and shards with a prefix in `protected_prefixes`.
         """
         part_names = {p.name for p in manifest.shards} if manifest else set()
         for path in sorted(self.shards_path.iterdir()) if self.shards_path.is_dir() else ():
@@ -151,9 +150,9 @@ class IndexFolder:
         failpoint("index.swept")
 
     def read_stamps(self, manifest: Manifest) -> dict[str, tuple[int, ...]] | None:
-        """Return the stamp of each file of a generation, by path relative to the folder: size, mtime, ctime (ns), inode.
+        """Return the stamp of each file; None if one is missing.
 
-        CURRENT and the manifest are among them. None if a file is missing.
+        A stamp is size, mtime, ctime (ns) and inode; CURRENT and the manifest are among the files.
         """
         names = [_CURRENT, f"{manifest.name}.json"]
         names += [f"{_PARTS}/{p.name}/{f}" for p in manifest.shards for f in p.files]
@@ -167,7 +166,7 @@ class IndexFolder:
         return stamps
 
     def save_stamps(self, stamps: Mapping[str, tuple[int, ...]] | None) -> None:
-        """Store the stamps of verified files, replacing the former; errors are ignored: all files are then verified again."""
+        """Store the stamps of verified files; errors are ignored."""
         aside = self.directory / f"{_STAMPS}.new"
         with suppress(OSError):
             aside.touch(0o600)
@@ -175,7 +174,7 @@ class IndexFolder:
             aside.replace(self.directory / _STAMPS)
 
     def trusted_shards(self, manifest: Manifest, stamps: Mapping[str, tuple[int, ...]] | None) -> frozenset[str]:
-        """Return the names of parts all of whose files have the stamps that `remember` stored; none without stored stamps.
+        """Return shards all of whose files have the stored stamps.
 
         Every change of a file changes its stamp, because the change time cannot be set.
         """
@@ -189,10 +188,6 @@ class IndexFolder:
 
 
 def _serialize_manifest(manifest: Manifest) -> str:
-    """Return a manifest as JSON: an object of `checksum`, and `manifest` with the fields of `Manifest`.
-
-    In it a part is an object of name, files (size and digest by name) and dead.
-    """
     value = {
         "number": manifest.number,
         "store_id": manifest.store_id,
@@ -211,10 +206,7 @@ def _serialize_manifest(manifest: Manifest) -> str:
 
 
 def _parse_manifest(text: str, name: str) -> Manifest:
-    """Return the manifest in `text`; `name` is that of its file.
-
-    Raises IndexUnreadable when it is damaged, names files of other folders, or is of another generation.
-    """
+    """Raises IndexUnreadable if damaged, or it names files of other folders."""
     try:
         document = json.loads(text)
         value = document["manifest"]
@@ -244,6 +236,5 @@ def _parse_manifest(text: str, name: str) -> Manifest:
 
 
 def _compute_checksum(value: Mapping[str, Any]) -> str:
-    """Return the BLAKE2b digest, 32 hexadecimal digits, of a value as JSON with sorted keys."""
     data = json.dumps(value, sort_keys=True).encode()
     return hashlib.blake2b(data, digest_size=16).hexdigest()

@@ -1,4 +1,4 @@
-"""Maintain one index: load it, follow the store, commit, detect damage, rebuild it in the background."""
+"""Maintain one index: load it, follow the store, commit, detect damage, rebuild it."""
 
 import logging
 import threading
@@ -30,7 +30,7 @@ class RebuildResult:
 
 
 class Keeper:
-    """Maintains one index. `maintain` is called by one thread, everything else by any."""
+    """Maintains one index; one thread calls `maintain`, any thread the rest."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Keeper:
         workshop: ShardBuilder,
         give_way: Callable[[], None] = lambda: None,
     ) -> None:
-        """Create it, and let `index` merge large parts in child processes; `give_way` is called between steps of long work."""
+        """`give_way` is called between steps of long work."""
         self._storage = storage
         self.index = index
         self.workshop = workshop
@@ -61,12 +61,12 @@ class Keeper:
         self._member = FollowedIndex(index, workshop, self._note_progress)
 
     def status(self) -> IndexStatus:
-        """Return the state of the index with the number of changes waiting (0 unless healthy) and the documents built so far."""
+        """Return the state with the number of changes waiting."""
         waiting_changes = max(self._storage.toc.current_version() - self.index.position.outbox, 0)
         return self.index.status(waiting_changes if self.index.health is Health.HEALTHY else 0, self._documents_built)
 
     def load(self) -> None:
-        """Read the index from disk; an error makes it unhealthy and is logged, not raised; a missing one is `BUILDING`."""
+        """Read the index from disk; an error makes it unhealthy, not raised."""
         try:
             self.index.load(self._storage.toc.current_version(), lambda change: change_subject(self._storage, change))
         except Exception as error:
@@ -74,15 +74,15 @@ class Keeper:
             self.index.give_up(f"it cannot be loaded: {error}")
 
     def load_once(self) -> None:
-        """Load the index as `load` does, if it was never loaded (its health is LOADING) and the keeper is not closed."""
+        """Load the index if it was never loaded and is not closed."""
         if self.index.health is Health.LOADING and not self._closed:
             self.load()
 
     def maintain(self) -> bool:
-        """Do one round: detect damage, index changes, commit, merge; return whether more is waiting.
+        """Do one round of upkeep; return whether more is waiting.
 
-        An error is logged, noted as the last error, and False returned; until a delay (1 s, doubled each
-        time, at most 60 s) has passed, and after `close`, nothing is done.
+        An error is logged, noted as the last error, and False returned; until a delay (1 s, doubled each time, at most
+        60 s) has passed, and after `close`, nothing is done.
         """
         if self._closed or time.monotonic() < self._retry_at:
             return False
@@ -98,11 +98,6 @@ class Keeper:
             return False
 
     def _run_round(self) -> bool:
-        """Do the work of `maintain`, its errors passed on.
-
-        An index that cannot be searched is built again in the background instead; one of another kind than wanted is built
-        again and followed meanwhile. Commits only a full write buffer, or after a failed commit.
-        """
         self.load_once()
         if not self.index.verify_files():
             self.begin_rebuild()
@@ -122,12 +117,11 @@ class Keeper:
         return self.index.merge_once(thoroughly) or more
 
     def _note_progress(self, done: int, total: int) -> None:
-        """Note the units done and in all by a child process, and that changes came in bulk."""
         self._follow_progress, self._merge_pending = (done, total), True
 
     @property
     def needs_bulk_follow(self) -> bool:
-        """Whether over 100 changes wait, and a healthy index, not being built or waiting after an error, can take them."""
+        """Whether over 100 changes wait that the index can take now."""
         ready = not self._closed and time.monotonic() >= self._retry_at and self.index.health is Health.HEALTHY
         waiting_changes = self._storage.toc.current_version() - self.index.position.outbox
         return (
@@ -139,7 +133,7 @@ class Keeper:
         )
 
     def follow_with(self, other_keepers: "Sequence[Keeper]") -> None:
-        """Index up to 12,000 changes in child processes, with `other_keepers` at the same position; log and note an error."""
+        """Follow with other indexes at the same position, in child processes."""
         together = [self, *(k for k in other_keepers if k.index.position == self.index.position)]
         try:
             with span("index_follow"):
@@ -152,9 +146,10 @@ class Keeper:
                 keeper._follow_progress = None
 
     def remaining_work(self, change: int) -> tuple[int, int] | None:
-        """Return the work before a change is indexed, done and in all; None for none, after a failure, or when closed.
+        """Return the work done and in all before a change is indexed.
 
-        It counts units while a child process follows, documents during a build, else waiting changes.
+        It counts units while a child process follows, documents during a build, else waiting changes. None for none,
+        after a failure, or when closed.
         """
         if self._closed or self._failures or self._failed_builds:
             return None
@@ -168,7 +163,7 @@ class Keeper:
         return 0, waiting_changes
 
     def begin_rebuild(self) -> None:
-        """Start a rebuild in a thread, unless one is running or one failed less than its delay (1 to 60 s) ago."""
+        """Start a rebuild in a thread, unless one runs or just failed."""
         if time.monotonic() < self._rebuild_at:
             return
         if self.builder is None or not self.builder.is_alive():
@@ -176,7 +171,6 @@ class Keeper:
             self.builder.start()
 
     def _try_rebuild(self) -> None:
-        """Rebuild; an error is logged and noted, and delays the next `heal`. The body of the thread."""
         try:
             self.rebuild()
             self._failed_builds = 0
@@ -188,10 +182,10 @@ class Keeper:
                 log.exception("the %s index could not be built; it is tried again", self.index.kind.name)
 
     def rebuild(self, on_progress: Callable[[int], None] = lambda _: None, keep_cutoffs: bool = True) -> RebuildResult:
-        """Build a new generation from the store and swap it in; the old one is searched meanwhile if it can be.
+        """Build a new generation from the store; the old one serves meanwhile.
 
-        `on_progress` gets the documents so far. Without `keep_cutoffs`, documents that retention dropped come back. Waits for
-        builds of other indexes. Raises IndexNotReady if a build of this one is running already; other errors are passed on.
+        `on_progress` gets the documents so far. Without `keep_cutoffs`, documents that retention dropped come back.
+        Waits for builds of other indexes. Raises IndexNotReady if a build of this one is running.
         """
         if not self._building.acquire(blocking=False):
             raise _build_running_error(self.index.kind.name)
@@ -200,7 +194,6 @@ class Keeper:
             self._documents_built = 0
 
             def count(done: int) -> None:
-                """Note the documents so far, and report them."""
                 self._documents_built = done
                 on_progress(done)
 
@@ -213,9 +206,9 @@ class Keeper:
             self._building.release()
 
     def purge(self) -> None:
-        """Index every change and remove all bytes of replaced and dropped documents; rebuild if the index cannot be used.
+        """Index every change and remove all bytes of dropped documents.
 
-        Raises IndexNotReady if a build is running already. Nothing else may follow meanwhile. Errors are passed on.
+        An unusable index is rebuilt. Raises IndexNotReady if a build is running. Nothing else may follow meanwhile.
         """
         if not self._building.acquire(blocking=False):
             raise _build_running_error(self.index.kind.name)
@@ -234,22 +227,22 @@ class Keeper:
 
     @property
     def is_busy(self) -> bool:
-        """Whether it is being built, or is healthy and has changes to index."""
+        """Whether it is being built, or has changes to index."""
         return self._documents_built is not None or (self.index.health is Health.HEALTHY and self.status().behind > 0)
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is nothing to do until something is stored or files are changed from outside; true once closed.
+        """Whether there is nothing to do until something is stored.
 
-        False while anything fails, is damaged or being built.
+        False while anything fails, is damaged or being built; true once closed.
         """
         healthy = self.index.health is Health.HEALTHY and not self.index.commit_failed and not self.index.is_outdated
         return self._closed or (healthy and not self.is_busy and not self._failures and not self._merge_pending)
 
     def catch_up(self) -> None:
-        """Bring the index up to date while the caller waits: load or build it, index every change; commits only bulk work.
+        """Load or build the index and index every change; the caller waits.
 
-        Raises IndexNotReady if it must be built and a build is running; other errors are passed on.
+        Raises IndexNotReady if it must be built and a build is running.
         """
         if self.index.health is not Health.HEALTHY:
             self.load()
@@ -260,7 +253,7 @@ class Keeper:
         self._follow_progress = None
 
     def close(self) -> None:
-        """Commit what is not on disk; a failure is logged. Upkeep does nothing afterwards. Safe to call twice."""
+        """Commit what is not on disk; a failure is logged."""
         if self._closed:
             return
         self._closed = True
@@ -271,10 +264,9 @@ class Keeper:
 
 
 def _build_running_error(name: str) -> IndexNotReady:
-    """Return the error, for callers to raise, that the index `name` is being built already."""
     return IndexNotReady(f"the {name} index is being built already", "It is built in the background: retry in a few seconds.")
 
 
 def _retry_delay(failures: int) -> float:
-    """Return the seconds until the next try after `failures` failures in a row: 1, doubled each time, at most 60."""
+    """Return seconds: 1, doubled with each failure in a row, at most 60."""
     return min(_FIRST_DELAY * 2.0 ** min(failures - 1, 20), _LONGEST_DELAY)

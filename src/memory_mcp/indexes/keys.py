@@ -1,7 +1,8 @@
-"""Keys of documents: 128 bits that can be turned back into the id, so that an index stores no text.
+"""Keys of documents: 128 bits that can be turned back into the id.
 
-The highest bit distinguishes a node (1) from a grip (0). A grip's key is its own (`ids.grip_key`). A node's has 3 bits of
-level, 28 bits of date, 32 bits for a project's share of a period (0: the whole), and 64 bits of a segment's key.
+The highest bit distinguishes a node (1) from a grip (0). A grip's key is its own (`ids.grip_key`). A node's has
+3 bits of level, 28 bits of date, 32 bits for a project's share of a period (0: the whole), and 64 bits of a
+segment's key.
 """
 
 import datetime as dt
@@ -25,10 +26,7 @@ def grip_doc(grip_id: GripId) -> tuple[int, int]:
 
 
 def node_doc(node_id: NodeId, project: str | None = None) -> tuple[int, int]:
-    """Return the high and low 64 bits of a node's key, or of one project's share of a period.
-
-    The low half is the segment's key, 0 for a period; a project goes in as a 31-bit digest.
-    """
+    """Return halves of a node's key, or of a share's."""
     level = level_of(node_id)
     share = 0 if project is None else 1 + hash_parts("share", project, bits=31)
     key = ids.segment_key_of(node_id)
@@ -38,7 +36,7 @@ def node_doc(node_id: NodeId, project: str | None = None) -> tuple[int, int]:
 
 
 def node_of(high: int, low: int) -> NodeId:
-    """Return the node id of a key; of the whole period for a project's share."""
+    """Return the node id of a key; for a share that of the period."""
     level = LEVELS[(high >> _LEVEL_AT) & 7]
     day = dt.date.fromordinal((high >> _PLACE_AT) & _PLACE)
     if level is TocLevel.SEGMENT:
@@ -51,20 +49,20 @@ def node_of(high: int, low: int) -> NodeId:
 
 
 def grip_of(high: int, low: int) -> GripId:
-    """Return the grip id of the high and low 64 bits of a key."""
+    """Return the grip id of the halves of a key."""
     return ids.grip_id_from(high << 64 | low)
 
 
 def message_name(event_id: EventId) -> int:
-    """Return the 64-bit name of a message: the low half of its event's key."""
+    """Return a message's name: the low 64 bits of its event's key."""
     return ids.event_key(event_id) & _LOW
 
 
 def left_out(excluded: Iterable[ExcludedSession]) -> frozenset[tuple[int, int]]:
-    """Return excluded sessions as `Filters` have them: the name of each, and the moment from which it is left out."""
+    """Return excluded sessions as `Filters` have them."""
     return frozenset((session_name(session.session_id), session.since_ms) for session in excluded)
 
 
 def session_name(session_id: str) -> int:
-    """Return the 63-bit name of a session, a digest of its id."""
+    """Return the 63-bit name of a session."""
     return hash_parts("session", session_id, bits=63)

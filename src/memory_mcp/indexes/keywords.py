@@ -9,13 +9,14 @@ _FULL, _NONE = 0.25, 0.55
 
 
 def keyword_need(reach: float) -> float:
-    """Return how much keywords count, 0..1, from what the best match of the question's own words reaches.
+    """Return how much keywords count, 0..1.
 
-    `reach` is that match's score as a share of the highest possible one: the less it is, the more keywords count.
+    `reach` is the best match's score as a share of the highest possible one: the less it is, the more keywords
+    count.
     """
     return min(max((_NONE - reach) / (_NONE - _FULL), 0.0), 1.0)
 
 
 def keyword_terms(keywords: Sequence[str], question_terms: Sequence[str]) -> list[str]:
-    """Return the distinct terms of keywords, in order, that are not among those of the question."""
+    """Return distinct terms of keywords that the question lacks."""
     return [term for term in dict.fromkeys(iter_terms("\n".join(keywords))) if term not in set(question_terms)]

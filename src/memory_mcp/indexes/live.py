@@ -1,7 +1,7 @@
-"""One index in a running process: its parts on disk, its write buffer, and whether it can be searched.
+"""One index in a running process: its shards on disk, its write buffer, its health.
 
-Changes can be searched once applied and are durable with the next commit; after a kill, following starts again at the
-position of the last generation, with the same result.
+Changes can be searched once applied and are durable with the next commit; after a kill, following starts again
+at the position of the last generation, with the same result.
 """
 
 import logging
@@ -40,7 +40,7 @@ class LiveIndex(MergingIndex[B]):
     """An index that one thread changes at a time and any number search."""
 
     def __init__(self, kind: IndexKind[B], directory: Path, store_id: str, clock: Clock) -> None:
-        """Create the index, not loaded yet; `directory` is its folder, `store_id` that of the store its files must belong to."""
+        """Create the index, not loaded yet."""
         #: The kind of new generations, and that of the current one; they differ until it is rebuilt.
         self.target_kind, self.kind = kind, kind
         self.folder = IndexFolder(directory)
@@ -73,12 +73,12 @@ class LiveIndex(MergingIndex[B]):
 
     @property
     def health(self) -> Health:
-        """The state of the index: loading, healthy, building (there are no files yet) or unhealthy."""
+        """State of the index."""
         return self._health
 
     @property
     def snapshot(self) -> Snapshot[B]:
-        """The parts that can be searched now. Raises IndexUnreadable if there are none, or a mapped file was cut short."""
+        """The shards that can be searched now; raises IndexUnreadable."""
         snapshot = self._snapshot
         if snapshot is None or is_truncated(m for live in snapshot for m in live.shard.maps):
             raise IndexUnreadable("files of the index were cut short from outside" if snapshot else self._reason)
@@ -86,17 +86,17 @@ class LiveIndex(MergingIndex[B]):
 
     @property
     def position(self) -> Position:
-        """How far the index has followed the store; zeros when it cannot be searched."""
+        """How far it has followed the store; zeros if unsearchable."""
         snapshot = self._snapshot
         return snapshot.position if snapshot else Position()
 
     @property
     def buffered_documents(self) -> int:
-        """Number of documents in the write buffer, which are not on disk yet."""
+        """Number of documents in the write buffer."""
         return sum(u.size for u, _ in self._write_buffer.values())
 
-    def status(self, behind: int = 0, building: int | None = None) -> IndexStatus:
-        """Return the state of the index; `behind` is the number of changes that wait, `building` the documents built so far."""
+    def status(self, waiting_changes: int = 0, building: int | None = None) -> IndexStatus:
+        """Return the state; `waiting_changes` changes wait, `building` documents are built."""
         snapshot, manifest = self._snapshot, self._manifest
         counts = snapshot.counts if snapshot else dict.fromkeys(TABLES, 0)
         return IndexStatus(
@@ -107,7 +107,7 @@ class LiveIndex(MergingIndex[B]):
             last_commit_ms=manifest.committed_ms if manifest else 0,
             last_prune_ms=self._pruned_ms,
             pruned=dict(self._pruned),
-            behind=behind,
+            behind=waiting_changes,
             building=building,
             generation=manifest.number if manifest else 0,
             parts=len(snapshot.shards) if snapshot else 0,
@@ -115,32 +115,28 @@ class LiveIndex(MergingIndex[B]):
         )
 
     def wait_loaded(self, seconds: float) -> None:
-        """Wait until its files have been read, successfully or not, at most `seconds`."""
+        """Wait until its files have been read, at most `seconds`."""
         self._loaded.wait(seconds)
 
-    def load(self, last_change: int, named: Callable[[int], str] = lambda _: "") -> None:
-        """Read the current generation from disk, verified; one that is unusable or missing becomes the status.
+    def load(self, last_change: int, subject_of_change: Callable[[int], str] = lambda _: "") -> None:
+        """Read the current generation, verified; an unusable one becomes the status.
 
-        `last_change` is the store's newest; `named` returns the subject of a change, "" if unknown. Errors
-        other than IndexUnreadable are passed on. Callers of `wait` go on in any case.
+        `last_change` is the store's newest; `subject_of_change` returns the subject of a change, "" if unknown. Errors other than
+        IndexUnreadable are passed on.
         """
         try:
-            self._load_current(last_change, named)
+            self._load_current(last_change, subject_of_change)
         finally:
             self._loaded.set()
 
-    def _load_current(self, last_change: int, named: Callable[[int], str]) -> None:
-        """Do the work of `load`: check origin and fingerprint, read the parts, replace what is held, sweep leftovers.
-
-        A generation of the wanted kind's predecessor is accepted and is then `outdated`.
-        """
+    def _load_current(self, last_change: int, subject_of_change: Callable[[int], str]) -> None:
         with self._lock:
             try:
                 manifest = self.folder.read_current()
                 if manifest is None:
                     self._make_unsearchable(Health.BUILDING, "it is not built yet")
                     return
-                check_origin(manifest, self._store_id, last_change, named)
+                check_origin(manifest, self._store_id, last_change, subject_of_change)
                 same = manifest.fingerprint == self.target_kind.fingerprint()
                 kind = self.target_kind if same else self.target_kind.find_predecessor(manifest.fingerprint)
                 if kind is None:
@@ -163,21 +159,19 @@ class LiveIndex(MergingIndex[B]):
 
     @property
     def is_outdated(self) -> bool:
-        """Whether it can be searched but was made by another kind than is wanted, so that a rebuild is due."""
+        """Whether it was made by another kind, so that a rebuild is due."""
         return self._snapshot is not None and self.kind is not self.target_kind
 
     def _make_unsearchable(self, health: Health, reason: str) -> None:
-        """Set the state and its reason, and make the index unsearchable; UNHEALTHY is logged."""
         if health is Health.UNHEALTHY:
             log.warning("%s index: %s; it is built again", self.kind.name, reason)
         self._health, self._reason, self._snapshot = health, reason, None
 
     def give_up(self, reason: str) -> None:
-        """Mark the index as unhealthy for a reason outside its files; it cannot be searched until loaded or built again."""
+        """Mark the index as unhealthy for a reason outside its files."""
         self._make_unsearchable(Health.UNHEALTHY, reason)
 
     def _publish_snapshot(self, position: Position) -> None:
-        """Search the non-empty parts on disk and the write buffer from now on, and set the state to healthy."""
         parts = list(self._disk_shards)
         if self._write_buffer:
             parts.append(LiveShard(self._build_buffer_shard()))
@@ -185,12 +179,11 @@ class LiveIndex(MergingIndex[B]):
         self._health, self._reason = Health.HEALTHY, ""
 
     def _build_buffer_shard(self) -> Shard[B]:
-        """Return the write buffer as a new part in memory, without name and files; the buffer stays."""
         buffered = list(self._write_buffer.values())
         return build_shard(self.kind, [u for u, _ in buffered], [p for _, p in buffered])
 
     def verify_files(self) -> bool:
-        """Return whether it is healthy and its files have the stamps they were read or written with.
+        """Return whether it is healthy and its files are unchanged.
 
         Otherwise it becomes unhealthy. True for a healthy index that is not committed yet.
         """
@@ -208,10 +201,10 @@ class LiveIndex(MergingIndex[B]):
             return False
 
     def apply_units(self, units: Sequence[Unit], gone: Iterable[int], position: Position, since: Position | None = None) -> None:
-        """Replace units by key and drop those in `gone`; searchable on return, on disk with the next commit.
+        """Replace units by key and drop those in `gone`; searchable on return.
 
-        Units that ended before their level's cutoff are dropped. Does nothing when closed, unsearchable, or the position is no
-        longer `since` (None: any): another generation has replaced it. Moves to `position` even if nothing changes.
+        Units that ended before their level's cutoff are dropped. Does nothing when closed, unsearchable, or the
+        position is no longer `since` (None: any). Moves to `position` even if nothing changes.
         """
         with self._lock:
             if self._snapshot is None or self._closed or (since or self._snapshot.position) != self._snapshot.position:
@@ -233,7 +226,6 @@ class LiveIndex(MergingIndex[B]):
         failpoint("index.followed")
 
     def _drop_units(self, keys: Iterable[int]) -> None:
-        """Take units out of the write buffer and mark them dead in the parts on disk, unpublished; unknown keys are ignored."""
         dropped_keys = list(keys)
         for key in dropped_keys:
             self._write_buffer.pop(key, None)
@@ -247,11 +239,11 @@ class LiveIndex(MergingIndex[B]):
         since: Position | None = None,
         cutoffs: Mapping[str, int] | None = None,
     ) -> None:
-        """Take parts that a child made: in place of everything (`since` None), or of their units; committed on return.
+        """Use shards that a child made, committed on return.
 
-        Does nothing when closed or, with `since`, the position is another by now. `cutoffs` are those that
-        everything was made with; without them, what was pruned meanwhile stays out. Raises IndexUnreadable
-        for unusable parts, OSError when it cannot be written.
+        In place of everything if `since` is None, else of their units. Does nothing when closed or, with `since`, the
+        position is another by now. `cutoffs` are those that everything was made with; without them, what was pruned
+        meanwhile stays out. Raises IndexUnreadable for unusable shards, OSError.
         """
         with self._lock:
             if self._closed:
@@ -276,7 +268,7 @@ class LiveIndex(MergingIndex[B]):
             self._commit_changes(verified=replaces_all)
 
     def commit(self) -> bool:
-        """Write all changes to disk; return False when closed, unsearchable or without changes.
+        """Write all changes to disk; return whether there were any.
 
         Nothing is written if files were changed from outside. Raises OSError on failure, which loses nothing.
         """
@@ -287,17 +279,17 @@ class LiveIndex(MergingIndex[B]):
             return True
 
     def commit_due(self) -> bool:
-        """Commit, unless under 200 documents wait and the oldest for less than an hour; return whether there was anything.
+        """Commit, unless under 200 documents wait for less than an hour.
 
-        A commit writes two dozen small files whatever the number of documents; following again costs less.
-        Raises OSError when it cannot be written.
+        A commit writes two dozen small files whatever the number of documents; following again costs less. Raises
+        OSError.
         """
         with self._lock:
             waits = 0 < self.buffered_documents < FEW_DOCUMENTS and 0 <= self._clock.now_ms() - self._dirty_ms < FEW_MS
             return not waits and self.commit()
 
     def close(self) -> None:
-        """Commit, and accept no more changes even if that fails (OSError); it can still be searched."""
+        """Commit, and accept no more changes even if that fails (OSError)."""
         with self._lock:
             try:
                 self.commit()
@@ -305,10 +297,7 @@ class LiveIndex(MergingIndex[B]):
                 self._closed = True
 
     def _commit_changes(self, verified: bool = False) -> None:
-        """Write the write buffer as a part, and a manifest; nothing if files were changed from outside, unless `verified`.
-
-        Errors are noted as the last error and passed on.
-        """
+        """Write the buffer as a shard, and a manifest; errors are noted."""
         if not verified and self._manifest is not None and not self.verify_files():
             return
         try:
@@ -328,10 +317,6 @@ class LiveIndex(MergingIndex[B]):
         self.last_error, self.commit_failed = "", False
 
     def _write_manifest(self, position: Position) -> None:
-        """Write a manifest of the parts on disk at `position`, make it the current one, and remove what it does not name.
-
-        The parts are what is searched from now on, and their stamps are remembered as verified.
-        """
         entries = tuple(map(entry_of, self._disk_shards))
         manifest = Manifest(
             number=self.folder.next_number(),
@@ -351,10 +336,10 @@ class LiveIndex(MergingIndex[B]):
         self._publish_snapshot(position)
 
     def prune(self, cutoffs: Mapping[str, int]) -> dict[str, int]:
-        """Leave out units of these levels that ended before their time, now and later; return dropped documents by level.
+        """Leave out units that ended before their level's time, now and later.
 
-        `cutoffs` are UTC milliseconds by level; an earlier one than before has no effect. Committed and merged on return.
-        Raises IndexUnreadable when the index cannot be used, OSError when it cannot be written.
+        `cutoffs` are UTC milliseconds by level; an earlier one than before has no effect. Returns dropped documents by
+        level; committed and merged on return. Raises IndexUnreadable, OSError.
         """
         with self._lock:
             if self._snapshot is None:
@@ -377,7 +362,6 @@ class LiveIndex(MergingIndex[B]):
         return gone
 
     def _count_changes(self, added: int, deleted: int) -> None:
-        """Add to the metrics of added and deleted documents, named by the kind of index; nothing for 0."""
         for op, number in (("add", added), ("delete", deleted)):
             if number:
                 metrics.count(f"{self.kind.name}_index_operations_total", number, op=op)

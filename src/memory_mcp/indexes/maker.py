@@ -1,4 +1,4 @@
-"""Write parts from units, in a child process or, for few units, in the server; never opens the store."""
+"""Write shards from units, in a child process or in the server; never opens the store."""
 
 import shutil
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ _WORDS = 0.25
 
 @dataclass(frozen=True, slots=True)
 class MakerSetup:
-    """The first message to a child: what to build, where, and with which settings."""
+    """The first message to a child: what to build, where, with which settings."""
 
     kind: str
     #: Options of the kind, plain values.
@@ -35,12 +35,12 @@ class MakerSetup:
 
 @dataclass(frozen=True, slots=True)
 class FinishRequest:
-    """The message after the last unit: merge the parts and return them."""
+    """The message after the last unit: merge the shards and return them."""
 
 
 @dataclass(frozen=True, slots=True)
 class MergeRequest:
-    """The message to make one part from several, or from one."""
+    """The message to make one shard from several, or from one."""
 
     entries: tuple[ShardEntry, ...]
     #: Whether to write the form that is searched fastest.
@@ -48,10 +48,9 @@ class MergeRequest:
 
 
 class ShardMaker:
-    """Collects units, writes a part whenever enough are collected, merges parts at the end."""
+    """Collects units, writes a shard whenever enough are collected."""
 
     def __init__(self, kind: IndexKind[Any], hello: MakerSetup) -> None:
-        """Create it, without units; the folder, the budget and the cutoffs are those of `hello`."""
         self._kind = kind
         self._parts = Path(hello.directory) / "parts"
         self._scratch = Path(hello.directory)
@@ -67,10 +66,10 @@ class ShardMaker:
     def answer_request(self, request: object) -> object:
         """Handle a message and return its result.
 
-        `Finish` gives the list of `Built` parts, `Merge` one `Built`, whose sources stay, a list of sources the number of
-        documents added: units older than their level's cutoff are left out, and a part is written once the texts exceed a
-        quarter of the memory allowed, in characters. Raises IndexUnreadable for a part that changed on disk, OSError when
-        one cannot be written.
+        `FinishRequest` gives the list of `BuiltShard`, `MergeRequest` one `BuiltShard`, whose sources stay, a list of
+        sources the number of documents added: units older than their level's cutoff are left out, and a shard is
+        written once the texts exceed a quarter of the memory allowed, in characters. Raises IndexUnreadable for a shard
+        that changed on disk, OSError.
         """
         if isinstance(request, FinishRequest):
             return self._finish_shards()
@@ -90,19 +89,17 @@ class ShardMaker:
         return sum(u.size for u in units)
 
     def _flush_units(self) -> None:
-        """Write the collected units as a part and start anew; nothing without units."""
         if self._units:
             self._write_shard(build_shard(self._kind, self._units, self._prepared))
             self._units, self._prepared, self._characters = [], [], 0
 
     def _write_shard(self, part: Shard[Any]) -> None:
-        """Write a part into a new folder under the next name of this maker and append its entry to `_made`. Raises OSError."""
+        """Raises OSError."""
         self._count += 1
         name = f"{self._token}-{self._count}"
         self._entries.append(ShardEntry(name, write_shard(self._kind, part, self._parts / name)))
 
     def _finish_shards(self) -> list[BuiltShard]:
-        """Write what is collected, merge the parts while a merge is due, and return them; their sources are removed."""
         self._flush_units()
         parts = [self._read_shard(e) for e in self._entries]
         while groups := merges.plan_merges([merges.ShardSize(p.size, p.shard.size) for p in parts]):
@@ -115,6 +112,6 @@ class ShardMaker:
         return [BuiltShard(p.shard.name, p.shard.files or {}) for p in parts]
 
     def _read_shard(self, entry: ShardEntry) -> LiveShard[Any]:
-        """Return a part from disk, verified, without its dead units. Raises IndexUnreadable."""
+        """Raises IndexUnreadable."""
         part = read_shard(self._kind, self._parts / entry.name, dict(entry.files), self._scratch)
         return LiveShard(part).without_units(np.array(entry.dead, dtype=np.int64))

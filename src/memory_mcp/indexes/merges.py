@@ -1,4 +1,4 @@
-"""Choose the parts to merge by size: few parts, and each document rewritten a logarithmic number of times. Pure."""
+"""Choose the shards to merge: few shards, and each document rewritten rarely. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,20 +20,21 @@ _STALE, _STALE_MANY = 0.5, 512
 
 @dataclass(frozen=True, slots=True)
 class ShardSize:
-    """Number of living documents of a part, and of all it holds."""
+    """Number of living documents of a shard, and of all it holds."""
 
     living: int
     stored: int
 
     def is_stale(self, many: int = _STALE_MANY) -> bool:
-        """Return whether half of its documents, and at least `many`, were replaced or dropped, so that it is rewritten."""
+        """Return whether half of its documents, and at least `many`, are gone."""
         return self.stored - self.living >= max(many, self.stored * _STALE)
 
 
 def plan_merges(sizes: Sequence[ShardSize]) -> list[list[int]]:
-    """Return groups of indices to merge into one part each; no index twice, empty when nothing is due.
+    """Return groups of indices to merge into one shard each.
 
-    Four parts of a tier are due, and any that is stale (`Size.is_stale`), alone. Parts above `MOST` documents are not joined.
+    Four shards of a tier are due, and any that is stale, alone. Shards above `MERGE_LIMIT` documents are not
+    joined.
     """
     groups = []
     tiers: dict[int, list[int]] = {}
@@ -56,9 +57,9 @@ def plan_merges(sizes: Sequence[ShardSize]) -> list[list[int]]:
 
 
 def plan_full_merge(sizes: Sequence[ShardSize]) -> list[list[int]]:
-    """Return groups of indices that give as few parts as possible, for after a bulk change; no index twice.
+    """Return groups that give few shards, after a bulk change.
 
-    Leaves out parts above `MOST` documents, and a lone large one if less than an eighth was added, unless
+    Leaves out shards above `MERGE_LIMIT` documents, and a lone large one if less than an eighth was added, unless
     half of it was replaced.
     """
     large = sum(_LARGE < s.living <= MERGE_LIMIT for s in sizes)
@@ -70,7 +71,6 @@ def plan_full_merge(sizes: Sequence[ShardSize]) -> list[list[int]]:
 
 
 def _split_groups(places: Sequence[int], sizes: Sequence[ShardSize]) -> list[list[int]]:
-    """Return groups of at least two places, in order, none of more than `2 * MOST` documents; single places are left out."""
     groups: list[list[int]] = [[]]
     total = 0
     for index in places:

@@ -1,4 +1,4 @@
-"""Merge and rewrite the parts of an index while it is in use."""
+"""Merge and rewrite the shards of an index while it is in use."""
 
 import threading
 from abc import ABC, abstractmethod
@@ -36,23 +36,23 @@ class MergingIndex(ABC, Generic[B]):
 
     @abstractmethod
     def verify_files(self) -> bool:
-        """Return whether it is healthy and its files are unchanged; else it becomes unhealthy; as `LiveIndex.verify`."""
+        """As `LiveIndex.verify_files`."""
 
     @abstractmethod
     def commit(self) -> bool:
-        """Write all changes to disk; return False when closed, unsearchable or without any; as `LiveIndex.commit`."""
+        """As `LiveIndex.commit`."""
 
     @abstractmethod
     def _commit_changes(self, verified: bool = False) -> None:
-        """Write all changes to disk; nothing if files were changed from outside, unless `verified`; as `LiveIndex._commit`."""
+        """As `LiveIndex._commit_changes`."""
         ...
 
     def merge_once(self, thoroughly: bool = False, improve: bool = False) -> bool:
-        """Merge one group of parts if due, or with `thoroughly` wherever possible; return whether there was a group.
+        """Merge one group of shards if due; return whether there was one.
 
-        Changes continue meanwhile; waits for another merge. With `improve`, instead rewrite one part in a
-        child process in its faster form. False also when closed or unsearchable. The result is committed, or
-        dropped if its parts are no longer in use. Errors of reading and writing are passed on.
+        `thoroughly` merges wherever possible; `improve` instead rewrites one shard in a child process in its faster
+        form. Changes continue meanwhile. The result is committed, or dropped if its shards are no longer in use. Errors
+        of files are passed on.
         """
         with self._merge_lock:
             with self._lock:
@@ -69,9 +69,10 @@ class MergingIndex(ABC, Generic[B]):
         return True
 
     def scrub_dropped(self) -> int:
-        """Commit, and rewrite every part with replaced or dropped documents, of which no byte is left then.
+        """Commit, and rewrite every shard with dropped documents.
 
-        Changes continue meanwhile. Returns the number of such parts; 0, with nothing done, when closed or unsearchable.
+        No byte of these is left then. Returns the number of such shards; 0, with nothing done, when closed or
+        unsearchable.
         """
         with self._merge_lock:
             with self._lock:
@@ -84,10 +85,6 @@ class MergingIndex(ABC, Generic[B]):
         return len(chosen)
 
     def _merge_into_one(self, chosen: Sequence[LiveShard[B]], improve: bool = False) -> None:
-        """Merge some parts into one and put it in their place, committed; with `improve`, in the faster form.
-
-        A child process makes it if `improve`, or from 20,000 living documents on.
-        """
         with span("index_merge"):
             if self.merge_in_child is not None and (improve or sum(p.size for p in chosen) >= CHILD_FROM):
                 with self.merge_in_child(list(map(entry_of, chosen)), improve) as built:
@@ -97,10 +94,6 @@ class MergingIndex(ABC, Generic[B]):
                     self._replace_shards(chosen, self._shards.write_shard(self.kind, merge_shards(self.kind, chosen), name))
 
     def _replace_shards(self, chosen: Sequence[LiveShard[B]], merged_part: Shard[B]) -> None:
-        """Replace parts by the merged one, without units dropped from them meanwhile, and commit.
-
-        Does nothing when closed, unsearchable, changed from outside, or when one of the parts is no longer in use.
-        """
         with self._lock:
             now = {p.shard.name: p for p in self._disk_shards}
             if self._snapshot is None or self._closed or not self.verify_files() or any(p.shard.name not in now for p in chosen):

@@ -1,4 +1,4 @@
-"""Group grips by the message they were cut from, so that pieces of a long one do not compete in a list."""
+"""Group grips by the message they were cut from: pieces of one must not compete."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ _USER = ROLES.index(Role.USER)
 
 @dataclass(frozen=True, slots=True)
 class Messages:
-    """The messages of a part in order: grips cut from one event are adjacent."""
+    """The messages of a shard in order; grips of one event are adjacent."""
 
     #: Index of each grip's message, `(grips,)` int32.
     message_of_row: Array
@@ -28,23 +28,22 @@ class Messages:
     unit: Array
 
     def __len__(self) -> int:
-        """Return the number of messages."""
         return len(self.first)
 
     def count_messages(self, rows: Array) -> int:
-        """Return the number of distinct messages that some rows of grips, `(n,)`, ascending, belong to."""
+        """Return the number of messages that ascending rows belong to."""
         of_row = self.message_of_row[rows]
         return int(np.count_nonzero(of_row[1:] != of_row[:-1])) + bool(len(rows))
 
     def rows_of(self, places: Array) -> tuple[Array, Array]:
-        """Return the first row and the number of rows, both `(n,)`, of the messages with these indices, `(n,)`."""
+        """Return the first row and the number of rows of some messages."""
         after = np.minimum(places + 1, len(self) - 1)
         ends = np.where(places + 1 < len(self), self.first[after], len(self.message_of_row))
         return self.first[places], ends - self.first[places]
 
     @classmethod
     def from_grips(cls, grips: Columns) -> "Messages":
-        """Group the rows of a table of grips: adjacent ones of a unit with one message name; those without (0) each alone."""
+        """Group adjacent rows of a unit with one message name."""
         if not len(grips):
             none = np.zeros(0, dtype=np.int64)
             return cls(none.astype(np.int32), none, none)
@@ -56,14 +55,14 @@ class Messages:
 
 
 def score_factors_of(grips: Columns) -> Array:
-    """Return the factor on the score of each grip for what its message asks, `(grips,)` float64."""
+    """Return each grip's score factor for what it asks, float64."""
     factor: Array = 1 - QUESTION_LOSS / 255 * grips.asks
     factor[(grips.turn & TurnKind.UNANSWERED) != 0] = UNANSWERED_FACTOR
     return factor
 
 
 def exchange_starts_of(grips: Columns, messages: Messages) -> Array:
-    """Return the index of the message that begins each message's exchange in its unit, `(messages,)` int32."""
+    """Return the message that begins each message's exchange, int32."""
     begins = grips.role[messages.first] == _USER
     begins[:1] = True
     begins[1:] |= messages.unit[1:] != messages.unit[:-1]
@@ -72,10 +71,10 @@ def exchange_starts_of(grips: Columns, messages: Messages) -> Array:
 
 
 def companion_of(grips: Columns, messages: Messages, exchanges: Array, row: int) -> int:
-    """Return the index of the message that tells what a grip's does not, -1 for none.
+    """Return the message that complements a grip's, -1 for none.
 
-    Of a reply right after it, it is the message of a person that it replies to, also one that only asks: what is asked tells of
-    who asks. One from farther back took the room of others (any gold of coding sessions -1 to -3).
+    Of a reply right after it, it is the message of a person that it replies to, also one that only asks: what is
+    asked tells of who asks. One from farther back took the room of others (any gold of coding sessions -1 to -3).
     In a dialogue between people what was said next.
     """
     message = int(messages.message_of_row[row])
@@ -88,10 +87,9 @@ def companion_of(grips: Columns, messages: Messages, exchanges: Array, row: int)
 
 
 def best_by_message(messages: Messages, rows: Array, value: Array) -> tuple[Array, Array, Array]:
-    """Return the messages of some rows of grips: their indices, int64, highest values, float64, and the rows of these.
+    """Return messages of some rows, their highest value and its row.
 
-    `rows`, ascending, and `value` are `(n,)`; what is returned is `(messages,)`, ascending. Of equal values
-    the first row counts.
+    `rows`, ascending, and `value` are `(n,)`; the results `(messages,)`. Of equal values the first row counts.
     """
     if not len(rows):
         none = np.zeros(0, dtype=np.int64)

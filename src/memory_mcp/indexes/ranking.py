@@ -1,4 +1,4 @@
-"""Merge the best of each part into one list, calibrated per table, so that the division into parts has no effect."""
+"""Merge the best of each shard into one list; the division into shards has no effect."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ S = TypeVar("S", bound=TableBest)
 
 @dataclass(frozen=True, slots=True)
 class RankedDocument(Generic[S]):
-    """One of the best documents over all parts: index `at` in the `Best` of its part."""
+    """One of the best documents: index `at` in the `TableBest` of its shard."""
 
     #: Calibrated, normalized and raw score.
     value: float
@@ -46,10 +46,7 @@ class RankedDocument(Generic[S]):
     at: int
 
     def to_match(self, raw: float, best_grip: GripId | None, parts: tuple[tuple[str, float], ...]) -> Match:
-        """Return the document as a match with this raw score; `best_grip` and `parts` are as in `Match`.
-
-        Its node is that of the document itself, or the segment of a grip; its score is the calibrated one.
-        """
+        """Return the document as a match with this raw score."""
         part, row, table = self.best.live.shard, int(self.best.rows[self.at]), self.best.table
         is_node = table is DocType.NODE
         columns = part.table(table)
@@ -70,12 +67,10 @@ class RankedDocument(Generic[S]):
 def rank_table(
     best: Iterable[S], table: DocType, limit: int, normalize: Callable[[Array], Array], calibration: Table
 ) -> list[RankedDocument[S]]:
-    """Return the best documents of one table over all parts, best first, ties by key, at most `limit`.
+    """Return a table's best documents over all shards, ties by key.
 
-    The calibrated scores of requests are a hundredth: a question is not its answer.
-
-    `normalize` takes their raw scores in that order, `(n,)` float64, and returns the normalized ones, `(n,)`, which
-    `calibration` maps to calibrated scores.
+    `normalize` takes their raw scores in that order, `(n,)` float64, and returns normalized ones, which
+    `calibration` maps. The calibrated scores of requests are a hundredth: a question is not its answer.
     """
     entries: list[tuple[float, int, int, S, int]] = []
     for some in best:
@@ -93,10 +88,9 @@ def rank_table(
 
 
 def _is_request(best: TableBest, at: int) -> bool:
-    """Return whether a document only asks: a grip of a request, or a segment of nothing else."""
     return bool(best.live.shard.table(best.table).turn[best.rows[at]] & LISTED_LAST)
 
 
 def merge_tables(tables: Iterable[Sequence[RankedDocument[S]]]) -> list[RankedDocument[S]]:
-    """Return all documents of several tables as one list, by calibrated score, then raw score, descending, then key."""
+    """Return documents of several tables by calibrated, then raw score."""
     return sorted((r for table in tables for r in table), key=lambda r: (-r.value, -r.raw, r.high, r.low))

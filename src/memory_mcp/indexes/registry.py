@@ -1,4 +1,4 @@
-"""The kinds of index that are made of parts."""
+"""The kinds of index that are made of shards."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -9,28 +9,27 @@ from memory_mcp.indexes.shard import IndexKind
 
 
 def _create_bm25(_: Mapping[str, Any]) -> IndexKind[Any]:
-    """Return the keyword kind, importing its engine; takes no options."""
     from memory_mcp.indexes.bm25.kind import Bm25
 
     return Bm25()
 
 
 def _create_vector(options: Mapping[str, Any]) -> IndexKind[Any]:
-    """Return the vector kind with the model at `options["model"]`. Raises LayerUnavailable when there is no such model."""
+    """Raises LayerUnavailable when there is no such model."""
     from memory_mcp.indexes.vector.kind import open_kind
 
     return open_kind(options)
 
 
 def _bm25_searcher(keeper: Keeper) -> Searcher:
-    """Return the searcher of the keyword index that `keeper` maintains, importing its engine (ImportError without it)."""
+    """Raises ImportError without the engine."""
     from memory_mcp.indexes.bm25.index import Bm25Index
 
     return Bm25Index(keeper)
 
 
 def _vector_searcher(keeper: Keeper) -> Searcher:
-    """Return the searcher of the vector index that `keeper` maintains, importing its engine (ImportError without it)."""
+    """Raises ImportError without the engine."""
     from memory_mcp.indexes.vector.index import VectorIndex
 
     return VectorIndex(keeper)

@@ -1,4 +1,7 @@
-"""Settings of the indexes."""
+"""Settings of the indexes, and the times before which documents are left out.
+
+Only indexes drop documents by age; events, nodes and grips stay, and the walk of the tree still finds them.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +11,10 @@ from memory_mcp.base.errors import ConfigError, InvalidQuery
 
 @dataclass(frozen=True, slots=True)
 class RetentionDays:
-    """How long documents of each level stay in the indexes (bm25-teleport-prd.md, section 7); 0: forever. Years stay."""
+    """How long documents of each level stay (bm25-teleport-prd.md, section 7).
+
+    0: for ever. Years stay.
+    """
 
     segment: int = field(default=30, metadata={"help": "Days that segments and their grips stay in the indexes; 0: for ever."})
     day: int = field(default=180, metadata={"help": "Days that day nodes stay in the indexes; 0: for ever."})
@@ -16,7 +22,6 @@ class RetentionDays:
     month: int = field(default=0, metadata={"help": "Days that month nodes stay in the indexes; 0: for ever."})
 
     def __post_init__(self) -> None:
-        """Raise ConfigError if a number of days is negative."""
         if min(self.segment, self.day, self.week, self.month) < 0:
             raise ConfigError("retention_days cannot be negative")
 
@@ -38,7 +43,6 @@ class IndexSettings:
     )
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for a budget below 8 MB, an interval below one second, or a negative number of documents."""
         if self.memory_budget_mb < 8:
             raise ConfigError("memory_budget_mb must be at least 8")
         if self.commit_interval_secs < 1:
@@ -78,7 +82,6 @@ class TopicsSettings:
     )
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for less than one segment, a half-life or dormancy of 0 days or less, or negative days of pruning."""
         if self.min_segments < 1:
             raise ConfigError("topics.min_segments must be at least 1")
         if self.half_life_days <= 0 or self.dormant_days <= 0:
@@ -93,7 +96,10 @@ PRUNABLE = ("segment", "day", "week")
 
 
 def age_cutoffs(days: RetentionDays, now_ms: int, documents: int, least: int) -> Mapping[str, int]:
-    """Return by level the time (UTC milliseconds) before which units are dropped; not for 0 days, {} up to `least` documents."""
+    """Return by level the time (UTC ms) before which units are dropped.
+
+    Not for 0 days; {} up to `least` documents.
+    """
     if documents <= least:
         return {}
     days_by_level = {"segment": days.segment, "day": days.day, "week": days.week, "month": days.month}
@@ -101,7 +107,7 @@ def age_cutoffs(days: RetentionDays, now_ms: int, documents: int, least: int) ->
 
 
 def requested_cutoffs(age_days: int, level: str, now_ms: int) -> Mapping[str, int]:
-    """Return by level the time, UTC milliseconds, before which a requested prune drops units.
+    """Return by level the time (UTC ms) before which a prune drops units.
 
     `level` is segment, day, week or "all" of these. Raises InvalidQuery for another, or for an age below one day.
     """

@@ -1,6 +1,6 @@
-"""Parts: immutable pieces of an index, each a table of nodes, a table of grips, and a body that depends on the kind.
+"""Shards: immutable pieces of an index, each two tables and a body of its kind.
 
-Units that were replaced or dropped since are marked beside the part (`LivePart`).
+Units that were replaced or dropped since are marked outside the shard (`LiveShard`).
 """
 
 import json
@@ -27,11 +27,11 @@ TABLES = (DocType.NODE, DocType.GRIP)
 
 
 class IndexKind(Protocol[B]):
-    """A kind of index: how it builds, writes and reads the body of a part, one value for both tables."""
+    """How a kind of index builds, writes and reads the body of a shard."""
 
     @property
     def name(self) -> str:
-        """The name of the kind in folders, metrics and `KINDS`: "bm25" or "vector"."""
+        """Name of the kind in folders, metrics and `KINDS`."""
         ...
 
     @property
@@ -40,42 +40,42 @@ class IndexKind(Protocol[B]):
         ...
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return everything the stored data depends on, as plain JSON; keys differ by kind. A change requires a rebuild."""
+        """Return all that stored data depends on, as JSON; a change rebuilds."""
         ...
 
     def child_options(self, reuse: Path | None) -> dict[str, Any]:
-        """Return the options of a child process that makes parts of this kind, plain values.
+        """Return options of a child process that makes such shards.
 
         `reuse` is the folder of an index with mostly the same documents, whose work need not be repeated.
         """
         ...
 
     def find_predecessor(self, fingerprint: Mapping[str, Any]) -> "IndexKind[B] | None":
-        """Return a kind that can search and follow what `fingerprint` made until this one is built, or None."""
+        """Return a kind that can serve what `fingerprint` made, or None."""
         ...
 
     def prepare_unit(self, unit: Unit) -> Any:
-        """Return what a body stores of one unit; computed once, however often the unit goes into a new part."""
+        """Return what a body stores of one unit; computed once."""
         ...
 
     def build_body(self, prepared: Sequence[Any]) -> B:
-        """Return the body of a new part: the rows of all prepared units, in their order."""
+        """Return the body of prepared units, in order."""
         ...
 
     def merge_bodies(self, bodies: Sequence[B], kept_rows: Sequence[tuple[Array, Array]]) -> B:
-        """Return one body from several: of each the kept rows of nodes and of grips, `(n,)` int64 each, in order."""
+        """Return kept rows of several: of nodes and of grips, int64, each."""
         ...
 
     def write_body(self, body: B, directory: Path) -> None:
-        """Write a body as files into a directory that has only the tables. Raises OSError."""
+        """Write a body into a folder that has only the tables. Raises OSError."""
         ...
 
     def read_body(self, contents: FolderContents) -> B:
-        """Return a body that was written; raises IndexUnreadable when it is inconsistent."""
+        """Return a body that was written; raises IndexUnreadable."""
         ...
 
     def improve_body(self, body: B) -> B | None:
-        """Return a body to be written in a faster form, which may take minutes; None if it is so already."""
+        """Return a body to write in a faster form; None if it is so already."""
         ...
 
 
@@ -104,12 +104,12 @@ class Shard(Generic[B]):
 
     @property
     def size_bytes(self) -> int:
-        """Size on disk in bytes; 0 for a part in memory."""
+        """Size on disk in bytes; 0 in memory."""
         return sum(f.size for f in (self.files or {}).values())
 
 
 def build_shard(kind: IndexKind[B], units: Sequence[Unit], prepared: Sequence[Any]) -> Shard[B]:
-    """Return a part of some units, in memory, without name or files; `prepared` is what `kind.prepared` gave for each."""
+    """Return a shard of some units, in memory, without name or files."""
     names = StringTable()
     nodes = [(d, i) for i, u in enumerate(units) for d in u.nodes]
     grips = [(d, i) for i, u in enumerate(units) for d in u.grips]
@@ -118,7 +118,7 @@ def build_shard(kind: IndexKind[B], units: Sequence[Unit], prepared: Sequence[An
 
 
 def write_shard(kind: IndexKind[B], part: Shard[B], directory: Path) -> dict[str, FileChecksum]:
-    """Write a part into a new directory; return its checksums (see `seal`). Raises OSError, also if the directory exists."""
+    """Write a shard; return its checksums. Raises OSError."""
     directory.mkdir(mode=0o700)
     write_arrays(directory / _NODES, part.nodes.as_arrays())
     write_arrays(directory / _GRIPS, part.grips.as_arrays())
@@ -131,9 +131,10 @@ def write_shard(kind: IndexKind[B], part: Shard[B], directory: Path) -> dict[str
 def read_shard(
     kind: IndexKind[B], directory: Path, files: dict[str, FileChecksum], scratch: Path, trusted: bool = False
 ) -> Shard[B]:
-    """Return a part from its files, verified unless trusted; its arrays are read-only views of them.
+    """Return a shard from its files, verified unless trusted.
 
-    `scratch` is a folder for a private copy (see `Contents`). Raises IndexUnreadable when files are missing or have changed.
+    `scratch` is a folder for a private copy (see `FolderContents`). Raises IndexUnreadable when files are missing
+    or have changed.
     """
     contents = FolderContents(directory, files, scratch, trusted)
     unit_columns = contents.read_arrays(_UNITS, UNIT_COLUMN_NAMES)
@@ -150,7 +151,7 @@ def read_shard(
 
 
 class LiveShard(Generic[B]):
-    """A part and which of its units are alive. Immutable; `without` returns another."""
+    """A shard and which of its units are alive. Immutable."""
 
     __slots__ = (
         "_alive_rows",
@@ -168,7 +169,7 @@ class LiveShard(Generic[B]):
     )
 
     def __init__(self, part: Shard[B], alive: Array | None = None, order: Array | None = None) -> None:
-        """Create it; `alive` is `(units,)` bool, None for all; `order` are the indices of units by key, None to compute them."""
+        """`alive` is `(units,)` bool; `order` are indices of units by key."""
         self.shard = part
         #: Which units are alive, `(units,)` bool; None for all.
         self.alive = alive
@@ -191,11 +192,11 @@ class LiveShard(Generic[B]):
         self.masks: dict[object, Array] = {}
 
     def alive_rows(self, table: DocType) -> Array | None:
-        """Return which rows of a table are alive, `(rows,)` bool; None for all."""
+        """Return which rows of a table are alive; None for all."""
         return self._alive_rows[table]
 
     def rows_outside(self, table: DocType, session: int, since_ms: int) -> Array:
-        """Return which rows of a table are of other sessions or begin before a moment (UTC milliseconds), `(rows,)` bool."""
+        """Return which rows are of other sessions or begin before a moment."""
         outside: Array = np.ones(len(self.shard.table(table)), dtype=bool)
         units = self.shard.units
         first, count = (units.node_first, units.node_count) if table is DocType.NODE else (units.grip_first, units.grip_count)
@@ -205,7 +206,7 @@ class LiveShard(Generic[B]):
         return outside
 
     def segment_rows(self) -> Array:
-        """Return which rows of the table of nodes are living segments, `(nodes,)` bool."""
+        """Return which rows of nodes are living segments."""
         if self._segments is None:
             rows: Array = self.shard.nodes.level == SEGMENT_CODE
             alive = self._alive_rows[DocType.NODE]
@@ -214,27 +215,27 @@ class LiveShard(Generic[B]):
 
     @property
     def messages(self) -> Messages:
-        """The part's grips, replaced ones included, grouped by message; computed once."""
+        """The grips grouped by message, replaced ones included."""
         if self._messages is None:
             self._messages = Messages.from_grips(self.shard.grips)
         return self._messages
 
     @property
     def score_factors(self) -> Array:
-        """The factor on the score of each grip, see `voices_of`; computed once."""
+        """See `score_factors_of`; computed once."""
         if self._score_factors is None:
             self._score_factors = score_factors_of(self.shard.grips)
         return self._score_factors
 
     @property
     def exchange_starts(self) -> Array:
-        """The message that begins each message's exchange, see `exchanges_of`; computed once."""
+        """See `exchange_starts_of`; computed once."""
         if self._exchange_starts is None:
             self._exchange_starts = exchange_starts_of(self.shard.grips, self.messages)
         return self._exchange_starts
 
     def messages_named(self, names: Array) -> Array:
-        """Return the indices of the living messages with these names, `(n,)` uint64; ascending. Unknown names are left out."""
+        """Return the living messages with these names, ascending."""
         if not len(self.shard.grips) or not len(names):
             return np.zeros(0, dtype=np.int64)
         if self._by_message is None:
@@ -247,7 +248,7 @@ class LiveShard(Generic[B]):
         return indices if self.alive is None else indices[self.alive[self.messages.unit[indices]]]
 
     def rows_of_grips(self, high: Array, low: Array) -> Array:
-        """Return the row of each grip by the halves of its key, both `(n,)` uint64; -1 if not alive here."""
+        """Return each grip's row by the halves of its key; -1 if not alive."""
         grips = self.shard.grips
         rows = np.full(len(low), -1, dtype=np.int64)
         if not len(grips):
@@ -275,7 +276,7 @@ class LiveShard(Generic[B]):
         return sum(self.counts.values())
 
     def find_units(self, keys: Array) -> Array:
-        """Return the indices of living units with these keys, `(n,)` uint64: `(m,)` int64 in the order of the keys."""
+        """Return living units with these keys, in the order of the keys."""
         order, unit_keys = self._order, self.shard.units.key
         if not len(unit_keys) or not len(keys):
             return np.zeros(0, dtype=np.int64)
@@ -285,7 +286,7 @@ class LiveShard(Generic[B]):
         return indices if self.alive is None else indices[self.alive[indices]]
 
     def without_units(self, places: Array) -> "LiveShard[B]":
-        """Return the same part without the units at some indices, `(n,)` int64; itself for none. What is computed is shared."""
+        """Return the same shard without some units; itself for none."""
         if not len(places):
             return self
         alive = np.ones(len(self.shard.units), dtype=bool) if self.alive is None else self.alive.copy()
@@ -296,23 +297,26 @@ class LiveShard(Generic[B]):
         return reduced
 
     def dropped_in(self, later: "LiveShard[B]") -> Array:
-        """Return the indices, `(n,)` int64, of units that are alive here and not in a later state of the same part."""
+        """Return units that are alive here and not in a later state."""
         if later.alive is None:
             return np.zeros(0, dtype=np.int64)
         lost: Array = np.flatnonzero(~later.alive if self.alive is None else self.alive & ~later.alive)
         return lost
 
     def dead_units(self) -> list[int]:
-        """Return the indices of dead units, ascending, for a manifest."""
+        """Return the dead units, ascending, for a manifest."""
         return [] if self.alive is None else np.flatnonzero(~self.alive).tolist()
 
     def living_units(self) -> list[int]:
-        """Return the indices of living units, ascending."""
+        """Return the living units, ascending."""
         return list(range(len(self.shard.units))) if self.alive is None else np.flatnonzero(self.alive).tolist()
 
 
 def merge_shards(kind: IndexKind[B], parts: Sequence[LiveShard[B]]) -> Shard[B]:
-    """Return one part of the living units of several, in order, in memory. A key that several parts have is not deduplicated."""
+    """Return one shard of the living units of several, in memory.
+
+    A key that several shards have is not deduplicated.
+    """
     names = StringTable()
     units: list[tuple[Array, ...]] = []
     tables: dict[DocType, list[Columns]] = {t: [] for t in TABLES}
@@ -351,9 +355,9 @@ def merge_shards(kind: IndexKind[B], parts: Sequence[LiveShard[B]]) -> Shard[B]:
 
 
 def expired_units(live: LiveShard[B], cutoffs: Mapping[str, int], counts: dict[str, int]) -> Array:
-    """Return the indices, `(n,)` int64, of living units that ended before their level's cutoff.
+    """Return living units that ended before their level's cutoff.
 
-    `cutoffs` are UTC milliseconds by level; a level without one has none outdated. Adds their documents by level to `counts`.
+    `cutoffs` are UTC milliseconds by level. Adds their documents by level to `counts`.
     """
     units = live.shard.units
     limits = np.array([cutoffs.get(level.value, 0) for level in LEVELS], dtype=np.int64)

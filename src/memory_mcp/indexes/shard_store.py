@@ -1,4 +1,4 @@
-"""Read and write parts in the folder of an index, under new names."""
+"""Read and write shards in the folder of an index, under new names."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -18,27 +18,27 @@ B = TypeVar("B")
 
 @dataclass(frozen=True, slots=True)
 class BuiltShard:
-    """A part on disk that no manifest names yet."""
+    """A shard on disk that no manifest names yet."""
 
     name: str
     files: Mapping[str, FileChecksum]
 
 
 class ShardStore:
-    """The parts in one folder."""
+    """The shards in one folder."""
 
     def __init__(self, home: IndexFolder) -> None:
         self._home = home
         self._made = 0
 
     def read_shard(self, kind: IndexKind[B], name: str, files: Mapping[str, FileChecksum], trusted: bool = False) -> Shard[B]:
-        """Return a part; raises IndexUnreadable when its files have changed, which is not checked if `trusted`."""
+        """Return a shard; raises IndexUnreadable if changed, unless `trusted`."""
         return read_shard(kind, self._home.shards_path / name, dict(files), self._home.directory, trusted)
 
     def read_live_shard(self, kind: IndexKind[B], entry: ShardEntry, trusted: bool) -> LiveShard[B]:
-        """Return a part of a manifest without its dead units.
+        """Return a shard of a manifest without its dead units.
 
-        Raises IndexUnreadable when its files have changed, which is not checked if `trusted`, or the manifest does not fit it.
+        Raises IndexUnreadable when its files have changed, unless `trusted`, or the manifest does not fit it.
         """
         live = LiveShard(self.read_shard(kind, entry.name, entry.files, trusted))
         if any(not 0 <= index < len(live.shard.units) for index in entry.dead):
@@ -46,17 +46,17 @@ class ShardStore:
         return live.without_units(np.array(entry.dead, dtype=np.int64))
 
     def write_shard(self, kind: IndexKind[B], part: Shard[B], name: str) -> Shard[B]:
-        """Write a part and return it as read back, so that it leaves this process's memory. Raises OSError."""
+        """Write a shard and read it back, out of this process's memory."""
         return self.read_shard(kind, name, write_shard(kind, part, self._home.shards_path / name))
 
     def new_name(self, prefix: str) -> str:
-        """Return an unused name of a part: the prefix, the time and a number."""
+        """Return an unused name of a shard."""
         self._made += 1
         return f"{prefix}{time.time_ns():x}-{self._made}"
 
     @contextmanager
     def reserve_name(self, prefix: str) -> Iterator[str]:
-        """Yield a new name of a part, which sweeps spare inside the block only. Creates nothing."""
+        """Yield a new name, safe from removal inside the block."""
         name = self.new_name(prefix)
         token = name.partition("-")[0]
         self._home.protected_prefixes.add(token)
@@ -67,5 +67,5 @@ class ShardStore:
 
 
 def entry_of(live: LiveShard[B]) -> ShardEntry:
-    """Return the manifest entry of a part on disk: its name, its files with checksums, and its dead units."""
+    """Return the manifest entry of a shard on disk."""
     return ShardEntry(live.shard.name, live.shard.files or {}, tuple(live.dead_units()))

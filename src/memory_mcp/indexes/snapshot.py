@@ -1,4 +1,4 @@
-"""The state of an index at one moment: its living parts. Immutable; a reader uses one throughout."""
+"""The living shards of an index at one moment. Immutable; a reader uses one throughout."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _MASKS = 24
 
 @dataclass(frozen=True, slots=True)
 class Snapshot(Generic[B]):
-    """Parts, oldest first, the last may be the write buffer; and the position they reach."""
+    """Shards, oldest first, the last may be the write buffer; and their position."""
 
     shards: tuple[LiveShard[B], ...]
     position: Position
@@ -29,19 +29,18 @@ class Snapshot(Generic[B]):
 
     @classmethod
     def from_shards(cls, parts: tuple[LiveShard[B], ...], position: Position) -> "Snapshot[B]":
-        """Return the snapshot of some parts, oldest first, at a position, with the number of living documents by table."""
+        """Return the snapshot of some shards, with counts by table."""
         counts = {t: sum(p.counts[t] for p in parts) for t in TABLES}
         return cls(parts, position, counts)
 
     def __iter__(self) -> Iterator[LiveShard[B]]:
-        """Iterate over the parts, oldest first."""
         return iter(self.shards)
 
 
 def visible_rows(live: LiveShard[B], table: DocType, filters: Filters) -> Array | None:
-    """Return which rows of a table are alive and pass the filters, `(rows,)` bool; None for all.
+    """Return which rows are alive and pass the filters; None for all.
 
-    Document type is not looked at. The result is cached for the last 24 filters: do not change it.
+    The document type is not looked at. The result is cached for the last 24 filters: do not change it.
     """
     if not live.shard.strings:
         return live.alive_rows(table)
@@ -61,11 +60,11 @@ def visible_rows(live: LiveShard[B], table: DocType, filters: Filters) -> Array 
 
 
 def sorted_keys(keys: list[int]) -> Array:
-    """Return unit keys as a new sorted array, `(n,)` uint64; equal ones stay."""
+    """Return unit keys as a sorted uint64 array; equal ones stay."""
     return np.sort(np.array(keys, dtype=np.uint64))
 
 
 def segment_of(part: Shard[B], grip_row: int) -> NodeId:
-    """Return the node id of a grip's segment; `grip_row` is a row in the part's table of grips."""
+    """Return the node id of the segment of a row of grips."""
     row = int(part.units.node_first[part.grips.unit[grip_row]])
     return node_of(int(part.nodes.hi[row]), int(part.nodes.lo[row]))

@@ -12,15 +12,15 @@ from memory_mcp.storage.base import Storage
 READ_BATCH = 192
 #: Units per frame.
 FRAME_SIZE = 24
-#: Events read behind a segment that ends before the reply to its last prompt: the reply, or enough to tell.
+#: Events read after a segment that ends before the reply to its last prompt: the reply, or enough to tell.
 _AFTER = 24
 
 
 def read_units(storage: Storage, ids: Sequence[NodeId]) -> tuple[list[Source], list[int]]:
-    """Return the units of some nodes as they are now, in order without repeats, and the keys of those that no longer exist.
+    """Return some nodes' units as they are now, and missing keys.
 
-    A segment comes with its events, what follows an unanswered prompt, and the grips that lie wholly in them;
-    one without a record of its segment comes alone.
+    A segment comes with its events, what follows an unanswered prompt, and the grips that are wholly in them; one
+    without a record of its segment comes alone. No repeats.
     """
     nodes = storage.toc.get_nodes(ids)
     by_key = {node_key(i): n for i, n in nodes.items()}
@@ -47,7 +47,7 @@ def read_units(storage: Storage, ids: Sequence[NodeId]) -> tuple[list[Source], l
 
 
 def iter_all_units(storage: Storage) -> Iterator[list[Source]]:
-    """Yield all units in frames of at most 24: segments first, then periods. What is deleted meanwhile is left out."""
+    """Yield all units in frames of at most 24, segments first."""
     periods = [i for level in PERIODS for i in storage.toc.list_ids(level)]
     segments = storage.toc.list_ids(TocLevel.SEGMENT)
     for ids in (segments, periods):
@@ -55,7 +55,7 @@ def iter_all_units(storage: Storage) -> Iterator[list[Source]]:
 
 
 def iter_frames(storage: Storage, ids: Sequence[NodeId]) -> Iterator[list[Source]]:
-    """Yield the units of some nodes in frames of at most 24; nodes that no longer exist are left out."""
+    """Yield the units of some nodes in frames of at most 24."""
     for start in range(0, len(ids), READ_BATCH):
         sources, _ = read_units(storage, ids[start : start + READ_BATCH])
         for first in range(0, len(sources), FRAME_SIZE):
@@ -63,5 +63,5 @@ def iter_frames(storage: Storage, ids: Sequence[NodeId]) -> Iterator[list[Source
 
 
 def is_segment(node_id: NodeId) -> bool:
-    """Return whether an id is that of a segment, not of a period; the store is not asked."""
+    """Return whether an id is that of a segment."""
     return level_of(node_id) is TocLevel.SEGMENT

@@ -42,7 +42,7 @@ def named(*topics: Sequence[SegmentText], taken: Sequence[str] = ()) -> list[Top
     """Names of topics that are a whole store."""
     docs = [doc for topic in topics for doc in topic]
     numbers = iter(range(len(docs)))
-    return name_topics(TextUnits(docs), [[next(numbers) for _ in topic] for topic in topics], taken=taken)
+    return name_topics(TextUnits(docs), [[next(numbers) for _ in topic] for topic in topics], used_labels=taken)
 
 
 def test_a_topic_is_called_by_the_phrase_its_segments_share() -> None:
@@ -164,8 +164,11 @@ def test_a_label_is_kept_while_it_is_nearly_as_good_as_a_new_one() -> None:
     ]
     docs = TextUnits([*sown, *RETRY])
     topics = [[0, 1, 2], [3, 4, 5]]
-    assert [name.label for name in name_topics(docs, topics, before=["beans", "retry on 503"])] == ["beans", "retry on 503"]
-    assert name_topics(docs, topics, before=["sourdough starter", ""]) == name_topics(docs, topics)
+    assert [name.label for name in name_topics(docs, topics, former_labels=["beans", "retry on 503"])] == [
+        "beans",
+        "retry on 503",
+    ]
+    assert name_topics(docs, topics, former_labels=["sourdough starter", ""]) == name_topics(docs, topics)
 
 
 def test_whoever_speaks_is_no_label() -> None:

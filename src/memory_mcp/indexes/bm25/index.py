@@ -20,7 +20,7 @@ from memory_mcp.tree.derive.build import searchable_pieces
 
 
 def _terms_of(text: str) -> list[str]:
-    """Return the terms of a query, distinct, without stop words if it has others; raises InvalidQuery if it has none."""
+    """Raises InvalidQuery if it has none."""
     terms = query_terms(text)
     if not terms:
         raise InvalidQuery("the query is empty", "Give at least one word to look for.")
@@ -28,16 +28,16 @@ def _terms_of(text: str) -> list[str]:
 
 
 class Bm25Index:
-    """Searches the keyword index that a keeper maintains; a `Searcher`."""
+    """A `Searcher` of the keyword index that a keeper maintains."""
 
     def __init__(self, keeper: Keeper) -> None:
         self.keeper = keeper
 
     def search(self, query: IndexQuery) -> Matches:
-        """Return the documents that hold a term of the query or its keywords, best first, at most `query.limit`.
+        """Return documents that hold a term of the query or its keywords.
 
-        Those below `query.least` are left out, but counted in the total. Raises InvalidQuery for a text
-        without terms, IndexUnreadable when the index cannot be searched.
+        Those below `query.min_score` are left out, but counted in the total. Raises InvalidQuery for a text without
+        terms, IndexUnreadable when the index cannot be searched.
         """
         with span("parse_query"):
             terms = _terms_of(query.text)
@@ -49,36 +49,29 @@ class Bm25Index:
         )
 
     def find_candidates(self, query: IndexQuery, also: Array) -> Candidates:
-        """Return the best `query.limit` messages that hold a term, and those named in `also`, `(n,)` uint64.
+        """Return best messages that hold a term, and those in `also`.
 
-        All must pass the filters; keywords do not count. Raises InvalidQuery for a text without terms, IndexUnreadable when the
-        index cannot be searched.
+        All must pass the filters; keywords do not count. Raises as `search`.
         """
         terms = _terms_of(query.text)
         with span("execute_search"), metrics.timed("bm25_search_latency_seconds"):
             return find_candidates(self.keeper.index.snapshot, terms, query.filters, query.limit, also)
 
     def find_segments(self, terms: Sequence[str], project: str | None) -> list[int]:
-        """Return the keys of the segments that hold every term, newest first.
-
-        `project` None means all projects. Raises IndexUnreadable when the index cannot be searched.
-        """
+        """Return keys of segments that hold every term; raises IndexUnreadable."""
         return find_segments(self.keeper.index.snapshot, terms, project)
 
     def highest_score(self, text: str) -> float:
-        """Return the query's highest possible raw score with `calibrate.SLACK` (8) added. Raises IndexUnreadable."""
+        """Return the query's highest score with `SCORE_OFFSET` added."""
         return weigh_terms(self.keeper.index.snapshot, query_terms(text)).total + SCORE_OFFSET
 
     def improve_shards(self, goes_on: Callable[[], bool]) -> int:
-        """Return 0: there is no faster form of this index."""
+        """Return 0: there is no faster form."""
         del goes_on
         return 0
 
     def score_pending(self, text: str, events: Iterable[Event], keywords: Sequence[str] = ()) -> list[PendingMatch]:
-        """Return the events that hold a term of the text or of `keywords`, in order, scored as one grip without neighbours.
-
-        Raises IndexUnreadable when the index cannot be searched.
-        """
+        """Score events as one grip without neighbours; raises IndexUnreadable."""
         terms = query_terms(text)
         weights = weigh_terms(self.keeper.index.snapshot, terms)
         if extra_terms := keyword_terms(keywords, terms):

@@ -20,49 +20,49 @@ FORMAT = 2
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Term counts and copies of a unit's documents: of nodes, then of grips."""
+    """Term counts and copies of a unit's nodes and grips."""
 
     nodes: list[TermCounts]
     grips: list[TermCounts]
-    shown: list[TocNode | None]
-    quoted: list[Quotation | None]
+    node_copies: list[TocNode | None]
+    quotations: list[Quotation | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """Postings and copies of both tables of a part."""
+    """Postings and copies of both tables of a shard."""
 
     nodes: Postings
     grips: Postings
     copies: Copies
 
     def table(self, doc_type: DocType) -> Postings:
-        """Return the postings of nodes for NODE, else those of grips."""
+        """Return the postings of one table."""
         return self.nodes if doc_type is DocType.NODE else self.grips
 
 
 class Bm25:
-    """The kind of the keyword index, whose bodies are postings and copies; a `Kind`."""
+    """The `IndexKind` of keywords, whose bodies are postings and copies."""
 
     name = "bm25"
     reads_words = True
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return format, documents and tokenizer (version numbers), and forms: k1, b and average length by table."""
+        """Return format, documents, tokenizer, and k1, b and length by table."""
         forms = {t.value: [f.k1, f.b, f.average] for t, f in FORMS.items()}
         return {"format": FORMAT, "documents": DOCUMENT_VERSION, "tokenizer": TOKENIZER_VERSION, "forms": forms}
 
     def child_options(self, reuse: Path | None) -> dict[str, Any]:
-        """Return {}: a child process needs no options for this kind."""
+        """Return {}: a child process needs none."""
         del reuse
         return {}
 
     def find_predecessor(self, fingerprint: Mapping[str, Any]) -> None:
-        """Return None: an index of another version is not searched, as a build takes seconds."""
+        """Return None: a build takes seconds."""
         del fingerprint
 
     def prepare_unit(self, unit: Unit) -> Prepared:
-        """Return the term counts and the shown copies of a unit's documents, nodes and grips apart."""
+        """Return the term counts and copies of a unit's documents."""
         # A message quoted whole is a text of its segment and of its grip: counted once.
         counts_by_text = {
             text: count_terms(text) for text in dict.fromkeys(t for d in (*unit.nodes, *unit.grips) for t in d.words)
@@ -74,26 +74,28 @@ class Bm25:
         return Prepared(nodes, grips, node_copies, [d.copy if isinstance(d.copy, Quotation) else None for d in unit.grips])
 
     def build_body(self, prepared: Sequence[Prepared]) -> Body:
-        """Return postings and copies of both tables from prepared units, rows in their order."""
+        """Return postings and copies of prepared units, in order."""
         nodes = Postings.from_counts([counts for unit in prepared for counts in unit.nodes], DocType.NODE)
         grips = Postings.from_counts([counts for unit in prepared for counts in unit.grips], DocType.GRIP)
-        copies = Copies.from_rows([n for unit in prepared for n in unit.shown], [q for unit in prepared for q in unit.quoted])
+        copies = Copies.from_rows(
+            [n for unit in prepared for n in unit.node_copies], [q for unit in prepared for q in unit.quotations]
+        )
         return Body(nodes, grips, copies)
 
     def merge_bodies(self, bodies: Sequence[Body], kept_rows: Sequence[tuple[Array, Array]]) -> Body:
-        """Return one body of the kept rows, in order; `kept_rows` are rows of nodes and of grips, `(n,)` int64, for each body."""
+        """Return one body of the kept rows, in order."""
         nodes = Postings.merge([b.nodes for b in bodies], [rows for rows, _ in kept_rows])
         grips = Postings.merge([b.grips for b in bodies], [rows for _, rows in kept_rows])
         return Body(nodes, grips, Copies.merge([b.copies for b in bodies], kept_rows))
 
     def write_body(self, body: Body, directory: Path) -> None:
-        """Write postings and copies of both tables into the directory. Raises OSError."""
+        """Write postings and copies of both tables. Raises OSError."""
         body.nodes.write(directory)
         body.grips.write(directory)
         body.copies.write(directory)
 
     def read_body(self, contents: FolderContents) -> Body:
-        """Return what `write` wrote. Raises IndexUnreadable when the postings are inconsistent."""
+        """Return what `write_body` wrote; raises IndexUnreadable."""
         nodes, grips = (Postings.read(contents, table) for table in (DocType.NODE, DocType.GRIP))
         return Body(nodes, grips, Copies.read(contents))
 

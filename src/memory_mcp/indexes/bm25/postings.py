@@ -1,8 +1,8 @@
-"""Postings of one table: rows by term with the term-frequency part of the BM25 score; built and stored with bm25s.
+"""Postings of one table: rows by term with part of the BM25 score; stored with bm25s.
 
 Invariants
 1. What is stored of a document depends only on its own words: the average length is a constant per table, and the inverse
-document frequency is computed by the query. So a document's score is the same in every part.
+document frequency is computed by the query. So a document's score is the same in every shard.
 2. It is stored in steps of 1/255, as other engines store lengths in a byte: half of a posting is its row number anyway.
 3. Terms are 64-bit hashes, sorted: the file has no words, and loading it parses nothing.
 """
@@ -29,7 +29,7 @@ import bm25s
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """BM25 parameters of one table: saturation, weight of length, and the fixed average length in terms."""
+    """BM25 parameters of one table; `average` is the fixed length in terms."""
 
     k1: float
     b: float
@@ -51,7 +51,6 @@ class _Hashes(dict[str, int]):
     """A cache of 64-bit hashes by term."""
 
     def __missing__(self, term: str) -> int:
-        """Compute and cache the hash of a term; a cache of more than 200,000 is emptied first."""
         if len(self) > _CACHE:
             self.clear()
         raw = hashlib.blake2b(term.encode("utf-8", "surrogatepass"), digest_size=8).digest()
@@ -63,12 +62,12 @@ _hashes = _Hashes()
 
 
 def term_key(term: str) -> int:
-    """Return the 64-bit hash of a term, cached for up to 200,000 terms; the same in every process."""
+    """Return the 64-bit hash of a term, the same in every process."""
     return _hashes[term]
 
 
 def term_part(tf: Array, length: Array | float, table: DocType) -> Array:
-    """Return scores before IDF, 0..1, `(n,)` float64, of terms that occur `tf` times, `(n,)`, in documents.
+    """Return scores before IDF, 0..1, of terms that occur `tf` times.
 
     `length` is the number of all terms of each document, `(n,)`, or one number for all.
     """
@@ -80,7 +79,6 @@ class _TermFrequencies(bm25s.BM25):  # type: ignore[misc]
     """The matrix and files of bm25s, with a fixed average length and without IDF."""
 
     def __init__(self, table: DocType) -> None:
-        """Set the parameters of a table of `FORMS`; the matrix comes with `build_index_from_ids` or from `scores`."""
         super().__init__(k1=FORMS[table].k1, b=FORMS[table].b, method="lucene", backend="numpy", csc_backend="numpy")
         self._table = table
         self.vocab_dict: dict[str, int] = {}
@@ -89,10 +87,6 @@ class _TermFrequencies(bm25s.BM25):  # type: ignore[misc]
     def build_index_from_ids(  # type: ignore[no-untyped-def]
         self, unique_token_ids, corpus_token_ids, show_progress=False, leave_progress=False
     ) -> dict[str, Any]:
-        """Return the matrix of bm25s: `data` in steps of 1/255 (at least 1), `indices`, `indptr`, `num_docs`.
-
-        `corpus_token_ids` are the term indices of all documents, concatenated, and the documents as `Counted`.
-        """
         del show_progress, leave_progress
         cols, documents = corpus_token_ids
         sizes = [len(counts) for _, counts in documents]
@@ -111,7 +105,8 @@ class _TermFrequencies(bm25s.BM25):  # type: ignore[misc]
 class Postings:
     """Rows by term.
 
-    `indices[indptr[i]:indptr[i + 1]]` are the rows that hold `terms[i]`, `data` its score in each, in steps of `STEP`.
+    `indices[indptr[i]:indptr[i + 1]]` are the rows that hold `terms[i]`, `data` its score in each, in steps of
+    `STEP`.
     """
 
     table: DocType
@@ -127,7 +122,7 @@ class Postings:
 
     @classmethod
     def from_counts(cls, documents: Sequence[TermCounts], table: DocType) -> "Postings":
-        """Return the postings of documents' term counts, one row each, in order."""
+        """Return the postings of documents' term counts, one row each."""
         if not any(len(keys) for keys, _ in documents):
             none = np.zeros(0, dtype=np.int32)
             begin = np.zeros(1, dtype=np.int64)
@@ -138,7 +133,7 @@ class Postings:
 
     @classmethod
     def merge(cls, postings: Sequence["Postings"], kept_rows: Sequence[Array]) -> "Postings":
-        """Return one from several of one table, at least one: of each the kept rows, `(n,)` int64, numbered consecutively."""
+        """Return the kept rows of several, numbered consecutively."""
         table = postings[0].table
         pieces, first = [], 0
         for part_postings, rows in zip(postings, kept_rows, strict=True):
@@ -160,7 +155,7 @@ class Postings:
         return cls(table, terms, indptr, indices, data, first)
 
     def select_rows(self, rows: Array, first: int) -> "Postings":
-        """Return the postings of some rows, `(n,)`, ascending, numbered from `first`; terms without rows are left out."""
+        """Return the postings of some ascending rows, numbered from `first`."""
         if len(rows) == self.rows:
             return Postings(self.table, self.terms, self.indptr, self.indices + np.int32(first), self.data, self.rows)
         moved = np.full(self.rows, -1, dtype=np.int32)
@@ -173,10 +168,7 @@ class Postings:
         return Postings(self.table, self.terms[used], indptr, fresh[stays], self.data[stays], len(rows))
 
     def write(self, directory: Path) -> None:
-        """Write the postings with bm25s into a folder named after the table, and the terms into a file beside it.
-
-        Files of these names are replaced; not synced. Raises OSError.
-        """
+        """Write a folder named after the table, and its terms. Raises OSError."""
         model = _TermFrequencies(self.table)
         model.scores = {"data": self.data, "indices": self.indices, "indptr": self.indptr, "num_docs": self.rows}
         model.save(directory / self.table.value, show_progress=False)
@@ -184,7 +176,7 @@ class Postings:
 
     @classmethod
     def read(cls, contents: FolderContents, table: DocType) -> "Postings":
-        """Return what `write` wrote, read-only views; raises IndexUnreadable when lengths or rows do not fit together."""
+        """Return what `write` wrote; raises IndexUnreadable if inconsistent."""
         scores = {n: contents.read_array(f"{table.value}/{n}.csc.index.npy") for n in ("data", "indices", "indptr")}
         terms = contents.read_arrays(f"{table.value}.{_TERMS}", ["terms"])["terms"]
         rows = int(contents.json_of(f"{table.value}/params.index.json")["num_docs"])
@@ -194,7 +186,7 @@ class Postings:
         return cls(table, terms, scores["indptr"], scores["indices"], scores["data"], rows)
 
     def find_slices(self, keys: Array) -> list[slice | None]:
-        """Return the slice of each term's postings, by hash, `(n,)` uint64; None for a term that no row holds."""
+        """Return the slice of each term's postings, by hash; None for none."""
         if not len(self.terms):
             return [None] * len(keys)
         at = np.minimum(np.searchsorted(self.terms, keys), len(self.terms) - 1)
@@ -204,7 +196,7 @@ class Postings:
 
 
 def count_terms(text: str) -> TermCounts:
-    """Return the hashes of the distinct terms of a text, in order of appearance, and how often each occurs."""
+    """Return hashes of a text's distinct terms, and their counts."""
     counts = Counter(iter_terms(text))
     size = len(counts)
     keys = np.fromiter(map(_hashes.__getitem__, counts), dtype=np.uint64, count=size)
@@ -212,7 +204,7 @@ def count_terms(text: str) -> TermCounts:
 
 
 def add_counts(parts: Sequence[TermCounts]) -> TermCounts:
-    """Return the term counts of several texts together, sorted by hash; those of a single text unchanged."""
+    """Return the term counts of several texts together."""
     if len(parts) == 1:
         return parts[0]
     keys = np.concatenate([keys for keys, _ in parts]) if parts else np.zeros(0, dtype=np.uint64)

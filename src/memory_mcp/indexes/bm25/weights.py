@@ -1,4 +1,4 @@
-"""Weigh the terms of a query by their frequency in a snapshot, and those of its keywords by what its own words reach."""
+"""Weigh the terms of a query by their frequency, and those of keywords by need."""
 
 import math
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ _FACTOR, _SHARE = 0.8, 0.5
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """The hashes of a query's terms, `(n,)` uint64, and their inverse document frequencies, `(n,)` float64."""
+    """Hashes of a query's terms, uint64, and their inverse document frequencies."""
 
     keys: Array
     idf: Array
@@ -30,7 +30,7 @@ class Weights:
 
     @property
     def total(self) -> float:
-        """The sum of the weights of the query's own terms; every document's score for these is below it."""
+        """Sum of the own terms' weights; no score is above it."""
         return float(self.idf[: len(self.idf) - self.keywords].sum())
 
     def with_keywords(self, keywords: "Weights", highest: float) -> "Weights":
@@ -45,9 +45,9 @@ class Weights:
 
 
 def weigh_terms(snapshot: Snapshot[Body], terms: Sequence[str]) -> Weights:
-    """Return the weights of terms by their frequency in living segments and grips; periods repeat these and do not count.
+    """Weigh terms by their frequency in living segments and grips.
 
-    A term that no document holds has the highest weight. All parts count, whatever is filtered.
+    Periods repeat these and do not count. A term that no document holds has the highest weight.
     """
     hashes = np.array([term_key(t) for t in terms], dtype=np.uint64)
     df = np.zeros(len(hashes), dtype=np.int64)
@@ -61,7 +61,7 @@ def weigh_terms(snapshot: Snapshot[Body], terms: Sequence[str]) -> Weights:
 
 
 def _add_frequencies(df: Array, live: LiveShard[Body], table: DocType, hashes: Array, counting: Array | None) -> None:
-    """Add to `df`, `(terms,)`, the number of counting rows, `(rows,)` bool (None: all), that hold each term."""
+    """Add to `df` the number of counting rows that hold each term."""
     postings = live.shard.body.table(table)
     for i, term_slice in enumerate(postings.find_slices(hashes)):
         if term_slice is not None:

@@ -29,7 +29,7 @@ class RelationKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TopicName:
-    """A topic's name in one scope: a label of at most 50 characters, and up to 12 keywords, best first."""
+    """A topic's name in one scope: a label, and up to 12 keywords, best first."""
 
     label: str
     keywords: tuple[str, ...]
@@ -45,7 +45,7 @@ class TopicNames:
 
     @property
     def by_scope(self) -> dict[str | None, TopicName]:
-        """Names by project, and by None, the first, for viewers of all; a new dict."""
+        """Names by project, and by None for viewers of all."""
         return dict([(None, self.overall), *self.by_project.items()])
 
 
@@ -63,7 +63,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic in a view: label, keywords and numbers are those of the view's project."""
+    """A topic in a view, with values of the view's project."""
 
     topic_id: TopicId
     label: str

@@ -1,4 +1,4 @@
-"""Build the whole topic graph from segments: groups, their identities and names. Pure; runs in a child process."""
+"""Build the topic graph from segments: groups, areas, identities, names. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class BuiltGraph:
     """A new graph, and the topic identities to store with it."""
 
     graph: StoredGraph
-    known: tuple[TopicRecord, ...]
+    records: tuple[TopicRecord, ...]
 
 
 def build_graph(
@@ -35,10 +35,11 @@ def build_graph(
     former_names: Sequence[TopicNames],
     at_ms: int,
 ) -> BuiltGraph:
-    """Group segments into topics and areas, identify and name these; nothing is stored. Rows are in order of segment keys.
+    """Group segments into topics and areas, and name these; nothing is stored.
 
-    `documents` are all segments of the memory, each once; `vectors` `(n, dimensions)` float32 rows of length 1 or 0, with 0
-    dimensions without an embedder; `former_topics` are topics and areas, `at_ms` is now, UTC milliseconds.
+    `documents` are all segments of the memory, each once; `vectors` `(n, dimensions)` float32 rows of length 1 or
+    0, with 0 dimensions without an embedder; `former_topics` are topics and areas, `at_ms` is now, UTC
+    milliseconds.
     """
     order = sorted(range(len(documents)), key=lambda n: segment_key_of(documents[n].node_id) or 0)
     documents, vectors = [documents[n] for n in order], vectors[order]
@@ -58,13 +59,12 @@ def build_graph(
     areas = areas_of(rows, count)
     area_rows = by_area(rows, areas)
     topics = match_topics(_keys_by_topic(rows, count), former_topics, at_ms)
-    larger_topics = match_topics(_keys_by_topic(area_rows, int(areas.max(initial=-1)) + 1), topics.known, at_ms, areas=True)
+    larger_topics = match_topics(_keys_by_topic(area_rows, int(areas.max(initial=-1)) + 1), topics.records, at_ms, areas=True)
     names = _name_topics(documents, (rows, area_rows), (topics.ids, larger_topics.ids), {n.topic_id: n for n in former_names})
-    return BuiltGraph(StoredGraph(rows, tables, names, tuple(areas.tolist())), larger_topics.known)
+    return BuiltGraph(StoredGraph(rows, tables, names, tuple(areas.tolist())), larger_topics.records)
 
 
 def _keys_by_topic(rows: Rows, count: int) -> list[list[int]]:
-    """Return the keys of the segments of each of `count` topics, one list a topic, by index of the topic."""
     return [rows.lo[rows.topic == topic].tolist() for topic in range(count)]
 
 
@@ -74,11 +74,6 @@ def _name_topics(
     ids: tuple[Sequence[TopicId], Sequence[TopicId]],
     former_names: Mapping[TopicId, TopicNames],
 ) -> tuple[TopicNames, ...]:
-    """Name topics and areas for viewers of all projects, and for each project from its own segments; topics first.
-
-    `rows` are those with topics and those with areas as topics, `ids` the ids of topics and of areas. The only project of a
-    memory has the names of viewers of all.
-    """
     texts = TextUnits([SegmentText(d.title, d.bullets, d.keywords) for d in documents])
     projects: dict[str, list[int]] = {}
     for row, document in enumerate(documents):
@@ -86,10 +81,6 @@ def _name_topics(
     former = [{n: former_names[topic] for n, topic in enumerate(level_ids) if topic in former_names} for level_ids in ids]
 
     def scope(scope_rows: Array, project: str | None) -> list[dict[int, TopicName]]:
-        """Return the names of the topics, and of the areas, that some segments have, by index; `scope_rows` are rows, `(n,)`.
-
-        All labels are distinct; `project` None is the scope of all.
-        """
         labels = [{n: name.label for n, names in level.items() if (name := names.by_scope.get(project))} for level in former]
         topics, areas = (level.topic[scope_rows] for level in rows)
         area_names = _name_level(texts, areas, scope_rows, (), labels[1])
@@ -109,11 +100,7 @@ def _name_topics(
 def _name_level(
     texts: TextUnits, topic: Array, scope_rows: Array, used_labels: Sequence[str], former_labels: Mapping[int, str]
 ) -> dict[int, TopicName]:
-    """Return the name of each topic that occurs in `topic`, by index.
-
-    `topic` is that of each of the segments `scope_rows`, both `(n,)`, -1 for none; labels in `used_labels` are
-    not given; `former_labels` are by topic.
-    """
+    """Labels in `used_labels` are not given."""
     topics = sorted(set(topic[topic >= 0].tolist()))
     segments = [scope_rows[topic == t].tolist() for t in topics]
     names_found = name_topics(
@@ -131,9 +118,9 @@ _FINENESS, _TOPICS = 3.0, 200
 
 
 def areas_of(rows: Rows, count: int) -> Array:
-    """Return the area of each of `count` topics, `(topics,)` int32, numbered from 0 by their number of segments, most first.
+    """Return the area of each of `count` topics, numbered by size.
 
-    Each topic is linked to the 8 most similar; a topic similar to none is an area of its own. Empty for no topics.
+    Each topic is linked to the 8 most similar; a topic similar to none is an area of its own.
     """
     if not count:
         return np.zeros(0, dtype=np.int32)

@@ -17,21 +17,20 @@ class GraphMaker:
     """Collects documents and embeds each batch."""
 
     def __init__(self, hello: GroupingSetup) -> None:
-        """Start without documents; the model, if `hello` names one, is read with the first batch."""
         self._directory = Path(hello.directory)
         self._embedder = Model2Vec(hello.model) if hello.model else None
         self._documents: list[Document] = []
         self._vectors: list[Array] = []
 
     def answer_request(self, request: object) -> object:
-        """Handle a message: add and embed documents and return their number, or group all of them.
+        """Add documents and return their number, or group all of them.
 
-        The latter, for `Finish`, writes the graph and returns `Made`. Raises OSError when it cannot be written.
+        The latter, for `GroupingRequest`, writes the graph and returns `GroupingResult`. Raises OSError.
         """
         if isinstance(request, GroupingRequest):
             vectors = np.concatenate(self._vectors) if self._vectors else np.zeros((0, 0), dtype=np.float32)
-            graph = build_graph(self._documents, vectors, request.known, request.names, request.at_ms)
-            return GroupingResult(write_graph(self._directory, graph.graph), graph.known)
+            graph = build_graph(self._documents, vectors, request.records, request.names, request.at_ms)
+            return GroupingResult(write_graph(self._directory, graph.graph), graph.records)
         documents = cast("Sequence[Document]", request)
         self._documents += documents
         no_vectors = np.zeros((len(documents), 0), dtype=np.float32)
@@ -40,5 +39,5 @@ class GraphMaker:
 
 
 def begin(hello: GroupingSetup) -> Callable[[object], object]:
-    """Return the function that answers each message (see `Maker.answer`); the model is read with the first documents."""
+    """Return the message handler."""
     return GraphMaker(hello).answer_request

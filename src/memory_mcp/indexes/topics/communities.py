@@ -24,7 +24,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """How fine communities are, by unit of the graph: the higher, the more communities."""
+    """How fine communities are, by unit: the higher, the more."""
 
     #: The unit of each node, numbered from 0, `(nodes,)`.
     unit: Array
@@ -32,7 +32,7 @@ class Resolution:
     fineness: Array
 
     def scale_links(self, links: Links) -> "LinkGraph":
-        """Return the graph of these links, with degrees whose product is what joining two nodes costs.
+        """Return the graph with degrees whose product is the cost of joining.
 
         Within a unit that is the modularity of the unit alone, between two units the geometric mean of theirs.
         """
@@ -42,23 +42,22 @@ class Resolution:
         return LinkGraph(links, (degrees * factors[self.unit]).tolist())
 
     def divided_by(self, excess: Array) -> "Resolution":
-        """Return the resolution divided by a factor for each unit, `(units,)`."""
+        """Return the resolution divided by a factor for each unit."""
         return replace(self, fineness=self.fineness / excess)
 
 
 @dataclass(frozen=True, slots=True)
 class LinkGraph:
-    """Nodes with their links to others and their scaled degrees, links inside each included."""
+    """Nodes with their links and scaled degrees, links inside each included."""
 
     links: Links
     degrees: list[float]
 
     def __len__(self) -> int:
-        """Return the number of nodes."""
         return len(self.links)
 
     def fold_communities(self, member: Array) -> "LinkGraph":
-        """Return the graph whose nodes are communities; `member`, `(nodes,)`, is that of each node, numbered without gaps."""
+        """Return the graph of communities; `member` is that of each node."""
         number = member.tolist()
         links: Links = [{} for _ in range(max(number) + 1)]
         for community, strengths in zip(number, self.links, strict=True):
@@ -69,7 +68,7 @@ class LinkGraph:
         return LinkGraph(links, np.bincount(member, weights=self.degrees).tolist())
 
     def move_nodes(self, order: Iterable[int]) -> list[int]:
-        """Return the community of each node, named by a node, after moving nodes until none gains; `order` is the first round."""
+        """Return each node's community after moving nodes until none gains."""
         links, degrees = self.links, self.degrees
         member, total = list(range(len(degrees))), list(degrees)
         queue, waiting = deque(order), [True] * len(member)
@@ -101,7 +100,7 @@ class LinkGraph:
 
 
 def find_communities(graph: LinkGraph, order: Iterable[int]) -> Array:
-    """Return the community of each node, `(nodes,)` int32, numbered from 0 without gaps, in no order.
+    """Return the community of each node, int32, numbered from 0.
 
     `order` is the order in which nodes are visited first.
     """
@@ -116,10 +115,10 @@ def find_communities(graph: LinkGraph, order: Iterable[int]) -> Array:
 
 
 def find_parts(links: Links) -> Array:
-    """Return the part of the memory that each segment belongs to, `(segments,)`, numbered from 0.
+    """Return the part of the memory that each segment belongs to.
 
-    Parts are communities, joined to the neighbour with most links as long as more than a tenth of their links leave them: the
-    coding sessions of a memory and the records of a person are two parts, whatever the size of either.
+    Parts are communities, joined to the neighbour with most links as long as more than a tenth of their links leave
+    them: the coding sessions of a memory and the records of a person are two parts, whatever the size of either.
     """
     graph = Resolution(np.zeros(len(links), dtype=np.int64), np.array([_COARSE])).scale_links(links)
     community = find_communities(graph, range(len(links)))

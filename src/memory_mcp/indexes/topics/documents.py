@@ -1,4 +1,4 @@
-"""The document of a segment for topics. Pure, so that child processes can use it."""
+"""The document of a segment for topics, and documents as rows. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ _QUIET, _PAIR = 0.15, 0.8
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What topics use of a segment: its node's words, and values for filters."""
+    """What topics use of a segment: its words, and values for filters."""
 
     node_id: NodeId
     start_ms: int
@@ -34,7 +34,7 @@ class Document:
     session: str
     agents: tuple[str, ...]
     events: int
-    #: The title without its date and without the terms behind it.
+    #: The title without its date and without the terms after it.
     title: str
     bullets: tuple[str, ...]
     keywords: tuple[str, ...]
@@ -42,7 +42,7 @@ class Document:
     gist: str
 
     def term_hashes(self) -> set[int]:
-        """Return the terms of title, bullets and keywords as 32-bit hashes, without words of little weight (see `terms_of`).
+        """Return terms of title, bullets and keywords as 32-bit hashes.
 
         None without bullets and keywords: such a title counts the segment's events.
         """
@@ -52,12 +52,12 @@ class Document:
 
 
 def hash_term(key: str) -> int:
-    """Return the 32-bit hash (CRC-32) of a word's key, the same in every process."""
+    """Return the 32-bit hash of a word's key, the same in every process."""
     return crc32(key.encode("utf-8", "surrogatepass"))
 
 
 def terms_of(text: str, least: float = _QUIET) -> dict[int, float]:
-    """Return the terms of a text as 32-bit hashes, with their weights; words without a key or of up to `least` left out.
+    """Return a text's terms as 32-bit hashes, with weights above `least`.
 
     Scripts without blanks have a term for every two characters.
     """
@@ -67,16 +67,16 @@ def terms_of(text: str, least: float = _QUIET) -> dict[int, float]:
 
 
 def spaced_terms_of(text: str) -> dict[int, float]:
-    """Return the terms of a text as `terms_of` does, without those in scripts that put no blanks between words.
+    """Return `terms_of` a text without scripts that have no blanks.
 
-    Two characters side by side may belong to two words, and be missing from a memory that holds both.
+    Two adjacent characters may belong to two words, and be missing from a memory that holds both.
     """
     counted = (word for word in read_words(text) if word.key and word.weight > _QUIET)
     return {hash_term(word.key): word.weight for word in counted if not has_cjk(word.key)}
 
 
 def document_of(node: TocNode, segment: Segment) -> Document:
-    """Return what topics use of a segment, from its record and its node; `title` is without date and without terms behind it."""
+    """Return what topics use of a segment, from its record and node."""
     return Document(
         node_id=node.node_id,
         start_ms=node.start_ms,
@@ -96,14 +96,13 @@ class NameTables:
     """Names of projects and sets of agents by index."""
 
     def __init__(self, projects: Iterable[str] = (), agents: Iterable[Sequence[str]] = ()) -> None:
-        """Start with these names; the index of a name is its place in them."""
         self.projects = list(projects)
         self.agents = [tuple(names) for names in agents]
 
     def build_rows(self, documents: Sequence[Document], vectors: Array) -> Rows:
-        """Return documents, in any order, as rows in order of their keys, without a topic; new names are added to the tables.
+        """Return documents as rows in order of their keys, without a topic.
 
-        `vectors` are `(n, dimensions)` rows of length 1 or 0.
+        `vectors` are `(n, dimensions)` rows of length 1 or 0. New names are added to the tables.
         """
         keys = [node_doc(d.node_id) for d in documents]
         rows = replace(
@@ -120,7 +119,6 @@ class NameTables:
 
 
 def _index_of(names: list[T], name: T) -> int:
-    """Return the index of a name in a list, which it is appended to if missing."""
     if name not in names:
         names.append(name)
     return names.index(name)

@@ -47,8 +47,8 @@ class TopicGraph:
     names: tuple[TopicNames, ...]
     #: The area of each topic by index.
     area_of: tuple[int, ...]
-    known: Mapping[TopicId, TopicRecord]
-    #: All labels that were given; see `in_force`.
+    records: Mapping[TopicId, TopicRecord]
+    #: All labels that were given; see `valid_labels`.
     labels: tuple[TopicLabel, ...]
     pins: frozenset[str]
     settings: TopicsSettings
@@ -57,7 +57,7 @@ class TopicGraph:
     profiles: Callable[[], Profiles]
 
     def is_affected(self, segments: Collection[int], holds: Callable[[str], bool]) -> bool:
-        """Return whether it has one of some segments (keys), or `holds` is true of a name, keyword, agent or project in it."""
+        """Return whether it has some segments, or a text that `holds`."""
         if np.isin(self.rows.lo, np.array(sorted(segments), dtype=np.uint64)).any():
             return True
         names = [name for n in self.names for name in (n.overall, *n.by_project.values())]
@@ -67,38 +67,38 @@ class TopicGraph:
 
     @cached_property
     def topics(self) -> Level:
-        """The level of topics: the segments with their topics, and the names of topics; computed once."""
+        """The level of topics."""
         return Level(self.rows, self.tables, self.names[: len(self.area_of)], self.pins, self.settings, self.embed)
 
     @cached_property
     def areas(self) -> Level:
-        """The level of areas: the segments with their areas as topics, and the names of areas; computed once."""
+        """The level of areas: segments with their areas as topics."""
         rows, names = by_area(self.topics.all_shares.rows, self.area_of), self.names[len(self.area_of) :]
         return Level(rows, self.tables, names, self.pins, self.settings, self.embed)
 
     @property
     def pruned_count(self) -> int:
-        """Number of topics that viewers of all projects are not shown because they are old."""
+        """Number of topics that are hidden because they are old."""
         return int(np.count_nonzero(self.topics.silent_topics(None)))
 
     @property
     def topic_count(self) -> int:
-        """Number of topics, areas excluded, that have keywords and are not left out because they are old."""
+        """Number of visible topics, areas excluded."""
         return int(np.count_nonzero(self.topics.all_shares.mentions)) - self.pruned_count
 
-    def status(self, behind: int, segments: int) -> TopicsStatus:
-        """Return the state of this graph if `behind` of so many segments of the store came or changed since the grouping."""
+    def status(self, pending_count: int, segments: int) -> TopicsStatus:
+        """Return the state if `pending_count` of so many segments came since."""
         by_meaning = self.rows.vectors.shape[1] > 0
         message = "" if by_meaning else "grouped by terms alone: the vector index is off"
-        if is_renewed := behind > 0 and behind >= BEHIND * segments:
-            message = f"being renewed: at least {behind:,} of {segments:,} segments came since topics were looked for"
+        if is_renewed := pending_count > 0 and pending_count >= BEHIND * segments:
+            message = f"being renewed: at least {pending_count:,} of {segments:,} segments came since topics were looked for"
         return TopicsStatus(
             enabled=True,
             healthy=not is_renewed,
             topic_count=self.topic_count,
             segments=len(self.rows),
             unassigned=int(np.count_nonzero(self.rows.topic < 0)),
-            behind=behind,
+            behind=pending_count,
             is_renewed=is_renewed,
             by_meaning=by_meaning,
             pruned=self.pruned_count,
@@ -106,9 +106,9 @@ class TopicGraph:
         )
 
     def best_topics(self, view: View, text: str, limit: int, subject: str = "") -> list[Topic]:
-        """Return up to `limit` topics and areas: those that fit a text, then the most important others.
+        """Return topics and areas that fit a text, then important others.
 
-        None if none fits, but the text is about a subject; see `fitting`.
+        None if none fits, but the text is about a subject; see `find_fitting`.
         """
         fitting = self.find_fitting(view, text, limit, subject)[0] if text.strip() else []
         if not fitting and self.topics.is_subject(self.topics.select_view(view), subject):
@@ -117,9 +117,9 @@ class TopicGraph:
         return [*fitting, *(topic for topic in self.list_topics(view, limit)[0] if topic.topic_id not in ids)][:limit]
 
     def list_topics(self, view: View, limit: int, offset: int = 0, areas: bool = True) -> tuple[list[Topic], int]:
-        """Return a page of areas (or topics), pinned ones first, then by importance; and the number of all.
+        """Return a page of areas (or topics), and their number.
 
-        Those without a segment in the view, and old ones (see `Level.left_out`), do not count.
+        Pinned ones first, then by importance. Hidden ones and those without a segment in the view do not count.
         """
         level = self.areas if areas else self.topics
         shares = level.select_view(view)
@@ -131,10 +131,10 @@ class TopicGraph:
         return [self._describe_topic(level, p, shares, view, float(importance[p])) for p in page], len(ranked)
 
     def find_fitting(self, view: View, text: str, limit: int, subject: str = "") -> tuple[list[Topic], int]:
-        """Return up to `limit` topics and areas that fit a text, alternating, starting with the best; and the number of all.
+        """Return topics and areas that fit a text, alternating, and their number.
 
-        An area answers a wide question and a topic a narrow one; which was asked is unknown. Old ones are left out. `subject`
-        are the words of the text that a topic must hold, without those that ask for themes as such; "" for all.
+        An area answers a wide question and a topic a narrow one; which was asked is unknown. Old ones are left out.
+        `subject` are the words of the text that a topic must hold; "" for all.
         """
         lists = [self._rank_fitting(level, view, text, subject or text) for level in (self.topics, self.areas)]
         lists.sort(key=lambda matches: -matches[0][-1] if matches else 0.0)
@@ -144,10 +144,7 @@ class TopicGraph:
     def _rank_fitting(
         self, level: Level, view: View, text: str, subject: str
     ) -> list[tuple[Level, int, Shares, View, float, float]]:
-        """Return the arguments of `_topic`, the fit last, for topics of a level that fit a text, best first.
-
-        Left out are old ones, those without a segment in the view, and areas of which the view has a single topic.
-        """
+        """Return arguments of `_describe_topic` for fitting topics, best first."""
         shares = level.select_view(view)
         importance = level.compute_importance(shares, view)
         name_shares = level.name_shares(
@@ -164,22 +161,19 @@ class TopicGraph:
         return [(level, index, shares, view, float(importance[index]), float(fit[index])) for index in ranked]
 
     def get_topic(self, topic_id: str, view: View) -> Topic:
-        """Return a topic or area, or the one it was merged into, with its values in the view.
+        """Return a topic or area, or what it was merged into, in the view.
 
-        Raises NotFound if there is none or the view has no segment of it, InvalidQuery for an id of another form.
+        Raises NotFound if the view has none, InvalidQuery for an id of another form.
         """
         level, index, shares = self._find_topic(topic_id, view)
         return self._describe_topic(level, index, shares, view, float(level.compute_importance(shares, view)[index]))
 
     def _find_topic(self, topic_id: str, view: View) -> tuple[Level, int, Shares]:
-        """Return the level, the index there and the view's segments of a topic or area, or of what it was merged into.
-
-        Raises NotFound if there is none or the view has no segment of it, InvalidQuery for an id of another form.
-        """
+        """Raises NotFound if the view has none, InvalidQuery for another form."""
         # Topics of this graph are found even if the store has a newer grouping already.
         parsed_id = parse_topic_id(topic_id)
         is_current = parsed_id in self.topics.indices or parsed_id in self.areas.indices
-        resolved_id = parsed_id if is_current else resolve_topic(parsed_id, self.known)
+        resolved_id = parsed_id if is_current else resolve_topic(parsed_id, self.records)
         for level in (self.topics, self.areas):
             index = level.indices.get(resolved_id, -1) if resolved_id else -1
             if index >= 0 and (shares := level.select_view(view)).mentions[index]:
@@ -189,7 +183,7 @@ class TopicGraph:
     def _describe_topic(
         self, level: Level, index: int, shares: Shares, view: View, importance: float, score: float = 0.0
     ) -> Topic:
-        """Return the values of a topic in a view, which must have a segment of it; `score` above 1 becomes 1."""
+        """The view must have a segment of the topic."""
         rows = np.flatnonzero(shares.rows.topic == index)
         name, author = self._label_in_scope(level, index, view.project)
         state, since = level.find_state(index, view)
@@ -213,12 +207,10 @@ class TopicGraph:
         )
 
     def _topics_in_area(self, area: int, mentions: Array) -> list[int]:
-        """Return the indices of an area's topics that have mentions, those with most first; `mentions` are `(topics,)`."""
         topics = [topic for topic, area_of_topic in enumerate(self.area_of) if area_of_topic == area and mentions[topic]]
         return sorted(topics, key=lambda topic: (-mentions[topic], topic))
 
     def _label_in_scope(self, level: Level, index: int, project: str | None) -> tuple[TopicName, str]:
-        """Return a topic's name in a scope, with the valid given label if there is one, and its author; "" for its own label."""
         names = level.names[index]
         words_name = names.overall if project is None else names.by_project.get(project, TopicName("", ()))
         label = self._valid_labels.get((names.topic_id, project))
@@ -226,12 +218,11 @@ class TopicGraph:
 
     @cached_property
     def _valid_labels(self) -> Mapping[LabelScope, TopicLabel]:
-        """The valid given labels by topic and project (None: for viewers of all), computed once; see `in_force`."""
         words_names = {(n.topic_id, project): name for n in self.names for project, name in n.by_scope.items()}
         return valid_labels(self.labels, words_names)
 
     def is_label_used(self, label: str, project: str | None, other_than: TopicId) -> bool:
-        """Return whether another topic or area than `other_than` has this label in a scope, given or of its own.
+        """Return whether another topic than `other_than` has this label.
 
         Labels are the same if they have the same terms, whatever the case and order. `project` None is the scope of all
         projects.
@@ -246,7 +237,7 @@ class TopicGraph:
         )
 
     def list_links(self, topic_id: str, view: View, limit: int, offset: int = 0, text: str = "") -> tuple[list[Link], int]:
-        """Return a page of a topic's segments, most relevant (to a text, if not blank) first, and the number of all.
+        """Return a page of a topic's segments, and their number.
 
         `relevance` of each is that to the topic, whatever the text. Raises NotFound for no such topic in the view.
         """
@@ -263,10 +254,10 @@ class TopicGraph:
         return links, len(rows)
 
     def find_related(self, topic_id: str, view: View, limit: int) -> list[Related]:
-        """Return up to `limit` related topics: parent or children, then similar and co-occurring ones, strongest first.
+        """Return parent or children, then similar and co-occurring topics.
 
         The strength of a parent or child is the share of the area that the topic is. Each is listed once, as what it is
-        most. Weak relations, and old topics other than parent and children, are left out. Raises NotFound as `topic`.
+        most. Weak relations, and old topics other than parent and children, are left out. Raises NotFound.
         """
         level, index, shares = self._find_topic(topic_id, view)
         candidates = (shares.mentions > 0) & ~level.hidden_topics(view)
@@ -294,7 +285,6 @@ class TopicGraph:
         return [*family, *sorted(strongest.values(), key=lambda r: (-r.strength, r.topic_id))][:limit]
 
     def _describe_related(self, level: Level, index: int, kind: RelationKind, strength: float, view: View) -> Related:
-        """Return the topic at `index` of a level as related, labelled for the view's project; strength has three decimals."""
         return Related(
             level.names[index].topic_id,
             self._label_in_scope(level, index, view.project)[0].label,
@@ -303,10 +293,10 @@ class TopicGraph:
         )
 
     def weekly_mentions(self, topic_id: str, view: View, count: int) -> list[int]:
-        """Return the number of a topic's mentions in each of `count` weeks, Monday to Sunday, oldest first; 0 for none.
+        """Return a topic's mentions in each of `count` weeks, oldest first.
 
         The last is the current week, or that of the view's newest mention of anything if that is `count` weeks ago or
-        more. Raises NotFound for no such topic in the view.
+        more. Raises NotFound.
         """
         _, index, shares = self._find_topic(topic_id, view)
         week = (shares.rows.days[shares.rows.topic == index] - 1) // 7
@@ -317,17 +307,14 @@ class TopicGraph:
         return counts
 
     def mentions_by_week(self, topic_id: str, view: View) -> list[tuple[int, int]]:
-        """Return (proleptic ordinal of Monday, mentions) of each week with mentions, ascending. Raises NotFound as `topic`."""
+        """Return (ordinal of Monday, mentions) of each week; raises NotFound."""
         _, index, shares = self._find_topic(topic_id, view)
         mondays, counts = np.unique((shares.rows.days[shares.rows.topic == index] - 1) // 7 * 7 + 1, return_counts=True)
         return list(zip(mondays.tolist(), counts.tolist(), strict=True))
 
     def topic_history(self, topic_id: str) -> list[TopicChange]:
-        """Return what happened to a topic when the memory was grouped anew, the latest last, at most 12 entries.
-
-        Empty for an id that no topic ever had; raises InvalidQuery for one of another form.
-        """
-        topic = self.known.get(parse_topic_id(topic_id))
+        """Return what happened to a topic in groupings; raises InvalidQuery."""
+        topic = self.records.get(parse_topic_id(topic_id))
         return list(topic.changes) if topic else []
 
 
@@ -336,10 +323,11 @@ _KEYWORDS = 8
 
 
 def place_segments(graph: TopicGraph, documents: Sequence[Document], vectors: Array, changed: Collection[NodeId]) -> TopicGraph:
-    """Return a graph with some segments replaced, each in the topic it fits best or in none; `graph` is not changed.
+    """Return a graph with some segments replaced, each placed.
 
-    A project that gets its first segment of a topic names it, and its area, after that segment. `documents` are those of
-    `changed` that exist, the rows of `changed` are dropped; `vectors` are `(documents, dimensions)` float32 of length 1 or 0.
+    A project that gets its first segment of a topic names it, and its area, after that segment. `documents` are
+    those of `changed` that exist, the rows of `changed` are dropped; `vectors` are `(documents, dimensions)`
+    float32 of length 1 or 0.
     """
     tables = NameTables(graph.tables.projects, graph.tables.agents)
     changed_keys = np.array([segment_key_of(node) or 0 for node in changed], dtype=np.uint64)

@@ -46,11 +46,11 @@ _BLOCK = 64
 
 
 def group_segments(rows: Rows, predecessors: Sequence[int] | None = None) -> Array:
-    """Return the topic of each segment, `(segments,)` int32: 0 is the largest, -1 none.
+    """Return the topic of each segment: 0 is the largest, -1 none.
 
-    Segments without terms have none, and with fewer than `LEAST_SEGMENTS` others no segment has one. `rows` without dimensions
-    are grouped by terms alone; their topics are ignored. `predecessors` are the indices of the segment
-    before each in its session, -1 for none.
+    Segments without terms have none, and with fewer than `LEAST_SEGMENTS` others no segment has one. `rows` without
+    dimensions are grouped by terms alone. `predecessors` are the indices of the segment before each in its session,
+    -1 for none.
     """
     topics = np.full(len(rows), -1, dtype=np.int32)
     worded = np.flatnonzero(np.diff(rows.ptr))
@@ -62,7 +62,6 @@ def group_segments(rows: Rows, predecessors: Sequence[int] | None = None) -> Arr
 
 
 def _previous_of(worded: Sequence[int], predecessors: Sequence[int]) -> list[int]:
-    """Return the index among some segments of the one of them before each in its session; -1 for none."""
     index = {segment: n for n, segment in enumerate(worded)}
     previous = []
     for segment in worded:
@@ -74,7 +73,6 @@ def _previous_of(worded: Sequence[int], predecessors: Sequence[int]) -> list[int
 
 
 def _find_topics(rows: Rows, predecessors: Sequence[int] | None) -> Array:
-    """Return the topic of each segment as `groups` does; each has terms, and there are enough."""
     links, previous = _link_segments(rows), predecessors or [-1] * len(rows)
     with_sessions = [dict(strengths) for strengths in links]
     link_neighbours(with_sessions, previous)
@@ -92,7 +90,7 @@ def _find_topics(rows: Rows, predecessors: Sequence[int] | None) -> Array:
 
 
 def link_neighbours(links: Links, predecessors: Sequence[int]) -> None:
-    """Add median strength, in place, to the link of each segment to its predecessor in the session (index, -1: none)."""
+    """Add median strength to the link of each segment to its predecessor."""
     strengths = [strength for weights in links for strength in weights.values()]
     added = _FOLLOWS * (float(np.median(strengths)) if strengths else 1.0)
     for segment, predecessor in enumerate(predecessors):
@@ -101,10 +99,11 @@ def link_neighbours(links: Links, predecessors: Sequence[int]) -> None:
 
 
 def _link_parts(links: Links, part: Array, rows: Rows) -> None:
-    """Replace the links inside each small part, in place, by those of its segments alone; `part` is that of each segment.
+    """Replace the links inside each small part by those of it alone.
 
-    Which terms are rare and what all meanings have in common is another matter there than in the whole memory. A part of
-    which that leaves some segments without links is about one thing, which all of it names, and keeps its links.
+    Which terms are rare and what all meanings have in common is another matter there than in the whole memory. A
+    part of which that leaves some segments without links is about one thing, which all of it names, and keeps its
+    links.
     """
     for number, size in enumerate(np.bincount(part).tolist()):
         if _FEW <= size <= _SMALL * len(rows):
@@ -116,16 +115,15 @@ def _link_parts(links: Links, part: Array, rows: Rows) -> None:
 
 
 def _project_resolution(part: Array, projects: Array) -> Resolution:
-    """Return the resolution of the segments of each project within each part, by their number."""
     _, unit, sizes = np.unique(np.stack([part, projects]), axis=1, return_inverse=True, return_counts=True)
     return Resolution(unit.reshape(-1), np.minimum(_FINENESS * sizes ** (1 / 3), sizes / _LINKS))
 
 
 def _bounded_communities(links: Links, resolution: Resolution) -> tuple[Array, Resolution]:
-    """Return the community of each segment, numbered by size, and the resolution used, lowered at most thrice.
+    """Return each segment's community, by size, and the resolution used.
 
-    It is lowered where there are more topics than `_MOST` third roots of the segments of a unit, which has a share of each
-    topic. -1 is for communities of fewer than `LEAST_SEGMENTS`.
+    It is lowered where there are more topics than `_MOST` third roots of the segments of a unit, which has a share
+    of each topic.
     """
     limits = _MOST * np.bincount(resolution.unit) ** (1 / 3)
     for _ in range(_TRIES):
@@ -140,7 +138,7 @@ def _bounded_communities(links: Links, resolution: Resolution) -> tuple[Array, R
 
 
 def _weigh_by_agreement(links: Links, resolution: Resolution) -> Links:
-    """Return links weighed by the agreement of communities from ten starts; links that none agrees on are dropped.
+    """Weigh links by the agreement of communities from ten starts.
 
     The first starts are from single segments, the others from those that the first all keep together.
     """
@@ -160,7 +158,6 @@ def _weigh_by_agreement(links: Links, resolution: Resolution) -> Links:
 
 
 def _number_communities(communities_of: Array) -> Array:
-    """Return topics renumbered by size, ties by first segment; -1 for those with fewer than `LEAST_SEGMENTS`."""
     numbers, first, sizes = np.unique(communities_of, return_index=True, return_counts=True)
     order = [n for n in np.lexsort((first, -sizes)).tolist() if numbers[n] >= 0 and sizes[n] >= LEAST_SEGMENTS]
     renumbered = np.full(int(communities_of.max()) + 2, -1, dtype=np.int32)
@@ -169,10 +166,6 @@ def _number_communities(communities_of: Array) -> Array:
 
 
 def _link_segments(rows: Rows) -> Links:
-    """Return the links of each segment: to its up to 12 most similar ones, and to those it is among these of.
-
-    A link is in both directions, by index of the other segment, and its strength is the similarity, always above 0.
-    """
     links: Links = [{} for _ in range(len(rows))]
     count = min(_NEIGHBOURS, len(rows) - 1)
     for start, similarity in _iter_similarities(rows):
@@ -186,7 +179,7 @@ def _link_segments(rows: Rows) -> Links:
 
 
 def _iter_similarities(rows: Rows) -> Iterator[tuple[int, Array]]:
-    """Yield the index of the first of a block of rows, and the similarity of each to all, 0..1, `(block, rows)` float32.
+    """Yield the first row of each block, and `(block, rows)` similarities.
 
     0 to itself. It is the fit of each to a topic of each segment alone.
     """

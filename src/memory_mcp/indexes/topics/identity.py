@@ -26,16 +26,17 @@ class IdentifiedTopics:
     """The topic of each group, and all topics known from now on."""
 
     ids: tuple[TopicId, ...]
-    known: tuple[TopicRecord, ...]
+    records: tuple[TopicRecord, ...]
 
 
 def match_topics(
     groups: Sequence[Sequence[int]], former_topics: Sequence[TopicRecord], at_ms: int, areas: bool = False
 ) -> IdentifiedTopics:
-    """Match groups, disjoint non-empty lists of segment keys, to topics (or areas), and tell what became of each.
+    """Match groups, disjoint lists of segment keys, to topics or areas.
 
-    A group continues the former topic with most in common (at least a quarter); else it gets a new id. Former topics without a
-    group end, or are merged into the group that has most of their segments. Topics of the other kind pass unchanged.
+    A group continues the former topic with most in common (at least a quarter); else it gets a new id. Former
+    topics without a group end, or are merged into the group that has most of their segments. Topics of the other
+    kind pass unchanged.
     """
     group_of = {key: n for n, group in enumerate(groups) for key in group}
     former = [topic for topic in former_topics if not topic.is_over and topic.is_area == areas]
@@ -62,12 +63,12 @@ def match_topics(
     return IdentifiedTopics(tuple(ids), tuple(sorted(topics, key=lambda t: t.topic_id)))
 
 
-def resolve_topic(topic: TopicId, known: Mapping[TopicId, TopicRecord]) -> TopicId | None:
-    """Return the current topic of an id, following mergers; None if it has ended or never existed."""
+def resolve_topic(topic: TopicId, records: Mapping[TopicId, TopicRecord]) -> TopicId | None:
+    """Return the current topic of an id, following mergers, or None."""
     visited: set[TopicId] = set()
     current: TopicId | None = topic
     while current is not None and current not in visited:
-        record = known.get(current)
+        record = records.get(current)
         if record is None:
             return None
         if not record.is_over:
@@ -80,10 +81,6 @@ def resolve_topic(topic: TopicId, known: Mapping[TopicId, TopicRecord]) -> Topic
 def _continue_topics(
     groups: Sequence[Sequence[int]], former: Sequence[TopicRecord], shared: Counter[tuple[int, int]]
 ) -> dict[int, int]:
-    """Return the index in `former` of the topic that each group continues, by group; new groups are left out.
-
-    `shared` are numbers of common segments by index in `former` and group; pairs with the largest share in common come first.
-    """
     topic_sizes: Counter[int] = Counter()
     group_sizes: Counter[int] = Counter()
     for (o, c), count in shared.items():
@@ -107,11 +104,6 @@ def _end_topics(
     shared: Counter[tuple[int, int]],
     at_ms: int,
 ) -> tuple[dict[TopicId, TopicRecord], dict[TopicId, list[TopicChange]]]:
-    """Return the topics that no group continues, as ended, by id; and what happened to each topic, by id.
-
-    A new group was split from a topic that goes on and had at least half of it, which is told of both, else found. A topic
-    that ended was merged into the group with most of its segments, if any has one, which is told of both.
-    """
     turns: defaultdict[TopicId, list[TopicChange]] = defaultdict(list)
     for c, name in enumerate(ids):
         if c not in continued:

@@ -44,7 +44,7 @@ from memory_mcp.storage.base import Storage
 
 log = logging.getLogger(__name__)
 
-#: Version of the grouping: a change groups every memory anew.
+#: Version of the grouping: a change groups every memory again.
 VERSION = 3
 #: Least number and share of new and changed segments for a new grouping, which `BEHIND` of them are in any case.
 _CHANGED, _SHARE = 10, 0.02
@@ -83,7 +83,7 @@ class TopicKeeper:
         #: Position up to which changes are placed, and the segments changed since the grouping.
         self._position = Position()
         self._changed: set[NodeId] = set()
-        #: Version, position and generation at which segments behind were counted, and their numbers (see `_behind`).
+        #: Version, position and generation at which pending segments were counted, and their numbers.
         self._pending_counts = (-1, -1, -1), (0, 0)
         self._checked_at = 0.0
         self._child: Child | None = None
@@ -106,16 +106,16 @@ class TopicKeeper:
             return self._graph
 
     def status(self) -> TopicsStatus:
-        """Return the state of the graph, read from disk if necessary; places nothing."""
+        """Return the state of the graph; places nothing."""
         with self._lock:
             self._check_files()
             graph, manifest = self._graph, self._manifest
             if graph is None or manifest is None:
                 status = TopicsStatus(True, healthy=False, message=self._why_none())
             else:
-                behind, segments = self._count_pending()
+                pending_count, segments = self._count_pending()
                 status = replace(
-                    graph.status(behind, segments),
+                    graph.status(pending_count, segments),
                     size_bytes=sum(f.size for p in manifest.shards for f in p.files.values()),
                     generation=manifest.number,
                     last_commit_ms=manifest.committed_ms,
@@ -123,7 +123,7 @@ class TopicKeeper:
             return replace(status, last_error=self.last_error, last_rebuild_secs=self.last_rebuild_secs)
 
     def store_labels(self, labels: Sequence[TopicLabel], unless: Callable[[TopicGraph], bool] = lambda _: False) -> bool:
-        """Store labels unless `unless` is true of the graph; return whether stored."""
+        """Store labels unless `unless` is true; return whether stored."""
         with self._lock:
             if unless(self.get_graph()):
                 return False
@@ -139,7 +139,6 @@ class TopicKeeper:
                 self._graph = replace(self._graph, **self._read_facts())
 
     def _check_files(self) -> None:
-        """Drop the graph if its files changed; checked once a second at most."""
         if self._health is Health.HEALTHY and time.monotonic() - self._checked_at > _LOOK:
             self._checked_at = time.monotonic()
             if self._manifest is None or self.folder.read_stamps(self._manifest) != self._stamps:
@@ -173,8 +172,8 @@ class TopicKeeper:
             self._manifest, self._stamps, self._position, self._changed = manifest, stamps, manifest.position, set()
             profiles = functools.cache(lambda: Profiles.from_rows(stored.rows, len(stored.area_of)))
             columns = (stored.rows, stored.tables, stored.names, stored.area_of)
-            known = self._read_facts()
-            self._graph = TopicGraph(*columns, **known, settings=self._settings, embed=self._embed_query, profiles=profiles)
+            facts = self._read_facts()
+            self._graph = TopicGraph(*columns, **facts, settings=self._settings, embed=self._embed_query, profiles=profiles)
             self._health, self._reason = Health.HEALTHY, ""
 
     def _drop_graph(self, reason: str) -> None:
@@ -182,10 +181,9 @@ class TopicKeeper:
         self._health, self._reason, self._graph = Health.UNHEALTHY, reason, None
 
     def _read_facts(self) -> dict[str, Any]:
-        """Return the fields of a graph that are read from the store."""
         topics = self._storage.topics
-        known = {topic.topic_id: topic for topic in topics.list_topics()}
-        return {"known": known, "labels": tuple(topics.list_labels()), "pins": self._storage.toc.list_pins()}
+        records = {topic.topic_id: topic for topic in topics.list_topics()}
+        return {"records": records, "labels": tuple(topics.list_labels()), "pins": self._storage.toc.list_pins()}
 
     def _embed_query(self, text: str) -> Array | None:
         embedder = self._embedder()
@@ -216,7 +214,6 @@ class TopicKeeper:
         return "topics are being looked for" if self._building.locked() else "topics are looked for within a minute"
 
     def _read_changed(self, limit: int) -> tuple[list[NodeId], Position]:
-        """Return segments changed after the position, and the position reached."""
         nodes: dict[NodeId, None] = {}
         position, more = self._position, True
         while more and len(nodes) <= limit:
@@ -226,14 +223,13 @@ class TopicKeeper:
         return list(nodes), position
 
     def _count_pending(self) -> tuple[int, int]:
-        """Return how many of how many segments changed since; (0, 0) for none."""
         version, placed = self._storage.toc.current_version(), self._position.outbox
         at = version, placed, self._manifest.number if self._manifest else 0
         if at != self._pending_counts[0]:
             segments = self._count_segments()
             waiting = self._read_changed(int(BEHIND * segments))[0] if version != placed else []
-            behind = len(self._changed.union(waiting))
-            self._pending_counts = at, (behind, segments) if behind else (0, 0)
+            pending_count = len(self._changed.union(waiting))
+            self._pending_counts = at, (pending_count, segments) if pending_count else (0, 0)
         return self._pending_counts[1]
 
     def _place_changed(self) -> None:
@@ -279,7 +275,7 @@ class TopicKeeper:
             return len(self._changed.union(waiting)) >= least
 
     def begin_grouping(self) -> bool:
-        """Start a grouping in a thread if one is due; return whether it did."""
+        """Start a grouping if one is due; return whether it did."""
         if not self.is_due():
             return False
         self.builder = threading.Thread(target=self._try_rebuild, name="grouping topics", daemon=True)
@@ -311,7 +307,6 @@ class TopicKeeper:
             self._building.release()
 
     def _group_all(self) -> int:
-        """Return the number of segments; the former graph serves until the end."""
         with self._lock:
             self._check_files()
             names = self._graph.names if self._graph else ()
@@ -331,7 +326,7 @@ class TopicKeeper:
             at_ms = self._clock.now_ms()
             result: GroupingResult = child.ask(GroupingRequest(tuple(self._storage.topics.list_topics()), names, at_ms))
             failpoint("topics.grouped")
-            self._storage.topics.replace_topics(result.known)
+            self._storage.topics.replace_topics(result.records)
             failpoint("topics.known")
             entry = ShardEntry(name, result.files)
             number = self.folder.next_number()
@@ -348,7 +343,7 @@ class TopicKeeper:
         return count
 
     def forget_if_affected(self, segments: Collection[int], holds: Callable[[str], bool]) -> bool:
-        """Remove the graph if it has one of these segments or a text that `holds`.
+        """Remove the graph if it has these segments or such a text.
 
         `segments` are keys. Returns whether there was one. Files that cannot be read are removed too. Raises
         IndexNotReady during a grouping.
@@ -376,7 +371,6 @@ class TopicKeeper:
             yield self._read_documents(ids[start : start + READ_BATCH])
 
     def _read_documents(self, ids: Sequence[NodeId]) -> list[Document]:
-        """Return the documents of segments that have a node and a record."""
         nodes = self._storage.toc.get_nodes(ids)
         segments = self._storage.toc.get_segments([key for i in nodes if (key := segment_key_of(i)) is not None])
         pairs = ((node, segments.get(segment_key_of(i) or 0)) for i, node in nodes.items())

@@ -1,4 +1,4 @@
-"""Select the topics a language model should label, give it their material, and store its labels.
+"""Select the topics a language model should label, and store its labels.
 
 Invariants
 1. A topic with a label is left alone, unless a language model gave it and the topic's own words have changed since.
@@ -29,7 +29,7 @@ _TITLES = 8
 
 @dataclass(frozen=True, slots=True)
 class UnlabelledTopic:
-    """A topic to label in one or more scopes with the same segments: one project, all, or both."""
+    """A topic to label in one or more scopes with the same segments."""
 
     topic_id: TopicId
     #: Its own name; see `source_of`.
@@ -38,21 +38,20 @@ class UnlabelledTopic:
 
     @property
     def source(self) -> str:
-        """Hashes of the topic's own words that its label will be based on (see `source_of`)."""
+        """Hashes of the words that its label is based on (`source_of`)."""
         return source_of(self.name)
 
     @property
     def request_basis(self) -> str:
-        """The basis of a request: `source`, "-" and a hash of the scopes, as an unusable answer tells nothing of other scopes."""
+        """Basis of a request: `source`, "-" and a hash of the scopes."""
         return f"{self.source}-{self._scopes}"
 
     @property
     def _scopes(self) -> str:
-        """Hash of the scopes, 8 hexadecimal digits."""
         return f"{hash_parts(*('all' if scope is None else f'in {scope}' for scope in self.scopes), bits=32):08x}"
 
     def was_requested(self, asked_from: str) -> bool:
-        """Return whether a label was requested for the same scopes, from words of which the topic has at least half now."""
+        """Return whether a label was requested for it on mostly the same basis."""
         source, _, scopes = asked_from.partition("-")
         return scopes == self._scopes and holds_words(source, self.name)
 
@@ -66,9 +65,9 @@ class Labeller:
         self._clock = clock
 
     def topics_to_label(self, model: str) -> list[UnlabelledTopic]:
-        """Return topics and areas without a label, pinned ones first, then the most important.
+        """Return topics and areas without a label, pinned, then important ones.
 
-        Left out are those with an unusable answer of `model` on the same basis; all without a graph.
+        Left out are those with an unusable answer of `model` on the same basis.
         """
         graph = self._current_graph()
         if graph is None:
@@ -76,11 +75,13 @@ class Labeller:
         unusable: dict[str, list[str]] = {}
         for topic_id, asked_from in self._storage.spending.list_unusable(model):
             unusable.setdefault(topic_id, []).append(asked_from)
-        found = _unlabelled_topics(graph, self._clock.now_ms())
-        return [one for one in found if not any(map(one.was_requested, unusable.get(one.topic_id, ())))]
+        candidates = _unlabelled_topics(graph, self._clock.now_ms())
+        return [
+            candidate for candidate in candidates if not any(map(candidate.was_requested, unusable.get(candidate.topic_id, ())))
+        ]
 
     def read_material(self, due: UnlabelledTopic) -> TopicMaterial | None:
-        """Return what a label is made from, with up to 8 titles; None if the topic has one or has changed, or without a graph."""
+        """Return what a label is made from; None if no longer wanted."""
         graph, project = self._current_graph(), due.scopes[-1]
         if graph is None or not self._is_unchanged(graph, due):
             return None
@@ -92,45 +93,39 @@ class Labeller:
         return TopicMaterial(project, topic.label, topic.keywords, titles)
 
     def is_taken(self, due: UnlabelledTopic, label: str) -> bool:
-        """Return whether another topic of one of the scopes has this label; False without a graph."""
+        """Return whether another topic of one of the scopes has this label."""
         graph = self._current_graph()
         return graph is not None and any(graph.is_label_used(label, project, due.topic_id) for project in due.scopes)
 
     def publish_label(self, due: UnlabelledTopic, label: str, model: str) -> bool:
-        """Store a topic's label in all its scopes; return False, storing none, if it has one, has changed or cannot be read."""
+        """Store a topic's label; False if it has one or has changed."""
         author, now = make_llm_author(model, due.source), self._clock.now_ms()
-        given = [TopicLabel(due.topic_id, project, label, author, now) for project in due.scopes]
+        labels = [TopicLabel(due.topic_id, project, label, author, now) for project in due.scopes]
         try:
-            return self._keeper.store_labels(given, unless=lambda graph: not self._is_unchanged(graph, due))
+            return self._keeper.store_labels(labels, unless=lambda graph: not self._is_unchanged(graph, due))
         except IndexUnreadable:
             return False
 
     def _current_graph(self) -> TopicGraph | None:
-        """Return the current graph; None if there is none: it may be lost at any time and is rebuilt."""
         try:
             return self._keeper.get_graph()
         except IndexUnreadable:
             return None
 
     def _is_unchanged(self, graph: TopicGraph, due: UnlabelledTopic) -> bool:
-        """Return whether a topic still has its id, most of its words and no label in each of the scopes."""
         try:
-            found = [graph.get_topic(due.topic_id, View(self._clock.now_ms(), project)) for project in due.scopes]
+            topics = [graph.get_topic(due.topic_id, View(self._clock.now_ms(), project)) for project in due.scopes]
         except NotFound:
             return False
-        return all(t.topic_id == due.topic_id and not t.labelled_by and holds_words(due.source, _own_name(t)) for t in found)
+        return all(t.topic_id == due.topic_id and not t.labelled_by and holds_words(due.source, _own_name(t)) for t in topics)
 
 
 def _unlabelled_topics(graph: TopicGraph, now_ms: int) -> list[UnlabelledTopic]:
-    """Return topics and areas without a label by scope; once for a project and all if both have the same segments.
-
-    Pinned ones first, then by importance.
-    """
-    found = {topic.topic_id: topic for topic in _of_scope(graph, now_ms, None)}
+    overall_topics = {topic.topic_id: topic for topic in _of_scope(graph, now_ms, None)}
     ranked: list[tuple[Topic, tuple[str | None, ...]]] = []
     for project in graph.tables.projects:
         for topic in _of_scope(graph, now_ms, project):
-            every = found.get(topic.topic_id)
+            every = overall_topics.get(topic.topic_id)
             same = (
                 every is not None
                 and every.mentions == topic.mentions
@@ -138,20 +133,20 @@ def _unlabelled_topics(graph: TopicGraph, now_ms: int) -> list[UnlabelledTopic]:
             )
             ranked.append((topic, (None, project) if same else (project,)))
             if same:
-                del found[topic.topic_id]
-    ranked += [(topic, (None,)) for topic in found.values()]
-    ranked.sort(key=lambda one: (not one[0].pinned, -one[0].importance, one[0].topic_id, one[1][0] or "", len(one[1])))
+                del overall_topics[topic.topic_id]
+    ranked += [(topic, (None,)) for topic in overall_topics.values()]
+    ranked.sort(
+        key=lambda entry: (not entry[0].pinned, -entry[0].importance, entry[0].topic_id, entry[1][0] or "", len(entry[1]))
+    )
     return [UnlabelledTopic(topic.topic_id, _own_name(topic), scopes) for topic, scopes in ranked]
 
 
 def _of_scope(graph: TopicGraph, now_ms: int, project: str | None) -> Sequence[Topic]:
-    """Return areas, then topics of a scope without a label and with two segments or more; no topic that is its whole area."""
     areas, topics = (graph.list_topics(View(now_ms, project), len(graph.names), areas=wide)[0] for wide in (True, False))
     alone = {area.parts[0] for area in areas if len(area.parts) == 1}
-    found = [*areas, *(topic for topic in topics if topic.label not in alone)]
-    return [topic for topic in found if not topic.labelled_by and topic.mentions >= _LEAST]
+    listed_topics = [*areas, *(topic for topic in topics if topic.label not in alone)]
+    return [topic for topic in listed_topics if not topic.labelled_by and topic.mentions >= _LEAST]
 
 
 def _own_name(topic: Topic) -> TopicName:
-    """Return a topic's label and keywords as a `Name`; the label is the topic's own, as none was given."""
     return TopicName(topic.label, topic.keywords)

@@ -17,7 +17,7 @@ from memory_mcp.model.topic import TopicLabel
 #: A topic and a scope: a project, or None for all.
 LabelScope = tuple[TopicId, str | None]
 #: First keywords of a topic that a language model's label is made from, besides its own label, and the share of all their words
-#: that the topic must keep for the label to stay valid. When a memory has grown by 2 or 10 % and is grouped anew, 96 to 98 % of
+#: that the topic must keep for the label to stay valid. When a memory has grown by 2 or 10 % and is grouped again, 96 to 98 % of
 #: the topics that stay do, and 0.1 to 2.4 % of all others; 35 to 55 % keep their own label.
 _FIRST, _KEPT = 8, 0.5
 #: Hexadecimal digits of a word's hash.
@@ -28,34 +28,36 @@ _REMEMBERED = 8192
 
 @lru_cache(maxsize=_REMEMBERED)
 def fold_label(label: str) -> frozenset[str]:
-    """Return the terms of a label, by which labels of one scope must differ; without any term the label in lower case."""
+    """Return a label's terms, by which labels of one scope must differ."""
     return frozenset(term_set(label)) or frozenset({label.casefold()})
 
 
 def source_of(name: TopicName) -> str:
-    """Return the hashes, 4 digits each, of a topic's words (label, first 8 keywords), sorted and joined: a label's basis."""
+    """Return the hashes of a topic's words, a label's basis.
+
+    4 digits each, of the label and the first 8 keywords, sorted and joined.
+    """
     return "".join(sorted(_word_hashes(name.label, name.keywords[:_FIRST])))
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def holds_words(source: str, name: TopicName) -> bool:
-    """Return whether a name has, in label and all keywords, at least half of the words whose hashes `source_of` gave earlier."""
+    """Return whether a name has half of the words of a `source_of`."""
     basis = [source[start : start + _DIGITS] for start in range(0, len(source), _DIGITS)]
     hashes = _word_hashes(name.label, name.keywords)
     return sum(word in hashes for word in basis) >= _KEPT * len(basis)
 
 
 def _word_hashes(label: str, keywords: Sequence[str]) -> set[str]:
-    """Return hashes, 4 hexadecimal digits each, of the terms of a label and keywords; of the label itself without any."""
     words = term_set(" ".join((label, *keywords))) or {label.casefold()}
     return {f"{hash_parts('word', word, bits=4 * _DIGITS):0{_DIGITS}x}" for word in words}
 
 
 def valid_labels(labels: Collection[TopicLabel], words_names: Mapping[LabelScope, TopicName]) -> dict[LabelScope, TopicLabel]:
-    """Return the labels that are valid by topic and project; `words_names` are the topics' own names.
+    """Return the labels that are valid by topic and project.
 
-    A language model's label is dropped if its topic is gone or has lost most of its words, or if another
-    topic of the scope has that label: its own, an agent's, or one a model gave earlier.
+    A language model's label is dropped if its topic is gone or has lost most of its words, or if another topic of
+    the scope has that label: its own, an agent's, or one a model gave earlier.
     """
     valid = {(label.topic_id, label.project): label for label in labels if not author_digest(label.author)}
     if len(valid) == len(labels):

@@ -1,4 +1,4 @@
-"""Topics, or areas, in a view: which exist, their importance, and their fit to a text."""
+"""Topics, or areas, in a view: which exist, their importance and fit to a text."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -56,7 +56,7 @@ class Level:
 
     @cached_property
     def indices(self) -> Mapping[str, int]:
-        """Index in `names` of each topic by id; computed once."""
+        """Index in `names` of each topic by id."""
         return {names.topic_id: index for index, names in enumerate(self.names)}
 
     @cached_property
@@ -66,14 +66,11 @@ class Level:
 
     @cached_property
     def all_shares(self) -> Shares:
-        """The segments that have a topic with keywords, of all projects; computed once."""
+        """The segments of all projects that have a topic with keywords."""
         return self._with_keywords(self.rows, None)
 
     def project_shares(self, project: str | None) -> Shares:
-        """Return the segments of a project that have a topic with keywords there, cached; of all for None.
-
-        None of an unknown project.
-        """
+        """Return a project's segments that have a topic with keywords there."""
         if project is None:
             return self.all_shares
         if project not in self._project_shares:
@@ -83,7 +80,7 @@ class Level:
         return self._project_shares[project]
 
     def _with_keywords(self, rows: Rows, project: str | None) -> Shares:
-        """Return the rows that have a topic whose name in a scope has keywords: without any it says nothing and is not shown."""
+        """Without keywords a topic says nothing and is not shown."""
         scopes = (names.by_scope.get(project) for names in self.names)
         # One more for rows without a topic, whose index is -1.
         has_keywords = np.array([*(bool(name and name.keywords) for name in scopes), False])
@@ -91,7 +88,7 @@ class Level:
         return Shares(rows if visible.all() else rows.select(np.flatnonzero(visible)), len(self.names))
 
     def select_view(self, view: View) -> Shares:
-        """Return the segments in a view that have a topic; those that cross an edge of its window are included."""
+        """Return the segments in a view that have a topic."""
         project_shares = self.project_shares(view.project)
         if view.agent is None and view.window is None:
             return project_shares
@@ -111,14 +108,14 @@ class Level:
         return shares
 
     def hidden_topics(self, view: View) -> Array:
-        """Return which topics a view leaves out because they are old, `(topics,)` bool; none in a time window."""
+        """Return which topics a view hides as old; none in a time window."""
         return self.silent_topics(view.project) if view.window is None else np.zeros(len(self.names), dtype=bool)
 
     def silent_topics(self, project: str | None) -> Array:
-        """Return which topics a scope has not mentioned for `prune_days`, `(topics,)` bool.
+        """Return which topics a scope has not mentioned for `prune_days`.
 
-        Not pinned ones, nor those without segments. Counted back from the last `min_segments` segments: after
-        half a year without any, all topics are still there. No topic if `prune_days` is 0.
+        Not pinned ones, nor those without segments. Counted back from the last `min_segments` segments: after half a
+        year without any, all topics are still there. No topic if `prune_days` is 0.
         """
         shares = self.project_shares(project)
         if not self.settings.prune_days or not len(shares.rows):
@@ -129,13 +126,13 @@ class Level:
         return silent
 
     def compute_importance(self, shares: Shares, view: View) -> Array:
-        """Return topics' importance, `(topics,)`: relevance of their mentions, summed, recent ones more unless in a window."""
+        """Return topics' importance: relevance of their mentions, recent ones more."""
         if view.window is not None:
             return np.bincount(shares.rows.topic, weights=shares.rows.relevance, minlength=shares.topics)
         return shares.compute_importance(view.now_ms, self.settings.half_life_days * DAY_MS, _LATE_MS, _BOOST)
 
     def name_shares(self, shares: Shares, subject: str, terms_of_name: Callable[[int], frozenset[int]]) -> Array:
-        """Return the share of a subject's words, by weight, that the name of each topic holds, `(topics,)`, 0..1.
+        """Return the share of a subject's words that each topic's name holds.
 
         Words of little weight count if there are no others. `terms_of_name` returns the term hashes of a topic's name.
         """
@@ -148,10 +145,10 @@ class Level:
         return name_shares
 
     def compute_fit(self, shares: Shares, text: str, name_shares: Array) -> Array:
-        """Return the fit of each topic to a text, `(topics,)`, 0..1; `name_shares` as of the method.
+        """Return the fit of each topic to a text, `(topics,)`, 0..1.
 
-        By words and vectors of its three best segments, by the share of its segments that hold the words, and
-        by its name. A topic with fewer segments is not favoured.
+        By words and vectors of its three best segments, by the share of its segments that hold the words, and by its
+        name. A topic with fewer segments is not favoured.
         """
         matches, best, _ = self._score_segments(shares, text)
         total = _of_best(shares, best)
@@ -160,7 +157,7 @@ class Level:
         return clipped
 
     def find_fitting(self, shares: Shares, text: str, subject: str, name_shares: Array) -> tuple[Array, Array]:
-        """Return which topics fit a text, `(topics,)` bool, and the fit of each; `subject` are the words that count."""
+        """Return which topics fit a text, bool, and the fit of each."""
         fit = self.compute_fit(shares, text, name_shares)
         matches = QueryTerms.from_rows(shares.rows, terms_of(subject), spaced_terms_of(subject))
         covered = matches.by_topic(shares.rows.topic, shares.mentions, _ENOUGH) * matches.known_share
@@ -171,9 +168,9 @@ class Level:
         return accepted, fit
 
     def is_subject(self, shares: Shares, subject: str) -> bool:
-        """Return whether the words that name what a question is about weigh enough for it to be about that alone.
+        """Return whether a question with these words is about them alone.
 
-        In scripts without blanks two characters side by side do.
+        In scripts without blanks two adjacent characters do.
         """
         weights = spaced_terms_of(subject)
         is_known = QueryTerms.from_rows(shares.rows, terms_of(subject), weights).known_share >= _KNOWN
@@ -181,14 +178,11 @@ class Level:
         return sum(weights.values()) >= least or any(len(run) > 1 for run in cjk_runs(subject))
 
     def segment_fits(self, shares: Shares, text: str) -> Array:
-        """Return the fit of each segment to a text, `(rows,)`, 0..1, by words and vectors; by words alone without vectors."""
+        """Return the fit of each segment to a text, `(rows,)`, 0..1."""
         return self._score_segments(shares, text)[1]
 
     def _score_segments(self, shares: Shares, text: str) -> tuple[QueryTerms, Array, Array]:
-        """Return which segments hold the words of a text, the fit of each, and its similarity; the last text's are cached.
-
-        Both are `(rows,)`, 0..1; the similarity is 0 without vectors.
-        """
+        """The last text's results are cached; similarity is 0 without vectors."""
         latest = self._latest.get("read")
         if latest is None or latest[0] is not shares or latest[1] != text:
             matches = QueryTerms.from_rows(shares.rows, terms_of(text))
@@ -200,10 +194,10 @@ class Level:
         return reading
 
     def find_state(self, topic: int, view: View) -> tuple[State, int]:
-        """Return the state of a topic in a scope, and when it began (UTC milliseconds); the scope must have a segment of it.
+        """Return a topic's state in a scope, and when it began (UTC ms).
 
-        Dormant begins `dormant_days` after the last mention. After a pause as long it is revived for
-        `dormant_days`, then active.
+        Dormant begins `dormant_days` after the last mention. After a pause as long it is revived for `dormant_days`,
+        then active. The scope must have a segment of the topic.
         """
         scope_shares = self.project_shares(view.project)
         rows = scope_shares.rows.select(np.flatnonzero(scope_shares.rows.topic == topic))
@@ -221,7 +215,7 @@ class Level:
 
 
 def _of_best(shares: Shares, values: Array) -> Array:
-    """Return the mean of the worth, `(rows,)`, of the three segments of each topic that have most; missing ones count 0."""
+    """Return the mean of each topic's three highest values; missing count 0."""
     order = np.lexsort((-values, shares.rows.topic))
     topic = shares.rows.topic[order]
     is_best = np.arange(len(topic)) - np.searchsorted(topic, np.arange(shares.topics))[topic] < _BEST
@@ -232,5 +226,5 @@ def _of_best(shares: Shares, values: Array) -> Array:
 # Cached because every query needs them, and placing segments keeps names.
 @lru_cache(maxsize=4096)
 def name_terms(name: TopicName) -> frozenset[int]:
-    """Return the term hashes of a name: of its label and first four keywords."""
+    """Return term hashes of a label and its first four keywords."""
     return frozenset(terms_of(" ".join((name.label, *name.keywords[:_CALLED_BY])), least=0.0))

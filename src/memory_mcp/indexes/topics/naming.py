@@ -1,8 +1,8 @@
 """Name groups of segments: a readable label and keywords for each. Pure.
 
-A term's score is the share of a group's segments that name it, times how much more often they name it than others do: a term
-of a third of a topic ranks before one of two segments and no others. Words that are adjacent in several segments are one term.
-See class-based TF-IDF (BERTopic).
+A term's score is the share of a group's segments that name it, times how much more often they name it than
+others do: a term of a third of a topic ranks before one of two segments and no others. Words that are adjacent
+in several segments are one term. See class-based TF-IDF (BERTopic).
 
 Invariants
 1. Labels of one call differ from each other by more than case and order, and are at most `MAX_LABEL` characters.
@@ -43,7 +43,7 @@ _CANDIDATES = 32
 _ANYWAY, _SECOND = 0.5, 0.15
 #: Beside a single word, which says little alone, a term may count less.
 _LONELY = 0.5
-#: A phrase that this share of the segments has stands alone.
+#: A phrase that this share of the segments has is a label alone.
 _ENOUGH, _FEW = 0.6, 1
 _MOST_TERMS = 3
 _BETWEEN = ", "
@@ -54,19 +54,20 @@ _NEARLY = 0.75
 def name_topics(
     texts: TextUnits,
     topics: Sequence[Sequence[int]],
-    rest: Sequence[int] = (),
-    taken: Iterable[str] = (),
-    before: Sequence[str] = (),
+    unassigned: Sequence[int] = (),
+    used_labels: Iterable[str] = (),
+    former_labels: Sequence[str] = (),
 ) -> list[TopicName]:
     """Return a name for each topic of one scope, in their order.
 
-    `topics` are for each topic the numbers of its documents in `texts`, those of the scope only; `rest` those in no topic, which
-    are the background with the topics'. Labels in `taken` were given by others and are not given again; `before` are the former
-    labels, "" for a new topic: they are kept while they are nearly as good as new ones.
+    `topics` are for each topic the numbers of its documents in `texts`, those of the scope only; `unassigned` those in no
+    topic, which are the background with the topics'. Labels in `used_labels` were given by others and are not given
+    again; `former_labels` are the former labels, "" for a new topic: they are kept while they are nearly as good as new
+    ones.
     """
-    groups = _score_groups(texts, topics, rest)
-    used = _UsedLabels(taken)
-    found: dict[int, TopicName] = {}
+    groups = _score_groups(texts, topics, unassigned)
+    used = _UsedLabels(used_labels)
+    names_by_topic: dict[int, TopicName] = {}
     # The largest topic chooses first.
     for n in sorted(range(len(topics)), key=lambda n: (-len(topics[n]), n)):
         docs = groups[n].docs[:: 1 + (len(groups[n].docs) - 1) // _READ]
@@ -74,9 +75,9 @@ def name_topics(
         # A topic without a telling word has the title of its first segment.
         titles = (make_headline(without_date(texts.titles[doc]), MAX_LABEL) for doc in groups[n].docs)
         fallback = next((title for title in titles if title), "no words")
-        label = used.choose_label(items, fallback, before[n] if before else "")
-        found[n] = TopicName(label, tuple(item.shown for item in _distinct_items(items, MAX_KEYWORDS)))
-    return [found[n] for n in range(len(topics))]
+        label = used.choose_label(items, fallback, former_labels[n] if former_labels else "")
+        names_by_topic[n] = TopicName(label, tuple(item.text for item in _distinct_items(items, MAX_KEYWORDS)))
+    return [names_by_topic[n] for n in range(len(topics))]
 
 
 @dataclass(slots=True)
@@ -87,15 +88,12 @@ class _Group:
     scores: dict[int, float] = field(default_factory=dict)
 
 
-def _score_groups(texts: TextUnits, topics: Sequence[Sequence[int]], rest: Sequence[int]) -> list[_Group]:
-    """Return each topic with the scores of its best keys, at most 32, above 0.
-
-    `topics` and `rest` are numbers of documents as in `names`. A key must be named by two documents of a topic, if it has two.
-    """
+def _score_groups(texts: TextUnits, topics: Sequence[Sequence[int]], unassigned: Sequence[int]) -> list[_Group]:
+    """A key counts if two documents of a topic name it."""
     groups = [_Group(np.array(sorted(topic), dtype=np.int64)) for topic in topics]
-    docs = np.concatenate([*(group.docs for group in groups), np.array(rest, dtype=np.int64)])
+    docs = np.concatenate([*(group.docs for group in groups), np.array(unassigned, dtype=np.int64)])
     at, lengths = expand_rows(texts.named_bounds, docs)
-    of_topic = np.repeat(np.repeat(np.arange(len(groups) + 1), [*(len(g.docs) for g in groups), len(rest)]), lengths)
+    of_topic = np.repeat(np.repeat(np.arange(len(groups) + 1), [*(len(g.docs) for g in groups), len(unassigned)]), lengths)
     size = len(texts.weights)
     total = np.bincount(texts.named_keys[at], texts.named_weights[at], minlength=size)
     codes, row = np.unique(of_topic * size + texts.named_keys[at], return_inverse=True)
@@ -111,22 +109,18 @@ def _score_groups(texts: TextUnits, topics: Sequence[Sequence[int]], rest: Seque
     common = np.maximum(np.bincount(codes[shares >= _COMMON] % size, minlength=size), 1.0)
     tells *= np.where(texts.are_capitalized(docs), common**-_SPREAD, 1.0)
     for n, group in enumerate(groups):
-        own = slice(bounds[n], bounds[n + 1])
-        keys = codes[own] % size
-        share = shares[own]
-        outside = (total[keys] - inside[own]) / max(len(docs) - len(group.docs), 1)
+        group_slice = slice(bounds[n], bounds[n + 1])
+        keys = codes[group_slice] % size
+        share = shares[group_slice]
+        outside = (total[keys] - inside[group_slice]) / max(len(docs) - len(group.docs), 1)
         score = share * (_ANYHOW + np.maximum(np.log((share + _FLOOR) / (outside + _FLOOR)), 0.0)) * tells[keys]
-        score[named_by[own] < min(2, len(group.docs))] = 0.0
+        score[named_by[group_slice] < min(2, len(group.docs))] = 0.0
         best = np.lexsort((keys, -np.round(score, 9)))[:_CANDIDATES]
         group.scores = {int(keys[i]): float(score[i]) for i in best if score[i] > 0}
     return groups
 
 
 def _distinct_items(items: Sequence[Item], limit: int) -> list[Item]:
-    """Return the best items, at most `limit`, without those that mostly repeat better ones.
-
-    Left out are those that share half of their keys with better ones, or contain or are contained in one.
-    """
     chosen: list[Item] = []
     used: set[int] = set()
     for item in items:
@@ -139,28 +133,27 @@ def _distinct_items(items: Sequence[Item], limit: int) -> list[Item]:
 class _UsedLabels:
     """The labels of one scope, all distinct."""
 
-    def __init__(self, taken: Iterable[str]) -> None:
-        """Start with labels that others gave, which are not given again."""
-        self._used: set[frozenset[str]] = {fold_label(label) for label in taken}
+    def __init__(self, used_labels: Iterable[str]) -> None:
+        self._used: set[frozenset[str]] = {fold_label(label) for label in used_labels}
 
-    def choose_label(self, items: Sequence[Item], fallback: str, before: str) -> str:
-        """Return a new label: the one `before` if it is nearly as good, else the best, or one that differs from all given.
-
-        It counts as given from now on.
-        """
-        parts = _keep_former(items, before) or _choose_items(items)
-        label = next((one for one in self._iter_candidates(items, parts, fallback) if fold_label(one) not in self._used), "")
+    def choose_label(self, items: Sequence[Item], fallback: str, former_label: str) -> str:
+        parts = _keep_former(items, former_label) or _choose_items(items)
+        label = next(
+            (candidate for candidate in self._iter_candidates(items, parts, fallback) if fold_label(candidate) not in self._used),
+            "",
+        )
         self._used.add(fold_label(label))
         return label
 
     def _iter_candidates(self, items: Sequence[Item], parts: Sequence[Item], fallback: str) -> Iterable[str]:
-        """Yield the best label, then with further terms (within `MAX_LABEL`), then with letters: " (b)", " (c)" and so on."""
         base = _join_items(parts) or fallback
         yield base
-        others = [item for item in items if not any(item.keys & part.keys for part in parts) and not _repeats_any(item, parts)]
-        for kept in range(len(parts), 0, -1):
-            for other in others:
-                label = _join_items([*parts[:kept], other])
+        other_items = [
+            item for item in items if not any(item.keys & part.keys for part in parts) and not _repeats_any(item, parts)
+        ]
+        for kept_count in range(len(parts), 0, -1):
+            for other in other_items:
+                label = _join_items([*parts[:kept_count], other])
                 if len(label) <= MAX_LABEL:
                     yield label
         for number in range(len(self._used) + 1):
@@ -169,10 +162,6 @@ class _UsedLabels:
 
 
 def _choose_items(items: Sequence[Item]) -> list[Item]:
-    """Return the terms of a label, at most three: the best, then those that cover most other segments and fit in.
-
-    A phrase that most segments have is the whole label. Empty without items.
-    """
     parts = list(items[:1])
     while parts and len(parts) < _MOST_TERMS:
         covered = _covered_docs(parts)
@@ -194,12 +183,11 @@ def _choose_items(items: Sequence[Item]) -> list[Item]:
     return parts
 
 
-def _keep_former(items: Sequence[Item], before: str) -> list[Item]:
-    """Return the terms of the former label if all are still there and nearly as good as the new ones; else none."""
-    by_text = {item.shown.casefold(): item for item in items}
-    texts = before.split(_BETWEEN)
-    parts = [replace(by_text[text.casefold()], shown=text) for text in texts if text.casefold() in by_text]
-    if not parts or _join_items(parts) != before:
+def _keep_former(items: Sequence[Item], former_label: str) -> list[Item]:
+    by_text = {item.text.casefold(): item for item in items}
+    texts = former_label.split(_BETWEEN)
+    parts = [replace(by_text[text.casefold()], text=text) for text in texts if text.casefold() in by_text]
+    if not parts or _join_items(parts) != former_label:
         return []
     chosen = _choose_items(items)
     covers = len(_covered_docs(parts)) >= _NEARLY * len(_covered_docs(chosen))
@@ -207,23 +195,19 @@ def _keep_former(items: Sequence[Item], before: str) -> list[Item]:
 
 
 def _covered_docs(parts: Iterable[Item]) -> frozenset[int]:
-    """Return the documents that name at least one of some terms; empty for no terms."""
     return frozenset[int]().union(*(part.docs for part in parts))
 
 
-def _repeats_any(item: Item, others: Sequence[Item]) -> bool:
-    """Return whether a term contains one of others or is contained, in any case: `trailers.Parse` beside trailers."""
-    text = item.shown.casefold()
-    return any(text in other.shown.casefold() or other.shown.casefold() in text for other in others)
+def _repeats_any(item: Item, other_items: Sequence[Item]) -> bool:
+    text = item.text.casefold()
+    return any(text in other.text.casefold() or other.text.casefold() in text for other in other_items)
 
 
 def _join_items(parts: Sequence[Item]) -> str:
-    """Return the terms as one label, joined by ", "."""
-    return _BETWEEN.join(part.shown for part in parts)
+    return _BETWEEN.join(part.text for part in parts)
 
 
 def _letter_mark(number: int) -> str:
-    """Return b for 0, c for 1, z for 24, ba for 25 and so on: the first label has no letter."""
     text = ""
     number += 2
     while number:

@@ -38,9 +38,9 @@ _PART, _SAME = 0.05, 0.5
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One term of a group: shown text, keys, score, and which of the group's `size` documents name it."""
+    """A term of a group: shown text, keys, score, and who names it."""
 
-    shown: str
+    text: str
     keys: frozenset[int]
     value: float
     docs: frozenset[int]
@@ -49,16 +49,16 @@ class Item:
 
 
 def items_of(texts: TextUnits, docs: Ints, scores: Mapping[int, float]) -> list[Item]:
-    """Return the terms of a group of documents, `(n,)`, best first: words, phrases, runs of ideographs.
+    """Return the terms of some documents, best first.
 
     `scores` are those of the keys that tell the group apart; each term has one of these.
     """
     at, lengths = expand_rows(texts.bounds, docs)
     units, keys = texts.units[at], texts.keys[at]
     rows = _GroupUnits(texts, units.tolist(), keys.tolist(), np.repeat(np.arange(len(docs)), lengths).tolist())
-    wanted = np.flatnonzero(np.isin(keys, np.array(sorted(scores), dtype=np.int64)))
-    found = [*rows.iter_words(wanted, scores, len(docs)), *rows.iter_runs(scores, len(docs))]
-    return sorted(found, key=lambda item: (-round(item.value, 9), item.shown))
+    scored_positions = np.flatnonzero(np.isin(keys, np.array(sorted(scores), dtype=np.int64)))
+    items = [*rows.iter_words(scored_positions, scores, len(docs)), *rows.iter_runs(scores, len(docs))]
+    return sorted(items, key=lambda item: (-round(item.value, 9), item.text))
 
 
 class _GroupUnits:
@@ -68,26 +68,22 @@ class _GroupUnits:
         self._texts, self._units, self._keys, self._docs = texts, units, keys, docs
         self._kinds: list[int] = texts.kinds[np.array(units, dtype=np.int64)].tolist() if units else []
 
-    def iter_words(self, wanted: Ints, scores: Mapping[int, float], size: int) -> Iterator[Item]:
-        """Yield words, and phrases of up to four units that contain one of them.
-
-        `wanted` are the places of the words, `(n,)`, `scores` their scores by key, `size` is the number of documents. Phrases
-        of a single document (of several) and of more than `MAX_SHOWN` characters are left out.
-        """
+    def iter_words(self, scored_positions: Ints, scores: Mapping[int, float], size: int) -> Iterator[Item]:
+        """Phrases of a single document, and longer than `MAX_SHOWN`, are left out."""
         holders: defaultdict[int, set[int]] = defaultdict(set)
-        shown: defaultdict[int, Counter[str]] = defaultdict(Counter)
-        for place in wanted.tolist():
-            if self._kinds[place] >= Kind.WORD:
-                holders[self._keys[place]].add(self._docs[place])
-                shown[self._keys[place]][self._texts.shown[self._units[place]]] += 1
-        for key, held in holders.items():
-            text = _usual_form(shown[key])
+        written_forms: defaultdict[int, Counter[str]] = defaultdict(Counter)
+        for position in scored_positions.tolist():
+            if self._kinds[position] >= Kind.WORD:
+                holders[self._keys[position]].add(self._docs[position])
+                written_forms[self._keys[position]][self._texts.shown[self._units[position]]] += 1
+        for key, holding_docs in holders.items():
+            text = _usual_form(written_forms[key])
             dull = self._texts.weights[key] < _DULL or (text.islower() and text.endswith(_TAILS))
             value = scores[key] * (_ALONE if dull else 1.0)
-            yield Item(text, frozenset({key}), value, frozenset(held), size, phrase=False)
+            yield Item(text, frozenset({key}), value, frozenset(holding_docs), size, phrase=False)
         phrases: defaultdict[tuple[int, ...], set[int]] = defaultdict(set)
         written: defaultdict[tuple[int, ...], Counter[str]] = defaultdict(Counter)
-        starts = {place - back for place in wanted.tolist() for back in range(_LONGEST) if place >= back}
+        starts = {position - back for position in scored_positions.tolist() for back in range(_LONGEST) if position >= back}
         for start in sorted(starts):
             for end in self._iter_ends(start):
                 keys = tuple(self._keys[i] or -self._units[i] for i in range(start, end))
@@ -95,23 +91,20 @@ class _GroupUnits:
                     continue
                 phrases[keys].add(self._docs[start])
                 written[keys][" ".join(self._texts.shown[self._units[i]] for i in range(start, end))] += 1
-        for keys, held in phrases.items():
+        for keys, holding_docs in phrases.items():
             text = _usual_form(written[keys])
             content = frozenset(key for key in keys if key > 0)
-            if len(held) >= min(2, size) and len(text) <= MAX_SHOWN and (len(content) > 1 or keys[-1] < 0):
+            if len(holding_docs) >= min(2, size) and len(text) <= MAX_SHOWN and (len(content) > 1 or keys[-1] < 0):
                 # Its words' scores, best first, each next halved, and more if they are seldom apart; less for more than two.
-                found = sorted(((scores[key], key) for key in content if key in scores), key=lambda pair: (-pair[0], pair[1]))
-                base = math.fsum(score / 2**place for place, (score, _) in enumerate(found))
-                together = len(held) / max(len(holders[found[0][1]]), len(held))
+                scored_keys = sorted(
+                    ((scores[key], key) for key in content if key in scores), key=lambda pair: (-pair[0], pair[1])
+                )
+                base = math.fsum(score / 2**position for position, (score, _) in enumerate(scored_keys))
+                together = len(holding_docs) / max(len(holders[scored_keys[0][1]]), len(holding_docs))
                 value = base * (_APART + _TOGETHER * together) * _LONGER ** max(0, len(content) - 2)
-                yield Item(text, content, value, frozenset(held), size, phrase=True)
+                yield Item(text, content, value, frozenset(holding_docs), size, phrase=True)
 
     def _iter_ends(self, start: int) -> Iterator[int]:
-        """Yield the places after the last unit of each phrase that may begin at a place, at most four units later.
-
-        A phrase begins and ends with a telling word, or ends with a number after a word; it holds one joint
-        at most, and crosses no break, other function word or ideograph.
-        """
         if start < 0 or not self._is_edge(start):
             return
         joints = 0
@@ -127,59 +120,52 @@ class _GroupUnits:
             if self._is_edge(end):
                 yield end + 1
 
-    def _is_edge(self, place: int) -> bool:
-        """Return whether a phrase may begin or end with the unit at a place: a word that tells enough and is no adverb."""
-        if self._kinds[place] < Kind.WORD or self._texts.shown[self._units[place]].endswith(_ADVERB):
+    def _is_edge(self, position: int) -> bool:
+        if self._kinds[position] < Kind.WORD or self._texts.shown[self._units[position]].endswith(_ADVERB):
             return False
-        return bool(self._texts.weights[self._keys[place]] >= _EDGE)
+        return bool(self._texts.weights[self._keys[position]] >= _EDGE)
 
     def iter_runs(self, scores: Mapping[int, float], size: int) -> Iterator[Item]:
-        """Yield runs of up to 8 ideographs that contain a scored pair and are in enough of the `size` documents.
-
-        A run that mostly has the same neighbour is part of a word, and worth little.
-        """
         least = max(min(2, size), math.ceil(_SUPPORT * size))
         holders: defaultdict[int, set[int]] = defaultdict(set)
-        for place, kind in enumerate(self._kinds):
-            if kind == Kind.IDEOGRAPH and self._keys[place]:
-                holders[self._keys[place]].add(self._docs[place])
-        found: defaultdict[tuple[int, ...], _Run] = defaultdict(_Run)
-        for start, end in self._iter_stretches({key for key, held in holders.items() if len(held) >= least}):
+        for position, kind in enumerate(self._kinds):
+            if kind == Kind.IDEOGRAPH and self._keys[position]:
+                holders[self._keys[position]].add(self._docs[position])
+        run_by_keys: defaultdict[tuple[int, ...], _Run] = defaultdict(_Run)
+        for start, end in self._iter_stretches({key for key, holding_docs in holders.items() if len(holding_docs) >= least}):
             for first in range(start, end):
                 for last in range(first, min(end, first + _IDEOGRAPHS - 1)):
-                    run = found[tuple(self._keys[first : last + 1])]
+                    run = run_by_keys[tuple(self._keys[first : last + 1])]
                     run.docs.add(self._docs[first])
-                    run.place = first
+                    run.position = first
                     run.times += 1
-                    run.before[self._neighbour_at(first - 1)] += 1
-                    run.after[self._neighbour_at(last + 2)] += 1
-        for keys, run in found.items():
+                    run.previous[self._neighbour_at(first - 1)] += 1
+                    run.following[self._neighbour_at(last + 2)] += 1
+        for keys, run in run_by_keys.items():
             score, best = max((scores.get(key, 0.0), key) for key in keys)
             if len(run.docs) < least or not score:
                 continue
-            shown = "".join(self._texts.shown[u] for u in self._units[run.place : run.place + len(keys) + 1])
-            value = score * math.sqrt(len(run.docs) / len(holders[best])) * _BY_LENGTH[len(shown)]
-            if run.times > 1 and max(*run.before.values(), *run.after.values()) > _SAME * run.times:
+            text = "".join(self._texts.shown[u] for u in self._units[run.position : run.position + len(keys) + 1])
+            value = score * math.sqrt(len(run.docs) / len(holders[best])) * _BY_LENGTH[len(text)]
+            if run.times > 1 and max(*run.previous.values(), *run.following.values()) > _SAME * run.times:
                 value *= _PART
-            yield Item(shown, frozenset(keys), value, frozenset(run.docs), size, phrase=len(shown) > _WORD)
+            yield Item(text, frozenset(keys), value, frozenset(run.docs), size, phrase=len(text) > _WORD)
 
     def _iter_stretches(self, common: Container[int]) -> Iterator[tuple[int, int]]:
-        """Yield start and end (exclusive) of runs of places whose pair of ideographs is in `common`."""
         start = -1
-        for place, (kind, key) in enumerate(zip(self._kinds, self._keys, strict=True)):
+        for position, (kind, key) in enumerate(zip(self._kinds, self._keys, strict=True)):
             if kind == Kind.IDEOGRAPH and key in common:
-                start = place if start < 0 else start
+                start = position if start < 0 else start
             elif start >= 0:
-                yield start, place
+                yield start, position
                 start = -1
         if start >= 0:
             yield start, len(self._kinds)
 
-    def _neighbour_at(self, place: int) -> int:
-        """Return the ideograph at a place; a unique number for anything else, which ends a word."""
-        if 0 <= place < len(self._kinds) and self._kinds[place] == Kind.IDEOGRAPH:
-            return self._units[place]
-        return -place - 2
+    def _neighbour_at(self, position: int) -> int:
+        if 0 <= position < len(self._kinds) and self._kinds[position] == Kind.IDEOGRAPH:
+            return self._units[position]
+        return -position - 2
 
 
 @dataclass(slots=True)
@@ -188,11 +174,10 @@ class _Run:
 
     docs: set[int] = field(default_factory=set)
     times: int = 0
-    place: int = 0
-    before: Counter[int] = field(default_factory=Counter)
-    after: Counter[int] = field(default_factory=Counter)
+    position: int = 0
+    previous: Counter[int] = field(default_factory=Counter)
+    following: Counter[int] = field(default_factory=Counter)
 
 
 def _usual_form(written: Counter[str]) -> str:
-    """Return the commonest way to write a term; among equals one in lower case, then the first by alphabet."""
     return min(written, key=lambda text: (-written[text], text.lower() != text, text))

@@ -24,20 +24,20 @@ _BLOCK, _TERMS = 1024, 8192
 
 @dataclass(frozen=True, slots=True)
 class TellingTerms:
-    """Terms that at least two and not too many segments name, sorted, with weights."""
+    """Terms that at least two and not too many segments name, with weights."""
 
     terms: Array
     weights: Array
 
     @classmethod
     def from_rows(cls, rows: Rows) -> "TellingTerms":
-        """Return the terms that at least two segments name, and at most a quarter of them (or three), with their rarity."""
+        """Return terms that two to a quarter of the segments name."""
         terms, counts = np.unique(rows.terms, return_counts=True)
         counted = (counts >= 2) & (counts <= max(_COMMON_OF_FEW, _COMMON * len(rows)))
         return cls(terms[counted], np.array([shared_term_weight(count, len(rows)) for count in counts[counted].tolist()]))
 
     def term_shares(self, rows: Rows) -> tuple[Array, Array, Array]:
-        """Return the row, the index of the term, and its share in the row, of each such term of some rows, all `(n,)`.
+        """Return row, term and share of each such term of some rows.
 
         The shares of a row have length 1; terms unknown here are left out.
         """
@@ -68,7 +68,10 @@ class Profiles:
 
     @classmethod
     def from_rows(cls, rows: Rows, count: int) -> "Profiles":
-        """Return the profiles of `count` topics from their segments; segments without a topic count for rarity alone."""
+        """Return the profiles of `count` topics from their segments.
+
+        Segments without a topic count for rarity alone.
+        """
         telling = TellingTerms.from_rows(rows)
         row, term, share = telling.term_shares(rows)
         assigned = rows.topic[row] >= 0
@@ -86,14 +89,14 @@ class Profiles:
         return cls(count, telling, ptr, topic.astype(np.int32), shares, mean_vectors(rows, count, common), common)
 
     def fits(self, rows: Rows) -> Array:
-        """Return the fit of each segment to each topic, `(rows, topics)` float32, 0..1; by terms alone without vectors."""
+        """Return the fit of each segment to each topic, `(rows, topics)`, 0..1."""
         term_fit = self._term_fits(len(rows), *self.telling.term_shares(rows))
         return (
             self._combine_fits(term_fit, subtract_common(rows.vectors, self.common_vector)) if rows.vectors.shape[1] else term_fit
         )
 
     def compute_similarities(self) -> Array:
-        """Return how similar the topics are, `(topics, topics)` float32, 0..1, by the measure of segments."""
+        """Return how similar the topics are, `(topics, topics)`, 0..1."""
         term = np.repeat(np.arange(len(self.telling.terms)), np.diff(self.ptr))
         term_fit = np.zeros((self.count, self.count), dtype=np.float32)
         for start in range(0, len(term), _TERMS):
@@ -102,7 +105,6 @@ class Profiles:
         return self._combine_fits(term_fit, self.mean_vectors) if self.mean_vectors.shape[1] else term_fit
 
     def _term_fits(self, count: int, row: Array, term: Array, share: Array) -> Array:
-        """Return the fit of `count` rows to each topic by terms; the arguments are those that `Telling.shares` returns."""
         reach = np.diff(self.ptr)[term]
         begin = np.concatenate([[0], np.cumsum(reach)])
         cell_terms = np.repeat(self.ptr[:-1][term] - begin[:-1], reach) + np.arange(begin[-1])
@@ -111,12 +113,11 @@ class Profiles:
         return term_fit.reshape(count, self.count).astype(np.float32)
 
     def _combine_fits(self, term_fit: Array, vectors: Array) -> Array:
-        """Return the fit of rows by terms, `(rows, topics)`, and by their vectors less the common one, in one."""
         combined: Array = TERMS * term_fit + (1 - TERMS) * np.maximum(vectors @ self.mean_vectors.T, 0)
         return combined
 
     def compute_relevance(self, rows: Rows) -> Array:
-        """Return the fit of each segment to its own topic, `(rows,)` float32, 0..1; 0 without one."""
+        """Return the fit of each segment to its own topic, 0..1."""
         fits_own = np.zeros(len(rows), dtype=np.float32)
         for block in _iter_blocks(rows) if self.count else ():
             topic = rows.topic[block]
@@ -125,7 +126,7 @@ class Profiles:
         return np.minimum(fits_own, 1.0)
 
     def find_nearest(self, rows: Rows) -> tuple[Array, Array]:
-        """Return the best topic of each segment and the fit, `(rows,)` both: -1 and 0 below `LEAST` or without terms."""
+        """Return each segment's best topic and fit; -1 and 0 below `LEAST`."""
         topic, relevance = np.full(len(rows), -1, dtype=np.int32), np.zeros(len(rows), dtype=np.float32)
         for block in _iter_blocks(rows) if self.count else ():
             fits = self.fits(rows.select(block))
@@ -137,13 +138,12 @@ class Profiles:
 
 
 def _iter_blocks(rows: Rows) -> Iterator[Array]:
-    """Yield the indices of all rows, ascending, at most 1024 at a time."""
     for start in range(0, len(rows), _BLOCK):
         yield np.arange(start, min(start + _BLOCK, len(rows)))
 
 
 def common_vector_of(rows: Rows) -> Array:
-    """Return the mean of all rows' vectors without zero rows, `(dimensions,)` float32; zeros if all rows are zero."""
+    """Return the mean of all rows' vectors without zero rows."""
     nonzero = rows.vectors.any(axis=1)
     if not nonzero.any():
         return np.zeros(rows.vectors.shape[1], dtype=np.float32)
@@ -152,7 +152,7 @@ def common_vector_of(rows: Rows) -> Array:
 
 
 def mean_vectors(rows: Rows, count: int, common: Array) -> Array:
-    """Return the mean vectors of topics less the common one, `(topics, dimensions)` float32 of length 1; 0 without segments."""
+    """Return the mean vectors of topics less the common one, of length 1."""
     means = np.zeros((count, rows.vectors.shape[1]), dtype=np.float32)
     assigned = np.flatnonzero(rows.topic >= 0)
     order = assigned[np.argsort(rows.topic[assigned], kind="stable")]
@@ -165,7 +165,7 @@ def mean_vectors(rows: Rows, count: int, common: Array) -> Array:
 
 
 def subtract_common(vectors: Array, common: Array) -> Array:
-    """Return rows, `(n, dimensions)` int8, less the common vector, `(dimensions,)`, as float32 of length 1; zeros stay zero."""
+    """Return int8 rows less the common vector, of length 1; zeros stay."""
     nonzero = vectors.any(axis=1, keepdims=True)
     shifted = (vectors.astype(np.float32) / SCALE - common) * nonzero
     unit: Array = shifted / np.maximum(np.linalg.norm(shifted, axis=1, keepdims=True), 1e-9)

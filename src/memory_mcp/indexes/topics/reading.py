@@ -1,7 +1,7 @@
-"""Read the texts of segments into numbers once, to count words in any subset of them. Pure.
+"""Read texts into numbers once, to count words in any subset of them. Pure.
 
-A text becomes a row of units. A unit is a word or an identifier; in scripts without spaces each ideograph is one, and pairs of
-them are counted. Unit 0 separates clauses: no phrase crosses it.
+A text becomes a row of units. A unit is a word or an identifier; in scripts without spaces each ideograph is
+one, and pairs of them are counted. Unit 0 separates clauses: no phrase crosses it.
 
 Invariants
 1. A word counts once per document, however often it occurs.
@@ -85,17 +85,15 @@ class Kind(IntEnum):
 class TextUnits:
     """Documents as rows of numbers.
 
-    Attributes:
-        units, keys: (places,) int32, all documents one after the other, document n from `bounds[n]` to `bounds[n + 1]`;
-            a place's key is what is counted there, 0 for nothing.
-        shown, kinds: by unit. weights, code: by key, how much it tells (0..1) and whether it is a name of code.
-        held_keys, held_weights: what each document names and how firmly (0.5 or 1), document n from `held[n]` on.
-        titles, speakers: by document, its title, and the keys of the names that its statements begin with.
-
+    units, keys: (places,) int32, all documents one after the other, document n from `bounds[n]` to `bounds[n + 1]`;
+    a place's key is what is counted there, 0 for nothing. shown, kinds: by unit. weights, code: by key, how much it
+    tells (0..1) and whether it is a name of code. named_keys, named_weights: what each document names and how
+    firmly (0.5 or 1), document n from `named_bounds[n]` on. titles, speakers: by document, its title, and the keys
+    of the names that its statements begin with.
     """
 
     def __init__(self, docs: Sequence[SegmentText]) -> None:
-        """Read all documents and compute the attributes; words are numbered in the order in which they are met."""
+        """Read all documents; words are numbered in the order they are met."""
         self.shown, self._kinds, self._key_of = [""], [Kind.BREAK], [0]
         self._numbers: dict[str, int] = {"": 0}
         self._weights = [0.0]
@@ -104,10 +102,10 @@ class TextUnits:
         self.titles = [doc.title for doc in docs]
         self.speakers: list[frozenset[int]] = []
         row = array("i")
-        lengths, named = [], []
+        lengths, named_lengths = [], []
         for doc in docs:
             begin = len(row)
-            named.append(self._read_doc(doc, row))
+            named_lengths.append(self._read_doc(doc, row))
             lengths.append(len(row) - begin)
         self.bounds: Ints = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.array(lengths, dtype=np.int64))])
         self.units: Small = np.frombuffer(row, dtype=np.int32) if row else np.zeros(0, np.int32)
@@ -118,82 +116,73 @@ class TextUnits:
         # What each document names, each key once; its first places are in title and keywords.
         size, at = len(self.weights), np.flatnonzero(self.keys)
         owner = np.searchsorted(self.bounds, at, side="right") - 1
-        firm = at < (self.bounds[:-1] + np.array(named, dtype=np.int64))[owner]
+        firm = at < (self.bounds[:-1] + np.array(named_lengths, dtype=np.int64))[owner]
         codes = owner * size + self.keys[at]
-        held = np.unique(codes)
-        self.named_bounds: Ints = np.searchsorted(held, np.arange(len(docs) + 1) * size)
-        self.named_keys: Small = (held % size).astype(np.int32)
-        self.named_weights: Floats = np.where(np.isin(held, codes[firm]), _NAMED, _SAID)
+        named_codes = np.unique(codes)
+        self.named_bounds: Ints = np.searchsorted(named_codes, np.arange(len(docs) + 1) * size)
+        self.named_keys: Small = (named_codes % size).astype(np.int32)
+        self.named_weights: Floats = np.where(np.isin(named_codes, codes[firm]), _NAMED, _SAID)
 
     def noun_shares(self, docs: Ints) -> Floats:
-        """Return how much each key is used as a noun in these documents, `(keys,)` float64, 0..1; 1 if unknown.
+        """Return how much each key is used as a noun, 0..1; 1 if unknown.
 
         Counted by the word before: articles and prepositions against pronouns and auxiliary verbs.
         """
         at, _ = expand_rows(self.bounds, docs)
         size = len(self.weights)
-        before = np.zeros_like(at)
-        before[1:] = self.units[at[:-1]]
-        side = np.array([_SIDES.get(shown.lower(), 0) for shown in self.shown], dtype=np.int64)[before]
+        preceding_units = np.zeros_like(at)
+        preceding_units[1:] = self.units[at[:-1]]
+        side = np.array([_SIDES.get(text.lower(), 0) for text in self.shown], dtype=np.int64)[preceding_units]
         keys = self.keys[at]
-        nouns, verbs = (np.bincount(keys[side == one], minlength=size) for one in (_NOUN, _VERB))
+        nouns, verbs = (np.bincount(keys[side == part_of_speech], minlength=size) for part_of_speech in (_NOUN, _VERB))
         return np.asarray(((nouns + 2) / (nouns + verbs + 2)) ** _NOMINAL)
 
     def are_capitalized(self, docs: Ints) -> NDArray[np.bool_]:
-        """Return which keys are capitalized 9 times of 10 in these documents, `(keys,)` bool.
+        """Return which keys are capitalized 9 times of 10 in these documents.
 
         True also for pairs of ideographs, and for keys that are not in them.
         """
         at, _ = expand_rows(self.bounds, docs)
         size = len(self.weights)
-        capital = np.array([shown[:1].isupper() for shown in self.shown])[self.units[at]]
-        found = np.bincount(self.keys[at], capital, minlength=size) >= _PROPER * np.bincount(self.keys[at], minlength=size)
-        found[self._pairs :] = True
-        return np.asarray(found)
+        capital = np.array([text[:1].isupper() for text in self.shown])[self.units[at]]
+        capitalized = np.bincount(self.keys[at], capital, minlength=size) >= _PROPER * np.bincount(self.keys[at], minlength=size)
+        capitalized[self._pairs :] = True
+        return np.asarray(capitalized)
 
-    def add_unit(self, shown: str, kind: Kind, key: str = "", weight: float = 0.0) -> int:
-        """Add a unit, return its number; units of one key are counted together, with the first's weight; those without, never."""
+    def add_unit(self, text: str, kind: Kind, key: str = "", weight: float = 0.0) -> int:
+        """Add a unit, return its number; those of one key count together."""
         number = self._numbers.get(key)
         if number is None:
             number = self._numbers[key] = len(self._weights)
             self._weights.append(weight)
             self._code.append(kind is Kind.CODE)
-        self.shown.append(shown)
+        self.shown.append(text)
         self._kinds.append(kind)
         self._key_of.append(number)
         return len(self.shown) - 1
 
     def _read_doc(self, doc: SegmentText, row: "array[int]") -> int:
-        """Add the units of one document to `row`; return the number of those in title and keywords, which come first.
-
-        Names of speakers at the start of texts are left out and noted. A text ends with unit 0.
-        """
         head = without_date(doc.title).partition(SEPARATOR)[0]
         starts = [match[1] for match in map(_SPEAKER.match, (head, *doc.bullets)) if match]
         spoken = 1 if len(starts) > _DIALOGUE * (1 + len(doc.bullets)) else _SPOKEN
         speakers = {s for s in starts if starts.count(s) >= spoken and s.count(" ") < _MAX_NAME_WORDS}
         self.speakers.append(frozenset(self._key_of[unit] for name in speakers for unit in self._read_text(name)) - {0})
-        begin, named = len(row), 0
-        for place, text in enumerate((head, *doc.keywords, *doc.bullets)):
+        begin, named_length = len(row), 0
+        for number, text in enumerate((head, *doc.keywords, *doc.bullets)):
             match = _SPEAKER.match(text)
             row.extend(self._read_text(text[match.end() :] if match and match[1] in speakers else text))
             row.append(0)
-            if place == len(doc.keywords):
-                named = len(row) - begin
-        return named
+            if number == len(doc.keywords):
+                named_length = len(row) - begin
+        return named_length
 
     def _read_text(self, text: str) -> Iterator[int]:
-        """Yield the numbers of a text's units in order, 0 for a break; units not met before are added."""
         return chain.from_iterable(map(self._unit_cache.__getitem__, _PIECE.findall(text)))
 
     def _compute_keys(self) -> Small:
-        """Return the key at every place: a word's, that of the pair an ideograph begins, 0 for nothing counted.
-
-        Adds the pairs' weights; pairs with a particle have no key.
-        """
         keys = np.array(self._key_of, dtype=np.int32)[self.units]
         ideograph = self.kinds[self.units] == Kind.IDEOGRAPH
-        particle = np.array([shown in _PARTICLES for shown in self.shown])[self.units]
+        particle = np.array([text in _PARTICLES for text in self.shown])[self.units]
         first = np.flatnonzero(ideograph[:-1] & ideograph[1:] & ~particle[:-1] & ~particle[1:])
         pairs, number = np.unique(
             self.units[first].astype(np.int64) * len(self.shown) + self.units[first + 1], return_inverse=True
@@ -207,7 +196,7 @@ class TextUnits:
 
 
 def expand_rows(bounds: Ints, rows: Ints) -> tuple[Ints, Ints]:
-    """Return the places of rows, `(n,)`, concatenated, and the length of each; row n is `bounds[n]:bounds[n + 1]`."""
+    """Return places of rows, concatenated, and the length of each."""
     lengths = bounds[rows + 1] - bounds[rows]
     ends = np.cumsum(lengths)
     return np.arange(int(lengths.sum())) + np.repeat(bounds[rows] - ends + lengths, lengths), lengths
@@ -221,19 +210,17 @@ class _UnitCache(dict[str, tuple[int, ...]]):
         self._texts = texts
 
     def __missing__(self, piece: str) -> tuple[int, ...]:
-        """Find the units of a piece of text not met before, 0 for a break, adding new ones to the texts, and cache them."""
         if has_cjk(piece):
-            found = tuple(chain.from_iterable(self._by_script(piece)))
+            units = tuple(chain.from_iterable(self._by_script(piece)))
         else:
             bare = piece.strip("_").rstrip("._-/:@+\\#")
             unit = self._add_word(piece, bare) if bare and (bare[0].isalnum() or "/" in bare) else 0
             # A full stop or a colon ends a clause.
-            found = (unit, 0) if piece[-1] in ".:" and unit else (unit,)
-        self[piece] = found
-        return found
+            units = (unit, 0) if piece[-1] in ".:" and unit else (unit,)
+        self[piece] = units
+        return units
 
     def _add_word(self, piece: str, bare: str) -> int:
-        """Return the unit of a word, number or name of code; everyday words become function words, 0 if not all letters."""
         if _NUMBER.match(bare):
             return self._texts.add_unit(bare, Kind.NUMBER)
         word = lookup_word(piece)
@@ -245,7 +232,6 @@ class _UnitCache(dict[str, tuple[int, ...]]):
         return self._texts.add_unit(bare, Kind.JOINT if bare.lower() in _JOINTS else Kind.FUNCTION)
 
     def _by_script(self, piece: str) -> Iterator[tuple[int, ...]]:
-        """Yield the units of each part of a piece with ideographs: characters one by one, other scripts whole, else 0."""
         for ideographs, run, other in _SCRIPT.findall(piece):
             if ideographs:
                 yield tuple(self._add_character(character, Kind.IDEOGRAPH) for character in ideographs)
@@ -254,17 +240,16 @@ class _UnitCache(dict[str, tuple[int, ...]]):
             else:
                 yield self[other] if other else (0,)
 
-    def _add_character(self, shown: str, kind: Kind) -> int:
-        """Return the unit of an ideograph, which has no key of its own, or of a run of another script; made once."""
-        name = f"\0{shown}"
+    def _add_character(self, text: str, kind: Kind) -> int:
+        name = f"\0{text}"
         if name not in self:
-            key = "" if kind is Kind.IDEOGRAPH else shown
-            self[name] = (self._texts.add_unit(shown, kind, key, _PAIR_WEIGHT),)
+            key = "" if kind is Kind.IDEOGRAPH else text
+            self[name] = (self._texts.add_unit(text, kind, key, _PAIR_WEIGHT),)
         return self[name][0]
 
 
 @cache
 def everyday_words() -> frozenset[str]:
-    """Return words in lower case, and pairs of ideographs, that are no topic: those of the packaged file, read once."""
+    """Return words and pairs of ideographs that are no topic."""
     text = files("memory_mcp.indexes.topics").joinpath("everyday.txt").read_text(encoding="utf-8")
     return frozenset(word for line in text.splitlines() if not line.startswith("#") for word in line.split())

@@ -20,7 +20,7 @@ _PLACE_AT, _PLACE = np.uint64(32), np.uint64((1 << 28) - 1)
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """One row per segment, ordered by key; columns have equal length unless stated otherwise."""
+    """One row per segment, ordered by key; columns have equal length unless stated."""
 
     #: Key of its node's document (see `keys`).
     hi: Array
@@ -42,12 +42,11 @@ class Rows:
     vectors: Array
 
     def __len__(self) -> int:
-        """Return the number of segments."""
         return len(self.lo)
 
     @property
     def days(self) -> Array:
-        """Local day of each as a proleptic ordinal, `(n,)`."""
+        """Local day of each as a proleptic ordinal."""
         return ((self.hi >> _PLACE_AT) & _PLACE).astype(np.int64)
 
     def node_id_at(self, row: int) -> NodeId:
@@ -55,7 +54,7 @@ class Rows:
         return node_of(int(self.hi[row]), int(self.lo[row]))
 
     def select(self, indices: Array) -> "Rows":
-        """Return the rows at `indices`, `(n,)`, in that order, with their terms."""
+        """Return the rows at some indices, with their terms."""
         counts = np.diff(self.ptr)[indices]
         ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         at = np.repeat(self.ptr[:-1][indices] - ptr[:-1], counts) + np.arange(ptr[-1])
@@ -64,7 +63,7 @@ class Rows:
 
     @classmethod
     def of_terms(cls, terms: Sequence[Collection[int]], vectors: Array) -> "Rows":
-        """Return rows with terms (32-bit hashes) and `(n, dimensions)` unit vectors only; other columns are 0, topics -1."""
+        """Return rows with terms and vectors only; others 0, topics -1."""
         n = len(terms)
         ptr = np.concatenate([[0], np.cumsum([len(t) for t in terms])]).astype(np.int64)
         all_terms = np.fromiter((t for row_terms in terms for t in sorted(row_terms)), dtype=np.uint32, count=int(ptr[-1]))
@@ -74,7 +73,7 @@ class Rows:
 
     @classmethod
     def merge(cls, blocks: Sequence["Rows"]) -> "Rows":
-        """Return the rows of several, at least one, in the order of their keys; equal keys stay."""
+        """Return rows of several in the order of their keys."""
         plain = {f.name: np.concatenate([getattr(b, f.name) for b in blocks]) for f in fields(cls) if f.name != "ptr"}
         counts = np.concatenate([np.diff(b.ptr) for b in blocks])
         rows = cls(**plain, ptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
@@ -82,13 +81,13 @@ class Rows:
         return rows if np.array_equal(order, np.arange(len(order))) else rows.select(order)
 
     def with_topics(self, topic: Array, relevance: Array) -> "Rows":
-        """Return the same segments with topics, `(n,)` indices, -1 for none, and relevance, `(n,)`."""
+        """Return the same segments with topics, -1 for none, and relevance."""
         return replace(self, topic=topic.astype(np.int32), relevance=relevance.astype(np.float32))
 
 
 @dataclass(frozen=True, slots=True)
 class QueryTerms:
-    """The rows that hold each word of a query; a word's weight includes its rarity among the rows."""
+    """The rows that hold each word of a query, with weights by rarity."""
 
     #: For each word: the rows that hold it, and its weight.
     matches: tuple[tuple[Array, float], ...]
@@ -97,13 +96,13 @@ class QueryTerms:
     missing: float = 0.0
 
     @classmethod
-    def from_rows(cls, rows: Rows, wanted: Mapping[int, float], spaced: Mapping[int, float] | None = None) -> "QueryTerms":
-        """Find the rows that hold each word (by hash), and multiply its weight by its rarity.
+    def from_rows(cls, rows: Rows, query_weights: Mapping[int, float], spaced: Mapping[int, float] | None = None) -> "QueryTerms":
+        """Find the rows that hold each word, by hash.
 
         Of words in no row only those in `spaced` count, as missing.
         """
         row_of = np.repeat(np.arange(len(rows)), np.diff(rows.ptr))
-        weighted_rows = [(row_of[rows.terms == np.uint32(hashed)], weight) for hashed, weight in wanted.items()]
+        weighted_rows = [(row_of[rows.terms == np.uint32(hashed)], weight) for hashed, weight in query_weights.items()]
         matches = (
             (rows_of_term, weight * float(np.log1p(len(rows) / len(rows_of_term))))
             for rows_of_term, weight in weighted_rows
@@ -111,19 +110,19 @@ class QueryTerms:
         )
         absent = sum(
             (spaced or {}).get(hashed, 0.0)
-            for (hashed, _), (rows_of_term, _) in zip(wanted.items(), weighted_rows, strict=True)
+            for (hashed, _), (rows_of_term, _) in zip(query_weights.items(), weighted_rows, strict=True)
             if not len(rows_of_term)
         )
         return cls(tuple(matches), len(rows), absent * float(np.log1p(len(rows))))
 
     @property
     def known_share(self) -> float:
-        """The share of the words, by weight, that some row holds, 0..1."""
+        """Share of the words, by weight, that some row holds, 0..1."""
         total = sum(weight for _, weight in self.matches)
         return total / (total + self.missing) if total else 0.0
 
     def by_row(self) -> Array:
-        """Return the share of the found words, by weight, that each row holds, `(rows,)`, 0..1; zeros without any."""
+        """Return the share of the found words that each row holds, 0..1."""
         total = sum(weight for _, weight in self.matches)
         shares = np.zeros(self.rows)
         for rows, weight in self.matches:
@@ -131,10 +130,9 @@ class QueryTerms:
         return shares
 
     def by_topic(self, topic: Array, mentions: Array, full_share: float) -> Array:
-        """Return the share of the found words, by weight, that each topic holds, `(topics,)`, 0..1.
+        """Return the share of the found words that each topic holds, 0..1.
 
-        A word counts by the share of the topic's segments that hold it, fully from `full_share` on. `topic` is
-        that of each row, `mentions` the number of rows of each topic, `(topics,)`.
+        A word counts by the share of the topic's segments that hold it, fully from `full_share` on.
         """
         total = sum(weight for _, weight in self.matches)
         shares = np.zeros(len(mentions))
@@ -145,6 +143,6 @@ class QueryTerms:
 
 
 def by_area(rows: Rows, areas: Sequence[int] | Array) -> Rows:
-    """Return segments with areas in place of topics, -1 without one; `areas`, `(topics,)`, is the area of each topic."""
+    """Return segments with areas in place of topics."""
     topic = np.where(rows.topic >= 0, np.asarray(areas, dtype=np.int32)[rows.topic] if len(areas) else -1, -1)
     return rows.with_topics(topic, rows.relevance)

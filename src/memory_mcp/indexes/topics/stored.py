@@ -1,4 +1,4 @@
-"""A topic graph in, files of a part out, and back."""
+"""A topic graph as files of a shard, and the messages of the child that writes them."""
 
 import json
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ class GroupingSetup:
 class GroupingRequest:
     """The message after the last document: group them."""
 
-    known: tuple[TopicRecord, ...]
+    records: tuple[TopicRecord, ...]
     #: The former names: one that is nearly as good as a new one is kept.
     names: tuple[TopicNames, ...]
     at_ms: int
@@ -40,7 +40,7 @@ class GroupingResult:
     """The result."""
 
     files: Mapping[str, FileChecksum]
-    known: tuple[TopicRecord, ...]
+    records: tuple[TopicRecord, ...]
 
 
 #: The layout of the files, and what is kept of a segment.
@@ -51,7 +51,7 @@ _COLUMNS = tuple(f.name for f in fields(Rows))
 
 @dataclass(frozen=True, slots=True)
 class StoredGraph:
-    """What is kept of a graph: segments with their topics, names of topics and then of areas, the area of each topic."""
+    """Segments with their topics, names of topics, then of areas, and areas."""
 
     rows: Rows
     tables: NameTables
@@ -60,7 +60,7 @@ class StoredGraph:
 
 
 def write_graph(directory: Path, graph: StoredGraph) -> dict[str, FileChecksum]:
-    """Write a graph into a new directory, private to the user; return the checksums of its files. Raises OSError."""
+    """Write a graph; return its checksums. Raises OSError."""
     directory.mkdir(mode=0o700)
     write_arrays(directory / _ROWS, {name: getattr(graph.rows, name) for name in _COLUMNS})
     facts = {
@@ -77,24 +77,22 @@ def write_graph(directory: Path, graph: StoredGraph) -> dict[str, FileChecksum]:
 
 
 def read_graph(directory: Path, files: Mapping[str, FileChecksum], scratch: Path) -> StoredGraph:
-    """Return what `write` wrote; raises IndexUnreadable when the files have changed or are others. `scratch`: see `Contents`."""
+    """Return what `write_graph` wrote; raises IndexUnreadable if changed."""
     if set(files) != {_ROWS, _FACTS}:
         raise IndexUnreadable("the manifest of the index names other files than it has")
     contents = FolderContents(directory, files, scratch)
     facts = contents.json_of(_FACTS)
     names = tuple(
-        TopicNames(TopicId(topic_id), _parse_name(whole), {p: _parse_name(fields) for p, fields in by_project.items()})
-        for topic_id, whole, by_project in facts["topics"]
+        TopicNames(TopicId(topic_id), _parse_name(overall), {p: _parse_name(fields) for p, fields in by_project.items()})
+        for topic_id, overall, by_project in facts["topics"]
     )
     rows = Rows(**contents.read_arrays(_ROWS, _COLUMNS))
     return StoredGraph(rows, NameTables(facts["projects"], facts["agents"]), names, tuple(facts["areas"]))
 
 
 def _name_as_list(name: TopicName) -> list[Any]:
-    """Return a name as a list for JSON: its label, and the list of its keywords."""
     return [name.label, list(name.keywords)]
 
 
 def _parse_name(fields: list[Any]) -> TopicName:
-    """Return the name that `_told` wrote."""
     return TopicName(fields[0], tuple(fields[1]))

@@ -56,10 +56,10 @@ class Graph:
     turn: threading.Lock
 
     def find_near(self, codes: Array) -> Array | None:
-        """Return the documents of about `NAMED` nearest rows, `(n,)` int64, ascending; None if all rows have to be compared.
+        """Return about 512 near documents; None to compare all.
 
-        That is so if the query is far from all rows or the graph fails, which is logged. `codes` is a query,
-        `(dimensions,)` int8.
+        That is so if the query is far from all rows or the graph fails, which is logged. `codes` is `(dimensions,)`
+        int8.
         """
         try:
             with self.turn:
@@ -75,10 +75,7 @@ class Graph:
 
     @classmethod
     def open_view(cls, data: memoryview, dimensions: int, least: float, order: Array, first: Array) -> "Graph":
-        """Return the graph in a file that `save` wrote; raises RuntimeError if it is not one.
-
-        `order` is `(documents,)` and `first` `(rows + 1,)`, both int32, as in the fields.
-        """
+        """Return the graph in a file that `save_index` wrote; raises RuntimeError."""
         index = _create_index(dimensions, _CONNECTIVITY, _EXPANSION_ADD, lookups=False)
         index.view(data)
         # A view does not keep the parameter of the constructor.
@@ -87,10 +84,10 @@ class Graph:
 
 
 def save_index(codes: Array, path: Path, with_graph: bool) -> float | None:
-    """Write distinct rows, `(n, dimensions)` int8, as a usearch index, in order; not synced.
+    """Write distinct rows as a usearch index, in order; not synced.
 
-    Returns the similarity `Graph.least`, from up to 256 of its own rows, with a graph, else None. Raises OSError when it cannot
-    be written.
+    `codes` are `(n, dimensions)` int8. Returns `Graph.least`, from up to 256 of its own rows, with a graph, else
+    None. Raises OSError.
     """
     settings = (_CONNECTIVITY, _EXPANSION_ADD) if with_graph else (_NO_CONNECTIVITY, _NO_EXPANSION)
     index = _create_index(codes.shape[1], *settings)
@@ -110,10 +107,10 @@ def save_index(codes: Array, path: Path, with_graph: bool) -> float | None:
 
 
 def rows_of(data: memoryview, dimensions: int) -> Array:
-    """Return the distinct rows of a usearch index file, `(n, dimensions)` int8, mapped; raises ValueError for another layout.
+    """Return the rows of a usearch file, mapped; raises ValueError.
 
-    The file begins with their number and length, two uint32; the rows follow in order. usearch does not guarantee that: its
-    metadata and some rows are compared.
+    The file begins with their number and length, two uint32; the rows follow in order. usearch does not guarantee
+    that: its metadata and some rows are compared.
     """
     metadata = Index.metadata(data) or {}
     index = _create_index(dimensions, _NO_CONNECTIVITY, _NO_EXPANSION)
@@ -122,21 +119,17 @@ def rows_of(data: memoryview, dimensions: int) -> Array:
         raise ValueError("it is of another shape")
     count, width = np.frombuffer(data, dtype="<u4", count=2).tolist()
     if (count, width) != (metadata["count_present"], dimensions):
-        raise ValueError("its rows lie elsewhere")
+        raise ValueError("its rows are elsewhere")
     codes = np.frombuffer(data, dtype=np.int8, count=count * width, offset=8).reshape(count, width)
     index.view(data)
     for row in {0, count // 2, count - 1} if count else ():
         stored_row = index.get(row)
         if stored_row is None or not np.array_equal(stored_row, codes[row]):
-            raise ValueError("its rows lie in another order")
+            raise ValueError("its rows are in another order")
     return codes
 
 
 def _create_index(dimensions: int, connectivity: int, expansion_add: int, lookups: bool = True) -> Any:
-    """Return an empty usearch index of int8 rows by cosine; without `lookups`, which take memory, rows cannot be read by key.
-
-    `connectivity` is the number of links of a row, `expansion_add` that of rows visited when one is added.
-    """
     # Key lookups take 43 bytes of memory a row.
     return Index(
         ndim=dimensions,

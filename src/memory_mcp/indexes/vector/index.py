@@ -29,7 +29,7 @@ _KEYWORDS = 0.4
 
 
 class VectorIndex:
-    """Searches the vector index that a keeper maintains; a `Searcher`."""
+    """A `Searcher` of the vector index that a keeper maintains."""
 
     def __init__(self, keeper: Keeper) -> None:
         self.keeper = keeper
@@ -40,16 +40,16 @@ class VectorIndex:
 
     @property
     def embedder(self) -> Embedder:
-        """The configured embedder, with which new documents are embedded."""
+        """The configured embedder, which embeds new documents."""
         return cast("Vector", self.keeper.index.target_kind).embedder
 
     @property
     def serving_embedder(self) -> Embedder:
-        """The embedder of the current index: the former one until the index is rebuilt with a newly configured one."""
+        """The embedder of the current index; the former one until rebuilt."""
         return cast("Vector", self.keeper.index.kind).embedder
 
     def count_unknown(self) -> int:
-        """Return the number of living documents without any word the model knows, whose rows are zeros; 0 if unsearchable."""
+        """Return the number of living documents without a known word."""
         try:
             snapshot: Snapshot[Body] = self.keeper.index.snapshot
         except IndexUnreadable:
@@ -62,10 +62,10 @@ class VectorIndex:
         return count
 
     def search(self, query: IndexQuery) -> Matches:
-        """Return the documents nearest to the query and its keywords; nothing for an empty index.
+        """Return the documents nearest to the query and its keywords.
 
-        They have at least `query.least` similarity. Raises InvalidQuery for a blank text, IndexUnreadable when the index
-        cannot be searched, LayerUnavailable without the model.
+        They have at least `query.min_score` similarity. Raises InvalidQuery for a blank text, IndexUnreadable when the
+        index cannot be searched, LayerUnavailable without the model.
         """
         if not query.text.strip():
             raise InvalidQuery("the query is empty", "Give at least one word to look for.")
@@ -79,10 +79,10 @@ class VectorIndex:
             return search_documents(snapshot, vector, query.filters, query.limit, query.min_score)
 
     def find_candidates(self, query: IndexQuery, also: Array) -> Candidates:
-        """Return the `query.limit` messages nearest to the query, best first, then those named in `also`, `(n,)` uint64.
+        """Return messages nearest to the query, then those in `also`.
 
-        Filters do not apply to the latter, and keywords do not count. Empty for an empty index; a blank text is not
-        refused. Raises IndexUnreadable when the index cannot be searched, LayerUnavailable without the model.
+        Filters do not apply to the latter, and keywords do not count. Raises IndexUnreadable when the index cannot be
+        searched, LayerUnavailable without the model.
         """
         snapshot: Snapshot[Body] = self.keeper.index.snapshot
         embedder = _embedder_of(snapshot)
@@ -95,14 +95,13 @@ class VectorIndex:
             return Candidates.concatenate([nearest, rate_messages(snapshot, vector, missing)]) if len(missing) else nearest
 
     def _embed_query(self, embedder: Embedder, text: str) -> Array:
-        """Return the unit vector of a text, `(dimensions,)` float32; that of the last text and embedder is cached."""
         last_query = self._last_query
         if last_query is None or last_query[0] is not embedder or last_query[1] != text:
             last_query = self._last_query = embedder, text, embedder.embed([text])[0]
         return last_query[2]
 
     def _widened_vector(self, embedder: Embedder, text: str, keywords: Sequence[str]) -> Array:
-        """Return the vector of a text, `(dimensions,)` float32, moved towards that of its keywords, where it has any."""
+        """Move the vector of a text towards that of its keywords."""
         vector = self._embed_query(embedder, text)
         if not keywords:
             return vector
@@ -111,15 +110,15 @@ class VectorIndex:
         return mixed / length if length else vector
 
     def highest_score(self, text: str) -> float:
-        """Return 1 for every text: no cosine similarity is higher."""
+        """Return 1: no cosine similarity is higher."""
         del text
         return 1.0
 
     def score_pending(self, text: str, events: Iterable[Event], keywords: Sequence[str] = ()) -> list[PendingMatch]:
-        """Return the events with a similarity above 0 to the text, in order; none for a blank text.
+        """Return events with a similarity above 0 to the text.
 
         Each is compared as a grip that quotes it whole. Vectors of the last 512 events are cached. Raises
-        IndexUnreadable when the index cannot be searched, LayerUnavailable without the model.
+        IndexUnreadable, LayerUnavailable.
         """
         waiting = list(events)
         embedder = _embedder_of(self.keeper.index.snapshot) or self.serving_embedder
@@ -141,7 +140,7 @@ class VectorIndex:
         return [PendingMatch(e, round(score, 6), min(similarity, 1.0)) for e, score, similarity in scored if similarity > 0]
 
     def improve_shards(self, goes_on: Callable[[], bool] = lambda: True) -> int:
-        """Build missing graphs of large parts in child processes, for minutes each, while `goes_on()`; return how many."""
+        """Build missing graphs in child processes, minutes each; return how many."""
         built = 0
         while goes_on() and self.keeper.index.merge_once(improve=True):
             built += 1
@@ -149,5 +148,4 @@ class VectorIndex:
 
 
 def _embedder_of(snapshot: Snapshot[Body]) -> Embedder | None:
-    """Return the embedder that made this snapshot's vectors, whatever the index uses now; None for an empty one."""
     return snapshot.shards[0].shard.body.embedder if snapshot.shards else None

@@ -1,7 +1,7 @@
 """The vector kind of index: int8 rows of the gists of nodes and grips.
 
-A part names the model that made it: rows of two models cannot get into one index, however a build and a change of the model
-overlap.
+A shard names the model that made it: rows of two models cannot get into one index, however a build and a change
+of the model overlap.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ _MADE_BY = "embedder.json"
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """Rows of both tables of a part, and the embedder that made them, which queries must be embedded with."""
+    """Rows of both tables of a shard, and the embedder that made them."""
 
     nodes: Rows
     grips: Rows
@@ -41,12 +41,12 @@ class Body:
     improved: bool = False
 
     def table(self, doc_type: DocType) -> Rows:
-        """Return the rows of nodes for NODE, else those of grips."""
+        """Return the rows of one table."""
         return self.nodes if doc_type is DocType.NODE else self.grips
 
 
 class Vector:
-    """The kind of the vector index, whose bodies are rows of one embedding model; a `Kind`."""
+    """The `IndexKind` of vectors, whose bodies are rows of one model."""
 
     name = "vector"
     reads_words = False
@@ -58,10 +58,11 @@ class Vector:
         opened: Callable[[str], Embedder] = Model2Vec,
         graph_from: int = 0,
     ) -> None:
-        """Create the kind of one model; a table of an improved part gets a graph from `graph_from` rows (0: default).
+        """Create the kind of one model.
 
-        `reuse` is the folder of an index whose rows are taken for equal texts instead of embedding them;
-        `opened` opens a former model by its folder. With `reuse`, raises LayerUnavailable without the model.
+        `reuse` is the folder of an index whose rows are taken for equal texts; `opened` opens a former model by its
+        folder; a table of an improved shard gets a graph from `graph_from` rows (0: default). With `reuse`, raises
+        LayerUnavailable without the model.
         """
         self.embedder = embedder
         self._graph_from = graph_from or GRAPH_FROM
@@ -69,7 +70,7 @@ class Vector:
         self._reuse = VectorReuse(reuse, self.fingerprint()) if reuse else None
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return format and documents (version numbers) and embedder, the model's fingerprint.
+        """Return format, documents and the model's fingerprint.
 
         Raises LayerUnavailable when there is no such model or it has more than 1024 dimensions.
         """
@@ -79,14 +80,15 @@ class Vector:
         return {"format": FORMAT, "documents": DOCUMENT_VERSION, "embedder": embedder}
 
     def child_options(self, reuse: Path | None) -> dict[str, Any]:
-        """Return the options of `opened` for a child process: `model` (folder), `reuse` ("" for none) and `graph_from`."""
+        """Return model (folder), reuse and graph_from for `open_kind`."""
         folder = self.embedder.fingerprint()["folder"]
         return {"model": folder, "reuse": str(reuse) if reuse else "", "graph_from": self._graph_from}
 
     def find_predecessor(self, fingerprint: Mapping[str, Any]) -> "Vector | None":
-        """Return this kind if only the model's folder differs, or one with the former model; None otherwise.
+        """Return this kind, or one with the former model, or None.
 
-        The former model must have the configured one's name, still load, and have the same files; the formats must be equal.
+        The former model must have the configured one's name, still load, and have the same files; the formats must be
+        equal.
         """
         other_embedder, mine = fingerprint.get("embedder"), self.fingerprint()
         if not isinstance(other_embedder, dict) or {**fingerprint, "embedder": 0} != {**mine, "embedder": 0}:
@@ -102,7 +104,7 @@ class Vector:
             return None
 
     def prepare_unit(self, unit: Unit) -> Body:
-        """Embed a unit's gists, but for known vectors; return rows of nodes and grips. LayerUnavailable without the model."""
+        """Embed a unit's gists, but for known ones; raises LayerUnavailable."""
         gists = [d.gist for d in (*unit.nodes, *unit.grips)]
         raw = [hashlib.blake2b(gist.encode("utf-8", "surrogatepass"), digest_size=8).digest() for gist in gists]
         digests = np.array([int.from_bytes(digest, "little") for digest in raw], dtype=np.uint64)
@@ -119,25 +121,25 @@ class Vector:
         return Body(rows.select_rows(np.arange(first)), rows.select_rows(np.arange(first, len(rows))), self.embedder)
 
     def build_body(self, prepared: Sequence[Body]) -> Body:
-        """Return the rows of prepared units, nodes and grips apart, in order, as the body of a new part, without graphs."""
+        """Return the rows of prepared units, without graphs."""
         none = Rows.empty(self.embedder.dimensions)
         nodes, grips = (Rows.concatenate([none, *(p.table(t) for p in prepared)]) for t in TABLES)
         return Body(nodes, grips, self.embedder)
 
     def merge_bodies(self, bodies: Sequence[Body], kept_rows: Sequence[tuple[Array, Array]]) -> Body:
-        """Return one body without graphs; `kept_rows` are rows of nodes and of grips, `(n,)` int64, for each body."""
+        """Return one body of the kept rows, without graphs."""
         nodes = Rows.concatenate([b.nodes.select_rows(rows) for b, (rows, _) in zip(bodies, kept_rows, strict=True)])
         grips = Rows.concatenate([b.grips.select_rows(rows) for b, (_, rows) in zip(bodies, kept_rows, strict=True)])
         return Body(nodes, grips, self.embedder)
 
     def write_body(self, body: Body, directory: Path) -> None:
-        """Write the rows of both tables, with graphs of large ones if the body is improved, and their model. Raises OSError."""
+        """Write rows, graphs of large tables if improved, and their model."""
         for table in TABLES:
             stored.write_rows(body.table(table), directory, table, self._graph_from if body.improved else None)
         (directory / _MADE_BY).write_text(json.dumps(embedder_identity(self.embedder.fingerprint())), encoding="utf-8")
 
     def read_body(self, contents: FolderContents) -> Body:
-        """Return what `write` wrote. Raises IndexUnreadable if damaged, or when another model made the vectors."""
+        """Return what `write_body` wrote; raises IndexUnreadable."""
         embedder = self.embedder.fingerprint()
         if contents.json_of(_MADE_BY) != embedder_identity(embedder):
             raise IndexUnreadable("a part of the index was made by another embedding model")
@@ -145,13 +147,13 @@ class Vector:
         return Body(nodes, grips, self.embedder)
 
     def improve_body(self, body: Body) -> Body | None:
-        """Return the body marked to be written with graphs of its large tables; None if no large table lacks one."""
+        """Mark the body to be written with graphs; None if none lacks one."""
         lacking = [t for t in TABLES if len(body.table(t).codes) >= self._graph_from and body.table(t).graph is None]
         return replace(body, improved=True) if lacking else None
 
 
 def open_kind(options: Mapping[str, Any]) -> Vector:
-    """Return the kind from `Vector.options`, or a model's folder alone. Raises LayerUnavailable when there is no such model."""
+    """Return the kind from `Vector.child_options`; raises LayerUnavailable."""
     reuse = options.get("reuse")
     kind = Vector(Model2Vec(options["model"]), Path(reuse) if reuse else None, graph_from=options.get("graph_from", 0))
     kind.fingerprint()

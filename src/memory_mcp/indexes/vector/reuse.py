@@ -1,4 +1,4 @@
-"""Find vectors in the current generation by digest of their text, so that a rebuild need not embed them again."""
+"""Find vectors by digest of their text, so that a rebuild need not embed again."""
 
 import logging
 from collections.abc import Sequence
@@ -18,10 +18,10 @@ log = logging.getLogger(__name__)
 
 
 class VectorReuse:
-    """The rows of an index folder that was made as `wanted`; read on first use."""
+    """The rows of an index folder that was made as wanted; read on first use."""
 
     def __init__(self, directory: Path, fingerprint: dict[str, Any]) -> None:
-        """Take the rows in an index folder; `fingerprint` is what they must have been made with. Nothing is read yet."""
+        """`fingerprint` is what the rows must have been made with."""
         self._directory = directory
         self._wanted = fingerprint
         self._pieces: list[Rows] | None = None
@@ -30,9 +30,9 @@ class VectorReuse:
         self._piece, self._row = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
 
     def find_rows(self, digests: Array) -> tuple[Array, Rows]:
-        """Return which of some texts are embedded already, `(n,)` bool, and the rows of those, in order.
+        """Return which texts are embedded already, and the rows of those.
 
-        `digests` are those of the texts, `(n,)` uint64. The folder is read at the first call; none are known if it cannot be.
+        `digests` are `(n,)` uint64. None are known if the folder cannot be read.
         """
         pieces = self._read_rows() if self._pieces is None else self._pieces
         if not len(self._digests):
@@ -47,10 +47,6 @@ class VectorReuse:
         return is_known, Rows(codes, inverse, np.arange(len(places)), digests[is_known])
 
     def _read_rows(self) -> list[Rows]:
-        """Read the rows of all parts, sort their digests, and return the rows, one `Rows` for each table.
-
-        Also kept for later calls. Parts that cannot be read are logged and skipped.
-        """
         home = IndexFolder(self._directory)
         self._pieces = pieces = []
         for entry in self._list_entries(home):
@@ -69,7 +65,6 @@ class VectorReuse:
         return pieces
 
     def _list_entries(self, home: IndexFolder) -> Sequence[ShardEntry]:
-        """Return the parts of the current generation; none if unreadable or made by another model or format."""
         try:
             manifest = home.read_current()
         except IndexUnreadable:
@@ -82,5 +77,5 @@ class VectorReuse:
 
 
 def embedder_identity(embedder: dict[str, Any]) -> dict[str, Any]:
-    """Return what vectors depend on: the fingerprint without the model's folder."""
+    """Return the fingerprint without the model's folder."""
     return {k: v for k, v in embedder.items() if k != "folder"}

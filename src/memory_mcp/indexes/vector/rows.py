@@ -1,9 +1,9 @@
-"""Code unit vectors as int8 rows, and compute cosine similarities of a query to rows, identical for a row anywhere.
+"""Code unit vectors as int8 rows, and compute cosine similarities exactly.
 
-The largest component of a row is 127, whatever its length, so that all steps are used; 1 / length is stored beside it. A
-query is coded in two such rows, coarse and fine, multiplied in one pass. Compared with exact float32, that finds .992 of the
-ten best among 42,000 real turns and .993 among 93,000 real sentences; one row for the query finds .988 and .992 in a quarter
-less time. Finer rows would find all, with twice the memory.
+The largest component of a row is 127, whatever its length, so that all steps are used; 1 / length is stored
+next to it. A query is coded in two such rows, coarse and fine, multiplied in one pass. Compared with exact
+float32, that finds .992 of the ten best among 42,000 real turns and .993 among 93,000 real sentences; one row
+for the query finds .988 and .992 in a quarter less time. Finer rows would find all, with twice the memory.
 
 Invariants
 1. Products are summed as integers: exact, in any order, on any processor.
@@ -30,7 +30,7 @@ MOST_DIMENSIONS = 1024
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The vectors of one table of a part; documents with equal vectors may share a row."""
+    """The vectors of one table; documents with equal vectors may share a row."""
 
     #: `(rows, dimensions)` int8.
     codes: Array
@@ -44,12 +44,11 @@ class Rows:
     graph: Graph | None = None
 
     def __len__(self) -> int:
-        """Return the number of documents."""
         return len(self.row_of)
 
     @classmethod
     def from_vectors(cls, vectors: Array, digests: Array) -> "Rows":
-        """Return rows of unit vectors, `(n, dimensions)` float32, one each, with the digests of their texts, `(n,)`."""
+        """Return rows of unit vectors, `(n, dimensions)` float32."""
         codes = np.rint(_scale_vectors(vectors)).astype(np.int8)
         lengths = np.sqrt(np.square(codes.astype(np.int32)).sum(axis=1).astype(np.float64))
         inverse = np.where(lengths > 0, 1 / np.where(lengths > 0, lengths, 1.0), 0.0).astype(np.float32)
@@ -57,34 +56,34 @@ class Rows:
 
     @classmethod
     def empty(cls, dimensions: int) -> "Rows":
-        """Return rows of no documents, with vectors of `dimensions` components."""
+        """Return rows of no documents."""
         return cls.from_vectors(np.zeros((0, dimensions), dtype=np.float32), np.zeros(0, dtype=np.uint64))
 
     @classmethod
     def concatenate(cls, pieces: Sequence["Rows"]) -> "Rows":
-        """Return all rows in one, in order, without graphs; equal ones stay."""
+        """Return all rows in one, without graphs; equal ones stay."""
         offsets = np.cumsum([0, *(len(p.codes) for p in pieces)])
-        place = np.concatenate([p.row_of + n for p, n in zip(pieces, offsets.tolist(), strict=False)])
+        row_of = np.concatenate([p.row_of + n for p, n in zip(pieces, offsets.tolist(), strict=False)])
         codes, inverse, digests = (np.concatenate([getattr(p, n) for p in pieces]) for n in ("codes", "inverse", "digests"))
-        return cls(codes, inverse, place, digests)
+        return cls(codes, inverse, row_of, digests)
 
     def select_rows(self, documents: Array) -> "Rows":
-        """Return the rows of some documents, `(n,)`, ascending and distinct, without a graph; itself if they are all."""
+        """Return the rows of some ascending documents, without a graph."""
         if len(documents) == len(self):
             return self
-        rows, place = np.unique(self.row_of[documents], return_inverse=True)
-        return Rows(self.codes[rows], self.inverse[rows], place, self.digests[documents])
+        rows, row_of = np.unique(self.row_of[documents], return_inverse=True)
+        return Rows(self.codes[rows], self.inverse[rows], row_of, self.digests[documents])
 
     @property
     def unknown(self) -> Array:
-        """Which documents have no word that the model knows, so that their row is zeros: `(documents,)` bool."""
+        """Which documents have no word that the model knows."""
         is_unknown: Array = (self.inverse == 0)[self.row_of]
         return is_unknown
 
     def compute_similarities(self, query: "Query", documents: Array | None = None) -> Array:
-        """Return cosine similarities, `(n,)` float32; 0 for documents without a known word. Rounding may exceed 1.
+        """Return cosine similarities, float32; 0 without a known word.
 
-        `documents` are indices of documents, `(n,)`; None for all.
+        `documents` are indices, None for all. Rounding may exceed 1.
         """
         if documents is None:
             return np.take(_multiply_rows(self.codes, self.inverse, query), self.row_of)
@@ -106,7 +105,7 @@ class Query:
 
     @classmethod
     def from_vector(cls, vector: Array) -> "Query":
-        """Return the query of a vector, `(dimensions,)`, of any length; one of zeros is similar to nothing."""
+        """Return the query of a vector; one of zeros is similar to nothing."""
         wide = _scale_vectors(np.asarray(vector, dtype=np.float64)[np.newaxis])
         codes = np.rint(wide)
         fine = np.rint((wide - codes) * (1 << _FINER_BITS))
@@ -116,7 +115,6 @@ class Query:
 
 
 def _multiply_rows(codes: Array, inverse: Array, query: Query) -> Array:
-    """Return the cosine similarities, `(n,)` float32, of rows `(n, dimensions)` int8 with these values of 1 / length, `(n,)`."""
     sums = np.asarray(nk.dots_packed(codes, query.packed))
     products = sums[:, 0] << _FINER_BITS
     products += sums[:, 1]
@@ -127,7 +125,7 @@ def _multiply_rows(codes: Array, inverse: Array, query: Query) -> Array:
 
 
 def _scale_vectors(vectors: Array) -> Array:
-    """Return vectors scaled so that the largest component is `_MOST`; zeros stay zero."""
+    """Scale vectors so that the largest component is `_MOST`."""
     largest = np.abs(vectors).max(axis=1, keepdims=True, initial=0.0)
     stretched: Array = vectors * (_MOST / np.where(largest > 0, largest, 1.0)).astype(vectors.dtype)
     return stretched

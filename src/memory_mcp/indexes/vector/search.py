@@ -1,6 +1,6 @@
-"""Vector search over a snapshot: the query is compared exactly with all rows that pass, or those a graph finds in large tables.
+"""Vector search over a snapshot: compares exactly with all rows, or those a graph finds.
 
-Raw scores are cosine similarities. The best of each table over all parts are calibrated together, then merged.
+Raw scores are cosine similarities. The best of each table over all shards are calibrated together, then merged.
 """
 
 from dataclasses import dataclass, replace
@@ -48,11 +48,11 @@ class _SearchRequest:
 def search_documents(
     snapshot: Snapshot[Body], query_vector: Array, filters: Filters, limit: int, min_similarity: float = 0.0
 ) -> Matches:
-    """Return the documents nearest to a vector, `(dimensions,)` float32, ties by key; only similarities above 0.
+    """Return the documents nearest to a vector, `(dimensions,)` float32.
 
-    At most `limit` are returned, with at least `min_similarity` (0: any); filters are applied first. Of
-    several grips of a message only the best is returned. The total is of all passing documents of that
-    similarity, grips singly; if a graph was used, of those it found.
+    Only similarities above 0, and of at least `min_similarity`; filters are applied first. Of several grips of a
+    message only the best is returned. The total is of all passing documents of that similarity, grips singly; if a
+    graph was used, of those it found.
     """
     floor = max(np.float32(min_similarity), _LEAST)
     # A result's score must not depend on the limit, nor on the least similarity.
@@ -80,10 +80,9 @@ def search_documents(
 
 
 def find_candidates(snapshot: Snapshot[Body], query_vector: Array, filters: Filters, limit: int) -> Candidates:
-    """Return the `limit` messages nearest to a vector, `(dimensions,)` float32, with similarities of message and segment.
+    """Return the `limit` messages nearest to a vector.
 
-    Best first, only similarities above 0; fewer if long messages have more than three of the nearest grips on
-    average. Empty for a vector of zeros.
+    Only similarities above 0; fewer if long messages have more than three of the nearest grips on average.
     """
     query = Query.from_vector(query_vector)
     request = _SearchRequest(query, replace(filters, doc_type=DocType.GRIP), limit * _PIECES, _LEAST)
@@ -98,10 +97,7 @@ def find_candidates(snapshot: Snapshot[Body], query_vector: Array, filters: Filt
 
 
 def rate_messages(snapshot: Snapshot[Body], query_vector: Array, names: Array) -> Candidates:
-    """Return the named messages, `(n,)` uint64, with similarities of message and segment to a vector, `(dimensions,)`.
-
-    Unknown names are left out; no filter applies.
-    """
+    """Return named messages with their similarities; no filter applies."""
     query = Query.from_vector(query_vector)
     part_candidates = []
     for live in snapshot:
@@ -114,10 +110,7 @@ def rate_messages(snapshot: Snapshot[Body], query_vector: Array, names: Array) -
 
 
 def _message_candidates(live: LiveShard[Body], query: Query, rows: Array, raw: Array) -> Candidates:
-    """Return the messages of some rows of grips, ascending, each with its nearest grip.
-
-    `raw` are similarities of the rows, both `(n,)`. In `meaning` questions lose some similarity, and none is below 0.
-    """
+    """In `meaning` questions lose some similarity, and none is below 0."""
     places, similarity, best = best_by_message(live.messages, rows, raw.astype(np.float64))
     unit = live.messages.unit[places]
     units, back = np.unique(unit, return_inverse=True)
@@ -127,7 +120,6 @@ def _message_candidates(live: LiveShard[Body], query: Query, rows: Array, raw: A
 
 
 def _search_table(live: LiveShard[Body], table: DocType, request: _SearchRequest) -> tuple[TableBest, int]:
-    """Return the best `asked.limit` documents of a part's table, best first, ties by key; and how many reach `asked.floor`."""
     columns = live.shard.table(table)
     visible = visible_rows(live, table, request.filters)
     if table is DocType.NODE and request.filters.window is not None and visible is not None:
@@ -143,10 +135,6 @@ def _search_table(live: LiveShard[Body], table: DocType, request: _SearchRequest
 def _compare_rows(
     live: LiveShard[Body], table: DocType, visible: Array | None, request: _SearchRequest
 ) -> tuple[Array | None, Array]:
-    """Return rows (None: all) and their exact similarities; -inf for rows that do not pass.
-
-    They are found by a graph if there is one that can tell, as many as the limit pass, and no filter but the type is set.
-    """
     table_rows = live.shard.body.table(table)
     # With any filter but the type and an excluded session too few of the graph's rows may pass.
     if table_rows.graph is not None and replace(request.filters, excluded_sessions=frozenset()) == Filters(
@@ -167,7 +155,7 @@ def _compare_rows(
 
 
 def _drop_unproven(live: LiveShard[Body], visible: Array, request: _SearchRequest) -> Array:
-    """Return `visible` without segments that cross the window's edge and have no near grip inside it: `(nodes,)` bool, a copy."""
+    """Drop segments that cross the window's edge without a near grip inside."""
     assert request.filters.window is not None
     rows = np.flatnonzero(visible)
     rows = rows[live.shard.nodes.crosses_edge(rows, request.filters.window)]
@@ -187,7 +175,6 @@ def _drop_unproven(live: LiveShard[Body], visible: Array, request: _SearchReques
 
 
 def _top_indices(raw: Array, floor: np.float32, limit: int) -> Array:
-    """Return the indices of the best `limit` of at least `floor`, and of all equal to the last of them, in any order."""
     block_count = len(raw) // _BLOCK
     if block_count <= limit:
         near = np.flatnonzero(raw >= floor)
@@ -207,7 +194,6 @@ def _top_indices(raw: Array, floor: np.float32, limit: int) -> Array:
 
 
 def _as_match(ranked_document: RankedDocument[TableBest], request: _SearchRequest, quoted: bool) -> Match:
-    """Return a document as a match; of a node with its best grip if `quoted`. Its raw score is the similarity, at most 1."""
     best = ranked_document.best
     # Rounding may exceed 1.
     similarity = min(ranked_document.raw, 1.0)
@@ -220,7 +206,6 @@ def _as_match(ranked_document: RankedDocument[TableBest], request: _SearchReques
 
 
 def _best_grip(live: LiveShard[Body], unit: int, request: _SearchRequest) -> GripId | None:
-    """Return the unit's passing grip nearest to the query, the first of equals; None without one of similarity above 0."""
     units, grips = live.shard.units, live.shard.grips
     rows = int(units.grip_first[unit]) + np.arange(int(units.grip_count[unit]))
     visible = visible_rows(live, DocType.GRIP, request.filters)

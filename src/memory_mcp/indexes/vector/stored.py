@@ -1,7 +1,7 @@
-"""The files of one table's rows: a usearch index of its distinct vectors, and the row of each document.
+"""The files of one table's rows: a usearch index of distinct vectors, and each document's row.
 
     <table>.usearch       distinct int8 rows in order of their first document, then a graph over them: a usable one in large
-                          tables of improved parts, else the smallest that usearch writes
+                          tables of improved shards, else the smallest that usearch writes
     <table>.texts.npys    row and text digest of each document; 1 / length of each row; with a graph the documents by row,
                           and the least similarity at which it is used
 
@@ -22,12 +22,12 @@ _NAMES = ("digests", "first", "inverse", "least", "order", "place")
 
 
 def files_of(table: DocType) -> tuple[str, str]:
-    """Return the names of a table's two files: that of its distinct rows and their graph, and that of the other arrays."""
+    """Return the names of a table's two files."""
     return f"{table.value}.usearch", f"{table.value}.texts.npys"
 
 
 def write_rows(rows: Rows, directory: Path, table: DocType, graph_from: int | None) -> None:
-    """Write a table's files, with a graph from `graph_from` distinct rows (None: never). Raises OSError."""
+    """Write a table, with a graph from `graph_from` rows."""
     codes, inverse, row_numbers = _distinct_rows(rows)
     index, texts = files_of(table)
     with_graph = graph_from is not None and len(codes) >= graph_from
@@ -42,7 +42,7 @@ def write_rows(rows: Rows, directory: Path, table: DocType, graph_from: int | No
 
 
 def read_rows(contents: FolderContents, table: DocType, dimensions: int) -> Rows:
-    """Return what `write` wrote, read-only views of `contents`; raises IndexUnreadable when it is damaged."""
+    """Return what `write_rows` wrote; raises IndexUnreadable if damaged."""
     index, texts = files_of(table)
     data, arrays = contents.bytes_of(index), contents.read_arrays(texts, _NAMES)
     try:
@@ -64,7 +64,6 @@ def read_rows(contents: FolderContents, table: DocType, dimensions: int) -> Rows
 
 
 def _distinct_rows(rows: Rows) -> tuple[Array, Array, Array]:
-    """Return distinct codes in order of their documents, 1 / length of each, and each document's row (int32)."""
     if not len(rows):
         return rows.codes[:0], rows.inverse[:0], rows.row_of.astype(np.int32)
     row_bytes = np.ascontiguousarray(rows.codes).view(np.dtype((np.void, rows.codes.shape[1]))).ravel()
