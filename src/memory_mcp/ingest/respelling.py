@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 #: Letters and digits that look alike within ASCII.
 _ALIKE = str.maketrans({"0": "o", "1": "l", "i": "l"})
@@ -110,15 +111,12 @@ def _normalize_character(character: str) -> str:
 
 @cache
 def _load_look_alikes() -> dict[str, str]:
-    """Return the lower-case ASCII letter or digit by the look-alike character of another script; read once, in 50 ms."""
-    from confusable_homoglyphs.confusables import confusables_data
-
+    """Return the lower-case ASCII letter or digit by the look-alike character of another script."""
     latin_of: dict[str, str] = {}
-    for character, alike in confusables_data.items():
-        if len(character) == 1 and not character.isascii():
-            latin = (a["c"] for a in alike if len(a["c"]) == 1 and a["c"].isascii() and a["c"].isalnum())
-            if (first := next(latin, None)) is not None:
-                latin_of[character] = first.lower()
+    for line in Path(__file__).with_name("look_alikes.txt").read_text(encoding="ascii").splitlines():
+        if not line.startswith("#"):
+            latin, *code_points = line.split()
+            latin_of |= {chr(int(code_point, 16)): latin for code_point in code_points}
     return latin_of
 
 
