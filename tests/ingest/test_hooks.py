@@ -9,7 +9,7 @@ import pytest
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.claude_code.reader import ClaudeCodeImporter
 from memory_mcp.ingest.gate import OWN_OUTPUT, Gate
-from memory_mcp.ingest.hooks.base import Envelope, Heard, Malformed
+from memory_mcp.ingest.hooks.base import Envelope, HookEvents, MalformedPayload
 from memory_mcp.ingest.hooks.registry import HOOKS
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.model.event import EventDraft, EventType, Role
@@ -27,7 +27,7 @@ def payload(event: str, **more: Any) -> str:
     return json.dumps(told | more)
 
 
-def heard(event: str, **more: Any) -> Heard:
+def heard(event: str, **more: Any) -> HookEvents:
     return HOOKS["claude-code"].read(payload(event, **more), ENVELOPE)
 
 
@@ -85,7 +85,7 @@ def test_an_event_with_words_gives_them_in_its_session(
 )
 def test_what_holds_nothing_to_keep_is_skipped_with_its_reason(event: str, more: dict[str, Any], reason: str) -> None:
     told = heard(event, **more)
-    assert (told.drafts, told.skipped) == ([], reason)
+    assert (told.drafts, told.skip_reason) == ([], reason)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_what_holds_nothing_to_keep_is_skipped_with_its_reason(event: str, more:
     ],
 )
 def test_a_session_that_ends_or_is_compacted_names_its_project(event: str, more: dict[str, Any], ends: bool) -> None:
-    assert bool(heard(event, **more).ends) is ends
+    assert bool(heard(event, **more).ended_project) is ends
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_session_that_ends_or_is_compacted_names_its_project(event: str, more:
     ],
 )
 def test_what_is_no_payload_is_refused_with_the_reason(raw: str, reason: str) -> None:
-    with pytest.raises(Malformed, match=reason):
+    with pytest.raises(MalformedPayload, match=reason):
         HOOKS["claude-code"].read(raw, ENVELOPE)
 
 
@@ -134,7 +134,7 @@ def test_odd_values_in_known_fields_never_raise_anything_else() -> None:
         for field in fields:
             for value in odd:
                 result = heard(event, **{field: value})
-                assert result.drafts or result.skipped
+                assert result.drafts or result.skip_reason
                 assert all(d.session_id == SESSION and d.text.strip() for d in result.drafts)
 
 
@@ -293,7 +293,7 @@ def test_in_the_plain_form_time_and_project_may_be_left_to_the_hook(tmp_path: Pa
     ],
 )
 def test_an_event_that_is_wrong_refuses_the_payload(raw: str, reason: str) -> None:
-    with pytest.raises(Malformed, match=reason):
+    with pytest.raises(MalformedPayload, match=reason):
         plain(raw)
 
 

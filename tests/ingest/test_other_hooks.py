@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from memory_mcp.ingest.hooks.base import Envelope, Heard, Malformed
-from memory_mcp.ingest.hooks.claude_code import READ
+from memory_mcp.ingest.hooks.base import Envelope, HookEvents, MalformedPayload
+from memory_mcp.ingest.hooks.claude_code import RECORDED_EVENTS
 from memory_mcp.ingest.hooks.gemini import EVENTS
 from memory_mcp.ingest.hooks.registry import HOOKS
 from memory_mcp.install import capture
@@ -17,7 +17,7 @@ SESSION = "01a2074d-8feb-7e20-9c5d-772c936cd5b4"
 OTHERS = ("codex", "gemini", "opencode")
 
 
-def read(client: str, event: str = "", **more: Any) -> Heard:
+def read(client: str, event: str = "", **more: Any) -> HookEvents:
     told = {"session_id": SESSION, "cwd": "/home/dev/shop"} | ({"hook_event_name": event} if event else {})
     return HOOKS[client].read(json.dumps(told | more), Envelope(f"00000001768204800000-00-{client}", AT, cwd="/home/dev/shop"))
 
@@ -39,13 +39,13 @@ def test_a_session_starts_and_ends_in_its_project(client: str) -> None:
         (Role.SYSTEM, EventType.SESSION_END, "Session ended (exit)"),
     ]
     assert (start.session_id, start.agent, start.project, start.timestamp) == (SESSION, client, "/home/dev/shop", AT)
-    assert read(client, "SessionEnd", reason="exit").ends == "/home/dev/shop"
+    assert read(client, "SessionEnd", reason="exit").ended_project == "/home/dev/shop"
 
 
 @pytest.mark.parametrize("client", OTHERS)
 def test_what_is_no_payload_is_refused_and_odd_values_are_not(client: str) -> None:
     for raw in ("", "[1]", "{}", '{"hook_event_name": "SessionStart"}'):
-        with pytest.raises(Malformed):
+        with pytest.raises(MalformedPayload):
             HOOKS[client].read(raw, Envelope("n", AT))
     odd: list[Any] = [None, 7, True, "", [], {}, [None], {"a": [1]}, ["x", {"type": "tool", "state": 3}], -(10**30), 1e300]
     fields = (
@@ -55,7 +55,7 @@ def test_what_is_no_payload_is_refused_and_odd_values_are_not(client: str) -> No
         for field in fields.split():
             for value in odd:
                 heard = read(client, event, **{field: value})
-                assert heard.drafts or heard.skipped
+                assert heard.drafts or heard.skip_reason
 
 
 @pytest.mark.parametrize(
@@ -72,12 +72,12 @@ def test_what_is_no_payload_is_refused_and_odd_values_are_not(client: str) -> No
 )
 def test_what_says_nothing_of_use_is_passed_over(client: str, event: str) -> None:
     told = read(client, event, trigger="auto")
-    assert (told.drafts, told.skipped, told.ends) == ([], event, "")
+    assert (told.drafts, told.skip_reason, told.ended_project) == ([], event, "")
 
 
 def test_clients_are_told_to_hand_over_what_is_read_and_nothing_else() -> None:
-    assert set(capture.CLAUDE_CODE) == set(READ)
-    assert set(capture.CODEX) <= set(READ)
+    assert set(capture.CLAUDE_CODE) == set(RECORDED_EVENTS)
+    assert set(capture.CODEX) <= set(RECORDED_EVENTS)
     assert set(capture.GEMINI) == set(EVENTS)
 
 
@@ -175,7 +175,7 @@ def test_what_opencode_itself_wrote_into_a_prompt_is_nobodys_words() -> None:
     parts = [part("text", 1, text="Called the Read tool", synthetic=True), part("text", 2, text="Look.")]
     parts += [part("file", 3, mime="image/png", filename="a.png"), part("agent", 4)]
     assert one("opencode", "Parts", role="user", time=AT, parts=parts).text == "Look.\n[image/png a.png]"
-    assert read("opencode", "Parts", role="user", time=AT, parts=parts[:1]).skipped == "nothing to keep"
+    assert read("opencode", "Parts", role="user", time=AT, parts=parts[:1]).skip_reason == "nothing to keep"
 
 
 def test_a_subagent_of_opencode_is_a_thread_and_what_it_is_told_is_not_the_users() -> None:

@@ -74,7 +74,7 @@ def handed_over(importer: Importer, source: Path, storage: Storage, spool: Path,
                     storage.outbox.set_positions(piece.marks) if piece.marks else None
             if part.report is not None:
                 report.add_report(part.report)
-    token.release()
+    token.release_files()
     pipeline.finish_report(report, Gate())
     return report
 
@@ -151,6 +151,6 @@ def test_only_files_of_imports_that_have_ended_are_swept(tmp_path: Path) -> None
     sweeping.join()
     assert swept == [1]
     assert sorted(p.name.partition("-")[0] for p in token.folder.iterdir()) == [token.name, f"{token.name}.lock"]
-    token.release()
+    token.release_files()
     assert list(token.folder.iterdir()) == []
     assert handover.sweep_files(tmp_path / "nowhere") == 0

@@ -41,8 +41,8 @@ def test_what_goes_soon_is_counted_by_the_clients_own_settings(
     aged(folder / "older.jsonl", days - 2)
     marks = {mark_name(CLAUDE.name, stored): Mark(0, stored.stat().st_size, "", 0).to_text()}
     [fate] = forecast_deletions([CLAUDE], marks, NOW)
-    assert fate == DeletionForecast("claude-code", "Claude Code", 3, 2, days, 2, 1, fate.first_ms)
-    assert abs(fate.first_ms - (NOW + 2 * DAY)) < 1000
+    assert fate == DeletionForecast("claude-code", "Claude Code", 3, 2, days, 2, 1, fate.first_deletion_ms)
+    assert abs(fate.first_deletion_ms - (NOW + 2 * DAY)) < 1000
     assert summarize_files(CLAUDE, folder, marks).new_files == 2
 
 

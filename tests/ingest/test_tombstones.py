@@ -17,7 +17,7 @@ from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.capture import CaptureRules
 from memory_mcp.ingest.gate import FORGOTTEN, Gate
-from memory_mcp.ingest.tombstone_file import find_line_values
+from memory_mcp.ingest.tombstone_file import find_old_values
 from memory_mcp.ingest.tombstones import MARK, ForgetRequest, TimeRange, Tombstones
 from memory_mcp.model.event import Event, EventDraft, EventType, Role, Trust
 from memory_mcp.model.ids import event_id
@@ -182,7 +182,7 @@ def test_values_that_were_lines_of_events_are_told_from_those_that_were_named(ki
         made.get(kind, {"value": f"{n}", "length": 40 if kind == "L" else 9, "tokens": 3, "gram": [12, n]})
         for n, kind in enumerate(kinds)
     ]
-    found = find_line_values([json.dumps(row) for row in rows], named)
+    found = find_old_values([json.dumps(row) for row in rows], named)
     assert [row[-1] for row in found] == [str(n) for n in lines]
 
 

@@ -13,7 +13,7 @@ import pytest
 from bench.clients import PACKAGES, Node
 from bench.skills import PLUGIN, PREFIX, SERVER
 from memory_mcp import __version__
-from memory_mcp.ingest.hooks.claude_code import READ
+from memory_mcp.ingest.hooks.claude_code import RECORDED_EVENTS
 from tests.skills.documents import COMMANDS, FOLDER, PREFIXES, ROOT, SKILLS
 
 MANIFEST = json.loads((FOLDER / ".claude-plugin/plugin.json").read_text(encoding="utf-8"))
@@ -57,7 +57,7 @@ def test_the_page_of_skills_names_the_plugin_its_commands_and_its_skills_as_they
 
 
 def test_the_plugin_takes_every_event_that_is_read_and_no_other() -> None:
-    assert set(HOOKS["hooks"]) == set(READ)
+    assert set(HOOKS["hooks"]) == set(RECORDED_EVENTS)
 
 
 def test_a_hook_of_the_plugin_without_the_program_is_silent_and_harmless(tmp_path: Path) -> None:

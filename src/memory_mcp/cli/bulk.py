@@ -269,7 +269,7 @@ class There:
         """Close the connection, and delete the handed-over files that the daemon did not store."""
         self._hang_up()
         if self._token is not None:
-            self._token.release()
+            self._token.release_files()
             self._token = None
 
     def _hang_up(self) -> None:

@@ -50,7 +50,7 @@ class CaptureRules:
 
     @classmethod
     def from_settings(cls, settings: IngestSettings, directory: Path | None) -> "CaptureRules":
-        """Return the rules of the settings, each a list separated by commas, with a data directory's pauses (None: no pauses).
+        """Return the rules of the settings, with a data directory's pauses.
 
         Pauses are not read here but at each check, so that later ones count.
         """
@@ -59,7 +59,7 @@ class CaptureRules:
         return cls(files, projects, tools, str(directory.absolute()) if directory else "")
 
     def find_refusal(self, draft: EventDraft) -> str:
-        """Return why a draft is not recorded: a pause at its time, or the kind of rule that excludes it; "" when it is recorded.
+        """Return why a draft is not recorded; "" if it is.
 
         A draft without a time counts as said now. An excluded call of a tool is remembered in this process, the last
         2,000, so that its result is refused for the same reason.
@@ -80,9 +80,9 @@ class CaptureRules:
         return why
 
     def is_paused(self, project: str, at_ms: int) -> bool:
-        """Return whether recording of a project is, or was, paused at a moment (UTC ms).
+        """Return whether recording of a project is paused at a moment (UTC ms).
 
-        False without a directory or a file that can be understood; what was read is kept until the file changes.
+        False without a directory or a file that can be understood.
         """
         if not self.directory:
             return False
@@ -96,7 +96,6 @@ class CaptureRules:
         return any(pause.covers(project, at_ms) for pause in _cached_pauses[self.directory][1])
 
     def _find_exclusion(self, draft: EventDraft) -> str:
-        """Return the kind of rule that excludes a draft, looked for in the order project, tool, path; "" for none."""
         if any(_matches_rule(rule, draft.project, to_end=True) for rule in self.projects):
             return EXCLUDED_PROJECT
         if (tool := draft.metadata.get("tool", "")) and any(
@@ -109,14 +108,14 @@ class CaptureRules:
 
 
 def split_rules(setting: str) -> tuple[str, ...]:
-    """Return the rules of a setting, separated by commas, without blanks around them and empty ones."""
+    """Return the rules of a setting, which are separated by commas."""
     return tuple(rule for word in setting.split(",") if (rule := word.strip()))
 
 
 def _iter_paths(draft: EventDraft) -> Iterator[str]:
-    """Yield the paths that a draft is about: its directory, its project, its files, and every word of a call that may be a path.
+    """Yield the paths of a draft: directory, project, files, words of a call.
 
-    Each as `_places` reads it and, where links lead elsewhere, as the real path.
+    Where links lead elsewhere, the real paths too.
     """
     metadata, cwd = draft.metadata, draft.metadata.get("cwd", "")
     words = metadata.get("files", "").split("\n")
@@ -138,7 +137,7 @@ def _iter_paths(draft: EventDraft) -> Iterator[str]:
 
 
 def _iter_readings(path: str, cwd: str) -> Iterator[str]:
-    """Yield the paths a word may name: itself with a drive, else made absolute by `cwd`, and what follows a scheme or host."""
+    """Yield the paths a word may name, also after a scheme or host."""
     if _DRIVE.match(path):
         yield path
     elif path:
@@ -148,25 +147,24 @@ def _iter_readings(path: str, cwd: str) -> Iterator[str]:
 
 
 def _matches_rule(rule: str, path: str, to_end: bool = False) -> bool:
-    """Return whether a path matches a rule or is below a match, in any case of letters; False for "".
+    """Return whether a path matches a rule or is below a match.
 
-    `to_end`: the path is a project, which must match to its end, not only a folder above it.
+    `to_end`: it is a project, which must match to its end.
     """
     path = _compose_letters(re.sub(r"[\\/]+", "/", path))
     return bool(path) and _compile_rule(rule, to_end).search(path) is not None
 
 
 def _compose_letters(text: str) -> str:
-    """Return a text with each letter and its marks as one character (NFC), since file systems differ in how they keep them."""
+    """File systems differ in how they keep a letter and its marks."""
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 @lru_cache(maxsize=512)
 def _compile_rule(rule: str, to_end: bool) -> re.Pattern[str]:
-    """Return the pattern of a rule.
+    """A rule with a slash, tilde or drive first counts from the root.
 
-    A rule that begins with a slash, a tilde or a drive counts from the root, any other one from any folder on. `to_end`:
-    nothing may follow the match; else folders below it match too.
+    Any other one from any folder on. `to_end`: nothing may follow the match; else folders below it match too.
     """
     spelled = _compose_letters(os.path.expanduser(_HOME.sub("~", rule).replace("\\", "/"))).rstrip("/")
     begin = "^" if re.match(r"/|[A-Za-z]:", spelled) else "(?:^|/)"
@@ -175,6 +173,6 @@ def _compile_rule(rule: str, to_end: bool) -> re.Pattern[str]:
 
 
 def _translate_glob(glob: str) -> str:
-    """Return the regular expression of a glob: `*` and `?` match within a name, `**` any number of folders."""
+    """`*` and `?` match within a name, `**` any number of folders."""
     out = re.escape(glob).replace(r"\*\*/", "(?:.*/)?").replace(r"\*\*", ".*")
     return out.replace(r"\*", "[^/]*").replace(r"\?", "[^/]")

@@ -67,10 +67,10 @@ class Gate:
     def __init__(
         self, capture: CaptureRules | None = None, forgotten: "TombstoneLog | None" = None, own_keys: tuple[str, ...] = ()
     ) -> None:
-        """Begin with rules of what is never recorded, and with what was forgotten: in this log, else in the rules' directory.
+        """Take rules of what is never recorded, and what was forgotten.
 
-        Without rules (None) all is recorded; without a log and a directory nothing was forgotten. `own_keys` are keys of the
-        program besides those that lie in the directory.
+        Without rules (None) all is recorded. What was forgotten is in the log, else in the rules' directory; without either
+        nothing was. `own_keys` are keys of the program besides those in the directory.
         """
         self.capture = capture or CaptureRules()
         self._redactor = redactor()
@@ -80,7 +80,7 @@ class Gate:
         self._harmless_names: set[tuple[str, str]] = set()
 
     def clean_draft(self, draft: EventDraft, report: ImportReport) -> EventDraft | None:
-        """Return the draft as it may be stored, else None; `report` counts redactions and, by reason, what is dropped."""
+        """Return the draft as it may be stored, else None; counted in `report`."""
         outcome = self.check_draft(draft, report)
         if isinstance(outcome, str):
             report.dropped[outcome] += 1
@@ -88,7 +88,7 @@ class Gate:
         return outcome
 
     def check_draft(self, draft: EventDraft, report: ImportReport) -> EventDraft | str:
-        """Return the draft as it may be stored, or the reason why it may not.
+        """Return the draft as it may be stored, or the reason why not.
 
         In this order: capture rules, private spans and our own output, empty texts, what was forgotten, secrets, and only
         then the bounds on lengths. Redactions are counted in `report`.
@@ -125,41 +125,37 @@ class Gate:
         return FORGOTTEN if self.tombstones.refuses_draft(clean) else rename_draft(original, clean)
 
     def recheck_draft(self, draft: EventDraft) -> EventDraft | None:
-        """Return a draft that passed before: itself if nothing was forgotten, else checked anew; None if it may not be stored."""
+        """Return a draft that passed before, checked again if anything was forgotten."""
         if self.tombstones.is_empty:
             return draft
         outcome = self.check_draft(draft, ImportReport())
         return None if isinstance(outcome, str) else outcome
 
     def _without_forgotten(self, draft: EventDraft) -> EventDraft:
-        """Return a copy of the draft with forgotten values removed from every field except its text."""
-
         def clean(text: str) -> str:
-            """Return a field's text without forgotten values and characters that cannot be stored."""
             return self.tombstones.clean_text(storable(text))
 
         names: dict[str, Any] = {name: clean(getattr(draft, name)) for name in _NAME_BOUNDS}
         return replace(draft, metadata={clean(str(k)): clean(str(v)) for k, v in draft.metadata.items()}, **names)
 
     def redact_text(self, text: str, report: ImportReport) -> str:
-        """Return `text` without private spans, and with forgotten values and secrets replaced; the latter count in `report`."""
+        """Return `text` without private spans, forgotten values and secrets.
+
+        Secrets are counted in `report`.
+        """
         own_removed = self._own_secrets.redact_text(self.tombstones.clean_text(strip_private(text)), report.redacted)
         return self._redactor.redact(own_removed, report.redacted)
 
     def clean_name(self, value: str) -> str:
-        """Return a name cleaned for storage, at most 500 characters; with "~" and a hash behind it if something was taken out."""
+        """Return a name for storage, with a hash if anything was removed."""
         return self._clean_field("name", storable(value), ImportReport())[:MAX_NAME_CHARS]
 
     def clean_text(self, text: str) -> str:
-        """Return words about events without private spans, output of ours, forgotten values and secrets; "" if none are left."""
+        """Return text about events without private spans, own output and secrets."""
         return self.redact_text(strip_private(remove_own_output(strip_private(storable(text)))), ImportReport())
 
     def _clean_names(self, draft: EventDraft, report: ImportReport) -> dict[str, Any]:
-        """Return the fields beside the text, by name, without private spans, forgotten values and secrets, cut to their bounds.
-
-        Where something is taken out or cut, a hash keeps different values different. Blanks around the session's id go
-        too. Redactions are counted in `report`.
-        """
+        """Where something is taken out or cut, a hash keeps different values different."""
         fields: dict[str, Any] = {name: storable(getattr(draft, name)) for name in _NAME_BOUNDS}
         fields["session_id"] = fields["session_id"].strip()
         for item in fields.items():
@@ -178,11 +174,7 @@ class Gate:
         return fields
 
     def _clean_field(self, name: str, value: str, report: ImportReport) -> str:
-        """Return one field without private spans, forgotten values and secrets.
-
-        Where something was taken out, "~" and a hash of the whole are added. Texts of letters alone stay as they are; of
-        a UUID only forgotten values are taken out. `name` is the field's, part of the hash.
-        """
+        """Texts of letters alone stay; of a UUID only forgotten values are removed."""
         if not value or value.isalpha():
             return value
         # Most sources number their messages so: nothing in it can be taken for a secret, only for what was forgotten.
@@ -193,10 +185,7 @@ class Gate:
         return f"{clean.strip()}~{encode_base32(hash_parts('redacted', name, value), 16)}"
 
     def _clean_metadata(self, metadata: Mapping[str, str], report: ImportReport) -> dict[str, str]:
-        """Return metadata without private spans and secrets: the first 40 keys, values shortened to about 4,096 bytes.
-
-        Keys are cut to 200 characters. Redactions are counted in `report`.
-        """
+        """Keys are cut to 200 characters, values to about 4,096 bytes; 40 keys at most."""
         clean: dict[str, str] = {}
         for key, value in metadata.items():
             if len(clean) >= MAX_METADATA_KEYS:
@@ -214,7 +203,7 @@ class Gate:
         return clean
 
     def _redact_values(self, values: dict[str, str], report: ImportReport) -> None:
-        """Redact values in place, each with its key in view, counted in `report`; short harmless ones are not searched again."""
+        """Redact values in place, each with its key in view."""
         unchecked = [item for item in values.items() if item not in self._harmless]
         # A key such as "password" gives its value away, so it is looked at too. All at once first: most are harmless.
         if unchecked and self._may_hold_secret("\n".join(f"{key}: {value}" for key, value in unchecked)):
@@ -227,11 +216,10 @@ class Gate:
         self._harmless.update(harmless)
 
     def _may_hold_secret(self, text: str) -> bool:
-        """Return whether the text may hold a secret."""
         return self._redactor.may_hold_secret(text) or self._own_secrets.occur_in(text)
 
     def _redact_value(self, key: str, value: str, report: ImportReport) -> str:
-        """Return the value without secrets; one that alone is none is judged once more with its key in front."""
+        """A value that alone is none is judged again after its key."""
         clean = self.redact_text(value, report)
         if not value or clean != value:
             return clean
@@ -242,7 +230,7 @@ class Gate:
 
 
 def _add_root_commit(draft: EventDraft, metadata: dict[str, str]) -> dict[str, str]:
-    """Return metadata with the root commit of the repository of a person's message, which no payload can claim.
+    """Add the repository's root commit to a person's message; no payload can claim it.
 
     What another store of this program carries in keeps what it has: its directories are not those of this machine.
     """
@@ -256,10 +244,10 @@ def _add_root_commit(draft: EventDraft, metadata: dict[str, str]) -> dict[str, s
 
 
 def shorten_text(text: str, bound: int) -> tuple[str, int]:
-    """Return `text` cut to about `bound` UTF-8 bytes, head and tail kept, and its full size in bytes.
+    """Return `text` cut to about `bound` UTF-8 bytes, and its full size.
 
-    The text itself and 0 if nothing was cut. Between head and tail a line says how many bytes were left out; a text that
-    was cut so before is not cut again.
+    The size is 0 if nothing was cut. Head and tail are kept, with a line between them that says how many bytes were left
+    out; a text that was cut so before is not cut again.
     """
     if len(text) * 4 <= bound:
         return text, 0

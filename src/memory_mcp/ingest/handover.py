@@ -46,7 +46,7 @@ class ImportClaim:
     """One import's claim on its files, which begin with its `name`."""
 
     def __init__(self, spool: Path) -> None:
-        """Claim a new name in the spool's folder for imports, made where it is missing. Raises OSError when that fails."""
+        """Claim a new name in the spool's folder for imports. Raises OSError."""
         self.folder = spool / FOLDER
         for folder in (spool, self.folder):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -55,11 +55,14 @@ class ImportClaim:
         self._lock.acquire()
 
     def remove_file(self, name: str) -> None:
-        """Remove a file whose content is stored; one that is gone already is no error."""
+        """Remove a file whose content is stored; it may be gone."""
         (self.folder / name).unlink(missing_ok=True)
 
-    def release(self) -> None:
-        """Remove all files of this import, then its lock, which ends the claim; files that cannot be removed stay for `sweep`."""
+    def release_files(self) -> None:
+        """Remove all files of this import, then its lock.
+
+        Files that cannot be removed stay for `sweep_files`.
+        """
         for file in self.folder.glob(f"{self.name}-*"):
             with suppress(OSError):
                 file.unlink()
@@ -69,21 +72,24 @@ class ImportClaim:
 
 @contextmanager
 def claim_files(spool: Path) -> Iterator[ImportClaim]:
-    """Yield a claim on files in the spool; they are removed when the block ends. Raises OSError when none can be made."""
+    """Yield a claim on files in the spool. Raises OSError."""
     token = ImportClaim(spool)
     try:
         yield token
     finally:
-        token.release()
+        token.release_files()
 
 
 class SliceWriter:
-    """Writes a task's clean drafts (see `pipeline.Log` and `pipeline.Marks`) to files, each named once it is complete."""
+    """Writes a task's clean drafts and marks to files.
+
+    A `pipeline.DraftLog` and `pipeline.MarkWriter`; each file is named once it is complete.
+    """
 
     def __init__(self, folder: Path, token: str, number: int, source: str) -> None:
-        """Prepare to write files into `folder`, named "<token>-<number>-<count>", both numbers of six digits, the count from 1.
+        """Write files named "<token>-<number>-<count>" into `folder`.
 
-        `number` is the task's, `source` that of the events; nothing is written yet.
+        Both numbers have six digits, the count begins at 1. `number` is the task's, `source` that of the events.
         """
         self._folder = folder
         self._stem = f"{token}-{number:06d}"
@@ -98,10 +104,9 @@ class SliceWriter:
     def append(
         self, drafts: Sequence[EventDraft], source: str, trust: Trust | None = None, request: WriteRequest | None = None
     ) -> AppendResult:
-        """Take the drafts of one transaction; `flush`, or a later call once enough are taken, writes them into a file.
+        """Take the drafts of one transaction, to be written by `flush`.
 
-        Return an empty Appended: only the process that stores them knows what is new. `source`, `trust` and `request` are
-        not used.
+        Return an empty result: only the process that stores them knows what is new. `source`, `trust` and `request` are not used.
         """
         del source, trust, request
         self.set_positions({})
@@ -122,7 +127,7 @@ class SliceWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Complete the current file, if it has content, and note its name in `complete`; the next is empty. May raise OSError."""
+        """Complete the current file, if it has content. May raise OSError."""
         if self._rows:
             self.set_positions({})
         if not self._lines:
@@ -137,7 +142,7 @@ class SliceWriter:
 
 
 def read_slices(spool: Path, name: str) -> tuple[str, Iterator[Slice]]:
-    """Return (source, iterator) of a file: the source of its events, and its slices; the iterator closes the file at its end.
+    """Return (source, slices) of a file, which is closed at its end.
 
     Raises InvalidQuery for a name that was not made here, another user's file and another version's; OSError when it is
     not there; ValueError, IndexError or TypeError, also while iterating, when it is not as it was written.
@@ -154,7 +159,6 @@ def read_slices(spool: Path, name: str) -> tuple[str, Iterator[Slice]]:
         raise InvalidQuery("another version wrote this file", "Both sides must be of the same version.")
 
     def each() -> Iterator[Slice]:
-        """Yield the slices in order, then close the file. Raises ValueError, IndexError or TypeError for a broken line."""
         with stream:
             for line in stream:
                 rows, marks = json.loads(line)
@@ -164,9 +168,9 @@ def read_slices(spool: Path, name: str) -> tuple[str, Iterator[Slice]]:
 
 
 def sweep_files(spool: Path) -> int:
-    """Remove the files of imports that have ended (nobody holds their lock); return how many, locks not counted.
+    """Remove the files of imports that have ended; return their number.
 
-    0 where the folder cannot be listed; files that cannot be removed are counted too.
+    An import that goes on holds its lock. Files that cannot be removed are counted too.
     """
     folder = spool / FOLDER
     try:

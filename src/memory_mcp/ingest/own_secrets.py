@@ -27,7 +27,7 @@ class OwnSecrets:
     """The keys of one data directory; "" for a memory without one."""
 
     def __init__(self, directory: str, *configured: str) -> None:
-        """Take on the keys of a data directory, and those that the settings name; nothing is read yet."""
+        """Take the keys of a data directory, and those of the settings."""
         self._files = (paths.token_file(directory), paths.share_key_file(directory)) if directory else ()
         self._configured = (*configured, paths.setting("server", "http_token", ""), os.environ.get(paths.SHARE_KEY, ""))
         self._values: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ class OwnSecrets:
         self._checked_at = float("-inf")
 
     def redact_text(self, text: str, counts: Counter[str]) -> str:
-        """Return a text with every key of the program replaced; replacements are added to `counts`."""
+        """Return a text with every key of the program replaced, counted."""
         for value in self.load_values():
             if value in text:
                 counts[_RULE] += text.count(value)
@@ -60,7 +60,6 @@ class OwnSecrets:
 
 
 def _stamp_of(path: str) -> tuple[int, int, int]:
-    """Return what changes with a file: inode, size and time (ns); zeros where it is missing."""
     try:
         state = Path(path).lstat()
     except OSError:
@@ -69,7 +68,6 @@ def _stamp_of(path: str) -> tuple[int, int, int]:
 
 
 def _read_key(path: str) -> str:
-    """Return the key in a file; "" where it is missing or cannot be read."""
     try:
         return foreign_files.read_file(path, _LONGEST).decode("ascii", "replace").strip()
     except OSError:

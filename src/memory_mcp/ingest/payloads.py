@@ -49,8 +49,6 @@ _SPACE = re.compile(r"\s*")
 
 @dataclass(slots=True)
 class _Leaf:
-    """A string or a number, and its container."""
-
     container: Any
     index: Any
     text: str
@@ -66,14 +64,15 @@ class PayloadCleaner:
     """Takes secrets out of payloads; any thread may ask it."""
 
     def __init__(self, directory: str = "") -> None:
-        """Take out what rules find, and the keys of the program in a data directory ("": only those of the settings)."""
+        """Take out what rules find, and the program's keys in a directory."""
         self._redactor = redactor()
         self._own = OwnSecrets(directory)
 
     def clean_payload(self, payload: bytes) -> bytes:
-        """Return the payload without secrets and private spans; itself if it has none and repeats no key. Never raises.
+        """Return the payload without secrets and private spans. Never raises.
 
-        What is no JSON is cleaned as text. Any other changed payload comes as ASCII JSON, one value a line.
+        Itself if it has none and repeats no key. What is not JSON is cleaned as text. Any other changed payload is ASCII
+        JSON, one value a line.
         """
         if any(value.encode() in payload for value in self._own.load_values()):
             # Keys for headers: no sign of theirs is written otherwise in JSON.
@@ -94,14 +93,14 @@ class PayloadCleaner:
             return payload if clean == plain else clean.encode("utf-8", "surrogateescape")
 
     def clean_fields(self, fields: Mapping[str, str]) -> dict[str, str]:
-        """Return a copy of the fields beside a payload (name to value) with the values cleaned as `clean` does."""
+        """Return the fields next to a payload with clean values."""
         values: list[Any] = [dict(fields)]
         self._clean_values(values)
         clean: dict[str, str] = values[0]
         return clean
 
     def _clean_values(self, values: list[Any]) -> bool:
-        """Clean JSON values in place; return whether anything was taken out. Names of things get a hash behind what is left."""
+        """Clean JSON values in place; return whether anything was taken out."""
         view, keys = _flatten_values(values)
         leaves = [part for part in view if isinstance(part, _Leaf)]
         _strip_private_spans(leaves)
@@ -138,7 +137,7 @@ class PayloadCleaner:
         return changed or bool(renamed)
 
     def _search_each(self, leaves: list[_Leaf]) -> None:
-        """Search each string by itself, and note what is found with it. Most batches have nothing that any rule must examine."""
+        """Search each string by itself; most batches have nothing to examine."""
         batch: list[_Leaf] = []
         chars = 0
         for number, leaf in enumerate(leaves, 1):
@@ -152,7 +151,7 @@ class PayloadCleaner:
             batch, chars = [], 0
 
     def _search_in_context(self, view: "list[str | _Leaf]") -> None:
-        """Search strings of at most 2,000 characters, but names of things, with keys and neighbours; note the finds with each."""
+        """Search short strings with keys and neighbours."""
         searched: list[_Leaf] = []
         starts: list[int] = []
         parts: list[str] = []
@@ -175,7 +174,10 @@ class PayloadCleaner:
 
 
 def _assign_span(span: Span, searched: list[_Leaf], starts: list[int]) -> None:
-    """Note a place in the view with the string it covers, or the strings of one list; a number is covered as a whole."""
+    """Note a place with the string it covers, or the strings of one list.
+
+    A number is covered as a whole.
+    """
     first: _Leaf | None = None
     for number in range(max(0, bisect_right(starts, span.start) - 1), len(searched)):
         leaf, start = searched[number], starts[number]
@@ -191,11 +193,13 @@ def _assign_span(span: Span, searched: list[_Leaf], starts: list[int]) -> None:
 
 
 def parse_json_values(text: str) -> tuple[list[Any], bool]:
-    """Return (JSON values of a text one after another, whether an object repeats a key); raises ValueError or RecursionError."""
+    """Return (JSON values of a text, whether an object repeats a key).
+
+    Raises ValueError or RecursionError.
+    """
     twice = False
 
     def mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        """Return an object's pairs as a mapping, the last one of a repeated key, and note a repeated key."""
         nonlocal twice
         mapping_of_pairs = dict(pairs)
         twice = twice or len(mapping_of_pairs) < len(pairs)
@@ -210,7 +214,7 @@ def parse_json_values(text: str) -> tuple[list[Any], bool]:
 
 
 def _flatten_values(values: list[Any]) -> tuple[list[str | _Leaf], set[str]]:
-    """Return the values as a list of texts and leaves, and the keys of all objects.
+    """Return the values as a list of texts and leaves, and all keys.
 
     Leaves are the strings and numbers, in their order; the texts between them are keys, brackets and commas, so that the
     whole reads like JSON.
@@ -244,13 +248,11 @@ def _flatten_values(values: list[Any]) -> tuple[list[str | _Leaf], set[str]]:
 
 
 def _iter_members_backwards(parts: Iterator[tuple[str, Any]]) -> Iterator[Any]:
-    """Yield the texts of members with a comma between them, the last member first."""
     for name, entry in reversed(list(parts)):
         yield from (",", entry, name)
 
 
 def _keep_ends(text: str) -> str:
-    """Return `text`, or of one over 1,500,000 characters head and tail, cut at blanks, with a note between them."""
     if len(text) <= _LONGEST:
         return text
     head, tail = text[:_END], text[-_END:]

@@ -41,12 +41,12 @@ Progress = Callable[[ImportReport, Path, float], None]
 
 
 class DraftLog(Protocol):
-    """Stores clean drafts: the event log, or the process that has it open."""
+    """Stores clean drafts: the event log, or the process that owns it."""
 
     def append(
         self, drafts: Sequence[EventDraft], source: str, trust: Trust | None = None, request: WriteRequest | None = None
     ) -> AppendResult:
-        """Store drafts, see EventLog; return the ids that are new and those that were known."""
+        """Store drafts, see EventLog."""
         ...
 
 
@@ -68,7 +68,7 @@ class MarkStore(MarkWriter, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file to read, as it was when the files were listed."""
+    """A file to read, as it was when listed."""
 
     path: Path
     #: What its mark is stored under.
@@ -100,7 +100,6 @@ class Pipeline:
     """The write path of importers and tools."""
 
     def __init__(self, log: DraftLog, marks: MarkStore, gate: Gate) -> None:
-        """Store clean drafts in `log`, positions in `marks`; `gate` cleans or refuses them."""
         self._log = log
         self._marks = marks
         self._gate = gate
@@ -108,10 +107,10 @@ class Pipeline:
     def import_source(
         self, importer: Importer, source: Source, progress: Progress | None = None, newest: int | None = None
     ) -> ImportReport:
-        """Import what is not stored yet from `source`, and return the report.
+        """Import what is not stored yet from `source`.
 
         `newest` reads only about so many events, of the files changed last; `report.cut` says that older ones are left,
-        and a later run without it reads them. `progress` hears of the report, the file and the fraction done. Raises
+        and a later run without it reads them. `progress` gets the report, the file and the fraction done. Raises
         SourceUnreadable if there is nothing there, and what storing raises; files that cannot be read are counted.
         """
         report = ImportReport()
@@ -121,7 +120,6 @@ class Pipeline:
             done_before = done
 
             def tell(now: ImportReport, file: Path, part: float, task: Task = task, done_before: int = done_before) -> None:
-                """Call `progress` with the fraction of all tasks that is done."""
                 if progress is not None:
                     progress(now, file, (done_before + part * task.size) / total if total else 1.0)
 
@@ -134,7 +132,7 @@ class Pipeline:
     def store_drafts(
         self, drafts: Sequence[EventDraft], source: str, trust: Trust | None = None, request: WriteRequest | None = None
     ) -> AppendResult:
-        """Store drafts of a tool, all or nothing; return which are new.
+        """Store drafts of a tool, all or nothing.
 
         Raises InvalidQuery with the first draft that the gate refuses, or whose project is paused now, and what storing
         raises.
@@ -157,17 +155,17 @@ class Pipeline:
 
 
 def mark_prefix(importer: Importer) -> str:
-    """Return the beginning of the names of an importer's marks: `import:<name>:`."""
+    """Return how the names of an importer's marks begin: `import:<name>:`."""
     return f"import:{importer.name}:"
 
 
 def list_tasks(
     importer: Importer, source: Source, marks: Mapping[str, str], newest: int | None, report: ImportReport
 ) -> list[Task]:
-    """Return the files of a source in groups, with those of `marks`, the importer's marks by name, that are theirs.
+    """Return the files of a source in groups, with their marks.
 
-    Groups end at 4 MB or 256 files; there is one if only the newest are wanted. Counts files in `report`; those that
-    vanish meanwhile as failed. Raises SourceUnreadable if the path is missing.
+    `marks` are all marks of the importer, by name. Groups end at 4 MB or 256 files; there is one if only the newest are
+    wanted. Counts files in `report`; those that vanish meanwhile as failed. Raises SourceUnreadable if the path is missing.
     """
     groups: list[list[SourceFile]] = [[]]
     group_bytes = 0
@@ -196,9 +194,9 @@ def read_task(
     report: ImportReport,
     progress: Progress | None = None,
 ) -> Iterator[None]:
-    """Read, clean and store the new content of a task's files; yields regularly, so that the caller may stop.
+    """Read, clean and store the new content of a task's files.
 
-    What it did is added to `report`; `progress` hears which fraction of the task is done. Raises what storing raises.
+    Yields regularly, so that the caller may stop. `progress` gets the fraction of the task. Raises what storing raises.
     """
     run = _TaskRun(task, importer, log, marks, gate, report, progress)
     yield from run.read_all() if task.newest is None else run.read_newest(task.newest)
@@ -207,7 +205,7 @@ def read_task(
 
 
 def finish_report(report: ImportReport, gate: Gate) -> None:
-    """Redact the quotes of a complete report, and count in the metrics what was redacted."""
+    """Redact the quotes of a complete report, and count redactions."""
     hidden = ImportReport()
     report.quotes = {
         reason: [Quote(q.file, q.line, gate.redact_text(q.text, hidden)) for q in several]
@@ -217,14 +215,13 @@ def finish_report(report: ImportReport, gate: Gate) -> None:
 
 
 def _count_redactions(report: ImportReport) -> None:
-    """Count in the metrics what was redacted, by rule."""
     for rule, times in report.redacted.items():
         metrics.count("redactions_total", times, rule=rule)
 
 
 @dataclass(slots=True)
 class _Step:
-    """Events of one record that are not stored yet, and the mark to write after them."""
+    """Events of one record that are not stored, and the mark after them."""
 
     file: SourceFile
     drafts: list[EventDraft]
@@ -232,7 +229,7 @@ class _Step:
 
 
 class _TaskRun:
-    """One task: its report, and the steps that wait to be stored together."""
+    """One task: its report, and the steps to be stored together."""
 
     def __init__(
         self,
@@ -244,7 +241,6 @@ class _TaskRun:
         report: ImportReport,
         progress: Progress | None,
     ) -> None:
-        """Take on a task; nothing is read yet."""
         self.report = report
         self._importer, self._log, self._marks, self._gate = importer, log, marks, gate
         self._progress = progress
@@ -254,16 +250,18 @@ class _TaskRun:
         self._done, self._total = 0, task.size
 
     def read_all(self) -> Iterator[None]:
-        """Read every file from where its last run ended, in order; yields regularly."""
+        """Read every file from where its last run ended; yields regularly."""
         for file in self._files:
             yield from self._read_guarded(file, self._read_whole)
 
     def read_newest(self, limit: int) -> Iterator[None]:
-        """Read files, latest change first, for `limit` events in all, of the last its end; set `report.cut` if any are left."""
+        """Read files, latest change first, for `limit` events in all.
+
+        Of the last file its end; `report.cut` says whether any are left.
+        """
         remaining = limit
 
         def read(file: SourceFile, start: Mark) -> Iterator[None]:
-            """Read the last events of a file, as many as are left; it gets no mark if earlier ones are left out."""
             nonlocal remaining
             # Counting first costs a second reading and saves holding the events.
             count = sum(len(step.drafts) for step in self._importer.read_file(file.path, start.offset, ImportReport()))
@@ -285,9 +283,9 @@ class _TaskRun:
             yield from self._read_guarded(file, read)
 
     def flush(self, count: int | None = None) -> None:
-        """Store the events of the first `count` steps, by default all, in one transaction, then the marks of their files.
+        """Store the events of the first `count` steps, then their marks.
 
-        Raises what storing raises; the steps stay then.
+        In one transaction; by default of all steps. Raises what storing raises; the steps stay then.
         """
         clock = perf_counter()
         steps = self._steps[:count]
@@ -308,7 +306,6 @@ class _TaskRun:
         self.report.seconds["store"] += perf_counter() - clock
 
     def _read_guarded(self, file: SourceFile, read: Callable[[SourceFile, Mark], Iterator[None]]) -> Iterator[None]:
-        """Read a file from where its last run ended with `read`; an unchanged one is counted, one that cannot be read too."""
         try:
             last_mark = Mark.from_text(self._marks_before.get(file.name, ""))
             start = find_start(file.path, file.stamp, last_mark, self._importer.growth)
@@ -322,7 +319,6 @@ class _TaskRun:
         self._done += file.size
 
     def _read_whole(self, file: SourceFile, start: Mark) -> Iterator[None]:
-        """Read a file from `start` to its end: let its events wait to be stored, count its bytes, and mark its end."""
         offset = start.offset
         in_bytes = self._importer.growth is Growth.APPENDED
         for step in self._iter_steps(file, start):
@@ -334,7 +330,6 @@ class _TaskRun:
         self._end_file(file, start.with_end(offset, file.stamp))
 
     def _iter_steps(self, file: SourceFile, start: Mark) -> Iterator[ReadStep]:
-        """Yield the importer's steps from the offset of `start` on; the seconds they take are added to the report."""
         steps = self._importer.read_file(file.path, start.offset, self.report)
         while True:
             clock = perf_counter()
@@ -345,9 +340,9 @@ class _TaskRun:
             yield step
 
     def _add_drafts(self, file: SourceFile, drafts: Sequence[EventDraft], mark: Mark | None) -> None:
-        """Clean drafts and let them wait, with the mark that is true once they are stored; store when enough wait.
+        """Clean drafts, and store once enough wait.
 
-        Before drafts without a time, steps of other files are stored.
+        The mark is written once they are stored. Before drafts without a time, steps of other files are stored.
         """
         clock = perf_counter()
         clean = [clean_draft for draft in drafts if (clean_draft := self._gate.clean_draft(draft, self.report)) is not None]
@@ -366,7 +361,7 @@ class _TaskRun:
             self._report_progress(file, mark.offset if mark else 0)
 
     def _end_file(self, file: SourceFile, mark: Mark | None) -> None:
-        """Note that a file was read to its end; store what waits if it is much or times depend on it, else it may wait longer."""
+        """Store what waits if it is much or times depend on it."""
         if self._steps and self._steps[-1].file is file:
             self._steps[-1].mark = mark
         else:
@@ -375,7 +370,6 @@ class _TaskRun:
             self.flush()
 
     def _report_progress(self, file: SourceFile, offset: int) -> None:
-        """Call `progress`, if there is one, with the report, the file and the fraction of the task's bytes that is read."""
         if self._progress is not None:
             done = min(1.0, (self._done + min(offset, file.size)) / self._total) if self._total else 1.0
             self._progress(self.report, file.path, done)

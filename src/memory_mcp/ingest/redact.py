@@ -32,7 +32,7 @@ _IN_STRINGS, _IN_HTML, _IN_ADDRESSES = r"(?<!\\)\\++(?:u00|u\{0{0,4}|x|U000000)"
 
 
 def _sign_pattern(plain: str, name: str, more: str = "") -> str:
-    """Return the pattern of one sign of a tag: plain, as one of `more`, or escaped for HTML (entity `name`), strings or URLs."""
+    """Match a sign plain, as one of `more`, or escaped for HTML, strings or URLs."""
     number = f"{ord(plain):x}"
     html = rf"&(?:amp;)*(?:{name};|\#0*{ord(plain)};)|{_IN_HTML}{number};"
     return rf"(?:[{plain}{more}]|{html}|{_IN_STRINGS}{number}\}}?|{_IN_ADDRESSES}{number})"
@@ -76,19 +76,20 @@ _PLAIN = lazy_pattern(r"(?:[^\\.\[\](){}|?*+^$]|\\[^\w])+(?![?*{+])")
 
 
 def strip_private(text: str) -> str:
-    """Return `text` without its `<private>` spans, also nested ones; an open one reaches to the end.
+    """Return `text` without its `<private>` spans, also nested ones.
 
-    A tag that closes and was not opened removes all from the beginning: clients cut a message into parts.
+    An open one reaches to the end. A tag that closes and was not opened removes all from the beginning: clients cut a
+    message into parts.
     """
     may_hold_tag = "private" in text.lower() if text.isascii() else any(sign in text for sign in _OPENING_SIGNS)
     return PrivateSplit(text).public_text if may_hold_tag else text
 
 
 class PrivateSplit:
-    """A text without its private spans, and how they reach beyond its ends."""
+    """A text without its private spans, and how they reach beyond it."""
 
     def __init__(self, text: str, inside: bool = False) -> None:
-        """Split `text` into what is private and `kept`; `inside`: it begins within an open span."""
+        """Split `text`; `inside`: it begins within an open span."""
         out: list[str] = []
         depth, at = int(inside), 0
         #: Whether a span ends here that begins before the text.
@@ -121,7 +122,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What finds one kind of secret in texts that hold one of its anchors."""
+    """Finds one kind of secret in texts that hold one of its anchors."""
 
     name: str
     anchors: tuple[str, ...]
@@ -129,7 +130,7 @@ class Rule:
 
 
 def make_rules() -> tuple[list[Rule], list[Rule]]:
-    """Return the rules by surroundings and those of vendors, in the order in which they are applied."""
+    """Return the rules by surroundings, and those of vendors, in order."""
     surroundings = [
         Rule(name, anchors, _pattern_finder(lazy_pattern(search), check) if isinstance(search, str) else search)
         for name, anchors, search, check in PATTERNS
@@ -153,7 +154,7 @@ def _pattern_finder(pattern: re.Pattern[str], check: Callable[[str], bool] | Non
 
 
 def _token_finder(anchors: list[str], source: str) -> Finder:
-    """Return what finds a vendor's token: where a prefix is, or by its whole pattern if an anchor is inside the token."""
+    """Look where a prefix is, or for the pattern if an anchor is inside."""
     pattern, prefixes = lazy_pattern(_BEGIN + source), sorted(set(map(plain_start, anchors)))
     # An anchor that begins with a sign, or with a choice, is inside the token.
     if not all(prefix[:1].isalnum() for prefix in prefixes):
@@ -179,7 +180,7 @@ def _iter_starts(text: str, part: str) -> Iterator[int]:
 
 
 def _find_detected(module: str, detector: str, grows: bool, text: str, _lowered: str) -> Iterator[Place]:
-    """Yield the matches of a detector, grown over their run of characters or only where they are alone."""
+    """Yield the matches of a detector, grown over their run, or alone."""
     for pattern in _detector_patterns(module, detector):
         done = 0
         for match in pattern.finditer(text):
@@ -204,7 +205,7 @@ def _detector_patterns(module: str, detector: str) -> tuple[re.Pattern[str], ...
 
 
 def plain_start(anchor: str) -> str:
-    """Return the literal text that an anchor begins with; "" if it begins with a choice."""
+    """Return the literal text that an anchor begins with; "" for a choice."""
     if not anchor.startswith("~"):
         return anchor
     start = _PLAIN.match(anchor, 1)
@@ -221,12 +222,12 @@ class Redactor:
         self._vendors = _TokenFilter(vendors)
 
     def may_hold_secret(self, text: str) -> bool:
-        """Return whether any rule has to look at `text`; False means that it holds no secret."""
+        """Return whether any rule has to look at `text`."""
         lowered = text.lower()
-        return bool(self._surroundings.select(lowered) or self._vendors.select(_long_runs(lowered)))
+        return bool(self._surroundings.select_rules(lowered) or self._vendors.select_rules(_long_runs(lowered)))
 
     def redact(self, text: str, counts: Counter[str]) -> str:
-        """Return `text` with every secret replaced by its rule's name, counted in `counts`."""
+        """Return `text` with every secret replaced by its rule's name."""
         spans = self.find_spans(text)
         return replace_spans(text, spans, counts) if spans else text
 
@@ -235,7 +236,7 @@ class Redactor:
         lowered = text.lower()
         runs = _long_runs(lowered)
         # The vendors' rules first: a token that both find is named after its vendor.
-        rules = [*(self._vendors.select(runs) if runs else ()), *self._surroundings.select(lowered)]
+        rules = [*(self._vendors.select_rules(runs) if runs else ()), *self._surroundings.select_rules(lowered)]
         if not rules:
             return []
         # Lower case is longer for a few letters; places in it must be places in the text.
@@ -250,13 +251,12 @@ def redactor() -> Redactor:
 
 
 def _long_runs(lowered: str) -> str:
-    """Return the runs of 16 or more characters of tokens in a text, a blank before each; "" for none."""
     runs = _LONG_RUN.findall(lowered)
     return f" {' '.join(runs)}" if runs else ""
 
 
 class _SurroundingsFilter:
-    """Selects rules with anchors anywhere: searches each one's plain text first, then its pattern."""
+    """Selects rules with anchors anywhere, by plain text, then by pattern."""
 
     def __init__(self, rules: list[Rule]) -> None:
         self._rules = rules
@@ -279,8 +279,8 @@ class _SurroundingsFilter:
         #: By root its own patterns, and the longer words that are looked for where it is.
         self._roots = {root: (patterns.pop(root, []), patterns) for root, patterns in words_of.items()}
 
-    def select(self, lowered: str) -> list[Rule]:
-        """Return the rules with an anchor in a text in lower case, in their order; no other one can find anything."""
+    def select_rules(self, lowered: str) -> list[Rule]:
+        """Return the rules with an anchor in a lower-case text, in their order."""
         # A filter looks for a hundred words in the time a loop looks for sixty.
         is_present = lowered.__contains__
         hits: set[int] = set()
@@ -303,7 +303,10 @@ def _add_hits(lowered: str, words: Iterable[str], patterns_of: _Words, hits: set
 
 
 class _TokenFilter:
-    """Selects rules with anchors at the start of a token or with a sign; most letters of long runs are skipped."""
+    """Selects rules whose anchors begin a token, or have a sign.
+
+    Most letters of long runs are skipped.
+    """
 
     def __init__(self, rules: list[Rule]) -> None:
         self._rules = rules
@@ -319,8 +322,8 @@ class _TokenFilter:
         # Side by side, each with its sign first, so that all else is passed over quickly.
         self._inner = lazy_pattern("|".join(map(_as_pattern, inner)))
 
-    def select(self, runs: str) -> list[Rule]:
-        """Return the rules with an anchor in the long runs of a text, in their order; no other one can find anything."""
+    def select_rules(self, runs: str) -> list[Rule]:
+        """Return the rules with an anchor in the long runs of a text."""
         numbers: set[int] = set()
         contexts: set[str] = set()
         for begins in self._begins:
@@ -333,7 +336,7 @@ class _TokenFilter:
         return [self._rules[number] for number in sorted(numbers)]
 
     def _add_numbers(self, runs: str, at: int, numbers: set[int], contexts: set[str]) -> None:
-        """Add the rules with an anchor at a place; each surrounding text is examined once (`contexts`)."""
+        """Each surrounding text is examined once (`contexts`)."""
         if at >= _CONTEXT_BEFORE:
             context = runs[at - _CONTEXT_BEFORE : at + _CONTEXT_AFTER]
             if context in contexts:
@@ -350,7 +353,7 @@ def _as_pattern(anchor: str) -> str:
 
 
 def _branch_by_letter(anchors: Iterable[str]) -> str:
-    """Return a pattern that matches any of the anchors ("~" marks one that is a pattern), branching once per first letter."""
+    """Match any of the anchors, branching once per first letter."""
     branches: dict[str, list[str]] = {}
     for anchor in anchors:
         letter, marked = plain_start(anchor)[:1], anchor[0] == "~"
@@ -364,7 +367,7 @@ def _branch_by_letter(anchors: Iterable[str]) -> str:
 
 
 def _match_any(words: list[str]) -> str:
-    """Return a pattern that matches any of `words`, branching once per distinct character; "" if one of them is empty."""
+    """Match any of `words`, branching once per character; "" if one is empty."""
     if "" in words:
         return ""
     branches: dict[str, list[str]] = {}
@@ -375,7 +378,7 @@ def _match_any(words: list[str]) -> str:
 
 
 def replace_spans(text: str, spans: Iterable[Span], counts: Counter[str]) -> str:
-    """Return `text` with spans replaced, overlapping ones as one, named after the first."""
+    """Return `text` with spans replaced, overlapping ones as the first."""
     out: list[str] = []
     at = 0
     for span in sorted(spans, key=lambda span: (span.start, -span.end)):

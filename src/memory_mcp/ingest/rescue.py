@@ -22,7 +22,7 @@ _CLAUDE_DAYS = 30
 
 @dataclass(frozen=True, slots=True)
 class DeletionForecast:
-    """When one client's session files will be deleted. Times in UTC milliseconds."""
+    """When one client deletes its session files; times in UTC ms."""
 
     importer: str
     title: str
@@ -34,16 +34,16 @@ class DeletionForecast:
     #: Files that are deleted within `SOON_DAYS`, how many of them are not imported, and when the first goes.
     deleted_soon: int = 0
     new_deleted_soon: int = 0
-    first_ms: int = 0
+    first_deletion_ms: int = 0
     #: Tables of its databases with a conversation that no importer reads.
     unread_tables: tuple[str, ...] = ()
 
 
 def forecast_deletions(importers: Sequence[Importer], marks: Mapping[str, str], now_ms: int) -> list[DeletionForecast]:
-    """Return when every client's files on this machine will be deleted; `marks` holds importers' marks by name.
+    """Return when each client's files on this machine are deleted.
 
     One per client that has files at its usual places, with the fewest days of them; 0 days for a client that keeps them.
-    `now_ms` is in UTC milliseconds.
+    `marks` holds importers' marks by name, `now_ms` is in UTC milliseconds.
     """
     soon, forecasts = now_ms + SOON_DAYS * _DAY_MS, []
     for importer in importers:
@@ -71,7 +71,6 @@ def forecast_deletions(importers: Sequence[Importer], marks: Mapping[str, str], 
 
 
 def _iter_unread_tables(importer: Importer) -> Iterator[str]:
-    """Yield the tables of a client's databases that hold a conversation and are not read, each once; none of unreadable ones."""
     if not isinstance(importer, DatabaseImporter):
         return
     names: dict[str, None] = {}
@@ -83,7 +82,6 @@ def _iter_unread_tables(importer: Importer) -> Iterator[str]:
 
 
 def _read_claude_days(sessions: Path) -> int:
-    """Return the days after which Claude Code deletes `sessions`, by the settings beside them; 30 if they state none above 0."""
     try:
         settings = foreign_files.read_file(sessions.parent / "settings.json").decode("utf-8-sig")
         days = jsonc.parse(settings).value.get("cleanupPeriodDays")

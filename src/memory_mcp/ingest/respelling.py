@@ -35,7 +35,10 @@ class NormalizedText:
 
 
 def normalize_key(text: str) -> str:
-    """Return the letters and digits of `text` as they look (0 as "o", 1 and i as "l"), folded in case, without all else."""
+    """Return the letters and digits of `text` as they look, folded in case.
+
+    0 as "o", 1 and i as "l"; without all else.
+    """
     if text.isascii():
         # A tenth of the time, and most text is.
         return text.encode("ascii").translate(*_load_ascii_table()).decode("ascii")
@@ -43,7 +46,7 @@ def normalize_key(text: str) -> str:
 
 
 def normalize_text(text: str) -> NormalizedText:
-    """Return what `key_of` does, and for each of its characters the place in the text and the number of its word.
+    """Return the key of a text with places and word numbers.
 
     White space and punctuation end a word, invisible characters and marks do not.
     """
@@ -65,30 +68,25 @@ def normalize_text(text: str) -> NormalizedText:
 
 
 class _FormTable(dict[int, str]):
-    """Maps each character to its normalized form; computed on first use."""
-
     def __missing__(self, code: int) -> str:
-        """Return the form of a character not met before, and keep it."""
         form = self[code] = _normalize_character(chr(code))
         return form
 
 
 @cache
 def _load_table() -> _FormTable:
-    """Return the one table of this process."""
     return _FormTable()
 
 
 @cache
 def _load_ascii_table() -> tuple[bytes, bytes]:
-    """Return (table, dropped) for `bytes.translate`: the normalized form of each ASCII byte, and the bytes that are left out."""
+    """Return (table, dropped bytes) for `bytes.translate`."""
     forms = [_normalize_character(chr(code)) for code in range(128)]
     dropped = bytes(code for code, form in enumerate(forms) if not form)
     return "".join(form or " " for form in forms).encode("ascii") + bytes(128), dropped
 
 
 def _normalize_character(character: str) -> str:
-    """Return the small letters and digits a character looks like, 0 as "o", 1 and i as "l"; "" for what is neither."""
     if character in _BLANK:
         return ""
     if character in _SIGNS:
@@ -111,7 +109,7 @@ def _normalize_character(character: str) -> str:
 
 @cache
 def _load_look_alikes() -> dict[str, str]:
-    """Return the lower-case ASCII letter or digit by the look-alike character of another script."""
+    """Return ASCII letters and digits by their look-alikes of other scripts."""
     latin_of: dict[str, str] = {}
     for line in Path(__file__).with_name("look_alikes.txt").read_text(encoding="ascii").splitlines():
         if not line.startswith("#"):
@@ -121,7 +119,7 @@ def _load_look_alikes() -> dict[str, str]:
 
 
 def count_runs(text: str) -> int:
-    """Return the number of runs of letters and digits in the text as it is."""
+    """Return the number of runs of letters and digits in a text."""
     words = normalize_text(text).words
     return words[-1] + 1 if words else 0
 
@@ -132,7 +130,7 @@ def replace_spans(
     """Return a text with spans of its key replaced by `mark`.
 
     A span of under `JOINS_WORDS` characters that joins parts of words is left alone. `spelled_text` is the text's key with its
-    places, `key_spans` start, end and words in the key; `ends_at`: where each character ends in the text, unless behind itself.
+    places, `key_spans` start, end and words in the key; `ends_at`: where each character ends in the text, if not after itself.
     """
     places, words = spelled_text.positions, spelled_text.words
     spans: list[tuple[int, int]] = []

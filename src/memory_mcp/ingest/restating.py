@@ -44,7 +44,10 @@ _LINE_NUMBER = re.compile(r"^[^\w\n]*\d{1,7}(?!\w)", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Sketch:
-    """What is kept of one forgotten text: how many windows are its own and how many others hold, the smallest hashes of each."""
+    """The smallest hashes of one forgotten text's windows.
+
+    `counts`: how many windows are its own, and how many others hold.
+    """
 
     counts: tuple[int, int]
     own_hashes: "np.ndarray"
@@ -54,7 +57,10 @@ class Sketch:
 
     @classmethod
     def from_windows(cls, text: "Windows", is_own: "np.ndarray") -> "Sketch | None":
-        """Return the sketch of a text by those of its windows that no other text holds; None where these say nothing."""
+        """Return a text's sketch; None if its own windows say nothing.
+
+        `is_own`: which windows no other text holds.
+        """
         import numpy as np
 
         hashes, lines = text.hashes[is_own], text.lines[is_own]
@@ -71,7 +77,7 @@ class Sketch:
         )
 
     def encode(self) -> list[int | str]:
-        """Return it as it is on disk: both numbers, and the lists of hashes in base64."""
+        """Return it as it is on disk, with hashes in base64."""
         return [*self.counts, _pack_hashes(self.own_hashes), _pack_hashes(self.common_hashes), _pack_hashes(self.outside_hashes)]
 
     @classmethod
@@ -81,13 +87,12 @@ class Sketch:
 
 
 def _pack_hashes(hashes: "np.ndarray") -> str:
-    """Return hashes in base64, `_BYTES` of each."""
     octets = hashes.astype(">u8").view("u1").reshape(-1, 8)[:, 8 - _HASH_BYTES :]
     return base64.b64encode(octets.tobytes()).decode("ascii")
 
 
 def _unpack_hashes(packed: str) -> "np.ndarray":
-    """Return the hashes that `_packed` wrote: `(n,) uint64`. Raises ValueError for another text."""
+    """Return `(n,) uint64`. Raises ValueError for another text."""
     import numpy as np
 
     raw = np.frombuffer(base64.b64decode(packed, validate=True), dtype="u1").reshape(-1, _HASH_BYTES)
@@ -98,7 +103,10 @@ def _unpack_hashes(packed: str) -> "np.ndarray":
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """A text's windows: their hashes, ascending, `(n,) uint64`, and the line in which each is, -1 across lines, `(n,) int64`."""
+    """The windows of a text, by hash.
+
+    Hashes ascend, `(n,) uint64`; lines say in which line each is, -1 across lines, `(n,) int64`.
+    """
 
     hashes: "np.ndarray"
     lines: "np.ndarray"
@@ -114,7 +122,10 @@ class WindowHasher:
         self._bases = tuple(int.from_bytes(raw[at : at + 8], "big") | 1 for at in (0, 8))
 
     def hash_windows(self, text: str, letters: int = LETTERS) -> Windows:
-        """Return the windows of a text that is to be forgotten, each once; none of a text of fewer letters."""
+        """Return the windows of a text to forget, each once.
+
+        None of a text of fewer letters.
+        """
         import numpy as np
 
         lines = [line for line in map(str.split, _plain_words(text).splitlines()) if line]
@@ -127,14 +138,17 @@ class WindowHasher:
         return Windows(hashes, np.where(numbers[first] == numbers[last], numbers[first], -1) if len(hashes) else first)
 
     def hash_text(self, text: str, letters: int = LETTERS) -> "np.ndarray":
-        """Return the hashes of a text's windows, ascending, each once: `(n,) uint64`; none of a text of fewer letters."""
+        """Return the hashes of a text's windows, ascending: `(n,) uint64`.
+
+        None of a text of fewer letters.
+        """
         import numpy as np
 
         words = _plain_words(text).split()
         return np.unique(self._hash_words([] if letters and _count_letters(words) < letters else words))
 
     def _hash_words(self, words: list[str]) -> "np.ndarray":
-        """Return the hash of each window, in order; one of all words if these are fewer than a window has."""
+        """Fewer words than a window has are one window."""
         import numpy as np
 
         codes = np.fromiter(map(self._hash_word, words), dtype=np.uint64, count=len(words))
@@ -151,7 +165,6 @@ class WindowHasher:
         return hashes
 
     def _hash_word(self, word: str) -> int:
-        """Return the keyed hash of a word as it looks, cached."""
         if (code := self._words.get(word)) is None:
             if len(self._words) >= _CACHED_WORDS:
                 self._words.clear()
@@ -162,13 +175,15 @@ class WindowHasher:
 
 
 class RestatementIndex:
-    """Recognizes restatements of many texts by their sketches. Any thread may ask; one adds, before."""
+    """Recognizes restatements by sketches, which are added before.
+
+    Any thread may ask.
+    """
 
     def __init__(self) -> None:
         self._sketches: list[Sketch] = []
 
     def __bool__(self) -> bool:
-        """Whether there is any sketch."""
         return bool(self._sketches)
 
     def add_sketch(self, sketch: Sketch) -> None:
@@ -177,7 +192,10 @@ class RestatementIndex:
 
     @cached_property
     def _index(self) -> "tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]":
-        """All hashes, ascending; of each its list; of each list its hashes and windows. The three lists of a text take turns."""
+        """All hashes, ascending; of each its list; of each list hashes and windows.
+
+        The three lists of a text take turns.
+        """
         import numpy as np
 
         lists = [
@@ -190,7 +208,7 @@ class RestatementIndex:
         return hashes[order], np.repeat(np.arange(len(sizes)), sizes)[order], sizes, windows
 
     def matches_hashes(self, hashes: "np.ndarray") -> bool:
-        """Return whether a text with these hashes of windows restates one of the texts."""
+        """Return whether a text with these hashes restates one of the texts."""
         import numpy as np
 
         if not len(hashes) or not self:
@@ -211,7 +229,6 @@ class RestatementIndex:
 
 
 def _plain_words(text: str) -> str:
-    """Return the words of a text between blanks and line ends, without wrapping, invisible characters and line numbers."""
     for _ in range(LAYERS):
         inner = decode_layer(text)
         if inner == text:
@@ -221,7 +238,7 @@ def _plain_words(text: str) -> str:
 
 
 def _count_letters(words: list[str]) -> int:
-    """Return the letters and digits of words; a character of a script without spaces counts as three."""
+    """A character of a script without spaces counts as three."""
     joined = "".join(words)
     if joined.isascii():
         return len(joined)
@@ -230,15 +247,13 @@ def _count_letters(words: list[str]) -> int:
 
 
 def _is_unspaced(character: str) -> bool:
-    """Return whether a character is of a script that writes no spaces between words, each of which has few characters."""
     return any(first <= character <= last for first, last in _UNSPACED)
 
 
 class _SpacingTable(dict[int, str]):
-    """For `str.translate`: spaces for what ends a word, nothing for what is invisible; computed on first use."""
+    """For `str.translate`: spaces for what ends a word, nothing for the invisible."""
 
     def __missing__(self, code: int) -> str:
-        """Return what stands for a character not met before, and keep it."""
         character = chr(code)
         if _is_unspaced(character) and character.isalnum():
             spaced = f" {character} "

@@ -86,12 +86,12 @@ def names_secret(name: str, prefix: str) -> bool:
 
 
 def names_password(key: str) -> bool:
-    """Return whether a secret's name is that of a password, and does not only describe one."""
+    """Return whether a secret's name is that of a password."""
     return _PASSWORD_NAME.search(key) is not None and not _HARMLESS_END.search(key)
 
 
 def is_assigned_secret(key: str, operator: str, value: str, quoted: bool) -> bool:
-    """Return whether a value that is assigned to a secret's name is one.
+    """Return whether a value assigned to a secret's name is one.
 
     Not if the name describes a secret (`token_url`), or the value is a name.
     """
@@ -137,22 +137,22 @@ def is_real(value: str) -> bool:
 
 
 def is_mixed_password(value: str) -> bool:
-    """Return whether a value has letters and digits and is no placeholder."""
+    """Return whether a value has letters and digits and is real."""
     return not is_placeholder(value) and is_mixed(value)
 
 
 def may_be_password(value: str) -> bool:
-    """Return whether a value is mixed or drawn and no placeholder."""
+    """Return whether a value is mixed or drawn, and real."""
     return not is_placeholder(value) and (is_mixed(value) or is_drawn(value))
 
 
 def looks_like_password(value: str) -> bool:
-    """Return whether a value would be a secret under the name "password"."""
+    """Return whether a value is a secret under the name "password"."""
     return is_secret_of("password", value)
 
 
 def is_password_or_login(value: str) -> bool:
-    """Return whether a value looks like a password, or is base64 of a login."""
+    """Return whether a value looks like a password or encodes a login."""
     return looks_like_password(value) or is_login(value)
 
 
@@ -163,7 +163,7 @@ def is_key(value: str) -> bool:
 
 
 def is_request_key(value: str) -> bool:
-    """Return whether a parameter of an address is a key, not text or a path."""
+    """Return whether a parameter of an address is a key."""
     return not any(sign in value for sign in ("%0A", "%20", "++", "+%", "//")) and is_key(value)
 
 
@@ -180,7 +180,7 @@ def is_credential(value: str) -> bool:
 
 
 def is_spoken_password(value: str) -> bool:
-    """Return whether a word that is called a password can be one."""
+    """Return whether a word called a password can be one."""
     if (
         len(value) < 6
         or is_placeholder(value)
@@ -194,12 +194,12 @@ def is_spoken_password(value: str) -> bool:
 
 
 def is_spoken_login(value: str) -> bool:
-    """Return whether the password of a login in a sentence can be one."""
+    """Return whether the password of a spoken login can be one."""
     return is_spoken_password(value.rstrip(".,"))
 
 
 def encodes_password(value: str) -> bool:
-    """Return whether base64 decodes to a word that can be a password."""
+    """Return whether base64 decodes to a possible password."""
     try:
         decoded = base64.b64decode(value, validate=True).decode("utf-8")
     except (ValueError, binascii.Error):
@@ -208,7 +208,7 @@ def encodes_password(value: str) -> bool:
 
 
 def is_salt(value: str) -> bool:
-    """Return whether a value has so many different characters that it looks drawn."""
+    """Return whether a value has more different characters than text."""
     return len(set(value)) > 24 and " " not in value.strip()
 
 
@@ -222,7 +222,7 @@ def is_wallet_key(value: str) -> bool:
 
 
 def is_app_password(value: str) -> bool:
-    """Return whether none of a password's groups of letters is a word.
+    """Return whether no group of letters of a password is a word.
 
     Of drawn groups one in a hundred is one.
     """
@@ -231,5 +231,5 @@ def is_app_password(value: str) -> bool:
 
 @cache
 def seed_words() -> frozenset[str]:
-    """Return the English words of BIP-39, from which wallets draw their phrases."""
+    """Return the words of BIP-39, from which wallets draw their phrases."""
     return frozenset((files("memory_mcp.ingest") / "seed_words.txt").read_text(encoding="utf-8").split())

@@ -9,8 +9,6 @@ from typing import cast
 
 
 class _LazyPattern:
-    """A regular expression that is compiled at its first use: all of them together take 300 ms."""
-
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
 
@@ -24,7 +22,10 @@ class _LazyPattern:
 
 
 def lazy_pattern(pattern: str) -> re.Pattern[str]:
-    """Return a regular expression that is compiled at its first use."""
+    """Return a pattern that is compiled at its first use.
+
+    All of them together take a third of a second.
+    """
     return cast("re.Pattern[str]", _LazyPattern(pattern))
 
 
@@ -125,7 +126,7 @@ def is_location(value: str) -> bool:
 
 
 def is_chosen(value: str) -> bool:
-    """Return whether a value looks like a password that a person chose.
+    """Return whether a value looks like a password that somebody chose.
 
     8 to 64 characters with letters, digits and a sign, and no code.
     """
@@ -148,12 +149,12 @@ def is_drawn(value: str) -> bool:
 
 
 def is_worded(value: str) -> bool:
-    """Return whether a value is words and a number: `copper-juniper80`, `Sommer2041!`."""
+    """Return whether a value is words and a number: `Sommer2041!`."""
     return _WORDED.fullmatch(value) is not None
 
 
 def is_hard(value: str) -> bool:
-    """Return whether an unquoted value with signs of code is a password.
+    """Return whether a bare value with signs of code is a password.
 
     10 to 40 characters of both cases with a digit that change often, begin with a letter or digit and list no names.
     """
@@ -226,7 +227,7 @@ def is_placeholder(value: str) -> bool:
 
 
 def holds_drawn(value: str) -> bool:
-    """Return whether words have a machine-drawn part, such as `key_` and 64 digits.
+    """Return whether words have a drawn part: `key_` and 64 digits.
 
     Words, numbers and short ids between its signs count as words; the others need `_FEWEST_DRAWN` characters.
     """
@@ -267,12 +268,12 @@ def is_word(value: str) -> bool:
 
 
 def is_foreign(value: str) -> bool:
-    """Return whether a value is a word in letters that keys do not have."""
+    """Return whether a value is a word in letters of no key."""
     return ("\\u" in value or not value.isascii()) and is_word(value)
 
 
 def login_in(value: str) -> str:
-    """Return the password of base64 that decodes to user:password; "" for others."""
+    """Return the password of base64 of user:password; "" for others."""
     try:
         decoded = base64.b64decode(value + "=" * (-len(value) % 4), validate=True).decode("utf-8")
     except (ValueError, binascii.Error):
@@ -288,7 +289,7 @@ def is_login(value: str) -> bool:
 
 
 def says_text(value: str) -> bool:
-    """Return whether base64 decodes to ASCII words or lines, as in manuals."""
+    """Return whether base64 decodes to words or lines."""
     if len(value) < _SHORTEST_TEXT or not _BASE64.match(value):
         return False
     try:
@@ -304,7 +305,7 @@ def is_called(text: str, start: int, end: int) -> bool:
 
 
 def is_sequence(value: str) -> bool:
-    """Return whether 60 % of six or more pairs are consecutive: `a1b2c3d4`."""
+    """Return whether most of six or more pairs are consecutive: `a1b2c3d4`."""
     letters = [ord(c) for c in value.lower() if "a" <= c <= "z"]
     digits = [int(c) for c in value if "0" <= c <= "9"]
     up = sum(b - a == 1 for a, b in pairwise(letters)) + sum((b - a) % 10 == 1 for a, b in pairwise(digits))
@@ -314,7 +315,7 @@ def is_sequence(value: str) -> bool:
 
 
 def is_random(value: str, shortest: int = 12) -> bool:
-    """Return whether a value looks drawn by a machine, not named by a person.
+    """Return whether a value looks drawn by a machine.
 
     By how often it changes between small letters, capitals and digits, and by its entropy; shorter ones never do.
     """
@@ -340,6 +341,6 @@ def is_random(value: str, shortest: int = 12) -> bool:
 
 
 def entropy(value: str) -> float:
-    """Return the bits per character by the own frequencies of the first 512."""
+    """Return the bits per character of the first 512."""
     head = value[:512]
     return -sum((n := head.count(c) / len(head)) * log2(n) for c in set(head))

@@ -47,7 +47,7 @@ _KEY_BLOCK = lazy_pattern(
 
 
 def find_key_blocks(text: str, _lowered: str) -> Iterator[Place]:
-    """Yield private key blocks with a line of key, also without their first line."""
+    """Yield private key blocks, also without their first line."""
     for match in _KEY_BLOCK.finditer(text):
         if _KEY_LINE.search(match[0]):
             yield match.span()
@@ -118,7 +118,7 @@ def _iter_hints(hint: re.Pattern[str], lowered: str) -> Iterator[re.Match[str]]:
 
 
 def find_assignments(text: str, lowered: str) -> Iterator[Place]:
-    """Yield values of `name = value` in code, settings, YAML, JSON and connection strings.
+    """Yield values of `name = value` in code, settings and JSON.
 
     After `pass` alone only those that look like a secret by themselves.
     """
@@ -210,7 +210,10 @@ _NAMED_HINTS = tuple(map(lazy_pattern, NAMED_HINTS))
 
 
 def find_named(text: str, lowered: str) -> Iterator[Place]:
-    """Yield values after a secret's name where nothing is assigned: arguments, pairs, cells, lines."""
+    """Yield values after a secret's name where nothing is assigned.
+
+    Arguments, pairs, cells, lines.
+    """
     for hint in _NAMED_HINTS:
         for name in _iter_hints(hint, lowered):
             start = name.start()
@@ -257,7 +260,7 @@ def make_command_finder(words: str, pattern: str) -> Finder:
 
 
 def _iter_lines(lowered: str, words: list[str]) -> Iterator[Place]:
-    """Yield the places of lines with one of the words and an option after it, each with the next line, each once."""
+    """Each line with a word and an option after it, with the next line."""
     end = 0
     for at in sorted(match.start() for word in words for match in re.finditer(re.escape(word), lowered)):
         if at < end:
@@ -278,7 +281,7 @@ _ATTRIBUTE = lazy_pattern(r"(?i)^(?:path|domain|expires|max-age|samesite|version
 
 
 def find_cookies(text: str, _lowered: str) -> Iterator[Place]:
-    """Yield values of cookies that look random or have a digit under a name such as "session"."""
+    """Yield values of cookies that identify a user."""
     for line in _COOKIE.finditer(text):
         for match in _PAIR.finditer(text, *line.span("pairs")):
             value = match["value"]
@@ -342,7 +345,7 @@ _ABOUT_OPEN = lazy_pattern(rf"(?i)\b(?:{_OPEN_WORD})\b")
 
 
 def find_variables(text: str, _lowered: str) -> Iterator[Place]:
-    """Yield values of `NAME=value` of an environment that look random or like passwords.
+    """Yield values of `NAME=value` that look random or like passwords.
 
     Not those of names known as public, or elsewhere than at a line's beginning, an export, a set or an option.
     """
@@ -359,7 +362,7 @@ def find_variables(text: str, _lowered: str) -> Iterator[Place]:
 
 
 def find_drawn(text: str, _lowered: str) -> Iterator[Place]:
-    """Yield runs of 20 or more random characters that the text hands over and does not call public."""
+    """Yield random runs that the text hands over, and does not call public."""
     for run in _DRAWN_RUN.finditer(text):
         value, start = run[0], run.start()
         if value.isupper() or value.isalpha() or value.startswith("eyJ"):

@@ -57,7 +57,7 @@ _NETRC = lazy_pattern(r"(?i)\bmachine\s+\S+\s+login\s+\S+\s+password\s+(?P<secre
 
 
 def find_spoken(text: str, lowered: str) -> Iterator[Place]:
-    """Yield words called a password ("the password is X") in several languages; also in .netrc."""
+    """Yield words called a password in several languages; also in .netrc."""
     for word in _WORD_AT.finditer(lowered):
         start = word.start()
         # Words of other scripts are written together with these, German ones form compounds.
@@ -91,7 +91,7 @@ def _is_handed(text: str, match: re.Match[str], start: int) -> bool:
 
 
 def _spoken_place(match: re.Match[str], group: str) -> Place | None:
-    """Return the place of the longer run of signs at a group if that is a password, else of the group if it is one."""
+    """The longer run of signs counts first, if that is a password."""
     value, (start, end) = match[group], match.span(group)
     if group == "quoted":
         return (start, end) if is_spoken_password(value) or is_phrase(value) else None
@@ -150,7 +150,7 @@ _FOREIGN_VALUES = tuple(
 
 
 def find_labelled(text: str, lowered: str) -> Iterator[Place]:
-    """Yield random values after a label such as "api key:", "token is" or "secret ".
+    """Yield random values after a label such as "api key:" or "token is".
 
     At least 16 characters after a sign or verb, 20 directly after the label, 24 after a bare "key".
     """
@@ -195,7 +195,7 @@ _MOST_ROWS, _AROUND = 50, " \t#*`\"'"
 
 
 def find_cells(text: str, lowered: str) -> Iterator[Place]:
-    """Yield the cells under a heading such as `password` that look like secrets, in up to 50 rows.
+    """Yield the secrets under a heading such as `password`, in 50 rows.
 
     A heading is a line of at most 400 characters with at least two names and no digit, divided by |, tabs, semicolons
     or commas.
@@ -218,7 +218,7 @@ def find_cells(text: str, lowered: str) -> Iterator[Place]:
 
 
 def _iter_cells(text: str, at: int, sign: str, width: int, columns: list[int]) -> Iterator[Place]:
-    """Yield the secrets in `columns` from `at` on, up to a row that is not `width` cells wide."""
+    """Stops at a row that is not `width` cells wide."""
     for _ in range(_MOST_ROWS):
         end = text.find("\n", at, at + 2000)
         line = text[at : end if end >= 0 else at + 2000]
@@ -250,7 +250,7 @@ _TEST_CARDS = lazy_pattern(
 
 
 def find_card_numbers(text: str, lowered: str) -> Iterator[Place]:
-    """Yield card numbers of the large schemes with a valid check digit (Luhn), but those for tests.
+    """Yield card numbers with a valid check digit (Luhn), not those for tests.
 
     Bare numbers that begin with 2 need a word for a card before them: seeds, sums and times in microseconds are frequent.
     """
@@ -272,7 +272,7 @@ _DISTINCT = 0.8
 
 
 def find_seed_phrases(text: str, _lowered: str) -> Iterator[Place]:
-    """Yield runs of 12 or more words of the wallets' list, of which four in five differ."""
+    """Yield 12 or more words of the wallets' list, four in five different."""
     for run in _SEED_RUN.finditer(text):
         words: list[re.Match[str]] = []
         for word in [*_SEED_WORD.finditer(text, *run.span()), None]:
@@ -301,7 +301,7 @@ _CODES_REACH, _FEWEST_CODES = 600, 4
 
 
 def find_recovery_codes(text: str, lowered: str) -> Iterator[Place]:
-    """Yield at least 4 codes within 600 characters after words such as "recovery codes".
+    """Yield at least 4 codes after words such as "recovery codes".
 
     Codes without a digit count if they have the form of the others.
     """

@@ -40,6 +40,5 @@ class HooksSettings:
     recall_deadline_ms: int = field(default=300, metadata={"help": "A prompt waits no longer than this for its memories."})
 
     def __post_init__(self) -> None:
-        """Raise ConfigError unless `recall_deadline_ms` is from 20 to 5000."""
         if not 20 <= self.recall_deadline_ms <= 5000:
             raise ConfigError("hooks.recall_deadline_ms must lie between 20 and 5000")

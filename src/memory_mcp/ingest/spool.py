@@ -26,7 +26,7 @@ from memory_mcp.events.log import EventLog
 from memory_mcp.events.running import PIDS
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.gate import Gate, shorten_text
-from memory_mcp.ingest.hooks.base import Envelope, Heard, Hooks, Malformed, delivery_key
+from memory_mcp.ingest.hooks.base import Envelope, HookEvents, Hooks, MalformedPayload, delivery_key
 from memory_mcp.ingest.hooks.codex import sender_of
 from memory_mcp.ingest.redact import strip_private
 from memory_mcp.model.event import HOOK, EventDraft, EventType
@@ -51,7 +51,10 @@ _MOST_RECENT = 1_000
 
 @dataclass(slots=True)
 class DrainReport(ImportReport):
-    """Counts of a drain: `files` payloads, `lines` those parsed, `skipped` those without content to keep."""
+    """Counts of a drain: `files` are payloads, `lines` those parsed.
+
+    `skipped` are those without content to keep.
+    """
 
     #: Payloads set aside in `bad/`; the reasons are the keys of `quotes`.
     bad: int = 0
@@ -65,8 +68,6 @@ class DrainReport(ImportReport):
 
 @dataclass(frozen=True, slots=True)
 class _Payload:
-    """One file, understood."""
-
     file: Path
     client: str
     drafts: tuple[EventDraft, ...]
@@ -76,7 +77,6 @@ class _Payload:
 
     @property
     def char_count(self) -> int:
-        """The characters of all its texts."""
         return sum(len(d.text) for d in self.drafts)
 
 
@@ -88,7 +88,10 @@ class _RecentPayloads:
         self._seen: dict[tuple[str, int], tuple[str, int]] = {}
 
     def is_repeated(self, client: str, envelope: Envelope, content: str) -> bool:
-        """Return whether another file brought the same from the same client within 10 s. If not, it is remembered from now on."""
+        """Return whether another file brought the same within 10 s.
+
+        If not, it is remembered from now on.
+        """
         key = (client, hash_parts(content))
         name, at_ms = self._seen.get(key, ("", 0))
         # A file that could not be stored comes again under its own name.
@@ -101,7 +104,7 @@ class _RecentPayloads:
 
 
 class Spool:
-    """The spool of one data directory. Any thread may drain it; one does at a time."""
+    """The spool of one data directory; one thread drains at a time."""
 
     def __init__(
         self,
@@ -111,7 +114,10 @@ class Spool:
         hooks: Mapping[str, Hooks],
         on_end: Callable[[Mapping[str, int]], None] | None = None,
     ) -> None:
-        """Call `on_end` with the projects whose sessions ended, each with its time (UTC ms), after events are stored."""
+        """Call `on_end` with the projects whose sessions ended and their times (UTC ms).
+
+        After their events are stored.
+        """
         self._directory = directory
         self._log = log
         self._gate = gate
@@ -121,15 +127,15 @@ class Spool:
         self._recent_payloads = _RecentPayloads()
 
     def count_waiting(self) -> int:
-        """Return the number of payloads that are not stored yet; 0 where the spool cannot be listed."""
+        """Return the number of payloads that are not stored yet."""
         return len(self._list_names())
 
     def drain(self, limit: int | None = None) -> DrainReport:
-        """Store the files that are in `new/` now, at most `limit`, oldest first, and remove them; return the counts.
+        """Store the files that are in `new/` now, oldest first.
 
-        Later ones wait for the next drain. One thread drains at a time, others wait. Payloads that cannot be understood
-        go to `bad/`; old files there and of killed hooks are removed. Raises what storing raises; what was not stored
-        stays.
+        At most `limit`; later ones wait for the next drain. One thread drains at a time, others wait. Payloads that cannot
+        be understood go to `bad/`; old files there and of killed hooks are removed. Raises what storing raises; what was not
+        stored stays.
         """
         report = DrainReport()
         with self._draining:
@@ -149,7 +155,6 @@ class Spool:
         return report
 
     def _list_names(self) -> list[str]:
-        """Return the names of the files in `new/`, in the order of time; none where it is a link or cannot be listed."""
         try:
             new = self._directory / "new"
             return [] if new.is_symlink() else sorted(entry.name for entry in new.iterdir())
@@ -157,7 +162,6 @@ class Spool:
             return []
 
     def _iter_batches(self, names: Sequence[str], report: DrainReport) -> Iterator[list[_Payload]]:
-        """Yield the payloads that were understood, in batches that end at 100 files or 4 MB of text; others are passed over."""
         batch: list[_Payload] = []
         chars = 0
         for name in names:
@@ -173,9 +177,9 @@ class Spool:
             yield batch
 
     def _read_payload(self, file: Path, report: DrainReport) -> _Payload | None:
-        """Return one file understood; None if it was moved to `bad/` or cannot be opened, which the report counts.
+        """Return one file understood; None if it went to `bad/` or stays unread.
 
-        A payload told twice, or without content, is understood and has no drafts. Drafts have passed the gate.
+        A repeated payload, or one without content, is understood and has no drafts. Drafts have passed the gate.
         """
         try:
             mode = file.lstat().st_mode
@@ -193,28 +197,28 @@ class Spool:
         try:
             client, envelope, payload = _parse_file(file.name, raw)
             if client not in self._hooks:
-                raise Malformed("unknown client")
+                raise MalformedPayload("unknown client")
             client = sender_of(client, payload)
-            heard = self._hooks[client].read(payload, envelope)
-            content = delivery_key(payload, heard.drafts)
+            events = self._hooks[client].read(payload, envelope)
+            content = delivery_key(payload, events.drafts)
             if self._hooks[client].ONE_PER_MOMENT and self._recent_payloads.is_repeated(client, envelope, content):
-                heard = Heard(skipped=REPEATED)
-        except Malformed as error:
+                events = HookEvents(skip_reason=REPEATED)
+        except MalformedPayload as error:
             self._set_aside(file, str(error), raw, report)
             return None
         except Exception as error:
             self._set_aside(file, f"{type(error).__name__}: {error}", raw, report)
             return None
-        if heard.skipped:
-            report.skipped[heard.skipped] += 1
+        if events.skip_reason:
+            report.skipped[events.skip_reason] += 1
         report.lines += 1
-        report.lines_used += bool(heard.drafts)
-        drafts = [_add_processes(draft, envelope.pids) for draft in heard.drafts]
+        report.lines_used += bool(events.drafts)
+        drafts = [_add_processes(draft, envelope.pids) for draft in events.drafts]
         clean_drafts = [draft for draft_read in drafts if (draft := self._gate.clean_draft(draft_read, report)) is not None]
-        return _Payload(file, client, tuple(clean_drafts), heard.ends, envelope.received_ms)
+        return _Payload(file, client, tuple(clean_drafts), events.ended_project, envelope.received_ms)
 
     def _set_aside(self, file: Path, reason: str, raw: bytes, report: DrainReport) -> None:
-        """Move a file to `bad/` as the reason and its short text without secrets; count and quote it. If that fails, it stays."""
+        """Move a file to `bad/`: the reason, and its text without secrets."""
         report.bad += 1
         # Cut after redaction, so that no half of a secret is left.
         clean = self._gate.redact_text(strip_private(raw.decode("utf-8", "replace").replace("\0", "\ufffd")), ImportReport())
@@ -238,10 +242,7 @@ class Spool:
         failpoint("drain.set_aside")
 
     def _store_batch(self, batch: Sequence[_Payload], report: DrainReport) -> None:
-        """Store a batch, one transaction for each run of files of one client; then remove its files.
-
-        In between tell `on_end` of the sessions that ended. Raises what storing raises.
-        """
+        """One transaction for each run of files of one client. Raises what storing raises."""
         for client, several in groupby(batch, key=lambda p: p.client):
             run = list(several)
             drafts = [draft for payload in run for draft in payload.drafts]
@@ -261,24 +262,23 @@ class Spool:
 
 
 def _add_processes(draft: EventDraft, pids: str) -> EventDraft:
-    """Return a prompt, or the start of a session, with the processes above its hook as metadata; others unchanged."""
     has_process = draft.type in (EventType.USER_MESSAGE, EventType.SESSION_START) and pids
     return replace(draft, metadata={**draft.metadata, PIDS: pids}) if has_process else draft
 
 
 def _parse_file(name: str, raw: bytes) -> tuple[str, Envelope, str]:
-    """Return (client, envelope, payload) of a file, a line of JSON and the payload; Malformed for another form or a cut one."""
+    """Raises MalformedPayload for another form or a cut payload."""
     line, feed, payload = raw.partition(b"\n")
     try:
         head = json.loads(line) if feed and len(line) <= _HEADER else None
         version, client, at_ns = int(head["v"]), str(head["client"]), int(head["at_ns"])  # type: ignore[index]
     except (ValueError, TypeError, KeyError, RecursionError):
-        raise Malformed("no envelope") from None
+        raise MalformedPayload("no envelope") from None
     assert isinstance(head, dict)
     if version != _OLDEST_FORM:
-        raise Malformed(f"an envelope of form {version}")
+        raise MalformedPayload(f"an envelope of form {version}")
     if head.get("cut"):
-        raise Malformed("longer than a hook keeps")
+        raise MalformedPayload("longer than a hook keeps")
     project_dir, cwd, pids = (str(head.get(key, "")) for key in ("project_dir", "cwd", "pids"))
     envelope = Envelope(name, at_ns // 1_000_000, project_dir, cwd, pids)
     return client, envelope, payload.decode("utf-8-sig", "replace")

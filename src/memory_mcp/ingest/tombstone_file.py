@@ -18,10 +18,9 @@ _LINE = 32
 
 
 class TombstoneFile:
-    """The tombstones of one data directory, in two files; see TombstoneLog."""
+    """The tombstones of one data directory, in two files."""
 
     def __init__(self, directory: Path) -> None:
-        """Use the two files of tombstones in a data directory, existing or not."""
         self._file = directory / paths.TOMBSTONES
         self._key_file = directory / paths.TOMBSTONES_KEY
 
@@ -75,7 +74,10 @@ class TombstoneFile:
 
 
 def append_lines(file: Path, lines: Sequence[str]) -> None:
-    """Add lines of ASCII to a private file, made if missing; a last line that a crash cut is ended first. On disk at return."""
+    """Add lines of ASCII to a private file; on disk at return.
+
+    A last line that a crash cut is ended first.
+    """
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND | machine.PRIVATE, 0o600)
     try:
         size = os.fstat(descriptor).st_size
@@ -87,11 +89,12 @@ def append_lines(file: Path, lines: Sequence[str]) -> None:
     machine.sync_names(file.parent)
 
 
-def find_line_values(lines: Sequence[str], named_count: int) -> list[list[int | str]]:
-    """Return the values that earlier versions noted for lines of events: [gram, start, length, tokens, hash] each.
+def find_old_values(lines: Sequence[str], named_count: int) -> list[list[int | str]]:
+    """Return the values that earlier versions noted for lines of events.
 
-    They are written right before the event. [] where the number of all other values is not that of those a person `named_count`:
-    one of these may be among them then; and of values that were taken back before.
+    [gram, start, length, tokens, hash] each. They are written right before the event. [] if the number of all other
+    values is not `named_count`, of those a person named: one of these may be among them then; and of values that were
+    taken back before.
     """
     parsed: list[dict[str, Any]] = []
     for raw in lines:
@@ -117,6 +120,5 @@ def find_line_values(lines: Sequence[str], named_count: int) -> list[list[int | 
 
 
 def _line_kind(line: dict[str, Any]) -> str:
-    """Return the kind of a line: "value", "event" as earlier versions wrote it, else ""."""
     is_old = "event" in line and "v" not in line
     return "event" if is_old else "value" if "value" in line and isinstance(line.get("length"), int) else ""

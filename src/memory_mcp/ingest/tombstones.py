@@ -26,7 +26,7 @@ from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.ingest.decoding import LAYERS, decode_layer, decode_layers, iter_encoded
 from memory_mcp.ingest.respelling import JOINS_WORDS, NormalizedText, count_runs, normalize_key, normalize_text, replace_spans
 from memory_mcp.ingest.restating import RestatementIndex, Sketch, WindowHasher
-from memory_mcp.ingest.tombstone_file import KEY_BYTES, TombstoneFile, find_line_values
+from memory_mcp.ingest.tombstone_file import KEY_BYTES, TombstoneFile, find_old_values
 from memory_mcp.model.event import Event, EventDraft, states_time
 from memory_mcp.model.sentinel import FORGOTTEN
 
@@ -146,7 +146,7 @@ class Tombstones:
         """Take back lines that earlier versions noted as values; return their number."""
         if self.is_empty or self._log is None:
             return 0
-        lifted = find_line_values(self._log.read_lines(), named_count)
+        lifted = find_old_values(self._log.read_lines(), named_count)
         if lifted:
             self._log.add_lines([json.dumps({"lifted": lifted})])
         return len(lifted)

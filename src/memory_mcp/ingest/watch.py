@@ -23,22 +23,27 @@ _BUFFER = 64 * 1024
 
 
 class DirectoryWatch:
-    """Calls `act` in a thread of its own after `start`, until it is closed or the directory is deleted."""
+    """Calls `act` whenever a file appears in a directory.
+
+    In a thread of its own after `start`, until it is closed or the directory is deleted.
+    """
 
     def __init__(self, inotify: int) -> None:
-        """Wait for notices of the open inotify descriptor; `start` begins it."""
         self._inotify = inotify
         self._end_read, self._end_write = os.pipe()
         self._thread: threading.Thread | None = None
 
     def start(self, act: Callable[[], None]) -> None:
-        """Begin to call `act`, in a thread of its own, for files put there since the watch was made; several may share a call."""
+        """Call `act` from now on; several files may share a call."""
         self._thread = threading.Thread(target=self._run_listener, args=(act,), name="watch", daemon=True)
         self._thread.start()
 
     @classmethod
     def open_watch(cls, directory: Path) -> "DirectoryWatch | None":
-        """Return a watch of a directory, made with its parent if missing; None, and no OSError, if it cannot be (not Linux)."""
+        """Return a watch of a directory, made if missing; None off Linux.
+
+        None also if it cannot be watched.
+        """
         if not sys.platform.startswith("linux"):
             return None
         try:
@@ -55,7 +60,6 @@ class DirectoryWatch:
         return cls(inotify)
 
     def _run_listener(self, act: Callable[[], None]) -> None:
-        """Call `act` for every notice, until the end or until the directory is gone; then close the descriptors."""
         ready = select.poll()
         for descriptor in (self._inotify, self._end_read):
             ready.register(descriptor, select.POLLIN)
@@ -71,7 +75,7 @@ class DirectoryWatch:
             os.close(descriptor)
 
     def close(self) -> None:
-        """Stop calling; waits a second at most for a call under way. Call it once."""
+        """Stop calling; waits a second at most. Call it once."""
         os.close(self._end_write)
         if self._thread is not None:
             self._thread.join(timeout=1)

@@ -20,7 +20,10 @@ _decode = json.JSONDecoder().raw_decode
 
 
 class TextWindow:
-    """Decoded text of a file from a byte offset on; it grows while a value is not complete."""
+    """Decoded text of a file from a byte offset on.
+
+    It grows while a value is not complete.
+    """
 
     def __init__(self, stream: BinaryIO, start: int) -> None:
         """Begin at a byte offset, and read the first part."""
@@ -38,11 +41,14 @@ class TextWindow:
         return self._start + len(self.text[:at].encode("utf-8", "surrogateescape"))
 
     def estimate_offset(self, at: int) -> int:
-        """Return about the byte offset of a place in `text`: too small where a character takes several bytes."""
+        """Return about the byte offset of a place in `text`.
+
+        Too small where a character takes several bytes.
+        """
         return self._start + at
 
     def drop_before(self, at: int) -> int:
-        """Discard the text before `at` once it is a megabyte long; return the new place of `at`."""
+        """Discard a megabyte of text before `at`; return `at` in the rest."""
         if at < _CHUNK:
             return at
         self._start = self.offset_of(at)
@@ -50,13 +56,13 @@ class TextWindow:
         return 0
 
     def skip_to(self, opening: str) -> int:
-        """Return the place of the first `opening`, reading further as needed; 0 if there is none."""
+        """Return the place of the first `opening`; 0 if there is none."""
         while (at := self.text.find(opening)) < 0 and self._read_more():
             pass
         return max(at, 0)
 
     def skip_space(self, at: int) -> int:
-        """Return the next place without white space, reading further as needed, or the end of the text."""
+        """Return the next place without white space, or the text's end."""
         while True:
             match = _SPACE.match(self.text, at)
             at = match.end() if match else at
@@ -64,7 +70,10 @@ class TextWindow:
                 return at
 
     def parse_value(self, at: int) -> tuple[object, int] | str | None:
-        """Return (value, end) of the JSON at a place, or why not; None if the file ends first. Reads `MAX_RECORD` at most."""
+        """Return (value, end) of the JSON at a place, or why not.
+
+        None if the file ends first. Reads `MAX_RECORD` at most.
+        """
         while True:
             try:
                 value, end = _decode(self.text, at)
@@ -85,7 +94,7 @@ class TextWindow:
                 return None
 
     def _read_more(self) -> bool:
-        """Read more of the file, as much again as there is, at least 512 bytes; return False at its end."""
+        """Read as much again as there is; return False at the end."""
         raw = self._stream.read(max(_WINDOW, len(self.text)))
         self._ended = not raw
         self.text += self._decoder.decode(raw, final=not raw)

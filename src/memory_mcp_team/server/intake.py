@@ -19,7 +19,7 @@ from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery, MemoryMcpError, NotFound, StorageError
 from memory_mcp.events.log import Write
 from memory_mcp.ingest.base import ImportReport
-from memory_mcp.ingest.hooks.base import Envelope, Hooks, Malformed
+from memory_mcp.ingest.hooks.base import Envelope, Hooks, MalformedPayload
 from memory_mcp.model.event import HOOK
 from memory_mcp.service.client import spoolfile
 from memory_mcp.storage.values import WriteRequest
@@ -160,12 +160,12 @@ def read(app: App, payload: Payload, hooks: Mapping[str, Hooks]) -> Write | Take
     envelope = Envelope(spoolfile.name_of(payload.client, payload.body), time.time_ns() // 1_000_000)
     try:
         heard = hooks[payload.client].read(payload.body.decode("utf-8-sig", "replace"), envelope)
-    except Malformed as error:
+    except MalformedPayload as error:
         hint = f"Send it as {payload.client} gives it to its hooks."
         raise InvalidQuery(f"the payload cannot be read: {error}", hint) from None
     drafts = [replace(draft, project=payload.project) if payload.project else draft for draft in heard.drafts]
     report = ImportReport()
     clean = [kept for draft in drafts if (kept := app.gate.clean_draft(draft, report)) is not None]
     if not clean:
-        return Taken(0, heard.skipped or next(iter(report.dropped), "nothing to keep"))
+        return Taken(0, heard.skip_reason or next(iter(report.dropped), "nothing to keep"))
     return Write(clean, HOOK + payload.client, WriteRequest(f"hook:{payload.key}") if payload.key else None)

@@ -32,37 +32,40 @@ class Envelope:
 
 
 @dataclass(slots=True)
-class Heard:
-    """The drafts of a payload, or the reason why there are none."""
+class HookEvents:
+    """The drafts of a payload, or why there are none."""
 
     drafts: list[EventDraft] = field(default_factory=list)
     #: "" when there are drafts.
-    skipped: str = ""
+    skip_reason: str = ""
     #: The project of a session that ends here, or whose context is about to be compacted; "" for any other payload.
-    ends: str = ""
+    ended_project: str = ""
 
 
-def at_time(envelope: Envelope, time: object) -> Envelope:
-    """Return the envelope with the payload's own time as `received_ms`; the same object if that is missing or over a day off."""
+def with_own_time(envelope: Envelope, time: object) -> Envelope:
+    """Return the envelope with the payload's own time as `received_ms`.
+
+    The same object if that is missing or over a day off.
+    """
     at_ms = parse_time(time)
     if at_ms is None or abs(at_ms - envelope.received_ms) > _DAY_MS:
         return envelope
     return replace(envelope, received_ms=at_ms)
 
 
-class Malformed(ValueError):
+class MalformedPayload(ValueError):
     """The payload is not in its client's form; the message says why."""
 
 
 def delivery_key(payload: str, drafts: Sequence[EventDraft]) -> str:
-    """Return what two deliveries of one event have in common: what was said, and the ids that the client gave it.
+    """Return what two deliveries of one event have in common.
 
-    Where it gave none, its own time counts: "continue", said twice, is two events. Of a payload without drafts it is the
-    payload.
+    What was said, and the ids that the client gave it. Where it gave none, its own time counts: "continue", said twice,
+    is two events. Of a payload without drafts it is the payload.
     """
     if not drafts:
         return payload
-    fields = parsed(payload)
+    fields = parse_json(payload)
     items = [fields, *_mappings_in(fields)] if isinstance(fields, Mapping) else []
     pairs = ((key, value) for item in items for key, value in item.items() if isinstance(value, str))
     ids = sorted(f"{key}={value}" for key, value in pairs if key.lower().endswith("id") and key not in _OF_SESSION)
@@ -77,27 +80,33 @@ def _mappings_in(fields: Mapping[str, object]) -> Iterator[Mapping[str, object]]
 
 
 class Hooks(Protocol):
-    """Reads the payloads of one client. The same payload under the same name gives the same drafts."""
+    """Reads the payloads of one client.
+
+    The same payload under the same name gives the same drafts.
+    """
 
     #: Whether the same event twice in a moment is one that two hooks reported; see `delivery_key`.
     ONE_PER_MOMENT: ClassVar[bool]
 
-    def read(self, payload: str, envelope: Envelope) -> Heard:
-        """Return the drafts of one payload in the order of events, or why there are none; raises Malformed for another form."""
+    def read(self, payload: str, envelope: Envelope) -> HookEvents:
+        """Return the drafts of a payload in order, or why none.
+
+        Raises MalformedPayload for another form.
+        """
         ...
 
 
-def told_in(payload: str) -> Mapping[str, object]:
-    """Return the object that a payload is; raises Malformed when it is something else."""
-    fields = parsed(payload)
+def parse_object(payload: str) -> Mapping[str, object]:
+    """Return the object that a payload is. Raises MalformedPayload."""
+    fields = parse_json(payload)
     if not isinstance(fields, Mapping):
-        raise Malformed("not a JSON object")
+        raise MalformedPayload("not a JSON object")
     return fields
 
 
-def parsed(payload: str) -> object:
-    """Return the JSON value of a payload; raises Malformed if it is not JSON."""
+def parse_json(payload: str) -> object:
+    """Return the JSON value of a payload. Raises MalformedPayload."""
     try:
         return json.loads(payload)
     except (ValueError, RecursionError) as error:
-        raise Malformed(f"not JSON: {error}" if isinstance(error, ValueError) else "nested too deep") from None
+        raise MalformedPayload(f"not JSON: {error}" if isinstance(error, ValueError) else "nested too deep") from None

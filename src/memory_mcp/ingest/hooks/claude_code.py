@@ -2,7 +2,7 @@
 
 A payload is put into the form of the transcript's own records and read as those are, so that texts, types and metadata
 of what was said and done come out as they will when the transcript is imported. Payloads of other clients are put into the
-form of these (`heard`).
+form of these (`convert_payload`).
 
 Invariants
 1. A source id depends on the spool file's name and the part of the payload alone.
@@ -19,20 +19,20 @@ from typing import ClassVar
 from memory_mcp.ingest.blocks import as_list, as_mapping, as_text, words_of
 from memory_mcp.ingest.claude_code.records import AGENT, convert_record
 from memory_mcp.ingest.claude_code.state import SessionState
-from memory_mcp.ingest.hooks.base import NO_TEXT, Envelope, Heard, Malformed, told_in
+from memory_mcp.ingest.hooks.base import NO_TEXT, Envelope, HookEvents, MalformedPayload, parse_object
 from memory_mcp.ingest.own_output import is_answer
 from memory_mcp.ingest.wrappers import find_author
 from memory_mcp.model.event import EventDraft, EventType, Role
 from memory_mcp.model.fencing import fence_text
 
 #: Events without lasting content: before an action, shown in pieces, or repeated by another event.
-_PASSED_OVER = frozenset(
+_IGNORED_EVENTS = frozenset(
     "PreToolUse PostToolBatch PermissionRequest PermissionDenied Notification MessageDisplay UserPromptExpansion StopFailure "
     "InstructionsLoaded ConfigChange CwdChanged DirectoryAdded FileChanged WorktreeCreate WorktreeRemove TaskCreated "
     "TaskCompleted TeammateIdle Elicitation ElicitationResult Setup".split()
 )
 #: Longest answer of a tool without text that is kept as JSON, characters.
-_ODD = 8192
+_LONGEST_JSON = 8192
 #: A call that took longer than this is believed to have: clocks may have been set meanwhile (milliseconds).
 _LONGEST_CALL = 86_400_000
 
@@ -40,124 +40,123 @@ Payload = Mapping[str, object]
 
 
 class ClaudeCodeHooks:
-    """Reads the payloads of every version of Claude Code that has hooks."""
+    """Reads the payloads of every version of Claude Code with hooks."""
 
     #: Its settings and its plugins may both name the hook; both then get the same payload.
     ONE_PER_MOMENT: ClassVar[bool] = True
 
-    def read(self, payload: str, envelope: Envelope) -> Heard:
-        """Return the drafts of a payload, see `heard`. Raises Malformed for what is no JSON object of an event with a session."""
-        return heard(told_in(payload), envelope)
+    def read(self, payload: str, envelope: Envelope) -> HookEvents:
+        """See `Hooks.read`."""
+        return convert_payload(parse_object(payload), envelope)
 
 
-def heard(payload: Payload, envelope: Envelope, agent: str = AGENT) -> Heard:
+def convert_payload(payload: Payload, envelope: Envelope, agent: str = AGENT) -> HookEvents:
     """Return what a payload in Claude Code's form gives, as events of `agent`.
 
-    Events with nothing to keep give the reason; of a session's end and a compaction `ends` is the project. Raises
-    Malformed without an event or a session.
+    Raises MalformedPayload without an event or a session.
     """
     event = as_text(payload.get("hook_event_name"))
     if not event:
-        raise Malformed("no hook_event_name")
+        raise MalformedPayload("no hook_event_name")
     if not as_text(payload.get("session_id")).strip():
-        raise Malformed("no session_id")
-    if event not in READ:
-        return Heard(skipped=event if event in _PASSED_OVER else "unknown event")
-    telling = _Telling(payload, envelope)
-    drafts = [replace(d, agent=agent) for d in telling.drafts(event) if d.text.strip()]
-    return Heard(drafts, "" if drafts else f"{event} with {NO_TEXT}", telling.project() if event in _ENDS else "")
+        raise MalformedPayload("no session_id")
+    if event not in RECORDED_EVENTS:
+        return HookEvents(skip_reason=event if event in _IGNORED_EVENTS else "unknown event")
+    telling = _PayloadReader(payload, envelope)
+    drafts = [replace(d, agent=agent) for d in telling.make_drafts(event) if d.text.strip()]
+    return HookEvents(
+        drafts, "" if drafts else f"{event} with {NO_TEXT}", telling.find_project() if event in _ENDING_EVENTS else ""
+    )
 
 
-class _Telling:
+class _PayloadReader:
     """One payload, and the transcript records that it corresponds to."""
 
     def __init__(self, payload: Payload, envelope: Envelope) -> None:
-        """Take a payload; the envelope's project directory is the session's first directory."""
-        self.told = payload
+        self.payload = payload
         self._envelope = envelope
         self._state = SessionState(Path(envelope.name))
         self._state.first_cwd = envelope.project_dir
-        transcript = Path(self.text("transcript_path"))
+        transcript = Path(self.text_of("transcript_path"))
         # The session's own file, or nothing is read beside it.
-        is_own = transcript.is_absolute() and transcript.stem == self.text("session_id")
+        is_own = transcript.is_absolute() and transcript.stem == self.text_of("session_id")
         self._state.transcript = transcript if is_own else None
 
-    def text(self, key: str) -> str:
-        """Return a field if it is a text, else ""."""
-        return as_text(self.told.get(key))
+    def text_of(self, key: str) -> str:
+        return as_text(self.payload.get(key))
 
-    def record(self, kind: str, content: object, part: str = "", earlier_ms: int = 0, **more: object) -> list[EventDraft]:
-        """Return the drafts of the transcript record with `content`, `earlier_ms` before the payload was received.
+    def read_record(self, kind: str, content: object, part: str = "", earlier_ms: int = 0, **more: object) -> list[EventDraft]:
+        """Return the drafts of the transcript record with `content`.
 
-        Thinking is left out. `kind` is its type and role, `part` goes behind its id, `more` are further fields.
+        `kind` is its type and role, `part` is added to its id, `more` are further fields. It was made `earlier_ms` before the
+        payload was received.
         """
         at = dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(milliseconds=self._envelope.received_ms - earlier_ms)
         record: dict[str, object] = {
             "type": kind,
             "uuid": self._envelope.name + part,
-            "sessionId": self.text("session_id"),
+            "sessionId": self.text_of("session_id"),
             "timestamp": at.isoformat(),
-            "cwd": self.text("cwd") or self._envelope.cwd,
-            "agentId": self.text("agent_id"),
+            "cwd": self.text_of("cwd") or self._envelope.cwd,
+            "agentId": self.text_of("agent_id"),
             "message": {"role": kind, "content": content},
             **more,
         }
-        if author := find_author(self.told):
+        if author := find_author(self.payload):
             record["origin"] = {"kind": author}
         return convert_record(record, self._state, include_thinking=False).drafts
 
-    def project(self) -> str:
-        """Return the project of the payload's directory, else of the hook's; "" when neither is known."""
-        return next((d.project for d in self.record("user", "anything")), "")
+    def find_project(self) -> str:
+        """Return the project of the payload's directory, else of the hook's."""
+        return next((d.project for d in self.read_record("user", "anything")), "")
 
-    def said(self, kind: EventType, text: str) -> list[EventDraft]:
-        """Return a note of the system, of type `kind`, about the client's own action; [] for a blank text."""
-        return [replace(d, role=Role.SYSTEM, type=kind, text=text) for d in self.record("user", text)]
+    def make_note(self, kind: EventType, text: str) -> list[EventDraft]:
+        """Return a note of the system about the client's own action."""
+        return [replace(d, role=Role.SYSTEM, type=kind, text=text) for d in self.read_record("user", text)]
 
-    def drafts(self, event: str) -> list[EventDraft]:
-        """Return the drafts of an event in `READ`, none where it says nothing; of a tool's use the call, then the result."""
+    def make_drafts(self, event: str) -> list[EventDraft]:
         match event:
             case "SessionStart":
-                return self.said(EventType.SESSION_START, f"Session started ({self.text('source') or 'unknown'})")
+                return self.make_note(EventType.SESSION_START, f"Session started ({self.text_of('source') or 'unknown'})")
             case "SessionEnd":
-                return self.said(EventType.SESSION_END, f"Session ended ({self.text('reason') or 'unknown'})")
+                return self.make_note(EventType.SESSION_END, f"Session ended ({self.text_of('reason') or 'unknown'})")
             case "UserPromptSubmit":
-                return self.record("user", self.text("prompt"))
+                return self.read_record("user", self.text_of("prompt"))
             case "PostToolUse" | "PostToolUseFailure":
-                return self._use(failed=event == "PostToolUseFailure")
+                return self._read_tool_use(failed=event == "PostToolUseFailure")
             case "SubagentStart":
-                kind = self.text("agent_type")
-                return self.said(EventType.SUBAGENT_START, f"Subagent started: {kind}") if kind else []
+                kind = self.text_of("agent_type")
+                return self.make_note(EventType.SUBAGENT_START, f"Subagent started: {kind}") if kind else []
             case "PreCompact":
-                wishes = self.text("custom_instructions").strip()
-                return self.said(EventType.NOTE, f"Compaction ({self.text('trigger')}): {wishes}") if wishes else []
+                wishes = self.text_of("custom_instructions").strip()
+                return self.make_note(EventType.NOTE, f"Compaction ({self.text_of('trigger')}): {wishes}") if wishes else []
             case "PostCompact":
-                return self.record("user", words_of(self.told.get("compact_summary")), isCompactSummary=True)
+                return self.read_record("user", words_of(self.payload.get("compact_summary")), isCompactSummary=True)
         # The transcript has the turn's last words as one message.
-        drafts = self.record("assistant", [{"type": "text", "text": self.text("last_assistant_message")}])
+        drafts = self.read_record("assistant", [{"type": "text", "text": self.text_of("last_assistant_message")}])
         return [replace(d, type=EventType.SUBAGENT_STOP) for d in drafts] if event == "SubagentStop" else drafts
 
-    def _use(self, failed: bool) -> list[EventDraft]:
-        """Return a tool's call and its result, the call earlier by the stated duration, at least 1 ms; two drafts."""
-        answer, took = self.told.get("error" if failed else "tool_response"), self.told.get("duration_ms")
+    def _read_tool_use(self, failed: bool) -> list[EventDraft]:
+        """Return a tool's call and its result, the call at least 1 ms earlier."""
+        answer, took = self.payload.get("error" if failed else "tool_response"), self.payload.get("duration_ms")
         took_ms = int(took) if isinstance(took, int | float) and 0 < took < _LONGEST_CALL else 0
-        use_id, tool_input = self.text("tool_use_id"), self.told.get("tool_input")
-        call = {"type": "tool_use", "id": use_id, "name": self.text("tool_name"), "input": tool_input}
+        use_id, tool_input = self.text_of("tool_use_id"), self.payload.get("tool_input")
+        call = {"type": "tool_use", "id": use_id, "name": self.text_of("tool_name"), "input": tool_input}
         # This program's own output may stand beside the words: the fence lets the gate remove it.
         text = fence_text(answer_text(answer)) if is_answer(answer) else answer_text(answer)
         block = {"type": "tool_result", "tool_use_id": use_id, "content": text, "is_error": failed}
-        drafts = self.record("assistant", [call], "#call", max(took_ms, 1))
-        return [*drafts, *self.record("user", [block], "#result", toolUseResult=answer)]
+        drafts = self.read_record("assistant", [call], "#call", max(took_ms, 1))
+        return [*drafts, *self.read_record("user", [block], "#result", toolUseResult=answer)]
 
 
 def answer_text(answer: object) -> str:
-    """Return a tool's answer as its transcript has it: hooks get parts, the model gets text.
+    """Return a tool's answer as its transcript has it.
 
-    The first form that fits: text, output of a command, a file, names, content, a field; else JSON, shortened; "" for
-    nothing.
+    Hooks get parts, the model gets text. The first form that fits: text, output of a command, a file, names, content, a
+    field; else JSON, shortened.
     """
     if isinstance(answer, str | list):
-        return words_of(answer) or (_json(answer) if answer else "")
+        return words_of(answer) or (_to_short_json(answer) if answer else "")
     fields = as_mapping(answer)
     if "stdout" in fields or "stderr" in fields:
         return "\n".join(filter(None, (as_text(fields.get("stdout")).rstrip(), as_text(fields.get("stderr")).rstrip())))
@@ -173,22 +172,21 @@ def answer_text(answer: object) -> str:
     if fields.get("status") and fields.get("description"):
         return f"{fields['status']}: {fields['description']}"
     field = as_text(fields.get("result")) or as_text(fields.get("message")) or as_text(fields.get("text"))
-    return field or (_json(answer) if fields else "")
+    return field or (_to_short_json(answer) if fields else "")
 
 
-def _json(value: object) -> str:
-    """Return a value as compact JSON; of one over 8,192 characters the two ends, with a note between them."""
-    text, half = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str), _ODD // 2
-    if len(text) <= _ODD:
+def _to_short_json(value: object) -> str:
+    text, half = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str), _LONGEST_JSON // 2
+    if len(text) <= _LONGEST_JSON:
         return text
-    return f"{text[:half]}\n[... {len(text) - _ODD} characters left out ...]\n{text[-half:]}"
+    return f"{text[:half]}\n[... {len(text) - _LONGEST_JSON} characters left out ...]\n{text[-half:]}"
 
 
 #: What a session was about is behind it then.
-_ENDS = frozenset({"PreCompact", "SessionEnd"})
+_ENDING_EVENTS = frozenset({"PreCompact", "SessionEnd"})
 
 #: The events with content to keep, which a client should report.
-READ = (
+RECORDED_EVENTS = (
     *("SessionStart", "UserPromptSubmit", "PostToolUse", "PostToolUseFailure", "Stop"),
     *("SubagentStart", "SubagentStop", "PreCompact", "PostCompact", "SessionEnd"),
 )

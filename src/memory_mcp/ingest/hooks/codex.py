@@ -7,8 +7,8 @@ from pathlib import PurePath
 from typing import ClassVar
 
 from memory_mcp.ingest.blocks import as_text
-from memory_mcp.ingest.hooks.base import Envelope, Heard, told_in
-from memory_mcp.ingest.hooks.claude_code import heard
+from memory_mcp.ingest.hooks.base import Envelope, HookEvents, parse_object
+from memory_mcp.ingest.hooks.claude_code import convert_payload
 
 AGENT = "codex"
 #: Codex's own: the user stopped a turn, whose words are in its rollout.
@@ -18,18 +18,18 @@ _ROLLOUT = "rollout-"
 
 
 def sender_of(client: str, payload: str) -> str:
-    """Return the client that sent a payload to the hook of `client`: Codex loads Claude Code's plugins, hooks and all.
+    """Return the client that sent a payload to the hook of `client`.
 
-    Raises Malformed for what is no JSON object.
+    Codex loads Claude Code's plugins, hooks and all. Raises MalformedPayload for what is not a JSON object.
     """
     return AGENT if client == "claude-code" and _is_codex(payload) else client
 
 
 def _is_codex(payload: str) -> bool:
-    """Return whether a payload in Claude Code's form is Codex's: it has a turn, and its transcript is a rollout or none."""
+    """It has a turn, and its transcript is a rollout or none."""
     if not any(mark in payload for mark in ('"turn_id"', _ROLLOUT, "null")):
         return False
-    fields = told_in(payload)
+    fields = parse_object(payload)
     transcript = fields.get("transcript_path", "")
     name = PurePath(as_text(transcript).replace("\\", "/")).stem
     session = as_text(fields.get("session_id"))
@@ -38,14 +38,14 @@ def _is_codex(payload: str) -> bool:
 
 
 class CodexHooks:
-    """Reads the payloads of Codex from 0.124 on, which has hooks without a switch."""
+    """Reads the payloads of Codex from 0.124 on."""
 
     #: Its settings and those of the project may both name our hook.
     ONE_PER_MOMENT: ClassVar[bool] = True
 
-    def read(self, payload: str, envelope: Envelope) -> Heard:
-        """Return what a payload gives, see `heard`, which raises Malformed; of a stopped turn nothing, with that reason."""
-        fields = told_in(payload)
+    def read(self, payload: str, envelope: Envelope) -> HookEvents:
+        """See `Hooks.read`; a stopped turn gives nothing."""
+        fields = parse_object(payload)
         if fields.get("hook_event_name") == _INTERRUPT:
-            return Heard(skipped=_INTERRUPT)
-        return heard(fields, envelope, AGENT)
+            return HookEvents(skip_reason=_INTERRUPT)
+        return convert_payload(fields, envelope, AGENT)

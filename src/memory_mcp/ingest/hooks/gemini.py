@@ -7,8 +7,8 @@ import re
 from typing import ClassVar
 
 from memory_mcp.ingest.blocks import as_mapping, as_text
-from memory_mcp.ingest.hooks.base import Envelope, Heard, at_time, told_in
-from memory_mcp.ingest.hooks.claude_code import answer_text, heard
+from memory_mcp.ingest.hooks.base import Envelope, HookEvents, parse_object, with_own_time
+from memory_mcp.ingest.hooks.claude_code import answer_text, convert_payload
 
 AGENT = "gemini"
 #: Claude Code's name for each event.
@@ -20,28 +20,28 @@ EVENTS = {
     "SessionEnd": "SessionEnd",
 }
 #: Of no use later. PreCompress comes before every request to the model, whether or not anything is compressed.
-_PASSED_OVER = frozenset({"BeforeTool", "BeforeModel", "AfterModel", "BeforeToolSelection", "Notification", "PreCompress"})
+_IGNORED_EVENTS = frozenset({"BeforeTool", "BeforeModel", "AfterModel", "BeforeToolSelection", "Notification", "PreCompress"})
 #: Additions of hooks come before the prompt.
-_ADDED = re.compile(r"<hook_context>.*?</hook_context>\s*", re.DOTALL)
+_HOOK_CONTEXT = re.compile(r"<hook_context>.*?</hook_context>\s*", re.DOTALL)
 #: The wrapper around what a tool brought in, and the word before what a command printed.
-_WRAPPED = re.compile(r"\A\s*<untrusted_context>\n?(?:Output: )?(.*?)\n?</untrusted_context>\s*\Z", re.DOTALL)
+_TOOL_OUTPUT = re.compile(r"\A\s*<untrusted_context>\n?(?:Output: )?(.*?)\n?</untrusted_context>\s*\Z", re.DOTALL)
 
 
 class GeminiHooks:
-    """Reads the payloads of Gemini CLI from 0.26 on, which has hooks without a switch."""
+    """Reads the payloads of Gemini CLI from 0.26 on."""
 
     #: Its settings, those of the project and an extension may all name our hook.
     ONE_PER_MOMENT: ClassVar[bool] = True
 
-    def read(self, payload: str, envelope: Envelope) -> Heard:
-        """Return what a payload gives, put into Claude Code's form, or the reason why nothing; Malformed for another form."""
-        fields = told_in(payload)
+    def read(self, payload: str, envelope: Envelope) -> HookEvents:
+        """See `Hooks.read`; a payload is put into Claude Code's form."""
+        fields = parse_object(payload)
         event = as_text(fields.get("hook_event_name"))
         if event and event not in EVENTS:
-            return Heard(skipped=event if event in _PASSED_OVER else "unknown event")
+            return HookEvents(skip_reason=event if event in _IGNORED_EVENTS else "unknown event")
         claude_fields: dict[str, object] = {"hook_event_name": EVENTS.get(event, event)}
         if event == "BeforeAgent":
-            claude_fields["prompt"] = _ADDED.sub("", as_text(fields.get("prompt")))
+            claude_fields["prompt"] = _HOOK_CONTEXT.sub("", as_text(fields.get("prompt")))
         elif event == "AfterAgent":
             claude_fields["last_assistant_message"] = fields.get("prompt_response")
         elif event == "AfterTool":
@@ -50,5 +50,5 @@ class GeminiHooks:
             if error := as_mapping(answer.get("error")):
                 claude_fields |= {"hook_event_name": "PostToolUseFailure", "error": as_text(error.get("message")) or text}
             else:
-                claude_fields["tool_response"] = match[1] if (match := _WRAPPED.match(text)) else text
-        return heard({**fields, **claude_fields}, at_time(envelope, fields.get("timestamp")), AGENT)
+                claude_fields["tool_response"] = match[1] if (match := _TOOL_OUTPUT.match(text)) else text
+        return convert_payload({**fields, **claude_fields}, with_own_time(envelope, fields.get("timestamp")), AGENT)

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import ClassVar
 
 from memory_mcp.ingest.blocks import as_mapping, as_text
-from memory_mcp.ingest.hooks.base import Envelope, Heard, at_time, told_in
-from memory_mcp.ingest.hooks.claude_code import heard
+from memory_mcp.ingest.hooks.base import Envelope, HookEvents, parse_object, with_own_time
+from memory_mcp.ingest.hooks.claude_code import convert_payload
 from memory_mcp.model.event import EventType
 
 AGENT = "opencode"
@@ -23,39 +23,42 @@ class OpencodeHooks:
     #: The plugin may be installed for the user and for a project.
     ONE_PER_MOMENT: ClassVar[bool] = True
 
-    def read(self, payload: str, envelope: Envelope) -> Heard:
-        """Return a prompt, an answer's parts in order, or an event as Claude Code has it; Malformed for another form."""
-        fields = told_in(payload)
+    def read(self, payload: str, envelope: Envelope) -> HookEvents:
+        """See `Hooks.read`; a prompt, an answer's parts in order, or an event."""
+        fields = parse_object(payload)
         parts = fields.get("parts")
         if not isinstance(parts, list):
-            return heard(fields, at_time(envelope, fields.get("time")), AGENT)
+            return convert_payload(fields, with_own_time(envelope, fields.get("time")), AGENT)
         common = {k: v for k, v in fields.items() if k != "parts"}
         listed = [as_mapping(part) for part in parts]
         if fields.get("role") != "user":
-            events = [heard({**common, **event}, _named(envelope, name, at), AGENT) for name, at, event in _answers(listed)]
+            events = [
+                convert_payload({**common, **event}, _with_id(envelope, name, at), AGENT)
+                for name, at, event in _iter_answers(listed)
+            ]
             drafts = [draft for event in events for draft in event.drafts]
-            return Heard(drafts, "" if drafts else next((event.skipped for event in events), _NOTHING))
-        envelope = _named(envelope, as_text(fields.get("message_id")), fields.get("time"))
-        words = "\n".join(filter(str.strip, map(_words, listed)))
+            return HookEvents(drafts, "" if drafts else next((event.skip_reason for event in events), _NOTHING))
+        envelope = _with_id(envelope, as_text(fields.get("message_id")), fields.get("time"))
+        words = "\n".join(filter(str.strip, map(_text_of_part, listed)))
         if not words:
-            return Heard(skipped=_NOTHING)
+            return HookEvents(skip_reason=_NOTHING)
         if not fields.get("agent_id"):
-            return heard({**common, "hook_event_name": "UserPromptSubmit", "prompt": words}, envelope, AGENT)
+            return convert_payload({**common, "hook_event_name": "UserPromptSubmit", "prompt": words}, envelope, AGENT)
         # The task of a subagent is another agent's words.
-        task = heard({**common, "hook_event_name": "Stop", "last_assistant_message": words}, envelope, AGENT)
-        return Heard([replace(draft, type=EventType.SUBAGENT_START) for draft in task.drafts], task.skipped)
+        task = convert_payload({**common, "hook_event_name": "Stop", "last_assistant_message": words}, envelope, AGENT)
+        return HookEvents([replace(draft, type=EventType.SUBAGENT_START) for draft in task.drafts], task.skip_reason)
 
 
-def _words(part: Mapping[str, object]) -> str:
-    """Return a part as text: what was typed, or "[type name]" of a file; "" for others and for what the client added."""
+def _text_of_part(part: Mapping[str, object]) -> str:
+    """Return what was typed, or "[type name]" of a file."""
     if part.get("type") == "file":
         return f"[{' '.join(filter(None, (as_text(part.get('mime')) or 'file', as_text(part.get('filename')))))}]"
     mine = part.get("type") == "text" and not part.get("synthetic") and not part.get("ignored")
     return as_text(part.get("text")) if mine else ""
 
 
-def _answers(parts: Sequence[Mapping[str, object]]) -> Iterator[tuple[str, object, dict[str, object]]]:
-    """Yield (part's id, time it ended, payload in Claude Code's form) of each tool's use and each text of an answer.
+def _iter_answers(parts: Sequence[Mapping[str, object]]) -> Iterator[tuple[str, object, dict[str, object]]]:
+    """Yield (part's id, time it ended, payload in Claude Code's form) of each part.
 
     The time is as opencode has it, None where it is not stated; other parts are left out.
     """
@@ -75,11 +78,10 @@ def _answers(parts: Sequence[Mapping[str, object]]) -> Iterator[tuple[str, objec
             else:
                 used |= {"hook_event_name": "PostToolUse", "tool_response": state.get("output")}
             yield name, end, used
-        elif part.get("type") == "text" and (words := _words(part)):
+        elif part.get("type") == "text" and (words := _text_of_part(part)):
             ended = as_mapping(part.get("time")).get("end")
             yield name, ended, {"hook_event_name": "Stop", "last_assistant_message": words}
 
 
-def _named(envelope: Envelope, name: str, time: object) -> Envelope:
-    """Return the envelope under the id that opencode gave ("": its own name stays), at the time as `at_time` takes it."""
-    return at_time(replace(envelope, name=name or envelope.name), time)
+def _with_id(envelope: Envelope, name: str, time: object) -> Envelope:
+    return with_own_time(replace(envelope, name=name or envelope.name), time)
