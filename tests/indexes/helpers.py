@@ -132,7 +132,7 @@ def keeper_of(
 
 def followed(keeper: Keeper, storage: Storage) -> None:
     """Every change taken in."""
-    while follow_changes(storage, FollowedIndex(keeper.index, keeper.workshop)):
+    while follow_changes(storage, FollowedIndex(keeper.index, keeper.shard_builder)):
         continue
 
 

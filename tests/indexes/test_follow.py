@@ -208,7 +208,7 @@ class Life:
 
     def _follow(self, rng: random.Random) -> None:
         for _ in range(rng.randrange(1, 6)):
-            follow_changes(self.app.storage, FollowedIndex(self.index, self.keeper.workshop))
+            follow_changes(self.app.storage, FollowedIndex(self.index, self.keeper.shard_builder))
 
     def _follow_in_bulk(self, rng: random.Random) -> None:
         with pytest.MonkeyPatch.context() as patch:
@@ -321,7 +321,7 @@ def test_following_again_without_news_changes_nothing_and_a_batch_that_is_follow
 ) -> None:
     followed(keeper, kept.storage)
     snapshot = keeper.index.snapshot
-    assert not follow_changes(kept.storage, FollowedIndex(keeper.index, keeper.workshop))
+    assert not follow_changes(kept.storage, FollowedIndex(keeper.index, keeper.shard_builder))
     assert keeper.index.snapshot is snapshot
     assert not keeper.index.commit()
     before = keeper.index.position
@@ -355,9 +355,9 @@ def test_changes_made_while_a_new_generation_is_built_are_in_it_or_followed(kept
         if day < 18:
             kept.write(a_day_of_drafts(f"2026-01-{day}"), "test")
             kept.derivation.run()
-            follow_changes(kept.storage, FollowedIndex(keeper.index, keeper.workshop))
+            follow_changes(kept.storage, FollowedIndex(keeper.index, keeper.shard_builder))
 
-    rebuild_index(kept.storage, keeper.index, keeper.workshop, meanwhile)
+    rebuild_index(kept.storage, keeper.index, keeper.shard_builder, meanwhile)
     followed(keeper, kept.storage)
     same(keeper.index, from_scratch(kept.storage, tmp_path / "scratch"), QUERIES)
 
@@ -366,7 +366,7 @@ def test_a_generation_swapped_in_while_a_batch_is_followed_misses_no_change(
     kept: App, keeper: Keeper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun = Position(kept.storage.toc.current_version(), kept.storage.outbox.get_checkpoint("deriver"))
-    building = keeper.workshop.build_shards(units.iter_all_units(kept.storage), True, lambda _: None)
+    building = keeper.shard_builder.build_shards(units.iter_all_units(kept.storage), True, lambda _: None)
     built = building.__enter__()
     kept.write(a_day_of_drafts("2026-01-14"), "test")
     kept.derivation.run()
@@ -418,4 +418,4 @@ def test_an_index_of_another_store_is_never_followed(kept: App, keeper: Keeper, 
     other = index_at(tmp_path / "index", "another")
     other.load(10**9)
     assert (other.health, other.status().reason) == (Health.UNHEALTHY, "it belongs to another store")
-    assert not follow_changes(kept.storage, FollowedIndex(other, keeper.workshop)) or other.health is Health.UNHEALTHY
+    assert not follow_changes(kept.storage, FollowedIndex(other, keeper.shard_builder)) or other.health is Health.UNHEALTHY

@@ -107,7 +107,7 @@ def test_an_index_on_disk_is_read_and_followed_instead_of_built(kept: App, keepe
     more_said(kept)
     again = keeper_of(kept.storage, tmp_path / "index")
     assert healed(again)
-    assert again.workshop.built == 0  # type: ignore[attr-defined]
+    assert again.shard_builder.built == 0  # type: ignore[attr-defined]
     assert found(again.index, "rhodium")[0] > 0
     assert again.status().behind == 0
 
@@ -215,7 +215,7 @@ def test_a_build_that_fails_is_told_and_tried_again_later_each_time(
 
     shutil.rmtree(keeper.index.folder.directory)
     with monkeypatch.context() as broken:
-        broken.setattr(keeper.workshop, "build_shards", failing)
+        broken.setattr(keeper.shard_builder, "build_shards", failing)
         assert not healed(keeper)
         assert keeper.status().last_error == "the child ran out of memory"
         assert "could not be built" in caplog.text
@@ -392,7 +392,7 @@ def test_bulk_changes_are_made_into_parts_by_a_child_process(kept: App, tmp_path
     from memory_mcp.indexes import follow
 
     keeper = kept.accelerators.get_keeper("bm25")
-    assert isinstance(keeper.workshop, ShardBuilder)
+    assert isinstance(keeper.shard_builder, ShardBuilder)
     keeper.catch_up()
     monkeypatch.setattr(follow, "BULK", 3)
     kept.write(a_day_of_drafts("2026-01-20"), "test")

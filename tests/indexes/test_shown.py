@@ -73,7 +73,7 @@ def test_it_is_the_same_after_changes_merges_and_a_restart(kept: App, keeper: Ke
     for n in range(4):
         kept.write([draft(f"rhodium {n} is what we decided on", at=f"2026-03-0{n + 1} 09:00", session=f"s{n}")], "test")
         kept.derivation.run()
-        while follow_changes(kept.storage, FollowedIndex(keeper.index, keeper.workshop)):
+        while follow_changes(kept.storage, FollowedIndex(keeper.index, keeper.shard_builder)):
             continue
         keeper.index.commit()
     merged(keeper.index)

@@ -210,14 +210,14 @@ class Kept:
         self.kind = kind
         self.index: LiveIndex[Body] = LiveIndex(kind, directory, "store", FakeClock())
         folder = str(kind.fingerprint()["embedder"]["folder"])
-        self.workshop = ShardBuilder(self.index, {"model": folder}, 64)
+        self.shard_builder = ShardBuilder(self.index, {"model": folder}, 64)
         self.index.load(app.storage.toc.current_version())
 
     def rebuild(self) -> None:
-        rebuild_index(self.app.storage, self.index, self.workshop, lambda _: None)
+        rebuild_index(self.app.storage, self.index, self.shard_builder, lambda _: None)
 
     def follow(self) -> None:
-        while follow_changes(self.app.storage, FollowedIndex(self.index, self.workshop)):
+        while follow_changes(self.app.storage, FollowedIndex(self.index, self.shard_builder)):
             continue
 
     def search(self, text: str = "rename the login handler") -> Matches:
@@ -298,7 +298,7 @@ def test_commits_while_a_new_generation_is_built_leave_it_alone(app: App, model:
     more(app, "2026-01-13")
 
     position = Position(app.storage.toc.current_version(), 0)
-    with kept.workshop.build_shards(iter_all_units(app.storage), True, lambda _: None) as built:
+    with kept.shard_builder.build_shards(iter_all_units(app.storage), True, lambda _: None) as built:
         more(app, "2026-01-14")
         kept.follow()
         assert kept.index.commit()

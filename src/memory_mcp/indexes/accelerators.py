@@ -300,8 +300,8 @@ class Accelerators:
 
     def remaining_work(self, change: int) -> tuple[int, int] | None:
         """Return units done and in all until a change is indexed, or None."""
-        parts = [work for keeper in self.keepers.values() if (work := keeper.remaining_work(change)) is not None]
-        return (sum(done for done, _ in parts), sum(total for _, total in parts)) if parts else None
+        work_by_index = [work for keeper in self.keepers.values() if (work := keeper.remaining_work(change)) is not None]
+        return (sum(done for done, _ in work_by_index), sum(total for _, total in work_by_index)) if work_by_index else None
 
     @property
     def is_idle(self) -> bool:

@@ -54,7 +54,7 @@ class ShardBuilder:
             children = [stack.enter_context(self._start_child(kind, cutoffs, directory)) for _ in range(count)]
             for added in feed([children], frames):
                 on_progress(added)
-            yield [built for parts in _finish_all(children) for built in parts]
+            yield [built for shards in _finish_all(children) for built in shards]
 
     @contextmanager
     def start_follower(self) -> Iterator[Child]:
@@ -78,13 +78,13 @@ class ShardBuilder:
     def _reserve_names(
         self, kind: IndexKind[Any], options: Mapping[str, Any], cutoffs: Mapping[str, int]
     ) -> Iterator[MakerSetup]:
-        home, token = self._index.folder, f"b{uuid.uuid4().hex[:12]}"
-        home.create_folders()
-        home.protected_prefixes.add(token)
+        folder, token = self._index.folder, f"b{uuid.uuid4().hex[:12]}"
+        folder.create_folders()
+        folder.protected_prefixes.add(token)
         try:
-            yield MakerSetup(kind.name, options, str(home.directory), token, self._budget_mb, dict(cutoffs))
+            yield MakerSetup(kind.name, options, str(folder.directory), token, self._budget_mb, dict(cutoffs))
         finally:
-            home.protected_prefixes.discard(token)
+            folder.protected_prefixes.discard(token)
 
 
 def build_in_all(children: Sequence[Child], frames: Iterable[Sequence[Source]]) -> list[list[BuiltShard]]:
@@ -96,7 +96,7 @@ def build_in_all(children: Sequence[Child], frames: Iterable[Sequence[Source]]) 
 
 def _finish_all(children: Sequence[Child]) -> list[list[BuiltShard]]:
     requests = [child.submit(FinishRequest()) for child in children]
-    return [parts.result() for parts in requests]
+    return [shards.result() for shards in requests]
 
 
 #: Seconds between two checks whether a waiting build is still wanted.

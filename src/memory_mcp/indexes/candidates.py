@@ -66,11 +66,11 @@ class Candidates:
         )  # fmt: skip
 
     @classmethod
-    def concatenate(cls, several: Sequence["Candidates"]) -> "Candidates":
+    def concatenate(cls, pieces: Sequence["Candidates"]) -> "Candidates":
         """Return all candidates in order; equal messages stay."""
-        if not several:
+        if not pieces:
             return NO_CANDIDATES
-        return cls(**{f.name: np.concatenate([getattr(c, f.name) for c in several]) for f in fields(cls)})
+        return cls(**{f.name: np.concatenate([getattr(c, f.name) for c in pieces]) for f in fields(cls)})
 
     def select_rows(self, places: Array) -> "Candidates":
         """Return the candidates at some indices, in that order."""

@@ -56,11 +56,11 @@ class PackedTexts:
         return PackedTexts(b"".join(runs), np.cumsum(starts[rows + 1] - starts[rows], dtype="<i8"))
 
     @classmethod
-    def concatenate(cls, several: "Sequence[PackedTexts]") -> "PackedTexts":
+    def concatenate(cls, pieces: "Sequence[PackedTexts]") -> "PackedTexts":
         """Return all texts in one, in order."""
-        offsets = np.cumsum([0, *(len(t.data) for t in several)])
-        ends = [t.ends + start for t, start in zip(several, offsets.tolist(), strict=False)]
-        return cls(b"".join(t.data for t in several), np.concatenate(ends) if ends else np.zeros(0, dtype="<i8"))
+        offsets = np.cumsum([0, *(len(t.data) for t in pieces)])
+        ends = [t.ends + start for t, start in zip(pieces, offsets.tolist(), strict=False)]
+        return cls(b"".join(t.data for t in pieces), np.concatenate(ends) if ends else np.zeros(0, dtype="<i8"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +119,14 @@ class Copies:
         return Quotation(quote, event, timestamp, session_id, project, agent, role, speaker, kind, expected)
 
     @classmethod
-    def merge(cls, several: "Sequence[Copies]", kept_rows: Sequence[tuple[Array, Array]]) -> "Copies":
+    def merge(cls, pieces: "Sequence[Copies]", kept_rows: Sequence[tuple[Array, Array]]) -> "Copies":
         """Return kept rows of several, nodes and grips by copies.
 
         Strings that are no longer used are dropped.
         """
         names = StringTable([""])
         codes = []
-        for copies, (_, rows) in zip(several, kept_rows, strict=True):
+        for copies, (_, rows) in zip(pieces, kept_rows, strict=True):
             # Only strings that are still used get new codes.
             old = copies.codes[rows]
             moved = np.zeros(len(copies.strings), dtype="<i4")
@@ -134,11 +134,11 @@ class Copies:
                 moved[code] = names.add(copies.strings[code])
             codes.append(moved[old])
         picked = {
-            name: np.concatenate([getattr(c, name)[rows] for c, (_, rows) in zip(several, kept_rows, strict=True)])
+            name: np.concatenate([getattr(c, name)[rows] for c, (_, rows) in zip(pieces, kept_rows, strict=True)])
             for name in ("event_hi", "event_lo", "hash")
         }
-        nodes = PackedTexts.concatenate([c.nodes.select_rows(rows) for c, (rows, _) in zip(several, kept_rows, strict=True)])
-        quotes = PackedTexts.concatenate([c.quotes.select_rows(rows) for c, (_, rows) in zip(several, kept_rows, strict=True)])
+        nodes = PackedTexts.concatenate([c.nodes.select_rows(rows) for c, (rows, _) in zip(pieces, kept_rows, strict=True)])
+        quotes = PackedTexts.concatenate([c.quotes.select_rows(rows) for c, (_, rows) in zip(pieces, kept_rows, strict=True)])
         return cls(nodes, quotes, **picked, codes=np.concatenate(codes), strings=tuple(names.strings))
 
     def write(self, directory: Path) -> None:

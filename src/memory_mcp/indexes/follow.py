@@ -117,16 +117,16 @@ def follow_in_children(storage: Storage, members: Sequence[FollowedIndex], give_
         children = [stack.enter_context(member.builder.start_follower()) for member in members]
         built = build_in_all(children, frames())
         failpoint("index.built")
-        for member, parts in zip(members, built, strict=True):
+        for member, shards in zip(members, built, strict=True):
             member.index.apply_units([], gone, since, since)
-            member.index.adopt_shards(parts, due.position, since)
+            member.index.adopt_shards(shards, due.position, since)
     return due.has_more or any(member.index.position != due.position for member in members)
 
 
 def rebuild_index(
     storage: Storage,
     index: LiveIndex[Any],
-    workshop: ShardBuilder,
+    builder: ShardBuilder,
     on_progress: Callable[[int], None],
     give_way: Callable[[], None] = lambda: None,
     keep_cutoffs: bool = True,
@@ -149,7 +149,7 @@ def rebuild_index(
         give_way()
 
     segments = storage.toc.tally_days(*EVERY_DAY, None).segments
-    with workshop.build_shards(units.iter_all_units(storage), keep_cutoffs, count, segments) as built:
+    with builder.build_shards(units.iter_all_units(storage), keep_cutoffs, count, segments) as built:
         failpoint("index.built")
         index.adopt_shards(built, position, cutoffs=None if keep_cutoffs else {})
     return done

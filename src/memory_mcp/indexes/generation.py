@@ -139,9 +139,9 @@ class IndexFolder:
 
         Spared are CURRENT, the stamps, and shards with a prefix in `protected_prefixes`.
         """
-        part_names = {p.name for p in manifest.shards} if manifest else set()
+        shard_names = {p.name for p in manifest.shards} if manifest else set()
         for path in sorted(self.shards_path.iterdir()) if self.shards_path.is_dir() else ():
-            if path.name not in part_names and path.name.partition("-")[0] not in self.protected_prefixes:
+            if path.name not in shard_names and path.name.partition("-")[0] not in self.protected_prefixes:
                 shutil.rmtree(path, ignore_errors=True)
         for path in sorted(self.directory.iterdir()) if self.directory.is_dir() else ():
             stale = path.suffix in (".json", ".new") and (manifest is None or path.name != f"{manifest.name}.json")

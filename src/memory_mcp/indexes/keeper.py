@@ -36,14 +36,14 @@ class Keeper:
         self,
         storage: Storage,
         index: LiveIndex[Any],
-        workshop: ShardBuilder,
+        shard_builder: ShardBuilder,
         give_way: Callable[[], None] = lambda: None,
     ) -> None:
         """`give_way` is called between steps of long work."""
         self._storage = storage
         self.index = index
-        self.workshop = workshop
-        index.merge_in_child = workshop.merge_shards
+        self.shard_builder = shard_builder
+        index.merge_in_child = shard_builder.merge_shards
         self._give_way = give_way
         self._building = threading.Lock()
         #: Documents of the current build so far; None without one.
@@ -58,7 +58,7 @@ class Keeper:
         self._follow_progress: tuple[int, int] | None = None
         #: Whether changes came in bulk and their parts are not merged yet.
         self._merge_pending = False
-        self._member = FollowedIndex(index, workshop, self._note_progress)
+        self._member = FollowedIndex(index, shard_builder, self._note_progress)
 
     def status(self) -> IndexStatus:
         """Return the state with the number of changes waiting."""
@@ -198,7 +198,7 @@ class Keeper:
                 on_progress(done)
 
             with BUILDS.wait_turn(lambda: self._closed), span("index_rebuild"):
-                done = rebuild_index(self._storage, self.index, self.workshop, count, self._give_way, keep_cutoffs)
+                done = rebuild_index(self._storage, self.index, self.shard_builder, count, self._give_way, keep_cutoffs)
             self.last_rebuild_secs = time.monotonic() - began
             return RebuildResult(done, int(self.last_rebuild_secs * 1000))
         finally:

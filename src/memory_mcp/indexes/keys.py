@@ -58,7 +58,7 @@ def message_name(event_id: EventId) -> int:
     return ids.event_key(event_id) & _LOW
 
 
-def left_out(excluded: Iterable[ExcludedSession]) -> frozenset[tuple[int, int]]:
+def name_excluded(excluded: Iterable[ExcludedSession]) -> frozenset[tuple[int, int]]:
     """Return excluded sessions as `Filters` have them."""
     return frozenset((session_name(session.session_id), session.since_ms) for session in excluded)
 

@@ -145,16 +145,16 @@ class LiveIndex(MergingIndex[B]):
                 self.folder.create_folders()
                 stamps = self.folder.read_stamps(manifest)
                 trusted = self.folder.trusted_shards(manifest, stamps)
-                parts = [self._shards.read_live_shard(self.kind, entry, entry.name in trusted) for entry in manifest.shards]
+                shards = [self._shards.read_live_shard(self.kind, entry, entry.name in trusted) for entry in manifest.shards]
             except IndexUnreadable as error:
                 self._make_unsearchable(Health.UNHEALTHY, error.message)
                 return
-            self._disk_shards, self._write_buffer = parts, {}
+            self._disk_shards, self._write_buffer = shards, {}
             self.cutoffs, self._pruned, self._pruned_ms = dict(manifest.cutoffs), dict(manifest.pruned), manifest.pruned_ms
             self._manifest, self._stamps, self._dirty = manifest, stamps, False
             self._publish_snapshot(manifest.position)
             self.folder.remove_unused(manifest)
-            if len(trusted) < len(parts):
+            if len(trusted) < len(shards):
                 self.folder.save_stamps(stamps)
 
     @property
@@ -172,10 +172,10 @@ class LiveIndex(MergingIndex[B]):
         self._make_unsearchable(Health.UNHEALTHY, reason)
 
     def _publish_snapshot(self, position: Position) -> None:
-        parts = list(self._disk_shards)
+        shards = list(self._disk_shards)
         if self._write_buffer:
-            parts.append(LiveShard(self._build_buffer_shard()))
-        self._snapshot = Snapshot.from_shards(tuple(p for p in parts if p.size), position)
+            shards.append(LiveShard(self._build_buffer_shard()))
+        self._snapshot = Snapshot.from_shards(tuple(p for p in shards if p.size), position)
         self._health, self._reason = Health.HEALTHY, ""
 
     def _build_buffer_shard(self) -> Shard[B]:
@@ -249,19 +249,19 @@ class LiveIndex(MergingIndex[B]):
             if self._closed:
                 return
             kind = self.target_kind if (replaces_all := since is None) else self.kind
-            parts = [LiveShard(self._shards.read_shard(kind, b.name, b.files)) for b in built]
+            shards = [LiveShard(self._shards.read_shard(kind, b.name, b.files)) for b in built]
             if replaces_all:
                 self._disk_shards, self._write_buffer, self.kind = [], {}, kind
                 if cutoffs is not None:
                     self.cutoffs, self._pruned = dict(cutoffs), {}
-                parts = [live.without_units(expired_units(live, self.cutoffs, {})) for live in parts]
+                shards = [live.without_units(expired_units(live, self.cutoffs, {})) for live in shards]
             elif self._snapshot is None or self._snapshot.position != since:
                 return
-            for live in parts:
+            for live in shards:
                 self._drop_units(live.shard.units.key.tolist())
-            self._disk_shards += parts
+            self._disk_shards += shards
             self._publish_snapshot(position)
-            self._count_changes(sum(p.size for p in parts), 0)
+            self._count_changes(sum(p.size for p in shards), 0)
             self._dirty = True
             # The files on disk are of the old generation: the new one has none to verify until committed.
             self._manifest, self._stamps = (None, None) if replaces_all else (self._manifest, self._stamps)

@@ -74,11 +74,11 @@ class ShardMaker:
         if isinstance(request, FinishRequest):
             return self._finish_shards()
         if isinstance(request, MergeRequest):
-            merged_part = merge_shards(self._kind, [self._read_shard(e) for e in request.entries])
-            better = self._kind.improve_body(merged_part.body) if request.improve else None
-            self._write_shard(merged_part if better is None else replace(merged_part, body=better))
-            last_part = self._entries.pop()
-            return BuiltShard(last_part.name, last_part.files)
+            merged_shard = merge_shards(self._kind, [self._read_shard(e) for e in request.entries])
+            better = self._kind.improve_body(merged_shard.body) if request.improve else None
+            self._write_shard(merged_shard if better is None else replace(merged_shard, body=better))
+            last_entry = self._entries.pop()
+            return BuiltShard(last_entry.name, last_entry.files)
         units = [unit_of(s, self._kind.reads_words) for s in cast("Sequence[Source]", request)]
         units = [u for u in units if u.end_ms >= self._cutoffs.get(u.level.value, 0)]
         self._units += units
@@ -93,25 +93,25 @@ class ShardMaker:
             self._write_shard(build_shard(self._kind, self._units, self._prepared))
             self._units, self._prepared, self._characters = [], [], 0
 
-    def _write_shard(self, part: Shard[Any]) -> None:
+    def _write_shard(self, shard: Shard[Any]) -> None:
         """Raises OSError."""
         self._count += 1
         name = f"{self._token}-{self._count}"
-        self._entries.append(ShardEntry(name, write_shard(self._kind, part, self._parts / name)))
+        self._entries.append(ShardEntry(name, write_shard(self._kind, shard, self._parts / name)))
 
     def _finish_shards(self) -> list[BuiltShard]:
         self._flush_units()
-        parts = [self._read_shard(e) for e in self._entries]
-        while groups := merges.plan_merges([merges.ShardSize(p.size, p.shard.size) for p in parts]):
-            group = [parts[i] for i in groups[0]]
+        shards = [self._read_shard(e) for e in self._entries]
+        while groups := merges.plan_merges([merges.ShardSize(p.size, p.shard.size) for p in shards]):
+            group = [shards[i] for i in groups[0]]
             self._write_shard(merge_shards(self._kind, group))
-            parts = [p for i, p in enumerate(parts) if i not in groups[0]] + [self._read_shard(self._entries[-1])]
+            shards = [p for i, p in enumerate(shards) if i not in groups[0]] + [self._read_shard(self._entries[-1])]
             for merged_away in group:
                 shutil.rmtree(self._parts / merged_away.shard.name, ignore_errors=True)
         self._entries = []
-        return [BuiltShard(p.shard.name, p.shard.files or {}) for p in parts]
+        return [BuiltShard(p.shard.name, p.shard.files or {}) for p in shards]
 
     def _read_shard(self, entry: ShardEntry) -> LiveShard[Any]:
         """Raises IndexUnreadable."""
-        part = read_shard(self._kind, self._parts / entry.name, dict(entry.files), self._scratch)
-        return LiveShard(part).without_units(np.array(entry.dead, dtype=np.int64))
+        shard = read_shard(self._kind, self._parts / entry.name, dict(entry.files), self._scratch)
+        return LiveShard(shard).without_units(np.array(entry.dead, dtype=np.int64))

@@ -93,16 +93,16 @@ class MergingIndex(ABC, Generic[B]):
                 with self._shards.reserve_name("m") as name:
                     self._replace_shards(chosen, self._shards.write_shard(self.kind, merge_shards(self.kind, chosen), name))
 
-    def _replace_shards(self, chosen: Sequence[LiveShard[B]], merged_part: Shard[B]) -> None:
+    def _replace_shards(self, chosen: Sequence[LiveShard[B]], merged_shard: Shard[B]) -> None:
         with self._lock:
             now = {p.shard.name: p for p in self._disk_shards}
             if self._snapshot is None or self._closed or not self.verify_files() or any(p.shard.name not in now for p in chosen):
                 return
             gone = [k for p in chosen for k in p.shard.units.key[p.dropped_in(now[p.shard.name])].tolist()]
             names = {p.shard.name for p in chosen}
-            live_part = LiveShard(merged_part)
-            live_part = live_part.without_units(live_part.find_units(sorted_keys(gone)))
-            self._disk_shards = [p for p in self._disk_shards if p.shard.name not in names] + [live_part]
+            live_shard = LiveShard(merged_shard)
+            live_shard = live_shard.without_units(live_shard.find_units(sorted_keys(gone)))
+            self._disk_shards = [p for p in self._disk_shards if p.shard.name not in names] + [live_shard]
             self._dirty = True
             # Commits the write buffer too: the manifest has one position for everything.
             self._commit_changes(verified=True)

@@ -45,21 +45,21 @@ class RankedDocument(Generic[S]):
     best: S
     at: int
 
-    def to_match(self, raw: float, best_grip: GripId | None, parts: tuple[tuple[str, float], ...]) -> Match:
+    def to_match(self, raw: float, best_grip: GripId | None, score_parts: tuple[tuple[str, float], ...]) -> Match:
         """Return the document as a match with this raw score."""
-        part, row, table = self.best.live.shard, int(self.best.rows[self.at]), self.best.table
+        shard, row, table = self.best.live.shard, int(self.best.rows[self.at]), self.best.table
         is_node = table is DocType.NODE
-        columns = part.table(table)
+        columns = shard.table(table)
         return Match(
             doc_type=table,
-            node_key=int(part.units.key[columns.unit[row]]),
-            node_id=keys.node_of(self.high, self.low) if is_node else segment_of(part, row),
+            node_key=int(shard.units.key[columns.unit[row]]),
+            node_id=keys.node_of(self.high, self.low) if is_node else segment_of(shard, row),
             grip_id=None if is_node else keys.grip_of(self.high, self.low),
             start_ms=int(columns.start[row]),
             score=round(self.value, 6),
             raw=raw,
             best_grip=best_grip,
-            parts=parts,
+            parts=score_parts,
             asks=_is_request(self.best, self.at),
         )
 
@@ -73,17 +73,19 @@ def rank_table(
     `calibration` maps. The calibrated scores of requests are a hundredth: a question is not its answer.
     """
     entries: list[tuple[float, int, int, S, int]] = []
-    for some in best:
-        columns = some.live.shard.table(table)
-        high, low = columns.hi[some.rows].tolist(), columns.lo[some.rows].tolist()
-        entries += [(-raw, h, lo, some, at) for at, (raw, h, lo) in enumerate(zip(some.raw.tolist(), high, low, strict=True))]
+    for shard_best in best:
+        columns = shard_best.live.shard.table(table)
+        high, low = columns.hi[shard_best.rows].tolist(), columns.lo[shard_best.rows].tolist()
+        entries += [
+            (-raw, h, lo, shard_best, at) for at, (raw, h, lo) in enumerate(zip(shard_best.raw.tolist(), high, low, strict=True))
+        ]
     entries.sort(key=itemgetter(0, 1, 2))
     entries = entries[:limit]
     normalized = normalize(np.array([-f[0] for f in entries]))
     values = calibrate_scores(calibration, normalized).tolist()
     return [
-        RankedDocument(value * REQUEST_FACTOR if _is_request(some, at) else value, share, -raw, high, low, some, at)
-        for value, share, (raw, high, low, some, at) in zip(values, normalized.tolist(), entries, strict=True)
+        RankedDocument(value * REQUEST_FACTOR if _is_request(shard_best, at) else value, share, -raw, high, low, shard_best, at)
+        for value, share, (raw, high, low, shard_best, at) in zip(values, normalized.tolist(), entries, strict=True)
     ]
 
 

@@ -117,14 +117,14 @@ def build_shard(kind: IndexKind[B], units: Sequence[Unit], prepared: Sequence[An
     return Shard("", Units.from_units(units), tables[0], tables[1], tuple(names.strings), kind.build_body(prepared))
 
 
-def write_shard(kind: IndexKind[B], part: Shard[B], directory: Path) -> dict[str, FileChecksum]:
+def write_shard(kind: IndexKind[B], shard: Shard[B], directory: Path) -> dict[str, FileChecksum]:
     """Write a shard; return its checksums. Raises OSError."""
     directory.mkdir(mode=0o700)
-    write_arrays(directory / _NODES, part.nodes.as_arrays())
-    write_arrays(directory / _GRIPS, part.grips.as_arrays())
-    write_arrays(directory / _UNITS, part.units.as_arrays())
-    (directory / _STRINGS).write_text(json.dumps(part.strings), encoding="utf-8")
-    kind.write_body(part.body, directory)
+    write_arrays(directory / _NODES, shard.nodes.as_arrays())
+    write_arrays(directory / _GRIPS, shard.grips.as_arrays())
+    write_arrays(directory / _UNITS, shard.units.as_arrays())
+    (directory / _STRINGS).write_text(json.dumps(shard.strings), encoding="utf-8")
+    kind.write_body(shard.body, directory)
     return seal_folder(directory)
 
 
@@ -168,12 +168,12 @@ class LiveShard(Generic[B]):
         "shard",
     )
 
-    def __init__(self, part: Shard[B], alive: Array | None = None, order: Array | None = None) -> None:
+    def __init__(self, shard: Shard[B], alive: Array | None = None, order: Array | None = None) -> None:
         """`alive` is `(units,)` bool; `order` are indices of units by key."""
-        self.shard = part
+        self.shard = shard
         #: Which units are alive, `(units,)` bool; None for all.
         self.alive = alive
-        self._order = np.argsort(part.units.key, kind="stable") if order is None else order
+        self._order = np.argsort(shard.units.key, kind="stable") if order is None else order
         self._segments: Array | None = None
         self._messages: Messages | None = None
         #: Names of the messages, sorted, and the index of each.
@@ -183,10 +183,10 @@ class LiveShard(Generic[B]):
         self._exchange_starts: Array | None = None
         self._alive_rows: dict[DocType, Array | None] = dict.fromkeys(TABLES)
         #: Number of living documents by table.
-        self.counts = {t: len(part.table(t)) for t in TABLES}
+        self.counts = {t: len(shard.table(t)) for t in TABLES}
         if alive is not None:
             for table in TABLES:
-                rows: Array = alive[part.table(table).unit]
+                rows: Array = alive[shard.table(table).unit]
                 self._alive_rows[table], self.counts[table] = rows, int(np.count_nonzero(rows))
         #: Cached masks of recent filters; see `snapshot.findable`.
         self.masks: dict[object, Array] = {}
@@ -312,7 +312,7 @@ class LiveShard(Generic[B]):
         return list(range(len(self.shard.units))) if self.alive is None else np.flatnonzero(self.alive).tolist()
 
 
-def merge_shards(kind: IndexKind[B], parts: Sequence[LiveShard[B]]) -> Shard[B]:
+def merge_shards(kind: IndexKind[B], live_shards: Sequence[LiveShard[B]]) -> Shard[B]:
     """Return one shard of the living units of several, in memory.
 
     A key that several shards have is not deduplicated.
@@ -322,33 +322,33 @@ def merge_shards(kind: IndexKind[B], parts: Sequence[LiveShard[B]]) -> Shard[B]:
     tables: dict[DocType, list[Columns]] = {t: [] for t in TABLES}
     kept_rows: list[tuple[Array, Array]] = []
     unit_count = 0
-    for live in parts:
-        part = live.shard
+    for live in live_shards:
+        shard = live.shard
         places = np.array(live.living_units(), dtype=np.int64)
-        moved = np.zeros(len(part.units), dtype=np.int64)
+        moved = np.zeros(len(shard.units), dtype=np.int64)
         moved[places] = unit_count + np.arange(len(places))
         unit_count += len(places)
         rows = []
         for table in TABLES:
             alive = live.alive_rows(table)
-            rows.append(np.arange(len(part.table(table))) if alive is None else np.flatnonzero(alive))
+            rows.append(np.arange(len(shard.table(table))) if alive is None else np.flatnonzero(alive))
         # Strings that only dropped units had are dropped too.
-        codes = np.zeros(len(part.strings), dtype=np.int64)
+        codes = np.zeros(len(shard.strings), dtype=np.int64)
         for code in sorted(
-            {c for t, table_rows in zip(TABLES, rows, strict=True) for c in part.table(t).used_codes(table_rows).tolist()}
+            {c for t, table_rows in zip(TABLES, rows, strict=True) for c in shard.table(t).used_codes(table_rows).tolist()}
         ):
-            codes[code] = names.add(part.strings[code])
+            codes[code] = names.add(shard.strings[code])
         kept_rows.append((rows[0], rows[1]))
         for table, table_rows in zip(TABLES, rows, strict=True):
-            tables[table].append(part.table(table).select_rows(table_rows, moved, codes))
-        columns = part.units
+            tables[table].append(shard.table(table).select_rows(table_rows, moved, codes))
+        columns = shard.units
         units.append(
             tuple(
                 a[places]
                 for a in (columns.key, columns.level, columns.end, columns.node_count, columns.grip_count, columns.session)
             )
         )
-    body = kind.merge_bodies([live.shard.body for live in parts], kept_rows)
+    body = kind.merge_bodies([live.shard.body for live in live_shards], kept_rows)
     merged_units = Units.from_columns(*(np.concatenate(c) for c in zip(*units, strict=True)))
     nodes, grips = (Columns.concatenate(tables[t]) for t in TABLES)
     return Shard("", merged_units, nodes, grips, tuple(names.strings), body)

@@ -27,13 +27,13 @@ class BuiltShard:
 class ShardStore:
     """The shards in one folder."""
 
-    def __init__(self, home: IndexFolder) -> None:
-        self._home = home
+    def __init__(self, folder: IndexFolder) -> None:
+        self._folder = folder
         self._made = 0
 
     def read_shard(self, kind: IndexKind[B], name: str, files: Mapping[str, FileChecksum], trusted: bool = False) -> Shard[B]:
         """Return a shard; raises IndexUnreadable if changed, unless `trusted`."""
-        return read_shard(kind, self._home.shards_path / name, dict(files), self._home.directory, trusted)
+        return read_shard(kind, self._folder.shards_path / name, dict(files), self._folder.directory, trusted)
 
     def read_live_shard(self, kind: IndexKind[B], entry: ShardEntry, trusted: bool) -> LiveShard[B]:
         """Return a shard of a manifest without its dead units.
@@ -45,9 +45,9 @@ class ShardStore:
             raise IndexUnreadable("the manifest of the index contradicts a part")
         return live.without_units(np.array(entry.dead, dtype=np.int64))
 
-    def write_shard(self, kind: IndexKind[B], part: Shard[B], name: str) -> Shard[B]:
+    def write_shard(self, kind: IndexKind[B], shard: Shard[B], name: str) -> Shard[B]:
         """Write a shard and read it back, out of this process's memory."""
-        return self.read_shard(kind, name, write_shard(kind, part, self._home.shards_path / name))
+        return self.read_shard(kind, name, write_shard(kind, shard, self._folder.shards_path / name))
 
     def new_name(self, prefix: str) -> str:
         """Return an unused name of a shard."""
@@ -59,11 +59,11 @@ class ShardStore:
         """Yield a new name, safe from removal inside the block."""
         name = self.new_name(prefix)
         token = name.partition("-")[0]
-        self._home.protected_prefixes.add(token)
+        self._folder.protected_prefixes.add(token)
         try:
             yield name
         finally:
-            self._home.protected_prefixes.discard(token)
+            self._folder.protected_prefixes.discard(token)
 
 
 def entry_of(live: LiveShard[B]) -> ShardEntry:

@@ -28,10 +28,10 @@ class Snapshot(Generic[B]):
     counts: dict[DocType, int]
 
     @classmethod
-    def from_shards(cls, parts: tuple[LiveShard[B], ...], position: Position) -> "Snapshot[B]":
+    def from_shards(cls, shards: tuple[LiveShard[B], ...], position: Position) -> "Snapshot[B]":
         """Return the snapshot of some shards, with counts by table."""
-        counts = {t: sum(p.counts[t] for p in parts) for t in TABLES}
-        return cls(parts, position, counts)
+        counts = {t: sum(p.counts[t] for p in shards) for t in TABLES}
+        return cls(shards, position, counts)
 
     def __iter__(self) -> Iterator[LiveShard[B]]:
         return iter(self.shards)
@@ -64,7 +64,7 @@ def sorted_keys(keys: list[int]) -> Array:
     return np.sort(np.array(keys, dtype=np.uint64))
 
 
-def segment_of(part: Shard[B], grip_row: int) -> NodeId:
+def segment_of(shard: Shard[B], grip_row: int) -> NodeId:
     """Return the node id of the segment of a row of grips."""
-    row = int(part.units.node_first[part.grips.unit[grip_row]])
-    return node_of(int(part.nodes.hi[row]), int(part.nodes.lo[row]))
+    row = int(shard.units.node_first[shard.grips.unit[grip_row]])
+    return node_of(int(shard.nodes.hi[row]), int(shard.nodes.lo[row]))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.indexes.base import DocType, Filters, IndexQuery
-from memory_mcp.indexes.keys import left_out
+from memory_mcp.indexes.keys import name_excluded
 from memory_mcp.model.calendar import LEVELS
 from memory_mcp.model.toc import MemoryKind
 from memory_mcp.model.tokens import max_bytes
@@ -107,7 +107,7 @@ def teleport(app: App, request: Jump, caller: Caller) -> TeleportResponse:
         speaker=speaker_of(app, request.speaker, scoped),
         role=role_of(request.role),
         kind=choice(MemoryKind, "kind", request.kind),
-        excluded_sessions=left_out(caller.excluded(app, request.include_current)),
+        excluded_sessions=name_excluded(caller.excluded(app, request.include_current)),
     )
     found = _found(app, request, filters)
     made = TeleportResponse(

@@ -8,7 +8,7 @@ from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.base.metrics import span
 from memory_mcp.base.text import iter_terms, query_terms
 from memory_mcp.indexes.base import IndexQuery, Matches, PendingMatch
-from memory_mcp.indexes.bm25.search import find_candidates, find_segments, search_documents, unfiled_score
+from memory_mcp.indexes.bm25.search import find_candidates, find_segments, score_pending_text, search_documents
 from memory_mcp.indexes.bm25.weights import weigh_terms
 from memory_mcp.indexes.calibrate import SCORE_OFFSET
 from memory_mcp.indexes.candidates import Candidates
@@ -84,6 +84,6 @@ class Bm25Index:
                 counts.update(iter_terms(piece))
             term_counts = [counts[t] for t in terms]
             if any(term_counts):
-                raw, score = unfiled_score(weights, term_counts, sum(counts.values()))
+                raw, score = score_pending_text(weights, term_counts, sum(counts.values()))
                 matches.append(PendingMatch(event, score, raw))
         return matches

@@ -136,8 +136,8 @@ class Postings:
         """Return the kept rows of several, numbered consecutively."""
         table = postings[0].table
         pieces, first = [], 0
-        for part_postings, rows in zip(postings, kept_rows, strict=True):
-            pieces.append(part_postings.select_rows(rows, first))
+        for shard_postings, rows in zip(postings, kept_rows, strict=True):
+            pieces.append(shard_postings.select_rows(rows, first))
             first += len(rows)
         terms = np.unique(np.concatenate([p.terms for p in pieces]))
         counts = np.zeros(len(terms) + 1, dtype=np.int64)
@@ -203,11 +203,13 @@ def count_terms(text: str) -> TermCounts:
     return keys, np.fromiter(counts.values(), dtype=np.float64, count=size)
 
 
-def add_counts(parts: Sequence[TermCounts]) -> TermCounts:
+def add_counts(counts_by_text: Sequence[TermCounts]) -> TermCounts:
     """Return the term counts of several texts together."""
-    if len(parts) == 1:
-        return parts[0]
-    keys = np.concatenate([keys for keys, _ in parts]) if parts else np.zeros(0, dtype=np.uint64)
+    if len(counts_by_text) == 1:
+        return counts_by_text[0]
+    keys = np.concatenate([keys for keys, _ in counts_by_text]) if counts_by_text else np.zeros(0, dtype=np.uint64)
     # Sums of integers are exact in any order.
     terms, places = np.unique(keys, return_inverse=True)
-    return terms, np.bincount(places, np.concatenate([c for _, c in parts]) if parts else None, minlength=len(terms))
+    return terms, np.bincount(
+        places, np.concatenate([c for _, c in counts_by_text]) if counts_by_text else None, minlength=len(terms)
+    )

@@ -138,10 +138,10 @@ def search_documents(
     best: dict[DocType, list[_ScoredBest]] = {t: [] for t in TABLES}
     deep, total = max(limit, COMPARED), 0
     for live in snapshot:
-        with _score_shard(live, weights, filters, deep) as part:
-            chosen = _choose_best(part)
-        for best_in_part, count in chosen:
-            best[best_in_part.table].append(best_in_part)
+        with _score_shard(live, weights, filters, deep) as shard_search:
+            chosen = _choose_best(shard_search)
+        for best_in_shard, count in chosen:
+            best[best_in_shard.table].append(best_in_shard)
             total += count
 
     def normalize(raw: Array) -> Array:
@@ -162,13 +162,17 @@ def widened_weights(snapshot: Snapshot[Body], terms: Sequence[str], keywords: Se
         return weights
     highest = 0.0
     for live in snapshot:
-        with _score_shard(live, weights, filters, 1) as part:
-            scores = part.grips.dense if part.visible_grips is None else part.grips.dense[part.visible_grips]
+        with _score_shard(live, weights, filters, 1) as shard_search:
+            scores = (
+                shard_search.grips.dense
+                if shard_search.visible_grips is None
+                else shard_search.grips.dense[shard_search.visible_grips]
+            )
             highest = max(highest, float(scores.max(initial=0.0)))
     return weights.with_keywords(weigh_terms(snapshot, keywords), highest)
 
 
-def unfiled_score(weights: Weights, counts: Sequence[int], length: int) -> tuple[float, float]:
+def score_pending_text(weights: Weights, counts: Sequence[int], length: int) -> tuple[float, float]:
     """Return raw and calibrated score of a text as the only grip found.
 
     `counts` are those of each query term in the text, `length` is the number of all its terms.
@@ -221,30 +225,30 @@ def find_candidates(snapshot: Snapshot[Body], terms: Sequence[str], filters: Fil
     """
     weights = weigh_terms(snapshot, terms)
     scale = weights.total + SCORE_OFFSET
-    part_candidates: list[Candidates] = []
+    shard_candidates: list[Candidates] = []
     reached = np.zeros(0)
     for live in snapshot:
-        with _score_shard(live, weights, filters, limit) as part:
-            part_candidates.append(_shard_candidates(part, scale, also, _last_of(reached, limit)))
-        reached = np.concatenate([reached, part_candidates[-1].raw[part_candidates[-1].words[:, OWN_SCORE] > 0]])
-    return Candidates.concatenate(part_candidates).best(limit, also)
+        with _score_shard(live, weights, filters, limit) as shard_search:
+            shard_candidates.append(_shard_candidates(shard_search, scale, also, _last_of(reached, limit)))
+        reached = np.concatenate([reached, shard_candidates[-1].raw[shard_candidates[-1].words[:, OWN_SCORE] > 0]])
+    return Candidates.concatenate(shard_candidates).best(limit, also)
 
 
 def _last_of(scores: Array, limit: int) -> float:
     return float(np.partition(scores, -limit)[-limit]) if 0 < limit <= len(scores) else 0.0
 
 
-def _shard_candidates(part: _ShardSearch, scale: float, also: Array, least: float) -> Candidates:
+def _shard_candidates(shard_search: _ShardSearch, scale: float, also: Array, least: float) -> Candidates:
     """Messages below `least` are not among the best, and may be missing."""
-    live, visible = part.live, part.visible_grips
+    live, visible = shard_search.live, shard_search.visible_grips
     places = live.messages_named(also)
     if visible is not None:
         places = places[visible[live.messages.first[places]]]
-    smoothed = part.smooth_scores(_rows_worth_scoring(part, places, least), places)
-    raw, segment = part.total_scores(smoothed), part.segment_scores(smoothed)
+    smoothed = shard_search.smooth_scores(_rows_worth_scoring(shard_search, places, least), places)
+    raw, segment = shard_search.total_scores(smoothed), shard_search.segment_scores(smoothed)
     columns = live.shard.grips
     chosen = np.union1d(
-        _top_indices(raw * (smoothed.own_score > 0), columns.hi[smoothed.rows], columns.lo[smoothed.rows], part.limit),
+        _top_indices(raw * (smoothed.own_score > 0), columns.hi[smoothed.rows], columns.lo[smoothed.rows], shard_search.limit),
         np.flatnonzero(np.isin(smoothed.message_index, places)),
     )
     rows = smoothed.rows[chosen]
@@ -258,74 +262,78 @@ def _shard_candidates(part: _ShardSearch, scale: float, also: Array, least: floa
     )
 
 
-def _rows_worth_scoring(part: _ShardSearch, also: Array, least: float) -> Array:
+def _rows_worth_scoring(shard_search: _ShardSearch, also: Array, least: float) -> Array:
     """Return rows of units that may hold one of the best.
 
     With at most 16 rows per wanted message, all rows. `also` are indices of messages whose units are included.
     """
-    grips, limit, units = part.grips, part.limit, part.live.shard.units
+    grips, limit, units = shard_search.grips, shard_search.limit, shard_search.live.shard.units
     if grips.rows is not None and len(grips.rows) <= _FEW * limit:
         return grips.rows
     bound = message_scores.bound_messages(
-        units, message_scores.highest_by_unit(units, grips.dense), part.nodes.dense, SEGMENT, BEST
+        units, message_scores.highest_by_unit(units, grips.dense), shard_search.nodes.dense, SEGMENT, BEST
     )
     least = least if limit else math.inf
     if np.count_nonzero(bound >= least) > _FEW_UNITS * limit:
-        some = part.smooth_scores(part.holding_in((bound >= _last_of(bound, limit)) & (bound > 0)))
-        least = max(least, _last_of(part.total_scores(some)[some.own_score > 0], limit))
+        likeliest = shard_search.smooth_scores(shard_search.holding_in((bound >= _last_of(bound, limit)) & (bound > 0)))
+        least = max(least, _last_of(shard_search.total_scores(likeliest)[likeliest.own_score > 0], limit))
     is_kept = bound >= least
-    is_kept[part.live.messages.unit[also]] = True
-    return part.holding_in(is_kept & (bound > 0))
+    is_kept[shard_search.live.messages.unit[also]] = True
+    return shard_search.holding_in(is_kept & (bound > 0))
 
 
-def _choose_best(part: _ShardSearch) -> list[tuple[_ScoredBest, int]]:
-    live, filters, limit, visible = part.live, part.filters, part.limit, part.visible_grips
-    rows = part.grips.rows_with_terms()
+def _choose_best(shard_search: _ShardSearch) -> list[tuple[_ScoredBest, int]]:
+    live, filters, limit, visible = shard_search.live, shard_search.filters, shard_search.limit, shard_search.visible_grips
+    rows = shard_search.grips.rows_with_terms()
     passing = rows if visible is None else rows[visible[rows]]
     if filters.window is None and len(rows) > _FEW * _LONGER * limit:
-        rows = _promising_rows(part)
-    smoothed = part.smooth_scores(rows)
+        rows = _promising_rows(shard_search)
+    smoothed = shard_search.smooth_scores(rows)
     choices = []
     if filters.wants_grips and len(passing):
         columns, rows = live.shard.grips, smoothed.rows
-        score = part.total_scores(smoothed)
+        score = shard_search.total_scores(smoothed)
         top = _top_indices(score, columns.hi[rows], columns.lo[rows], limit)
-        best = _ScoredBest(live, DocType.GRIP, rows[top], score[top], part.grips.dense[rows[top]], rows[top].tolist())
+        best = _ScoredBest(live, DocType.GRIP, rows[top], score[top], shard_search.grips.dense[rows[top]], rows[top].tolist())
         choices.append((best, live.messages.count_messages(passing)))
     if filters.wants_nodes:
-        choices.append(_top_nodes(part, smoothed))
+        choices.append(_top_nodes(shard_search, smoothed))
     return choices
 
 
-def _promising_rows(part: _ShardSearch) -> Array:
-    units, limit = part.live.shard.units, part.limit
-    highest = message_scores.highest_by_unit(units, part.grips.dense)
-    messages = message_scores.bound_messages(units, highest, part.nodes.dense, SEGMENT, BEST)
-    rows = part.passing_nodes() if part.filters.wants_nodes else np.zeros(0, dtype=np.int64)
-    unit, own_scores = part.live.shard.nodes.unit[rows], part.nodes.dense[rows]
+def _promising_rows(shard_search: _ShardSearch) -> Array:
+    units, limit = shard_search.live.shard.units, shard_search.limit
+    highest = message_scores.highest_by_unit(units, shard_search.grips.dense)
+    messages = message_scores.bound_messages(units, highest, shard_search.nodes.dense, SEGMENT, BEST)
+    rows = shard_search.passing_nodes() if shard_search.filters.wants_nodes else np.zeros(0, dtype=np.int64)
+    unit, own_scores = shard_search.live.shard.nodes.unit[rows], shard_search.nodes.dense[rows]
     reach = message_scores.bound_nodes(own_scores, highest[unit], GRIP)
 
     def rows_reaching(message: float, node: float) -> Array:
         is_kept = (messages >= message) & (highest > 0)
         is_kept[unit[reach >= node]] = True
-        return part.holding_in(is_kept)
+        return shard_search.holding_in(is_kept)
 
-    some = part.smooth_scores(rows_reaching(_last_of(messages, limit), _last_of(reach, limit)))
-    least = _last_of(part.total_scores(some)[some.own_score > 0], limit) if part.filters.wants_grips else math.inf
-    return rows_reaching(least, _last_of(own_scores + GRIP * some.best[unit], limit))
+    likeliest = shard_search.smooth_scores(rows_reaching(_last_of(messages, limit), _last_of(reach, limit)))
+    least = (
+        _last_of(shard_search.total_scores(likeliest)[likeliest.own_score > 0], limit)
+        if shard_search.filters.wants_grips
+        else math.inf
+    )
+    return rows_reaching(least, _last_of(own_scores + GRIP * likeliest.best[unit], limit))
 
 
-def _top_nodes(part: _ShardSearch, smoothed: message_scores.SmoothedScores) -> tuple[_ScoredBest, int]:
+def _top_nodes(shard_search: _ShardSearch, smoothed: message_scores.SmoothedScores) -> tuple[_ScoredBest, int]:
     """Return the best nodes and how many match.
 
     A segment that crosses the window's edge must have a matching grip inside it.
     """
-    live, nodes, filters = part.live, part.nodes, part.filters
-    columns, rows = live.shard.nodes, part.passing_nodes()
+    live, nodes, filters = shard_search.live, shard_search.nodes, shard_search.filters
+    columns, rows = live.shard.nodes, shard_search.passing_nodes()
     if filters.window is not None:
         rows = rows[~(columns.crosses_edge(rows, filters.window) & (smoothed.best[columns.unit[rows]] <= 0))]
     score = nodes.dense[rows] + GRIP * smoothed.best[columns.unit[rows]]
-    chosen = _top_indices(score, columns.hi[rows], columns.lo[rows], part.limit)
+    chosen = _top_indices(score, columns.hi[rows], columns.lo[rows], shard_search.limit)
     best = [smoothed.best_row(unit) for unit in columns.unit[rows[chosen]].tolist()]
     return _ScoredBest(live, DocType.NODE, rows[chosen], score[chosen], nodes.dense[rows[chosen]], best), len(rows)
 

@@ -47,12 +47,12 @@ class VectorReuse:
         return is_known, Rows(codes, inverse, np.arange(len(places)), digests[is_known])
 
     def _read_rows(self) -> list[Rows]:
-        home = IndexFolder(self._directory)
+        folder = IndexFolder(self._directory)
         self._pieces = pieces = []
-        for entry in self._list_entries(home):
+        for entry in self._list_entries(folder):
             try:
                 files = {name: entry.files[name] for t in TABLES for name in files_of(t)}
-                contents = FolderContents(home.shards_path / entry.name, files, self._directory)
+                contents = FolderContents(folder.shards_path / entry.name, files, self._directory)
                 pieces += [read_rows(contents, t, self._wanted["embedder"]["dimensions"]) for t in TABLES]
             except (IndexUnreadable, ValueError, KeyError) as error:
                 log.info("vectors of %s are not used again: %s", entry.name, error)
@@ -64,9 +64,9 @@ class VectorReuse:
             self._row = np.concatenate([p.row_of for p in pieces])[order]
         return pieces
 
-    def _list_entries(self, home: IndexFolder) -> Sequence[ShardEntry]:
+    def _list_entries(self, folder: IndexFolder) -> Sequence[ShardEntry]:
         try:
-            manifest = home.read_current()
+            manifest = folder.read_current()
         except IndexUnreadable:
             return ()
         fingerprint = manifest.fingerprint if manifest is not None else {}

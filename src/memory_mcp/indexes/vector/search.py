@@ -88,25 +88,25 @@ def find_candidates(snapshot: Snapshot[Body], query_vector: Array, filters: Filt
     request = _SearchRequest(query, replace(filters, doc_type=DocType.GRIP), limit * _PIECES, _LEAST)
     if query.inverse <= 0:
         return NO_CANDIDATES
-    part_candidates = []
+    shard_candidates = []
     for live in snapshot:
         best, _ = _search_table(live, DocType.GRIP, request)
         order = np.argsort(best.rows)
-        part_candidates.append(_message_candidates(live, query, best.rows[order], best.raw[order]))
-    return Candidates.concatenate(part_candidates).best(limit, np.zeros(0, dtype=np.uint64))
+        shard_candidates.append(_message_candidates(live, query, best.rows[order], best.raw[order]))
+    return Candidates.concatenate(shard_candidates).best(limit, np.zeros(0, dtype=np.uint64))
 
 
 def rate_messages(snapshot: Snapshot[Body], query_vector: Array, names: Array) -> Candidates:
     """Return named messages with their similarities; no filter applies."""
     query = Query.from_vector(query_vector)
-    part_candidates = []
+    shard_candidates = []
     for live in snapshot:
         messages = live.messages
         places = live.messages_named(names)
         rows = expand_ranges(*messages.rows_of(places))
         raw = live.shard.body.table(DocType.GRIP).compute_similarities(query, rows)
-        part_candidates.append(_message_candidates(live, query, rows, raw))
-    return Candidates.concatenate(part_candidates)
+        shard_candidates.append(_message_candidates(live, query, rows, raw))
+    return Candidates.concatenate(shard_candidates)
 
 
 def _message_candidates(live: LiveShard[Body], query: Query, rows: Array, raw: Array) -> Candidates:

@@ -19,7 +19,7 @@ from memory_mcp.indexes.base import DocType, Filters, IndexQuery, Match, Pending
 from memory_mcp.indexes.candidates import Candidates
 from memory_mcp.indexes.copy_reader import MOST_WAITING, CopyReader
 from memory_mcp.indexes.files import Array
-from memory_mcp.indexes.keys import left_out
+from memory_mcp.indexes.keys import name_excluded
 from memory_mcp.indexes.keywords import keyword_terms
 from memory_mcp.model.event import EventType
 from memory_mcp.model.exchange import LISTED_LAST, TurnKind
@@ -384,7 +384,15 @@ def as_layer(query: Query, budget: Budget, jump: Jump) -> LayerAnswer:
     if not budget.call():
         return LayerAnswer((), window=query.window)
     filters = Filters(
-        DocType.GRIP, None, query.window, query.project, query.agent, query.speaker, None, query.role, left_out(query.excluded)
+        DocType.GRIP,
+        None,
+        query.window,
+        query.project,
+        query.agent,
+        query.speaker,
+        None,
+        query.role,
+        name_excluded(query.excluded),
     )
     found = jump(IndexQuery(query.text, filters, query.limit, literal=query.literal, keywords=query.keywords))
     hits = tuple(hit for hit in found.hits if budget.visit_named([hit.event_id or hit.node_id]))
