@@ -70,7 +70,7 @@ def main() -> None:
     print("| rows | build us/row, graph / none | bytes/row, graph / none | exact p50 / p95 | graph p50 / p95 / mean "
           "| recall@10 / @100 | scanned | filtered to 1 / 10 / 50 % |")  # fmt: skip
     for size in sorted({min(int(s), len(held)) for s in arguments.sizes.split(",")}):
-        print(_line(measure(held.taken(np.arange(size)), queries)), flush=True)
+        print(_line(measure(held.select_rows(np.arange(size)), queries)), flush=True)
 
 
 def _texts(history: Path) -> Iterator[str]:
@@ -91,7 +91,9 @@ def _embedded(embedder: Model2Vec, texts: Iterator[str]) -> Rows:
     pieces = [Rows.empty(embedder.dimensions)]
     while batch := list(islice(texts, _BATCH)):
         vectors = embedder.embed(batch)
-        pieces.append(Rows.of(vectors[np.any(vectors, axis=1)], np.zeros(np.any(vectors, axis=1).sum(), dtype=np.uint64)))
+        pieces.append(
+            Rows.from_vectors(vectors[np.any(vectors, axis=1)], np.zeros(np.any(vectors, axis=1).sum(), dtype=np.uint64))
+        )
     return Rows.concatenate(pieces)
 
 
@@ -114,30 +116,30 @@ def measure(held: Rows, queries: list[Query]) -> Row:
 def _written(held: Rows, folder: Path, graph_from: int | None) -> tuple[Rows, float, float]:
     folder.mkdir()
     began = time.process_time()
-    stored.write(held, folder, DocType.GRIP, graph_from)
+    stored.write_rows(held, folder, DocType.GRIP, graph_from)
     took = time.process_time() - began
-    found = stored.read(FolderContents(folder, seal_folder(folder), folder), DocType.GRIP, held.codes.shape[1])
+    found = stored.read_rows(FolderContents(folder, seal_folder(folder), folder), DocType.GRIP, held.codes.shape[1])
     size = (folder / stored.files_of(DocType.GRIP)[0]).stat().st_size
     return found, took / len(found.codes) * 1e6, size / len(found.codes)
 
 
 def _timed(held: Rows, query: Query, some: NDArray[np.int64]) -> float:
     began = time.thread_time()
-    held.similarities(query, some)
+    held.compute_similarities(query, some)
     return (time.thread_time() - began) * 1000
 
 
 def _ask(held: Rows, query: Query, row: Row) -> None:
     assert held.graph is not None
     began = time.thread_time()
-    exact = held.similarities(query)
+    exact = held.compute_similarities(query)
     row.exact.append((time.thread_time() - began) * 1000)
     began = time.thread_time()
-    near = held.graph.near(query.codes)
+    near = held.graph.find_near(query.codes)
     if near is None:
-        held.similarities(query)
+        held.compute_similarities(query)
     else:
-        held.similarities(query, near)
+        held.compute_similarities(query, near)
     row.graph.append((time.thread_time() - began) * 1000)
     row.scanned += near is None
     for count, shares in ((10, row.ten), (100, row.hundred)):

@@ -23,7 +23,7 @@ def placing(reference: Reference) -> str:
     material = reference.material()
     rows, count = material.rows(), len(material.named)
     all_topics = group_segments(rows, material.before)
-    unmoved = int((_profiles(rows, all_topics).nearest(rows)[0] == all_topics).sum())
+    unmoved = int((_profiles(rows, all_topics).find_nearest(rows)[0] == all_topics).sum())
     agreed = unplaced = in_span = with_span = 0
     spent = 0.0
     for fold in range(_PARTS):
@@ -36,7 +36,7 @@ def placing(reference: Reference) -> str:
         spans = {t: _most([reference.documents[n].reference for n in remaining[topics == t]]) for t in topic_of}
         for n in range(fold, count, _PARTS):
             began = time.process_time()
-            best = int(profiles.nearest(rows.select(np.array([n])))[0][0])
+            best = int(profiles.find_nearest(rows.select(np.array([n])))[0][0])
             spent += time.process_time() - began
             unplaced += best < 0
             agreed += (topic_of[best] if best >= 0 else -1) == all_topics[n]
@@ -52,7 +52,7 @@ def placing(reference: Reference) -> str:
 
 
 def _profiles(rows: Rows, topics: Array) -> Profiles:
-    return Profiles.of(rows.with_topics(topics, rows.relevance), int(topics.max(initial=-1)) + 1)
+    return Profiles.from_rows(rows.with_topics(topics, rows.relevance), int(topics.max(initial=-1)) + 1)
 
 
 def _most(values: list) -> object:  # type: ignore[type-arg]

@@ -58,7 +58,7 @@ class Document:
     key: int
     node: TocNode
     gist: str
-    resolve_model: frozenset[int]
+    named: frozenset[int]
     session: str
     reference: str
     #: Which half it belongs to: "tune" or "held".
@@ -93,7 +93,7 @@ class Reference:
         for n, document in sorted(enumerate(self.documents), key=lambda pair: (pair[1].node.start_ms, pair[1].key)):
             before[n] = last.get(document.session, -1)
             last[document.session] = n
-        return Material([d.gist for d in self.documents], [d.resolve_model for d in self.documents], self.vectors, before)
+        return Material([d.gist for d in self.documents], [d.named for d in self.documents], self.vectors, before)
 
     def half(self, half: str) -> "Reference":
         """One half of it alone, as if the other had never been."""

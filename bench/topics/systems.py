@@ -32,7 +32,7 @@ class Material:
     """What a system gets of each document, in one order."""
 
     texts: Sequence[str]
-    resolve_model: Sequence[frozenset[int]]
+    named: Sequence[frozenset[int]]
     vectors: NDArray[np.float32]
     #: Place of the segment before it in its session, -1: none.
     before: Sequence[int]
@@ -43,8 +43,8 @@ class Material:
         """As the program groups them."""
         from memory_mcp.indexes.topics.rows import Rows
 
-        vectors = self.vectors if by_meaning else np.zeros((len(self.resolve_model), 0), dtype=np.float32)
-        return Rows.of_terms(self.resolve_model, vectors)
+        vectors = self.vectors if by_meaning else np.zeros((len(self.named), 0), dtype=np.float32)
+        return Rows.of_terms(self.named, vectors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Grouped:
     """What a system made: a group's number for each document, -1 for none; what it cost in a process of its own."""
 
     system: str
-    group_segments: Places
+    groups: Places
     #: Of the process, imports included.
     cpu_seconds: float
     #: Of the grouping alone.

@@ -192,7 +192,7 @@ def _score_shard(live: LiveShard[Body], weights: Weights, filters: Filters, limi
             scored.dense[slice(None) if scored.rows is None else scored.rows] = 0.0
     except BaseException:
         # Otherwise their rest would be added to the next query's scores.
-        message_scores.ZERO_ARRAYS.forget()
+        message_scores.ZERO_ARRAYS.drop_all()
         raise
 
 
