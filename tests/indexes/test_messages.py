@@ -157,6 +157,16 @@ def test_of_many_messages_that_hold_a_word_most_are_not_looked_at(monkeypatch: p
     assert max(looked) < 200
 
 
+def test_a_search_that_fails_leaves_no_scores_for_the_next() -> None:
+    held = in_parts(made_up(60, 1), (20,))
+    wanted = search_documents(held, query_terms("retry queue"), Filters(), 10)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(search_module, "_choose_best", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            search_documents(held, query_terms("retry invoice"), Filters(), 10)
+    assert search_documents(held, query_terms("retry queue"), Filters(), 10) == wanted
+
+
 # lifts
 
 
