@@ -47,8 +47,8 @@ UNNEEDED = {
     "memory_mcp.storage.registry": "duckdb mcp pydantic numpy",
     "memory_mcp.app": "duckdb mcp pydantic numpy anyio detect_secrets",
     "memory_mcp.cli.main": "duckdb mcp pydantic anyio detect_secrets rich",
-    # An endpoint or a command is asked by who has switched the summarizer on.
-    "memory_mcp.jobs.registry": "http.client ssl email.utils memory_mcp.tree.llm.endpoint memory_mcp.tree.llm.command",
+    # A command is asked only if the summarizer names one.
+    "memory_mcp.jobs.registry": "http.client ssl memory_mcp.tree.llm.command",
     "memory_mcp.search.layers.agentic.navigate": "duckdb mcp pydantic anyio bm25s usearch model2vec numba",
     "memory_mcp.storage.duckdb": "mcp pydantic anyio",
     # A command is answered without the protocol.

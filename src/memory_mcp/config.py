@@ -58,6 +58,10 @@ REMOVED: Mapping[str, str] = {
     "ranking.usage_weight": "ranking.preset chooses the weights.",
     "server.http_max_body_bytes": "The HTTP door takes request bodies of up to 4 MiB.",
     "hooks.briefing_tokens": "A briefing has at most 400 tokens.",
+    "summarizer.provider": "Set summarizer.command to a command line that asks the model; without it none is asked.",
+    "summarizer.url": "summarizer.command asks the endpoint; docs/language-model.md has a recipe for Ollama.",
+    "summarizer.api_key_env": "summarizer.command reads keys from the environment itself.",
+    "summarizer.allow_http": "summarizer.command chooses the address and the way to it.",
 }
 
 

@@ -1,4 +1,4 @@
-"""The optional summarizer as it is shipped: its background process, commands that ask it, and an endpoint by a script."""
+"""The optional summarizer as it is shipped: its background process, commands that ask it, and a command by a script."""
 
 import datetime as dt
 import json
@@ -42,7 +42,7 @@ def transcript(place: Place, sessions: int = 2) -> Path:
 
 
 def on(script: Script, **more: str) -> dict[str, str]:
-    told = {"provider": "openai", "url": script.url, "model": "small", **more}
+    told = {"command": script.command, "model": "small", **more}
     return BARE | DAEMON | {f"MEMORY_MCP_SUMMARIZER__{name.upper()}": value for name, value in told.items()}
 
 
@@ -62,7 +62,7 @@ def test_titles_and_bullets_become_the_models_and_a_restart_repeats_nothing(tmp_
         place.ok("import", "claude-code", str(folder))
         before = asked(place, "query", "node", DAY)["node"]
         segments = asked(place, "query", "browse", DAY)["children"]
-        assert script.connections == 0
+        assert script.asked == []
         assert improved(place)["counts"] == {"ok": 3, "fallback": 0, "failed": 0, "left": 0}
         day = asked(place, "query", "node", DAY)["node"]
         assert before["title"] != day["title"] == "Mon 2 Mar 2026 · A better title"
@@ -73,7 +73,7 @@ def test_titles_and_bullets_become_the_models_and_a_restart_repeats_nothing(tmp_
             assert all(place.ok("query", "expand-grip", grip) for b in told["bullets"] for grip in b["grip_ids"])
         spent = asked(place, "spend")
         assert (spent["provider"], spent["model"], spent["written"], spent["spent_today"]) == (
-            "openai",
+            "command",
             "small",
             3,
             3 * sum(USED),
@@ -82,7 +82,7 @@ def test_titles_and_bullets_become_the_models_and_a_restart_repeats_nothing(tmp_
         assert (today["asked"], today["tokens_in"], today["tokens_out"]) == (3, 3 * USED[0], 3 * USED[1])
         assert spent["last_run"].startswith("ok: 3 written")
         assert asked(place, "doctor")["ok"]
-        assert "openai small" in place.ok("doctor")
+        assert "command small" in place.ok("doctor")
         place.stop()
         later = Inside(tmp_path, more=on(script) | ALONE)
         assert improved(later)["counts"] == {"ok": 0, "fallback": 0, "failed": 0, "left": 0}
@@ -91,23 +91,25 @@ def test_titles_and_bullets_become_the_models_and_a_restart_repeats_nothing(tmp_
         assert len(script.asked) == 3
 
 
-def test_bad_answers_and_a_failing_endpoint_are_told_with_their_reasons(tmp_path: Path) -> None:
+def test_bad_answers_and_a_failing_command_are_told_with_their_reasons(tmp_path: Path) -> None:
     invented = json.dumps({"title": "A", "bullets": [{"text": "Moved 40 pods to Kubernetes.", "grip_ids": ["g1"]}]})
-    steps = ("no JSON here", invented, Status(503, {"Retry-After": "0"}), Status(503, {"Retry-After": "0"}))
+    steps = ("no JSON here", invented, Status(3), Status(3))
     with scripted(*steps) as script:
         place = Inside(tmp_path, more=on(script, retries="1") | ALONE)
         place.ok("import", "claude-code", str(transcript(place)))
         report = improved(place)
-        assert report["report"].endswith("stopped: HTTP 503")
+        assert report["report"].endswith("stopped: the command ended with status 3")
         assert report["counts"] == {"ok": 0, "fallback": 2, "failed": 1, "left": 1}
         spent = asked(place, "spend")
         assert {(f["outcome"], f["reason"]) for f in spent["failures"]} == {
             ("fallback", "no JSON"),
             ("fallback", "no bullet is borne out by the quotations it names"),
-            ("failed", "HTTP 503"),
+            ("failed", "the command ended with status 3"),
         }
         assert [one["count"] for one in spent["due"]] == [1]
         assert "author" not in asked(place, "query", "node", DAY)["node"]
+        doctor = place.run("doctor").stdout
+        assert "tokens spent today; the command ended with status 3" in doctor
         told = place.ok("spend")
         assert "fallback      1  no JSON" in told
         assert "Still due:" in told
@@ -136,19 +138,19 @@ def test_the_background_process_begins_by_itself_keeps_the_budget_and_ends_while
 
 def test_off_by_default_nobody_is_asked_whatever_lies_in_the_environment(tmp_path: Path) -> None:
     with scripted() as script:
-        lying = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": script.url, "ANTHROPIC_API_KEY": "k", "OLLAMA_HOST": script.url}
+        lying = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "http://127.0.0.1:9", "ANTHROPIC_API_KEY": "k", "OLLAMA_HOST": "x"}
         place = Inside(tmp_path, more=BARE | lying)
         place.ok("import", "claude-code", str(transcript(place)))
-        assert improved(place)["report"] == 'off: summarizer.provider = "extractive"'
+        assert improved(place)["report"] == "off: summarizer.command is not set"
         assert asked(place, "spend")["days"] == []
         assert place.ok("spend").startswith("The summarizer is off")
-        assert script.connections == 0
+        assert script.asked == []
 
 
 def test_bad_settings_are_refused_at_the_start_with_a_next_step(tmp_path: Path) -> None:
     done = Beside(tmp_path, more={"MEMORY_MCP_SUMMARIZER__PROVIDER": "openai"}).run("config", "check")
     assert done.returncode == 2
-    assert "needs summarizer.url. Set it to http://localhost:11434/v1" in done.stderr
+    assert "the setting summarizer.provider was removed. Set summarizer.command" in done.stderr
 
 
 def themed_lines() -> str:
@@ -190,7 +192,7 @@ def test_topics_are_named_behind_the_nodes_and_a_restart_repeats_nothing(tmp_pat
 
 CLIENT = """
 import json, os, pathlib, re, subprocess, sys
-prompt = sys.stdin.read()
+prompt = json.load(sys.stdin)["prompt"]
 here = pathlib.Path(__file__).parent
 told = {"session_id": "own", "transcript_path": "t", "cwd": "/x", "hook_event_name": "UserPromptSubmit", "prompt": prompt}
 subprocess.run(HOOK, input=json.dumps(told).encode(), check=True)
@@ -214,8 +216,7 @@ def test_a_client_as_a_command_leaves_no_session_of_its_own_behind(tmp_path: Pat
     program = place.home / "client.py"
     program.write_text(CLIENT.replace("HOOK", repr([*place.command, "hook", "claude-code"])), encoding="utf-8")
     line = f"'{sys.executable}' '{program}'"
-    told = {"MEMORY_MCP_SUMMARIZER__PROVIDER": "command", "MEMORY_MCP_SUMMARIZER__COMMAND": line}
-    place.settings |= BARE | told
+    place.settings |= BARE | {"MEMORY_MCP_SUMMARIZER__COMMAND": line}
     folder = transcript(place)
     place.ok("import", "claude-code", str(folder))
     assert improved(place)["counts"]["ok"] == 3

@@ -56,14 +56,11 @@ def test_pauses_exclusions_and_backups_are_told_and_what_may_leave_the_machine_b
     assert "never recorded: path .env\n" in text
     assert "may leave this machine: nothing" in text
     monkeypatch.setenv("MEMORY_MCP_SYNC__DIRECTORY", str(tmp_path / "shared"))
-    monkeypatch.setenv("MEMORY_MCP_SUMMARIZER__PROVIDER", "openai")
-    monkeypatch.setenv("MEMORY_MCP_SUMMARIZER__MODEL", "small")
-    monkeypatch.setenv("MEMORY_MCP_SUMMARIZER__URL", "http://localhost:11434/v1")
     found = ask("admin", "overview", "--json").data["outgoing"]
     assert [one["setting"] for one in found] == ["sync.directory"]
-    monkeypatch.setenv("MEMORY_MCP_SUMMARIZER__URL", "https://models.example/v1")
+    monkeypatch.setenv("MEMORY_MCP_SUMMARIZER__COMMAND", "claude -p")
     monkeypatch.setenv("MEMORY_MCP_SERVER__HTTP", "true")
     monkeypatch.setenv("MEMORY_MCP_SERVER__HTTP_HOST", "0.0.0.0")
     found = ask("admin", "overview", "--json").data["outgoing"]
-    assert [one["setting"] for one in found] == ["summarizer.url", "server.http_host", "sync.directory"]
-    assert found[0]["where"] == "https://models.example/v1"
+    assert [one["setting"] for one in found] == ["summarizer.command", "server.http_host", "sync.directory"]
+    assert found[0]["where"] == "claude -p"

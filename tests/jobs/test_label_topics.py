@@ -22,15 +22,15 @@ from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.tree.llm.settings import SummarizerSettings
 from tests.factories import BILLING, SHOP
 from tests.fakes import FakeClock
-from tests.llm.scripted import USED, Asked, Script, label_of, scripted
+from tests.llm.scripted import USED, Asked, Script, label_of, labelled, scripted
 from tests.topics_material import themed
 
 #: Nodes that are due of the material: twelve days, two weeks and a month.
 NODES = 15
 
 
-def opened(place: Path, url: str, clock: FakeClock | None = None, **more: Any) -> App:
-    summarizer = SummarizerSettings(**{"provider": "openai", "url": url, "model": "small", **more})
+def opened(place: Path, command: str, clock: FakeClock | None = None, **more: Any) -> App:
+    summarizer = SummarizerSettings(**{"command": command, "model": "small", **more})
     return App(Settings(storage=StorageSettings(str(place), "Europe/Berlin"), summarizer=summarizer), clock or FakeClock())
 
 
@@ -44,7 +44,7 @@ def script() -> Iterator[Script]:
 def at_rest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data directory whose topics have been looked for; nobody was asked about them."""
     place = tmp_path_factory.mktemp("grouped") / "data"
-    app = opened(place, "http://127.0.0.1:9")
+    app = opened(place, "false")
     app.write(themed(), "test")
     app.derivation.run()
     app.topics().rebuild()
@@ -64,7 +64,7 @@ def nodes_told(at_rest: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = Path(shutil.copytree(at_rest, tmp_path_factory.mktemp("told") / "data"))
     with scripted() as script, pytest.MonkeyPatch.context() as patch:
         patch.setattr("memory_mcp.jobs.improve_summaries._LABELS", 0)
-        app = opened(place, script.url)
+        app = opened(place, script.command)
         assert run(app).counts["ok"] == NODES
         app.close()
     return place
@@ -73,7 +73,7 @@ def nodes_told(at_rest: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def app(nodes_told: Path, data_dir: Path, script: Script) -> Iterator[App]:
     """A copy of that, open."""
-    made = opened(Path(shutil.copytree(nodes_told, data_dir)), script.url)
+    made = opened(Path(shutil.copytree(nodes_told, data_dir)), script.command)
     yield made
     made.close()
 
@@ -106,7 +106,7 @@ def due(app: App) -> list[tuple[str | None, ...]]:
 def test_topics_get_their_labels_behind_the_nodes_the_most_important_first_and_a_projects_from_its_segments_alone(
     place: Path, script: Script
 ) -> None:
-    app = opened(place, script.url)
+    app = opened(place, script.command)
     before = {project: labels(app, project) for project in (None, SHOP, BILLING)}
     count = len(due(app))
     report = run(app)
@@ -180,7 +180,7 @@ def test_an_agent_who_names_a_topic_while_the_model_is_asked_wins(app: App, scri
 
     def late(asked: Asked) -> str:
         app.topics().label(topic, "Mine", None, AGENT)
-        return label_of(asked.data)
+        return labelled(label_of(asked.data))
 
     script.steps.append(late)
     assert run(app).counts["fallback"] == 1
@@ -190,7 +190,7 @@ def test_an_agent_who_names_a_topic_while_the_model_is_asked_wins(app: App, scri
 
 def test_the_budget_is_one_and_nodes_come_first(place: Path, script: Script) -> None:
     clock = FakeClock()
-    app = opened(place, script.url, clock, daily_tokens=NODES * sum(USED) + 5000)
+    app = opened(place, script.command, clock, daily_tokens=NODES * sum(USED) + 5000)
     report = run(app)
     assert report.words.endswith("stopped: the budget of the day does not bear another question")
     told = get_spend(app, GetSpend(), Caller())
@@ -216,7 +216,7 @@ BAD = ("One line\nand another", "Kubernetes", "x" * 60)
 
 def test_an_answer_that_cannot_be_used_is_remembered_and_the_own_words_stay(app: App, script: Script) -> None:
     before, count = labels(app, None), len(due(app))
-    script.steps.extend(BAD)
+    script.steps.extend(map(labelled, BAD))
     assert run(app).counts == {"ok": count - 3, "fallback": 3, "failed": 0, "left": 0}
     told = get_spend(app, GetSpend(), Caller())
     assert {f.reason for f in told.failures} == {
@@ -253,7 +253,7 @@ def test_a_graph_that_is_lost_while_the_model_is_asked_costs_no_row(
     def lose(asked: Asked) -> str:
         shutil.rmtree(folder)
         monkeypatch.setattr(keeping, "_LOOK", -1.0)
-        return label_of(asked.data)
+        return labelled(label_of(asked.data))
 
     script.steps.append(lose)
     assert run(app).counts == {"ok": 0, "fallback": 1, "failed": 0, "left": 0}
@@ -288,11 +288,11 @@ def test_one_more_segment_asks_nothing_and_other_words_bring_the_own_label_back(
 
 @pytest.mark.slow  # in the short form: a question that is not asked again, above.
 def test_labels_outlive_a_restart_and_a_regrouping(place: Path, script: Script) -> None:
-    first = opened(place, script.url)
+    first = opened(place, script.command)
     run(first)
     named = {project: labels(first, project) for project in (None, SHOP, BILLING)}
     first.close()
-    second = opened(place, script.url)
+    second = opened(place, script.command)
     assert {project: labels(second, project) for project in named} == named
     second.topics().rebuild()
     assert {project: labels(second, project) for project in named} == named
@@ -301,9 +301,9 @@ def test_labels_outlive_a_restart_and_a_regrouping(place: Path, script: Script) 
 
 
 def test_nothing_is_asked_or_loaded_where_no_model_is_named_or_topics_are_off(place: Path, script: Script) -> None:
-    app = opened(place, "", provider="extractive", model="")
-    assert run(app).words == 'off: summarizer.provider = "extractive"'
+    app = opened(place, "", model="")
+    assert run(app).words == "off: summarizer.command is not set"
     assert {by for _, by in labels(app, None).values()} == {""}
     assert get_spend(app, GetSpend(), Caller()).due == []
-    assert (script.connections, app.storage.topics.list_labels()) == (0, [])
+    assert (script.asked, app.storage.topics.list_labels()) == ([], [])
     app.close()

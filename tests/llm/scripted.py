@@ -1,19 +1,32 @@
-"""An endpoint that answers as a script says, in the shapes of OpenAI's and Anthropic's, on a port of loopback."""
+"""A little command that answers as a script says: it hands its question over a socket and prints what comes back."""
 
 import json
 import re
+import socketserver
+import sys
+import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
-#: Tokens that the endpoint says it has read and written.
+#: Tokens that the command says its model has read and written.
 USED = (1000, 50)
 _WORDS = re.compile(r"^Found words: .*\nKeywords: (.*)$", re.M)
 _QUOTED = re.compile(r"\[(g\d+(?:,g\d+)*)\] (?:\w+: )?(.*)")
+_PROGRAM = """import json, socket, sys
+with socket.socket(socket.AF_UNIX) as wire:
+    wire.connect(sys.argv[1])
+    with wire.makefile("rw") as file:
+        file.write(sys.stdin.readline())
+        file.flush()
+        status, text = json.loads(file.readline() or '[1, ""]')
+sys.stdout.write(text)
+sys.exit(status)
+"""
 
 
 def truthful(data: str, title: str = "A better title") -> dict[str, Any]:
@@ -29,115 +42,97 @@ def label_of(data: str) -> str:
     return " and ".join(found[1].split(", ")[1:3])[:50] if found else ""
 
 
+def labelled(label: str) -> str:
+    """The answer that gives a topic a label."""
+    return json.dumps({"label": label})
+
+
 @dataclass(frozen=True)
 class Asked:
-    """A request as it came."""
+    """A question as it came."""
 
-    path: str
-    headers: Mapping[str, str]
     body: Mapping[str, Any]
 
     @property
     def data(self) -> str:
         """What the model was given to work on."""
-        return str(self.body["messages"][-1]["content"])
+        return str(self.body["data"])
 
 
 @dataclass(frozen=True)
 class Status:
-    """An answer that is none."""
+    """An end without an answer."""
 
     code: int
-    headers: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Drip:
-    """An answer that comes byte by byte, and never whole."""
-
-
-Step = Status | Drip | str | Callable[[Asked], str] | threading.Event
+Step = Status | str | Callable[[Asked], str] | threading.Event
 
 
 @dataclass
 class Script:
-    """What the endpoint does: one step for each request, then truthful answers."""
+    """What the command does: one step for each question, then truthful answers."""
 
-    #: A status, a text to answer with, a function of the request that gives one, or an event to wait for.
+    #: A status, a text to print, a function of the question that gives one, or an event to wait for.
     steps: deque[Step] = field(default_factory=deque)
     asked: list[Asked] = field(default_factory=list)
+    #: Whether it says what tokens its model took.
     usage: bool = True
-    url: str = ""
-    connections: int = 0
+    #: The command line.
+    command: str = ""
 
 
 @contextmanager
 def scripted(*steps: Step) -> Iterator[Script]:
-    """The endpoint while it is needed; `url` is its base address."""
+    """The command while it is needed."""
     script = Script(deque(steps))
 
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, *_: object) -> None: ...
-
-        def setup(self) -> None:
-            script.connections += 1
-            super().setup()
-
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            asked = Asked(self.path, dict(self.headers), body)
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            line = self.rfile.readline()
+            if not line:
+                return
+            asked = Asked(json.loads(line))
             script.asked.append(asked)
-            step = script.steps.popleft() if script.steps else label_of(asked.data) or json.dumps(truthful(asked.data))
+            step = script.steps.popleft() if script.steps else _truth
             if isinstance(step, threading.Event):
                 step.wait()
                 step = "too late"
             if callable(step):
                 step = step(asked)
-            if isinstance(step, Drip):
-                self._drip()
-                return
-            status, headers = (step.code, step.headers) if isinstance(step, Status) else (200, {})
-            raw = json.dumps(_shape(step, asked, script.usage) if isinstance(step, str) else {}).encode()
+            answer = (step.code, "") if isinstance(step, Status) else (0, _with_usage(step) if script.usage else step)
             try:
-                self.send_response(status)
-                for name, value in {**headers, "Content-Length": str(len(raw))}.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(raw)
+                self.wfile.write(json.dumps(answer).encode() + b"\n")
             except OSError:
+                # Nobody waits for it any more.
                 return
 
-        def _drip(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Length", "1000000")
-            self.end_headers()
-            with suppress(OSError):
-                while True:
-                    self.wfile.write(b" ")
-                    self.wfile.flush()
-                    gone.wait(0.05)
+    with tempfile.TemporaryDirectory() as folder:
+        program, socket = Path(folder) / "model.py", Path(folder) / "socket"
+        program.write_text(_PROGRAM, encoding="utf-8")
+        # Without what is installed, which would be looked through at every start.
+        script.command = f"{sys.executable} -IS {program} {socket}"
+        server = socketserver.ThreadingUnixStreamServer(str(socket), Handler)
+        server.daemon_threads, server.block_on_close = True, False
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+        thread.start()
+        try:
+            yield script
+        finally:
+            for step in script.steps:
+                if isinstance(step, threading.Event):
+                    step.set()
+            server.shutdown()
+            server.server_close()
 
-    gone = threading.Event()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    script.url = f"http://127.0.0.1:{server.server_port}/v1"
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
+
+def _truth(asked: Asked) -> str:
+    return labelled(label_of(asked.data)) if asked.body["kind"] == "label" else json.dumps(truthful(asked.data))
+
+
+def _with_usage(text: str) -> str:
     try:
-        yield script
-    finally:
-        for step in script.steps:
-            if isinstance(step, threading.Event):
-                step.set()
-        server.shutdown()
-        server.server_close()
-
-
-def _shape(text: str, asked: Asked, usage: bool) -> dict[str, Any]:
-    if asked.path.endswith("/messages"):
-        told: dict[str, Any] = {"content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": text}]}
-        used = {"input_tokens": USED[0] - 1, "cache_read_input_tokens": 1, "output_tokens": USED[1]}
-    else:
-        told = {"choices": [{"message": {"role": "assistant", "content": text}}]}
-        used = {"prompt_tokens": USED[0], "completion_tokens": USED[1]}
-    return told | ({"usage": used} if usage else {})
+        answer = json.loads(text)
+    except ValueError:
+        return text
+    return json.dumps(answer | dict(zip(("tokens_in", "tokens_out"), USED, strict=True)))

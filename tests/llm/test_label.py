@@ -1,5 +1,7 @@
 """What a model is shown of a topic, and what of its answer is believed."""
 
+import json
+
 import pytest
 
 from memory_mcp.base.text import term_set
@@ -17,14 +19,13 @@ RARITY = Rarity(lambda term, project: sum(term in terms for p, terms in KNOWN.it
 
 
 def told(answer: str, material: TopicMaterial = MATERIAL) -> str:
-    return believed_label(answer, material, RARITY, lambda text: "" if "own output" in text else text)
+    return believed_label(json.dumps({"label": answer}), material, RARITY, lambda text: "" if "own output" in text else text)
 
 
 GOOD = {
     "Retry queue of the PaymentGateway": "Retry queue of the PaymentGateway",
     '"Retry queue"': "Retry queue",
     "**Retry-queue handling.**\n": "Retry-queue handling",
-    "<think>\nWhat is it about?\n</think>\n\nPaymentGateway retries": "PaymentGateway retries",
     "Retries  on 503": "Retries on 503",
 }
 
@@ -35,7 +36,7 @@ def test_a_label_build_graph_the_topics_words_is_believed_and_bared(answer: str,
 
 
 BAD = {
-    "": "not one line",
+    "": "no label",
     "Retry queue\nPaymentGateway": "not one line",
     "own output": "no label",
     "Retry queue of the PaymentGateway and what comes of it": "longer than 50 characters",
@@ -47,6 +48,17 @@ BAD = {
     "The crane's payment handling": "not borne out",
     "Retry queue PaymentGateway in Norway": "not borne out",
 }
+
+
+def test_a_models_thoughts_before_the_answer_are_passed_over() -> None:
+    answer = '<think>\nWhat is {it}?\n</think>\n\n```json\n{"label": "PaymentGateway retries"}\n```'
+    assert believed_label(answer, MATERIAL, RARITY, str) == "PaymentGateway retries"
+
+
+@pytest.mark.parametrize(("answer", "reason"), [("Retry queue", "no JSON"), ('{"title": "A"}', "no label"), ("", "nothing")])
+def test_an_answer_of_another_form_is_not_believed(answer: str, reason: str) -> None:
+    with pytest.raises(Unusable, match=reason):
+        believed_label(answer, MATERIAL, RARITY, str)
 
 
 @pytest.mark.parametrize(("answer", "reason"), BAD.items())

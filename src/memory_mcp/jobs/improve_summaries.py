@@ -22,15 +22,14 @@ from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.ids import NodeId, TopicId
 from memory_mcp.model.ledger import ModelCall, Outcome
 from memory_mcp.storage.base import Storage
-from memory_mcp.tree.llm.answer import Rarity, Unusable, believed, believed_label
-from memory_mcp.tree.llm.ask import asker, patiently
+from memory_mcp.tree.llm.answer import MAX_OUT, Rarity, Reply, Unavailable, Unusable, believed, believed_label
 from memory_mcp.tree.llm.prompt import Prompt, label_prompt_of, prompt_of
-from memory_mcp.tree.llm.reply import MAX_OUT, Ask, Refused, Reply, Unavailable
 from memory_mcp.tree.llm.settings import SummarizerSettings
 from memory_mcp.tree.toc.improve import Improver
 
 if TYPE_CHECKING:
     from memory_mcp.indexes.topics.labelling import Labeller, UnlabelledTopic
+    from memory_mcp.tree.llm.command import Command
 
 #: How often it is looked whether the run is to end, and how long what is under way is then waited for (seconds).
 _LOOK, _GRACE = 0.2, 1.0
@@ -94,7 +93,7 @@ class ImproveSummaries:
     """Asks one question for each text, up to `concurrency` of them at once, in threads that only wait."""
 
     name = "improve_summaries"
-    help = "let a language model say what nodes hold and topics are called (summarizer.provider)"
+    help = "let a language model say what nodes hold and topics are called (summarizer.command)"
     schedule = Every(1800)
     #: Beside the other jobs: see `base.Waiting`.
     waits = True
@@ -110,7 +109,7 @@ class ImproveSummaries:
         then nothing is done. A model that fails ends the run and is the reason in the report; it is not raised.
         """
         if not self._settings.is_on:
-            return JobReport('off: summarizer.provider = "extractive"', {})
+            return JobReport("off: summarizer.command is not set", {})
         run = _Run(self._settings, self._hands, should_stop)
         run.work()
         counts = {outcome.value: run.outcomes[outcome] for outcome in Outcome}
@@ -201,8 +200,10 @@ class _Run:
         return _Question(due.topic_id, due.request_basis, label_prompt_of(material), publish)
 
     @cached_property
-    def _ask_model(self) -> Ask:
-        return asker(self._settings, self._hands.directory)
+    def _command(self) -> "Command":
+        from memory_mcp.tree.llm.command import Command
+
+        return Command(self._settings.command, self._settings.timeout_secs, self._hands.directory)
 
     @cached_property
     def _rarity(self) -> Rarity:
@@ -226,11 +227,11 @@ class _Run:
                 return
             self.due.popleft()
             self._under_way.append(pending)
-            threading.Thread(target=self._await_answer, args=(self._ask_model, pending), name="asking", daemon=True).start()
+            threading.Thread(target=self._await_answer, args=(self._command, pending), name="asking", daemon=True).start()
 
-    def _await_answer(self, ask: Ask, pending: _PendingQuestion) -> None:
+    def _await_answer(self, command: "Command", pending: _PendingQuestion) -> None:
         try:
-            answer: Reply | Exception = patiently(ask, pending.question.prompt, self._settings.retries, self._stopped)
+            answer: Reply | Exception = command.ask(pending.question.prompt, self._stopped, self._settings.retries)
         except Exception as error:
             answer = error
         self._answers.put((pending, answer))
@@ -251,8 +252,6 @@ class _Run:
             self._in_a_row = 0
             outcome, reason = (Outcome.OK, "") if is_published else (Outcome.FALLBACK, "what it is of changed meanwhile")
             self._record_cost(pending, outcome, reason, cost, estimated)
-        elif isinstance(answer, Refused):
-            self._fall_back(pending, str(answer), (answer.tokens_in, 0), estimated=True)
         elif isinstance(answer, Unavailable):
             self._record_cost(pending, Outcome.FAILED, str(answer), (answer.tokens_in, 0), estimated=True)
             self.due.appendleft(pending.due)
@@ -282,3 +281,10 @@ def left_today(settings: SummarizerSettings, storage: Storage, calendar: Calenda
     """
     midnight = calendar.midnight_of(calendar.to_local(now_ms).date())
     return settings.daily_tokens - storage.spending.count_tokens(midnight)
+
+
+def last_problem(storage: Storage, calendar: Calendar, now_ms: int) -> str:
+    """Return why the last question of today gave no text; "" if it gave one, and where none was asked."""
+    midnight = calendar.midnight_of(calendar.to_local(now_ms).date())
+    call = next(iter(storage.spending.list_calls(midnight)[-1:]), None)
+    return call.reason if call is not None and call.outcome is not Outcome.OK else ""

@@ -202,15 +202,13 @@ def _backups(app: App) -> Backups:
 def _outgoing(app: App) -> Iterator[Outgoing]:
     """Yield each way by which something can leave this machine by the settings: none of what stays on it.
 
-    In order: the summarizer's command or its address, the HTTP door on another address than loopback, folders
+    In order: the summarizer's command, the HTTP door on another address than loopback, folders
     for synchronizing and backups, and what other packages send.
     """
     settings = app.settings
     summarizer, server = settings.summarizer, settings.server
-    if summarizer.is_on and summarizer.command:
+    if summarizer.is_on:
         yield Outgoing(what="texts to be summarized", where=summarizer.command, setting="summarizer.command")
-    elif summarizer.is_on and not _is_here(summarizer.address.hostname or ""):
-        yield Outgoing(what="texts to be summarized", where=summarizer.url, setting="summarizer.url")
     if server.http and not _is_here(server.http_host):
         where = f"{server.http_host}:{server.http_port}"
         yield Outgoing(what="the HTTP door, to whoever has its token", where=where, setting="server.http_host")

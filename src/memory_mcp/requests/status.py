@@ -8,6 +8,7 @@ from typing import Annotated
 from memory_mcp.app import App
 from memory_mcp.base import environment, paths, pauses
 from memory_mcp.base.errors import DiskFull, InvalidQuery, ReadOnly
+from memory_mcp.jobs.improve_summaries import last_problem
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.ids import ROOT
 from memory_mcp.requests import capturing
@@ -149,7 +150,9 @@ def _notices(app: App, stats: StoreStats, caller: Caller) -> Iterator[str]:
         name = "any project" if project == pauses.ALL else project
         yield f"recording of {name} is paused {f'until {app.calendar.format_iso(end)}' if end else 'until: memory-mcp resume'}"
     if (summarizer := app.settings.summarizer).is_on:
-        yield f"summaries are improved by {summarizer.provider} {summarizer.name}; see: memory-mcp spend"
+        problem = last_problem(app.storage, app.calendar, app.clock.now_ms())
+        failing = f", which gave no text last time ({problem})" if problem else ""
+        yield f"summaries are improved by the command {summarizer.name}{failing}; see: memory-mcp spend"
 
 
 def _store(app: App, stats: StoreStats, full: bool, bound: str | None) -> Store:

@@ -17,7 +17,6 @@ from memory_mcp.forgetting.act import Forgetting, lift_lines
 from memory_mcp.jobs.schedule import Daily, next_due
 from memory_mcp.tree.derive.derivation import Depth
 from memory_mcp.tree.derive.derivation import ExecutionMode as Where
-from memory_mcp.tree.llm.settings import OFF
 from memory_mcp_team.postgres.connection import EVENTS
 from memory_mcp_team.postgres.store import PostgresStorage
 from memory_mcp_team.postgres.tombstones import FORGET
@@ -104,7 +103,7 @@ class Workers:
             return
         lift_lines(app)
         self._work.due_once(place.tenant, place.space, HOUSEKEEPING, _until_night(memory))
-        if app.settings.summarizer.provider != OFF:
+        if app.settings.summarizer.is_on:
             self._work.due_once(place.tenant, place.space, SUMMARIES, _HOUR)
 
     def _loop(self) -> None:

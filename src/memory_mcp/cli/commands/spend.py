@@ -5,7 +5,7 @@ import argparse
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, ask, leaf, print_result
 
-_OFF = 'The summarizer is off (summarizer.provider = "extractive"): no model is asked.'
+_OFF = "The summarizer is off (summarizer.command is not set): no model is asked."
 
 
 def add(parsers: Subparsers, about: str) -> None:

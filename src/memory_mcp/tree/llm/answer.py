@@ -1,4 +1,4 @@
-"""Check a model's answer: only statements supported by the quotations that they cite are kept. Pure."""
+"""Read and check a command's answer: only statements borne out by the quotations that they cite are kept. Pure."""
 
 import json
 import math
@@ -12,6 +12,8 @@ from memory_mcp.model.toc import KIND_SALIENCE, MemoryKind, TocBullet
 from memory_mcp.model.topic import MAX_LABEL
 from memory_mcp.tree.llm.material import Material, TopicMaterial
 
+#: Most tokens of an answer, thoughts included; this much of the budget is reserved for each question.
+MAX_OUT = 3000
 MAX_TITLE, MAX_SUMMARY, MAX_BULLET = 120, 300, 200
 #: Of the rarity of a statement's words this share must stand in what it rests on. A sentence put into other words keeps names,
 #: files and figures, which are most of its rarity; one that is made up shares what every sentence has.
@@ -23,6 +25,27 @@ _NUMBER = re.compile(r"(?<![\w.])\d+(?:[.,:]\d+)*")
 _DECODER = json.JSONDecoder()
 #: What models put around a line, what no plain words hold, and what joins words that may have been said apart.
 _AROUND, _MARKUP, _JOINTS = " \t\"'“”„«»`*_.", re.compile(r"[<>{}\[\]|`*\\]"), re.compile(r"[-/]")
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What the command printed, and its cost."""
+
+    text: str
+    tokens_in: int
+    tokens_out: int
+    #: Whether the tokens are estimates, because the command did not state them.
+    estimated: bool
+
+
+class Unavailable(Exception):
+    """The command gives no answer now; `is_transient` is whether another try may help."""
+
+    def __init__(self, reason: str, is_transient: bool, tokens_in: int = 0) -> None:
+        """`tokens_in` were probably spent for nothing."""
+        super().__init__(reason)
+        self.is_transient = is_transient
+        self.tokens_in = tokens_in
 
 
 class Unusable(Exception):
@@ -58,6 +81,20 @@ class Written:
         return max((b.kind for b in self.bullets), key=lambda k: KIND_SALIENCE[k])
 
 
+def parse_answer(text: str) -> Mapping[str, Any]:
+    """Return the first JSON object in a command's output, after a model's thoughts; raises Unusable."""
+    text = _THOUGHTS.sub("", text)
+    if not text.strip():
+        raise Unusable("the command answered nothing")
+    if (start := text.find("{")) < 0:
+        raise Unusable("no JSON")
+    try:
+        answer, _ = _DECODER.raw_decode(text, start)
+    except (ValueError, RecursionError):
+        raise Unusable("broken JSON") from None
+    return dict(answer)
+
+
 def believed(answer: str, material: Material, rarity: Rarity, clean: Callable[[str], str]) -> Written:
     """Return the text that an answer gives a node: title, summary and the bullets that hold, at most `material.most`.
 
@@ -65,13 +102,7 @@ def believed(answer: str, material: Material, rarity: Rarity, clean: Callable[[s
     text one is kept. A summary with a number that was not shown becomes "". Raises Unusable without JSON, a title, or a
     bullet that holds, and for a number in the title that was not shown. `clean` gives a text as it may be stored, or "".
     """
-    text = _THOUGHTS.sub("", answer)
-    if (start := text.find("{")) < 0:
-        raise Unusable("no JSON")
-    try:
-        told, _ = _DECODER.raw_decode(text, start)
-    except (ValueError, RecursionError):
-        raise Unusable("broken JSON") from None
+    told = parse_answer(answer)
     title = _line(told.get("title"), clean, MAX_TITLE)
     if not title:
         raise Unusable("no title")
@@ -93,12 +124,13 @@ def believed(answer: str, material: Material, rarity: Rarity, clean: Callable[[s
 def believed_label(answer: str, material: TopicMaterial, rarity: Rarity, clean: Callable[[str], str]) -> str:
     """Return the label that an answer gives a topic, without quotation marks around it; `clean` gives it as it may be stored.
 
-    Raises Unusable unless the answer, without the model's thoughts, is one line of plain words, at most 50 characters: its
-    numbers and at least half of its words by rarity were shown, the other words occur in the topic's project.
+    Raises Unusable unless it is one line of plain words, at most 50 characters: its numbers and at least half of its words by
+    rarity were shown, the other words occur in the topic's project.
     """
-    lines = [line for line in _THOUGHTS.sub("", answer).splitlines() if line.strip()]
+    given = parse_answer(answer).get("label")
+    lines = [line for line in given.splitlines() if line.strip()] if isinstance(given, str) else []
     if len(lines) != 1:
-        raise Unusable("not one line")
+        raise Unusable("not one line" if lines else "no label")
     label = "".join(c for c in " ".join(clean(lines[0].strip(_AROUND)).split()) if c.isprintable())
     if not label or len(label) > MAX_LABEL:
         raise Unusable(f"longer than {MAX_LABEL} characters" if label else "no label")

@@ -1,5 +1,11 @@
-"""Asks a command line: the prompt on its standard input, the answer on its standard output."""
+"""Ask the summarizer's command: a JSON object on its standard input, a JSON object on its standard output.
 
+Invariants
+1. The command and all processes it starts end with the question.
+2. The text of an error holds no word of the question or the answer.
+"""
+
+import json
 import os
 import shlex
 import signal
@@ -13,32 +19,49 @@ from typing import IO
 
 from memory_mcp.base import machine, paths
 from memory_mcp.model.tokens import estimate_tokens
+from memory_mcp.tree.llm.answer import Reply, Unavailable, Unusable, parse_answer
 from memory_mcp.tree.llm.prompt import Prompt
-from memory_mcp.tree.llm.reply import Refused, Reply, Unavailable
 
+#: Version of the question's form.
+_VERSION = 1
 #: Longest answer that is read, bytes.
-_MOST = 1024 * 1024
-#: How often it is looked whether the answer is still wanted (seconds).
-_LOOK = 0.1
+_MAX_BYTES = 1024 * 1024
+#: How often it is checked whether the answer is still wanted (seconds).
+_POLL = 0.1
+#: First wait before another try, doubled each time, and the longest (seconds).
+_FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0
 
 
 class Command:
-    """Answers a prompt by a command line, as `reply.Ask`; the command and all processes it starts end with the question."""
+    """Answers prompts by a command line, run once for each question."""
 
     def __init__(self, line: str, timeout: float, directory: Path | None) -> None:
-        """Keep the words of `line`, split as a shell does, the seconds it may take, and its folder (None: the current one)."""
+        """Split `line` as a shell does; the command runs in `directory` (None: the current one) for `timeout` seconds at most."""
         self._words = shlex.split(line)
         self._timeout = timeout
         #: A folder of our own, so that a client which reads its instructions from where it runs finds none.
         self._directory = directory
 
-    def __call__(self, prompt: Prompt, stopped: threading.Event) -> Reply:
-        """Run the command once with the prompt on its input; return what it printed, with estimated tokens.
+    def ask(self, prompt: Prompt, stopped: threading.Event, retries: int) -> Reply:
+        """Ask until there is an answer, at most `retries` times more, each time later.
 
-        It runs in a process group of its own with `paths.SUMMARIZING` set, its errors are discarded, and it and what it
-        started are killed at the end. Raises Unavailable if it cannot be started, ends with a
-        status other than 0, is stopped, is too slow or prints more than 1 MB; Refused if it prints nothing.
+        Tokens of failed tries count as in. Raises Unavailable once no further try may help or `stopped` is set; its
+        `tokens_in` is the cost.
         """
+        lost = 0
+        for attempt in range(retries + 1):
+            try:
+                reply = self._ask_once(prompt, stopped)
+                return Reply(reply.text, reply.tokens_in + lost, reply.tokens_out, reply.estimated or lost > 0)
+            except Unavailable as error:
+                lost += error.tokens_in
+                wait = _FIRST_WAIT * 2.0**attempt
+                if not error.is_transient or attempt == retries or wait > _LONGEST_WAIT or stopped.wait(wait):
+                    error.tokens_in = lost
+                    raise
+        raise AssertionError("a negative number of retries")
+
+    def _ask_once(self, prompt: Prompt, stopped: threading.Event) -> Reply:
         with tempfile.TemporaryFile() as out:
             try:
                 process = subprocess.Popen(
@@ -51,9 +74,9 @@ class Command:
                     **machine.apart(),
                 )
             except OSError as error:
-                raise Unavailable(f"the command cannot be started: {error.strerror or error}", again=False) from None
+                raise Unavailable(f"the command cannot be started: {error.strerror or error}", is_transient=False) from None
             try:
-                status = self._wait(process, prompt.whole.encode("utf-8", "replace"), out, stopped)
+                status = self._wait(process, _question(prompt), out, stopped)
             finally:
                 with suppress(ProcessLookupError, PermissionError):
                     if hasattr(os, "killpg"):
@@ -62,26 +85,38 @@ class Command:
                         process.kill()
                 process.wait()
             if status is None:
-                raise Unavailable("stopped" if stopped.is_set() else "no answer in time", again=True, tokens_in=prompt.tokens)
+                reason = "stopped" if stopped.is_set() else "no answer in time"
+                raise Unavailable(reason, is_transient=True, tokens_in=prompt.tokens)
             if status != 0:
-                raise Unavailable(f"the command ended with status {status}", again=True, tokens_in=prompt.tokens)
+                raise Unavailable(f"the command ended with status {status}", is_transient=True, tokens_in=prompt.tokens)
             out.seek(0)
-            text = out.read(_MOST).decode("utf-8", "replace")
-        if not text.strip():
-            raise Refused("the command answered nothing", prompt.tokens)
-        return Reply(text, prompt.tokens, estimate_tokens(text), estimated=True)
+            text = out.read(_MAX_BYTES).decode("utf-8", "replace")
+        return _reply(text, prompt)
 
-    def _wait(self, process: "subprocess.Popen[bytes]", given: bytes, out: IO[bytes], stopped: threading.Event) -> int | None:
-        """Write `given` to the command's input, wait for its end, and return its exit status.
-
-        None once `stopped` is set, its time is up or it has printed more than 1 MB: it still runs then.
-        """
+    def _wait(self, process: "subprocess.Popen[bytes]", question: bytes, out: IO[bytes], stopped: threading.Event) -> int | None:
+        """Return the exit status; None once stopped, out of time or flooded: the command still runs then."""
         until = time.monotonic() + self._timeout
-        while not stopped.is_set() and time.monotonic() < until and os.fstat(out.fileno()).st_size <= _MOST:
+        while not stopped.is_set() and time.monotonic() < until and os.fstat(out.fileno()).st_size <= _MAX_BYTES:
             try:
-                process.communicate(given, timeout=_LOOK)
+                process.communicate(question, timeout=_POLL)
                 return process.returncode
             except subprocess.TimeoutExpired:
                 # What is to be written was handed over with the first call.
-                given = b""
+                question = b""
         return None
+
+
+def _question(prompt: Prompt) -> bytes:
+    question = {"version": _VERSION, "kind": prompt.kind.value, "prompt": prompt.whole, "task": prompt.task, "data": prompt.data}
+    return json.dumps(question).encode("ascii") + b"\n"
+
+
+def _reply(text: str, prompt: Prompt) -> Reply:
+    """The command may state the tokens that its model read and wrote."""
+    with suppress(Unusable):
+        answer = parse_answer(text)
+        read, written = answer.get("tokens_in"), answer.get("tokens_out")
+        # bool is an int, too.
+        if type(read) is int and type(written) is int and read > 0 and written >= 0:
+            return Reply(text, read, written, estimated=False)
+    return Reply(text, prompt.tokens, estimate_tokens(text), estimated=True)
