@@ -289,7 +289,7 @@ def test_in_the_plain_form_time_and_project_may_be_left_to_the_hook(tmp_path: Pa
         ("7", "not an event"),
         (json.dumps([EVENT, {"role": "user"}]), "session_id is missing"),
         (json.dumps(EVENT | {"txt": 1}), "unknown field 'txt'"),
-        (json.dumps(EVENT | {"timestamp": "soon"}), "timestamp is no time"),
+        (json.dumps(EVENT | {"timestamp": "soon"}), "invalid timestamp"),
     ],
 )
 def test_an_event_that_is_wrong_refuses_the_payload(raw: str, reason: str) -> None:

@@ -135,7 +135,7 @@ def test_one_bad_event_refuses_all_and_is_named_and_an_empty_note_is_refused(own
     stored = count(own)
     for change, expected in (
         ({"role": "wizard"}, "unknown role 'wizard'"),
-        ({"timestamp": "noonish"}, "timestamp is no time"),
+        ({"timestamp": "noonish"}, "invalid timestamp"),
         ({"text": ""}, "text is empty"),
         ({"sesion": "s"}, "unknown field 'sesion'"),
     ):

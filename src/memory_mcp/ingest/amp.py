@@ -2,7 +2,7 @@
 
 Its maker documents threads as a product, not their files. They are known from two descriptions made of real files and
 from several open readers, which agree, for clients 0.0.1755 to 0.0.1773 (August 2025 to March 2026): one JSON document a
-thread in ~/.local/share/amp/threads, written anew with every turn. Later clients keep threads on the server and write
+thread in ~/.local/share/amp/threads, written again with every turn. Later clients keep threads on the server and write
 none; `amp threads export` gives the same form.
 """
 

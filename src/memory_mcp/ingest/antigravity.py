@@ -1,7 +1,7 @@
 """Transcripts of Antigravity: `brain/<conversation>/.system_generated/logs/transcript_full.jsonl`, a step a line.
 
-Known from one made sample and public descriptions of real files, not from the client's source. Beside the full transcript
-lies `transcript.jsonl`, which shortens long texts: it is read only where it is alone.
+Known from one made sample and public descriptions of real files, not from the client's source. Next to the full transcript
+is `transcript.jsonl`, which shortens long texts: it is read only where it is alone.
 """
 
 import re

@@ -17,6 +17,8 @@ QUOTES_PER_REASON = 3
 QUOTE_WIDTH = 160
 #: Distinct reasons kept; reasons may carry words of the input, and the input may be anything.
 MAX_REASONS = 100
+#: Why the records of a session that our summarizer had give nothing.
+OWN_SESSION = "the summarizer's own session"
 #: The reason that replaces all further ones.
 OTHER = "other reasons"
 
@@ -114,7 +116,7 @@ class ReadStep:
     """The drafts of one record, and the offset after it."""
 
     drafts: tuple[EventDraft, ...]
-    #: Byte offset behind the record; the start of the enclosing JSON array where there is one. What it counts in a source
+    #: Byte offset after the record; the start of the enclosing JSON array where there is one. What it counts in a source
     #: that is not `Growth.APPENDED` is the importer's own business.
     offset: int
 
@@ -122,11 +124,11 @@ class ReadStep:
 class Growth(Enum):
     """How a source changes, and so where reading continues."""
 
-    #: Lines are added at the end: reading goes on behind the last record, unless the beginning is another.
+    #: Lines are added at the end: reading continues after the last record, unless the beginning is another.
     APPENDED = "appended"
     #: Rewritten as a whole: a changed file is read again from its start, and known events are recognised by their ids.
     REWRITTEN = "rewritten"
-    #: A database: reading goes on behind the importer's own position (say, the highest row it has seen).
+    #: A database: reading continues after the importer's own position (say, the highest row it has seen).
     DATABASE = "database"
 
 

@@ -1,16 +1,16 @@
 """What several clients' importers need beyond `growing` and `parts`.
 
-Words in the user's place, summaries, and what lies beside a session's file.
+Words in the user's place, summaries, and what is next to a session's file.
 
 Invariants
 1. A source id depends on what a record says alone, never on the place in the file, unless a client's records have
    neither ids nor times.
-2. What is left out of a record stands behind its parts: it moves no id and no time.
+2. What is left out of a record comes after its parts: it moves no id and no time.
 """
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,11 +25,20 @@ from memory_mcp.ingest.blocks import (
     result_text,
     unknown_words,
 )
-from memory_mcp.ingest.parts import EMPTY, Part, left_out_part, message_part, note_part, result_part, unknown_block_notes
+from memory_mcp.ingest.parts import (
+    EMPTY,
+    Part,
+    left_out_part,
+    message_part,
+    note_part,
+    result_part,
+    unknown_block_notes,
+    unread_block_notes,
+)
 from memory_mcp.ingest.session_reader import ParsedRecord, RecordItem, SessionReader
 from memory_mcp.model.event import RECAP, EventType, Role
 
-#: Bytes of a small file beside a session (its title, directory) that are read.
+#: Bytes of a small file next to a session (its title, directory) that are read.
 _MOST_BYTES = 4 * 1024 * 1024
 INJECTED = "injected text"
 #: Values are nested nearly as deeply as Python allows: they could be read, and not be written again a few calls deeper.
@@ -125,7 +134,7 @@ class ChatReader(SessionReader):
         """Return a prompt's words as one part, then notes of unknown blocks."""
         blocks = as_blocks(content)
         texts = [text_of(block) for block in blocks]
-        return [self.make_prompt("\n".join(filter(None, texts))), *note_unknown_blocks(blocks, texts)]
+        return [self.make_prompt("\n".join(filter(None, texts))), *unread_block_notes(blocks, texts)]
 
     def make_result(self, content: object, call_id: str, tool: str = "", error: bool = False, exit_status: str = "") -> Part:
         """Return a tool's result, named as the noted call by default."""
@@ -148,13 +157,6 @@ def words_of(content: object) -> str:
 def words_of_block(block: Mapping[str, object]) -> str:
     """Return the words of a block of any kind."""
     return text_of(block) or unknown_words(block)
-
-
-def note_unknown_blocks(blocks: Sequence[Mapping[str, object]], texts: Sequence[str]) -> list[Part]:
-    """Return a note for each block whose text is blank."""
-    if all(texts):
-        return []
-    return [part for block, text in zip(blocks, texts, strict=True) if not text for part in unknown_block_notes(block)]
 
 
 def read_block(block: Mapping[str, object], role: Role) -> list[Part]:

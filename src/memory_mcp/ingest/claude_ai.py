@@ -3,7 +3,7 @@
 Its maker does not document the format. It is known from schemas made of real exports of 2024 to 2026 and from several
 open readers of them, which agree: an array of conversations in conversations.json, loose or in the archive that the
 account is sent; each has `chat_messages` in order, with content blocks like those of the Messages API and a plain `text`
-that older exports have alone. Messages that were edited away stand in the same list, told by `parent_message_uuid`.
+that older exports have alone. Messages that were edited away are in the same list, known by `parent_message_uuid`.
 """
 
 import re
@@ -26,6 +26,7 @@ from memory_mcp.ingest.parts import (
     result_part,
     thought_part,
     unknown_block_notes,
+    unread_block_notes,
 )
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import RECAP, RECORD, EventDraft, EventType, Role
@@ -66,7 +67,7 @@ class ClaudeAiImporter(ExportImporter):
             parts = list(self._iter_parts(message))
             drafts = session.make_drafts(parts, source_id, parse_time(message.get("created_at")))
             yield from tally.count_record(drafts, parts, record.line, listed[number])
-        # It tells all of the conversation, whenever that was: without a time it stands behind the last message, and is
+        # It sums up all of the conversation: without a time it comes after the last message, and is
         # known again when the conversation has gone on.
         session.thread, session.last_time, summary = "", None, words_within(value.get("summary"))
         yield from session.make_drafts([note_part(summary, **{RECAP: "true"})], f"{name}:summary:{content_id(summary)}", None)
@@ -116,7 +117,7 @@ def _iter_prompt_parts(message: Mapping[str, object], blocks: Sequence[Mapping[s
     names = list(dict.fromkeys(filter(None, [*(as_text(a.get("file_name")) for a in attached), *files])))
     words = "\n".join(filter(str.strip, [*texts, *(f"[{name}]" for name in names)]))
     yield message_part(Role.USER, words, files="\n".join(names))
-    yield from (part for block, text in zip(blocks, texts, strict=True) if not text for part in unknown_block_notes(block))
+    yield from unread_block_notes(blocks, texts)
     for attachment in attached:
         name, text = as_text(attachment.get("file_name")), words_within(attachment.get("extracted_content"))
         if name:

@@ -106,7 +106,7 @@ class DocumentImporter(ABC, ClientImporter):
 
     def read_file(self, file: Path, offset: int, report: ImportReport) -> Iterator[ReadStep]:
         """Yield a step for each conversation, from the file's start."""
-        del offset  # what is written anew as a whole is read from its start
+        del offset  # what is written again as a whole is read from its start
         tally = Tally(report, file)
         for record in tally.iter_valid(self.iter_conversations(file)):
             if isinstance(record.value.get(self.messages_key), self.messages_type):

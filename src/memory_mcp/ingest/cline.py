@@ -2,7 +2,7 @@
 
 A task keeps its messages, as the model's interface takes them, in one array; a session keeps the same messages under
 `messages` with ids and times. Older clients wrote tool calls as XML into the answers and the results as texts with a
-heading into the next message; both are told apart here by the clients' own tool names.
+heading into the next message; both are recognised here by the clients' own tool names.
 
 An id follows from the conversation, what the message says and how often it was said there before: clients drop and
 insert messages, so a place in the array means nothing.

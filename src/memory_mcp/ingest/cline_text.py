@@ -45,7 +45,7 @@ class PromptWords:
     texts: list[str] = field(default_factory=list)
     #: Tool and text of results that are written as texts.
     results: list[tuple[str, str]] = field(default_factory=list)
-    #: Whether the words stand in a tag that only the user's own have.
+    #: Whether the words are in a tag that only the user's own have.
     is_tagged: bool = False
     cwd: str = ""
     time: int | None = None

@@ -2,7 +2,7 @@
 
 The format is that of the client's own code, which is open: `core/util/history.ts` and the types it writes, as shipped
 with @continuedev/cli 1.5.47, and their older forms in the history of its repository. One JSON document a session in
-~/.continue/sessions, written anew with every turn; messages have no time of their own, the session's is in sessions.json.
+~/.continue/sessions, written again with every turn; messages have no time of their own, the session's is in sessions.json.
 """
 
 import re
@@ -39,13 +39,13 @@ from memory_mcp.ingest.parts import (
     result_part,
     separate_prompts,
     thought_part,
-    unknown_block_notes,
+    unread_block_notes,
 )
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import RECAP, EventDraft, Role
 
 AGENT = "continue"
-#: The list of all sessions, beside them.
+#: The list of all sessions, next to them.
 _LIST = "sessions.json"
 _OWN = re.compile(rb'\A(?:\xef\xbb\xbf)?\s*\{.*?"history"\s*:\s*\[', re.DOTALL)
 CONTEXT = "context item"
@@ -131,10 +131,8 @@ class ContinueImporter(DocumentImporter):
             yield left_out_part("system prompt")
         else:
             yield left_out_part(f"{role or 'unknown'} message")
-        if role in ("user", "assistant") and not all(texts):
-            yield from (
-                part for block, words in zip(blocks, texts, strict=True) if not words for part in unknown_block_notes(block)
-            )
+        if role in ("user", "assistant"):
+            yield from unread_block_notes(blocks, texts)
         if summary:
             yield note_part(summary, **{RECAP: "true"})
 
@@ -172,6 +170,6 @@ def _output_text(item: Mapping[str, object]) -> str:
 @lru_cache(maxsize=4)
 def _load_start_times(file: Path, mtime_ns: int) -> Mapping[str, str]:
     """Return when listed sessions began, by id; cached; raises OSError."""
-    del mtime_ns  # tells another version of the list
+    del mtime_ns  # the key of a changed list
     values = (record.value for record in iter_records(file) if not record.error)
     return {as_text(v.get("sessionId")): as_plain(v.get("dateCreated")) for v in values}

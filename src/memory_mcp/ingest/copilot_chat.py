@@ -1,13 +1,13 @@
 """Importer of Copilot Chat's sessions, as VS Code stores them.
 
 A session is one JSON object (`.json`), or a log of changes to one (`.jsonl`): kind 0 is the whole object, 1 sets what is at
-a path, 2 cuts an array at a path to `i` items and adds to it, 3 takes away what is at a path. VS Code writes such a log anew
+a path, 2 cuts an array at a path to `i` items and adds to it, 3 takes away what is at a path. VS Code rewrites such a log
 when it has grown long, so both are read as a whole.
 
 Ids: `session_id` is the client's own; `source_id` is the request's id for what was typed, a round's id for what the model
 said in it, the call's id for a call, that with `#result` for its result. Calls of an answer without rounds are read as VS Code
-shows them (`copilot_shown`). Only requests have times: what follows one stands
-a millisecond behind the other, and the last words at the time that the whole took.
+shows them (`read_shown_call`). Only requests have times: what follows one is
+a millisecond after the other, and the last words at the time that the whole took.
 """
 
 import re
@@ -15,9 +15,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from memory_mcp.ingest.base import QUOTE_WIDTH, Growth, ImportReport, ReadStep
+from memory_mcp.ingest.base import OWN_SESSION, QUOTE_WIDTH, Growth, ImportReport, ReadStep
 from memory_mcp.ingest.blocks import all_words, as_blocks, as_list, as_mapping, as_mappings, as_text, words_within
-from memory_mcp.ingest.claude_code.reader import OWN_SESSION
 from memory_mcp.ingest.client_importer import ClientImporter, editor_data
 from memory_mcp.ingest.json_records import first_values, iter_records
 from memory_mcp.ingest.parts import Part, as_plain, call_part, decode_json, left_out_part, message_part, path_of, result_part

@@ -1,8 +1,8 @@
 """SQLite databases of clients: opened while the client has them open, and asked which tables they have.
 
 Invariants
-1. Nothing is written, neither into the database nor beside it: where SQLite would have to make its shared memory file,
-   a copy in a private temporary folder is opened instead, or the file is read as it lies when nobody has it open.
+1. Nothing is written, neither into the database nor next to it: where SQLite would have to make its shared memory file,
+   a copy in a private temporary folder is opened instead, or the file is read as it is when no one has it open.
 2. Tables and columns are asked for, never assumed: what a version lacks costs only itself.
 """
 
@@ -20,7 +20,7 @@ from memory_mcp.base import foreign_files
 from memory_mcp.ingest.base import Growth, ImportReport
 from memory_mcp.ingest.client_importer import ClientImporter
 
-#: How a file of SQLite begins, and where its header says whether changes go to a log beside it (2) or not (1).
+#: How a file of SQLite begins, and where its header says whether changes go to a log next to it (2) or not (1).
 MAGIC = b"SQLite format 3\x00"
 _JOURNAL_BYTE, _LOGGED = 18, 2
 #: How long to wait for the client, seconds.
@@ -142,7 +142,7 @@ def _readable_path(file: Path, stack: ExitStack) -> tuple[Path, str]:
     with foreign_files.open_file(file) as stream:
         header = stream.read(100)
     if not header.startswith(MAGIC) or len(header) <= _JOURNAL_BYTE:
-        raise OSError("it is no SQLite database")
+        raise OSError("not a SQLite database")
     if header[_JOURNAL_BYTE] != _LOGGED:
         return file, "mode=ro"
     log, shared = (file.with_name(f"{file.name}-{end}") for end in ("wal", "shm"))

@@ -1,6 +1,6 @@
 """Decode a text: entities, percent signs, escapes of JSON and programs, marks of terminals and pages.
 
-Each stage takes one layer of wrapping away and says where every character stood, so that what is found in the inside can be
+Each stage takes one layer of wrapping away and says where every character was, so that what is found inside can be
 taken out of the outside. Base64 and hexadecimal are unwrapped whole.
 """
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from memory_mcp.model.sentinel import MARK
 
 _NAME = r"[A-Za-z][\w.:-]{0,63}"
-#: What stands between a tag's name and its end; a quoted value may hold anything.
+#: What is between a tag's name and its end; a quoted value may hold anything.
 _ATTRIBUTES = r"""(?:\s(?:=\s?"[^"]{0,2000}"|=\s?'[^']{0,2000}'|[^<>]){0,2000}+)?/?"""
 _OPENING = re.compile(rf"<({_NAME}){_ATTRIBUTES}>")
 _CLOSING = re.compile(rf"</({_NAME})(?:\s[^<>]{{0,100}})?>\s*\Z")

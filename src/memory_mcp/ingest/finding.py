@@ -3,7 +3,7 @@
 Invariants
 1. Only the beginning of a file is read, and nothing is written.
 2. A file that an importer has read before is its own; of any other, the first importer in the order of the registry that
-   recognises it reads it, and one that nobody recognises is left to the importer that was named.
+   recognises it reads it, and one that no importer recognises is left to the importer that was named.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

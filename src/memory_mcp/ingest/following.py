@@ -1,7 +1,7 @@
 """Store what followed clients wrote into their session files since the last look.
 
 Invariants
-1. Nothing is followed that its owner did not agree to; the agreement lies in the store and holds until it is taken back.
+1. Nothing is followed that its owner did not agree to; the agreement is in the store until it is taken back.
 2. A look costs what listing the files costs: a file is opened when its stamp changed since it was last read.
 3. What an import stores and what following stores is the same, by the same marks, so either goes on where the other ended.
 """
@@ -24,7 +24,7 @@ from memory_mcp.storage.values import AppendResult
 
 log = logging.getLogger(__name__)
 
-#: Under which names agreements lie among the store's marks. On disk: do not change it.
+#: Under which names agreements are among the store's marks. On disk: do not change it.
 FOLLOW_PREFIX = "follow:"
 #: A look may take this share of the time: one that takes long is followed by a long rest.
 _SHARE = 0.005
@@ -78,7 +78,7 @@ class Follower:
         if began < self._rest_until:
             return 0
         names, new = followed_names(self._marks), 0
-        # Loading every importer takes 40 ms, and most memories follow nobody.
+        # Loading every importer takes 40 ms, and most memories follow no client.
         for importer in (i for i in self._importers() if i.name in names) if names else ():
             for path in importer.default_paths():
                 if path.exists() and not should_stop():

@@ -1,6 +1,6 @@
 """Sessions of Goose: the database `sessions.db`, and the files of lines that older versions kept, one a session.
 
-The client copies its old files into the database, and writes a session anew when it shortens it: an id follows from what
+The client copies its old files into the database, and writes a session again when it shortens it: an id follows from what
 a message says, so that all copies are one event. Times are whole seconds.
 """
 

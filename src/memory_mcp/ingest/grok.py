@@ -3,7 +3,7 @@
 Known from one made sample and public descriptions of real files, not from the client's source: words, tool calls and
 their outcome, recaps and the turn's end are read; everything else is counted.
 
-A message is one chunk in the client's files; where it is several, each is told by itself: what follows may not be written
+A message is one chunk in the client's files; where it is several, each is an event of its own: what follows may not be written
 yet.
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from memory_mcp.ingest import chat
 from memory_mcp.ingest.blocks import as_blocks, as_mapping, as_text, words_within
 from memory_mcp.ingest.chat import ChatReader, Outcome, skipped_outcome
-from memory_mcp.ingest.parts import Part, content_id, message_part
+from memory_mcp.ingest.parts import Part, content_id, message_part, unread_block_notes
 from memory_mcp.ingest.session_reader import GrowingImporter
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import Role
@@ -37,7 +37,7 @@ def _update_text(update: Mapping[str, object]) -> str:
 def _message_parts(update: Mapping[str, object], role: Role) -> list[Part]:
     blocks = as_blocks(update.get("content"))
     texts = [chat.text_of(block) for block in blocks]
-    return [message_part(role, "".join(texts)), *chat.note_unknown_blocks(blocks, texts)]
+    return [message_part(role, "".join(texts)), *unread_block_notes(blocks, texts)]
 
 
 class _Reader(ChatReader):

@@ -4,7 +4,7 @@ Invariants
 1. Memory holds one record and a window around it, never the file; no record is longer than `MAX_RECORD`.
 2. What is not finished waits: a last line without its line feed that is no object yet, and an array or object still
    open at the end of the file, yield nothing more and are read again from their start.
-3. Broken text costs its own record only: zeros that a crash left are passed over, records that were written behind a half
+3. Broken text costs its own record only: zeros that a crash left are passed over, records that were written after a half
    one, on the same line, are read, and so is what a document that breaks off holds before that.
 """
 
@@ -37,9 +37,9 @@ BOM = codecs.BOM_UTF8
 NOT_AN_OBJECT = "not a JSON object"
 CUT = "breaks off before its end"
 
-#: What stands before a record and says nothing: white space, and zeros of a crash.
+#: What comes before a record and says nothing: white space, and zeros of a crash.
 BLANKS = b"\0 \t\r\n"
-#: Lines at the head of a file and behind a broken line that show what its records look like.
+#: Lines at the head of a file and after a broken line that show what its records look like.
 _HEAD_LINES, _NEXT_LINES = 20, 3
 #: What may become an array of objects; `[1, 2]`, `[INFO]` and nested arrays are no records in any case.
 _ARRAY = re.compile(rb"(?:\xef\xbb\xbf)?[\s\0]*\[[\s\0]*(?:\{|\Z)")
@@ -54,7 +54,7 @@ class Record:
     value: dict[str, object]
     #: Number of the line on which it begins, from 1; inside an array, of the array's line.
     line: int
-    #: Where reading may go on once this record is done.
+    #: Where reading may continue once this record is done.
     offset: int
     #: The beginning of its text, to be quoted.
     quote: str
@@ -194,7 +194,7 @@ class _RecordReader:
         try:
             value = json.loads(text)
         except json.JSONDecodeError as error:
-            # Open structure, or a second value behind the first; a string cannot go on behind a line feed.
+            # Open structure, or a second value after the first; a string cannot go on after a line feed.
             opens = error.pos >= len(text) or error.msg.startswith("Extra data")
             if text.startswith("{") and opens and line.is_complete and self._failures < _PATIENCE:
                 return self._read_spread_object(line)

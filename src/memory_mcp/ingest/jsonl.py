@@ -32,7 +32,7 @@ _SHOWN = 40
 #: What only an exported event has.
 _EXPORTED = ("event_id", "source")
 _SOURCE = re.compile(r"[a-z0-9][a-z0-9_.:-]{0,60}")
-#: Bits of an event id behind its time.
+#: Bits of an event id after its time.
 _HASH_BITS = 80
 
 
@@ -107,7 +107,7 @@ def exported_draft_of(mapping: Mapping[str, object]) -> EventDraft:
     if draft.timestamp is None or key >> _HASH_BITS != max(0, draft.timestamp):
         raise InvalidQuery("event_id is not of the event's time", "Leave event_id and source out of what was not exported.")
     if not _SOURCE.fullmatch(source):
-        raise InvalidQuery("source is no kind of source", "Leave event_id and source out of what was not exported.")
+        raise InvalidQuery("invalid source", "Leave event_id and source out of what was not exported.")
     return replace(draft, original=OriginalIdentity(event_id_from(key), source))
 
 
@@ -171,7 +171,7 @@ def _parse_event_time(mapping: Mapping[str, object]) -> int:
     if time_ms is not None and not FIRST_MS <= time_ms < LATEST_MS:
         raise InvalidQuery(f"timestamp is out of range: {_quote_name(value)}", "Give a time from the year 1000 to 9998.")
     if time_ms is None:
-        raise InvalidQuery("timestamp is no time", "Use ISO 8601 (2026-01-30T12:00:00Z) or epoch milliseconds.")
+        raise InvalidQuery("invalid timestamp", "Use ISO 8601 (2026-01-30T12:00:00Z) or epoch milliseconds.")
     return time_ms
 
 

@@ -1,8 +1,8 @@
 """Sessions of Kimi CLI, the predecessor of Kimi Code: `sessions/<hash of the directory>/<session>/context.jsonl`.
 
-The context holds what the model sees, without times and ids: when a turn began stands in the `wire.jsonl` beside it, and a
+The context holds what the model sees, without times and ids: when a turn began is in the `wire.jsonl` next to it, and a
 message is known by its session, what it says, and how often it was said there before. The client sets an older context
-aside (`context_1.jsonl`) when it shortens or takes back; what both hold is told once.
+aside (`context_1.jsonl`) when it shortens or takes back; what both hold counts once.
 """
 
 import hashlib

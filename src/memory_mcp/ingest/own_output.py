@@ -1,8 +1,8 @@
 """Remove this program's own output from recorded text, so that it is not stored again. Pure.
 
 Invariants
-1. Only what has the form of an answer is taken out: a fence whose tags stand on lines of their own around what our renderers
-   write, or an object that says its origin and holds more. A text that tells of the mark, or of both tags, stays whole.
+1. Only what has the form of an answer is taken out: a fence whose tags are on lines of their own around what our renderers
+   write, or an object that says its origin and holds more. A text that mentions the mark, or both tags, stays whole.
 2. An answer is known as it was sent and as it is pasted: escaped as HTML, JSON or inside of other JSON, quoted or numbered line
    by line, cut off at either end.
 3. The time is linear in the text: around each mark so many characters are looked at, and each stretch between two is read once.
@@ -35,7 +35,7 @@ _TAG_OPENS, _TAG_CLOSES = re.compile(rf"{_LT}\Z", re.I), re.compile(rf"{_LT}{_SL
 _TAG_ENDS = re.compile(_GT, re.I)
 _BEGINS_LINE = re.compile(rf"{_BREAK}{_MARGIN}\Z", re.I)
 _ENDS_LINE = re.compile(rf"[^\S\r\n]{{0,40}}(?:{_BREAK}|\Z)", re.I)
-# So much of what stands before a line goes with it.
+# So much of what is before a line goes with it.
 _QUOTED = re.compile(rf"(?:[^\S\r\n]|[>|]|{_AMP}gt;|\d{{1,7}} ?[\u2192:|.)\t])*\Z", re.I)
 _LINE_ENDS = re.compile(rf"{_BREAK}++", re.I)
 #: Signs of what was recalled: an id, a moment, or what our answers begin with.
@@ -91,7 +91,7 @@ def is_answer(value: object) -> bool:
 def remove_own_output(text: str) -> str:
     """Return `text` without this program's output; "" if that is all.
 
-    A text without our mark is returned as it is, and so is one that only tells of the mark.
+    A text without our mark is returned as it is, and so is one that only mentions the mark.
     """
     if MARK not in text:
         return text
@@ -206,7 +206,7 @@ def _fence_without_head(text: str, at: int, tag: _Tag) -> Span | None:
         if count == 1:
             run_start = line[0]
             start = 0 if number == 1 and not at else run_start
-    # The sign may stand in what is lost: several such lines right before the tag are no prose either.
+    # The sign may be in what is lost: several such lines right before the tag are no prose either.
     return (start, tag.end) if count > 1 or (count and _SIGN.search(text, run_start, tag.start)) else None
 
 

@@ -21,7 +21,7 @@ from memory_mcp.ingest.wrappers import author_note, find_author, is_plain, unwra
 from memory_mcp.model.event import FILE_TIME, RECORD, EventDraft, EventType, Role
 from memory_mcp.model.ids import encode_base32, hash_parts
 
-#: A time this far behind that of the part before it is another day's: it is believed (milliseconds).
+#: A time this much earlier than that of the part before it is another day's: it is believed (milliseconds).
 _DAY = 86_400_000
 _QUOTED = 1024
 _KIND_OF_FOLDER = "(?:dir(?:ectory)?|folder|root|path)"
@@ -55,7 +55,7 @@ class Part:
     unknown: str = ""
     #: What a call asks the person.
     questions: tuple[Question, ...] = ()
-    #: Fields that the client keeps beside a result's text.
+    #: Fields that the client keeps next to a result's text.
     details: object = None
 
 
@@ -91,6 +91,13 @@ def unknown_block_notes(block: Mapping[str, object], kind: str = "") -> list[Par
     kind = kind or as_text(block.get("type")) or as_text(block.get("kind")) or "block"
     words = unknown_words(block)
     return [Part(Role.SYSTEM, EventType.NOTE, words.strip(), {RECORD: kind}, unknown=kind)] if words.strip() else []
+
+
+def unread_block_notes(blocks: Sequence[Mapping[str, object]], texts: Sequence[str]) -> list[Part]:
+    """Return a note for each block whose text is blank."""
+    if all(texts):
+        return []
+    return [part for block, text in zip(blocks, texts, strict=True) if not text for part in unknown_block_notes(block)]
 
 
 def call_part(name: str, arguments: object, call_id: str, **metadata: str) -> Part:
@@ -294,7 +301,7 @@ def separate_prompts(
 
     What was written around them, and the words of unknown blocks, follow the other parts as notes, so that no id moves. Where
     `find` names an author for `record` who is not the person, all of it is a note of that author. Exports of chat services,
-    notes and events from elsewhere are not separated: nobody is between the person and the record there.
+    notes and events from elsewhere are not separated: there is nothing between the person and the record.
     """
     concerned = [part for part in parts if part.type is EventType.USER_MESSAGE or part.unknown]
     if not concerned:

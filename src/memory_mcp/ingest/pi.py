@@ -17,7 +17,7 @@ from memory_mcp.ingest import chat
 from memory_mcp.ingest.blocks import as_blocks, as_mapping, as_text, words_within
 from memory_mcp.ingest.chat import ChatReader, Outcome, skipped_outcome
 from memory_mcp.ingest.json_records import first_values
-from memory_mcp.ingest.parts import Part, content_id, message_part, note_part
+from memory_mcp.ingest.parts import Part, content_id, message_part, note_part, unread_block_notes
 from memory_mcp.ingest.session_reader import GrowingImporter
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.ingest.wrappers import without_ansi
@@ -34,7 +34,7 @@ _ROLES = frozenset(
 _FOREIGN = "not a pi entry"
 #: OpenClaw's copies of a session at a point in time, and its traces of the machinery.
 _COPIES = (".checkpoint.", ".trajectory.")
-#: OpenClaw's sessions that were ended or deleted by their key, kept under the old name with the time behind it.
+#: OpenClaw's sessions that were ended or deleted by their key, kept under the old name with the time after it.
 _ARCHIVE = re.compile(r"\.jsonl\.(?:reset|deleted)\.[\w.:-]+\Z")
 _SKILL = re.compile(r'\A<skill name="([^"]{1,200})" location="[^"]*">\n.*?\n</skill>(?:\n\n(.*))?\Z', re.S)
 #: OpenClaw's header of a message: its sender, its channel, and the messages it replies to.
@@ -43,7 +43,7 @@ _ENVELOPE = re.compile(
     re.S | re.M,
 )
 _RECEIVED = re.compile(r"\A\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) \d{4}-\d\d-\d\d [^\[\]\n]{4,30}\] ")
-#: Its own copies of what it sent, beside the answer itself.
+#: Its own copies of what it sent, next to the answer itself.
 _MIRROR = "delivery-mirror"
 #: How the shell tool ends the output of a command that failed.
 _EXIT_CODE = re.compile(r"\bCommand exited with code (\d{1,5})\s*\Z")
@@ -77,7 +77,7 @@ class _Reader(ChatReader):
         super().learn_from(record)
         self._last_entry = entry
         if record.get("type") == "session":
-            # A subagent's file belongs to the session of the file beside it.
+            # A subagent's file belongs to the session of the file next to it.
             session = self.session
             if not self._agent_file:
                 session.session_id = as_text(record.get("id")) or session.session_id
@@ -170,7 +170,7 @@ class _Reader(ChatReader):
             outcome.parts = [note_part(text, record="written by the client")]
         else:
             outcome.parts = [self.make_prompt(text)]
-        outcome.parts += chat.note_unknown_blocks(blocks, texts)
+        outcome.parts += unread_block_notes(blocks, texts)
 
     def _iter_answer_parts(self, block: Mapping[str, object]) -> Iterator[Part]:
         kind = block.get("type")

@@ -15,7 +15,7 @@ from memory_mcp.ingest.blocks import as_mapping, as_mappings, as_text, words_wit
 from memory_mcp.ingest.gemini.reader import GeminiImporter, is_session, read_session
 from memory_mcp.ingest.gemini.records import POLITE, GeminiReader, content_blocks, note_unknown_parts, parts_text, response_text
 from memory_mcp.ingest.json_records import first_values
-from memory_mcp.ingest.parts import Part, content_id, message_part, note_part, result_part
+from memory_mcp.ingest.parts import EMPTY, Part, content_id, message_part, note_part, result_part
 from memory_mcp.ingest.session_reader import UNKNOWN, ParsedRecord, RecordItem, SessionReader, read_appended
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.ingest.wrappers import INJECTED, unwrap_prompt
@@ -103,7 +103,7 @@ class QwenReader(SessionReader):
             return [note_part(displayed or text, record=subtype)], subtype
         unknown_notes = note_unknown_parts(_content_of(record))
         if not text.strip():
-            return unknown_notes, ParsedRecord().skip_reason
+            return unknown_notes, EMPTY
         if self.session.thread:
             words = unwrap_prompt(text)[0]
             part = Part(Role.ASSISTANT, EventType.SUBAGENT_START, words.text, left_out=INJECTED if words.reason else "")
@@ -125,7 +125,7 @@ class QwenReader(SessionReader):
             else:
                 parts.append(message_part(Role.ASSISTANT, parts_text([block])))
         parts += note_unknown_parts(_content_of(record))
-        return parts, ParsedRecord().skip_reason
+        return parts, EMPTY
 
     def _result_parts(self, record: Mapping[str, object]) -> tuple[list[Part], str]:
         call_result = as_mapping(record.get("toolCallResult"))
@@ -137,7 +137,7 @@ class QwenReader(SessionReader):
             name = as_text(answer.get("name")) or self.tools.get(call_id, "")
             text = response_text(answer) if answer else parts_text([block]) or words_within(block)
             parts.append(result_part(name, call_id, text or words_within(call_result.get("resultDisplay")), is_error=failed))
-        return parts, ParsedRecord().skip_reason
+        return parts, EMPTY
 
     def _system_parts(self, record: Mapping[str, object]) -> tuple[list[Part], str]:
         subtype, payload = as_text(record.get("subtype")), as_mapping(record.get("systemPayload"))

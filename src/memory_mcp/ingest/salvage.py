@@ -1,4 +1,4 @@
-"""Read what is whole in broken JSON: records behind a half one, and a document that breaks off.
+"""Read what is whole in broken JSON: records after a half one, and a document that breaks off.
 
 Invariants
 1. Nothing half is ever given: a value is whole, or the one around it is cut off before it.

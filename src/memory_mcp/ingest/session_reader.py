@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from memory_mcp.base.scope import project_of_session
-from memory_mcp.ingest.base import Growth, ImportReport, ReadStep
-from memory_mcp.ingest.claude_code.reader import OWN_SESSION
+from memory_mcp.ingest.base import OWN_SESSION, Growth, ImportReport, ReadStep
 from memory_mcp.ingest.client_importer import ClientImporter
 from memory_mcp.ingest.json_records import Record, first_values, iter_records, iter_tail
 from memory_mcp.ingest.parts import (
@@ -36,7 +35,7 @@ from memory_mcp.model.sentinel import opens_own_session
 
 UNKNOWN = "unknown kind of record"
 DUPLICATE = "told by another record"
-#: How far behind the resumed offset records are looked at again (bytes), and how many of the head.
+#: How far before the resumed offset records are looked at again (bytes), and how many of the head.
 LOOK_BACK = 256 * 1024
 _HEAD_RECORDS = 50
 _REMEMBERED = 20_000

@@ -5,7 +5,7 @@ import math
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MILLISECOND = dt.timedelta(milliseconds=1)
-#: Smaller numbers are seconds: as milliseconds they would lie before March 1973, as seconds behind the year 5000.
+#: Smaller numbers are seconds: as milliseconds they would be before March 1973, as seconds after the year 5000.
 _SECONDS_BELOW = 100_000_000_000
 
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from memory_mcp.ingest.elements import cut_elements
 from memory_mcp.model.event import EventType, Role
 
-#: Blocks that the client injects beside the user's words.
+#: Blocks that the client injects next to the user's words.
 _INJECTED = re.compile(
     r"<(system-reminder|ide_opened_file|ide_diagnostics|user-prompt-submit-hook|session-start-hook)\b[^<>]{0,200}>"
     r".*?(?:</\1>|\Z)",
@@ -26,13 +26,13 @@ _TYPED = re.compile(r"user[-_]?(?:query|request|message|input|prompt)", re.I)
 _PERSON = frozenset("human user typed person".split())
 _AGENTS = re.compile(r"agent|peer|team|coordinator|session|model|assistant|bot", re.I)
 _CLIENTS = re.compile(rf"system|hook|task|auto|schedul|cron|loop|remind|notif|channel|synthetic|{_AGENTS.pattern}", re.I)
-#: Fields that name who wrote a record, by a word or in an object; those that say that nobody typed it.
+#: Fields that name who wrote a record, by a word or in an object; those that say that no one typed it.
 _SOURCE_FIELD = re.compile(r"prompt_?source|attribution|provenance|(?:created|written|generated|sent)_?by", re.I)
 _OBJECT_FIELDS = ("source", "author", "sender")
 _CLIENT_FIELD = re.compile(r"(?:is_?)?(?:synthetic|meta|injected|hidden|auto_?generated|system_?generated|autonomous)", re.I)
 _NAME_FIELDS = ("kind", "type", "role", "name")
 _WORD = re.compile(r"[\w:/.@-]{1,80}")
-#: Objects of a record, and within those, that say who wrote it, beside the record itself.
+#: Objects of a record, and within those, that say who wrote it, next to the record itself.
 _DETAILS = frozenset({"message", "data", "payload", "params", "update", "event", "info", "metadata", "_meta"})
 _INNER_TAG = re.compile(r"</?[a-z][a-z_-]*>")
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
@@ -53,7 +53,7 @@ class PromptPiece:
     text: str
     #: Why there is no text; "" when there is, or when there never was any.
     reason: str = ""
-    #: The name of the element that it stood in; "" for none, and where the role says it.
+    #: The name of the element that it was in; "" for none, and where the role says it.
     name: str = ""
 
 

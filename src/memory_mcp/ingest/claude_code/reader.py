@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from memory_mcp.ingest.base import Growth, ImportReport, ReadStep
+from memory_mcp.ingest.base import OWN_SESSION, Growth, ImportReport, ReadStep
 from memory_mcp.ingest.blocks import as_text
 from memory_mcp.ingest.claude_code.records import AGENT, Outcome, convert_record
 from memory_mcp.ingest.claude_code.state import SessionState
@@ -13,8 +13,6 @@ from memory_mcp.ingest.json_records import first_values, iter_records
 #: Keys that no other client's records have, and kinds that need no message.
 _KEYS = frozenset({"isSidechain", "leafUuid", "isSnapshotUpdate"})
 _KINDS = frozenset({"queue-operation", "file-history-snapshot"})
-#: Why the records of a session that our summarizer had give nothing.
-OWN_SESSION = "the summarizer's own session"
 
 
 class ClaudeCodeImporter(ClientImporter):

@@ -1,4 +1,4 @@
-"""Read the whole result of a tool that the client saved beside a session's transcript, in `<session>/tool-results/`.
+"""Read the whole result of a tool that the client saved next to a session's transcript, in `<session>/tool-results/`.
 
 Invariants
 1. Only a regular file directly in the session's own folder is read, and none of the folders on the way to it is a link: a

@@ -1,6 +1,6 @@
 """State that earlier records of a file give later ones: tool names, the session's directory, threads of agents.
 
-None of it enters an id. A read that begins behind the start of a file recovers what it needs from a bounded look back,
+None of it is part of an id. A read that begins after the start of a file recovers what it needs from a bounded look back,
 so a follower of a growing file never reads it from its start again.
 """
 
@@ -44,7 +44,7 @@ class SessionState:
         self.tools: OrderedDict[str, str] = OrderedDict()
         #: What calls asked the person, by the id of the call.
         self.questions: dict[str, tuple[Question, ...]] = {}
-        #: The session's file, beside which results are saved; None if it is not known.
+        #: The session's file, next to which results are saved; None if it is not known.
         self.transcript: Path | None = file
         #: Threads whose first prompt has been seen.
         self.begun_threads: set[str] = set()

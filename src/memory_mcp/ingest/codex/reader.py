@@ -24,7 +24,7 @@ from memory_mcp.ingest.blocks import (
 )
 from memory_mcp.ingest.codex.texts import directory_of, prompt_parts, recap_text, tool_call, tool_result
 from memory_mcp.ingest.json_records import first_values
-from memory_mcp.ingest.parts import Part, content_id, left_out_part, message_part, note_part, unknown_block_notes
+from memory_mcp.ingest.parts import Part, content_id, left_out_part, message_part, note_part, unread_block_notes
 from memory_mcp.ingest.session_reader import (
     DUPLICATE,
     LOOK_BACK,
@@ -58,7 +58,7 @@ _SCREEN = frozenset(
     " web_search_begin web_search_end view_image_tool_call plan_update image_generation_end dynamic_tool_call_request"
     " dynamic_tool_call_response".split()
 )
-#: Clients that do not name the session behind a fork's copies wrote these within so many milliseconds.
+#: Clients that do not name the session of a fork's copies wrote these within so many milliseconds.
 _COPYING = 1000
 
 
@@ -239,10 +239,8 @@ class CodexReader(SessionReader):
         if item.get("role") == "assistant":
             blocks = as_blocks(item.get("content"))
             texts = [block_text(block) for block in blocks]
-            unknown_notes = [
-                part for block, text in zip(blocks, texts, strict=True) if not text for part in unknown_block_notes(block)
-            ]
-            return [message_part(Role.ASSISTANT, "\n".join(filter(None, texts))), *unknown_notes]
+            words = "\n".join(filter(None, texts))
+            return [message_part(Role.ASSISTANT, words), *unread_block_notes(blocks, texts)]
         parts = self._prompt_parts(item)
         if not self._subagent or self._ancestry.is_copying:
             return parts

@@ -23,7 +23,7 @@ from memory_mcp.model.event import RECAP, Role
 
 #: Texts in the user's role that the client wrote without an element around them.
 _INJECTED = re.compile(r"\s*(?:# AGENTS\.md instructions\b|Warning: [^\n]+\s*\Z)")
-#: What stands before the instructions of a folder where they are an element.
+#: What comes before the instructions of a folder where they are an element.
 _HEADING = re.compile(r"\s*# AGENTS\.md instructions[^\n]*\s*(?=<INSTRUCTIONS>)")
 #: The client's own elements, which say nothing about the conversation; older clients left them without their end.
 _OFTEN_CUT = frozenset(
@@ -38,7 +38,7 @@ _INTRODUCED = "own analysis:"
 _SHELL_COMMAND = re.compile(
     r"\s*<user_shell_command>\s*<command>\s*(.*?)\s*</command>\s*(?:<result>(.*?)</result>)?(?:\s*</user_shell_command>)?", re.S
 )
-#: The editor's own words stand before this heading.
+#: The editor's own words come before this heading.
 _REQUEST = "## My request for Codex:"
 _IDE = "# Context from my IDE setup:"
 #: The head of a command's output: lines of figures, then "Output:".

@@ -18,7 +18,7 @@ from memory_mcp.ingest.parts import (
     note_part,
     result_part,
     separate_prompts,
-    unknown_block_notes,
+    unread_block_notes,
 )
 from memory_mcp.ingest.session_reader import DUPLICATE, UNKNOWN, ParsedRecord, RecordItem, SessionReader
 from memory_mcp.ingest.times import parse_time
@@ -138,7 +138,8 @@ class CopilotReader(SessionReader):
 
     def _prompt_parts(self, data: Mapping[str, object]) -> tuple[list[Part], str]:
         blocks = as_blocks(data.get("content"))
-        text = "\n".join(filter(None, map(block_text, blocks)))
+        texts = list(map(block_text, blocks))
+        text = "\n".join(filter(None, texts))
         if self.session.thread:
             return [Part(Role.ASSISTANT, EventType.SUBAGENT_START, words_of(data.get("content")).strip())], ""
         source = as_text(data.get("source"))
@@ -146,10 +147,7 @@ class CopilotReader(SessionReader):
             return list(separate_prompts([message_part(Role.USER, text)], {"promptSource": source})), EMPTY
         if _written_by_client(data):
             return [left_out_part(INJECTED)], INJECTED
-        return [
-            message_part(Role.USER, text),
-            *(part for b in blocks if not block_text(b) for part in unknown_block_notes(b)),
-        ], EMPTY
+        return [message_part(Role.USER, text), *unread_block_notes(blocks, texts)], EMPTY
 
     def _result_parts(self, data: Mapping[str, object]) -> tuple[list[Part], str]:
         call_id, tool_result = as_text(data.get("toolCallId")), as_mapping(data.get("result"))

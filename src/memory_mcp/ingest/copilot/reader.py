@@ -7,12 +7,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from memory_mcp.ingest.base import ImportReport, ReadStep
+from memory_mcp.ingest.base import OWN_SESSION, ImportReport, ReadStep
 from memory_mcp.ingest.blocks import as_mapping, as_mappings, as_text, words_of
-from memory_mcp.ingest.claude_code.reader import OWN_SESSION
 from memory_mcp.ingest.copilot.events import AGENT, CopilotReader
 from memory_mcp.ingest.json_records import iter_records
-from memory_mcp.ingest.parts import Part, left_out_part, message_part, result_part
+from memory_mcp.ingest.parts import EMPTY, Part, left_out_part, message_part, result_part
 from memory_mcp.ingest.session_reader import UNKNOWN, GrowingImporter, ParsedRecord, RecordItem, count_record, read_records
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.ingest.wrappers import INJECTED, unwrap_prompt, without_ansi
@@ -33,11 +32,7 @@ def iter_messages(session: Mapping[str, object], reader: CopilotReader) -> Itera
         if not parts:
             yield (
                 message,
-                ParsedRecord(
-                    skip_reason=UNKNOWN
-                    if message.get("role") not in ("user", "assistant", "tool")
-                    else ParsedRecord().skip_reason
-                ),
+                ParsedRecord(skip_reason=UNKNOWN if message.get("role") not in ("user", "assistant", "tool") else EMPTY),
             )
             continue
         events = []

@@ -40,7 +40,7 @@ USER, MODEL = 1, 2
 MOST_PARTS = 4
 CONTEXT = "attached context"
 WRITING = "still being written"
-#: Where a prompt keeps what the client put in beside the words.
+#: Where a prompt keeps what the client put in next to the words.
 _CONTEXTS = ("attachedCodeChunks", "codebaseContextChunks", "cursorRules", "relevantFiles", "attachedFolders")
 #: States of a call that goes on, and of one that ended without doing what it should.
 _RUNNING = frozenset({"loading", "pending", "running", "generating", "in_progress"})

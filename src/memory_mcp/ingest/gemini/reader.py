@@ -4,9 +4,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from memory_mcp.ingest.base import Growth, ImportReport, ReadStep
+from memory_mcp.ingest.base import OWN_SESSION, Growth, ImportReport, ReadStep
 from memory_mcp.ingest.beginnings import iter_beginnings
-from memory_mcp.ingest.claude_code.reader import OWN_SESSION
 from memory_mcp.ingest.client_importer import ClientImporter
 from memory_mcp.ingest.gemini.records import GeminiReader
 from memory_mcp.ingest.json_records import first_values, iter_records

@@ -1,6 +1,6 @@
 """Convert one record of a session to drafts.
 
-A record is a message, told anew as a whole whenever calls were added to it; a change of what is known of the session,
+A record is a message, written again as a whole whenever calls were added to it; a change of what is known of the session,
 which may tell all its messages again; or, in the log of prompts that older clients wrote, a prompt.
 
 Ids: `session_id` is the client's own (a subagent's is the one that called it, with its own id as thread); `source_id` is
@@ -17,6 +17,7 @@ from memory_mcp.ingest.blocks import as_list, as_mapping, as_mappings, as_text, 
 from memory_mcp.ingest.gemini.directories import directory_of, sessions_beside, stated_directory
 from memory_mcp.ingest.json_records import iter_records
 from memory_mcp.ingest.parts import (
+    EMPTY,
     Part,
     as_plain,
     content_id,
@@ -137,7 +138,7 @@ class GeminiReader(SessionReader):
             self.model = as_text(message.get("model")) or self.model
             items = list(self._iter_thoughts(message, source_id, time))
             text = parts_text(message.get("content"))
-            reason = ParsedRecord().skip_reason
+            reason = EMPTY
             if text.strip() in POLITE:
                 items.append(RecordItem(source_id, (left_out_part(INJECTED),), time))
             elif text.strip() and self._is_repeated("model", text, source_id, time):
@@ -188,7 +189,7 @@ class GeminiReader(SessionReader):
             part = left_out_part(INJECTED)
         elif not text.strip():
             items += [RecordItem(source_id, tuple(unknown_notes), time)] if unknown_notes else []
-            return ParsedRecord(items, DUPLICATE if _values_of(message, "functionResponse") else ParsedRecord().skip_reason)
+            return ParsedRecord(items, DUPLICATE if _values_of(message, "functionResponse") else EMPTY)
         elif self._is_repeated("user", text, source_id, time):
             return ParsedRecord(items, DUPLICATE)
         elif self._subagent:
@@ -223,7 +224,7 @@ class GeminiReader(SessionReader):
             name, call_id = as_text(tool_call.get("name")), as_text(tool_call.get("id"))
             own_time, key = parse_time(tool_call.get("timestamp")), call_id or f"{source_id}#call{number}"
             if called is not None and answered is not None:
-                # A call's own time is when it was done; the next one began no earlier than its answer, or beside it.
+                # A call's own time is when it was done; the next one began no earlier than its answer, or in parallel.
                 called = max(called + 1, min(answered + 1, own_time - 1) if own_time is not None else answered + 1)
                 answered = max(answered + 1, called + 1, own_time or 0)
             yield RecordItem(key, (self.make_call(name, tool_call.get("args"), call_id),), called)

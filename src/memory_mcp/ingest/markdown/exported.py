@@ -1,7 +1,7 @@
 """Write days of an export as Markdown, escaped so that they can be read back exactly. Pure.
 
 A day is front matter, a heading and statements for each segment, its quotations as blocks of their own (`^grip-...`), and
-behind them every message: a comment with what is told of it, and its text in a fence longer than any it holds.
+after them every message: a comment with its other fields, and its text in a fence longer than any it holds.
 """
 
 import json

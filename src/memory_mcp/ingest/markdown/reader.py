@@ -3,7 +3,7 @@
 Invariants
 1. A note is a session, a section of it a note event; an id follows from the note's place and the section's words, so
    that a changed section is a new event and the others are known.
-2. When a note was written is told by its front matter, its headings or its name. When its file was written last is the
+2. When a note was written is in its front matter, its headings or its name. When its file was written last is the
    last resort, and the event says so.
 3. A day of an export of this program gives the events it was made from, with their ids; nothing else of it is read.
 4. A folder of code is never taken for notes by itself; named as notes, everything is read.
@@ -36,7 +36,7 @@ _SKIPPED = frozenset({"node_modules", "__pycache__", "site-packages", "venv", "v
 _VAULTS = (".obsidian", ".logseq", ".foam", ".zk", ".trilium", ".dendron")
 #: Files at the root of a tree of code.
 _CODE = "package.json pyproject.toml setup.py Cargo.toml go.mod pom.xml build.gradle CMakeLists.txt Gemfile".split()
-#: Names of documents that stand in any repository.
+#: Names of documents that any repository has.
 _DOCUMENTS = re.compile(
     r"(?:README|CHANGELOG|CHANGES|LICENSE|CONTRIBUTING|SECURITY|AGENTS|CLAUDE|GEMINI|CODE_OF_CONDUCT)\b", re.I
 )
@@ -78,7 +78,7 @@ class MarkdownImporter(ClientImporter):
 
     def read_file(self, file: Path, offset: int, report: ImportReport) -> Iterator[ReadStep]:
         """Yield a step for each section, or message of an export."""
-        del offset  # what is written anew as a whole is read from its start
+        del offset  # what is written again as a whole is read from its start
         with foreign_files.open_text(file) as stream:
             exported = is_exported(stream.read(_LINE))
         if exported:

@@ -4,8 +4,7 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from memory_mcp.ingest.base import Growth, ImportReport, ReadStep
-from memory_mcp.ingest.claude_code.reader import OWN_SESSION
+from memory_mcp.ingest.base import OWN_SESSION, Growth, ImportReport, ReadStep
 from memory_mcp.ingest.database import MAGIC, DatabaseImporter, find_unread, is_database, open_database, report_unread
 from memory_mcp.ingest.json_records import first_values, iter_records
 from memory_mcp.ingest.marks import stamp_of
@@ -14,7 +13,7 @@ from memory_mcp.ingest.opencode.stores import StoredMessage, find_tables, iter_d
 from memory_mcp.ingest.session_reader import UNKNOWN, ParsedRecord, count_record
 from memory_mcp.model.sentinel import opens_own_session
 
-#: Tables of a session with words that nobody says.
+#: Tables of a session with words that no one says.
 _TASKS = frozenset({"todo"})
 
 

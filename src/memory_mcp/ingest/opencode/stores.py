@@ -40,7 +40,7 @@ class StoredMessage:
     session: SessionInfo
     #: Whether nothing more of it may come.
     is_finished: bool
-    #: Where reading may go on behind it.
+    #: Where reading may continue after it.
     position: int
     #: Names of files of parts that break off: they may be whole later, and the message's own file is not written again then.
     broken_parts: Sequence[str] = ()
