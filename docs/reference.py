@@ -20,7 +20,7 @@ from mcp.types import Tool
 from memory_mcp.app import App
 from memory_mcp.base.errors import MemoryMcpError
 from memory_mcp.cli.commands.base import common
-from memory_mcp.cli.commands.registry import grouped
+from memory_mcp.cli.commands.registry import FIRST, GROUPS, group_further
 from memory_mcp.cli.main import build_parser
 from memory_mcp.config import PREFIX, REMOVED, ServerSettings, Settings, StorageSettings, iter_keys
 from memory_mcp.ingest.base import Importer
@@ -191,7 +191,7 @@ def commands() -> Iterator[str]:
     yield ""
     yield from _arguments(common())
     every = commands_of(parser)
-    for title, names in grouped().items():
+    for title, names in {"to begin with": FIRST, **GROUPS, **group_further()}.items():
         yield ""
         yield f"**{title.capitalize()}**"
         yield ""

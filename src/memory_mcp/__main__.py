@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 FORWARDED = frozenset(
     {
         *("ask", "search", "navigate", "query", "today", "timeline", "show", "teleport", "topics", "retrieval"),
-        *("scheduler", "watch", "spend", "projects", "agents", "activity", "project", "correct", "retract", "backup"),
+        *("scheduler", "watch", "spend", "projects", "agents", "activity", "correct", "retract", "backup"),
         *("pause", "resume", "exclude", "sync", "embedder status", "refine due", "refine show"),
         *("admin check", "admin rebuild-toc", "admin stats", "admin overview", "admin audit", "admin compact"),
         *("admin acknowledge-loss", "admin rebuild-index", "admin prune-bm25", "admin prune-vector", "admin index-stats"),

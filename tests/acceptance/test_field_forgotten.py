@@ -157,7 +157,7 @@ def other_machine(root: Path) -> None:
     [told, *_] = json.loads(there.ok("ask", "barn of the other machine", "--all", "--detail", "full", "--json"))["results"]
     [grip] = told["grip_ids"][:1]
     there.ok("correct", grip, "The barn of the other machine is green.", "--reason", f"for {VALUE}")
-    there.ok("project", "split", SHOP, "--session", "well", "--name", f"of-{VALUE}")
+    bound(there, SHOP, ("split_project", {"project": SHOP, "sessions": ["well"], "name": f"of-{VALUE}"}))
     node = node_of(there, grip)
     words = {"title": f"Named {VALUE}", "bullets": [{"text": f"It stands by {VALUE}.", "grip_ids": [grip]}]}
     there.ok("refine", "write", node, f"--text={json.dumps(words)}")

@@ -53,8 +53,8 @@ MISTAKES = {
     ),
     "an option misspelt before a word": Mistake("import --newst 5 codex", "unknown option: '--newst'", "Did you mean --newest?"),
     "an option without its dashes' number": Mistake("timeline -days 3", "unknown option: '-days'", "Did you mean --days?"),
-    "two words left out": Mistake("project alias", "A and B are missing", "Write: memory-mcp project alias A B."),
-    "the second of two words left out": Mistake("project alias a", "B is missing", "Write: memory-mcp project alias A B."),
+    "two words left out": Mistake("projects alias", "A and B are missing", "Write: memory-mcp projects alias A B."),
+    "the second of two words left out": Mistake("projects alias a", "B is missing", "Write: memory-mcp projects alias A B."),
     "a text without quotes": Mistake("correct g no longer", "unknown word: 'longer'", "Put TEXT in quotes"),
     "a word where an option belongs": Mistake("today x", "unknown word: 'x'", "It takes options alone: --project, --limit"),
     "two options that exclude each other": Mistake(

@@ -16,7 +16,7 @@ def said(n: int) -> EventDraft:
 
 def states(app: App) -> dict[str, tuple[str, str]]:
     opened = Opened(app.storage, app.calendar, app.settings, AT)
-    return {check.name: (check.state, check.text) for check in store.checks(opened)}
+    return {check.name: (check.state, check.text) for check in store.check_store(opened)}
 
 
 def test_a_period_that_waits_to_be_rolled_up_is_no_failure_of_the_tree() -> None:

@@ -32,14 +32,13 @@ def test_help_begins_with_a_few_commands_and_all_are_listed_in_groups(cli: Cli) 
     assert cli("help", "show").out == cli("show", "--help").out
     shown = cli("--help", "--all").out
     assert cli("--version").out == f"memory-mcp {__version__}\n"
-    grouped = [name for names in registry.grouped().values() for name in names]
-    assert len(grouped) == len(set(grouped))
-    assert set(registry.described()) == set(grouped) | set(registry.FIRST)
-    for name in registry.described():
-        assert f"\n  {name} " in shown
-    places = [shown.index(f"\n{title}:") for title in ("everyday", "looking inside", "upkeep", "options")]
-    assert places == sorted(places)
-    assert places[0] < shown.index("\n  ask ") < shown.index("\n  timeline ") < shown.index("\n  show ") < places[1]
+    described = [*registry.FIRST, *(name for names in registry.GROUPS.values() for name in names)]
+    assert re.findall(r"^  ([a-z]+)  ", shown, re.M) == described
+    assert len(described) == 24
+    named = [name for names in registry.group_further().values() for name in names]
+    assert sorted([*described, *named]) == sorted(registry.describe_commands())
+    for title, names in registry.group_further().items():
+        assert f"{title}: {', '.join(names)}" in " ".join(shown.split())
 
 
 def test_building_the_arguments_loads_no_engine() -> None:
@@ -114,7 +113,7 @@ def test_every_command_explains_itself(cli: Cli) -> None:
     for name in build_parser().choices():
         shown = cli(name, "--help")
         assert shown.status == 0
-        about = registry.described()[name]
+        about = registry.describe_commands()[name]
         assert " ".join(shown.out.split()).count(about[0].upper() + about[1:] + ".") == 1
 
 
@@ -151,7 +150,7 @@ def test_without_arguments_a_pipe_gets_the_server(cli: Cli, monkeypatch: pytest.
         return 0
 
     monkeypatch.setattr(sys, "stdin", io.StringIO())
-    monkeypatch.setattr("memory_mcp.cli.commands.serve.run", serve)
+    monkeypatch.setattr("memory_mcp.cli.commands.daemon.run_serve", serve)
     assert cli().status == 0
     assert len(served) == 1
 

@@ -125,5 +125,5 @@ def test_copies_of_a_repository_are_one_project_by_the_commit_it_begins_with_unt
     assert listed[places[0]]["aliases"] == [{"name": places[2], "by": "guess"}]
     shown = memory("projects").text
     assert "copy (a guess)" in shown
-    assert memory("project", "undo", places[2]).status == 0
+    assert memory("projects", "undo", places[2]).status == 0
     assert {one["project"] for one in memory("projects", "--json").data["projects"]} == set(places)

@@ -188,7 +188,7 @@ def test_two_memories_merged_hold_the_union_of_both(beside: Place, make: Make, h
         respond(app, REQUESTS["pin"].request(day), Caller())
         named = {grip for node in app.storage.toc.iter_nodes() for bullet in node.bullets for grip in map(str, bullet.grip_ids)}
         quoted = quotes(app, named)
-    there.ok("project", "alias", "github.com/acme/shop", "github.com/acme/harbour")
+    there.ok("projects", "alias", "github.com/acme/shop", "github.com/acme/harbour")
     both = held(here) | held(there)
     assert quoted
     told = json.loads(here.ok("merge", str(there.directory), "--dry-run", "--json"))

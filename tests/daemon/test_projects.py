@@ -29,8 +29,8 @@ def test_an_alias_of_the_command_line_is_in_force_for_a_client_until_it_is_undon
     both = json.loads(place.ok("projects", "--json"))
     assert [p["project"] for p in both["projects"]] == [BILLING, SHOP]
     assert "2 events in 2 sessions" in place.ok("agents")
-    told = place.ok("project", "alias", "billing", "shop")
-    assert f"memory-mcp project undo {BILLING}" in told
+    told = place.ok("projects", "alias", "billing", "shop")
+    assert f"memory-mcp projects undo {BILLING}" in told
     question = ("intelligent_search", {"query": "parrot invoice", "detail": "full"})
     listed, found = call(place, ("serve", "--project", BILLING), {}, ("list_projects", {}), question)
     assert (listed["yours"], listed["total"]) == (SHOP, 1)
@@ -38,7 +38,7 @@ def test_an_alias_of_the_command_line_is_in_force_for_a_client_until_it_is_undon
     # The indexes may still be filing it again; whoever stands first, it is found.
     assert any("parrot" in r["quote"] for r in found["results"])
     assert "parrot" in place.ok("ask", "parrot invoice", "--project", BILLING)
-    place.ok("project", "undo", BILLING)
+    place.ok("projects", "undo", BILLING)
     listed, found = call(place, ("serve", "--project", "nothing"), {"MEMORY_MCP_PROJECT": SHOP}, ("list_projects", {}), question)
     assert (listed["yours"], listed["total"]) == (SHOP, 2), "the environment comes before the argument"
     assert all("parrot" not in r["quote"] for r in found["results"])

@@ -68,18 +68,18 @@ COMMANDS = {
     "list_projects": Command(("projects",)),
     "list_agents": Command(("agents",)),
     "get_agent_activity": Command(("activity",)),
-    "alias_project": Command(("project", "alias"), ("project", "same_as")),
-    "split_project": Command(("project", "split"), ("project",), {"folder": "cwd", "sessions": "session"}),
+    "alias_project": Command(("projects", "alias"), ("project", "same_as")),
     "pause_capture": Command(("pause",), (), {"duration": "for"}),
     "resume_capture": Command(("resume",)),
-    "undo_project": Command(("project", "undo"), ("project",)),
+    "undo_project": Command(("projects", "undo"), ("project",)),
     "correct": Command(("correct",), ("grip_id", "text")),
     "retract": Command(("retract",), ("grip_id",)),
 }
 #: What is not paused is recorded: nothing is to be done, and nothing is wrong.
 NEVER_REFUSED = {"resume_capture"}
-#: No command asks these alone: one builds several indexes and shows how far it is, another has the status of both.
-TOOLS_ALONE = {"rebuild_index", "get_vector_index_status"}
+#: No command asks these alone: one builds several indexes and shows how far it is, another has the status of both, a person
+#: splits a project in the explorer.
+TOOLS_ALONE = {"rebuild_index", "get_vector_index_status", "split_project"}
 #: The explorer's pages alone ask these: how they show what other requests and commands tell.
 PAGES_ALONE = {"export_shown", "list_paused", "list_clients"}
 #: No tool asks these: one is for the person who pays, one for whoever looks after a memory, the other is what a resource reads.
@@ -213,7 +213,6 @@ FOUND: list[tuple[str, dict[str, Any]]] = [
     ("undo_project", {"project": SITE}),
     ("pause_capture", {"project": "shop", "duration": "2h"}),
     ("resume_capture", {"project": SHOP}),
-    ("split_project", {"project": SITE, "sessions": ["site-2026-02-12"], "name": "site-two"}),
     ("correct", {"grip_id": GRIP, "text": "The outbox is not used.", "reason": "measured again", "kind": "decision"}),
     ("retract", {"grip_id": GRIP, "reason": "nobody meant it"}),
 ]
@@ -334,8 +333,6 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("alias_project", {"project": "nobody", "same_as": "shop"}, "INVALID_ARGUMENT: no project is called 'nobody'"),
     ("alias_project", {"project": "shop", "same_as": "nobody"}, "INVALID_ARGUMENT: no project is called 'nobody'"),
     ("alias_project", {"project": "shop", "same_as": "shop"}, "INVALID_ARGUMENT: "),
-    ("split_project", {"project": "shop", "folder": "/nowhere"}, f"NOT_FOUND: no session of {SHOP} began in /nowhere"),
-    ("split_project", {"project": "shop", "sessions": ["x"]}, f"NOT_FOUND: no session of {SHOP} is called x"),
     ("correct", {"grip_id": "nonsense", "text": "a"}, "INVALID_ARGUMENT: "),
     ("correct", {"grip_id": GRIP, "text": " "}, "INVALID_ARGUMENT: the text is empty"),
     ("correct", {"grip_id": NO_GRIP, "text": "a"}, "NOT_FOUND: no grip grip:1768986120000"),

@@ -52,7 +52,7 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines = [said(0, EVENTS - 2), json.dumps(OLD | {"timestamp": 1_768_298_000_000}), json.dumps(OLD | named)]
     place.ok("ingest", "-", stdin="\n".join(lines))
     place.ok("forget", "--value", NAME, "--yes")
-    place.ok("project", "alias", "/srv/old-pumps", "/srv/pumps")
+    place.ok("projects", "alias", "/srv/old-pumps", "/srv/pumps")
     return place.directory
 
 

@@ -39,7 +39,7 @@ Tell = Callable[["ImportReport", Path, float], None]
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """Events to file and documents to index after everything is stored."""
+    """Events to file and documents to index after storing."""
 
     #: Events that are not in the tree yet.
     to_file: int
@@ -56,7 +56,7 @@ class Memory(Protocol):
     capture: "CaptureRules"
 
     def importer(self, name: str) -> "Importer":
-        """Return the importer of a name; raises InvalidQuery for an unknown one."""
+        """Return an importer; InvalidQuery for an unknown name."""
         ...
 
     def importers(self) -> "list[Importer]":
@@ -64,11 +64,11 @@ class Memory(Protocol):
         ...
 
     def marks(self, prefix: str) -> dict[str, str]:
-        """Return the positions of importers by name, for names that begin with `prefix`; only the importer reads their text."""
+        """Return the positions of importers by name, as opaque texts."""
         ...
 
     def run_import(self, name: str, source: "Source", progress: Tell | None, newest: int | None) -> "ImportReport":
-        """Read, clean and store what an importer finds in `source`, and return the report; known events are stored once.
+        """Read, clean and store files; return the report.
 
         `source` is files, or a folder whose files the importer lists; `newest`: only about so many events, None for all.
         `progress` gets the report so far, the file, and the share that is done (0..1).
@@ -76,22 +76,22 @@ class Memory(Protocol):
         ...
 
     def append(self, drafts: "Sequence[EventDraft]", source: str) -> "Counts":
-        """Store drafts that have passed the gate, committed when it returns; return how many were new, and how many known."""
+        """Commit clean drafts; return how many were new and known."""
         ...
 
     def build(self, progress: Callable[["Upkeep"], None]) -> dict[str, float]:
-        """Bring the tree up to date, in the daemon also its indexes; return seconds by stage ("segment+summarise" and further).
+        """Bring the tree up to date; return seconds by stage.
 
-        `progress` is called now and then with what is left.
+        In the daemon also its indexes. `progress` is called now and then with what is left.
         """
         ...
 
     def holdings(self) -> dict[str, Any]:
-        """Return what the memory holds, as JSON values: counts events, sessions and segments, the list projects, and more."""
+        """Return counts of what the memory has, as JSON values."""
         ...
 
     def carry(self, what: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the result of a function that some module of `requests` names for it, called by its name."""
+        """Call a function of `requests` by its name."""
         ...
 
 
@@ -99,7 +99,6 @@ class Here:
     """A memory opened in this process."""
 
     def __init__(self, app: App) -> None:
-        """Take settings, rules of recording and some methods from an App, which the caller closes."""
         self._app = app
         self.settings, self.capture = app.settings, app.gate.capture
         self.importer, self.importers, self.run_import = app.importer, app.importers, app.run_import
@@ -107,12 +106,12 @@ class Here:
         self.holdings = app.holdings
 
     def append(self, drafts: "Sequence[EventDraft]", source: str) -> Counts:
-        """Store drafts through the App, committed when it returns; return how many were new, and how many known."""
+        """Store drafts through the App."""
         stored = self._app.append(drafts, source)
         return len(stored.new_ids), len(stored.known_ids)
 
     def carry(self, what: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the result of the function of that name on the memory opened here; raises KeyError for an unknown name."""
+        """Call a function of `requests`; KeyError for an unknown name."""
         from memory_mcp.requests import carrying, first_questions, merging, portable
 
         give = {
@@ -121,13 +120,12 @@ class Here:
         return give(self._app, arguments)
 
     def build(self, progress: Callable[[Upkeep], None]) -> dict[str, float]:
-        """Bring the tree up to date; return seconds of "segment+summarise" and "roll up". Indexes follow at their next use."""
+        """Bring the tree up to date; indexes follow at their next use."""
         from memory_mcp.tree.derive.derivation import ExecutionMode
 
         pending_count = self._app.derivation.count_pending()
 
         def tell(count: int) -> None:
-            """Subtract what was filed from the events that are left, and report it."""
             nonlocal pending_count
             pending_count = max(0, pending_count - count)
             progress(Upkeep(pending_count))
@@ -137,10 +135,12 @@ class Here:
 
 
 class There:
-    """The daemon's memory."""
+    """The daemon's memory.
+
+    Every method raises LayerUnavailable where no daemon can be reached, and what the daemon reports.
+    """
 
     def __init__(self, settings: Settings, target: link.Wanted) -> None:
-        """Store the settings with their rules of recording, and which daemon to use, without connecting."""
         from memory_mcp.ingest.capture import CaptureRules
 
         self.settings = settings
@@ -152,7 +152,7 @@ class There:
         self._finished: dict[str, Any] = {}
 
     def importer(self, name: str) -> "Importer":
-        """Return an importer made here by the settings; raises InvalidQuery for an unknown name."""
+        """Return an importer made here by the settings."""
         return make_importer(name, self.settings.ingest)
 
     def importers(self) -> "list[Importer]":
@@ -160,19 +160,14 @@ class There:
         return all_importers(self.settings.ingest)
 
     def marks(self, prefix: str) -> dict[str, str]:
-        """Ask the daemon for the positions of importers, texts by name, whose names begin with `prefix`.
-
-        Raises LayerUnavailable where no daemon can be reached, and what the daemon reports; as `_ask`.
-        """
+        """Ask the daemon for the positions of importers."""
         marks: dict[str, str] = self._ask("import/marks", {"prefix": prefix})["marks"]
         return marks
 
     def run_import(self, name: str, source: "Source", progress: Tell | None, newest: int | None) -> "ImportReport":
-        """Have processes of this command read and clean the files, and the daemon store them in their order; return the report.
+        """Read and clean files in child processes; the daemon stores them.
 
-        Cleaned events are handed over as files in the spool. `progress` gets the report so far, the file and the share done
-        (0..1); `newest`: only about so many events. Raises LayerUnavailable where no daemon can be reached, and what the
-        daemon reports.
+        Cleaned events are handed over in order as files in the spool.
         """
         from memory_mcp.ingest.base import ImportReport
         from memory_mcp.ingest.gate import Gate
@@ -197,10 +192,7 @@ class There:
         return report
 
     def append(self, drafts: "Sequence[EventDraft]", source: str) -> Counts:
-        """Write drafts to files in the spool and have the daemon store each; return how many were new, and how many known.
-
-        Raises LayerUnavailable where no daemon can be reached, and what the daemon reports.
-        """
+        """Hand drafts over as files in the spool."""
         from memory_mcp.ingest.base import ImportReport
         from memory_mcp.ingest.handover import SliceWriter
 
@@ -215,7 +207,6 @@ class There:
         return report.new, report.known
 
     def _claim(self) -> "ImportClaim":
-        """Return the token under which files are handed to the daemon, made by the first call; `close` releases it."""
         from memory_mcp.ingest.handover import ImportClaim
 
         if self._token is None:
@@ -223,10 +214,6 @@ class There:
         return self._token
 
     def _store(self, name: str, report: "ImportReport") -> None:
-        """Have the daemon store one file, then delete it; add its counts of new and known and the time to `report`.
-
-        Raises LayerUnavailable where no daemon can be reached, and what the daemon reports; the file then stays.
-        """
         began = time.monotonic()
         answer = self._ask("import/store", {"name": name})
         if self._token is not None:
@@ -236,15 +223,13 @@ class There:
         report.seconds["store"] += time.monotonic() - began
 
     def build(self, progress: Callable[[Upkeep], None]) -> dict[str, float]:
-        """Have the daemon file everything and complete its indexes; return seconds by stage ("segment+summarise", "index").
+        """Have the daemon file everything and complete its indexes.
 
-        The time until only indexing is left counts as filing. Keeps the result for `holdings`. Raises LayerUnavailable where no
-        daemon can be reached, and what the daemon reports.
+        The time until only indexing is left counts as filing. Keeps the result for `holdings`.
         """
         began, filed = time.monotonic(), 0.0
 
         def hear(message: dict[str, Any]) -> None:
-            """Report the daemon's counts of what is left, and note when only indexing is left."""
             nonlocal filed
             now = Upkeep(int(message["left"]), int(message["indexed"]), int(message["to_index"]))
             if now.to_index and not filed:
@@ -257,23 +242,22 @@ class There:
         return {"segment+summarise": filed - began, "index": ended - filed}
 
     def holdings(self) -> dict[str, Any]:
-        """Return what the last `build` said of the memory's contents; raises KeyError before the first."""
+        """Return what the last `build` reported; KeyError before the first."""
         holdings: dict[str, Any] = self._finished["holdings"]
         return holdings
 
     def carry(self, what: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what the daemon's function of that name returns; raises LayerUnavailable or the daemon's error."""
+        """Have the daemon call a function of `requests`."""
         return self._ask(f"carry/{what}", dict(arguments))
 
     def close(self) -> None:
-        """Close the connection, and delete the handed-over files that the daemon did not store."""
+        """Close the connection; delete files that were not stored."""
         self._hang_up()
         if self._token is not None:
             self._token.release_files()
             self._token = None
 
     def _hang_up(self) -> None:
-        """Close the connection to the daemon, if there is one; the next call opens another."""
         if self._line is not None:
             self._line.close()
             self._line = None
@@ -281,12 +265,7 @@ class There:
     def _ask(
         self, method: str, params: dict[str, Any], hear: Callable[[dict[str, Any]], None] = lambda _: None
     ) -> dict[str, Any]:
-        """Call a method of the daemon and return its result; `hear` gets the messages before the result.
-
-        When a daemon ends, the next is called the same, until five calls in a row fail; one that lasted over a second begins the
-        count anew. Raises LayerUnavailable where no daemon can be reached or started, or they keep failing, and a MemoryMcpError
-        where the daemon answers with an error.
-        """
+        """When a daemon ends, the next is called, until five calls in a row fail; one of over a second resets the count."""
         failures = 0
         while True:
             began = time.monotonic()
@@ -308,10 +287,7 @@ class There:
 
 @contextmanager
 def there(settings: Settings, target: link.Wanted) -> Iterator[There]:
-    """Yield the daemon's memory and close it at the end; this process goes on at low priority for good.
-
-    Raises LayerUnavailable when no daemon can be reached or started.
-    """
+    """Yield the daemon's memory; this process gets low priority for good."""
     memory = There(settings, target)
     try:
         # Any question starts a daemon where none runs, which inherits the priority of its starter.

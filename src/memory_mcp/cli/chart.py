@@ -12,9 +12,9 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
 def heat(counts: Sequence[int], blocks: bool) -> str:
-    """Return one cell for each count, in one of four shades by the root of its share of the largest; 0 has a cell of its own.
+    """Return one cell for each count, in one of four shades.
 
-    `blocks` chooses block characters or ASCII.
+    By the root of its share of the largest; 0 has a cell of its own. `blocks` chooses block characters or ASCII.
     """
     shades = BLOCKS if blocks else ASCII
     most = max(counts, default=0)
@@ -22,7 +22,7 @@ def heat(counts: Sequence[int], blocks: bool) -> str:
 
 
 def spark(counts: Sequence[int], blocks: bool) -> str:
-    """Return one column for each count, as high as its share of the largest, visible above 0; without `blocks` as `heat`."""
+    """Return one column for each count, visible above 0."""
     if not blocks:
         return heat(counts, blocks)
     most = max(counts, default=0)
@@ -30,7 +30,7 @@ def spark(counts: Sequence[int], blocks: bool) -> str:
 
 
 def bar(count: int, most: int, width: int, blocks: bool) -> str:
-    """Return a bar of count / most of `width` characters, padded with blanks to `width`; a count above 0 is visible."""
+    """Return a padded bar of count / most; visible above 0."""
     share = count / most if most else 0.0
     if not blocks:
         return ("#" * max(round(share * width), 1 if count else 0)).ljust(width)
@@ -40,7 +40,10 @@ def bar(count: int, most: int, width: int, blocks: bool) -> str:
 
 
 def ruler(names: Sequence[tuple[int, str]], width: int) -> str:
-    """Return a line with each name (cell, name) at its cell; one that would touch the one before or pass `width` is left out."""
+    """Return a line with each name (cell, name) at its cell.
+
+    One that would touch the one before or pass `width` is left out.
+    """
     line = ""
     for column, name in names:
         if column >= len(line) + bool(line) and column + len(name) <= width:

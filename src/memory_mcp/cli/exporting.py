@@ -45,24 +45,20 @@ class Exported:
 
 
 class Export:
-    """One export of what `asked` names (project, agent, since, until)."""
+    """One export of what `filters` name (project, agent, since, until)."""
 
     def __init__(self, ask: Ask, filters: Mapping[str, Any], tell: Tell) -> None:
-        """Prepare an export; `ask` gives pieces of the memory, `tell` is told the progress. Nothing is read yet."""
         self._ask, self._asked, self._tell = ask, dict(filters), tell
         self._gate = Gate()
         self.done = Exported()
 
     def jsonl(self, stream: IO[str]) -> None:
-        """Write every event, one JSON object a line, in order of arrival; progress is reported page by page, and `done` counts.
-
-        Events are passed through the gate first. Raises what `ask` and the stream raise.
-        """
+        """Write every event, one JSON object a line, in order of arrival."""
         for events in self._pages():
             stream.writelines(f"{json.dumps(mapping_of(draft), ensure_ascii=False)}\n" for draft, *_ in events)
 
     def markdown(self, folder: Path, force: bool) -> None:
-        """Write one file a day, DAY.md, linked to the days before and after, into a folder that is made where it is missing.
+        """Write one file a day, DAY.md, linked to its neighbours.
 
         Raises InvalidQuery, before any file is written, where a file that is no export has the name of one and
         `force` is False; StorageError where a file cannot be written.
@@ -80,10 +76,7 @@ class Export:
                 self.done.files += 1
 
     def _by_day(self, aside: Path) -> list[str]:
-        """Append the events to a file in `aside` for each of their days, called as the day; return the days (ISO dates) in order.
-
-        A line of a file is the JSON array [event, time, project].
-        """
+        """A line of a file is the JSON array [event, time, project]."""
         days: set[str] = set()
         for events in self._pages():
             lines: dict[str, list[str]] = {}
@@ -96,10 +89,6 @@ class Export:
         return sorted(days)
 
     def _day(self, aside: Path, day_before: str, day: str, day_after: str) -> str:
-        """Return the page of a day in Markdown, its events by time, the tree's words passed through the gate.
-
-        `day_before` and `day_after` are the days it links to, "" for none.
-        """
         with foreign_files.open_text(aside / day, newline="\n") as stream:
             events = [json.loads(line) for line in stream]
         events.sort(key=lambda entry: (entry[0]["timestamp"], entry[0]["event_id"]))
@@ -112,11 +101,7 @@ class Export:
         return day_page(day, day_before, day_after, events, tree_words)
 
     def _pages(self) -> Iterator[list[_Out]]:
-        """Yield the events that pass the gate, page by page in order of arrival, then report the progress; a page may be empty.
-
-        Ends at what was stored when the first page was asked for. Counts in `done` what is yielded, dropped and redacted. Errors
-        of `ask` are passed on.
-        """
+        """Ends at what was stored when the first page was asked for; a page may be empty."""
         after = to = 0
         while not to or after < to:
             page = self._ask("page", {**self._asked, "after": after, "to": to})
@@ -138,7 +123,7 @@ class Export:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[str]]:
-    """Yield a private file that replaces `path` once it is complete; removed where its writing fails.
+    """Yield a private file that replaces `path` once complete.
 
     Raises StorageError when it cannot be written, also for any OSError of the caller's block.
     """
@@ -151,7 +136,6 @@ def replacing(path: Path) -> Iterator[IO[str]]:
 
 
 def _may_replace(path: Path) -> bool:
-    """Whether the path is free, or is a regular file that holds a day of an export."""
     if not os.path.lexists(path):
         return True
     if path.is_symlink() or not path.is_file():

@@ -5,16 +5,14 @@ from memory_mcp.service.client import link
 
 
 class _Told(MemoryMcpError):
-    """An error that the daemon reported, with its text and exit status."""
+    """An error with its text and exit status by the daemon."""
 
     def __init__(self, code: str, text: str, status: int, hint: str) -> None:
-        """Keep the daemon's code, text, exit status and hint."""
         super().__init__(text, hint)
         self._code = code
         self._status = status
 
     def __str__(self) -> str:
-        """Return the daemon's text as it is, which has code and hint already."""
         return self.message
 
     @property
@@ -29,7 +27,10 @@ class _Told(MemoryMcpError):
 
 
 def reach(target: link.Wanted) -> link.Line:
-    """Return a connection to the daemon, which is started if none runs; raise LayerUnavailable when none can be reached."""
+    """Return a connection to the daemon, started if none runs.
+
+    Raises LayerUnavailable when none can be reached.
+    """
     try:
         return link.reach(target, "rpc")
     except link.Unreachable as error:
@@ -37,5 +38,5 @@ def reach(target: link.Wanted) -> link.Line:
 
 
 def ours(error: link.Refused) -> MemoryMcpError:
-    """Return an error that the daemon reported as an exception of this package, with its text, hint and exit status."""
+    """Return the daemon's error as one of this package."""
     return _Told(error.code, str(error), error.status, error.hint)

@@ -27,9 +27,8 @@ def report_shape(report: "ImportReport", seconds: dict[str, float]) -> dict[str,
 
     Counts files, files_unchanged, files_failed, lines, lines_used, bytes, new, known, and cut (whether older ones were
     not read); counts by reason, the most frequent first, under skipped, left_out, unknown (kinds kept as notes), dropped and
-    redacted (by rule); quotes
-    by reason, each {file, line, text}; seconds by stage, the report's and those of `seconds`, which replace equal
-    names, all rounded to milliseconds.
+    redacted (by rule); quotes by reason, each {file, line, text}; seconds by stage, the report's and those of `seconds`,
+    rounded to milliseconds.
     """
     quotes = {
         reason: [{"file": q.file, "line": q.line, "text": q.text} for q in several] for reason, several in report.quotes.items()
@@ -45,7 +44,7 @@ def report_shape(report: "ImportReport", seconds: dict[str, float]) -> dict[str,
 
 
 def report_lines(data: dict[str, Any], verbose: bool = False) -> Iterator[str]:
-    """Yield the lines of an import's report and what the memory holds now; `verbose`: with every reason, and places.
+    """Yield an import's report and what the memory contains now.
 
     `data` is what `report_shape` returns with source, path and built (as `holdings_line` takes it).
     """
@@ -54,17 +53,13 @@ def report_lines(data: dict[str, Any], verbose: bool = False) -> Iterator[str]:
 
 
 def holdings_line(built: dict[str, Any]) -> str:
-    """Return "The memory now holds ... of 2 projects" by the counts events, sessions, segments and the list projects."""
+    """Return one line on what the memory contains."""
     counts = [render.plural(built[k], k[:-1]) for k in ("events", "sessions", "segments")]
     return f"The memory now holds {', '.join(counts)} of {render.plural(len(built['projects']), 'project')}"
 
 
 def brief_line(data: dict[str, Any]) -> str:
-    """Return one line about one source of several: its files, and how many events were new or known and lines left out.
-
-    `data` is what `report_shape` returns with `source`. Counts of 0 but `new` are left out, as is `left_out`; unreadable
-    files, and that only the newest were read, are said at the end.
-    """
+    """Return one line about one source of several."""
     told = [f"{data['new']:,} new", *([f"{data['known']:,} known"] if data["known"] else [])]
     left_out = sum(sum(data[key].values()) for key in ("skipped", "dropped"))
     told += [f"{render.plural(left_out, 'line')} left out"] if left_out else []
@@ -76,9 +71,9 @@ def brief_line(data: dict[str, Any]) -> str:
 
 
 def source_lines(data: dict[str, Any], verbose: bool = False) -> Iterator[str]:
-    """Yield what was read of one source, what was left out, redacted and how long it took; `verbose`: every reason, with places.
+    """Yield what was read of one source, and what was not.
 
-    `data` is what `report_shape` returns, with source and path.
+    `data` is what `report_shape` returns, with source and path; `verbose`: with every reason and its places.
     """
     extra = [f"{data[k]:,} {word}" for k, word in (("files_unchanged", "unchanged"), ("files_failed", "unreadable")) if data[k]]
     files = render.plural(data["files"], "file") + (f" ({', '.join(extra)})" if extra else "")
@@ -96,11 +91,6 @@ def source_lines(data: dict[str, Any], verbose: bool = False) -> Iterator[str]:
 
 
 def _reason_lines(title: str, key: str, noun: str, data: dict[str, Any], verbose: bool) -> Iterator[str]:
-    """Yield the reasons under `key` of a report with their counts: the first three on one line, or with `verbose` all.
-
-    `title` begins the line, `noun` is what is counted. With `verbose` skipped lines have places: all of a reason that
-    occurred at most three times, else the first.
-    """
     reasons: dict[str, int] = data[key]
     total = render.plural(sum(reasons.values()), noun)
     if not verbose:
@@ -116,7 +106,6 @@ def _reason_lines(title: str, key: str, noun: str, data: dict[str, Any], verbose
 
 
 def _quote_lines(quotes: list[dict[str, Any]], below: str) -> Iterator[str]:
-    """Yield a line for each quotation: its file without the folder `below`, its line number, and the first 80 characters."""
     for quote in quotes:
         place = quote["file"].removeprefix(below).lstrip("/") or Path(below).name
         yield f"    {place}:{quote['line']}: {render.one_line(quote['text'], 80)}"

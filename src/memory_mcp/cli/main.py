@@ -54,7 +54,7 @@ class Parser(argparse.ArgumentParser):
     """An argument parser that raises InvalidQuery."""
 
     def error(self, message: str) -> NoReturn:
-        """Raise InvalidQuery with the mistake, the nearest known word or all of them, and the help to read; it never returns."""
+        """Raise InvalidQuery with the mistake, the nearest word and help."""
         see = f"See: {self.prog} --help"
         if misspelt := self._misspelt_option():
             raise self._unknown_option(misspelt)
@@ -78,10 +78,7 @@ class Parser(argparse.ArgumentParser):
         raise InvalidQuery(message, see)
 
     def _unknown_word(self, argument: str, word: str, known_words: list[str]) -> InvalidQuery:
-        """Return the error for a word that an argument does not take, with the nearest one that it does, else all of them.
-
-        For a command also what people call so elsewhere; for SOURCE that it is a path, or why it cannot be read.
-        """
+        """For a command also what people call so elsewhere; for SOURCE that it is a path, or why it cannot be read."""
         from memory_mcp.cli.mistakes import SOURCE_HABITS, UNREADABLE, client_habits, nearest
 
         see = f"See: {self.prog} --help"
@@ -95,7 +92,7 @@ class Parser(argparse.ArgumentParser):
         listed = f"Known: {', '.join(known_words)}. "
         if isinstance(self, _Front):
             listed = "" if near else f"The everyday ones are {', '.join(registry.FIRST)}. All: {self.prog} --help --all. "
-        descriptions = registry.described() if near and not listed else {}
+        descriptions = registry.describe_commands() if near and not listed else {}
         about = f" ({descriptions[near]})" if near in descriptions else ""
         suggestion = f"Did you mean {near}{about}? " if near else ""
         if argument == "SOURCE" and word in UNREADABLE:
@@ -103,10 +100,6 @@ class Parser(argparse.ArgumentParser):
         return InvalidQuery(f"unknown {argument.lower()}: {word!r}", f"{suggestion}{listed}{see}")
 
     def _unknown_option(self, option: str) -> InvalidQuery:
-        """Return the error for an option or word that no parser of the command line knows.
-
-        Its hint names the nearest option of the commands that the command line names, and their help.
-        """
         from memory_mcp.cli.mistakes import nearest
 
         parser, options = self._find_named_parser()
@@ -121,28 +114,23 @@ class Parser(argparse.ArgumentParser):
         return InvalidQuery(f"unknown option: {option!r}", f"{suggestion}See: {parser.prog} --help")
 
     def _find_named_parser(self) -> "tuple[Parser, set[str]]":
-        """Return the parser of the last command that the command line names, and the options of all on the way."""
         parser, options = self, set(self._option_string_actions)
         while deeper := next((parser.choices()[word] for word in self.given if word in parser.choices()), None):
             parser, options = deeper, options | set(deeper._option_string_actions)
         return parser, options
 
     def _misspelt_option(self) -> str:
-        """Return the first option of the command line that no parser of its commands knows; "" if there is none."""
         _, options = self._find_named_parser()
         words = itertools.takewhile(lambda word: word != "--", self.given)
         return next((w for w in words if _OPTION.match(w) and w.partition("=")[0] not in options), "")
 
     def _list_required_words(self) -> list[str]:
-        """Return the words that the command needs, as its usage writes them."""
         return [str(a.metavar or a.dest) for a in self._actions if not a.option_strings and a.nargs not in ("?", "*", 0)]
 
     def _values(self, name: str) -> list[str]:
-        """Return the values that an argument is chosen from; empty for any other."""
         return [str(value) for a in self._actions if a.metavar == name for value in a.choices or ()]
 
     def _takes_text(self) -> str:
-        """Return the name of the last word of the command, where that is a text of its user; else ""."""
         words = [a for a in self._actions if not a.option_strings and not a.choices]
         return str(words[-1].metavar) if words and words[-1].metavar in ("TEXT", "ID") else ""
 
@@ -150,31 +138,33 @@ class Parser(argparse.ArgumentParser):
     given: Sequence[str] = ()
 
     def give(self, argv: Sequence[str]) -> None:
-        """Keep the command line in this parser and in those of its subcommands."""
+        """Set the command line here and in the subcommands' parsers."""
         self.given = argv
         for parser in self.choices().values():
             parser.give(argv)
 
     def choices(self) -> "dict[str, Parser]":
-        """Return the parsers of the subcommands, by their names; empty without any."""
+        """Return the parsers of the subcommands by name."""
         return dict(self._subparsers._group_actions[0].choices or {}) if self._subparsers else {}
 
 
 class _Front(Parser):
-    """The whole program's parser, whose help shows the commands in groups."""
+    """The parser of the whole program, with help in groups."""
 
     def format_help(self) -> str:
-        """Return the help: the commands to begin with, or with --all those of `registry.grouped`, instead of one list."""
+        """Return the help: some commands, or with --all the rest."""
         formatter = self._get_formatter()
         formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
         formatter.add_text(self.description)
         assert self._subparsers is not None
         rows = {row.dest: row for row in cast("Any", self._subparsers._group_actions[0])._get_subactions()}
-        groups = registry.grouped() if "--all" in self.given else {"to begin with": registry.FIRST}
-        for title, names in groups.items():
+        is_whole = "--all" in self.given
+        for title, names in {"to begin with": registry.FIRST, **(registry.GROUPS if is_whole else {})}.items():
             formatter.start_section(title)
-            formatter.add_arguments([rows[name] for name in names if name in rows])
+            formatter.add_arguments([rows[name] for name in names])
             formatter.end_section()
+        for title, others in registry.group_further().items() if is_whole else ():
+            formatter.add_text(f"{title}: {', '.join(others)}")
         for group in self._action_groups:
             if group is not self._subparsers:
                 formatter.start_section(group.title)
@@ -185,9 +175,9 @@ class _Front(Parser):
 
 
 def build_parser(argv: Sequence[str] | None = None) -> Parser:
-    """Return the parser of the commands that `argv` holds as words, the others by name only; None: of all commands in full.
+    """Return the parser of the commands that `argv` names.
 
-    Only the modules of commands in full are loaded.
+    The others are there by name only, and their modules are not loaded. None: of all commands in full.
     """
     parser = _Front(
         prog="memory-mcp",
@@ -198,9 +188,9 @@ def build_parser(argv: Sequence[str] | None = None) -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"memory-mcp {__version__}")
     parsers = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", parser_class=Parser)
-    for name, about in registry.described(argv).items():
+    for name, about in registry.describe_commands(argv).items():
         if argv is None or name in argv:
-            registry.add(parsers, name)
+            registry.add_command(parsers, name)
         else:
             parsers.add_parser(name, help=about, add_help=False)
     parser.give(argv or ())
@@ -208,10 +198,10 @@ def build_parser(argv: Sequence[str] | None = None) -> Parser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command (None: of the process's own arguments) and return the exit status; any error becomes one line on stderr.
+    """Run one command; any error becomes one line on stderr.
 
-    0 where the reader of the output has gone, 130 when interrupted. Changes the process's umask, so that its
-    files are private.
+    Returns the exit status: 0 where the reader of the output has gone, 130 when interrupted. Changes the process's umask, so
+    that its files are private.
     """
     render.prepare_streams()
     # What is stored and written beside it is for this user alone.
@@ -231,7 +221,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def _interrupted_by_signals() -> Iterator[None]:
-    """Raise KeyboardInterrupt at a signal that asks the process to end, so that it ends its children and removes its files.
+    """Raise KeyboardInterrupt at a signal that asks the process to end.
 
     Signals that are ignored, as by nohup, stay so. A second one ends the process at once. In a thread of the daemon, whose
     signals are its own, nothing changes.
@@ -239,7 +229,6 @@ def _interrupted_by_signals() -> Iterator[None]:
     from memory_mcp.base import machine
 
     def interrupt(number: int, _: FrameType | None) -> None:
-        """Raise KeyboardInterrupt; the next such signal ends the process."""
         signal.signal(number, signal.SIG_DFL)
         raise KeyboardInterrupt
 
@@ -255,10 +244,9 @@ def _interrupted_by_signals() -> Iterator[None]:
 
 
 def perform(argv: Sequence[str]) -> int:
-    """Run one command on the terminal that `render` is set to; return the exit status.
+    """Run one command on the terminal of `render`; errors are printed.
 
-    Errors, ours or not, are printed as one line on stderr and become a status; KeyboardInterrupt, and BrokenPipeError where the
-    reader of the output has gone, are passed on.
+    KeyboardInterrupt, and BrokenPipeError where the reader of the output has gone, are passed on.
     """
     is_json = "--json" in argv
     try:
@@ -275,10 +263,6 @@ def perform(argv: Sequence[str]) -> int:
 
 
 def _print_failure(error: MemoryMcpError, is_json: bool) -> int:
-    """Print an error as one line on stderr, with its code only for programs; return the exit status.
-
-    With MEMORY_MCP_DEBUG=1 also where it was raised.
-    """
     if os.environ.get(_DEBUG) == "1" and sys.exc_info()[0] is not None:
         render.trace()
     render.err(render.one_line(str(error) if is_json else error.sentence))
@@ -286,12 +270,7 @@ def _print_failure(error: MemoryMcpError, is_json: bool) -> int:
 
 
 def _run(argv: list[str]) -> int:
-    """Parse the words and run the command that they name; return its exit status, and raise what it raises.
-
-    `help` before a command is its --help; a group without a word is what `registry.STATE_COMMANDS` names. --help and --version
-    return 0. Without a command: help on a terminal, else the stdio server. A variable
-    MEMORY_MCP_... that is none of ours raises ConfigError, except for doctor.
-    """
+    """A variable MEMORY_MCP_... that is none of ours raises ConfigError, except for doctor."""
     if argv[:1] == ["help"]:
         argv = [*argv[1:], "--help"]
     parser = build_parser(argv)
@@ -304,10 +283,10 @@ def _run(argv: list[str]) -> int:
         if sys.stdin is None or sys.stdin.isatty():
             parser.print_help()
             return 0
-        from memory_mcp.cli.commands import serve
+        from memory_mcp.cli.commands import daemon
 
-        return serve.run(build_parser(["serve"]).parse_args(["serve", *argv]))
-    if getattr(args, f"{args.command}_command", "") is None:
+        return daemon.run_serve(build_parser(["serve"]).parse_args(["serve", *argv]))
+    if getattr(args, f"{args.command}_command", "") is None and registry.state_command_of(args.command):
         return _run_state_command(parser, args.command, argv)
     from memory_mcp.base import paths
 
@@ -324,7 +303,6 @@ def _run(argv: list[str]) -> int:
 
 
 def _run_state_command(parser: Parser, command: str, argv: list[str]) -> int:
-    """Run what a group of commands does without a further word, say what else it does, and return the exit status."""
     state_command = registry.state_command_of(command)
     arguments = list(argv)
     arguments.remove(command)

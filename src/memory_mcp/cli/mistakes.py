@@ -37,10 +37,10 @@ _ALIKE = 0.6
 
 
 def nearest(word: str, names: Sequence[str]) -> str:
-    """Return the name that a word most likely means; "" if none is near.
+    """Return the name that a word most likely means.
 
     The same letters come before a beginning, in the order of the names, that before a longer word that begins with a name, and
-    that before what is spelt alike.
+    that before what is spelt alike; "" if none is near.
     """
     from difflib import get_close_matches
 
@@ -56,7 +56,6 @@ def nearest(word: str, names: Sequence[str]) -> str:
 
 
 def _letters(word: str) -> str:
-    """Return the letters and digits of a word, without case."""
     return "".join(c for c in word.casefold() if c.isalnum())
 
 
@@ -68,22 +67,22 @@ def client_habits() -> dict[str, str]:
 
 
 def refuse_command_word(text: str, command: str) -> None:
-    """Raise InvalidQuery for a path that is a word which other commands take, such as `status`."""
+    """Raise InvalidQuery for a path such as `status`."""
     if text in _COMMAND_WORDS:
         hint = f"For a file or folder of that name write ./{text}. See: memory-mcp {command} --help"
         raise InvalidQuery(f"{command} has no word {text!r}", hint)
 
 
 def refuse_missing_parent(path: Path) -> None:
-    """Raise InvalidQuery for a path in a folder that does not exist: it may be misspelt, or a disk that is not there."""
+    """Raise InvalidQuery for a path in a missing folder."""
     if not path.absolute().parent.is_dir():
         raise InvalidQuery(f"there is no folder {path.absolute().parent}", "Make it first, or name another place.")
 
 
 def refuse_no_transcript(path: Path) -> None:
-    """Raise SourceUnreadable for a file that cannot be read, or that begins as a picture, program or other kind without text.
+    """Raise SourceUnreadable for a file that holds no text.
 
-    Folders, missing files and all other files pass.
+    Folders, missing files and unknown kinds pass.
     """
     if not path.is_file():
         return
@@ -100,7 +99,7 @@ def refuse_no_transcript(path: Path) -> None:
 
 
 def nothing_used(reports: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the reports of an import (as `report_shape`) have lines, but none was used and no event was new or known."""
+    """Whether reports of an import have lines, but none was used."""
     return any(report["lines"] for report in reports) and not any(
         report["lines_used"] or report["new"] or report["known"] for report in reports
     )

@@ -24,15 +24,14 @@ def execute(
     look: tuple[int, bool, bool],
     stop: "Callable[[str], None]",
 ) -> int:
-    """Run the command `argv` in the daemon and return its exit status; raise BrokenPipeError when the caller has gone.
+    """Run a command in the daemon; return its exit status.
 
     `talk` is the caller's connection, with its working directory and environment; results go to `out`, all else to `err`. `look`:
     the columns of its terminal, whether it is to be plain, and whether a person there confirmed the command. `stop` ends the
-    daemon for a reason; called where the store must be opened anew.
+    daemon for a reason; called where the store must be opened again. Raises BrokenPipeError when the caller has gone.
     """
 
     def reopen() -> None:
-        """Have the event loop end the daemon, so that the next opens the store again."""
         anyio.from_thread.run_sync(stop, "what is open no longer fits the store")
 
     terminal = render.TERMINAL.set(render.Terminal(cast("TextIO", out), cast("TextIO", err), *look))

@@ -52,42 +52,38 @@ PROJECT_NAMES: ContextVar[Mapping[str, str]] = ContextVar("project_names", defau
 
 
 def _out() -> TextIO:
-    """Return the stream of results: that of the caller's terminal, else standard output."""
     terminal = TERMINAL.get()
     return sys.stdout if terminal is None else terminal.out
 
 
 def _err() -> TextIO:
-    """Return the stream of everything else: that of the caller's terminal, else standard error."""
     terminal = TERMINAL.get()
     return sys.stderr if terminal is None else terminal.err
 
 
 def _width() -> int | None:
-    """Return the columns of the caller's terminal; None for this process's own, and where there is none."""
     terminal = TERMINAL.get()
     return terminal.columns or None if terminal is not None else None
 
 
 def is_terminal() -> bool:
-    """Whether the stream of results is a terminal: stdout, or the caller's where the command runs for another process."""
+    """Whether the stream of results is a terminal."""
     return _out().isatty()
 
 
 def draws_blocks() -> bool:
-    """Whether stdout is a UTF-8 terminal whose owner wants more than plain text (NO_COLOR is not set)."""
+    """Whether the terminal shows UTF-8 and colours are wanted."""
     terminal = TERMINAL.get()
     plain = bool(os.environ.get("NO_COLOR")) if terminal is None else terminal.plain
     return _out().isatty() and not plain and _is_utf8()
 
 
 def _is_utf8() -> bool:
-    """Whether the stream of results is encoded as UTF-8."""
     return (getattr(_out(), "encoding", None) or "").lower().replace("-", "") == "utf8"
 
 
 def prepare_streams() -> None:
-    """Have stdout and stderr replace characters that the terminal's encoding lacks, instead of failing."""
+    """Have stdout and stderr replace characters they cannot encode."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -95,17 +91,20 @@ def prepare_streams() -> None:
 
 
 def safe(text: str) -> str:
-    """Return a text with each control character, but line feed and tab, and each that turns writing, replaced by U+FFFD."""
+    """Return a text with characters that steer a terminal replaced.
+
+    Each control character, but line feed and tab, and each that turns writing, becomes U+FFFD.
+    """
     return text.translate(_CONTROLS)
 
 
 def out(text: str = "") -> None:
-    """Print a line to the stream of results, without control characters; nothing is fenced."""
+    """Print a line to the stream of results, without a fence."""
     print(safe(text), file=_out())
 
 
 def err(text: str) -> None:
-    """Print a line to stderr at once (progress, notes, errors), without control characters or what looks like our fence."""
+    """Print a line to stderr at once."""
     from memory_mcp.model.fencing import neutralize
 
     print(neutralize(safe(text)), file=_err(), flush=True)
@@ -117,17 +116,16 @@ def flush() -> None:
 
 
 def trace() -> None:
-    """Print the traceback of the exception being handled to the stream of errors."""
+    """Print the traceback of the exception being handled."""
     import traceback
 
     traceback.print_exc(file=_err())
 
 
 def emit(as_json: bool, data: Mapping[str, Any], lines: Iterable[str], recalled: bool = False) -> None:
-    """Print a result to stdout: `data` as one JSON document where `as_json`, else the lines.
+    """Print a result: `data` as JSON, or the lines.
 
-    `recalled`: it holds stored text. Its lines are then fenced where stdout is no terminal, its JSON marked by "origin".
-    Other lines lose what looks like our fence.
+    `recalled`: it contains stored text. Its lines are then fenced where stdout is no terminal, its JSON marked by "origin".
     """
     if as_json:
         out_json(data, recalled)
@@ -146,14 +144,13 @@ def emit(as_json: bool, data: Mapping[str, Any], lines: Iterable[str], recalled:
 
 
 def _print_fenced(lines: Iterable[str]) -> None:
-    """Print lines, without control characters, as one text within the fence that marks recalled data."""
     from memory_mcp.model.fencing import fence_text
 
     out(fence_text(safe("\n".join(lines))))
 
 
 def out_json(data: Mapping[str, Any], recalled: bool = False) -> None:
-    """Print one JSON document, without what looks like our fence; `recalled`: it holds stored text, told by a field "origin"."""
+    """Print one JSON document; `recalled` adds the field "origin"."""
     import json
 
     from memory_mcp.model.fencing import neutralize_json
@@ -163,10 +160,9 @@ def out_json(data: Mapping[str, Any], recalled: bool = False) -> None:
 
 
 def styled(lines: Iterable["Text"], recalled: bool = False) -> None:
-    """Print lines with colours where the terminal has any, cut to its width; off a terminal as plain text.
+    """Print lines in colours, cut to the terminal's width.
 
-    `recalled`: they hold stored text, and are fenced off a terminal. Control characters in the given lines are replaced
-    in place where they are not fenced.
+    Off a terminal as plain text. `recalled`: they contain stored text, and are fenced off a terminal.
     """
     if recalled and not _out().isatty():
         _print_fenced(line.plain for line in lines)
@@ -187,14 +183,14 @@ def styled(lines: Iterable["Text"], recalled: bool = False) -> None:
 
 
 def can_ask() -> bool:
-    """Whether a person can be asked something: stdin and stderr are this process's own terminal, not another process's."""
+    """Whether a person can be asked something here."""
     return TERMINAL.get() is None and sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def is_persons(argv: Sequence[str]) -> bool:
-    """Ask a person at this terminal whether the words of the command `argv` are their own; return the answer.
+    """Ask a person whether a command's words are their own.
 
-    For another process's terminal it was asked there. False where nobody can be asked.
+    For another process's terminal it was asked there. False where no person can be asked.
     """
     from memory_mcp.service.client.forward import question_of
 
@@ -205,16 +201,13 @@ def is_persons(argv: Sequence[str]) -> bool:
 
 
 def agreed(question: str) -> bool:
-    """Ask a question on stderr and wait for a line of this process's stdin; return whether the answer is y or yes, in any case.
-
-    The return key alone, and the end of the input, mean yes.
-    """
+    """Ask a question on stderr; the return key alone means yes."""
     print(f"{safe(question)} [Y/n] ", end="", file=_err(), flush=True)
     return sys.stdin.readline().strip().lower() in ("", "y", "yes")
 
 
 def one_line(text: str, width: int = 0) -> str:
-    """Return a text on one line, cut to `width` characters (0: not cut) with an ellipsis, between words where that cuts few."""
+    """Return a text on one line, cut to `width` characters."""
     flat = " ".join(text.split())
     if not width or len(flat) <= width:
         return flat
@@ -224,9 +217,9 @@ def one_line(text: str, width: int = 0) -> str:
 
 
 def wrapped(text: str, indent: str = "", first: str | None = None, width: int = WIDTH) -> list[str]:
-    """Return a text wrapped to indented lines of at most `width` characters; its own line breaks stay.
+    """Return a text wrapped to indented lines.
 
-    `first` is the indentation of the first line, where that is another. An empty text is one line.
+    Its own line breaks stay; an empty text is one line.
     """
     import textwrap
 
@@ -238,45 +231,45 @@ def wrapped(text: str, indent: str = "", first: str | None = None, width: int = 
 
 
 def gist(title: str) -> str:
-    """Return a node's title without its leading date or time, up to the first " · "; the whole title where none leads it."""
+    """Return a node's title without its leading date or time."""
     head, dot, tail = title.partition(" · ")
     return tail if dot and any(c.isdigit() for c in head) else title
 
 
 def minute(iso: str) -> str:
-    """Return an ISO 8601 time up to its minute in the zone it has, with a space for the T: 2026-01-05 09:30."""
+    """Return an ISO 8601 time up to its minute: 2026-01-05 09:30."""
     return iso[:16].replace("T", " ")
 
 
 def second(iso: str) -> str:
-    """Return an ISO 8601 time up to its second in the zone it has, with a space for the T: 2026-01-05 09:30:07."""
+    """Return an ISO 8601 time up to its second."""
     return iso[:19].replace("T", " ")
 
 
 def plural(count: int, noun: str) -> str:
-    """Return a count with its noun, in the plural unless it is 1: 1 file, 2,000 files, 3 queries, 4 days."""
+    """Return a count with its noun: 1 file, 2,000 files, 3 queries."""
     if count == 1:
         return f"{count:,} {noun}"
     return f"{count:,} {noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeiou" else f"{count:,} {noun}s"
 
 
 def activity(counts: Mapping[str, Any]) -> str:
-    """Return the counts under `events` and `sessions` in words: 12 events in 3 sessions."""
+    """Return counts in words: 12 events in 3 sessions."""
     return f"{plural(counts['events'], 'event')} in {plural(counts['sessions'], 'session')}"
 
 
 def project_name(project: str) -> str:
-    """Return a project's shortest name that no other one has, by `PROJECT_NAMES`, on one line; else its whole name."""
+    """Return a project's shortest name on one line."""
     return one_line(safe(PROJECT_NAMES.get().get(project, project)))
 
 
 def days(first: str, last: str) -> str:
-    """Return the days of two ISO 8601 times: 2026-01-05 to 2026-01-07, or the one day where they are the same."""
+    """Return a range of days: 2026-01-05 to 2026-01-07."""
     return " to ".join(dict.fromkeys((first[:10], last[:10])))
 
 
 def size(count: int) -> str:
-    """Return a number of bytes with a decimal unit, such as 4.2 MB; the largest is GB."""
+    """Return bytes with a decimal unit, such as 4.2 MB."""
     if count < 1000:
         return f"{count} B"
     value = count / 1000
@@ -288,17 +281,18 @@ def size(count: int) -> str:
 
 
 class Progress:
-    """Progress of long work on stderr: a bar on a terminal, else a plain line at most once a second."""
+    """Progress of long work on stderr.
+
+    A bar on a terminal, else a plain line at most once a second.
+    """
 
     def __init__(self, title: str) -> None:
-        """Keep the title; nothing is shown before the block begins."""
         self._title = title
         self._bar: RichProgress | None = None
         self._task: TaskID | None = None
         self._told = time.monotonic()
 
     def __enter__(self) -> "Progress":
-        """Show the bar, if there is a terminal for it; return self."""
         if _err().isatty():
             from rich.console import Console
             from rich.progress import BarColumn, TaskProgressColumn, TextColumn
@@ -311,11 +305,11 @@ class Progress:
         return self
 
     def count(self, done: int, total: int, noun: str) -> None:
-        """Show that `done` of `total` things are done: their share, and both numbers with the noun; as `at`."""
+        """Show that `done` of `total` things are done."""
         self.at(done / max(total, 1), f"{done:,} of {total:,} {noun}")
 
     def at(self, fraction: float, note: str = "") -> None:
-        """Show the fraction (0..1) that is done, with a note; without a bar at most one line a second, the first after one."""
+        """Show the fraction (0..1) that is done, with a note."""
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, completed=fraction, note=safe(note))
         elif time.monotonic() - self._told >= 1:
@@ -323,6 +317,5 @@ class Progress:
             err(f"{self._title}: {fraction:.0%} {note}".rstrip())
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
-        """Take the bar away, if there is one; exceptions are passed on."""
         if self._bar is not None:
             self._bar.stop()

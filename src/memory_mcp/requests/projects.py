@@ -193,7 +193,7 @@ def alias_project(app: App, request: AliasProject, caller: Caller) -> ProjectCha
     if names.resolve_alias(old) == new and old != new:
         return _as_it_is(app, old, undo=old)
     if names.resolve_alias(new) == old or old == new:
-        raise InvalidQuery(f"{new} is shown as {old}", f"Take that back first: memory-mcp project undo {new}")
+        raise InvalidQuery(f"{new} is shown as {old}", f"Take that back first: memory-mcp projects undo {new}")
     alias = Alias(old, new, PERSON, app.clock.now_ms())
     with _refiling(app):
         app.storage.projects.add_alias(alias)
@@ -209,7 +209,7 @@ def split_project(app: App, request: SplitProject, caller: Caller) -> ProjectCha
     caller.refuse_all(app, "a split")
     project = known_project(app, request.project)
     if bool(request.folder) == bool(request.sessions):
-        raise InvalidQuery("say what is to be split off", "Give a folder (--cwd PATH) or sessions (--session ID), not both.")
+        raise InvalidQuery("say what is to be split off", "Give a folder or sessions, not both.")
     folder = request.folder.rstrip("\\/") if request.folder else ""
     new = app.gate.clean_name(request.name) or folder or f"{project}#{request.sessions[0][:8]}"
     at_ms, sessions = app.clock.now_ms(), request.sessions or ("",)
@@ -218,7 +218,8 @@ def split_project(app: App, request: SplitProject, caller: Caller) -> ProjectCha
         return _as_it_is(app, new, undo=new)
     if new == project or _activity(app, new):
         raise InvalidQuery(
-            f"there is a project {new} already", "Name the part otherwise (--name), or use project alias afterwards."
+            f"there is a project {new} already",
+            "Give the part another name, or make both one afterwards: memory-mcp projects alias A B.",
         )
     with _refiling(app):
         app.storage.projects.add_splits(splits)

@@ -24,13 +24,13 @@ _STATUS = {"INVALID_ARGUMENT": 400, "NOT_FOUND": 404, "RESOURCE_EXHAUSTED": 413,
 
 
 def status_of(error: MemoryMcpError) -> int:
-    """Return the HTTP status for an error's code: 400, 404, 413 or 503 as in `_STATUS`, 500 for any that is not there."""
+    """Return the HTTP status for an error's code."""
     return _STATUS.get(error.code, 500)
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Who asks, for what, and the memory that answers."""
+    """A request with its visit, and the memory that answers."""
 
     request: Request
     visit: Visit
@@ -40,12 +40,12 @@ class Ask:
 
     @property
     def by(self) -> str:
-        """Who acts, as the list of acts names them: "person" if the visit was opened as one's, else "explorer"."""
+        """Who acts: "person" if the visit is one's, else "explorer"."""
         return PERSON if self.visit.is_person else EXPLORER
 
     @property
     def back(self) -> str:
-        """The page that the form was on, from its field `back`: a path below the visit's address.
+        """The page that the form was on, from its field `back`.
 
         "" (the first page) where the form does not say, for paths of acts ("do/...") and for those with "..".
         """
@@ -54,25 +54,25 @@ class Ask:
 
     @property
     def part(self) -> str:
-        """Name of the part of the page that a script wants; "" for the whole page."""
+        """The part of the page that a script wants; "" for all."""
         return self.request.headers.get(PART, "")
 
     @property
     def scope_arguments(self) -> dict[str, Any]:
-        """Arguments of a request, {"project", "scope"}: that of form or address with scope "", else "" with scope "all"."""
+        """Arguments of a request, {"project", "scope"}."""
         project = self.argument("project")
         return {"project": project, "scope": "" if project else ScopeName.ALL.value}
 
     def path(self, name: str) -> str:
-        """Return a part of the address that the route names; "" where the route has none of that name."""
+        """Return a part of the address; "" for an unknown name."""
         return str(self.request.path_params.get(name, ""))
 
     def argument(self, name: str, default: str = "") -> str:
-        """Return a field of the form, else an argument of the address, else the default, stripped; empty counts as absent."""
+        """Return a stripped field of the form or argument of the address."""
         return (self.form.get(name) or self.request.query_params.get(name) or default).strip()
 
     def number(self, name: str, default: int) -> int:
-        """Return an argument as a whole number, `default` where absent; InvalidQuery for anything but one to nine digits."""
+        """Return an argument as a whole number; InvalidQuery for others."""
         text = self.argument(name)
         if not text:
             return default
@@ -81,19 +81,19 @@ class Ask:
         return int(text)
 
     def link(self, page: str, /, **query: object) -> Markup:
-        """Return the address of another page of this visit, escaped for an attribute; arguments "" and None are left out."""
+        """Return the escaped address of another page of this visit."""
         return Markup.escape(rendering.address(self.visit, page, **query))
 
     def short(self, project: str) -> str:
-        """Return the shortest name of a project that no other one has; of an unknown project its whole name."""
+        """Return the shortest unambiguous name of a project."""
         return self.memory.project_names.get(project, project)
 
     def render(self, name: str, code: int = 200, /, **values: Any) -> Response:
-        """Return the page NAME.html, or where a script asked for its changing part, part_NAME.html; `code` is the status."""
+        """Return the page NAME.html, or for a script part_NAME.html."""
         return self.page(f"part_{name}.html" if self.part else f"{name}.html", code, **values)
 
     def page(self, template: str, code: int = 200, /, **values: Any) -> Response:
-        """Return a page, or a part of one, from a template of `web/templates` as HTML; `code` is the status of the response.
+        """Return a page, or a part of one, from a template.
 
         The template gets notes, project, at (the path of the address), arguments (of the address) and `values`, which win over
         these, and visit and link. A whole page takes the visit's notes, which are then gone; a part leaves them.
@@ -116,7 +116,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The result of an act: a note for the person, and the page to show next."""
+    """What an act did: a note, and the next page."""
 
     note: str
     #: Below the visit's address.

@@ -21,10 +21,10 @@ _SENTENCE = 200
 
 
 def cards_of(query: str, response: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the results as cards, in their order, with the project that a response leaves out if the result before has it.
+    """Return the results of a search as cards, in their order.
 
     Each has the result's fields and project ("" for none), level ("" for what is no node), is_period, page (of its
-    node or citation), id, and sentence and quote as `_sentence` gives them.
+    node or citation), id, and sentence and quote with the question's words marked.
     """
     why = response["explanation"]
     terms = terms_to_mark(query, why.get("window", {}).get("words", ""))
@@ -49,7 +49,6 @@ def cards_of(query: str, response: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _sentence(quote: str, terms: Set[str]) -> dict[str, Markup]:
-    """Return the sentence of a quotation that holds most terms, and the whole quotation if it says more, words marked."""
     pieces = [piece for piece in map(str.strip, _ENDS.split(quote)) if any(map(str.isalnum, piece))] or [quote]
     best = max(pieces, key=lambda piece: len({term for *_, term in placed_terms(piece)} & terms))
     line = cut_at_word(_MARKS.sub("", best), _SENTENCE)
@@ -58,7 +57,10 @@ def _sentence(quote: str, terms: Set[str]) -> dict[str, Markup]:
 
 
 def by_conversation(cards: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return one card for each conversation, in the order of its best result; its other results are `further` of that one."""
+    """Return one card for each conversation.
+
+    In the order of its best result; its other results are `further` of that one.
+    """
     conversations: dict[str, dict[str, Any]] = {}
     for card in cards:
         session = card.get("session", "")

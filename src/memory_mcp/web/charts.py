@@ -38,7 +38,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of a chart: how high, what it says of itself, and where it leads ("" for nowhere)."""
+    """One column of a chart; `href` is "" for no link."""
 
     count: int
     title: str
@@ -48,7 +48,7 @@ class Column:
 
 
 def svg_element(name: str, *inner: str, **attributes: object) -> Markup:
-    """Return an element of SVG with attributes, always escaped, and inner parts, escaped unless they are markup.
+    """Return an SVG element; everything but markup is escaped.
 
     `_` in the name of an attribute is a hyphen, one at the end is dropped, and None leaves the attribute out.
     """
@@ -59,12 +59,11 @@ def svg_element(name: str, *inner: str, **attributes: object) -> Markup:
 
 
 def _safe(value: object) -> str:
-    """Return a value as it may be put into markup: a number as it is, any other as plain, escaped text."""
     return str(value) if isinstance(value, int | float) else escape(plain(str(value)))
 
 
 def svg_link(href: str, title: str, *inner: Markup, **attributes: object) -> Markup:
-    """Return a link around `inner` with a title for pointers and screen readers; without `href` a group with that title."""
+    """Return a titled link; without `href` a titled group."""
     title_element = svg_element("title", title)
     return (
         svg_element("a", title_element, *inner, href=href, **attributes)
@@ -74,38 +73,41 @@ def svg_link(href: str, title: str, *inner: Markup, **attributes: object) -> Mar
 
 
 def step(count: int, most: int) -> int:
-    """Return 0 for no count or no `most`, else 1 to `STEPS` by the square root of count / most, so that quiet days show."""
+    """Return a shade: 0 for no count, else 1 to `STEPS`.
+
+    By the square root of count / most, so that quiet days show.
+    """
     return min(math.ceil(STEPS * math.sqrt(count / most)), STEPS) if count and most else 0
 
 
 def date(day: dt.date) -> str:
-    """Return a day as people say it, as "Mon 5 Jan 2026", in English in every locale."""
+    """Return a day as "Mon 5 Jan 2026", in English."""
     return f"{_DAY_OF_WEEK[day.weekday()]} {day.day} {MONTHS[day.month - 1]} {day.year}"
 
 
 def week_of(monday: dt.date) -> tuple[str, str]:
-    """Return (node id, name such as "Week of Mon 5 Jan 2026") of the ISO week that begins on a Monday."""
+    """Return (node id, name) of the week of a Monday."""
     year, week, _ = monday.isocalendar()
     return week_id(year, week), f"Week of {date(monday)}"
 
 
 def month_of(year: int, month_index: int) -> tuple[str, str]:
-    """Return (node id, name such as "Jan 2026") of a month; `month_index` 0 is January."""
+    """Return (node id, name) of a month; `month_index` 0 is January."""
     return month_id(year, month_index + 1), f"{MONTHS[month_index]} {year}"
 
 
 def day_title(day: dt.date, tally: Tally | None) -> str:
-    """Return the title of a day: "Mon 5 Jan 2026: 12 events in 3 sessions", or ": nothing" after the date for None."""
+    """Return the title of a day: "Mon 5 Jan 2026: 12 events"."""
     if tally is None:
         return f"{date(day)}: nothing"
     return f"{date(day)}: {counted(tally.events, 'event')} in {counted(tally.sessions, 'session')}"
 
 
 def year(number: int, days: Mapping[str, Tally], to: ToNode) -> Markup:
-    """Return year `number` as SVG: a column for each ISO week, a cell for each day in one of five shades by `step`.
+    """Return a year as SVG: weeks as columns, days as cells.
 
     `days` has what was recorded by ISO date, without empty days; `to` makes the address of a day, week or month from its
-    node id. Only days, weeks and months that hold something are links.
+    node id. Only days, weeks and months with events are links.
     """
     first, last = dt.date(number, 1, 1), dt.date(number, 12, 31)
     monday = first - dt.timedelta(days=first.weekday())
@@ -138,10 +140,6 @@ def year(number: int, days: Mapping[str, Tally], to: ToNode) -> Markup:
 
 
 def _week(number: int, monday: dt.date, x: int, days: Mapping[str, Tally], most: int, to: ToNode) -> Markup:
-    """Return a column at `x`: the days of a week that are in year `number`, and the week's number below.
-
-    `most` is the largest count of events, by which cells are shaded. Days and weeks without anything are no links.
-    """
     cells, holds = [], False
     for weekday in range(_DAYS):
         day = monday + dt.timedelta(days=weekday)
@@ -160,7 +158,7 @@ def _week(number: int, monday: dt.date, x: int, days: Mapping[str, Tally], most:
 
 
 def legend() -> Markup:
-    """Return a picture of the shades of a heat map, from nothing to most, hidden from screen readers."""
+    """Return a picture of the shades of a heat map."""
     cells = [
         svg_element("rect", x=n * _PITCH, y=0, width=_SIDE, height=_SIDE, rx=2.5, class_=f"heat-{n}") for n in range(STEPS + 1)
     ]
@@ -171,7 +169,7 @@ def legend() -> Markup:
 
 
 def columns(items: Sequence[Column], label: str, height: int = 56) -> Markup:
-    """Return an SVG of one column per item, each with its own title and, if it has one, a link; labels below, if any.
+    """Return an SVG of one titled column per item.
 
     Heights are relative to the largest count; a count of 0 is a thin line. `height` is in units of the drawing.
     """
@@ -198,7 +196,7 @@ def columns(items: Sequence[Column], label: str, height: int = 56) -> Markup:
 
 
 def stacked_columns(months: Sequence[str], series: Sequence[tuple[str, Mapping[str, int]]], label: str) -> Markup:
-    """Return an SVG with a column for each month, in layers from below: one for each of the series that has events then.
+    """Return an SVG with a layered column for each month.
 
     `months` are as 2026-01. Each series is (name, events by month); from the fifth on they share a shade. `label` describes
     the chart for screen readers; heights are relative to the largest month.
@@ -223,7 +221,7 @@ def stacked_columns(months: Sequence[str], series: Sequence[tuple[str, Mapping[s
 
 
 def sparkline(counts: Sequence[int], label: str, height: int = 22) -> Markup:
-    """Return an SVG with a small column for each count, relative to the largest, above a base line; `label` is its title.
+    """Return an SVG with a small column for each count.
 
     A count of 0 has no column, any other one of at least 2 units. `height` is in units of the drawing.
     """
@@ -241,9 +239,9 @@ def sparkline(counts: Sequence[int], label: str, height: int = 22) -> Markup:
 
 
 def bar(count: int, most: int) -> Markup:
-    """Return an SVG bar filled to count / most, at least 1 % for a count above 0; empty where `most` is 0.
+    """Return an SVG bar filled to count / most.
 
-    Hidden from screen readers, since a number beside it says the same.
+    At least 1 % for a count above 0; empty where `most` is 0. Hidden from screen readers: a number next to it says the same.
     """
     share = max(round(100 * count / most, 1), 1.0) if count and most else 0.0
     filled = svg_element("rect", width=share, height=8, rx=2, class_="column")

@@ -33,11 +33,14 @@ class FilePage:
         self._style, self._script = _static("style.css"), "".join(map(_static, _SCRIPTS))
 
     def _link(self, page: str, **_: object) -> str:
-        """Return where a page of the explorer is in the file; only pages of quotations that it has are."""
+        """Only pages of quotations that the file has are linked."""
         return f"#{self._quoted[page.removeprefix('grip/')]}"
 
     def head(self, values: Mapping[str, Any]) -> str:
-        """Return everything before the tree: policy, style, name, facts, about (pairs), now and months (anchor, label)."""
+        """Return everything before the tree.
+
+        `values`: name, facts, about (pairs), now and months (anchor, label).
+        """
         policy = (
             f"default-src 'none'; script-src 'sha256-{_digest(self._script)}'; style-src 'sha256-{_digest(self._style)}'; "
             "base-uri 'none'; form-action 'none'"
@@ -45,7 +48,7 @@ class FilePage:
         return str(self._pieces.head(values, policy, Markup(self._style)))
 
     def open_period(self, values: Mapping[str, Any]) -> str:
-        """Return the beginning of a year, month, week or day, up to what it contains."""
+        """Return the beginning of a year, month, week or day."""
         statements = [self._statement(bullet, linked=True) for bullet in values["bullets"]]
         return str(self._pieces.open_period({**values, "statements": statements}))
 
@@ -54,13 +57,16 @@ class FilePage:
         return str(self._pieces.close_period())
 
     def open_segment(self, values: Mapping[str, Any]) -> str:
-        """Return the beginning of a segment, up to where its messages go."""
+        """Return the beginning of a segment, up to its messages."""
         chips = {"projects": list(filter(None, [values["project"]])), "agents": list(filter(None, [values["agent"]]))}
         statements = [self._statement(bullet) for bullet in values["bullets"]]
         return str(self._pieces.open_segment({**values, **chips, "statements": statements, "anchor": anchor(values["id"])}))
 
     def messages(self, events: Iterable[Mapping[str, Any]]) -> str:
-        """Return messages of a conversation; events have when, role, type, speaker, text and metadata."""
+        """Return messages of a conversation.
+
+        Events have when, role, type, speaker, text and metadata.
+        """
         return str(self._pieces.messages([talk.describe_event({**event, "size": len(event["text"])}) for event in events]))
 
     def close_segment(self) -> str:
@@ -68,7 +74,7 @@ class FilePage:
         return str(self._pieces.close_segment())
 
     def tail(self) -> Sequence[str]:
-        """Return (what comes before the index, what comes after it) at the end of the page."""
+        """Return (what comes before the index, what comes after it)."""
         return str(self._pieces.tail(Markup("\0"), Markup(self._script))).split("\0")
 
     def _statement(self, bullet: Mapping[str, Any], linked: bool = False) -> dict[str, Any]:
@@ -79,12 +85,11 @@ class FilePage:
 
 
 def anchor(node_id: str) -> str:
-    """Return an id as the id of an element: what is neither ASCII letter nor digit becomes one hyphen."""
+    """Return an id as letters, digits and hyphens."""
     return re.sub(r"[^A-Za-z0-9]+", "-", node_id)
 
 
 def _digest(text: str) -> str:
-    """SHA-256 in base64, without the prefix `sha256-` of a content policy."""
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 

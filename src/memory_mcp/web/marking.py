@@ -14,12 +14,12 @@ _MOST = 200
 
 
 def terms_to_mark(question: str, but: str = "") -> frozenset[str]:
-    """Return the first 200 terms of a question, without those of `but`, its words that only name a time ("" for none)."""
+    """Return the first 200 terms of a question, without `but`'s."""
     return frozenset(query_terms(question)[:_MOST]) - (term_set(but) if but else set())
 
 
 def mark_terms(text: str, terms: Set[str]) -> Markup:
-    """Return a text as markup, made plain and escaped, with each word that holds one of the terms in a mark element."""
+    """Return a text as markup with each word of the terms marked."""
     # What steers a page is replaced first: between two elements it would not be known again.
     text = plain(text)
     # Those that overlap or touch are one.
@@ -37,10 +37,7 @@ def mark_terms(text: str, terms: Set[str]) -> Markup:
 
 
 def _places(text: str, terms: Set[str]) -> Iterator[tuple[int, int]]:
-    """Yield (start, end) of the words that hold a term, in no order.
-
-    Of a path or dotted name only the words in it that hold a term by themselves, or all its words where none does.
-    """
+    """Of a path or dotted name only the words in it that are terms by themselves, or all its words where none is."""
     for start, end in {(start, end) for start, end, term in placed_terms(text) if term in terms}:
         words = [(start + word.start(), start + word.end()) for word in _WORD.finditer(text[start:end])]
         yield from [span for span in words if not term_set(text[slice(*span)]).isdisjoint(terms)] or words

@@ -18,11 +18,11 @@ class Host(Protocol):
     """Runs work on the open memory in a thread."""
 
     async def read(self, work: Callable[[App], T]) -> T:
-        """Run a reading call on the open memory in a thread and return its result; cancelled with its caller."""
+        """Run a reading call in a thread; cancelled with its caller."""
         ...
 
     async def write(self, work: Callable[[App], T]) -> T:
-        """Run a writing call on the open memory in a thread and return its result; it goes on if its caller is cancelled."""
+        """Run a writing call in a thread; it goes on when cancelled."""
         ...
 
 
@@ -38,7 +38,7 @@ class Pulse:
 
 @dataclass(slots=True)
 class Memory:
-    """The open memory and the state of the serving process, as every page and act is given them."""
+    """The open memory and the state of the serving process."""
 
     host: Host
     #: What `memory-mcp daemon status` shows, as JSON values.
@@ -49,17 +49,17 @@ class Memory:
     project_names: Mapping[str, str] = field(default_factory=dict)
 
     async def ask(self, request: Any) -> dict[str, Any]:
-        """Carry out a reading request on the open memory, bound to no project, in a thread; return its response as JSON values.
+        """Return the response of a reading request as JSON values.
 
-        Notices of lost data are put in. Cancelled with its caller. Raises what its handler raises.
+        Bound to no project. Cancelled with its caller. Raises what its handler raises.
         """
         response, self.project_names = await self.host.read(partial(_respond, request))
         return response
 
     async def write(self, request: Any) -> dict[str, Any]:
-        """Carry out a writing request on the open memory, bound to no project, in a thread; return its response as JSON values.
+        """Return the response of a writing request as JSON values.
 
-        Notices of lost data are put in. It goes on to its end if its caller is cancelled. Raises what its handler raises.
+        Bound to no project. It goes on to its end if its caller is cancelled. Raises what its handler raises.
         """
         response, self.project_names = await self.host.write(partial(_respond, request))
         return response

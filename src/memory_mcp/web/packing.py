@@ -34,7 +34,7 @@ _Corner = tuple[Circle, Circle, int]
 def pack_circles(
     radii: Sequence[float], gap: float = 0.0, wide: float = 1.0, pulls: Mapping[tuple[int, int], float] | None = None
 ) -> list[Circle]:
-    """Return a circle for each radius, in the same order; no two are nearer to each other than `gap`.
+    """Return a circle for each radius, at least `gap` apart.
 
     The first is placed at (0, 0), so the largest should come first. The whole gets about `wide` times wider than high. `pulls`
     says by (place, later place) of two circles how strongly they are drawn to each other.
@@ -59,11 +59,7 @@ def pack_circles(
 def _free_place(
     placed: Sequence[Circle], corners: list[_Corner], radius: float, wide: float, pulling: Sequence[tuple[Circle, float]]
 ) -> tuple[float, float]:
-    """Return the middle (x, y) of the place with the least cost for the next circle, whose `radius` includes the gap.
-
-    Corners that were tried and have no room for it are taken from the list for good. The first circle is at (0, 0), the
-    second at its right, and one without any free corner at the right of all.
-    """
+    """Corners that were tried and have no room for it are taken from the list for good. `radius` includes the gap."""
     if len(placed) < 2:
         return (placed[0].x + placed[0].r + radius, placed[0].y) if placed else (0.0, 0.0)
     # The centre of gravity, circles weighted by their areas.
@@ -84,7 +80,6 @@ def _free_place(
 
 
 def _touching(first_circle: Circle, second_circle: Circle, side: int, radius: float) -> Iterable[tuple[float, float]]:
-    """Yield the middle (x, y) of the circle that touches both on one side (1 or -1); none if they are too far apart for it."""
     across, down = second_circle.x - first_circle.x, second_circle.y - first_circle.y
     first, second = first_circle.r + radius, second_circle.r + radius
     square = across * across + down * down
@@ -97,16 +92,12 @@ def _touching(first_circle: Circle, second_circle: Circle, side: int, radius: fl
 
 
 def _cost(x: float, y: float, middle: tuple[float, float], wide: float, pulling: Iterable[tuple[Circle, float]]) -> float:
-    """Return the cost of a place: its distance from the middle, and for each pull its distance to that circle.
-
-    In the former x is divided by `wide`, the latter is multiplied by the pull. Rounded to 4 digits, so that all machines agree.
-    """
+    """Rounded to 4 digits, so that all machines agree."""
     away = math.hypot((x - middle[0]) / wide, y - middle[1])
     return round(away + sum(pull * math.hypot(x - circle.x, y - circle.y) for circle, pull in pulling), 4)
 
 
 def _is_free(placed: Sequence[Circle], x: float, y: float, radius: float) -> bool:
-    """Return whether a circle of this middle and radius overlaps none of `placed`; touching is no overlap."""
     for circle in reversed(placed):
         across, down, min_distance = circle.x - x, circle.y - y, circle.r + radius
         if across * across + down * down < min_distance * min_distance - _EPSILON * min_distance:
@@ -115,7 +106,7 @@ def _is_free(placed: Sequence[Circle], x: float, y: float, radius: float) -> boo
 
 
 def around(circles: Sequence[Circle]) -> Circle:
-    """Return a circle around all of them, hardly larger than it must be; one of radius 0 at (0, 0) for none."""
+    """Return a circle around all of them."""
     if not circles:
         return Circle(0.0, 0.0, 0.0)
     x = sum(circle.x for circle in circles) / len(circles)
@@ -133,9 +124,9 @@ def around(circles: Sequence[Circle]) -> Circle:
 def pack_groups(
     groups: Sequence[Sequence[float]], gap: float, margin: float, wide: float, pulls: Mapping[tuple[int, int], float]
 ) -> list[tuple[Circle, list[Circle]]]:
-    """Return for each group of radii (circle of the group, circles in it), in the order of groups and radii.
+    """Return for each group of radii its circle and theirs.
 
-    The circle of a group is `margin` larger than its circles need. Groups are placed by `packed`, with `wide` and `pulls`.
+    The circle of a group is `margin` larger than its circles need.
     """
     inner = [pack_circles(radii, gap) for radii in groups]
     rings = [around(circles) for circles in inner]

@@ -32,17 +32,17 @@ _REASONS = {
 
 
 def bound_name(name: str) -> str:
-    """Return a bound as people read it; an unknown one with blanks for underscores."""
+    """Return a bound as people read it."""
     return _BOUNDS.get(name, name.replace("_", " "))
 
 
 def milliseconds(took: float) -> str:
-    """Return milliseconds as they are read beside a bar: whole, or with one decimal below 1."""
+    """Return milliseconds, with one decimal below 1."""
     return f"{took:.0f} ms" if took >= 1 else f"{took:.1f} ms"
 
 
 def layers(tried: Sequence[Mapping[str, Any]], skipped: Sequence[Mapping[str, Any]]) -> Markup:
-    """Return an SVG with a row for each layer in the order tried, its bar as long as its share of the longest time.
+    """Return an SVG row for each layer, by its time.
 
     Each of `tried` has layer and outcome, and ms, hits (both 0 if absent) and reason ("" if absent). Rows of `skipped`, each
     with layer and reason, follow with an empty outline.
@@ -61,10 +61,10 @@ def layers(tried: Sequence[Mapping[str, Any]], skipped: Sequence[Mapping[str, An
 
 
 def bounds(usage_by_bound: Mapping[str, Mapping[str, int]], hit: Sequence[str] = ()) -> Markup:
-    """Return a picture with a row for each bound of which `used` is known, filled to its share of `limit`.
+    """Return an SVG row for each bound, filled by its use.
 
-    `usage_by_bound` has the bounds by name, each {"limit", "used"}; those without `used` are left out. A bound among `hit`,
-    which ended the search, has another shade and says so.
+    `usage_by_bound` has the bounds by name, each {"limit", "used"}; those without `used` are left out. A bound among `hit`
+    ended the search.
     """
     rows = []
     for name, usage in usage_by_bound.items():
@@ -77,10 +77,7 @@ def bounds(usage_by_bound: Mapping[str, Mapping[str, int]], hit: Sequence[str] =
 
 
 def reasons(parts: Mapping[str, float]) -> Markup:
-    """Return a picture with a row for each of the three reasons for a result, filled to the largest of its parts.
-
-    `parts` has the values by their names in a response.
-    """
+    """Return an SVG row for each reason for a result."""
     rows: list[tuple[str, str, float | None, str]] = []
     for reason, names in _REASONS.items():
         share = max((parts[name] for name in names if 0 <= parts.get(name, -1) <= 1), default=0.0)
@@ -89,10 +86,6 @@ def reasons(parts: Mapping[str, float]) -> Markup:
 
 
 def _rows(rows: Sequence[tuple[str, str, float | None, str]], label: str, name: str) -> Markup:
-    """Return a picture of rows (text, more for its title, share or None, shade), each a text above a bar filled to its share.
-
-    None draws an empty outline. A text of more than 56 characters is cut; the title has all of it.
-    """
     groups = []
     for index, (text, more, share, shade) in enumerate(rows):
         top = index * _ROW

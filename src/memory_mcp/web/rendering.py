@@ -37,22 +37,22 @@ _SHARE = re.compile(r" \(\d{1,3} %\)(?=;|$)")
 
 
 def plain(text: str) -> str:
-    """Return a text as it may be shown: controls but line feeds and tabs, and what turns the direction of text, become U+FFFD.
+    """Return a text without what steers a page or writing.
 
-    What could pass for the fence around an answer is made harmless too. Markup is not escaped here.
+    Controls but line feeds and tabs, and what turns the direction of text, become U+FFFD. What could pass for the fence around
+    an answer is made harmless too. Markup is not escaped here.
     """
     return neutralize(text.translate(_CONTROLS))
 
 
 def _finalize(value: Any) -> Any:
-    """Return a template's value as it is put out: a text made plain, "" for None, markup and all else unchanged."""
     return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else "" if value is None else value
 
 
 def when(iso: str, seconds: bool = False) -> Markup:
-    """Return a moment as a time element, "Mon 05 Jan 2026, 09:30" (with seconds ":07"), in the zone that the text has.
+    """Return a moment as a time element, "Mon 05 Jan 2026, 09:30".
 
-    A text that is no ISO moment is returned escaped, without an element.
+    In the zone that the text has; a text that is no ISO moment is returned escaped, without an element.
     """
     try:
         moment = dt.datetime.fromisoformat(str(iso))
@@ -63,9 +63,9 @@ def when(iso: str, seconds: bool = False) -> Markup:
 
 
 def period(node_id: str) -> str:
-    """Return what a node is called by its id: "2026", "January 2026", "Week 3 of 2026", "Mon 05 Jan 2026" or "All years".
+    """Return what a node is called by its id: "January 2026".
 
-    The id itself for a segment and anything else, also for a month or day that there is not.
+    The id itself for a segment and anything else.
     """
     kind, _, date_part = node_id.removeprefix("toc:").partition(":")
     try:
@@ -82,7 +82,10 @@ def period(node_id: str) -> str:
 
 
 def behind(iso: str) -> str:
-    """Return the ISO moment one second later, so that a stretch that ends there includes it; "" for no ISO moment."""
+    """Return the ISO moment one second later.
+
+    So that a stretch that ends there includes it; "" for no ISO moment.
+    """
     try:
         return (dt.datetime.fromisoformat(str(iso)) + dt.timedelta(seconds=1)).isoformat()
     except ValueError:
@@ -91,17 +94,17 @@ def behind(iso: str) -> str:
 
 @pass_context
 def short(context: Context, project: str) -> str:
-    """Return the shortest name of a project that no other one has, from `project_names` of the page; else the whole name."""
+    """Return the shortest unambiguous name of a project."""
     return str(context.get("project_names", {}).get(project, project))
 
 
 def without_shares(summary: str) -> str:
-    """Return the summary of a period without the percentage behind each of its themes."""
+    """Return a period's summary without the percentages of themes."""
     return _SHARE.sub("", summary)
 
 
 def cut_at_word(text: str, width: int) -> str:
-    """Return a text in one line of at most `width` characters, cut after a word, with an ellipsis where it is cut."""
+    """Return a text in one line, cut after a word."""
     line = " ".join(text[: 4 * width].split())
     if len(line) <= width:
         return line
@@ -111,13 +114,13 @@ def cut_at_word(text: str, width: int) -> str:
 
 
 def count(quantity: int | None, noun: str = "") -> str:
-    """Return a number with thousands separated and its noun, in the plural unless it is 1; None counts as 0."""
+    """Return a number with its noun; None counts as 0."""
     number = quantity or 0
     return f"{number:,}" if not noun else f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def size(number: float) -> str:
-    """Return bytes as people read them, in steps of 1000: whole B, kB and MB with a decimal below 100, GB always with one."""
+    """Return bytes as people read them, in steps of 1000."""
     for unit in ("B", "kB", "MB"):
         if number < 1000:
             return f"{number:.0f} {unit}" if unit == "B" or number >= 100 else f"{number:.1f} {unit}"
@@ -126,7 +129,7 @@ def size(number: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return seconds in their two largest units, as "2 h 5 min"; a unit of 0 is left out, and fractions are dropped."""
+    """Return seconds in their two largest units: "2 h 5 min"."""
     days, remainder = divmod(int(seconds), 86400)
     hours, remainder = divmod(remainder, 3600)
     minutes, remainder = divmod(remainder, 60)
@@ -137,9 +140,10 @@ def duration(seconds: float) -> str:
 
 @cache
 def environment() -> Environment:
-    """Return the environment of the package's templates, made once; every value is escaped and made plain.
+    """Return the environment of the templates, made once.
 
-    Filters are functions of this module; globals are version, new_key (makes a random key of a form) and kinds.
+    Every value is escaped and made plain. Filters are functions of this module; globals are version, new_key (makes a random
+    key of a form) and kinds.
     """
     templates = Environment(
         loader=PackageLoader("memory_mcp.web"),
@@ -159,6 +163,9 @@ def environment() -> Environment:
 
 
 def address(visit: Visit, page: str, /, **query: object) -> str:
-    """Return the path of a page of a visit with its arguments, quoted for a URL; arguments "" and None are left out, 0 stays."""
+    """Return the path of a page of a visit with its arguments.
+
+    Arguments "" and None are left out, 0 stays.
+    """
     arguments = urlencode({name: value for name, value in query.items() if value not in ("", None)})
     return f"{visit.base}/{quote(page, safe='/:')}{'?' if arguments else ''}{arguments}"

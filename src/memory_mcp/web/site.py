@@ -45,7 +45,7 @@ Act = Callable[[Ask], Awaitable[Done]]
 
 
 def routes(memory: Memory, visits: Visits) -> list[BaseRoute]:
-    """Return the routes below `/ui/`: entering, static files, changes, acts, pages, and the page for any other address.
+    """Return the routes below `/ui/`.
 
     Whether a request belongs to a visit must have been checked before they are reached.
     """
@@ -63,19 +63,18 @@ def routes(memory: Memory, visits: Visits) -> list[BaseRoute]:
 
 
 async def _missing(ask: Ask) -> Response:
-    """Raise NotFound for an address that no page has; it never returns."""
     raise NotFound(f"there is no page {ask.path('missing')}", "The links above lead to all of them.")
 
 
 class _Site:
-    """The endpoints of the explorer: entering, static files, changes, acts and pages."""
+    """The endpoints of the explorer."""
 
     def __init__(self, memory: Memory, visits: Visits) -> None:
         self._memory = memory
         self._visits = visits
 
     async def enter(self, request: Request) -> Response:
-        """Open a visit by the ticket in the address, and set its cookie; 403 for a ticket that is unknown, used or too old.
+        """Open a visit by the ticket in the address.
 
         The page leads on, so that the cookie is sent wherever the link was followed. A prefetch gets 503, the ticket unused.
         """
@@ -97,9 +96,9 @@ class _Site:
         return RedirectResponse(rendering.address(_visit(request), FIRST), 303, HEADERS)
 
     async def static(self, request: Request) -> Response:
-        """Return a style sheet, script or picture of the package, which the browser may keep for a week.
+        """Return a style sheet, script or picture of the package.
 
-        Raises HTTPException (404) for any other name. The version in the address only makes it new after an update.
+        The version in the address only makes it new after an update.
         """
         name = PurePosixPath(request.path_params["name"])
         resource = files("memory_mcp.web").joinpath("static", name.name)
@@ -109,16 +108,15 @@ class _Site:
         return Response(resource.read_bytes(), 200, headers, f"{_TYPES[name.suffix]}; charset=utf-8")
 
     async def live(self, request: Request) -> Response:
-        """Announce changes of the memory as server-sent events for as long as the page is open.
+        """Announce changes as server-sent events while the page is open.
 
-        The memory's version is looked at each second and sent when it differs, and after 20 seconds of silence; HEAD gets
-        only headers. The visit does not count as used.
+        The memory's version is read each second and sent when it differs, and after 20 seconds of silence. The visit does
+        not count as used.
         """
         if request.method == "HEAD":
             return Response(headers=HEADERS, media_type="text/event-stream")
 
         async def events() -> AsyncIterator[str]:
-            """Yield without an end "data: {event, change}", at first, on each change, and after 20 seconds of silence."""
             last_pulse, silent = None, 0.0
             while True:
                 now = self._memory.pulse()
@@ -146,7 +144,6 @@ class _Site:
         act = ACTS.get(request.path_params["act"])
 
         async def carry_out(ask: Ask) -> Response:
-            """Check the token, carry out the act; return JSON for a script, else a redirect, or the form again if refused."""
             if not hmac.compare_digest(token.encode(), visit.form_token.encode()):
                 raise InvalidQuery("the form is not of this visit", "Go back, load the page again, and send the form from there.")
             if act is None:
@@ -168,16 +165,14 @@ class _Site:
         return await self._respond(request, carry_out, fields)
 
     def handler(self, show: Handler) -> Callable[[Request], Awaitable[Response]]:
-        """Return the endpoint of a page: `show` with errors as pages, cancelled when the browser closes the connection."""
+        """Return the endpoint of a page, with errors as pages."""
 
         async def endpoint(request: Request) -> Response:
-            """Return the page's response; one of status 499 where the browser has left."""
             # Where the browser closes the connection first, the work for it is cancelled.
             response = Response(status_code=_LEFT, headers=HEADERS)
             async with anyio.create_task_group() as tasks:
 
                 async def watch() -> None:
-                    """Cancel the work for the page once the connection is closed."""
                     while (await request.receive())["type"] != "http.disconnect":
                         pass
                     tasks.cancel_scope.cancel()
@@ -190,10 +185,7 @@ class _Site:
         return endpoint
 
     async def _respond(self, request: Request, handler: Handler, form: dict[str, str]) -> Response:
-        """Return the handler's response, or a page that reports its error.
-
-        Others than ours are logged and shown without details. The visit counts as used, unless a script asked (`x-live`).
-        """
+        """Others than ours are logged and shown without details. The visit counts as used, unless a script asked (`x-live`)."""
         ask = Ask(request, _visit(request), self._memory, form)
         if "x-live" not in request.headers:
             self._visits.touch()
@@ -208,17 +200,16 @@ class _Site:
 
 
 def _visit(request: Request) -> Visit:
-    """Return the visit that the security checks put into a request's scope; they let no request without one through."""
     visit = request.scope["visit"]
     assert isinstance(visit, Visit)
     return visit
 
 
 async def _once(ask: Ask, act: Act) -> Done:
-    """Carry out an act; the same form with the same key, sent again, returns the result of the first time.
+    """A form without a key is always carried out.
 
-    A form without a key is always carried out. Forms with keys are carried out one after the other; the last 100
-    results of a visit are kept. An act that raises is not kept.
+    Forms with keys are carried out one after the other; the last 100 results of a visit are kept. An act that raises is
+    not kept.
     """
     if not ask.form.get("key"):
         return await act(ask)
@@ -234,7 +225,6 @@ async def _once(ask: Ask, act: Act) -> Done:
 
 
 def _respond_with_error(ask: Ask, error: MemoryMcpError) -> Response:
-    """Return the page of an error with its status; for a script a part of it, or {"error": {code, message, hint}} for an act."""
     status = status_of(error)
     if ask.part and ask.request.method == "POST":
         error_values = {

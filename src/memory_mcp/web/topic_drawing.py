@@ -28,7 +28,7 @@ _Given = Mapping[str, Any]
 
 
 def topic_map(response: _Given, to: Callable[[str], str]) -> Markup:
-    """Return the map of what `get_topic_map` found, as SVG; `to` makes the address of a topic or an area by its id.
+    """Return the map of what `get_topic_map` found, as SVG.
 
     `response` has topics (topic_id, label, importance, state, mentions, last_mentioned), areas (topic_id, label, topics as ids)
     and relations (topics as two ids, kind, strength 0 to 1); the last two may be absent. The first 70 relations are drawn.
@@ -61,10 +61,7 @@ def topic_map(response: _Given, to: Callable[[str], str]) -> Markup:
 
 
 def _pulls(relations: Sequence[_Given], area_of: Mapping[str, int]) -> dict[tuple[int, int], float]:
-    """Return how strongly areas pull each other, by the places of the two, the smaller first.
-
-    It is a tenth of the sum of the strengths of relations between their topics; relations inside an area do not count.
-    """
+    """A tenth of the sum of the strengths of relations between their topics; relations inside an area do not count."""
     pulls: dict[tuple[int, int], float] = {}
     for relation in relations:
         first_area, second_area = sorted(area_of[topic] for topic in relation["topics"])
@@ -74,7 +71,6 @@ def _pulls(relations: Sequence[_Given], area_of: Mapping[str, int]) -> dict[tupl
 
 
 def _box(rings: Sequence[Circle]) -> str:
-    """Return the `viewBox` that shows all circles with a small margin; of one unit for none."""
     if not rings:
         return "0 0 1 1"
     min_x, min_y = min(ring.x - ring.r for ring in rings) - 4, min(ring.y - ring.r for ring in rings) - 12
@@ -83,7 +79,6 @@ def _box(rings: Sequence[Circle]) -> str:
 
 
 def _line(relation: _Given, circles: Mapping[str, Circle]) -> Markup:
-    """Return a relation as a line from one circle's edge to the other's, the wider the stronger."""
     first_circle, second_circle = (circles[topic] for topic in relation["topics"])
     across, down = second_circle.x - first_circle.x, second_circle.y - first_circle.y
     length = math.hypot(across, down) or 1.0
@@ -100,7 +95,6 @@ def _line(relation: _Given, circles: Mapping[str, Circle]) -> Markup:
 
 
 def _topic(topic: _Given, circle: Circle, to: Callable[[str], str]) -> Markup:
-    """Return a topic as a circle with its label broken into lines in it and, hidden, in one line; it links to its page."""
     lines = broken(topic["label"], 1.75 * circle.r / _CHARACTER, max(int(1.5 * circle.r / _LINE), 1))
     first = circle.y - (len(lines) - 1) * _LINE / 2 + 3.5
     texts = [
@@ -113,21 +107,20 @@ def _topic(topic: _Given, circle: Circle, to: Callable[[str], str]) -> Markup:
 
 
 def _area(area: _Given, ring: Circle, to: Callable[[str], str]) -> Markup:
-    """Return an area as a ring; of several topics it links to its page, and says its name to the pointer and the keyboard."""
     shape = svg_element("circle", cx=_at(ring.x), cy=_at(ring.y), r=_at(ring.r), class_="area")
     title = f"Area: {area['label']}"
     return svg_link(to(area["topic_id"]), title, shape, aria_label=title) if len(area["topics"]) > 1 else shape
 
 
 def _at(number: float) -> str:
-    """Return a coordinate as text with one decimal."""
     return f"{number:.1f}"
 
 
 def broken(text: str, width: float, lines: int) -> list[str]:
-    """Return a text broken between words into at most `lines` lines of `width` characters, wide ones counted twice.
+    """Return a text broken between words into lines.
 
-    What has no room is left out, with an ellipsis. A blank text is "?".
+    At most `lines` lines of `width` characters, wide ones counted twice; what has no room is left out, with an ellipsis. A
+    blank text is "?".
     """
     all_lines = [""]
     for word in plain(text).split() or ["?"]:
@@ -143,7 +136,6 @@ def broken(text: str, width: float, lines: int) -> list[str]:
 
 
 def _cut_line(text: str, width: float) -> str:
-    """Return a line cut to `width` characters, with an ellipsis where it is cut; a comma at its end is dropped."""
     if _wide(text) <= width:
         return text.rstrip(",")
     while len(text) > 1 and _wide(text) + 1 > width:
@@ -152,5 +144,4 @@ def _cut_line(text: str, width: float) -> str:
 
 
 def _wide(text: str) -> int:
-    """Return the width of a text in characters, wide ones counted twice."""
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)

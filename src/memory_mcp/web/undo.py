@@ -74,7 +74,7 @@ class Later:
         clock: Callable[[], float] = time.monotonic,
         patience_s: float = PATIENCE,
     ) -> None:
-        """Begin without acts; `wait_s` is how long an act waits, `patience_s` how long `show` waits for a preview (seconds)."""
+        """`wait_s` is how long an act waits, `patience_s` how long `show` waits for a preview (seconds)."""
         self.wait_s = wait_s
         self._patience_s = patience_s
         self._sleep = sleep
@@ -82,10 +82,11 @@ class Later:
         self._known: OrderedDict[str, Pending] = OrderedDict()
 
     async def show(self, owner: str, subject: Mapping[str, Any], look: Work, work: Work) -> Pending:
-        """Keep an act that a visit is shown first, with what `look` finds that it would change; `work` carries it out later.
+        """Keep an act that is previewed first by `look`.
 
-        Waits a second for `look`: the act is then SHOWN; if it takes longer it goes on in a task, and the act is returned as
-        LOOKING. Beyond 64 acts the oldest that neither waits nor runs is forgotten. Raises what `look` raises by then.
+        `work` carries it out later. Waits a second for `look`: the act is then SHOWN; if it takes longer it goes on in a task,
+        and the act is returned as LOOKING. Beyond 64 acts the oldest that neither waits nor runs is forgotten. Raises what
+        `look` raises.
         """
         pending = Pending(owner, subject, work)
         looking = asyncio.ensure_future(look())
@@ -105,14 +106,14 @@ class Later:
         return pending
 
     def find(self, owner: str, pending_id: str) -> Pending | None:
-        """Return the act with the id `pending_id` of the visit called `owner`; None for an unknown one and another visit's."""
+        """Return an act of a visit; None for unknown and foreign ones."""
         pending = self._known.get(pending_id)
         return pending if pending is not None and pending.owner == owner else None
 
     def start(self, pending: Pending) -> None:
-        """Start the waiting time of an act that is shown, after which a task carries it out; needs the running event loop.
+        """Start the waiting time of an act that is shown.
 
-        Does nothing in any other stage. Sets `due`, by the clock.
+        A task then carries it out; needs the running event loop. Does nothing in any other stage. Sets `due`, by the clock.
         """
         if pending.stage is not Stage.SHOWN:
             return
@@ -120,7 +121,7 @@ class Later:
         pending.task = asyncio.get_running_loop().create_task(self._run(pending))
 
     def undo(self, pending: Pending) -> bool:
-        """Drop an act that has not begun, and cancel its task; return whether it is undone, now or before."""
+        """Drop an act that has not begun; return whether it is undone."""
         if pending.stage in (Stage.LOOKING, Stage.SHOWN, Stage.WAITING):
             pending.stage, pending.work = Stage.UNDONE, None
             if pending.task is not None:
@@ -128,16 +129,15 @@ class Later:
         return pending.stage is Stage.UNDONE
 
     def left_s(self, pending: Pending) -> float:
-        """Return the seconds until an act is carried out; 0 once it is due, and for one that was not started."""
+        """Return the seconds until an act is carried out."""
         return max(0.0, pending.due - self._clock())
 
     def end(self) -> None:
-        """Undo every act that has not begun; those that run go on."""
+        """Undo every act that has not begun; others go on."""
         for pending in self._known.values():
             self.undo(pending)
 
     async def _run(self, pending: Pending) -> None:
-        """Carry out an act after its waiting time and keep its result or error in it; nothing where it was undone by then."""
         await self._sleep(self.wait_s)
         work, pending.work = pending.work, None
         if pending.stage is not Stage.WAITING or work is None:
@@ -147,17 +147,12 @@ class Later:
             pending.result, pending.stage = result, Stage.DONE
 
     async def _look(self, pending: Pending, looking: Awaitable[Mapping[str, Any]]) -> None:
-        """Keep what `looking` finds, unless the act was undone meanwhile, and make the act SHOWN; FAILED by an error."""
         if (preview := await _outcome(pending, looking)) is not None and pending.stage is Stage.LOOKING:
             pending.found, pending.stage = preview, Stage.SHOWN
 
 
 async def _outcome(pending: Pending, doing: Awaitable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """Return the result of the awaitable; None where it fails.
-
-    The error is then kept in `pending`, which becomes FAILED and drops its work. Errors other than MemoryMcpError are logged
-    by their type alone and replaced, since their text may repeat what was to be forgotten.
-    """
+    """Log other errors by their type alone: texts may repeat what was to be forgotten."""
     try:
         return await doing
     except MemoryMcpError as error:

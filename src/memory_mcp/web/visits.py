@@ -31,7 +31,6 @@ COOKIE = "memory-mcp"
 
 
 def _secret() -> str:
-    """Return a new random token of 32 bytes, as text that may be in a URL."""
     return secrets.token_urlsafe(32)
 
 
@@ -59,15 +58,18 @@ class Visit:
 
     @property
     def base(self) -> str:
-        """The path of its pages, /ui/NAME, without a slash at the end."""
+        """The path of its pages, /ui/NAME."""
         return f"{PAGES}{self.name}"
 
 
 class Visits:
-    """Tickets that wait and visits that last; used from the event loop's thread alone."""
+    """Tickets that wait, and visits.
+
+    Used from the event loop's thread alone.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, later: Later | None = None) -> None:
-        """Begin without tickets and visits; `clock` gives seconds, `later` (None: a new one) has the acts of all visits."""
+        """`clock` gives seconds, `later` (None: a new one) has the acts of all visits."""
         self._clock = clock
         self.later = later or Later()
         self._tickets: OrderedDict[str, tuple[float, bool]] = OrderedDict()
@@ -76,9 +78,9 @@ class Visits:
         self.last_used: float | None = None
 
     def ticket(self, is_person: bool = False) -> str:
-        """Return the path with a new ticket that opens a visit, once, within 120 seconds; notes the use for `idle_s`.
+        """Return the path with a new single-use ticket.
 
-        `is_person` becomes the visit's. Of more than 32 tickets the oldest is dropped.
+        Of more than 32 tickets the oldest is dropped.
         """
         ticket = _secret()
         self._tickets[ticket] = (self._clock() + TICKET_SECONDS, is_person)
@@ -88,9 +90,9 @@ class Visits:
         return f"{ENTER}{ticket}"
 
     def enter(self, path: str) -> Visit | None:
-        """Return a new visit for the ticket in a path, which is used up; None for one that is unknown, used or too old.
+        """Return a new visit for a ticket, which is used up.
 
-        A visit lasts 12 hours; of more than 32 the oldest is dropped.
+        None for one that is unknown, used or too old. A visit lasts 12 hours; of more than 32 the oldest is dropped.
         """
         ticket = path.removeprefix(ENTER)
         known_ticket = next(
@@ -108,9 +110,9 @@ class Visits:
         return visit
 
     def find(self, path: str, cookies: Iterable[str]) -> Visit | None:
-        """Return the visit that a page's path and one of the cookies belong to; None for any other pair.
+        """Return the visit of a path and one of the cookies.
 
-        None also for a visit whose time is over, which is then dropped.
+        None for any other pair, and for a visit whose time is over, which is then dropped.
         """
         visit = self._visits.get(path.removeprefix(PAGES).partition("/")[0])
         cookie_values = [cookie.encode("utf-8", "replace") for cookie in cookies]
@@ -126,12 +128,12 @@ class Visits:
         self.last_used = self._clock()
 
     def end(self) -> None:
-        """End every visit, undo acts that have not begun, and drop all tickets."""
+        """End every visit, undo waiting acts, drop all tickets."""
         self.later.end()
         self._tickets.clear()
         self._visits.clear()
         self.last_used = None
 
     def idle_s(self) -> float | None:
-        """Return the seconds since the last request of a page or ticket; None before the first."""
+        """Return the seconds since the last request; None before it."""
         return None if self.last_used is None else self._clock() - self.last_used

@@ -1,28 +1,47 @@
-"""Check: one line of doctor's report; Look and Opened: the inputs of a check. No check changes anything.
+"""One line of doctor's report, what a check is given, and the checks in the order of the report.
+
+Change here: a check is a function `check_NAME` of a module in this folder that yields `Check`s, and a line in `_MODULES`.
 
 Invariants
 1. A check makes no file, folder, store or process, and writes to none.
 2. A next step never suggests deleting anything.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memory_mcp.base import extensions
 from memory_mcp.config import Settings
 
 if TYPE_CHECKING:
     from memory_mcp.model.calendar import Calendar
+    from memory_mcp.service.client import link
     from memory_mcp.storage.base import Storage
 
+#: By name, the module of this folder with the function `check_NAME`.
+_MODULES = {
+    **dict.fromkeys(("versions", "settings", "command", "disk", "directory", "capture"), "installation"),
+    **dict.fromkeys(("clients", "arrivals", "transcripts"), "clients"),
+    **dict.fromkeys(("store", "summarizer", "backups", "spool"), "store"),
+    **dict.fromkeys(("secrets", "left_secrets"), "secrets"),
+    "daemon": "daemon",
+}
+#: Checks that are given a Look, in the caller's process, and those that are given an Opened, where the store is open.
+OUTSIDE = (
+    *("versions", "settings", "command", "clients", "disk", "backups"),
+    *("directory", "daemon", "spool", "capture"),
+)
+INSIDE = ("store", "arrivals", "transcripts", "summarizer")
 #: A failed check ends doctor with exit status 1; a warning does not.
 OK, WARN, FAIL = "ok", "warn", "fail"
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One line of the report; `next_step` is what to do about it, or what to do first."""
+    """One line of the report."""
 
     state: str
     name: str
@@ -46,9 +65,38 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The inside of the store: the daemon's, or opened to be read alone."""
+    """The open store: the daemon's, or read-only here."""
 
     storage: "Storage"
     calendar: "Calendar"
     settings: Settings
     now_ms: int
+
+
+def run_checks(names: Iterable[str], subject: Look | Opened) -> Iterator[Check]:
+    """Yield the results of checks, in order.
+
+    `subject` is an Opened for those of `INSIDE` and for `secrets`, which reads every stored text; a Look for those of `OUTSIDE`
+    and for `left_secrets`.
+    """
+    for name in names:
+        yield from getattr(import_module(f"{__package__}.{_MODULES[name]}"), f"check_{name}")(subject)
+
+
+def run_outside_checks(look: Look) -> Iterator[Check]:
+    """Yield the checks of `OUTSIDE`, then those of other packages."""
+    yield from run_checks(OUTSIDE, look)
+    for checks in extensions.load_all(extensions.CHECKS).values():
+        yield from checks(look)
+
+
+def connect_daemon(look: Look) -> "link.Line | None":
+    """Return a connection to the daemon; None where none runs."""
+    from memory_mcp.service.client import link
+
+    if not link.usable():
+        return None
+    try:
+        return link.reach(link.Wanted(str(look.directory.absolute()), look.config), "rpc", start=False)
+    except (OSError, ValueError):
+        return None

@@ -1,11 +1,14 @@
-"""Secrets in what is stored, by the rules of today: how many, by rule and by event, and never a character of one."""
+"""Secrets in what is stored and in payloads of hooks, by the current rules; never a character of one is shown."""
 
 import datetime as dt
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
+from memory_mcp.base import foreign_files, paths
 from memory_mcp.cli import render
-from memory_mcp.cli.checks.base import OK, WARN, Check, Opened
+from memory_mcp.cli.checks.base import OK, WARN, Check, Look, Opened
+from memory_mcp.ingest.payloads import PayloadCleaner
 from memory_mcp.ingest.redact import redactor
 
 #: More acts than anybody does to a memory.
@@ -14,17 +17,19 @@ _ALL = 1_000_000
 _NAMED = 5
 
 
+_FOLDERS = ("new", "tmp", "bad")
+
+
 class _Found:
-    """Counts and ids of what was found, by rule."""
+    """Counts and ids by rule."""
 
     def __init__(self) -> None:
-        """Begin with no counts and the rules of today."""
         self._redactor = redactor()
         self.times: Counter[str] = Counter()
         self.ids: dict[str, list[str]] = {}
 
     def look(self, where: str, texts: list[str]) -> None:
-        """Count the secrets in the texts of one event or node by rule, and note its name `where` under each rule found."""
+        """Count the secrets in the texts of one event or node."""
         counts: Counter[str] = Counter()
         for text in texts:
             self._redactor.redact(text, counts)
@@ -33,11 +38,10 @@ class _Found:
             self.ids.setdefault(rule, []).append(where)
 
 
-def checks(opened: Opened) -> Iterator[Check]:
-    """Yield a warning for each rule that finds something in events, in texts about them, or in the audit log.
+def check_secrets(opened: Opened) -> Iterator[Check]:
+    """Yield a warning for each rule that finds something stored.
 
-    Else one OK line. Reads every stored text; ids are named, never a secret. Citations and pins hold no text of
-    their own: they name places in events.
+    Reads every stored text; ids are named, never a secret.
     """
     events, nodes, acts = _Found(), _Found(), _Found()
     for batch in opened.storage.events.iter_all():
@@ -68,6 +72,44 @@ def checks(opened: Opened) -> Iterator[Check]:
 
 
 def _some(ids: list[str]) -> str:
-    """Return the first five ids, separated by commas, and how many more there are."""
     more = len(ids) - _NAMED
     return ", ".join(ids[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def check_left_secrets(look: Look) -> Iterator[Check]:
+    """Yield a warning for each spool folder with secrets in it.
+
+    Rules and numbers are named, never a secret; the files stay as they are. There are none, but in payloads that an older release
+    left, and in those kept as they came because the rules could not be used.
+    """
+    spool = Path(paths.spool_dir(str(look.directory)))
+    payloads = PayloadCleaner(str(spool.parent))
+    has_secrets = False
+    for folder in _FOLDERS:
+        rules: Counter[str] = Counter()
+        files = 0
+        for raw in _contents(spool / folder):
+            previous_total = rules.total()
+            redactor().redact(raw.decode("utf-8", "replace"), rules)
+            files += rules.total() > previous_total or payloads.clean_payload(payload := raw.partition(b"\n")[2]) != payload
+        if files:
+            has_secrets = True
+            kinds = ", ".join(f"{rule} {times}" for rule, times in rules.most_common()) or "escaped or private"
+            text = f"{render.plural(files, 'file')} in {spool / folder} with what is not to be stored: {kinds}"
+            step = "" if folder == "bad" else "memory-mcp daemon start stores payloads without it; then renew the secrets"
+            yield Check(WARN, "secrets left by hooks", text, step or "renew the secrets")
+    if not has_secrets:
+        yield Check(OK, "secrets left by hooks", "no file that waits holds one that a rule knows")
+
+
+def _contents(folder: Path) -> Iterator[bytes]:
+    try:
+        files = [] if folder.is_symlink() else sorted(folder.iterdir())
+    except OSError:
+        return
+    for file in files:
+        try:
+            yield foreign_files.read_file(file)
+        except OSError:
+            # Stored meanwhile.
+            continue

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from memory_mcp.base import extensions, machine
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.cli import chart, render
-from memory_mcp.cli.commands import overview, teleport
+from memory_mcp.cli.commands import retrieval, upkeep
 from memory_mcp.cli.commands.base import Subparsers, answered, as_json, family, file_pending, leaf, opened, print_result, reopen
-from memory_mcp.cli.commands.registry import add_command
+from memory_mcp.cli.commands.registry import add_foreign_command
 from memory_mcp.cli.commands.topics import status_lines
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.storage.values import ACKNOWLEDGE
@@ -23,6 +23,7 @@ from memory_mcp.storage.values import ACKNOWLEDGE
 if TYPE_CHECKING:
     from memory_mcp.app import App
     from memory_mcp.storage.values import StoreStats
+
 
 #: Findings of `check` that are printed.
 _SHOWN = 50
@@ -34,11 +35,8 @@ _INDEXES, _TOPICS = ("bm25", "vector"), "topics"
 _BY_A_PERSON = f"A person types it in a terminal and confirms it: {ACKNOWLEDGE}. It is told until then, and nothing is refused."
 
 
-def add(parsers: Subparsers, about: str) -> None:
-    """Add `admin`, with the subcommands check, rebuild-toc, stats, overview, audit, compact, acknowledge-loss and rebuild-index.
-
-    Also prune-bm25, prune-vector, index-stats and those of other packages; each has its function, but both prunes one.
-    """
+def add_admin(parsers: Subparsers, about: str) -> None:
+    """Add the command `admin` and its arguments."""
     inner = family(parsers, "admin", about)
     leaf(inner, "check", run_check, "check every invariant of the tree (exit status 1 when one is broken)")
     rebuild = leaf(inner, "rebuild-toc", run_rebuild, "derive the whole tree again from the events; ids stay")
@@ -46,7 +44,7 @@ def add(parsers: Subparsers, about: str) -> None:
     stats = leaf(inner, "stats", run_stats, "show counts and sizes")
     stats.add_argument("--prometheus", action="store_true", help="as text for Prometheus")
     text = "show clients, redactions, disk, what may leave this machine, what is not recorded, backups"
-    leaf(inner, "overview", overview.run, text)
+    leaf(inner, "overview", upkeep.run_overview, text)
     acts = leaf(inner, "audit", run_audit, "list what was done to the memory itself: corrected, retracted, forgotten, restored")
     acts.add_argument("--limit", type=int, default=20, metavar="N", help="how many (20)")
     leaf(inner, "compact", run_compact, "rewrite the database file without dead space")
@@ -63,13 +61,13 @@ def add(parsers: Subparsers, about: str) -> None:
         prune.set_defaults(index=name)
     leaf(inner, "index-stats", run_index_stats, "show how the indexes are: health, documents, sizes, upkeep")
     for name, command in extensions.load_all(extensions.ADMIN_COMMANDS).items():
-        add_command(inner, name, command)
+        add_foreign_command(inner, name, command)
 
 
 def run_check(args: argparse.Namespace) -> int:
-    """Check the invariants of the tree, with all events filed first, and print the first 50 findings (JSON: all).
+    """Check every invariant of the tree; return 1 for any finding.
 
-    Writers of the tree wait meanwhile. Returns 1 when there is any finding, else 0.
+    All events are filed first; writers of the tree wait meanwhile.
     """
     from memory_mcp.tree.toc.check import check_store
 
@@ -89,9 +87,9 @@ def run_check(args: argparse.Namespace) -> int:
 
 
 def run_rebuild(args: argparse.Namespace) -> int:
-    """Derive the whole tree again from the events, with --timezone in another zone from then on; a backup is made before.
+    """Derive the whole tree again from the events, after a backup.
 
-    Prints counts and returns 0. With another zone a daemon opens the store again.
+    With another zone a daemon opens the store again.
     """
     from memory_mcp.tree.derive.rebuild_toc import TocRebuild
 
@@ -111,10 +109,7 @@ def run_rebuild(args: argparse.Namespace) -> int:
 
 
 def run_audit(args: argparse.Namespace) -> int:
-    """Print the --limit newest acts upon the memory, newest first, with time, author, subject and reason; return 0.
-
-    Raises InvalidQuery for a limit that is out of range.
-    """
+    """Print the newest acts upon the memory."""
     from memory_mcp.requests.correct import Audit
 
     with opened(args, catch_up=False) as app:
@@ -128,7 +123,7 @@ def run_audit(args: argparse.Namespace) -> int:
 
 
 def run_stats(args: argparse.Namespace) -> int:
-    """Print counts and sizes of the store, by month, level and file; with --prometheus as text for Prometheus. Returns 0."""
+    """Print counts and sizes, or the text for Prometheus."""
     from memory_mcp.archive.keeper import held
 
     if args.prometheus:
@@ -167,10 +162,7 @@ def run_stats(args: argparse.Namespace) -> int:
 
 
 def _months(app: "App", stats: "StoreStats") -> list[dict[str, Any]]:
-    """Return {"month": "2026-01", "events": n} for each of the last 24 months up to that of the last event, oldest first.
-
-    Only events in the tree count. None before the month of the first event; empty without events.
-    """
+    """None before the month of the first event; only events in the tree count."""
     if stats.first_ms is None or stats.last_ms is None:
         return []
     first, last = (app.calendar.to_local(ms).date() for ms in (stats.first_ms, stats.last_ms))
@@ -184,7 +176,6 @@ def _months(app: "App", stats: "StoreStats") -> list[dict[str, Any]]:
 
 
 def _parts(directory: Path) -> dict[str, int]:
-    """Return bytes by name, largest first: the database, each index, each other folder, and the rest as "other"."""
     sizes: Counter[str] = Counter()
     for path, state in machine.iter_files(directory):
         top, *below = Path(path).relative_to(directory).parts
@@ -198,10 +189,6 @@ def _parts(directory: Path) -> dict[str, int]:
 
 
 def _pictures(data: dict[str, Any], blocks: bool) -> Iterator[str]:
-    """Yield lines on how events are spread over months, nodes over levels and bytes over files.
-
-    `data` has months (as `_months`), levels and parts (numbers by name). `blocks`: with bars, else numbers alone.
-    """
     months = data["months"]
     if months:
         counts, most = [m["events"] for m in months], max(months, key=lambda m: m["events"])
@@ -216,7 +203,6 @@ def _pictures(data: dict[str, Any], blocks: bool) -> Iterator[str]:
 
 
 def _run_prometheus(args: argparse.Namespace) -> int:
-    """Print the text of `/metrics` and return 0; counters of another process are not in it, --json has no effect."""
     from memory_mcp.service.daemon.gauges import exposition
 
     with opened(args, catch_up=False) as app:
@@ -227,7 +213,7 @@ def _run_prometheus(args: argparse.Namespace) -> int:
 
 
 def run_compact(args: argparse.Namespace) -> int:
-    """Rewrite the database file without dead space after a backup, print both sizes (before_bytes, after_bytes), and return 0."""
+    """Rewrite the database file without dead space, after a backup."""
     with opened(args, catch_up=False) as app:
         app.backups.before("the file was rewritten")
         size_before, size_after = app.storage.compact_files()
@@ -236,9 +222,9 @@ def run_compact(args: argparse.Namespace) -> int:
 
 
 def run_acknowledge(args: argparse.Namespace) -> int:
-    """Record that a person has seen the loss of events, so that it is reported no more; return 0, also where none is known.
+    """Record that a person has seen the loss of events.
 
-    Raises InvalidQuery where there is one and no person at a terminal confirms it.
+    Raises InvalidQuery where no person at a terminal confirms it.
     """
     from memory_mcp.model.ledger import AuditEntry
 
@@ -258,10 +244,7 @@ def run_acknowledge(args: argparse.Namespace) -> int:
 
 
 def run_rebuild_index(args: argparse.Namespace) -> int:
-    """Build the index --type anew, or with "all" every one that can be built, print the numbers, and return 0.
-
-    Raises InvalidQuery for an unknown name, and what the building raises.
-    """
+    """Build one index, or all, from the store."""
     if args.type not in (*_INDEXES, _TOPICS, "all"):
         raise InvalidQuery(f"unknown index: {args.type!r}", f"Indexes are {', '.join(_INDEXES)}, {_TOPICS} and all.")
     with opened(args) as app:
@@ -286,7 +269,6 @@ def run_rebuild_index(args: argparse.Namespace) -> int:
 
 
 def _rebuild(app: "App", name: str) -> dict[str, Any]:
-    """Rebuild one index, with progress on stderr; return {"documents", "seconds"}, and "topics", their number, for topics."""
     if name == _TOPICS:
         with render.Progress("grouping topics"):
             grouped = app.topics().rebuild()
@@ -301,14 +283,14 @@ def _rebuild(app: "App", name: str) -> dict[str, Any]:
 
 
 def run_prune(args: argparse.Namespace) -> int:
-    """Leave documents older than --age-days of --level out of one index, once it is up to date, print how many, and return 0.
+    """Leave old documents out of one index; the memory keeps them.
 
-    The memory keeps them. Raises InvalidQuery for a bad level or age, LayerUnavailable where there is no such index.
+    Raises InvalidQuery for a bad level or age, LayerUnavailable where there is no such index.
     """
     from memory_mcp.requests.indexes import PruneIndex
 
     with opened(args) as app:
-        teleport.settle(app, args.index)
+        retrieval.settle(app, args.index)
         data = answered(app, PruneIndex(args.index, args.age_days, args.level))
     pruned: dict[str, int] = data["pruned"]
     levels = f" ({', '.join(f'{count:,} {level}' for level, count in pruned.items())})" if pruned else ""
@@ -318,11 +300,7 @@ def run_prune(args: argparse.Namespace) -> int:
 
 
 def run_index_stats(args: argparse.Namespace) -> int:
-    """Print the health and the numbers of every index and of the topics; nothing is built. Returns 0.
-
-    JSON: indexes, by name, for bm25 and vector enabled, healthy, health, reason and details; for topics the response to
-    GetTopicGraphStatus.
-    """
+    """Print the health and numbers of the indexes and topics."""
     from memory_mcp.requests.indexes import GetTeleportStatus, GetTopicGraphStatus
 
     with opened(args, catch_up=False) as app:
@@ -336,6 +314,6 @@ def run_index_stats(args: argparse.Namespace) -> int:
         layer = layers[name]
         state = {"enabled": layer.enabled, "healthy": layer.healthy, "health": health.get(name, "unavailable")}
         data[name] = state = state | ({"reason": layer.reason} if layer.reason else {}) | index_details.get(name, {})
-        lines.append(f"{name}: {teleport.state(state['enabled'], state['healthy'], state.get('reason', ''))}")
-        lines += teleport.detail_lines(state) if "size_bytes" in state else ()
+        lines.append(f"{name}: {retrieval.state(state['enabled'], state['healthy'], state.get('reason', ''))}")
+        lines += retrieval.detail_lines(state) if "size_bytes" in state else ()
     return print_result(args, {"indexes": data | {_TOPICS: topics}}, [*lines, *status_lines(topics)])

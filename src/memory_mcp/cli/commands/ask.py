@@ -1,4 +1,4 @@
-"""`ask`: a question answered by the retrieval policy, with what was decided and the commands for more."""
+"""`ask` and `navigate`: questions answered by the policy, or by walking the time tree."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -15,22 +15,32 @@ from memory_mcp.cli.commands.base import (
     as_json,
     ask,
     leaf,
+    note_lines,
+    print_result,
     words_of,
 )
-from memory_mcp.cli.commands.navigate import BOUNDS, add_bounds
-from memory_mcp.requests.limits import SEARCHED
+from memory_mcp.requests.limits import EVIDENCE, SEARCHED
 from memory_mcp.requests.plain import NOT_HERE, unknown_line
 
 if TYPE_CHECKING:
     from rich.text import Text
 
+
 #: Characters of a quotation on one line.
 _WIDTH = 500
 
 
-def add(parsers: Subparsers, about: str) -> None:
-    """Add the command `ask`, which `run` carries out, and its arguments; `about` is its help text."""
-    parser = leaf(parsers, "ask", run, about)
+#: The six bounds (agent-retrieval-policy-prd.md, section 5.5), by their names in the settings.
+BOUNDS = ("max_depth", "max_nodes_visited", "max_rpc_calls", "max_token_budget", "timeout_ms", "beam_width")
+#: Characters shown of a quotation, and with --verbose.
+_QUOTE, _QUOTE_VERBOSE = 300, 1200
+#: Shown below the evidence.
+OFFER = "Would you like me to expand a grip for the full conversation context?"
+
+
+def add_ask(parsers: Subparsers, about: str) -> None:
+    """Add the command `ask` and its arguments."""
+    parser = leaf(parsers, "ask", run_ask, about)
     parser.add_argument("words", nargs="+", metavar="QUERY", help="a question; it may name a time (last week, in january)")
     add_keywords(parser)
     parser.add_argument("--limit", type=int, default=SEARCHED.default, metavar="N", help=f"most results ({SEARCHED.default})")
@@ -50,7 +60,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def add_how(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that say how a question is answered: --intent, --mode, --min-confidence and the six bounds."""
+    """Add --intent, --mode, --min-confidence and the six bounds."""
     parser.add_argument("--intent", metavar="I", help="take the question for this: explore, answer, locate or time_boxed")
     parser.add_argument("--mode", metavar="M", help="how layers are run: sequential, parallel or hybrid")
     parser.add_argument("--min-confidence", type=float, metavar="X", help="least score of a result; 0 shows the nearest")
@@ -58,17 +68,13 @@ def add_how(parser: argparse.ArgumentParser) -> None:
 
 
 def bounds_of(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the six bounds and min_confidence that the arguments give, by these names; those not given are left out."""
+    """Return the bounds and min_confidence that the arguments give."""
     values = {b: getattr(args, b) for b in (*BOUNDS, "min_confidence")}
     return {name: value for name, value in values.items() if value is not None}
 
 
-def run(args: argparse.Namespace) -> int:
-    """Ask the memory the question of the arguments, print one page of results and what was decided, and return 0.
-
-    Where the question has no result, that is printed too. Raises InvalidQuery for an argument that will not do, as an unreadable
-    time.
-    """
+def run_ask(args: argparse.Namespace) -> int:
+    """Print one page of results and what was decided."""
     from memory_mcp.requests.limits import Bounds
     from memory_mcp.requests.search import SearchRequest
 
@@ -86,10 +92,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _lines(data: dict[str, Any], explain: bool) -> Iterator["Text"]:
-    """Yield projects or themes, results, further quotations, the cursor, how it was understood, notices, why an item is missing.
-
-    `explain` adds all that was decided. Last the command that shows the first result's context.
-    """
     from rich.text import Text
 
     yield from _project_lines(data.get("projects", ()))
@@ -120,7 +122,6 @@ def _lines(data: dict[str, Any], explain: bool) -> Iterator["Text"]:
 
 
 def _line(result_line: str) -> "Text":
-    """Return a line of an answer: its words, and its citation behind them."""
     from rich.text import Text
 
     grip, _, words = result_line.partition(" ")
@@ -128,13 +129,11 @@ def _line(result_line: str) -> "Text":
 
 
 def _alike(result: dict[str, Any]) -> str:
-    """Return how often the like was said, and when last, before its line goes on; "" for once."""
     last = f", last on {result['last']}" if "last" in result else ""
     return f"  {result['times']} times{last}" if "times" in result else ""
 
 
 def _project_lines(projects: Sequence[dict[str, Any]]) -> Iterator["Text"]:
-    """Yield each project of an overview with its time and its statements by part, then an empty line; nothing for none."""
     from rich.text import Text
 
     for project in projects:
@@ -150,7 +149,6 @@ def _project_lines(projects: Sequence[dict[str, Any]]) -> Iterator["Text"]:
 
 
 def _theme_lines(themes: Sequence[dict[str, Any]]) -> Iterator["Text"]:
-    """Yield each theme of a search with its time, what else it is about and a statement, then an empty line; nothing for none."""
     from rich.text import Text
 
     for theme in themes:
@@ -169,15 +167,10 @@ def _theme_lines(themes: Sequence[dict[str, Any]]) -> Iterator["Text"]:
 
 
 def _grip(result: dict[str, Any]) -> str:
-    """Return the first citation of a result, lean or full; "" where it has none."""
     return str(result.get("grip") or next(iter(result.get("grip_ids", ())), ""))
 
 
 def _result_lines(results: list[dict[str, Any]], explain: bool) -> Iterator["Text"]:
-    """Yield for each result three or four lines and an empty one: when and where, the quotation, a flag, its id and score.
-
-    Results are those of a search's response, lean or full. With `explain` also the parts of the score.
-    """
     from rich.text import Text
 
     for number, result in enumerate(results, 1):
@@ -206,10 +199,7 @@ def _result_lines(results: list[dict[str, Any]], explain: bool) -> Iterator["Tex
 
 
 def _summary_line(data: dict[str, Any]) -> str:
-    """Return one line: how sure the answer is, and what limits it; in full detail also how it was understood and answered.
-
-    `data` is a search's response. Layers left out are named with the reason only where the policy fell back to another.
-    """
+    """Layers left out are named with the reason only where the policy fell back to another."""
     why = data["explanation"]
     words = why.get("window", {}).get("words", "")
     hit = f"; stopped by {', '.join(why['bounds_hit'])}" if why.get("bounds_hit") else ""
@@ -227,7 +217,6 @@ def _summary_line(data: dict[str, Any]) -> str:
 
 
 def _explained_lines(why: dict[str, Any]) -> Iterator["Text"]:
-    """Yield intent, mode, layers tried and skipped, merging, scan and bounds of `why`, the explanation in full detail."""
     from rich.text import Text
 
     signals = "; ".join(why.get("signals", ())) or "no signal"
@@ -248,3 +237,102 @@ def _explained_lines(why: dict[str, Any]) -> Iterator["Text"]:
         )
     used = ", ".join(f"{k} {v['used']} of {v['limit']}" for k, v in why.get("bounds", {}).items() if v.get("used") is not None)
     yield Text(f"Bounds     {used}")
+
+
+def add_navigate(parsers: Subparsers, about: str) -> None:
+    """Add the command `navigate` and its arguments."""
+    parser = leaf(parsers, "navigate", run_navigate, about)
+    parser.add_argument("words", nargs="+", metavar="QUERY", help="a question; it may name a time (yesterday, in january)")
+    parser.add_argument("--verbose", action="store_true", help="counters, bounds, window and longer quotations too")
+    parser.add_argument("--limit", type=int, default=EVIDENCE.default, metavar="N", help=f"most segments ({EVIDENCE.default})")
+    parser.add_argument("--node", default="", metavar="ID", help="where to start (default: the root)")
+    parser.add_argument("--as-of", default="", metavar="TIME", help="now, for time words in the question")
+    add_bounds(parser)
+    add_who(parser)
+    add_times(parser)
+    add_scope(parser)
+    add_current(parser)
+
+
+def add_bounds(parser: argparse.ArgumentParser) -> None:
+    """Add an argument for each of the six bounds."""
+    for bound in BOUNDS:
+        parser.add_argument(f"--{bound.replace('_', '-')}", type=int, metavar="N", help=f"setting retrieval.bounds.{bound}")
+
+
+def run_navigate(args: argparse.Namespace) -> int:
+    """Print the path to the evidence for a question, and citations."""
+    from memory_mcp.requests.limits import Bounds
+    from memory_mcp.requests.walk import Navigate
+
+    request = Navigate(
+        words_of(args),
+        args.node,
+        args.limit,
+        as_of=args.as_of,
+        since=args.since or "",
+        until=args.until or "",
+        role=args.role,
+        speaker=args.speaker,
+        bounds=Bounds(**{bound: getattr(args, bound) for bound in BOUNDS}),
+        include_current=args.include_current,
+    )
+    data = ask(args, request, hint=True)
+    return print_result(args, data, path_lines(data, args.verbose), recalled=True)
+
+
+def path_lines(data: dict[str, Any], verbose: bool = False) -> Iterator[str]:
+    """Yield the path and the evidence as Markdown.
+
+    `verbose`: with counters, bounds and quotations of up to 1200 characters, else 300.
+    """
+    window = data.get("window", {})
+    span = " ".join(f"{side} {window[side]}" for side in ("since", "until") if side in window) or "all time"
+    yield from ("## Search Path", "", f'Query: "{data["query"]}"', "")
+    for number, step in enumerate(data["path"], 1):
+        searched = render.plural(step["searched"], f"{step.get('searched_level', '')} node".strip())
+        after = data["path"][number] if number < len(data["path"]) else {}
+        # A step over the years is called by the year that it chose.
+        chose = step.get("searched_level") == "year" and after.get("node_id", "").startswith("toc:year:")
+        yield f"{number}. **{after['label'] if chose else step['label']}** - Searched {searched}"
+        if "matched" in step:
+            yield f'   - Matched: "{render.one_line(step["matched"])}" (score: {step["score"]:.2f})'
+        yield from (f"   - {step['decision']}", "")
+    if "words" in window:
+        yield f'Time: "{window["words"]}" is {span}'
+    yield from note_lines(data)
+    if "words" in window or data.get("notices"):
+        yield ""
+    if verbose:
+        bounds = data["bounds"]
+        yield from ("## Bounds", "", f"- scope: {data['scope']}, beam_width: {bounds['beam_width']['limit']}")
+        yield f"- window: {span}"
+        for name, bound in bounds.items():
+            if "used" in bound:
+                yield f"- {name}: {bound['used']} of {bound['limit']}{' (reached)' if name in data['bounds_hit'] else ''}"
+        yield ""
+    yield from ("## Evidence", "")
+    yield from _evidence_lines(data["results"], _QUOTE_VERBOSE if verbose else _QUOTE)
+
+
+def _evidence_lines(results: Sequence[dict[str, Any]], width: int) -> Iterator[str]:
+    if not results:
+        yield "Nothing relevant was found. Try other words, --all, or a wider time."
+        return
+    for result in results:
+        heading = f"Segment: {result['id']}" if result["kind"] == "segment" else f"Not yet filed in the tree: {result['id']}"
+        yield f"**{heading}**"
+        about = [
+            render.minute(result["when"]),
+            render.project_name(result.get("project", "")),
+            render.gist(result.get("title", "")),
+        ]
+        yield f"- {' - '.join(a for a in about if a)}"
+        first, *other_grips = result["grip_ids"] or [""]
+        yield f'- "{render.one_line(result["quote"], width)}" [{first}]'
+        for grip in other_grips:
+            yield f"- also [{grip}]"
+        yield ""
+    yield OFFER
+    grip = next((r["grip_ids"][0] for r in results if r.get("grip_ids")), "")
+    yield f"`memory-mcp query expand-grip {grip}`"

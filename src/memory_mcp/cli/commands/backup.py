@@ -1,28 +1,42 @@
-"""`backup`: copy the memory while it is in use, list the copies, and check that one is whole."""
+"""`backup` and `restore`: copies of the memory, and the memory from a copy."""
 
 import argparse
+import shutil
+import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memory_mcp.base import machine
+from memory_mcp.base import extensions, machine
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import Subparsers, as_json, caller_directory, leaf, opened, print_result, settings_of
+from memory_mcp.cli.commands import daemon
+from memory_mcp.cli.commands.base import Subparsers, as_json, caller_directory, leaf, opened, print_result, settings_of, wanted
 from memory_mcp.cli.mistakes import refuse_command_word, refuse_missing_parent
 from memory_mcp.model.calendar import Calendar
+from memory_mcp.service.client import link
 
 if TYPE_CHECKING:
+    from memory_mcp.archive.backup import Backup
     from memory_mcp.archive.reading import Missing, Verified
+    from memory_mcp.config import Settings
+
 
 #: Damaged parts that are printed.
 _SHOWN = 50
 
 
-def add(parsers: Subparsers, about: str) -> None:
-    """Add the command `backup`, which `run` carries out, and its arguments; `about` is its help text."""
-    parser = leaf(parsers, "backup", run, about, "Bring it back with: memory-mcp restore. A backup is as private as the memory.")
+#: How long a start of the daemon that is under way is waited for (seconds).
+_STARTING = 30.0
+
+
+def add_backup(parsers: Subparsers, about: str) -> None:
+    """Add the command `backup` and its arguments."""
+    parser = leaf(
+        parsers, "backup", run_backup, about, "Bring it back with: memory-mcp restore. A backup is as private as the memory."
+    )
     text = "a folder, or a file whose name ends in .archive (setting backup.directory; the folder backups in the data directory)"
     parser.add_argument("place", metavar="DEST", nargs="?", default="", help=text)
     which = parser.add_mutually_exclusive_group()
@@ -31,18 +45,18 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def place_of(path: str) -> Path:
-    """Return a path, with ~ expanded, as a Path below the caller's working directory; an absolute one stays."""
+    """Return a path as one below the caller's working directory."""
     return caller_directory() / Path(path).expanduser()
 
 
 def usual_place(args: argparse.Namespace) -> Path:
-    """Return the folder of backups that the settings name, else `backups` in the data directory."""
+    """Return the folder of backups by the settings."""
     settings = settings_of(args)
     return settings.backup.folder(settings.storage.directory.absolute())
 
 
-def run(args: argparse.Namespace) -> int:
-    """Make a backup at DEST or in the usual folder, print its counts, and return 0; --list and --verify only read.
+def run_backup(args: argparse.Namespace) -> int:
+    """Make a backup, or list or verify those there are.
 
     The words list and verify alone mean these options. Raises StorageError when the backup cannot be written, and InvalidQuery
     for a memory without a directory and for a DEST that is no place.
@@ -69,7 +83,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
-    """Print the backups of DEST or the usual folder with their sizes; return 0. Raises InvalidQuery for a file."""
     from memory_mcp.archive.backup import backups, size_of
 
     folder = place_of(args.place) if args.place else usual_place(args)
@@ -89,7 +102,7 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _verify(args: argparse.Namespace) -> int:
-    """Read DEST, or the newest backup of a folder, to its end and print what is damaged; return 1 when anything is, else 0."""
+    """Return 1 when anything is damaged."""
     from memory_mcp.archive.backup import find
     from memory_mcp.archive.reading import verify
 
@@ -102,10 +115,10 @@ def _verify(args: argparse.Namespace) -> int:
 
 
 def verified_shape(verified: "Verified") -> dict[str, Any]:
-    """Return as JSON values what reading a backup to its end found; times in the backup's own zone.
+    """Return as JSON values what reading a backup found.
 
     made (ISO time), why, last_seq (number of the last event), rows (counts by table), missing (as `missing_shape`) and
-    harmless (texts on damage by which nothing is lost).
+    harmless (texts on damage by which nothing is lost); times in the backup's own zone.
     """
     calendar = Calendar(verified.about["timezone"])
     return {
@@ -119,7 +132,7 @@ def verified_shape(verified: "Verified") -> dict[str, Any]:
 
 
 def missing_shape(missing: "Sequence[Missing]", calendar: Calendar) -> list[dict[str, Any]]:
-    """Return each part of a backup that cannot be read as JSON values, in order; times in the calendar's zone.
+    """Return the unreadable parts of a backup as JSON values.
 
     file, what, table, rows (None where their number is not known), from and to (ISO times or None), and sources (events
     by source).
@@ -139,7 +152,7 @@ def missing_shape(missing: "Sequence[Missing]", calendar: Calendar) -> list[dict
 
 
 def missing_lines(missing: "Sequence[Missing]", calendar: Calendar) -> Iterator[str]:
-    """Yield a line for each of the first 50 parts that cannot be read, and how many more; times in the calendar's zone."""
+    """Yield lines about the first 50 parts that cannot be read."""
     for part in missing[:_SHOWN]:
         rows = "an unknown number of rows" if part.rows < 0 else render.plural(part.rows, "row")
         times = f" from {calendar.format_iso(part.from_ms)} to {calendar.format_iso(part.to_ms)}" if part.to_ms else ""
@@ -150,7 +163,7 @@ def missing_lines(missing: "Sequence[Missing]", calendar: Calendar) -> Iterator[
 
 
 def verified_lines(verified: "Verified") -> Iterator[str]:
-    """Yield when a backup was made, how many events it holds, what of it cannot be read, and whether every row is there."""
+    """Yield what reading a backup found, for people."""
     calendar = Calendar(verified.about["timezone"])
     made = calendar.format_iso(verified.about["at_ms"])
     yield f"made {made} ({verified.about['why']}): {verified.rows.get('event', 0):,} events"
@@ -159,3 +172,117 @@ def verified_lines(verified: "Verified") -> Iterator[str]:
         yield f"damaged, and nothing lost by it: {text}"
     if not verified.missing:
         yield "whole: every row is there" if not verified.harmless else "every row is there"
+
+
+def add_restore(parsers: Subparsers, about: str) -> None:
+    """Add the command `restore` and its arguments."""
+    parser = leaf(
+        parsers, "restore", run_restore, about, "Clients stay connected; hooks and imports that wait are stored after it."
+    )
+    parser.add_argument("source", metavar="SOURCE", help="a folder of backups, or one backup")
+    parser.add_argument("--at", metavar="TIME", default="", help="of a folder, the last backup up to then: 2026-01-30, yesterday")
+
+
+def run_restore(args: argparse.Namespace) -> int:
+    """Build a store from a backup and put it in place.
+
+    The daemon is stopped for it; what was there is kept. Returns 1 when a part of the backup is missing. When building fails,
+    what was built is removed and the memory stays. Raises InvalidQuery for a memory in a database.
+    """
+    from memory_mcp.archive.reading import verify
+    from memory_mcp.archive.restore import FRESH, put_in_place
+
+    settings = settings_of(args)
+    _require_directory(settings)
+    directory = settings.storage.directory.absolute()
+    refuse_command_word(args.source, "restore")
+    backup = _choose_backup(place_of(args.source), args.at)
+    verified = verify(backup)
+    try:
+        fresh, counts = _build(settings, directory, backup, verified)
+    except BaseException:
+        # On a full disk it must not stay in the way.
+        shutil.rmtree(directory / FRESH, ignore_errors=True)
+        raise
+    now_ms = time.time_ns() // 1_000_000
+    if link.usable():
+        which = wanted(args)
+        # No other daemon is started between the end of this one and the new store.
+        with link.starting(which.directory, time.monotonic() + _STARTING):
+            daemon.stop(which)
+            former_memory = put_in_place(directory, fresh, now_ms)
+    else:
+        former_memory = put_in_place(directory, fresh, now_ms)
+    data = {
+        "path": str(backup.path),
+        "restored": counts,
+        "kept": str(former_memory) if former_memory else None,
+        **verified_shape(verified),
+    }
+    render.emit(as_json(args), data, _lines(backup, verified, counts, former_memory))
+    return 1 if verified.missing else 0
+
+
+def _require_directory(settings: "Settings") -> None:
+    if not settings.storage.is_in_directory:
+        engine = extensions.find(extensions.STORAGE, settings.storage.engine)
+        text = "a backup is restored into a data directory, and this memory is in a database"
+        raise InvalidQuery(text, engine.restore_hint if engine is not None else "")
+
+
+def _choose_backup(source: Path, at: str) -> "Backup":
+    """The time is read in the zone of the newest backup."""
+    from memory_mcp.archive.backup import find
+    from memory_mcp.archive.reading import about_of
+    from memory_mcp.model.calendar import Calendar
+    from memory_mcp.requests.times import Times
+
+    if not at:
+        return find(source)
+    zone = about_of(find(source))["timezone"]
+    return find(source, Times(Calendar(zone), time.time_ns() // 1_000_000).until(at))
+
+
+def _build(settings: "Settings", directory: Path, backup: "Backup", verified: "Verified") -> tuple[Path, dict[str, int]]:
+    """Return (folder, counts); what was forgotten here is forgotten again. The folder stays where an error is raised."""
+    from memory_mcp.app import App
+    from memory_mcp.archive import beside, restore
+    from memory_mcp.archive.reading import rows_of
+    from memory_mcp.ingest.tombstones import Tombstones
+    from memory_mcp.model.ledger import AuditEntry
+    from memory_mcp.storage.duckdb import SCHEMA, open_storage
+    from memory_mcp.tree.derive.derivation import ExecutionMode
+    from memory_mcp.tree.derive.rebuild_toc import TocRebuild
+
+    with render.Progress("restoring") as bar:
+        fresh, loaded = restore.load(backup, verified, directory, SCHEMA, open_storage, lambda: None)
+        app = App(replace(settings, storage=replace(settings.storage, data_dir=str(fresh))))
+        foreign = beside.take(directory, rows_of(backup))
+        tombstones = Tombstones(directory)
+        try:
+            if not tombstones.is_empty:
+                app.storage.erase_forgotten(tombstones)
+                app.derivation.reread()
+            app.derivation.run(mode=ExecutionMode.SHARED)
+            job = TocRebuild(app.storage, app.calendar, app.summarizer, app.settings.toc)
+            job.run(None, partial(bar.count, noun="segments"))
+            lost = sum(max(m.rows, 0) for m in verified.missing if m.table == "event")
+            counts = {"events": loaded.rows.get("event", 0), "segments": app.tree.tally().segments, "lost_events": lost}
+            counts |= {"tombstones_left": foreign} if foreign else {}
+            app.storage.audit.record_entry(AuditEntry("restore", app.clock.now_ms(), "person", backup.path.name, "", counts))
+            if not tombstones.is_empty:
+                app.storage.compact_files()
+        finally:
+            app.close()
+    return fresh, counts
+
+
+def _lines(backup: "Backup", verified: "Verified", counts: dict[str, int], former_memory: Path | None) -> Iterator[str]:
+    yield f"restored from {backup.path}: {counts['events']:,} events in {counts['segments']:,} segments"
+    yield from verified_lines(verified)
+    if verified.missing:
+        yield "What is missing may come back by importing again (memory-mcp import), or from an older backup (--at)."
+    if tombstones_left := counts.get("tombstones_left"):
+        yield f"{tombstones_left:,} notes of what was forgotten in that memory cannot be known again here: forget it here, too"
+    if former_memory:
+        yield f"What was there before is kept in {former_memory}"

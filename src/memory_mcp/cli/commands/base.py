@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Session(NamedTuple):
-    """A command that the daemon runs on its open memory for a caller at another terminal."""
+    """A command that the daemon runs for a caller elsewhere."""
 
     app: "App"
     #: The caller's working directory, and the environment variables that tell its project.
@@ -56,7 +56,7 @@ class EmptyMemory(MemoryMcpError):
 
 
 def common() -> argparse.ArgumentParser:
-    """Return a parser of the arguments that every command takes: --data-dir, --config and --json, each absent if not given."""
+    """Return a parser of --data-dir, --config and --json."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS)
     group = parser.add_argument_group("everywhere")
     group.add_argument("--data-dir", metavar="DIR", help="data directory (setting storage.data_dir; MEMORY_MCP_DATA_DIR)")
@@ -66,10 +66,7 @@ def common() -> argparse.ArgumentParser:
 
 
 def leaf(parsers: Subparsers, name: str, run: Run, text: str, aside: str = "") -> argparse.ArgumentParser:
-    """Add a command that `run` carries out, described by `text`, and return its parser, which has the arguments of `common`.
-
-    `run` becomes the argument `run`; `aside` is shown below the arguments.
-    """
+    """Add a command that `run` carries out; `note` follows its arguments."""
     parser: argparse.ArgumentParser = parsers.add_parser(
         name, help=text, description=text[0].upper() + text[1:] + ".", epilog=aside, parents=[common()], allow_abbrev=False
     )
@@ -78,9 +75,10 @@ def leaf(parsers: Subparsers, name: str, run: Run, text: str, aside: str = "") -
 
 
 def family(parsers: Subparsers, name: str, text: str, state_command: str = "") -> Subparsers:
-    """Add a command with subcommands; return its subparsers. The chosen one is in the argument NAME_command.
+    """Add a command with subcommands; return its subparsers.
 
-    It is None only for a command that has a `state_command`, by default that of `registry.STATE_COMMANDS`; others need one.
+    The chosen one is in the argument NAME_command, None only for a command that has a `state_command`, by default
+    that of `registry.STATE_COMMANDS`.
     """
     state_command = STATE_COMMANDS.get(name, state_command)
     about = text[0].upper() + text[1:] + "." + (f" Alone: memory-mcp {state_command}." if state_command else "")
@@ -94,13 +92,16 @@ def as_json(args: argparse.Namespace) -> bool:
 
 
 def print_result(args: argparse.Namespace, data: Mapping[str, Any], lines: Iterable[str], recalled: bool = False) -> int:
-    """Print a command's result as JSON (`data`) or as lines; return the exit status 0. `recalled`: it holds stored text."""
+    """Print a result as JSON or lines; return the status 0.
+
+    `recalled`: it contains stored text.
+    """
     render.emit(as_json(args), data, lines, recalled)
     return 0
 
 
 def settings_file(args: argparse.Namespace) -> "Path | None":
-    """Return the settings file of --config, None without one; raise ConfigError when it does not exist."""
+    """Return the settings file of --config; ConfigError for a missing one."""
     config = getattr(args, "config", None)
     if config is None:
         return None
@@ -113,15 +114,15 @@ def settings_file(args: argparse.Namespace) -> "Path | None":
 
 
 def flags_of(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the settings given as flags (--data-dir, --profile), by their dotted names."""
+    """Return the settings given as flags, by dotted name."""
     flags = {"storage.data_dir": getattr(args, "data_dir", None), "server.profile": getattr(args, "profile", None)}
     return {key: value for key, value in flags.items() if value is not None}
 
 
 def settings_of(args: argparse.Namespace) -> "Settings":
-    """Return the settings of this command: the daemon's where it runs there, else loaded from flags, environment and file.
+    """Return the settings of this command; ConfigError for unusable ones.
 
-    Raises ConfigError for a setting that cannot be used.
+    In the daemon its own, else those of flags, environment and file.
     """
     if (session := SESSION.get()) is not None:
         return session.app.settings
@@ -131,7 +132,7 @@ def settings_of(args: argparse.Namespace) -> "Settings":
 
 
 def look_of(args: argparse.Namespace) -> "Look":
-    """Return this command's side for checks; raise ConfigError for a --config that does not exist."""
+    """Return this command's side for checks."""
     from dataclasses import replace
     from pathlib import Path
 
@@ -147,11 +148,11 @@ def look_of(args: argparse.Namespace) -> "Look":
 
 @contextmanager
 def opened(args: argparse.Namespace, catch_up: bool = True, settled: bool = False) -> Iterator["App"]:
-    """Yield the memory of this command, and close it at the end; in the daemon that is the one it has open, which stays open.
+    """Yield the memory of this command.
 
-    `catch_up`: file stored events in the tree first, in the daemon only if they are at most 200; `settled`: there all of them.
-    Opened here, an interrupted forgetting is finished first; in a directory that can only be read nothing is written. Lost
-    events are reported on stderr. Raises what opening it raises, as StorageLocked.
+    In the daemon that is the one it has open, which stays open. `catch_up`: file stored events in the tree first, in the daemon
+    only if they are at most 200; `settled`: there all of them. Opened here, an interrupted forgetting is finished first; in a
+    read-only directory nothing is written. Lost events are reported on stderr. Raises what opening it raises, as StorageLocked.
     """
     if (session := SESSION.get()) is not None:
         # Events that are not filed yet are searched directly, so no caller waits for a long import.
@@ -191,7 +192,7 @@ def named_project(args: argparse.Namespace) -> str:
 
 
 def wanted(args: argparse.Namespace) -> "link.Wanted":
-    """Return the daemon of this command: directory, settings file, profile, project. ConfigError for unusable settings."""
+    """Return the daemon of this command; ConfigError for unusable settings."""
     from memory_mcp.service.client import link
 
     profile = flags_of(args).get("server.profile")
@@ -203,7 +204,7 @@ def wanted(args: argparse.Namespace) -> "link.Wanted":
 
 @contextmanager
 def filling(args: argparse.Namespace) -> "Iterator[Memory]":
-    """Yield the memory of a bulk command, closed at the end: the daemon's, or opened here; raises LayerUnavailable."""
+    """Yield the memory of a bulk command; raises LayerUnavailable."""
     from memory_mcp.cli import bulk
     from memory_mcp.service.client import link
 
@@ -217,9 +218,9 @@ def filling(args: argparse.Namespace) -> "Iterator[Memory]":
 
 
 def forwarded(args: argparse.Namespace, argv: Sequence[str]) -> int | None:
-    """Run the command `argv` in the daemon, starting one where none runs, its output on this terminal; return its exit status.
+    """Run `argv` in the daemon; return its exit status.
 
-    --json of `args` is passed on. None where no daemon is used or can be reached, and where this is the daemon.
+    None where no daemon is used or can be reached, and where this is the daemon.
     """
     from memory_mcp.service.client import forward, link
 
@@ -229,13 +230,13 @@ def forwarded(args: argparse.Namespace, argv: Sequence[str]) -> int | None:
 
 
 def reopen() -> None:
-    """Have the daemon open the store again, where this command runs in it; else nothing."""
+    """Have the daemon, if this is it, open the store again."""
     if (session := SESSION.get()) is not None:
         session.reopen()
 
 
 def file_pending(app: "App") -> None:
-    """Store what hooks left in the spool, and file in the tree all that was stored before; over 2000 are announced on stderr."""
+    """Store what hooks left, and file all stored events."""
     app.drain()
     pending = app.derivation.count_pending()
     if pending > _MANY_PENDING:
@@ -256,16 +257,16 @@ def add_current(parser: argparse.ArgumentParser) -> None:
 
 
 def add_who(parser: argparse.ArgumentParser) -> None:
-    """Add --role and --speaker, texts that are "" where they are not given."""
+    """Add --role and --speaker, "" by default."""
     parser.add_argument("--role", metavar="R", default="", help="only what this role said: user, assistant or tool")
     parser.add_argument("--speaker", metavar="S", default="", help="only what this person said")
 
 
 def whose(app: "App", args: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments `project` and `scope` of a request by --project and --all, each "" where it is not given.
+    """Return the arguments `project` and `scope` of a request.
 
-    Where neither is given the working directory bounds the request, which is said on stderr; raises InvalidQuery
-    for a project that is not known.
+    Where neither is given the working directory bounds the request, which is reported on stderr; raises InvalidQuery
+    for an unknown project.
     """
     from memory_mcp.requests import scope
 
@@ -286,7 +287,7 @@ def ask(
     hint: bool = False,
     prepare: "Callable[[App], object] | None" = None,
 ) -> dict[str, Any]:
-    """Open the memory of this command and return the response of `request`, one of `memory_mcp.requests`, as JSON values.
+    """Return the response of a request as JSON values.
 
     Where --all is among `args`, `whose` sets the request's project and scope. `catch_up`: file stored events first, see
     `opened`; `hint`: `refuse_empty`; `prepare` is called with the open memory before the request. Raises a MemoryMcpError
@@ -305,7 +306,7 @@ def ask(
 
 
 def answered(app: "App", request: Any) -> dict[str, Any]:
-    """Return the response of a request as JSON values, asked by the project of `project_here`; raise what its handler raises."""
+    """Return the response of a request to an open memory."""
     from memory_mcp.requests.registry import answer
     from memory_mcp.requests.scope import Caller
 
@@ -316,7 +317,7 @@ def answered(app: "App", request: Any) -> dict[str, Any]:
 
 
 def caller_directory() -> "Path":
-    """Return the working directory of the caller, who is at another terminal where the command runs in the daemon."""
+    """Return the working directory of the caller, at any terminal."""
     from pathlib import Path
 
     session = SESSION.get()
@@ -324,7 +325,10 @@ def caller_directory() -> "Path":
 
 
 def project_here(app: "App") -> str:
-    """Return the project of the caller's environment, of the setting server.project or of the working directory; "" for none."""
+    """Return the project of the caller; "" for none.
+
+    By environment, the setting server.project or the working directory.
+    """
     from memory_mcp.base.scope import caller_project
 
     session = SESSION.get()
@@ -333,10 +337,10 @@ def project_here(app: "App") -> str:
 
 
 def project_typed(app: "App", name: str) -> str:
-    """Return the project that a user named; what does not begin with . or ~ is returned as it is.
+    """Return the project that a user named; paths are resolved.
 
-    A path is made absolute by the caller's directory: the project of that directory if the memory knows it, else
-    the path itself.
+    What does not begin with . or ~ is returned as it is. Else the project of that directory of the caller if the memory knows
+    it, or the absolute path.
     """
     from pathlib import Path
 
@@ -356,7 +360,7 @@ def add_words(parser: argparse.ArgumentParser) -> None:
 
 
 def add_keywords(parser: argparse.ArgumentParser) -> None:
-    """Add --also, a list of texts, which may be given several times."""
+    """Add --also, a repeatable text."""
     parser.add_argument(
         "--also",
         action="append",
@@ -367,18 +371,21 @@ def add_keywords(parser: argparse.ArgumentParser) -> None:
 
 
 def add_cursor(parser: argparse.ArgumentParser) -> None:
-    """Add --cursor ("" if not given), by which the next page is asked for."""
+    """Add --cursor, "" by default."""
     parser.add_argument("--cursor", default="", metavar="C", help="go on behind this place, as the last answer gave it")
 
 
 def add_times(parser: argparse.ArgumentParser) -> None:
-    """Add --since and --until, texts that are None where they are not given."""
+    """Add --since and --until, None by default."""
     parser.add_argument("--since", metavar="TIME", help="from then on: 2026-01-30, 2026-01-30T14:00, yesterday, 'last week'")
     parser.add_argument("--until", metavar="TIME", help="up to the end of then")
 
 
 def words_of(args: argparse.Namespace) -> str:
-    """Return the query of --query or of the words; raise InvalidQuery when there is none, both, or one that is too long."""
+    """Return the query of --query or of the words.
+
+    Raises InvalidQuery when there is none, both, or one that is too long.
+    """
     loose = " ".join(args.words).strip()
     query = getattr(args, "query", None)
     if query is not None and loose:
@@ -389,12 +396,12 @@ def words_of(args: argparse.Namespace) -> str:
 
 
 def note_lines(data: Mapping[str, Any]) -> Iterator[str]:
-    """Yield "Note: " and the text for each of the `notices` of a response; nothing where it has none."""
+    """Yield a line for each notice of a response."""
     for notice in data.get("notices", ()):
         yield f"Note: {notice}"
 
 
 def refuse_empty(app: "App", args: argparse.Namespace) -> None:
-    """Raise EmptyMemory when the memory holds no event; nothing for answers in JSON."""
+    """Raise EmptyMemory without events; nothing for answers in JSON."""
     if not as_json(args) and app.is_empty:
         raise EmptyMemory("The memory is empty", _TO_FILL)

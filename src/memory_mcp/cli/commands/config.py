@@ -1,17 +1,32 @@
-"""`config`: every setting, its value and where it comes from; the file's path; a check of all of it."""
+"""`config` and `doctor`: the settings with their origin, and a check of the installation and the store."""
 
 import argparse
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from memory_mcp.cli.commands.base import Subparsers, family, flags_of, leaf, print_result, settings_file, settings_of
+from memory_mcp.cli import render
+from memory_mcp.cli.commands.base import (
+    SESSION,
+    Subparsers,
+    as_json,
+    family,
+    flags_of,
+    leaf,
+    look_of,
+    print_result,
+    settings_file,
+    settings_of,
+)
+
+if TYPE_CHECKING:
+    from memory_mcp.cli.checks.base import Check
 
 
-def add(parsers: Subparsers, about: str) -> None:
-    """Add `config` with the subcommands show, path and check, each with a function of its own; `about` is its help text."""
+def add_config(parsers: Subparsers, about: str) -> None:
+    """Add the command `config` and its arguments."""
     inner = family(parsers, "config", about)
     leaf(inner, "show", run_show, "show every setting with its value and where it comes from")
     leaf(inner, "path", run_path, "show where the settings file is looked for")
@@ -19,9 +34,9 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run_show(args: argparse.Namespace) -> int:
-    """Print every setting with its value, where it comes from, and its help, passwords in addresses hidden; return 0.
+    """Print every setting with its value, origin and help.
 
-    JSON: settings (each {key, value, from, help}) and data_dir. Raises ConfigError for a setting that cannot be used.
+    Passwords in addresses are hidden. Raises ConfigError for a setting that cannot be used.
     """
     from memory_mcp.config import iter_keys, shown_value
 
@@ -38,13 +53,13 @@ def run_show(args: argparse.Namespace) -> int:
 
 
 def run_path(args: argparse.Namespace) -> int:
-    """Print the path of the settings file that is used, whether or not it exists; return 0."""
+    """Print the path of the settings file."""
     path = _path(args)
     return print_result(args, {"path": str(path), "exists": path.is_file()}, [str(path)])
 
 
 def run_check(args: argparse.Namespace) -> int:
-    """Check all settings, print those that are not the defaults, and return 0; raise ConfigError for the first wrong one."""
+    """Print the settings that are not defaults; ConfigError if wrong."""
     settings = settings_of(args)
     path = _path(args)
     file_state = "no settings file, defaults are used" if not path.is_file() else "settings file"
@@ -56,17 +71,13 @@ def run_check(args: argparse.Namespace) -> int:
 
 
 def _path(args: argparse.Namespace) -> Path:
-    """Return the settings file of --config, else the usual one, existing or not; raise ConfigError where --config names none."""
     from memory_mcp.config import config_path
 
     return settings_file(args) or config_path()
 
 
 def _origins(args: argparse.Namespace) -> dict[str, str]:
-    """Return "file", "env" or "flag" by the dotted name of each setting that one of them gives.
-
-    Of several a flag wins over a variable, and that over the file. Settings that keep their default are left out.
-    """
+    """Of several a flag wins over a variable, and that over the file."""
     from memory_mcp.base import foreign_files
     from memory_mcp.config import variables
 
@@ -79,7 +90,6 @@ def _origins(args: argparse.Namespace) -> dict[str, str]:
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """Yield the dotted names of all values in nested tables, each after `prefix`, in the tables' order; of empty tables none."""
     for key, value in values.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{prefix}{key}.")
@@ -88,7 +98,50 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
 
 
 def _format_value(value: Any) -> str:
-    """Return a value about as TOML would write it: texts in quotes (nothing escaped), booleans in lower case, else `str`."""
     if isinstance(value, bool):
         return str(value).lower()
     return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def add_doctor(parsers: Subparsers, about: str) -> None:
+    """Add the command `doctor` and its arguments."""
+    parser = leaf(parsers, "doctor", run_doctor, about, "It changes nothing by looking, and starts nothing.")
+    parser.add_argument("--store", action="store_true", help="look into the store alone")
+    parser.add_argument("--secrets", action="store_true", help="read all stored texts again and count the secrets in them")
+
+
+def run_doctor(args: argparse.Namespace) -> int:
+    """Print all checks; return 1 when one of them fails."""
+    from contextlib import nullcontext
+    from dataclasses import asdict
+
+    from memory_mcp.cli.checks.base import FAIL, INSIDE, Opened, run_checks
+
+    session = SESSION.get()
+    if session is None:
+        checks = list(_run_all_checks(args))
+    else:
+        app = session.app
+        opened = Opened(app.storage, app.calendar, app.settings, app.clock.now_ms())
+        # Writers of the tree wait, but not for the check of secrets: it reads every text, which may take minutes.
+        with nullcontext() if args.secrets else app.derivation.publishing:
+            checks = list(run_checks(("secrets",) if args.secrets else INSIDE, opened))
+    failed = any(c.state == FAIL for c in checks)
+    lines = []
+    for check in checks:
+        lines.append(f"{check.state:<4}  {check.name}: {check.text}")
+        lines += [f"      next: {check.next_step}"] if check.next_step else []
+    render.emit(as_json(args), {"ok": not failed, "checks": [asdict(check) for check in checks]}, lines)
+    return 1 if failed else 0
+
+
+def _run_all_checks(args: argparse.Namespace) -> "Iterator[Check]":
+    from memory_mcp.cli.checks.base import run_checks, run_outside_checks
+    from memory_mcp.cli.checks.daemon import check_inside
+
+    look = look_of(args)
+    if args.secrets:
+        yield from run_checks(("left_secrets",), look)
+    elif not args.store:
+        yield from run_outside_checks(look)
+    yield from check_inside(look, secrets=args.secrets)

@@ -9,15 +9,15 @@ from typing import Any
 from memory_mcp.base.errors import ConfigError, InvalidQuery, LayerUnavailable, MemoryMcpError
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, family, leaf, opened, print_result, settings_file, settings_of, wanted
-from memory_mcp.cli.commands.teleport import settle, state
+from memory_mcp.cli.commands.retrieval import settle, state
 from memory_mcp.embed.models import BUNDLED, FILES, PRETRAINED, Model, iter_fetched_models, locate_model, resolve_model
 
 _KEY = "embedder.model"
 _VARIABLE = "MEMORY_MCP_EMBEDDER__MODEL"
 
 
-def add(parsers: Subparsers, about: str) -> None:
-    """Add `embedder` with the subcommands status, list, fetch and use, each run by its own function; `about` is its help text."""
+def add_embedder(parsers: Subparsers, about: str) -> None:
+    """Add the command `embedder` and its arguments."""
     inner = family(parsers, "embedder", about)
     leaf(inner, "status", run_status, "show which model embeds, and what share of the memory it knows")
     leaf(inner, "list", run_list, "list the models that are here and some that can be fetched")
@@ -30,10 +30,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run_status(args: argparse.Namespace) -> int:
-    """Print the model in use, the state of the vector index, and the share of documents whose words it does not know; return 0.
-
-    The index is built up first where that is possible.
-    """
+    """Print the model in use and the vector index."""
     with opened(args) as app:
         # What cannot be built is what the status is to tell.
         with suppress(MemoryMcpError):
@@ -60,10 +57,6 @@ def run_status(args: argparse.Namespace) -> int:
 
 
 def _status_lines(data: dict[str, Any]) -> Iterator[str]:
-    """Yield lines on the model, its folder, the index, documents, and what is being built or failed.
-
-    `data` is the JSON that `run_status` prints: setting, enabled, healthy, and what else is known.
-    """
     yield f"model: {data.get('name') or data['setting'] or 'none'}"
     if "folder" in data:
         yield f"  {data['kind']}, {data['dimensions']} dimensions, {render.size(data['size_bytes'])}, in {data['folder']}"
@@ -82,13 +75,12 @@ def _status_lines(data: dict[str, Any]) -> Iterator[str]:
 
 
 def _shape(model: Model) -> dict[str, Any]:
-    """Return a model's name, kind, folder and size in bytes (of the files that are here) as JSON values."""
     size = sum((model.folder / f).stat().st_size for f in FILES if (model.folder / f).is_file())
     return {"name": model.name, "kind": model.kind, "folder": str(model.folder), "size_bytes": size}
 
 
 def run_list(args: argparse.Namespace) -> int:
-    """Print the models on this machine, the one in use marked, and known ones that can be fetched; return 0."""
+    """Print the models here, and those that can be fetched."""
     settings = settings_of(args)
     home = settings.storage.directory
     used = resolve_model(settings.embedder.model, home) if settings.embedder.model else None
@@ -110,7 +102,7 @@ def run_list(args: argparse.Namespace) -> int:
 
 
 def run_fetch(args: argparse.Namespace) -> int:
-    """Fetch one model from its hub, where it is not here yet, and return 0; it is not used by that.
+    """Fetch one model from its hub.
 
     Raises InvalidQuery for a name of no hub, and what the download raises.
     """
@@ -130,10 +122,11 @@ def run_fetch(args: argparse.Namespace) -> int:
 
 
 def run_use(args: argparse.Namespace) -> int:
-    """Write the chosen model into the settings file, restart the daemon where one runs, and return 0; nothing if it is in use.
+    """Write the chosen model into the settings file.
 
-    Raises InvalidQuery where the model is not here or cannot be used, ConfigError where an environment variable overrides the
-    setting, LayerUnavailable where the choice is saved and the daemon could not be started again.
+    The daemon is started again where one runs. Raises InvalidQuery where the model is not here or cannot be used, ConfigError
+    where an environment variable overrides the setting, LayerUnavailable where the choice is saved and the daemon could not be
+    started again.
     """
     from memory_mcp.config import config_path, store
     from memory_mcp.indexes.vector.kind import open_kind as kind_of
@@ -163,10 +156,6 @@ def run_use(args: argparse.Namespace) -> int:
 
 
 def _restart(args: argparse.Namespace) -> bool:
-    """Restart the daemon, so that it reads the settings again; return whether one ran. None is started where none did.
-
-    Raises LayerUnavailable when it does not end or cannot be started again.
-    """
     from memory_mcp.cli.commands.daemon import stop
     from memory_mcp.cli.failures import reach
     from memory_mcp.service.client import link

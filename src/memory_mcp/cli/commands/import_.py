@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from memory_mcp.ingest.base import ImportReport
     from memory_mcp.ingest.finding import FileSummary
 
+
 AUTO = "auto"
 #: The registered importers; named here because only `app` reads a registry, and held to it by a test.
 SOURCES = (
@@ -52,9 +53,9 @@ class Share:
     size: int = 0
 
 
-def add(parsers: Subparsers, about: str) -> None:
-    """Add the command `import`, which `run` carries out, and its arguments; `about` is its help text."""
-    parser = leaf(parsers, "import", run, about, "Importing twice changes nothing. Without SOURCE: auto.")
+def add_import(parsers: Subparsers, about: str) -> None:
+    """Add the command `import` and its arguments."""
+    parser = leaf(parsers, "import", run_import, about, "Importing twice changes nothing. Without SOURCE: auto.")
     text = f"{', '.join(SOURCES)}; or {AUTO}: whatever lies at PATH, without PATH whatever is found on this machine"
     parser.add_argument("source", nargs="?", default=AUTO, choices=(AUTO, *SOURCES), metavar="SOURCE", help=text)
     parser.add_argument(
@@ -65,11 +66,11 @@ def add(parsers: Subparsers, about: str) -> None:
     parser.add_argument("--verbose", action="store_true", help="tell of everything that was left out why, with places")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Import what the arguments name, file it in the tree, print a report, and return 0, also where the user does not agree.
+def run_import(args: argparse.Namespace) -> int:
+    """Import what the arguments name, and print a report.
 
     Without SOURCE and PATH the clients of this machine are looked through. Raises InvalidQuery where an argument is out of range
-    or nobody can be asked, SourceUnreadable where there is nothing to read or, after the report, nothing of the named source.
+    or no user can be asked, SourceUnreadable where there is nothing to read or, after the report, nothing of the named source.
     """
     if args.newest is not None and args.newest < 1:
         raise InvalidQuery(f"--newest must be at least 1, not {args.newest}")
@@ -94,7 +95,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _are_foreign(app: "Memory", shares: "Sequence[Share]") -> bool:
-    """Whether no importer recognises any of the first 50 files of its share as its client's."""
     from memory_mcp.ingest.finding import find_owners
 
     for share in shares:
@@ -106,7 +106,7 @@ def _are_foreign(app: "Memory", shares: "Sequence[Share]") -> bool:
 
 
 def import_shares(app: "Memory", shares: "Sequence[Share]", newest: int | None) -> dict[str, Any]:
-    """Read, file and index several shares, one after the other, with progress on stderr; return the report as JSON values.
+    """Read, file and index several shares; return the report.
 
     It is the first share's, with those of the others under "others" and the memory's contents under "built"; the time of filing
     is in the first alone. Raises SourceUnreadable for a share without files.
@@ -122,10 +122,7 @@ def import_shares(app: "Memory", shares: "Sequence[Share]", newest: int | None) 
 
 
 def told_lines(data: dict[str, Any], verbose: bool = False) -> list[str]:
-    """Return the lines of a report that `import_shares` returned, the last one on what the memory holds.
-
-    Of several sources one line each, unless `verbose` asks for every reason.
-    """
+    """Return the lines of the report of `import_shares`."""
     if data["others"] and not verbose:
         several = [brief_line(report) for report in (data, *data["others"])]
         return [*several, holdings_line(data["built"]), "--verbose tells what was left out of each, and why"]
@@ -137,11 +134,11 @@ def told_lines(data: dict[str, Any], verbose: bool = False) -> list[str]:
 
 
 def shares_at(app: "Memory", source: str, path: Path | None) -> list[Share]:
-    """Return what to read for a source (`auto`: any) at a path, or without one in the source's usual places.
+    """Return what to read for a source at a path.
 
-    Of files only the beginnings are read. Files of other clients go to their own importers, which is said on stderr for a named
-    source. Raises InvalidQuery where the source is unknown or has no usual place and no path is given, SourceUnreadable where
-    there is nothing to read.
+    Without a path in the source's usual places. Of files only the beginnings are read. Files of other clients go to their own
+    importers, which is reported on stderr for a named source. Raises InvalidQuery where the source is unknown or has no usual
+    place and no path is given, SourceUnreadable where there is nothing to read.
     """
     from memory_mcp.ingest.finding import assign_files, no_files_error
     from memory_mcp.ingest.pipeline import mark_prefix
@@ -171,21 +168,13 @@ def shares_at(app: "Memory", source: str, path: Path | None) -> list[Share]:
 
 
 def found_here(app: "Memory") -> "list[FileSummary]":
-    """Return a finding for each usual place of a client that has files on this machine, with how much is not imported.
-
-    Nothing is stored. Through a daemon it raises LayerUnavailable where that cannot be reached.
-    """
+    """Return a finding for each client's usual place with files."""
     from memory_mcp.ingest.finding import summarize_usual_paths
 
     return summarize_usual_paths(app.importers(), app.marks("import:"))
 
 
 def _choose_shares(app: "Memory", yes: bool) -> list[Share]:
-    """Print what was found on this machine, and return the shares that are new; none if all is imported or the user refuses.
-
-    `yes`: without asking. Raises InvalidQuery where the user has to agree and there is no terminal to ask on, SourceUnreadable
-    where nothing was found.
-    """
     findings = found_here(app)
     if not findings:
         render.err("Looked for the conversations of:")
@@ -209,17 +198,16 @@ def _choose_shares(app: "Memory", yes: bool) -> list[Share]:
 
 
 def _at_home(path: Path) -> str:
-    """Return a path as people write it, with ~ for their home."""
     return f"~/{path.relative_to(Path.home())}" if path.is_relative_to(Path.home()) else str(path)
 
 
 def shares_of(app: "Memory", findings: "Sequence[FileSummary]") -> list[Share]:
-    """Return the shares of those findings that have new files; raise SourceUnreadable where a place holds nothing to read."""
+    """Return the shares of the findings that have new files."""
     return [share for f in findings if f.new_files for share in shares_at(app, f.importer, f.path)]
 
 
 def finding_lines(findings: "Sequence[FileSummary]") -> Iterator[str]:
-    """Yield a heading, then a line for each source on this machine."""
+    """Yield a heading and a line for each source."""
     yield "Found on this machine:"
     for f in findings:
         days = " to ".join(dict.fromkeys(time.strftime("%Y-%m-%d", time.localtime(ms / 1000)) for ms in (f.oldest, f.newest)))
@@ -231,10 +219,12 @@ def finding_lines(findings: "Sequence[FileSummary]") -> Iterator[str]:
 
 
 class Work:
-    """One bar over all bytes of an import: read and stored, then filed and indexed; the time left is measured from its start."""
+    """One progress bar over all bytes of an import.
+
+    The time left is measured from its start.
+    """
 
     def __init__(self, size: int, title: str = "importing") -> None:
-        """Prepare the bar for about so many bytes; it is shown when the block begins."""
         self._bar = render.Progress(title)
         self._size, self._read, self._new, self._known = size, 0, 0, 0
         self._began = time.monotonic()
@@ -243,16 +233,14 @@ class Work:
         self._storing = _STORING if size else 0.0
 
     def __enter__(self) -> "Work":
-        """Show the bar, if there is a terminal for it; return self."""
         self._bar.__enter__()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
-        """Take the bar away; exceptions are passed on."""
         self._bar.__exit__(kind, error, where)
 
     def show_reading(self, report: "ImportReport", share: float, size: int) -> None:
-        """Show the share (0..1) of `size` bytes that is stored, after those of shares that are done."""
+        """Show the stored share (0..1) of `size` bytes."""
         done = min(self._size, self._read + round(share * size))
         counts = f"{self._new + report.new:,} new, {self._known + report.known:,} known"
         note = f"{render.size(done)} of {render.size(self._size)}, {counts}"
@@ -275,12 +263,11 @@ class Work:
         self._show(self._storing + (1 - self._storing) * done, note)
 
     def _show(self, done: float, note: str) -> None:
-        """Show the fraction of the whole work that is done, with a note and the time that is left."""
         self._bar.at(done, f"{note}{_time_left(self._began, done)}")
 
 
 def read_share(app: "Memory", share: Share, newest: int | None, work: Work) -> "ImportReport":
-    """Import one share with progress on stderr, and return the report; raise SourceUnreadable when it has no files."""
+    """Import one share; SourceUnreadable when it has no files."""
     report = read(app, share.source, share.files, newest, work, share.size)
     if not report.files:
         hint = f"Name another PATH; known sources: {', '.join(SOURCES)}."
@@ -289,10 +276,9 @@ def read_share(app: "Memory", share: Share, newest: int | None, work: Work) -> "
 
 
 def read(app: "Memory", name: str, files: "Path | Sequence[Path]", newest: int | None, work: Work, size: int) -> "ImportReport":
-    """Read `files` (or a folder's, as the importer `name` lists them) of `size` bytes, show it, and return the report.
+    """Import files, showing the progress; return the report.
 
-    `newest`: only about so many events, None for all. When interrupted, say that what was stored is kept, and raise
-    KeyboardInterrupt.
+    `newest`: only about so many events. When interrupted, says that what was stored is kept, and raises KeyboardInterrupt.
     """
 
     def tell(report: "ImportReport", _: Path, done: float) -> None:
@@ -309,9 +295,9 @@ def read(app: "Memory", name: str, files: "Path | Sequence[Path]", newest: int |
 
 
 def build(app: "Memory", work: Work) -> dict[str, float]:
-    """File what was stored in the tree and complete the daemon's indexes, and show it; return seconds by stage.
+    """File and index what was stored; return seconds by stage.
 
-    When interrupted, say that this goes on in the background, and raise KeyboardInterrupt.
+    When interrupted, says that this goes on in the background, and raises KeyboardInterrupt.
     """
     try:
         return app.build(work.show_upkeep)
@@ -321,16 +307,13 @@ def build(app: "Memory", work: Work) -> dict[str, float]:
 
 
 def question_for(app: "Memory") -> str:
-    """Return a question that the memory answers from what it holds; "" where none is found."""
+    """Return a question that the memory answers; "" for none."""
     texts: list[str] = app.carry("questions", {"count": 1})["questions"]
     return next(iter(texts), "")
 
 
 def _time_left(began: float, done: float) -> str:
-    """Return the time left, estimated from the share `done` since `began` (monotonic seconds): ", about 3 minutes left".
-
-    "" in the first second, below 1 %, for less than 2 seconds, and once all is done.
-    """
+    """Empty in the first second, below 1 %, for less than 2 seconds, and once all is done."""
     spent = time.monotonic() - began
     if spent < _ESTIMATE_AFTER or not _LEAST_DONE <= done < 1:
         return ""

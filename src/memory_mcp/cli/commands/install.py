@@ -1,4 +1,4 @@
-"""`install`: make clients use this memory by their own configuration, and show the status of all of them."""
+"""`install` and `uninstall`: put this memory into the configurations of clients, and take it out."""
 
 import argparse
 import os
@@ -12,9 +12,9 @@ from typing import Any
 from memory_mcp.base import paths
 from memory_mcp.base.errors import ConfigError, InvalidQuery, MemoryMcpError
 from memory_mcp.cli import render
-from memory_mcp.cli.checks.hook_events import client_statuses
+from memory_mcp.cli.checks.clients import client_statuses
 from memory_mcp.cli.commands.base import Subparsers, as_json, leaf, look_of, print_result, settings_file, settings_of
-from memory_mcp.install import engine
+from memory_mcp.install import engine, undo
 from memory_mcp.install.base import Client, Level, Order, Place
 from memory_mcp.install.command import CONFIG, DATA_DIR, NAME, Server, local_server
 from memory_mcp.install.coverage import plugin_notes
@@ -36,7 +36,7 @@ _BEARER = re.compile(r"(?<=Bearer )[^\s\"'<]+")
 
 @dataclass(slots=True)
 class Outcome:
-    """The changes that were made for one client, or would be, or the error that prevented them."""
+    """What was changed for a client, or why nothing was."""
 
     client: Client
     changes: Sequence[Change] = ()
@@ -49,9 +49,9 @@ class Outcome:
         return any(change.action != "unchanged" for change in self.changes)
 
 
-def add(parsers: Subparsers, about: str) -> None:
-    """Add the command `install`, which `run` carries out, and its arguments; `about` is its help text."""
-    parser = leaf(parsers, "install", run, about, "Take it back: memory-mcp uninstall CLIENT")
+def add_install(parsers: Subparsers, about: str) -> None:
+    """Add the command `install` and its arguments."""
+    parser = leaf(parsers, "install", run_install, about, "Take it back: memory-mcp uninstall CLIENT")
     names = ", ".join(CLIENTS)
     parser.add_argument("client", nargs="?", choices=(*CLIENTS, ALL), metavar="CLIENT", help=f"{names}, or all that are found")
     add_levels(parser)
@@ -62,17 +62,17 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def add_levels(parser: argparse.ArgumentParser) -> None:
-    """Add --user and --project, which exclude each other and set `level` (None without either), and --dry-run."""
+    """Add --user, --project and --dry-run."""
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--user", dest="level", action="store_const", const=Level.USER, help="for all your projects")
     which.add_argument("--project", dest="level", action="store_const", const=Level.PROJECT, help="for the project here alone")
     parser.add_argument("--dry-run", action="store_true", help="show the changes as a diff, and write nothing")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Install for one client or for all that are found, and print what was done; with --status, or no client, the status of all.
+def run_install(args: argparse.Namespace) -> int:
+    """Install for one client or all; or print their status.
 
-    Returns 1 when one of several clients failed, else 0. Raises the error of a single one.
+    Returns 1 when one of several clients failed. Raises the error of a single one.
     """
     if args.status or not args.client:
         status = run_status(args)
@@ -84,7 +84,6 @@ def run(args: argparse.Namespace) -> int:
     order, notes = order_of(args, machine_state)
 
     def fits(client: Client) -> bool:
-        """Whether a client is here and can be configured as the arguments say."""
         possible = client.configs(machine_state, order.level) and (client.takes_addresses or not args.http)
         return bool(possible) and is_here(client, machine_state)
 
@@ -96,13 +95,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def work_for(order: Order, state: State, dry_run: bool, absent: Sequence[Client]) -> Callable[[Client], Outcome]:
-    """Return the function that installs one client, or with `dry_run` only plans it; it raises InstallRefused.
+    """Return the function that installs or plans one client.
 
     The outcomes of `absent` clients say that they were not found.
     """
 
     def work(client: Client) -> Outcome:
-        """Install or plan, and return the outcome; raises InstallRefused."""
         changes = engine.plan(client, order, state) if dry_run else engine.install(client, order, state)
         notes = ["it was not found here; this waits for it"] if client in absent else []
         return Outcome(client, changes, [*notes, *plugin_notes(client, order.place)])
@@ -111,12 +109,15 @@ def work_for(order: Order, state: State, dry_run: bool, absent: Sequence[Client]
 
 
 def here() -> Place:
-    """Return the platform, environment, home and working directory of this process; reads no files."""
+    """Return this process's platform, environment, home and working directory."""
     return Place(sys.platform, os.environ, str(Path.home()), str(Path.cwd()))
 
 
 def chosen(name: str, fits: Callable[[Client], bool], none: str) -> list[Client]:
-    """Return the client of a name, or for "all" those that `fits`; raise InvalidQuery with the message `none` where none fits."""
+    """Return the named client, or for "all" those that `fits`.
+
+    Raises InvalidQuery with the message `none` where none fits.
+    """
     if name != ALL:
         return [CLIENTS[name]]
     clients = [client for client in CLIENTS.values() if fits(client)]
@@ -126,7 +127,7 @@ def chosen(name: str, fits: Callable[[Client], bool], none: str) -> list[Client]
 
 
 def tried(client: Client, work: Callable[[Client], Outcome]) -> Outcome:
-    """Run `work` for one client and return its outcome; an error of ours becomes the outcome, so that others go on."""
+    """Return the outcome of `work`; errors of ours are outcomes."""
     try:
         return work(client)
     except MemoryMcpError as error:
@@ -134,10 +135,10 @@ def tried(client: Client, work: Callable[[Client], Outcome]) -> Outcome:
 
 
 def order_of(args: argparse.Namespace, place: Place) -> tuple[Order, list[str]]:
-    """Return what to install, and notes for the user; with --http a missing token is made, except for --dry-run.
+    """Return what to install, and notes for the user.
 
-    Data directory and settings file are those of the arguments, else of the environment, else None. Raises InvalidQuery where the
-    name, or a project together with HTTP, is not possible, ConfigError where the HTTP port changes with every start.
+    With --http a missing token is made, except for --dry-run. Raises InvalidQuery where the name, or a project together with
+    HTTP, is not possible, ConfigError where the HTTP port changes with every start.
     """
     if not _NAME.fullmatch(args.name):
         raise InvalidQuery(f"the name {args.name!r} would not do for every client", "Use letters, digits, - and _.")
@@ -156,12 +157,10 @@ def order_of(args: argparse.Namespace, place: Place) -> tuple[Order, list[str]]:
 
 
 def _path(value: str | None) -> Path | None:
-    """Return the absolute path of a text; None for "" and None."""
     return Path(value).expanduser().absolute() if value else None
 
 
 def _remote(args: argparse.Namespace) -> tuple[Server, list[str]]:
-    """Return the HTTP server with its token, made where missing but for --dry-run, and notes; ConfigError for port 0."""
     from memory_mcp.service.daemon.token import token_of
 
     settings = settings_of(args)
@@ -182,9 +181,9 @@ def _remote(args: argparse.Namespace) -> tuple[Server, list[str]]:
 
 
 def print_all(args: argparse.Namespace, outcomes: Sequence[Outcome], state: State, verb: str, notes: Iterable[str] = ()) -> int:
-    """Print what was done (`verb`) for each client, tokens hidden; return 1 when one of several failed, else 0.
+    """Print what was done for each client, tokens hidden.
 
-    Raises the error of a single client that failed.
+    Returns 1 when one of several failed; raises the error of a single client.
     """
     failed = [outcome.error for outcome in outcomes if outcome.error is not None]
     if len(outcomes) == 1 and failed:
@@ -197,11 +196,6 @@ def print_all(args: argparse.Namespace, outcomes: Sequence[Outcome], state: Stat
 
 
 def _shape(outcome: Outcome, state: State) -> dict[str, Any]:
-    """Return an outcome as JSON values, tokens hidden.
-
-    client, title, changed, files (each path, action, backup, diff as lines, notes), notes and error. "" for a backup that
-    does not exist, and for no error.
-    """
     return {
         "client": outcome.client.name,
         "title": outcome.client.title,
@@ -222,12 +216,10 @@ def _shape(outcome: Outcome, state: State) -> dict[str, Any]:
 
 
 def _hide_tokens(text: str) -> str:
-    """Return a text with what follows "Bearer " up to a blank, a quote or "<" replaced by <token>, each time."""
     return _BEARER.sub(_HIDDEN, text)
 
 
 def _lines(outcome: Outcome, state: State, verb: str, dry_run: bool) -> Iterator[str]:
-    """Yield what was or would be done for one client, file by file with notes, diffs of a dry run, and the next step."""
     title = outcome.client.title
     if outcome.error is not None:
         yield f"{title}: nothing was written. {outcome.error.sentence}"
@@ -246,10 +238,7 @@ def _lines(outcome: Outcome, state: State, verb: str, dry_run: bool) -> Iterator
 
 
 def run_status(args: argparse.Namespace) -> int:
-    """Print the status of every client, known by its name whether or not it is installed; nothing is written. Returns 0.
-
-    Raises InstallRefused where the records of install cannot be read.
-    """
+    """Print the status of every client; nothing is written."""
     clients = client_statuses(look_of(args))
     data = {"clients": [{**asdict(client), "configured": client.configured, "recording": client.recording} for client in clients]}
     lines: list[str] = []
@@ -263,3 +252,29 @@ def run_status(args: argparse.Namespace) -> int:
         lines += [f"  next: {client.meanwhile}"] if client.untrusted else []
         lines += [f"  {client.doubled}; next: {client.undoubling}"] if client.doubled else []
     return print_result(args, data, lines)
+
+
+def add_uninstall(parsers: Subparsers, about: str) -> None:
+    """Add the command `uninstall` and its arguments."""
+    parser = leaf(
+        parsers, "uninstall", run_uninstall, about, "What was remembered stays; memory-mcp config check tells where it lies"
+    )
+    parser.add_argument("client", choices=(*CLIENTS, ALL), metavar="CLIENT", help=f"{', '.join(CLIENTS)}, or all")
+    add_levels(parser)
+
+
+def run_uninstall(args: argparse.Namespace) -> int:
+    """Remove from clients' configurations what `install` wrote.
+
+    Returns 1 when one of several clients failed; raises the error of a single one.
+    """
+    state, machine_state = State(), here()
+    levels = [args.level] if args.level else list(Level)
+
+    def work(client: Client) -> Outcome:
+        done = undo.plan if args.dry_run else undo.uninstall
+        return Outcome(client, done(client, machine_state, levels, state), plugin_notes(client, machine_state))
+
+    outcomes = [tried(client, work) for client in chosen(args.client, lambda _: True, "")]
+    reported = [outcome for outcome in outcomes if outcome.changed or outcome.error or outcome.notes] or outcomes
+    return print_all(args, reported, state, UNINSTALLED)

@@ -1,23 +1,41 @@
-"""`projects`: every project of the memory with its activity and its other names."""
+"""`projects` and `agents`: whose sessions the memory has; two projects made one."""
 
 import argparse
+from typing import Any
 
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import Subparsers, ask, leaf, print_result
+from memory_mcp.cli.commands.base import (
+    COMMAND_LINE,
+    Subparsers,
+    answered,
+    ask,
+    leaf,
+    opened,
+    print_result,
+    project_typed,
+)
 from memory_mcp.requests.limits import PAGE
 
-_ASIDE = "Two that are one: memory-mcp project alias A B. One that is two: memory-mcp project split A --cwd PATH"
+_NOTE = "Two that are one: memory-mcp projects alias A B; memory-mcp projects undo A takes that back."
+#: Projects that a line names.
+_NAMED = 4
 
 
-def add(parsers: Subparsers, about: str) -> None:
-    """Add the command `projects`, which `run` carries out, and its arguments; `about` is its help text."""
-    parser = leaf(parsers, "projects", run, about, aside=_ASIDE)
+def add_projects(parsers: Subparsers, about: str) -> None:
+    """Add the command `projects` and its arguments."""
+    parser = leaf(parsers, "projects", run_projects, about, _NOTE)
     parser.add_argument("--limit", type=int, default=PAGE.default, metavar="N", help=f"projects to show (default {PAGE.default})")
     parser.add_argument("--cursor", default="", metavar="C", help="next_cursor of the page before")
+    inner = parser.add_subparsers(title="commands", metavar="COMMAND", dest="projects_command")
+    alias = leaf(inner, "alias", run_alias, "show a project under another's name: both are one")
+    alias.add_argument("project", metavar="A", help="the name that is to go")
+    alias.add_argument("same_as", metavar="B", help="the name that stays for both")
+    undo = leaf(inner, "undo", run_undo, "take back an alias, a guess or a split, by the name it was made for")
+    undo.add_argument("project", metavar="A", help="the other name that `projects` shows, or the project that was split off")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Print one page of the projects (--limit, --cursor) with activity and other names, the latest first; return 0."""
+def run_projects(args: argparse.Namespace) -> int:
+    """Print one page of the projects."""
     from memory_mcp.requests.projects import ListProjects
 
     data = ask(args, ListProjects(args.limit, args.cursor), hint=True)
@@ -33,4 +51,52 @@ def run(args: argparse.Namespace) -> int:
         lines += [f"  split from {render.project_name(project['split_from'])}"] if project.get("split_from") else []
     if data.get("next_cursor"):
         lines.append(f"{len(data['projects'])} of {data['total']:,}; more: --cursor {data['next_cursor']}")
+    return print_result(args, data, lines)
+
+
+def run_alias(args: argparse.Namespace) -> int:
+    """Show project A under the name of project B."""
+    from memory_mcp.requests.projects import AliasProject
+
+    with opened(args) as app:
+        request = AliasProject(project_typed(app, args.project), project_typed(app, args.same_as), COMMAND_LINE)
+        return _print_change(args, answered(app, request))
+
+
+def run_undo(args: argparse.Namespace) -> int:
+    """Take back an alias, a guess or a split."""
+    from memory_mcp.requests.projects import UndoProject
+
+    with opened(args) as app:
+        return _print_change(args, answered(app, UndoProject(project_typed(app, args.project), COMMAND_LINE)))
+
+
+def _print_change(args: argparse.Namespace, data: dict[str, Any]) -> int:
+    count = render.plural(data["sessions"], "session")
+    lines = [f"{data['shown_as']} holds {count} now"]
+    if data["shown_as"] != data["project"]:
+        lines = [f"{data['project']} is shown as {data['shown_as']} now, which holds {count}"]
+    elif not data["sessions"]:
+        lines = [f"{data['project']} is no project of its own any more"]
+    if data.get("undo"):
+        lines.append(f"Take it back: memory-mcp projects undo {data['undo']}")
+    return print_result(args, data, lines)
+
+
+def add_agents(parsers: Subparsers, about: str) -> None:
+    """Add the command `agents` and its arguments."""
+    leaf(parsers, "agents", run_agents, about)
+
+
+def run_agents(args: argparse.Namespace) -> int:
+    """Print every agent with its activity."""
+    from memory_mcp.requests.projects import ListAgents
+
+    data = ask(args, ListAgents(), hint=True)
+    lines = []
+    for agent in data["agents"]:
+        lines.append(f"{render.one_line(agent['agent'])}: {render.activity(agent)}, {render.days(agent['first'], agent['last'])}")
+        if projects := agent.get("projects", ()):
+            more = f" and {len(projects) - _NAMED} more" if len(projects) > _NAMED else ""
+            lines.append(f"  {render.one_line(', '.join(map(render.project_name, projects[:_NAMED])))}{more}")
     return print_result(args, data, lines)

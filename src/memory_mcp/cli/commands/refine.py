@@ -35,8 +35,8 @@ _FORM = (
 _MOST = 1 << 20
 
 
-def add(parsers: Subparsers, about: str) -> None:
-    """Add `refine` with the subcommands due, show and write, each with a function of its own; `about` is its help text."""
+def add_refine(parsers: Subparsers, about: str) -> None:
+    """Add the command `refine` and its arguments."""
     inner = family(parsers, "refine", about)
     due = leaf(inner, "due", run_due, "list segments and days that are over and have only the summarizer's text, newest first")
     due.add_argument("--day", default="", metavar="TIME", help="only of this day or time: yesterday, 2026-01-30, 'last week'")
@@ -55,7 +55,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run_due(args: argparse.Namespace) -> int:
-    """Print the segments and days whose text could be improved, newest first, at most --limit; return 0."""
+    """Print the segments and days whose text could be improved."""
     from memory_mcp.requests.refine import RefineDue
 
     data = ask(args, RefineDue(args.day, args.limit), hint=True)
@@ -70,10 +70,7 @@ def run_due(args: argparse.Namespace) -> int:
 
 
 def run_show(args: argparse.Namespace) -> int:
-    """Print a node with the events and grips that a better text can rest on, within --token-budget; return 0.
-
-    Raises NotFound where the scope holds no such node, InvalidQuery for the root.
-    """
+    """Print a node with events and grips for a better text."""
     from memory_mcp.requests.refine_show import RefineShow
 
     data = ask(args, RefineShow(args.id, args.token_budget))
@@ -89,10 +86,12 @@ def run_show(args: argparse.Namespace) -> int:
 
 
 def run_write(args: argparse.Namespace) -> int:
-    """Replace a node's text by the given JSON, in the daemon where one is used; return 0, or the daemon's exit status.
+    """Replace a node's text by the given JSON.
 
     Raises InvalidQuery where the text is no JSON, is too long or does not fit the node, SourceUnreadable where its file cannot
     be read.
+    _read
+    InvalidQuery above 1 MiB, and in the daemon, where no file is read.
     """
     text = _read_text(args.file) if args.text is None else args.text
     argv = ["refine", "write", args.id, f"--text={text}", *(["--all"] if args.all else [])]
@@ -111,10 +110,6 @@ def run_write(args: argparse.Namespace) -> int:
 
 
 def _read_text(file: str) -> str:
-    """Return the text of a file, or of standard input for "-"; raise InvalidQuery above 1 MiB, SourceUnreadable if unreadable.
-
-    In the daemon it raises InvalidQuery: no file is read there.
-    """
     if SESSION.get() is not None:
         raise InvalidQuery("the daemon reads no files", "Give the JSON with --text.")
     try:
@@ -132,14 +127,12 @@ def _read_text(file: str) -> str:
 
 
 def _bullet_lines(node: dict[str, Any]) -> Iterator[str]:
-    """Yield each statement of a node with its kind and citations."""
     for bullet in node.get("bullets", ()):
         kind = f"{bullet['kind']}: " if bullet.get("kind") else ""
         yield f"- {kind}{render.one_line(bullet['text'])} {_join_citations(bullet['grip_ids'])}"
 
 
 def _section_lines(title: str, lines: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield an empty line and the title, then each of `lines` with its time, who, text and citations; nothing without lines."""
     if lines:
         yield from ("", f"{title}:")
     for line in lines:
@@ -148,5 +141,4 @@ def _section_lines(title: str, lines: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _join_citations(grips: list[str]) -> str:
-    """Return grip ids each in square brackets, separated by blanks: "[grip:...] [grip:...]"; "" for none."""
     return " ".join(f"[{grip}]" for grip in grips)

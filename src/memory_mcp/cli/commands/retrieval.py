@@ -1,21 +1,195 @@
-"""`retrieval`: what the memory can do at the moment, and what it would do with a question, running nothing."""
+"""`teleport` and `retrieval`: the indexes by themselves, and what the policy would do with a question."""
 
 import argparse
+import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from memory_mcp.cli import render
 from memory_mcp.cli.commands.ask import add_how, bounds_of
-from memory_mcp.cli.commands.base import Subparsers, ask, family, leaf, note_lines, print_result, words_of
+from memory_mcp.cli.commands.base import (
+    SESSION,
+    Subparsers,
+    add_current,
+    add_keywords,
+    add_scope,
+    add_times,
+    add_who,
+    add_words,
+    answered,
+    as_json,
+    ask,
+    family,
+    leaf,
+    note_lines,
+    opened,
+    print_result,
+    words_of,
+)
+from memory_mcp.requests.limits import RESULTS
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
+
+
+_BM25, _VECTOR = "bm25", "vector"
+_WORDS = {_BM25: "keyword", _VECTOR: "vector"}
+#: The scores of the indexes.
+_RAW = ("bm25_score", "similarity")
+#: Characters of a quotation that are shown as text.
+_QUOTED = 300
+#: Work on an index that takes longer than this shows its progress (seconds).
+_LONG = 1.0
+
 
 #: The layers in the order they are printed, and what is counted of each.
 _ORDER = ("bm25", "vector", "hybrid", "topics", "agentic")
 _UNITS = {"bm25": "docs", "vector": "vectors", "hybrid": "docs", "topics": "topics"}
 
 
-def add(parsers: Subparsers, about: str) -> None:
-    """Add `retrieval` with the subcommands status (`run`), plan and classify; `about` is its help text."""
+def add_teleport(parsers: Subparsers, about: str) -> None:
+    """Add the command `teleport` and its arguments."""
+    inner = family(parsers, "teleport", about)
+    for name, text in (
+        ("search", "jump by exact keywords (BM25)"),
+        ("vector", "jump by meaning"),
+        ("hybrid", "jump by keywords and by meaning at once"),
+    ):
+        parser = leaf(inner, name, run_teleport, text)
+        add_words(parser)
+        add_keywords(parser)
+        parser.add_argument("--type", metavar="TYPE", help="toc_node or grip")
+        parser.add_argument("--level", metavar="LEVEL", help="only nodes of it: year, month, week, day or segment")
+        parser.add_argument("--limit", type=int, default=RESULTS.default, metavar="N", help=f"most results ({RESULTS.default})")
+        add_times(parser)
+        add_scope(parser)
+        add_current(parser)
+        parser.add_argument("--agent", metavar="A", help="only this agent's sessions")
+        add_who(parser)
+        parser.add_argument("--detail", metavar="D", help="lean or full; JSON is lean, text full")
+        parser.add_argument(
+            "--kind", metavar="KIND", help="procedure, decision, constraint, definition, preference or observation"
+        )
+        if name == "vector":
+            parser.add_argument("--min-similarity", type=float, default=0.0, metavar="X", help="leave out what is less similar")
+    leaf(inner, "status", run_status, "show whether the indexes can be used, and what they hold")
+
+
+def run_teleport(args: argparse.Namespace) -> int:
+    """Search one index or both; print one page of results.
+
+    JSON is what the tool of the same kind returns. Raises what the request raises where the index cannot be used.
+    """
+    from memory_mcp.requests.teleport import HybridSearch, TeleportSearch, VectorTeleport
+
+    narrowing = ("level", "since", "until", "agent", "speaker", "role", "kind")
+    arguments: dict[str, Any] = {name: getattr(args, name) or "" for name in narrowing}
+    arguments |= {"query": words_of(args), "keywords": tuple(args.also), "doc_type": args.type or "", "limit": args.limit}
+    arguments["include_current"] = args.include_current
+    arguments["detail"] = args.detail or ("lean" if as_json(args) else "full")
+    request: HybridSearch | TeleportSearch | VectorTeleport = HybridSearch(**arguments)
+    indexes = [_BM25, _VECTOR]
+    if args.teleport_command == "search":
+        request, indexes = TeleportSearch(**arguments), [_BM25]
+    elif args.teleport_command == "vector":
+        request, indexes = VectorTeleport(**arguments, min_similarity=args.min_similarity), [_VECTOR]
+    data = ask(args, request, hint=True, prepare=lambda app: settle(app, *indexes))
+    return print_result(args, data, _lines(data), recalled=True)
+
+
+def settle(app: "App", *names: str) -> None:
+    """Bring the named indexes up to date.
+
+    Nothing in a daemon, which does so itself, and for an index that cannot be used. Over a second is reported on stderr.
+    """
+    if SESSION.get() is not None:
+        return
+    for name in names:
+        searcher = app.accelerators.find_searcher(name)
+        if searcher is None:
+            continue
+        notice = threading.Timer(_LONG, render.err, [f"bringing the {_WORDS[name]} index up to date ..."])
+        notice.daemon = True
+        notice.start()
+        try:
+            searcher.keeper.catch_up()
+        finally:
+            notice.cancel()
+
+
+def _lines(data: dict[str, Any]) -> Iterator[str]:
+    result_count, took = len(data["results"]), data["search_time_ms"]
+    of = f" of {data['total_hits']:,}" if "total_hits" in data else ""
+    yield f"Results ({result_count:,}{of} found, {took:.1f} ms)"
+    for number, result in enumerate(data["results"], start=1):
+        name = result.get("id") or result.get("grip") or result.get("node", "")
+        score = f" (score: {result['score']:.2f})" if "score" in result else ""
+        yield f"  {number}. {name}{score}"
+        raw = next((f" ({score.replace('_', ' ')}: {result[score]:.2f})" for score in _RAW if score in result), "")
+        yield f"     Type: {'grip' if name.startswith('grip:') else 'toc_node'}{raw}"
+        if "level" in result and result.get("kind") != "grip":
+            yield f"     Level: {result['level']}"
+        if "keywords" in result:
+            yield f"     Keywords: {', '.join(result['keywords'])}"
+        who = [result[k] for k in ("who", "speaker", "role") if k in result]
+        who += [render.project_name(result["project"])] if "project" in result else []
+        yield f"     Date: {', '.join([render.minute(result['when']), *who])}"
+        yield f"     Title: {render.one_line(result.get('title', ''), render.WIDTH)}"
+        if "quote" in result:
+            yield f'     > "{render.one_line(result["quote"], _QUOTED)}"'
+        if grips := [f"[{g}]" for g in result.get("grip_ids", ()) if g != name]:
+            yield f"     {' '.join(grips)}"
+    yield from note_lines(data)
+
+
+def run_status(args: argparse.Namespace) -> int:
+    """Print whether the indexes can be used, and their numbers."""
+    from memory_mcp.requests.indexes import GetTeleportStatus
+    from memory_mcp.requests.status import GetStatus
+
+    with opened(args) as app:
+        settle(app, _BM25, _VECTOR)
+        data = answered(app, GetTeleportStatus())
+        reasons = {layer["name"]: layer.get("reason", "") for layer in answered(app, GetStatus())["layers"]}
+    lines: list[str] = []
+    for name in (_BM25, _VECTOR):
+        lines.append(f"{name}: {state(data[f'{name}_enabled'], data[f'{name}_healthy'], reasons[name])}")
+        detail = data.get("indexes", {}).get(name)
+        lines += detail_lines(detail) if detail is not None else ()
+    return print_result(args, data, lines)
+
+
+def state(enabled: bool, healthy: bool, reason: str) -> str:
+    """Return how an index is in words."""
+    if healthy:
+        return f"enabled, partial: {reason}" if reason else "enabled, healthy"
+    return f"{'enabled' if enabled else 'not enabled'}, {reason or 'not healthy'}"
+
+
+def detail_lines(detail: dict[str, Any]) -> Iterator[str]:
+    """Yield a line for each number of an index."""
+
+    def counts(name: str) -> str:
+        return ", ".join(f"{count:,} {kind}" for kind, count in detail.get(name, {}).items())
+
+    facts = {
+        "documents": counts("documents"),
+        "size": render.size(detail.get("size_bytes", 0)),
+        "generation": f"{detail['generation']:,} in {render.plural(detail['parts'], 'part')}" if detail.get("generation") else "",
+        "last commit": render.second(detail.get("last_commit_at", "")),
+        "last prune": render.second(detail.get("last_prune_at", "")),
+        "pruned": counts("pruned"),
+        "behind": render.plural(detail["behind"], "change") if detail.get("behind") else "",
+        "being built": render.plural(detail["building"], "document") if detail.get("building") is not None else "",
+        "last error": detail.get("error", ""),
+    }
+    yield from (f"  {name + ':':<13} {value}" for name, value in facts.items() if value)
+
+
+def add_retrieval(parsers: Subparsers, about: str) -> None:
+    """Add the command `retrieval` and its arguments."""
     inner = family(parsers, "retrieval", about)
-    status = leaf(inner, "status", run, "show tier and layers")
+    status = leaf(inner, "status", run_retrieval, "show tier and layers")
     status.add_argument("--detail", default="lean", metavar="D", help="full: also what each layer can and cannot do (JSON)")
     plan = leaf(inner, "plan", run_plan, "show what would be done with a question, and do nothing")
     plan.add_argument("words", nargs="+", metavar="QUERY", help="a question")
@@ -28,8 +202,8 @@ def add(parsers: Subparsers, about: str) -> None:
     _add_when(classify)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Print the tier, the layers that can be used with their counts, and the others with the reason; return 0."""
+def run_retrieval(args: argparse.Namespace) -> int:
+    """Print the tier and the layers."""
     from memory_mcp.requests.status import GetStatus
 
     data = ask(args, GetStatus(args.detail), catch_up=False)
@@ -50,7 +224,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def run_plan(args: argparse.Namespace) -> int:
-    """Print what would be done with a question, as if the layers --without were off; nothing is searched. Returns 0."""
+    """Print what would be done with a question."""
     from memory_mcp.requests.limits import Bounds
     from memory_mcp.requests.plans import PlanQuery
 
@@ -72,7 +246,7 @@ def run_plan(args: argparse.Namespace) -> int:
 
 
 def run_classify(args: argparse.Namespace) -> int:
-    """Print the intent that a question is taken for, and the signals of it; return 0."""
+    """Print the intent of a question, with its signals."""
     from memory_mcp.requests.plans import ClassifyQuery
 
     data = ask(args, ClassifyQuery(words_of(args), args.timeout_ms, args.as_of, args.tz), catch_up=False)
@@ -80,16 +254,11 @@ def run_classify(args: argparse.Namespace) -> int:
 
 
 def _add_when(parser: argparse.ArgumentParser) -> None:
-    """Add --as-of and --tz, texts that are "" where they are not given."""
     parser.add_argument("--as-of", default="", metavar="TIME", help="now, for time words in the question")
     parser.add_argument("--tz", default="", metavar="ZONE", help="zone of times, such as Europe/Berlin")
 
 
 def _understood_lines(data: dict[str, Any]) -> Iterator[str]:
-    """Yield intent, signals, words that are looked for literally, deadline, time and text, as far as the question has them.
-
-    `data` is the response to ClassifyQuery or PlanQuery.
-    """
     yield f"Intent:     {data['intent']} (confidence {data['confidence']:.2f})"
     yield f"Signals:    {'; '.join(data['signals']) or 'none: Answer is the default'}"
     if "exact" in data:

@@ -18,23 +18,24 @@ from memory_mcp.install.status import statuses
 if TYPE_CHECKING:
     from memory_mcp.ingest.finding import FileSummary
 
+
 #: Clients that delete their transcripts: what their hooks miss is lost.
 _DELETING = ("claude-code",)
 #: Tokens of the first answer: what was asked for, and little beside it.
 _SHOWN = "250"
 
 
-def add(parsers: Subparsers, about: str) -> None:
-    """Add the command `setup`, which `run` carries out, and its arguments; `about` is its help text."""
-    parser = leaf(parsers, "setup", run, about, "Every step asks first. Take it back: memory-mcp uninstall all")
+def add_setup(parsers: Subparsers, about: str) -> None:
+    """Add the command `setup` and its arguments."""
+    parser = leaf(parsers, "setup", run_setup, about, "Every step asks first. Take it back: memory-mcp uninstall all")
     parser.add_argument("--yes", action="store_true", help="do all of it without asking")
     parser.add_argument("--newest", type=int, metavar="N", help="import only about the N newest events of each client")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Install, import, follow and ask, each after a question unless --yes, and return 0; a step that is refused is left out.
+def run_setup(args: argparse.Namespace) -> int:
+    """Install, import, follow and ask, each after a question.
 
-    Raises InvalidQuery where nobody can be asked.
+    Raises InvalidQuery where no user can be asked.
     """
     if not args.yes and not render.can_ask():
         raise InvalidQuery("setup asks before every step, and nobody can be asked here", "To do all of it, add --yes.")
@@ -61,7 +62,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _next_lines(installed: Sequence[str]) -> list[str]:
-    """Return what to do next, in three lines; the last names the clients to start again: `installed`, else all that use it."""
     clients = [CLIENTS[name] for name in installed]
     clients = clients or [CLIENTS[client.client] for client in statuses(here()) if client.found and client.configured]
     steps: dict[str, list[str]] = {}
@@ -76,10 +76,6 @@ def _next_lines(installed: Sequence[str]) -> list[str]:
 
 
 def _install(args: argparse.Namespace) -> list[str]:
-    """Set up the found clients that lack this memory or its hooks, if the user agrees; return the names of those that succeeded.
-
-    Empty where there are none, or the user refuses. A client that fails is reported on stderr, and the others go on.
-    """
     clients = [client for client in statuses(here()) if client.found]
     fresh = [client for client in clients if not client.configured or (CLIENTS[client.client].hook_client and not client.hooks)]
     for client in clients:
@@ -105,10 +101,7 @@ def _install(args: argparse.Namespace) -> list[str]:
 
 
 def _import(args: argparse.Namespace) -> "tuple[dict[str, Any] | None, str, Sequence[FileSummary]]":
-    """Import what clients keep here, if the user agrees, else only file what is stored already; return three things.
-
-    The report (None without an import), a question that the memory answers ("" for none), and what was found.
-    """
+    """Return the report (None without an import), a question that the memory answers ("" for none), and what was found."""
     with filling(args) as app:
         findings = import_.found_here(app)
         for line in import_.finding_lines(findings) if findings else ["No client keeps conversations here yet."]:
@@ -128,11 +121,7 @@ def _import(args: argparse.Namespace) -> "tuple[dict[str, Any] | None, str, Sequ
 
 
 def _follow(args: argparse.Namespace, findings: "Sequence[FileSummary]") -> list[str]:
-    """Follow the found clients that have no hooks on, and those that delete their files, if the user agrees.
-
-    Returns their names as importers; empty where there are none or the user refuses. They are followed by another
-    process (`watch on`), whose failure is not noticed here.
-    """
+    """They are followed by another process (`watch on`), whose failure is not noticed here."""
     titled = {f.importer: f.title for f in findings}
     recording = {client.client for client in statuses(here()) if client.recording}
     names = [name for name in titled if name not in recording or name in _DELETING]
@@ -145,7 +134,6 @@ def _follow(args: argparse.Namespace, findings: "Sequence[FileSummary]") -> list
 
 
 def _run(args: argparse.Namespace, *words: str, quiet: bool = False) -> None:
-    """Run another command of this program on the same memory in another process, its status ignored; `quiet`: no results."""
     command, first = executable()
     same: list[str] = []
     for name in ("data_dir", "config"):

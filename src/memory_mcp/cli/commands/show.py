@@ -1,26 +1,35 @@
-"""`show`: print anything by its id, with what surrounds it and commands for the next step."""
+"""`show` and `open`: anything by its id, and the memory in a browser."""
 
 import argparse
+import os
 import re
+import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memory_mcp.base.errors import InvalidQuery, NotFound
+from memory_mcp.base.errors import InvalidQuery, LayerUnavailable, NotFound
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import (
     EMPTY_HINT,
     Subparsers,
     add_scope,
     answered,
+    as_json,
     leaf,
     opened,
     print_result,
+    settings_of,
+    wanted,
     whose,
 )
-from memory_mcp.cli.commands.query import events_lines, expanded_lines, node_lines
+from memory_mcp.cli.commands.tree import events_lines, expanded_lines, node_lines
+from memory_mcp.cli.failures import ours
+from memory_mcp.service.client import link
 
 if TYPE_CHECKING:
     from memory_mcp.app import App
+
 
 #: The last part of a citation's id alone.
 _TAIL = re.compile(r"[0-9a-hjkmnp-tv-z]{16}(-[0-9]+-[0-9]+)?\Z")
@@ -28,8 +37,16 @@ _NO_PERIOD = "memory-mcp timeline shows the days that hold something; --all sear
 _WHERE = "Ids stand in square brackets behind what ask, timeline and search print; a day's id is its date."
 
 
+_ASIDE = (
+    "The address works once, within two minutes; the page stays open to that browser for twelve hours at most. Pages that nobody "
+    "uses do not keep the background process running: run the command again then."
+)
+#: Variables by which a Linux session says that it has a screen.
+_SCREENS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+
+
 class Shown(NamedTuple):
-    """The response to a request about one id, and the lines to print for it."""
+    """The response to a request about one id, with its lines."""
 
     kind: str
     data: dict[str, Any]
@@ -38,15 +55,15 @@ class Shown(NamedTuple):
     next_commands: list[str]
 
 
-def add(parsers: Subparsers, about: str) -> None:
-    """Add the command `show`, which `run` carries out, and its arguments; `about` is its help text."""
-    parser = leaf(parsers, "show", run, about, _WHERE)
+def add_show(parsers: Subparsers, about: str) -> None:
+    """Add the command `show` and its arguments."""
+    parser = leaf(parsers, "show", run_show, about, _WHERE)
     parser.add_argument("words", nargs="+", metavar="ID", help="an id; or a time: 2026-01-30, 2026-W05, 2026-01, last week")
     add_scope(parser)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Print what has the given id or time: a quotation, message, session, topic or node; return 0. NotFound where nothing has."""
+def run_show(args: argparse.Namespace) -> int:
+    """Print what has the given id or time."""
     name = " ".join(args.words).strip("[] ")
     with opened(args) as app:
         if app.is_empty:
@@ -60,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _find(app: "App", args: argparse.Namespace, name: str) -> Shown:
-    """Return what has an id, looked for as topic, citation, event, node and session in this order; NotFound where nothing has."""
+    """Looked for as topic, citation, event, node and session in this order."""
     if name.startswith("topic:"):
         from memory_mcp.cli.commands.topics import settle, whole_lines
         from memory_mcp.requests.one_topic import GetTopic
@@ -96,7 +113,6 @@ def _find(app: "App", args: argparse.Namespace, name: str) -> Shown:
 
 
 def _quotation(app: "App", grip: str, kind: str = "quotation") -> Shown:
-    """Return a citation with the events around it, called `kind`; raise NotFound for an unknown one."""
     from memory_mcp.requests.expand import ExpandRequest
 
     data = answered(app, ExpandRequest(grip_id=grip))
@@ -106,7 +122,6 @@ def _quotation(app: "App", grip: str, kind: str = "quotation") -> Shown:
 
 
 def _node(app: "App", args: argparse.Namespace, name: str) -> Shown:
-    """Return a node by its id or time, within --project or --all; raise NotFound or InvalidQuery where there is none."""
     from memory_mcp.requests.nodes import GetNode
 
     try:
@@ -117,3 +132,58 @@ def _node(app: "App", args: argparse.Namespace, name: str) -> Shown:
     grips = [grip for bullet in node.get("bullets", ()) for grip in bullet["grip_ids"]]
     ids = [*grips[:1], *(child["node_id"] for child in data["children"][:1]), context.get("session_id", "")]
     return Shown(node["level"], data, node_lines(data), [f"memory-mcp show {item_id}" for item_id in ids if item_id])
+
+
+def add_open(parsers: Subparsers, about: str) -> None:
+    """Add the command `open` and its arguments."""
+    parser = leaf(parsers, "open", run_open, about, _ASIDE)
+    parser.add_argument("--print", action="store_true", dest="print_only", help="print the address, start no browser")
+    parser.add_argument("--port", metavar="PORT", type=int, help="port to serve on where HTTP is off (setting server.http_port)")
+    parser.add_argument(
+        "--own-words", action="store_true", help="what is corrected there counts as your own word; asks you to confirm that"
+    )
+
+
+def run_open(args: argparse.Namespace) -> int:
+    """Print a single-use URL of the pages, and open it.
+
+    --print and --json start no browser. Raises LayerUnavailable where no daemon can serve the pages.
+    """
+    is_person = bool(args.own_words) and render.is_persons(["open"])
+    url = _address(args, is_person)
+    at_terminal = sys.stdin and sys.stdin.isatty() and render.is_terminal()
+    has_screen = sys.platform in ("win32", "darwin") or any(os.environ.get(name) for name in _SCREENS)
+    started = False
+    if at_terminal and has_screen and not args.print_only and not as_json(args):
+        import webbrowser
+
+        with suppress(webbrowser.Error):
+            started = webbrowser.open(url)
+    lines = [f"Opened in the browser: {url}" if started else url]
+    render.emit(as_json(args), {"url": url, "opened": started}, lines)
+    if not started and render.is_terminal():
+        render.err("Open it in a browser on this machine: it works once, within two minutes.")
+    return 0
+
+
+def _address(args: argparse.Namespace, is_person: bool) -> str:
+    if not settings_of(args).server.daemon:
+        raise LayerUnavailable(
+            "the pages are served by the background process, which server.daemon = false switches off",
+            "Set server.daemon = true.",
+        )
+    if not link.usable():
+        raise LayerUnavailable(
+            "the pages are served by the background process, which this platform cannot reach", "Set server.socket."
+        )
+    try:
+        line = link.reach(wanted(args), "rpc")
+    except link.Unreachable as error:
+        text = f"the background process could not be started: {error}"
+        raise LayerUnavailable(text, "memory-mcp doctor looks into it.") from None
+    try:
+        return str(link.converse(line, "pages/open", {"port": args.port, "is_person": is_person}, lambda _: None)["url"])
+    except link.Refused as error:
+        raise ours(error) from None
+    finally:
+        line.close()

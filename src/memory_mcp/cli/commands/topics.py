@@ -19,11 +19,12 @@ from memory_mcp.cli.commands.base import (
     note_lines,
     print_result,
 )
-from memory_mcp.cli.commands.teleport import state
+from memory_mcp.cli.commands.retrieval import state
 from memory_mcp.requests.limits import RESULTS
 
 if TYPE_CHECKING:
     from memory_mcp.app import App
+
 
 #: A line of output: its pieces, each with the style it has on a terminal.
 _Line = Sequence[tuple[str, str]]
@@ -39,8 +40,8 @@ _LABEL, _BAR = 26, 10
 _NO_TOPICS = "No topics."
 
 
-def add(parsers: Subparsers, about: str) -> None:
-    """Add `topics` with status, top, map, explore, nodes, related, label and pin, each run by its own; `about` is its help."""
+def add_topics(parsers: Subparsers, about: str) -> None:
+    """Add the command `topics` and its arguments."""
     inner = family(parsers, "topics", about)
     leaf(inner, "status", run_status, "show whether topics can be used, and what they are made of")
     top = leaf(inner, "top", run_top, "list areas by importance, or topics, with their mentions week by week")
@@ -73,7 +74,6 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def _add_one(inner: Subparsers, name: str, run: Any, text: str) -> argparse.ArgumentParser:
-    """Add a command about one topic (ID, --project, --all), and return its parser."""
     parser = leaf(inner, name, run, text)
     parser.add_argument("topic_id", metavar="ID", help="topic:<id>, as top and explore show it")
     add_scope(parser)
@@ -81,12 +81,14 @@ def _add_one(inner: Subparsers, name: str, run: Any, text: str) -> argparse.Argu
 
 
 def _add_limit(parser: argparse.ArgumentParser, default: int, what: str) -> None:
-    """Add --limit with its default; `what` names the things in its help."""
     parser.add_argument("--limit", type=int, default=default, metavar="N", help=f"most {what} ({default})")
 
 
 def settle(app: "App") -> None:
-    """Group the topics anew where that is due, with progress on stderr; nothing in a daemon, and where topics cannot be used."""
+    """Group the topics again where that is due.
+
+    Nothing in a daemon, and where topics cannot be used.
+    """
     keeper = app.accelerators.find_topic_keeper()
     if SESSION.get() is None and keeper is not None and keeper.is_due():
         with render.Progress("looking for topics"):
@@ -94,7 +96,7 @@ def settle(app: "App") -> None:
 
 
 def run_status(args: argparse.Namespace) -> int:
-    """Print whether topics can be used, and what they are made of, after a grouping that is due; return 0."""
+    """Print whether topics can be used."""
     from memory_mcp.requests.indexes import GetTopicGraphStatus
 
     data = ask(args, GetTopicGraphStatus(), prepare=settle)
@@ -102,7 +104,7 @@ def run_status(args: argparse.Namespace) -> int:
 
 
 def run_top(args: argparse.Namespace) -> int:
-    """Print one page of areas, or with --fine of topics, by importance, with bars on a terminal; return 0."""
+    """Print one page of areas or topics, by importance."""
     from memory_mcp.requests.topics import TopTopics
 
     request = TopTopics(args.fine, args.limit, args.cursor, args.since or "", args.until or "", args.agent)
@@ -117,7 +119,7 @@ def run_top(args: argparse.Namespace) -> int:
 
 
 def run_map(args: argparse.Namespace) -> int:
-    """Print one page of topics below their areas, each with its related topics of the page; return 0."""
+    """Print one page of topics below their areas."""
     from memory_mcp.requests.topic_map import GetTopicMap
 
     data = ask(args, GetTopicMap(args.limit, args.cursor), prepare=settle, hint=True)
@@ -137,10 +139,7 @@ def run_map(args: argparse.Namespace) -> int:
 
 
 def run_explore(args: argparse.Namespace) -> int:
-    """Print --limit topics that fit some words, or the topic with an id (topic:...), with segments and quotations; return 0.
-
-    Text has up to 3000 tokens where no budget is given. Raises NotFound for an unknown id.
-    """
+    """Print topics that fit some words, or one topic."""
     from memory_mcp.requests.one_topic import GetTopic
     from memory_mcp.requests.topics import TopicsByQuery
 
@@ -154,7 +153,7 @@ def run_explore(args: argparse.Namespace) -> int:
 
 
 def run_nodes(args: argparse.Namespace) -> int:
-    """Print one page of the segments that are about a topic, most relevant first; return 0. NotFound for an unknown topic."""
+    """Print one page of the segments about a topic."""
     from memory_mcp.requests.one_topic import TopicNodes
 
     data = ask(args, TopicNodes(args.topic_id, args.limit, args.cursor), prepare=settle)
@@ -163,7 +162,7 @@ def run_nodes(args: argparse.Namespace) -> int:
 
 
 def run_related(args: argparse.Namespace) -> int:
-    """Print --limit topics that a topic is related to, the strongest relation first; return 0. NotFound for an unknown topic."""
+    """Print the topics that a topic is related to."""
     from memory_mcp.requests.one_topic import RelatedTopics
 
     data = ask(args, RelatedTopics(args.topic_id, args.limit), prepare=settle)
@@ -172,7 +171,7 @@ def run_related(args: argparse.Namespace) -> int:
 
 
 def run_label(args: argparse.Namespace) -> int:
-    """Give a topic a label, or its own words again where none is given, print it, and return 0."""
+    """Give a topic a label, or its own words again."""
     from memory_mcp.requests.one_topic import LabelTopic
 
     data = ask(args, LabelTopic(args.topic_id, " ".join(args.label), by=COMMAND_LINE), prepare=settle)
@@ -181,7 +180,7 @@ def run_label(args: argparse.Namespace) -> int:
 
 
 def run_pin(args: argparse.Namespace) -> int:
-    """Pin a topic, or unpin it with --off, and return 0; raise InvalidQuery for an id that is not a topic's."""
+    """Pin a topic, or unpin it."""
     from memory_mcp.requests.pins import Pin
 
     if not args.id.startswith("topic:"):
@@ -191,7 +190,7 @@ def run_pin(args: argparse.Namespace) -> int:
 
 
 def emit(args: argparse.Namespace, data: Mapping[str, Any], lines: Iterable[_Line]) -> int:
-    """Print a response with its next cursor and notices, as JSON, in colours on a terminal, or as plain lines; return 0."""
+    """Print a response with its next cursor and notices."""
     more = [[(f"More: --cursor {data['next_cursor']}", "dim")]] if "next_cursor" in data else []
     all_lines = [*lines, *more, *([(note, "dim")] for note in note_lines(data))]
     if as_json(args) or not render.is_terminal():
@@ -204,7 +203,7 @@ def emit(args: argparse.Namespace, data: Mapping[str, Any], lines: Iterable[_Lin
 
 
 def status_lines(data: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the state of the topic graph, then a line for each fact about it; `data` is the response to GetTopicGraphStatus."""
+    """Yield the state of the topic graph."""
     yield f"topics: {state(data['enabled'], data['healthy'], '' if data['healthy'] else data.get('message', ''))}"
     by = "meaning and shared words" if data.get("by_meaning") else "shared words alone"
     facts = {
@@ -222,7 +221,6 @@ def status_lines(data: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _bar_lines(data: Mapping[str, Any]) -> Iterator[_Line]:
-    """Yield the heading and for each topic a line with bars of importance and weeks, and two of facts."""
     topics, blocks = data["topics"], render.draws_blocks()
     yield [(_heading(data), "bold")]
     if not topics:
@@ -240,20 +238,17 @@ def _bar_lines(data: Mapping[str, Any]) -> Iterator[_Line]:
 
 
 def _heading(data: Mapping[str, Any]) -> str:
-    """Return "10 of 64 topics, " and the scope of a response; "No topics." where there are none."""
     if not data["topics"]:
         return _NO_TOPICS
     return f"{len(data['topics']):,} of {render.plural(data['total'], 'topic')}, {data['scope']}"
 
 
 def _about(topic: Mapping[str, Any]) -> str:
-    """Return "of: " with the parts of an area, or "about: " with the keywords of a topic."""
     parts = [render.one_line(part, _LABEL) for part in topic.get("parts", ())]
     return f"of: {'; '.join(parts)}" if parts else f"about: {', '.join(topic.get('keywords', ()))}"
 
 
 def _when(topic: Mapping[str, Any]) -> str:
-    """Return the number, dates and state of a topic's mentions: "7 mentions, 2026-01-05 to 2026-02-01, active, pinned"."""
     first, last = topic["first_mentioned"], topic["last_mentioned"]
     since = f" since {topic['since']}" if "since" in topic else ""
     span = first if first == last else f"{first} to {last}"
@@ -262,7 +257,6 @@ def _when(topic: Mapping[str, Any]) -> str:
 
 
 def _topic_lines(data: Mapping[str, Any]) -> Iterator[_Line]:
-    """Yield each topic with its fit, segments with quotations, and related topics; `data` is the response to TopicsByQuery."""
     if not data["topics"]:
         yield [(_NO_TOPICS, "")]
     for number, topic in enumerate(data["topics"], 1):
@@ -281,7 +275,7 @@ def _topic_lines(data: Mapping[str, Any]) -> Iterator[_Line]:
 
 
 def whole_lines(data: Mapping[str, Any]) -> Iterator[_Line]:
-    """Yield one topic with its mentions by week, segments, relations and history; `data` is the response to GetTopic."""
+    """Yield one topic with its segments, relations and history."""
     topic = data["topic"]
     yield [(topic["label"], "bold"), (f"  importance {topic['importance']:.3g}  {topic['topic_id']}", "dim")]
     yield from _below(topic)
@@ -300,18 +294,15 @@ def whole_lines(data: Mapping[str, Any]) -> Iterator[_Line]:
 
 
 def _relation_lines(related: Iterable[Mapping[str, Any]]) -> Iterator[_Line]:
-    """Yield a line for each related topic: its label, the kind and strength of the relation, its id."""
     for topic in related:
         yield [(f"   - {topic['label']}", ""), (f"  {_kind(topic)}  {topic['topic_id']}", "dim")]
 
 
 def _kind(relation: Mapping[str, Any]) -> str:
-    """Return the kind and strength of a relation in words, as "co occurring 0.42": blanks for underscores, two decimals."""
     return f"{relation['kind'].replace('_', ' ')} {relation['strength']:.2f}"
 
 
 def _below(topic: Mapping[str, Any]) -> Iterator[_Line]:
-    """Yield the mentions of a topic, and its parts and keywords where it has any."""
     yield [(f"   {_when(topic)}", "")]
     if "parts" in topic:
         yield [("   Topics: ", "dim"), ("; ".join(topic["parts"]), "")]
@@ -320,7 +311,6 @@ def _below(topic: Mapping[str, Any]) -> Iterator[_Line]:
 
 
 def _segment(node: Mapping[str, Any]) -> Iterator[_Line]:
-    """Yield a segment's lines, then each of its statements with its kind and citations."""
     yield from _node(node)
     for bullet in node.get("bullets", ()):
         kind = f"{bullet['kind']}: " if "kind" in bullet else ""
@@ -328,7 +318,6 @@ def _segment(node: Mapping[str, Any]) -> Iterator[_Line]:
 
 
 def _node(node: Mapping[str, Any]) -> Iterator[_Line]:
-    """Yield two lines of a segment: when, title and relevance, then its id and project."""
     when = node["when"].replace("T", " ")
     project = f"  {render.project_name(node['project'])}" if "project" in node else ""
     yield [(f"   - {when}", "green"), (f"  {node['title']}", ""), (f"  {node['relevance']:.2f}", "dim")]
@@ -336,7 +325,6 @@ def _node(node: Mapping[str, Any]) -> Iterator[_Line]:
 
 
 def _statement(text: str, grips: Sequence[str]) -> Iterator[_Line]:
-    """Yield a statement wrapped to lines, then a line of its grip ids; nothing of what is empty."""
     if text:
         yield from ([(line, "")] for line in render.wrapped(text, "       "))
     if grips:

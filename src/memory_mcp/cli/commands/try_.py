@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from memory_mcp.app import App
     from memory_mcp.requests.first_questions import Question
 
+
 #: Most events of a trial (more would keep a newcomer waiting), and questions that are asked.
 NEWEST, QUESTIONS = 5000, 3
 _SOURCE = "claude-code"
@@ -38,10 +39,10 @@ _READY, _LOOK = 30.0, 0.1
 _EXPANDED = 4000
 
 
-def add(parsers: Subparsers, about: str) -> None:
-    """Add the command `try`, which `run` carries out, and its arguments; `about` is its help text."""
+def add_try(parsers: Subparsers, about: str) -> None:
+    """Add the command `try` and its arguments."""
     aside = "Works offline. Without PATH your own Claude Code transcripts are used if you agree, else a sample set."
-    parser = leaf(parsers, "try", run, about, aside)
+    parser = leaf(parsers, "try", run_try, about, aside)
     parser.add_argument("path", nargs="?", type=Path, metavar="PATH", help="file or folder of transcripts")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the memory in this directory")
     which = parser.add_mutually_exclusive_group()
@@ -49,12 +50,8 @@ def add(parsers: Subparsers, about: str) -> None:
     which.add_argument("--sample", action="store_true", help="use the sample set")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Import transcripts, ask three questions through a server, print the cited answers, and return 0.
-
-    The memory is removed at the end, unless --keep or --data-dir names its directory. Raises SourceUnreadable
-    where there is nothing to remember, and StorageError where the server fails.
-    """
+def run_try(args: argparse.Namespace) -> int:
+    """Import transcripts, ask three questions, print the cited answers."""
     started = time.monotonic()
     keep = args.keep or getattr(args, "data_dir", None)
     kept_directory = Path(keep).expanduser().absolute() if keep else None
@@ -88,10 +85,6 @@ def run(args: argparse.Namespace) -> int:
 
 @contextmanager
 def _source(args: argparse.Namespace) -> Iterator[tuple[str, Path]]:
-    """Yield (description, path) of the transcripts to use: PATH, the user's own with consent, else the packaged sample.
-
-    Raises InvalidQuery for PATH with --own or --sample, SourceUnreadable for --own where there are none.
-    """
     if args.path is not None:
         if args.own or args.sample:
             raise InvalidQuery("PATH goes without --own and --sample")
@@ -109,7 +102,6 @@ def _source(args: argparse.Namespace) -> Iterator[tuple[str, Path]]:
 
 
 def _ask_consent(folder: Path, count: int) -> bool:
-    """Ask whether to use the user's own transcripts, no by default; False without a terminal or an answer."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
     render.err(f"Found {render.plural(count, 'transcript')} in {folder}.")
@@ -122,7 +114,6 @@ def _ask_consent(folder: Path, count: int) -> bool:
 
 @contextmanager
 def _data_dir(kept_directory: Path | None) -> Iterator[Path]:
-    """Yield the data directory of this trial: `kept_directory`, or a temporary one, removed at the end with a line on stderr."""
     if kept_directory is not None:
         yield kept_directory
         return
@@ -135,11 +126,6 @@ def _data_dir(kept_directory: Path | None) -> Iterator[Path]:
 
 
 def _build(args: argparse.Namespace, directory: Path, path: Path) -> dict[str, Any]:
-    """Stop a daemon of the directory, import the newest 5000 events of each source, and derive the tree.
-
-    Returns {"import": as `report_shape`, "built": counts of the memory with first and last day, "_questions": up to
-    three, "_indexed": names of the indexes that can be built}. Raises SourceUnreadable where nothing to remember was found.
-    """
     from memory_mcp.app import App
     from memory_mcp.cli.bulk import Here
     from memory_mcp.cli.commands.daemon import stop
@@ -174,7 +160,6 @@ def _build(args: argparse.Namespace, directory: Path, path: Path) -> dict[str, A
 
 
 def _holdings(app: "App") -> dict[str, Any]:
-    """Return what the memory holds, with its quotations and nodes and its first and last day."""
     stats = app.storage.get_stats()
     built = app.holdings() | {"grips": stats.rows.get("grip", 0), "nodes": stats.rows.get("node", 0)}
     built["first"], built["last"] = (app.calendar.day_of(ms or 0) for ms in (stats.first_ms, stats.last_ms))
@@ -187,10 +172,6 @@ def _holdings(app: "App") -> dict[str, Any]:
 def _ask(
     args: argparse.Namespace, directory: Path, questions: "Sequence[Question]", indexed: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Start the server as a client does, ask it, and return for each question its text and the response, as `_session`.
-
-    The daemon of the directory is stopped at the end. Raises StorageError with the server's last output when it fails in any way.
-    """
     from memory_mcp.cli.commands.daemon import stop
     from memory_mcp.service.client import link
 
@@ -216,11 +197,6 @@ def _ask(
 async def _session(
     environment: dict[str, str], questions: "Sequence[Question]", indexed: Sequence[str], log: Any
 ) -> list[dict[str, Any]]:
-    """Start a server, wait up to 30 s for its indexes, ask it the questions as an MCP client, and return the answers in order.
-
-    An answer has question, all of the search's response (one result) and, if that has a citation, expanded: the
-    response of expand_grip. Raises StorageError when a tool fails, and what the client raises.
-    """
     from mcp import Client, StdioServerParameters
     from mcp.client.stdio import stdio_client
 
@@ -248,7 +224,6 @@ async def _session(
 
 
 def _content(result: "CallToolResult") -> dict[str, Any]:
-    """Return a tool's structured result without its field "origin"; raise StorageError for an error, or where it has none."""
     if result.is_error or not isinstance(result.structured_content, dict):
         raise StorageError(" ".join(getattr(c, "text", "") for c in result.content) or "the tool gave no answer")
     return {k: v for k, v in result.structured_content.items() if k != "origin"}
@@ -258,7 +233,6 @@ def _content(result: "CallToolResult") -> dict[str, Any]:
 
 
 def _story(data: dict[str, Any]) -> Iterator[str]:
-    """Yield what the memory was made from, and each question with its answer; `data` is what `run` prints as JSON."""
     built, done = data["built"], data["import"]
     counts = [render.plural(built[k], k[:-1]) for k in ("events", "sessions", "segments")]
     yield from render.wrapped(
@@ -277,7 +251,6 @@ def _story(data: dict[str, Any]) -> Iterator[str]:
 
 
 def _answer_lines(answer: dict[str, Any]) -> Iterator[str]:
-    """Yield the path of an answer, its first result with quotation, grip and conversation; else that nothing was found."""
     why = answer["explanation"]
     yield ""
     used = f"tier {why['tier_used']}, {why['method_used']}, {render.plural(why['nodes_visited'], 'node')} visited"

@@ -28,13 +28,12 @@ class Cleaner:
     """Cleans responses of the memory, and counts what was removed."""
 
     def __init__(self) -> None:
-        """Begin with a gate of the current rules, and nothing counted."""
         self._gate = Gate()
         self.left_out: Counter[str] = Counter()
         self.redacted: Counter[str] = Counter()
 
     def clean_period(self, period: Mapping[str, Any]) -> dict[str, Any]:
-        """Return {"title", "summary", "bullets"} of a period, the title without its date; nothing is counted."""
+        """Return title, summary and bullets of a period."""
         texts = {"title": render.gist(self._clean_text(period["title"])), "summary": self._clean_text(period["summary"])}
         bullets = [self._clean_bullet(bullet) for bullet in period["bullets"]]
         clean: dict[str, Any] = neutralize_json({**texts, "bullets": bullets})
@@ -93,18 +92,16 @@ class Cleaner:
         return {**bullet, "text": self._clean_text(bullet["text"]), "why": self._clean_text(bullet["why"])}
 
     def _clean_text(self, text: str) -> str:
-        """Empty for "", and where nothing is left of the text."""
         return _BREAKS.sub("\n", self._gate.clean_text(text)) if text else ""
 
     def _clean_name(self, text: str) -> str:
-        """At most 500 characters on one line; "" for ""."""
         return " ".join(self._gate.clean_name(text).splitlines()) if text else ""
 
 
 def searched_texts(segment: Mapping[str, Any], is_beginning: bool) -> Iterator[str]:
-    """Yield the texts of a cleaned segment that a search finds; of a tool's message its first 4000 characters.
+    """Yield the texts of a cleaned segment that a search finds.
 
-    Title, summary, names and statements only where this part is the beginning of the segment.
+    Of a tool's message its first 4000 characters; title, summary, names and statements only where this part is the beginning.
     """
     if is_beginning:
         yield segment["title"]

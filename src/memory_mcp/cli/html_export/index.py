@@ -21,10 +21,12 @@ _KEPT_MARKS = (0x3099, 0x309A)
 
 
 class _WithoutMarks(dict[int, int | None]):
-    """For `str.translate`: each character once met, and None for marks; a table of all takes 0.6 s to make."""
+    """A table for `str.translate` that removes marks, filled when used.
+
+    A whole one takes 0.6 s to make.
+    """
 
     def __missing__(self, code: int) -> int | None:
-        """Keep and return the character itself, or None for a mark."""
         is_mark = unicodedata.category(chr(code)).startswith("M") and code not in _KEPT_MARKS
         return self.setdefault(code, None if is_mark else code)
 
@@ -37,7 +39,7 @@ _PLAIN = re.compile(r"[a-z]{4,}")
 
 
 def terms(text: str) -> set[str]:
-    """Return the distinct terms of a text: those of `groups` of each of its lines."""
+    """Return the distinct terms of a text."""
     all_terms: set[str] = set()
     # A repeated line is taken apart once.
     for line in dict.fromkeys(text.split("\n")):
@@ -47,9 +49,9 @@ def terms(text: str) -> set[str]:
 
 
 def groups(text: str) -> Iterator[list[str]]:
-    """Yield the terms of each word of a text: the word, then its parts if it has several; of a run of CJK its bigrams.
+    """Yield the terms of each word of a text.
 
-    In lower case and without plural endings, see `_folded`. A word that is longer than MAX_TOKEN is left out.
+    The word, then its parts if it has several; of a run of CJK its bigrams. A word longer than MAX_TOKEN is left out.
     """
     if not text.isascii():
         text = unicodedata.normalize("NFC", unicodedata.normalize("NFKD", text).translate(_MARKS))
@@ -63,7 +65,6 @@ def groups(text: str) -> Iterator[list[str]]:
 
 
 def _folded(word: str) -> str:
-    """Return a word in lower case and, where it is of at least four plain letters, without its plural ending."""
     low = word.lower().replace("\u00df", "ss").replace("\u03c2", "\u03c3")
     if not _PLAIN.fullmatch(low) or not low.endswith("s"):
         return low
@@ -83,23 +84,22 @@ _MEANS = str.maketrans({c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"})
 
 
 class SearchIndex:
-    """Postings: the numbers of the segments that contain each term, in order of time."""
+    """Postings: numbers of the segments that contain each term."""
 
     def __init__(self) -> None:
-        """Begin without postings."""
         self._postings: dict[str, array[int]] = {}
 
     def add_text(self, number: int, text: str) -> None:
-        """Add the terms of a text of segment `number`, but stop words; numbers must never decrease."""
+        """Add the terms of a text; segment numbers must never decrease."""
         for term in terms(text) - _STOP:
             numbers = self._postings.setdefault(term, array("I"))
             if not numbers or numbers[-1] != number:
                 numbers.append(number)
 
     def json_lines(self, segment_anchors: Sequence[str]) -> Iterator[str]:
-        """Yield the index as one JSON object, in pieces; the anchors are in the order of the segments' numbers.
+        """Yield the index as one JSON object, in pieces.
 
-        Its fields: of (the root's id), segments, stop (stop words), and terms, by term the number of
+        Its fields: of (the root's id), segments (anchors by number), stop (stop words), and terms, by term the number of
         its first segment and the difference of each further one to the one before, terms sorted.
         """
         stop_words = _as_data(sorted(_STOP))
@@ -116,5 +116,5 @@ class SearchIndex:
 
 
 def _as_data(value: object) -> str:
-    """Return JSON for a script element that holds data: nothing in it ends the element or begins a comment."""
+    """Nothing in it ends a script element or begins a comment."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).translate(_MEANS)

@@ -53,10 +53,9 @@ class _WrittenDays:
 
 
 class HtmlExport:
-    """One HTML file of what `filters` name (project, agent, since, until)."""
+    """One HTML file of what `filters` name."""
 
     def __init__(self, ask: Ask, filters: Mapping[str, Any], tell: Tell, largest: int = LARGEST) -> None:
-        """Prepare an export of at most `largest` bytes; nothing is read or written yet."""
         self._ask, self._filters, self._tell, self._largest = ask, dict(filters), tell, largest
         self._written = _WrittenDays()
         self._page, self._cleaner, self._index = FilePage(self._written.quoted), Cleaner(), SearchIndex()
@@ -91,7 +90,7 @@ class HtmlExport:
         return counts | {"left_out": dict(self._cleaner.left_out), "redacted": dict(self._cleaner.redacted)}
 
     def _add_size(self, size: int) -> None:
-        """Count bytes of the file; raise ResourceExhausted where it becomes too large."""
+        """Raises ResourceExhausted where the file becomes too large."""
         self._size += size
         if self._size > self._largest:
             raise ResourceExhausted(
@@ -100,7 +99,6 @@ class HtmlExport:
             )
 
     def _write_day(self, days_file: IO[bytes], day: str, period_ids: Sequence[str]) -> None:
-        """`period_ids`: of its year, month and week. A day without messages gets no span."""
         start = days_file.tell()
         position: Sequence[int] | None = (0, 0)
         is_open = False
@@ -118,10 +116,7 @@ class HtmlExport:
             self._written.spans[day] = (start, days_file.tell())
 
     def _write_segment(self, days_file: IO[bytes], segment: Mapping[str, Any], is_open: bool, period_ids: Sequence[str]) -> bool:
-        """Write a segment, or the next part of it; return whether anything was written.
-
-        Its words are indexed and its messages counted for the periods. Nothing is written for a beginning without messages.
-        """
+        """Return whether anything was written: nothing is for a beginning without messages."""
         clean = self._cleaner.clean_segment(segment)
         if not clean["events"] and (segment["begins"] or not is_open):
             return False
@@ -143,16 +138,14 @@ class HtmlExport:
         return True
 
     def _put(self, days_file: IO[bytes], text: str) -> None:
-        """Append a text, counting its size; raise ResourceExhausted where the file becomes too large."""
         raw = text.encode()
         self._add_size(len(raw))
         days_file.write(raw)
 
     def _iter_tree(self, days: Sequence[Sequence[str]], days_file: IO[bytes]) -> Iterator[str]:
-        """Yield the periods around the days, with the days' segments, oldest first.
+        """A period that comes again is continued without its texts.
 
-        `days` are (day as ISO date, then the node ids of its year, month and week). A period that comes again is continued
-        without its texts: the last week of a month is also the first of the next.
+        The last week of a month is also the first of the next. `days`: day as ISO date, then ids of its year, month and week.
         """
         texts = self._period_texts(days)
         open_ids: list[str] = []
@@ -180,7 +173,7 @@ class HtmlExport:
         return texts
 
     def _iter_day(self, days_file: IO[bytes], start: int, end: int) -> Iterator[str]:
-        """Yield a day's text from the temporary file; its size, counted already, is taken off again."""
+        """Its size, counted already, is taken off again."""
         self._size -= end - start
         days_file.seek(start)
         decoder = codecs.getincrementaldecoder("utf-8")()

@@ -25,9 +25,9 @@ _FIELDS = ("event", "session", "since", "until", "topic", "value")
 
 
 async def find(ask: Ask) -> Done:
-    """Search for the form's `words`, and keep what is found, by conversation, for the page on which it is ticked.
+    """Search for the form's `words`; the results are to be ticked.
 
-    Errors of the search are passed on. Of a value only the results are kept: the words are in no address.
+    The words are in no address.
     """
     query = ask.argument("words")
     response = await ask.memory.ask(SearchRequest(query=query, scope=ScopeName.ALL, limit=_FOUND, with_agents=True))
@@ -36,10 +36,10 @@ async def find(ask: Ask) -> Done:
 
 
 async def show(ask: Ask) -> Done:
-    """Find out what the form's request would forget, and keep both for the next page, forget/ID; nothing is forgotten.
+    """Preview what the form's request would forget.
 
     What is ticked is a request for each message and each whole conversation. A preview that takes longer than a second goes on
-    in the background. Raises what the requests raise for a bad form.
+    in the background.
     """
     ticked = await _read_ticked(ask)
     fields: dict[str, Any] = {name: ask.argument(name) for name in _FIELDS}
@@ -55,7 +55,6 @@ async def show(ask: Ask) -> Done:
 
 
 async def _read_ticked(ask: Ask) -> list[Forget]:
-    """Return a request for each conversation and each message that the form ticks, a message of such a conversation left out."""
     # The field of a message has its conversation as value.
     sessions = [name.removeprefix(_SESSION) for name in ask.form if name.startswith(_SESSION)]
     events = dict[str, None]()
@@ -67,7 +66,6 @@ async def _read_ticked(ask: Ask) -> list[Forget]:
 
 
 async def _carry_out(run: Callable[[Forget], Awaitable[dict[str, Any]]], requests: Sequence[Forget]) -> dict[str, Any]:
-    """Carry out requests one after the other; return their responses as one, counts added up and lists joined."""
     response = await run(requests[0])
     for request in requests[1:]:
         for name, value in (await run(request)).items():
@@ -82,20 +80,14 @@ async def _carry_out(run: Callable[[Forget], Awaitable[dict[str, Any]]], request
 
 
 async def start(ask: Ask) -> Done:
-    """Start the waiting time (10 s) of the request that the form names by `id`, after which it is carried out.
-
-    Does nothing unless the preview is there and it was not started. Raises NotFound for a request unknown to this visit.
-    """
+    """Start the waiting time (10 s) of a previewed request."""
     pending = _pending(ask)
     ask.visit.later.start(pending)
     return Done("", f"forget/{pending.id}")
 
 
 async def undo(ask: Ask) -> Done:
-    """Drop a request to forget that has not begun; else the note says that it was too late, or that it failed.
-
-    The next page is that of the request. Raises NotFound for a request that this visit does not know.
-    """
+    """Drop a request to forget that has not begun."""
     pending = _pending(ask)
     if ask.visit.later.undo(pending):
         return Done("Undone: nothing was forgotten.", f"forget/{pending.id}")
@@ -104,7 +96,7 @@ async def undo(ask: Ask) -> Done:
 
 
 def _pending(ask: Ask) -> Pending:
-    """Return the request that the form names by `id`; raise NotFound for one that is unknown or another visit's."""
+    """NotFound for one that is unknown or another visit's."""
     pending = ask.visit.later.find(ask.visit.name, ask.argument("id"))
     if pending is None:
         raise NotFound("this was not started here, or too long ago", "Nothing was changed. Begin again with Forget.")
@@ -112,10 +104,6 @@ def _pending(ask: Ask) -> Pending:
 
 
 def _subject(request: Forget) -> str:
-    """Return in words what is to be forgotten: the value (only its length), else the event, else the topic of a request.
-
-    Else its session, or project, or "everything", with its times.
-    """
     if request.value:
         return f"a text of {len(request.value)} characters that you typed, in every event that holds it"
     if request.event:

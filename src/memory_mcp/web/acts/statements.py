@@ -8,18 +8,15 @@ from memory_mcp.web.asking import Ask, Done
 
 
 async def pin(ask: Ask) -> Done:
-    """Pin the node, quotation or topic `id` of the form, or unpin it where `on` is "no"; the result has a bool, `pinned`.
-
-    Errors of the request are passed on. The next page is the one the form was on.
-    """
+    """Pin or unpin a node, quotation or topic."""
     done = await ask.memory.write(Pin(ask.argument("id"), ask.argument("on") != "no", ask.by))
     return Done("Pinned: it counts for more." if done["pinned"] else "Unpinned.", ask.back, {"pinned": done["pinned"]})
 
 
 async def correct(ask: Ask) -> Done:
-    """Put the form's `text` in the place of the quotation `grip_id`, which stays readable; errors of the request are passed on.
+    """Replace a quotation, which stays readable.
 
-    A form that is sent again with the same key and words corrects once. The next page shows the new quotation.
+    A form that is sent again with the same key and words corrects once.
     """
     grip, text, kind, key = (ask.argument(name) for name in ("grip_id", "text", "kind", "key"))
     # The same form with other words is another correction.
@@ -31,18 +28,12 @@ async def correct(ask: Ask) -> Done:
 
 
 async def retract(ask: Ask) -> Done:
-    """Mark the quotation `grip_id` of the form, with its `reason`, as holding no more; it stays readable.
-
-    Errors of the request are passed on. The next page is the one the form was on.
-    """
+    """Mark a quotation as no longer true."""
     await ask.memory.write(Retract(ask.argument("grip_id"), ask.argument("reason"), PERSON, ask.visit.is_person))
     return Done("Marked as no longer true; it stays readable.", ask.back)
 
 
 async def label(ask: Ask) -> Done:
-    """Give the topic `topic_id` the form's `label`; an empty one gives it the label made from its own words again.
-
-    Errors of the request are passed on. The next page is the one the form was on.
-    """
+    """Give a topic a label; an empty one restores its own words."""
     done = await ask.memory.write(LabelTopic(ask.argument("topic_id"), ask.argument("label"), **ask.scope_arguments, by=ask.by))
     return Done(f"The topic is called {done['label']} now.", ask.back)

@@ -5,10 +5,10 @@ from memory_mcp.web.asking import Ask, Done
 
 
 async def refine(ask: Ask) -> Done:
-    """Replace a node's title and statements by those of the form; a statement without text is left out.
+    """Replace a node's title and statements by those of the form.
 
     The form has node_id and title, and for each statement text.N, grips.N (ids between blanks) and kind.N, N from 0.
-    Errors of the request, as for a grip that proves nothing there, are passed on. The next page is the node's.
+    A statement without text is left out. Raises what the request raises, as for a grip that proves nothing there.
     """
     rows = [
         (ask.argument(f"text.{n}"), ask.argument(f"grips.{n}").split(), ask.argument(f"kind.{n}")) for n in range(MAX_BULLETS)

@@ -10,9 +10,9 @@ _ACTS, _MOST = 100, 1000
 
 
 async def audit(ask: Ask) -> Response:
-    """Show the acts upon the memory, newest first: 100, or as many as `limit` of the address says, at most 1000.
+    """Show the acts upon the memory, newest first.
 
-    Raises InvalidQuery for a limit that is no whole number, and what the request raises.
+    100, or the address's `limit`, at most 1000; InvalidQuery for no whole number.
     """
     limit = min(ask.number("limit", _ACTS), _MOST)
     response = await ask.memory.ask(Audit(limit))

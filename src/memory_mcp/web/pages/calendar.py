@@ -16,9 +16,9 @@ _LISTED = 12
 
 
 async def calendar(ask: Ask) -> Response:
-    """Show a year of days, of one project or agent where the address names one.
+    """Show a year of days, of one project or agent if named.
 
-    The year is the address's (InvalidQuery if it is no number); else this year, or where it holds nothing the last that does.
+    The address's year (InvalidQuery if it is no number), else this year, or where it is empty the last that is not.
     """
     project, agent = ask.argument("project"), ask.argument("agent")
     now = await ask.memory.ask(GetAgentActivity(agent=agent, days=1, **ask.scope_arguments))
@@ -49,15 +49,10 @@ async def calendar(ask: Ask) -> Response:
 
 
 def _choices(totals: Sequence[Mapping[str, Any]], chosen: str) -> list[str]:
-    """Return the sorted names of the totals, without NO_NAME; `chosen` (if not "") is among them even without a total."""
     return sorted({total["name"] for total in totals if total["name"] != NO_NAME} | ({chosen} if chosen else set()))
 
 
 def _totals(ask: Ask, of: str, totals: Sequence[Mapping[str, Any]], chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of one table: of (`project` or `agent`), rows (the first 12), rest (the other rows), chart (by month).
-
-    A row is a total with href, the address of its calendar ("" for events without a name), and bar.
-    """
     most = max((total["events"] for total in totals), default=0)
     rows = [
         {
@@ -71,10 +66,6 @@ def _totals(ask: Ask, of: str, totals: Sequence[Mapping[str, Any]], chosen: Mapp
 
 
 def _by_month(ask: Ask, of: str, totals: Sequence[Mapping[str, Any]], year: int) -> Markup:
-    """Return a chart of the months of a year, as stacked columns: the first four totals by name, and all others as one.
-
-    A single fifth one keeps its name. Each of `totals` has name and months (month as 2026-01, events); projects are shortened.
-    """
     series: list[tuple[str, dict[str, int]]] = []
     for total in totals:
         if len(series) < charts.SERIES:

@@ -22,10 +22,9 @@ _AROUND, _MORE = AROUND.default, 10
 
 
 async def grip(ask: Ask) -> Response:
-    """Show a citation's words, whether they are those of the stored event, and the events around them in its session.
+    """Show a citation's words and the events around them.
 
     `before` and `after` of the address say how many events, 3 if absent, at most 50.
-    NotFound of the request for an unknown citation is passed on.
     """
     grip_id = ask.path("grip_id")
     n_before, n_after = (min(ask.number(side, _AROUND), AROUND.most) for side in ("before", "after"))
@@ -54,10 +53,9 @@ async def grip(ask: Ask) -> Response:
 
 
 async def _at_its_words(ask: Ask, event: dict[str, Any], grip_id: str) -> dict[str, Any]:
-    """Return a copy of the quoted event with the citation among its quotes.
+    """Read the event again where its cited words are beyond 1200 characters.
 
-    Where the words end beyond the 1200 characters that a page shows, the event is read again with more of its text, or, far
-    beyond, with its text cut around them from a word's beginning, and `offset` says where.
+    Far beyond, with its text cut around them from a word's beginning; `offset` says where.
     """
     quotes = list(event.get("quotes", []))
     quote = next((other_quote for other_quote in quotes if other_quote["grip_id"] == grip_id), None)
@@ -76,9 +74,10 @@ async def _at_its_words(ask: Ask, event: dict[str, Any], grip_id: str) -> dict[s
 
 
 async def session(ask: Ask) -> Response:
-    """Show 50 events of a session: from its beginning, behind a cursor, or before (`to`) or from (`from`) one of its events.
+    """Show 50 events of a session.
 
-    With `from` or `to` the session is that of the event. Raises NotFound where no event of the session is stored.
+    From its beginning, after a cursor, or before (`to`) or from (`from`) one of its events, whose session it then is. Raises
+    NotFound where no event of the session is stored.
     """
     session_id = ask.path("session_id")
     shape: dict[str, Any] = {"detail": Detail.FULL, "text_limit": _WIDTH, "token_budget": TOKENS.most}
@@ -113,10 +112,7 @@ async def session(ask: Ask) -> Response:
 
 
 async def event(ask: Ask) -> Response:
-    """Show 20,000 characters of one event's text from `offset` of the address (0) on, with links to the parts before and after.
-
-    NotFound of the request for an unknown event is passed on.
-    """
+    """Show 20,000 characters of one event's text from `offset`."""
     offset = ask.number("offset", 0)
     request = GetEvents(
         event_id=ask.path("event_id"), offset=offset, text_limit=talk.PART, detail=Detail.FULL, token_budget=TOKENS.most

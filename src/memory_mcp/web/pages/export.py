@@ -13,10 +13,7 @@ _TEXTS = ("node", "session", "grip", "since", "until", "agent", "role", "speaker
 
 
 async def export(ask: Ask) -> Response:
-    """Return what another page shows as a file to download, named and typed by the response of ExportShown.
-
-    `form` and the other arguments of the address say what; errors of the request are passed on.
-    """
+    """Return what another page shows as a file to download."""
     arguments: dict[str, Any] = {name: ask.argument(name) for name in _TEXTS}
     scope = "" if arguments["project"] else "all"
     arguments |= {side: ask.number(side, AROUND.default) for side in ("before", "after")}

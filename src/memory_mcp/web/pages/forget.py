@@ -10,12 +10,15 @@ _FIELDS = ("event", "session", "of_project", "since", "until", "topic")
 
 
 async def form(ask: Ask) -> Response:
-    """Show the forms and what this visit found to tick; filled in from the address, but for the value, which none may hold."""
+    """Show the forms and what this visit found to tick.
+
+    Filled in from the address, but for the value, which none may contain.
+    """
     return ask.page("forget.html", given={name: ask.argument(name) for name in _FIELDS}, found=ask.visit.to_forget)
 
 
 async def pending(ask: Ask) -> Response:
-    """Show the request to forget `id`: preview, seconds left, or result; raises NotFound if this visit has none such."""
+    """Show a request to forget: preview, seconds left, or result."""
     later = ask.visit.later
     request = later.find(ask.visit.name, ask.path("id"))
     if request is None:

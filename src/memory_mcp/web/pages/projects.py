@@ -12,7 +12,7 @@ _PROJECTS = 50
 
 
 async def projects(ask: Ask) -> Response:
-    """Show 50 projects from the address's cursor on, the one with the newest event first, and what is paused and excluded."""
+    """Show 50 projects, and what is paused and excluded."""
     page = await ask.memory.ask(ListProjects(_PROJECTS, ask.argument("cursor")))
     paused = (await ask.memory.ask(ListPaused()))["paused"]
     excluded = await ask.memory.ask(ListExcluded())

@@ -25,7 +25,7 @@ _RESULTS, _LOOKED_THROUGH = 10, 50
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The query and every argument of the URL; "" for one that is absent."""
+    """The query and every argument of the URL; "" if absent."""
 
     ask: Ask
     query: str
@@ -33,9 +33,9 @@ class Question:
     cursor: str
 
     def request(self, detail: Detail = Detail.LEAN, why_not: str = "") -> SearchRequest:
-        """Return the search request, of all projects where none is given; raise InvalidQuery for a number that cannot be read.
+        """Return the search request; InvalidQuery for an unreadable number.
 
-        Without a `limit`: 10 results, or 50 where a kind is to be picked out of them.
+        Of all projects where none is given; without a `limit` 10 results, or 50 where a kind is picked out of them.
         """
         numbers = {name: self.ask.number(name, 0) or None for name in _NUMBERS}
         bounds = {name: numbers[name] for name in BOUNDS}
@@ -59,11 +59,14 @@ class Question:
         )
 
     def address(self, **more: object) -> dict[str, object]:
-        """Return the arguments of a link to the same search without its cursor, with `more` added or replaced."""
+        """Return the arguments of a link to the same search.
+
+        Without its cursor, with `more` added or replaced.
+        """
         return {"q": self.query, **self.given, **more}
 
     def change_arguments(self, change: Mapping[str, Any]) -> dict[str, object]:
-        """Return the arguments of a link to the search with a change that `why_not` names.
+        """Return a link's arguments with a change that `why_not` names.
 
         `change` has arguments of the request, bounds nested under `bounds`; numbers become texts. A scope of all drops
         the project. The cursor stays unless the change has one.
@@ -78,12 +81,15 @@ class Question:
 
     @property
     def limit(self) -> str:
-        """Number of results of a page, as a link says it: the given limit, else 50 where a kind is picked out, else 10."""
+        """Number of results of a page, as a link says it."""
         return self.given["limit"] or str(_LOOKED_THROUGH if self.given[KIND] else _RESULTS)
 
 
 def parse_question(ask: Ask) -> Question:
-    """Return the question of an address; raise InvalidQuery for an unknown kind of statement. Scope all drops the project."""
+    """Return the question of an address.
+
+    Raises InvalidQuery for an unknown kind of statement. Scope all drops the project.
+    """
     arguments = {name: ask.argument(name) for name in (*FILTERS, KIND, *OTHERS)}
     choice(MemoryKind, KIND, arguments[KIND])
     if ask.argument("scope") == ScopeName.ALL:

@@ -10,10 +10,7 @@ _TOKENS = 6000
 
 
 async def refine(ask: Ask) -> Response:
-    """Show the form with a node's title and statements, and the events that they can cite, up to 6000 tokens.
-
-    Errors of the request, as NotFound for an unknown node, are passed on.
-    """
+    """Show the form of a node's text, with events to cite."""
     node = await ask.memory.ask(RefineShow(ask.path("node_id"), _TOKENS, **ask.scope_arguments))
     fields = {"node_id": node["node_id"], "title": node["title"]}
     for n, bullet in enumerate(node.get("bullets", ())):

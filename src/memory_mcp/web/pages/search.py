@@ -32,7 +32,7 @@ _NOTHING = "Nothing here fits the question."
 
 
 async def search(ask: Ask) -> Response:
-    """Show the form with the results, or one of the parts `how` and `why` that a script unfolds (`show`).
+    """Show the form with results, or the part `how` or `why`.
 
     A search that fails shows its error in the page, with the error's status; without a query there is only the form.
     """
@@ -63,12 +63,7 @@ async def search(ask: Ask) -> Response:
 
 
 async def _find_results(ask: Ask, question: Question) -> dict[str, Any]:
-    """Return the values of the results for the template; {"told": ""} without a query. Raises what the search raises.
-
-    Values: found (the response), cards (those of the chosen kind, if any), told (how many), sure, unknown (the words that occur
-    nowhere), missing, why_not ({} for none), refused. Where the search fails with `why_not`, it is made without, and the error
-    is `refused`, else None.
-    """
+    """Where the search fails with `why_not`, it is made without, and the error is `refused`, else None."""
     if not question.query:
         return {"told": ""}
     missing, refused = ask.argument("why_not"), None
@@ -104,15 +99,10 @@ async def _find_results(ask: Ask, question: Question) -> dict[str, Any]:
 
 
 def _with(chosen: str, names: list[str]) -> list[str]:
-    """Return the names that a field offers, each once in their order, the given one first if it is not ""; without NO_NAME."""
     return list(dict.fromkeys([*([chosen] if chosen else []), *(name for name in names if name != NO_NAME)]))
 
 
 async def _how(ask: Ask, question: Question) -> Response:
-    """Show how the search was made: layers tried and left out, and bounds with their use, as words and pictures.
-
-    The search runs once more in full detail; its errors are passed on.
-    """
     why = (await ask.memory.ask(question.request(Detail.FULL)))["explanation"]
     tried, skipped = why.get("tried", []), why.get("skipped", [])
     values = {
@@ -126,10 +116,6 @@ async def _how(ask: Ask, question: Question) -> Response:
 
 
 async def _why(ask: Ask, question: Question) -> Response:
-    """Show what the score of the result `of` (an argument of the address: its id or a citation) is made of.
-
-    The search runs once more in full detail, and its errors are passed on; the part is empty where it does not find it.
-    """
     name = ask.argument("of")
     response = await ask.memory.ask(question.request(Detail.FULL))
     result: dict[str, Any] = next(

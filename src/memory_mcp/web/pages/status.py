@@ -14,7 +14,7 @@ from memory_mcp.web.asking import Ask
 
 
 async def status(ask: Ask) -> Response:
-    """Show layers, store, clients, queues, jobs, and what leaves the machine; for a script only `part` jobs or now."""
+    """Show the status, or for a script `part` jobs or now."""
     part = ask.argument("part")
     if ask.part and part == "jobs":
         return ask.page("part_jobs.html", jobs=await _jobs(ask))
@@ -30,7 +30,6 @@ async def status(ask: Ask) -> Response:
 
 
 async def _jobs(ask: Ask) -> Sequence[Mapping[str, Any]]:
-    """Return the list `jobs` of the response to ListJobs: jobs of the background process; errors are passed on."""
     jobs: Sequence[Mapping[str, Any]] = (await ask.memory.ask(ListJobs()))["jobs"]
     return jobs
 
@@ -38,7 +37,6 @@ async def _jobs(ask: Ask) -> Sequence[Mapping[str, Any]]:
 def _problems(
     memory_status: Mapping[str, Any], process: Mapping[str, Any], programs: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]]
 ) -> list[str]:
-    """Return what needs a look, each as a sentence: layers, the background process, clients' configurations and jobs."""
     layers = [entry for entry in memory_status["layers"] if entry.get("enabled") and not entry.get("healthy")]
     error = memory_status.get("lag", {}).get("error") or process.get("last_error")
     failed = [entry for entry in jobs if entry.get("last_result") and not entry["last_result"].startswith("ok")]

@@ -16,7 +16,7 @@ _TOOLS = frozenset({"tool_call", "tool_result"})
 
 
 def exchanges(events: Sequence[Mapping[str, Any]], cited: Collection[str] = ()) -> list[dict[str, Any]]:
-    """Return a conversation in exchanges: what a person said, and all that followed it up to the next.
+    """Return a conversation as prompts with all that followed each.
 
     Each has prompt (the first words that are no tool's, in one line of at most 160 characters; "" for none), events (as
     `describe_event` gives them, with the words of `cited` marked), and messages and tools, how many events are such. `events` are
@@ -35,10 +35,10 @@ def exchanges(events: Sequence[Mapping[str, Any]], cited: Collection[str] = ()) 
 
 
 def describe_event(event: Mapping[str, Any], cited: Collection[str] = ()) -> dict[str, Any]:
-    """Return a copy of an event with what a page says of it.
+    """Return a copy of an event with what a page shows.
 
     Added: is_tool, tool (its name or ""), failed, who (speaker, else role), line (at most 110 characters), pieces (as `pieces`,
-    the words of `cited` marked), grips (at most 8 other quotes), left (characters behind) and next (its offset).
+    the words of `cited` marked), grips (at most 8 other quotes), left (characters after it) and next (its offset).
     """
     metadata: Mapping[str, str] = event.get("metadata", {})
     start, text = event.get("offset", 0), event["text"]
@@ -62,15 +62,15 @@ def describe_event(event: Mapping[str, Any], cited: Collection[str] = ()) -> dic
 
 
 def _to_a_word(text: str) -> str:
-    """Return the beginning of a longer text without the word that it is cut in, if one ends in its last fifth."""
+    """Not cut back where the last word begins before the last fifth."""
     spaces = [space.end() for space in re.finditer(r"\s", text)]
     return text[: spaces[-1]] if spaces and spaces[-1] > 0.8 * len(text) else text
 
 
 def pieces(text: str, offset: int, quotes: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """Return a text in pieces (text, id of the citation that quotes it or ""); what overlaps belongs to the first.
+    """Return a text in pieces (text, citation that quotes it or "").
 
-    `offset` is where the text begins in the event, whose offsets the quotes have. Empty pieces are left out.
+    `offset` is where the text begins in the event, whose offsets the quotes have; what overlaps belongs to the first.
     """
     parts, at = [], 0
     for quote in sorted(quotes, key=lambda q: (q["start"], -q["end"])):

@@ -16,10 +16,7 @@ _DAYS = 14
 
 
 async def today(ask: Ask) -> Response:
-    """Show where each project was left off with a chart of the last 14 days, or for a script the page's changing part.
-
-    Of the project that the address names, else of all. Errors of the requests are passed on.
-    """
+    """Show where each project was left off."""
     response = await ask.memory.ask(GetToday(**ask.scope_arguments))
     activity = await ask.memory.ask(GetAgentActivity(days=_DAYS, **ask.scope_arguments))
     tallies = {entry["day"]: charts.Tally(entry["events"], entry["sessions"]) for entry in activity.get("days", ())}

@@ -21,7 +21,7 @@ _WEEK = dt.timedelta(weeks=1)
 
 
 async def topics(ask: Ask) -> Response:
-    """Show the map and 60 topics from the cursor on; the state of the topic graph where it cannot be used."""
+    """Show the map and 60 topics from the cursor on."""
     try:
         topic_map = await ask.memory.ask(GetTopicMap(_TOPICS, ask.argument("cursor"), **ask.scope_arguments))
     except LayerUnavailable:
@@ -33,10 +33,7 @@ async def topics(ask: Ask) -> Response:
 
 
 async def topic(ask: Ask) -> Response:
-    """Show one topic: 50 of its segments, newest first, what it is related to, and its mentions over time.
-
-    Errors of the request, as NotFound for an unknown topic, are passed on.
-    """
+    """Show one topic, its segments, relations and mentions over time."""
     scope = ask.scope_arguments
     response = await ask.memory.ask(GetTopic(ask.path("topic_id"), **scope))
     page = await ask.memory.ask(TopicNodes(response["topic"]["topic_id"], _SEGMENTS, ask.argument("cursor"), **scope))
@@ -46,10 +43,6 @@ async def topic(ask: Ask) -> Response:
 
 
 def _by_week(weeks: Sequence[int]) -> str:
-    """Return what the chart of a topic's last weeks says to screen readers; `weeks` are mentions, the current week last.
-
-    As "7 mentions in 26 weeks, the last 3 weeks ago", or "no mention in the last 26 weeks".
-    """
     weeks_ago = [ago for ago, mentions in enumerate(reversed(weeks)) if mentions]
     if not weeks_ago:
         return f"no mention in the last {len(weeks)} weeks"
@@ -58,10 +51,6 @@ def _by_week(weeks: Sequence[int]) -> str:
 
 
 def _over_time(ask: Ask, by_week: Sequence[Mapping[str, Any]], latest: Sequence[int]) -> list[charts.Column]:
-    """Return a column for each week from the first mention to now, at least 26; for more than 60, one for each month.
-
-    Empty without mentions. `latest` are those of the last weeks, this one last; columns end with the last mention without.
-    """
     counts = {dt.date.fromisoformat(entry["week"]): int(entry["mentions"]) for entry in by_week}
     if not counts:
         return []
@@ -75,10 +64,7 @@ def _over_time(ask: Ask, by_week: Sequence[Mapping[str, Any]], latest: Sequence[
 
 
 def _by_month(ask: Ask, counts: Mapping[dt.date, int]) -> list[charts.Column]:
-    """Return a column for each month from the first to the last mention; a week counts for the month of its Monday.
-
-    The first month and each January have the year as their label.
-    """
+    """A week counts for the month of its Monday."""
     months = dict[int, int]()
     for day, count in counts.items():
         months[day.year * 12 + day.month - 1] = months.get(day.year * 12 + day.month - 1, 0) + count
@@ -95,14 +81,12 @@ def _by_month(ask: Ask, counts: Mapping[dt.date, int]) -> list[charts.Column]:
 
 
 def _column(ask: Ask, period: tuple[str, str], count: int, label: str) -> charts.Column:
-    """Return the column of a period (its node's id and its name); it links to the node's page where it has mentions."""
     node, name = period
     href = ask.link(f"tree/{node}", project=ask.argument("project")) if count else ""
     return charts.Column(count, f"{name}: {count} mention{'' if count == 1 else 's'}", href, label)
 
 
 def _month_label(monday: dt.date, index: int) -> str:
-    """Return the month's name below its first week and the first column, with the year in January and the first; else ""."""
     if index and monday.day > 7:
         return ""
     return charts.MONTHS[monday.month - 1] + (f" {monday.year}" if monday.month == 1 or index == 0 else "")

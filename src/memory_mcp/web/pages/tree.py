@@ -20,20 +20,19 @@ _FEW, _FEW_OTHERS = 4, 2
 
 
 async def root(ask: Ask) -> Response:
-    """Show the root of the tree with its years, or what a script wants of it."""
+    """Show the root of the tree with its years."""
     return await _show_node(ask, "")
 
 
 async def node(ask: Ask) -> Response:
-    """Show the node that the address names, or what a script unfolds of it; NotFound of the request is passed on."""
+    """Show a node, or what a script unfolds of it."""
     return await _show_node(ask, ask.path("node_id"))
 
 
 async def _show_node(ask: Ask, node_id: str) -> Response:
-    """Show a node with its children or its conversation, or the part of it that a script wants.
+    """A script gets with a cursor more children (with `of` talk more conversation), else the node with its statements.
 
-    A script gets with a cursor more children (or with `of` talk more conversation), else the node with its statements: all of a
-    segment; of a period the first 4 with a kind, else the first 2.
+    All of a segment; of a period the first 4 with a kind, else the first 2.
     """
     cursor = ask.argument("cursor")
     if cursor and ask.argument("of") == "talk":
@@ -54,11 +53,6 @@ async def _show_node(ask: Ask, node_id: str) -> Response:
 
 
 async def _talk(ask: Ask, node: Mapping[str, Any], cursor: str = "") -> dict[str, Any]:
-    """Return the values of a segment's conversation: 60 events from the cursor on.
-
-    exchanges (words that the node's statements cite are marked), more_talk (the next cursor), session_id, and first
-    and last, ids of events; "" for each where there is none. Errors of the request are passed on.
-    """
     size: dict[str, Any] = {"limit": _EVENTS, "cursor": cursor, "text_limit": talk.SHOWN, "token_budget": TOKENS.most}
     response = await ask.memory.ask(GetEvents(node_id=node["node_id"], detail=Detail.FULL, **size, **ask.scope_arguments))
     cited = {grip for bullet in node.get("bullets", ()) for grip in bullet["grip_ids"]}

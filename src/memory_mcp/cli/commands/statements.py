@@ -1,15 +1,17 @@
-"""`forget`: what is meant is shown first, by kind and number; --yes takes it out of everything that is kept."""
+"""`correct`, `retract` and `forget`: replace a statement, take it back, delete what is stored."""
 
 import argparse
 import getpass
 import sys
 
 from memory_mcp.base.errors import InvalidQuery
+from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import (
     SESSION,
     Subparsers,
     add_times,
     answered,
+    ask,
     forwarded,
     leaf,
     opened,
@@ -17,13 +19,63 @@ from memory_mcp.cli.commands.base import (
     project_typed,
 )
 
+#: The author of a correction that no person confirmed.
+AGENT = "cli"
+
+
 _ASK = "-"
 
 
-def add(parsers: Subparsers, about: str) -> None:
-    """Add the command `forget`, which `run` carries out, and its arguments; `about` is its help text."""
+def add_correct(parsers: Subparsers, about: str) -> None:
+    """Add the command `correct` and its arguments."""
+    parser = leaf(parsers, "correct", run_correct, about)
+    parser.add_argument("grip_id", metavar="GRIP", help="the quotation that is wrong or holds no more, as answers cite it")
+    parser.add_argument("text", metavar="TEXT", help="what holds instead, in one sentence")
+    parser.add_argument("--reason", default="", metavar="WHY", help="why, for whoever reads it later")
+    parser.add_argument("--kind", default="", metavar="KIND", help="decision, procedure, constraint, definition or preference")
+
+
+def run_correct(args: argparse.Namespace) -> int:
+    """Replace a quotation; both stay readable.
+
+    It counts as a person's word where a person confirms it at the terminal. Raises NotFound for an unknown grip, InvalidQuery
+    for an unusable text or kind.
+    """
+    from memory_mcp.requests.correct import Correct
+
+    is_person = render.is_persons(["correct"])
+    data = ask(args, Correct(args.grip_id, args.text, args.reason, args.kind, AGENT, is_person))
+    lines = [
+        f"{data['superseded']} is shown as superseded from now on; both stay readable",
+        f"What holds instead: {data['grip_id']}",
+    ]
+    return print_result(args, data, lines)
+
+
+def add_retract(parsers: Subparsers, about: str) -> None:
+    """Add the command `retract` and its arguments."""
+    parser = leaf(
+        parsers, "retract", run_retract, about, "correct puts another statement in its place, also of one that was retracted."
+    )
+    parser.add_argument("grip_id", metavar="GRIP", help="the quotation that holds no more, as answers cite it")
+    parser.add_argument("--reason", default="", metavar="WHY", help="why, for whoever reads it later")
+
+
+def run_retract(args: argparse.Namespace) -> int:
+    """Retract a quotation; it stays readable.
+
+    It counts as a person's act where a person confirms it at the terminal.
+    """
+    from memory_mcp.requests.correct import Retract
+
+    data = ask(args, Retract(args.grip_id, args.reason, AGENT, render.is_persons(["retract"])))
+    return print_result(args, data, [f"{data['superseded']} is shown as retracted from now on; it stays readable"])
+
+
+def add_forget(parsers: Subparsers, about: str) -> None:
+    """Add the command `forget` and its arguments."""
     aside = "Without --yes nothing is changed: it shows what would go. What is forgotten does not come back by an import."
-    parser = leaf(parsers, "forget", run, about, aside)
+    parser = leaf(parsers, "forget", run_forget, about, aside)
     which = parser.add_mutually_exclusive_group()
     which.add_argument("id", metavar="ID", nargs="?", default="", help="an event, or the grip of a quotation of it")
     which.add_argument("--event", "--grip", metavar="ID", default="", help="the same")
@@ -38,8 +90,8 @@ def add(parsers: Subparsers, about: str) -> None:
     parser.add_argument("--yes", action="store_true", help="do it")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Print what would be forgotten or, with --yes, forget it; return 0, or the daemon's exit status where it ran there.
+def run_forget(args: argparse.Namespace) -> int:
+    """Print what would be forgotten or, with --yes, forget it.
 
     It runs in the daemon where one is used, since that has the memory open. Raises InvalidQuery where nothing is named, or the
     value to forget is asked for and not given.

@@ -1,21 +1,39 @@
-"""`query`: print nodes of the time tree, stored events and quotations."""
+"""`query` and `search`: nodes of the time tree, events and quotations by id, and nodes by words."""
 
 import argparse
 from collections.abc import Iterator
 from typing import Any
 
+from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import Subparsers, add_cursor, add_scope, add_times, ask, family, leaf, note_lines, print_result
+from memory_mcp.cli.commands.base import (
+    Subparsers,
+    add_cursor,
+    add_keywords,
+    add_scope,
+    add_times,
+    add_words,
+    ask,
+    family,
+    leaf,
+    note_lines,
+    print_result,
+    words_of,
+)
 from memory_mcp.model.orders import CUT_FLAG
 from memory_mcp.model.sentinel import FORGOTTEN
-from memory_mcp.requests.limits import PAGE
+from memory_mcp.requests.limits import PAGE, RESULTS
 
 #: Characters shown of a summary or an event in a list, and of an event around a quotation.
 _LINE, _CONTEXT = 160, 600
 
 
-def add(parsers: Subparsers, about: str) -> None:
-    """Add `query` with the subcommands root, node, browse, events and expand-grip, each run by its own; `about` is its help."""
+#: Citations shown of each match.
+_GRIPS_SHOWN = 2
+
+
+def add_query(parsers: Subparsers, about: str) -> None:
+    """Add the command `query` and its arguments."""
     inner = family(parsers, "query", about)
     root = leaf(inner, "root", run_root, "show the years, and how much there is")
     add_scope(root)
@@ -52,7 +70,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run_root(args: argparse.Namespace) -> int:
-    """Print the root of the time tree and its years; return 0."""
+    """Print the root of the time tree and its years."""
     from memory_mcp.requests.nodes import GetNode
 
     data = ask(args, GetNode(), hint=True)
@@ -60,7 +78,7 @@ def run_root(args: argparse.Namespace) -> int:
 
 
 def run_browse(args: argparse.Namespace) -> int:
-    """Print a node's summary and one page of its children; return 0. Raises NotFound or InvalidQuery for an id of no node."""
+    """Print a node's summary and one page of its children."""
     from memory_mcp.requests.nodes import Browse
 
     data = ask(args, Browse(args.id, args.limit, args.cursor))
@@ -68,7 +86,7 @@ def run_browse(args: argparse.Namespace) -> int:
 
 
 def run_node(args: argparse.Namespace) -> int:
-    """Print a node, one page of its children and what surrounds it; return 0. NotFound or InvalidQuery for an id of no node."""
+    """Print a node, its children and what surrounds it."""
     from memory_mcp.requests.nodes import GetNode
 
     data = ask(args, GetNode(args.id, limit=args.limit, cursor=args.cursor, detail=args.detail))
@@ -76,10 +94,7 @@ def run_node(args: argparse.Namespace) -> int:
 
 
 def run_events(args: argparse.Namespace) -> int:
-    """Print one page of the events of a time, a session or a segment, or one event with its neighbours; return 0.
-
-    Raises what the request raises, as NotFound for an unknown event.
-    """
+    """Print events of a time, a session or a segment."""
     from memory_mcp.requests.events import GetEvents
 
     same = ("before", "after", "offset", "text_limit", "detail", "limit", "cursor", "token_budget")
@@ -90,7 +105,7 @@ def run_events(args: argparse.Namespace) -> int:
 
 
 def run_expand(args: argparse.Namespace) -> int:
-    """Print a grip (a citation) with the events around it and whether it is verified; return 0. NotFound for an unknown one."""
+    """Print a grip (a citation) with the events around it."""
     from memory_mcp.requests.expand import ExpandRequest
 
     request = ExpandRequest(grip_id=args.id, before=args.before, after=args.after, token_budget=args.token_budget)
@@ -99,10 +114,6 @@ def run_expand(args: argparse.Namespace) -> int:
 
 
 def _browse_lines(data: dict[str, Any]) -> Iterator[str]:
-    """Yield a node's id, title, counts, names and summary, its children, and the notices of the response.
-
-    `data` is the response to GetNode or Browse; the root has no counts.
-    """
     node = data["node"]
     yield f"{node['node_id']}  {node['title']}"
     if node["level"] != "root":
@@ -117,7 +128,6 @@ def _browse_lines(data: dict[str, Any]) -> Iterator[str]:
 
 
 def _child_lines(data: dict[str, Any]) -> Iterator[str]:
-    """Yield a line for each child, with a second for its summary, one for folded children, and the next page's cursor."""
     for child in data["children"]:
         counts = f" ({_counts(child)})" if child.get("events") else ""
         yield f"- {child['node_id']}  {child['title']}{counts}"
@@ -130,14 +140,13 @@ def _child_lines(data: dict[str, Any]) -> Iterator[str]:
 
 
 def _counts(node: dict[str, Any]) -> str:
-    """Return a node's events, sessions and children (called by level) as one text, without those that are 0; "" for none."""
     below = {"year": "month", "month": "week", "week": "day", "day": "segment"}.get(node.get("level", ""), "child")
     nouns = [("events", "event"), ("sessions", "session"), ("children", below)]
     return ", ".join(render.plural(node[key], noun) for key, noun in nouns if node.get(key))
 
 
 def node_lines(data: dict[str, Any]) -> Iterator[str]:
-    """Yield a node's text and counts, then its statements, parents, children and neighbours, of the response to GetNode."""
+    """Yield a node's text, statements, parents, children and neighbours."""
     node, context = data["node"], data.get("context", {})
     yield f"{node['node_id']}  {node['title']}"
     if "start" in node:
@@ -160,10 +169,7 @@ def node_lines(data: dict[str, Any]) -> Iterator[str]:
 
 
 def events_lines(data: dict[str, Any]) -> Iterator[str]:
-    """Yield one line for each event (time, speaker, text of at most 160 characters, id), and whether there are more.
-
-    One line where there is none. `data` is the response to GetEvents.
-    """
+    """Yield one line for each event, and whether there are more."""
     if not data["events"]:
         yield "No events there."
     for event in data["events"]:
@@ -176,18 +182,13 @@ def events_lines(data: dict[str, Any]) -> Iterator[str]:
 
 
 def _section(title: str, items: Iterator[str]) -> Iterator[str]:
-    """Yield an empty line, the title, and each item as one line; nothing without items."""
     lines = [f"- {render.one_line(item)}" for item in items]
     if lines:
         yield from ("", f"{title}:", *lines)
 
 
 def expanded_lines(data: dict[str, Any]) -> Iterator[str]:
-    """Yield the lines of a citation: its id and time, and whether it was verified.
-
-    Then the events before it, its words, its own events and those after it, and the token budget that shows
-    everything if it was shortened. `data` is the response to ExpandRequest.
-    """
+    """Yield the lines of a citation and the events around it."""
     grip = data["grip"]
     good, bad = "verified: the stored event holds exactly these words", "NOT verified: the stored event differs"
     bad = CUT_FLAG if FORGOTTEN in grip["quote"] else bad
@@ -210,6 +211,64 @@ def expanded_lines(data: dict[str, Any]) -> Iterator[str]:
 
 
 def _event_line(event: dict[str, Any], width: int) -> str:
-    """Return an event as one line: its minute, who (speaker, else role), and the text cut to `width` characters."""
     who = event.get("speaker") or event["role"]
     return f"{render.minute(event['when'])} {who}: {render.one_line(event.get('text', ''), width)}"
+
+
+def add_search(parsers: Subparsers, about: str) -> None:
+    """Add the command `search` and its arguments."""
+    parser = leaf(parsers, "search", run_search, about, "Without --node, --parent or --level every segment is searched.")
+    add_words(parser)
+    add_keywords(parser)
+    parser.add_argument("--level", metavar="LEVEL", help="year, month, week, day or segment")
+    parser.add_argument("--node", metavar="ID", help="search within this node's own text")
+    parser.add_argument("--parent", metavar="ID", help="search the children of this node")
+    parser.add_argument("--limit", type=int, default=RESULTS.default, metavar="N", help=f"most results ({RESULTS.default})")
+    add_cursor(parser)
+    parser.add_argument("--token-budget", type=int, default=0, metavar="N", help="most tokens of all results together")
+    parser.add_argument("--fields", metavar="F,F", help="only these: title, summary, bullets, keywords")
+    add_scope(parser)
+
+
+def run_search(args: argparse.Namespace) -> int:
+    """Search nodes of the tree for words."""
+    from memory_mcp.model.calendar import TocLevel
+    from memory_mcp.requests.words import SearchChildren, SearchNode
+
+    if args.node and (args.parent or args.level):
+        raise InvalidQuery("--node searches one node: it goes without --parent and --level", "See: memory-mcp search --help")
+    if args.node and args.cursor:
+        raise InvalidQuery("--node has one page: it goes without --cursor", "Give a larger --limit.")
+    query = words_of(args)
+    fields = [f.strip() for f in args.fields.split(",") if f.strip()] if args.fields else None
+    keywords = tuple(args.also)
+    if args.node:
+        inside = SearchNode(args.node, query, fields, args.limit, args.token_budget, keywords=keywords)
+        data = ask(args, inside, hint=True)
+        lines = [data["node_id"]]
+        if not data["matched"]:
+            lines.append(f'  Nothing in this node\'s own text matches "{query}".')
+            lines.append(f"  Below it: memory-mcp search --parent {data['node_id']} --query ...")
+        return print_result(args, data, [*lines, *_match_lines(data["matches"])], recalled=True)
+    level = args.level or ("" if args.parent else TocLevel.SEGMENT.value)
+    parent = args.parent or ""
+    request = SearchChildren(query, parent, level, fields, args.limit, args.token_budget, args.cursor, keywords=keywords)
+    data = ask(args, request, hint=True)
+    lines = [] if data["results"] or data.get("pending") else [f'Nothing matches "{query}".']
+    for result in data["results"]:
+        lines.append(f"{result['node_id']}  (relevance: {result['relevance_score']:.2f})")
+        lines += [f"  {result['title']}", *_match_lines(result["matches"])]
+    for event in data.get("pending", ()):
+        lines += [f"not filed yet  (score: {event['score']:.2f})", f'  "{event["text"]}" [{event["grip_id"]}]']
+    lines += note_lines(data)
+    if "next_cursor" in data:
+        lines.append(f"More with --cursor {data['next_cursor']}, or a larger --limit.")
+    return print_result(args, data, lines, recalled=True)
+
+
+def _match_lines(matches: list[dict[str, Any]]) -> Iterator[str]:
+    for match in matches:
+        grips = "".join(f" [{g}]" for g in match.get("grip_ids", [])[:_GRIPS_SHOWN])
+        more = len(match.get("grip_ids", [])) - _GRIPS_SHOWN
+        more_grips = f" and {render.plural(more, 'more grip')}" if more > 0 else ""
+        yield f'  - {match["field"]}: "{render.one_line(match["text"])}" (score: {match["score"]:.2f}){grips}{more_grips}'
