@@ -44,7 +44,7 @@ class TimelineSegment:
     #: What came of it; "" where that is not known.
     outcome: str
     #: Whether it is a short exchange that a crowded day folds.
-    choose_folded: bool
+    quiet: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +157,7 @@ def _day(app: App, node: TocNode, project: str | None) -> TimelineDay:
                 project=next(iter(one.projects), ""),
                 events=one.event_count,
                 outcome=node_outcome(one),
-                choose_folded=one.node_id in folded,
+                quiet=one.node_id in folded,
             )
             for one in sorted(below.values(), key=lambda one: one.start_ms)
         ],
