@@ -145,7 +145,7 @@ def _describe_fates(
         file_counts = f"{render.plural(fate.files, 'file')}, {f'{fate.new_files:,} not' if fate.new_files else 'all'} imported"
         words = [f"{fate.title}: {file_counts}"]
         if fate.deleted_soon:
-            soon = f"{fate.deleted_soon:,} in the next days ({day_of(fate.first_ms)} the first)"
+            soon = f"{fate.deleted_soon:,} in the next days ({day_of(fate.first_deletion_ms)} the first)"
             words.append(f"it deletes them after {fate.days} days, {soon}")
             words.append(f"{fate.new_deleted_soon:,} of those are not imported")
         elif fate.days:
