@@ -120,10 +120,7 @@ def flags_of(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def settings_of(args: argparse.Namespace) -> "Settings":
-    """Return the settings of this command; ConfigError for unusable ones.
-
-    In the daemon its own, else those of flags, environment and file.
-    """
+    """Return the settings of this command; ConfigError for unusable ones."""
     if (session := SESSION.get()) is not None:
         return session.app.settings
     from memory_mcp.config import load
@@ -218,10 +215,7 @@ def filling(args: argparse.Namespace) -> "Iterator[Memory]":
 
 
 def forwarded(args: argparse.Namespace, argv: Sequence[str]) -> int | None:
-    """Run `argv` in the daemon; return its exit status.
-
-    None where no daemon is used or can be reached, and where this is the daemon.
-    """
+    """Run `argv` in the daemon; return its status, None without one."""
     from memory_mcp.service.client import forward, link
 
     if SESSION.get() is not None or not settings_of(args).server.daemon or not link.usable():
@@ -325,10 +319,7 @@ def caller_directory() -> "Path":
 
 
 def project_here(app: "App") -> str:
-    """Return the project of the caller; "" for none.
-
-    By environment, the setting server.project or the working directory.
-    """
+    """Return the project of the caller; "" for none."""
     from memory_mcp.base.scope import caller_project
 
     session = SESSION.get()
@@ -382,10 +373,7 @@ def add_times(parser: argparse.ArgumentParser) -> None:
 
 
 def words_of(args: argparse.Namespace) -> str:
-    """Return the query of --query or of the words.
-
-    Raises InvalidQuery when there is none, both, or one that is too long.
-    """
+    """Return the query; InvalidQuery for none, two, or too long a one."""
     loose = " ".join(args.words).strip()
     query = getattr(args, "query", None)
     if query is not None and loose:
