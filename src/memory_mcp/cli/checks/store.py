@@ -1,6 +1,5 @@
 """The store: whether it is whole, its summarizer, its backups, and payloads of hooks that wait."""
 
-import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,9 +9,8 @@ from memory_mcp.archive.reading import damaged
 from memory_mcp.base import foreign_files, paths
 from memory_mcp.cli import render
 from memory_mcp.cli.checks.base import FAIL, OK, WARN, Check, Look, Opened
-from memory_mcp.jobs.improve_summaries import left_today
+from memory_mcp.jobs.improve_summaries import last_problem, left_today
 from memory_mcp.model.calendar import Calendar
-from memory_mcp.model.ledger import Outcome
 from memory_mcp.tree.toc.check import FRESHNESS
 from memory_mcp.tree.toc.check import check_store as check_tree
 
@@ -58,26 +56,20 @@ def check_store(opened: Opened) -> Iterator[Check]:
 
 
 def check_summarizer(opened: Opened) -> Iterator[Check]:
-    """Yield which model is asked, and why it was not.
+    """Yield the summarizer's command and today's tokens.
 
-    WARN where its key's variable is not set here, and where a request of today failed.
+    WARN with the reason if its last answer today was none.
     """
     settings = opened.settings.summarizer
     if not settings.is_on:
         yield Check(OK, "summarizer", "extractive: no language model is asked")
         return
     spent = settings.daily_tokens - left_today(settings, opened.storage, opened.calendar, opened.now_ms)
-    who = f"{settings.provider} {settings.name}, {spent:,} of {settings.daily_tokens:,} tokens spent today"
-    if (name := settings.api_key_env) and not os.environ.get(name):
-        step = f"set {name}, then: memory-mcp daemon restart"
-        yield Check(WARN, "summarizer", f"{who}; the variable {name} is not set here", step)
-        return
-    today = opened.calendar.midnight_of(opened.calendar.to_local(opened.now_ms).date())
-    failed = [attempt.reason for attempt in opened.storage.spending.list_calls(today) if attempt.outcome is Outcome.FAILED]
-    if failed:
-        yield Check(WARN, "summarizer", f"{who}; {failed[-1]}", "memory-mcp spend")
+    state = f"command {settings.name}, {spent:,} of {settings.daily_tokens:,} tokens spent today"
+    if problem := last_problem(opened.storage, opened.calendar, opened.now_ms):
+        yield Check(WARN, "summarizer", f"{state}; {problem}", "memory-mcp spend")
     else:
-        yield Check(OK, "summarizer", who)
+        yield Check(OK, "summarizer", state)
 
 
 def check_backups(look: Look) -> Iterator[Check]:

@@ -7,7 +7,7 @@ from typing import Any
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, ask, family, leaf, print_result
 
-_OFF = 'The summarizer is off (summarizer.provider = "extractive"): no model is asked.'
+_OFF = "The summarizer is off (summarizer.command is not set): no model is asked."
 #: Rules of redaction that are named.
 _NAMED = 6
 
