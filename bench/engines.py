@@ -232,7 +232,7 @@ def numbers(answers: Sequence[Any]) -> list[list[int]]:
 
 def live(home: Path) -> Any:
     from memory_mcp.base.clock import SystemClock
-    from memory_mcp.indexes.bm25.kind import Bm25 as Kind
+    from memory_mcp.indexes.bm25.kind import Bm25Kind as Kind
     from memory_mcp.indexes.live import LiveIndex
 
     return LiveIndex(Kind(), home, "bench", SystemClock())

@@ -24,7 +24,7 @@ from memory_mcp.embed.models import BUNDLED, resolve_model
 from memory_mcp.indexes.base import DocType
 from memory_mcp.indexes.files import FolderContents, seal_folder
 from memory_mcp.indexes.vector import stored
-from memory_mcp.indexes.vector.rows import Query, Rows
+from memory_mcp.indexes.vector.rows import CodedQuery, VectorRows
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.claude_code.reader import ClaudeCodeImporter
 from memory_mcp.ingest.settings import IngestSettings
@@ -66,7 +66,7 @@ def main() -> None:
     embedder = Model2Vec(resolve_model(BUNDLED, None).folder)
     held = _embedded(embedder, islice(_texts(arguments.history), arguments.most))
     questions = json.loads((arguments.history / "questions.json").read_text(encoding="utf-8"))
-    queries = [Query.from_vector(v) for v in embedder.embed(questions) if np.any(v)]
+    queries = [CodedQuery.from_vector(v) for v in embedder.embed(questions) if np.any(v)]
     print("| rows | build us/row, graph / none | bytes/row, graph / none | exact p50 / p95 | graph p50 / p95 / mean "
           "| recall@10 / @100 | scanned | filtered to 1 / 10 / 50 % |")  # fmt: skip
     for size in sorted({min(int(s), len(held)) for s in arguments.sizes.split(",")}):
@@ -87,17 +87,17 @@ def _texts(history: Path) -> Iterator[str]:
                         yield text
 
 
-def _embedded(embedder: Model2Vec, texts: Iterator[str]) -> Rows:
-    pieces = [Rows.empty(embedder.dimensions)]
+def _embedded(embedder: Model2Vec, texts: Iterator[str]) -> VectorRows:
+    pieces = [VectorRows.empty(embedder.dimensions)]
     while batch := list(islice(texts, _BATCH)):
         vectors = embedder.embed(batch)
         pieces.append(
-            Rows.from_vectors(vectors[np.any(vectors, axis=1)], np.zeros(np.any(vectors, axis=1).sum(), dtype=np.uint64))
+            VectorRows.from_vectors(vectors[np.any(vectors, axis=1)], np.zeros(np.any(vectors, axis=1).sum(), dtype=np.uint64))
         )
-    return Rows.concatenate(pieces)
+    return VectorRows.concatenate(pieces)
 
 
-def measure(held: Rows, queries: list[Query]) -> Row:
+def measure(held: VectorRows, queries: list[CodedQuery]) -> Row:
     """Write and read rows with a graph, and ask it and them."""
     with tempfile.TemporaryDirectory() as folder:
         plain, plain_us, plain_bytes = _written(held, Path(folder) / "plain", None)
@@ -113,7 +113,7 @@ def measure(held: Rows, queries: list[Query]) -> Row:
     return row
 
 
-def _written(held: Rows, folder: Path, graph_from: int | None) -> tuple[Rows, float, float]:
+def _written(held: VectorRows, folder: Path, graph_from: int | None) -> tuple[VectorRows, float, float]:
     folder.mkdir()
     began = time.process_time()
     stored.write_rows(held, folder, DocType.GRIP, graph_from)
@@ -123,13 +123,13 @@ def _written(held: Rows, folder: Path, graph_from: int | None) -> tuple[Rows, fl
     return found, took / len(found.codes) * 1e6, size / len(found.codes)
 
 
-def _timed(held: Rows, query: Query, some: NDArray[np.int64]) -> float:
+def _timed(held: VectorRows, query: CodedQuery, some: NDArray[np.int64]) -> float:
     began = time.thread_time()
     held.compute_similarities(query, some)
     return (time.thread_time() - began) * 1000
 
 
-def _ask(held: Rows, query: Query, row: Row) -> None:
+def _ask(held: VectorRows, query: CodedQuery, row: Row) -> None:
     assert held.graph is not None
     began = time.thread_time()
     exact = held.compute_similarities(query)

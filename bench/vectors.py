@@ -99,9 +99,9 @@ class Vectors:
 def _vector_index(folder: Path, home: Path) -> Any:
     from memory_mcp.base.clock import SystemClock
     from memory_mcp.indexes.live import LiveIndex
-    from memory_mcp.indexes.vector.kind import Vector
+    from memory_mcp.indexes.vector.kind import VectorKind
 
-    return LiveIndex(Vector(Given(folder)), home, "bench", SystemClock())
+    return LiveIndex(VectorKind(Given(folder)), home, "bench", SystemClock())
 
 
 def _grips(folder: Path) -> int:

@@ -20,7 +20,7 @@ from memory_mcp.config import Settings
 from memory_mcp.indexes import units as units_of_store
 from memory_mcp.indexes.base import DocType, Filters, IndexQuery, Match, Position, Visibility
 from memory_mcp.indexes.bm25.index import Bm25Index
-from memory_mcp.indexes.bm25.kind import Bm25
+from memory_mcp.indexes.bm25.kind import Bm25Kind
 from memory_mcp.indexes.bm25.search import search_documents
 from memory_mcp.indexes.build import ShardBuilder
 from memory_mcp.indexes.copy_reader import CopyReader
@@ -119,7 +119,7 @@ def index_at(
     directory: Path, store_id: str = "store", clock: Clock | None = None, kind: IndexKind[Any] | None = None
 ) -> LiveIndex[Any]:
     """An index in a folder, not loaded; of keywords, if not said otherwise."""
-    return LiveIndex(kind or Bm25(), directory, store_id, clock or FakeClock())
+    return LiveIndex(kind or Bm25Kind(), directory, store_id, clock or FakeClock())
 
 
 def keeper_of(

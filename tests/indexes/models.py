@@ -16,7 +16,7 @@ from memory_mcp.indexes.document import IndexDocument, Unit
 from memory_mcp.indexes.keys import grip_doc, node_doc, node_of
 from memory_mcp.indexes.shard import LiveShard, build_shard
 from memory_mcp.indexes.snapshot import Snapshot
-from memory_mcp.indexes.vector.kind import Body, Vector
+from memory_mcp.indexes.vector.kind import VectorBody, VectorKind
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.ids import grip_id_from, node_key, segment_id
 
@@ -102,11 +102,11 @@ def made_up(count: int, seed: int = 0, words: int = 12, grips: int = 4, projects
     return [unit(i, text(), [text() for _ in range(rng.randint(0, grips))], rng.choice(projects)) for i in range(count)]
 
 
-def live(kind: Vector, units: Sequence[Unit]) -> LiveShard[Body]:
+def live(kind: VectorKind, units: Sequence[Unit]) -> LiveShard[VectorBody]:
     """A part in memory."""
     return LiveShard(build_shard(kind, units, [kind.prepare_unit(u) for u in units]))
 
 
-def snapshot(kind: Vector, *groups: Sequence[Unit]) -> Snapshot[Body]:
+def snapshot(kind: VectorKind, *groups: Sequence[Unit]) -> Snapshot[VectorBody]:
     """One part per group."""
     return Snapshot.from_shards(tuple(live(kind, g) for g in groups if g), Position())

@@ -18,7 +18,7 @@ from memory_mcp.base.errors import IndexUnreadable, InvalidQuery
 from memory_mcp.base.text import iter_terms, query_terms
 from memory_mcp.indexes.base import DocType, Filters, IndexQuery, Match, Position
 from memory_mcp.indexes.bm25.index import Bm25Index
-from memory_mcp.indexes.bm25.kind import Bm25
+from memory_mcp.indexes.bm25.kind import Bm25Kind
 from memory_mcp.indexes.bm25.postings import FORMS
 from memory_mcp.indexes.document import IndexDocument, Unit
 from memory_mcp.indexes.keeper import Keeper
@@ -104,7 +104,7 @@ def by_key(matches: Sequence[Match]) -> dict[tuple[int, int], float]:
 
 def in_parts(units: Sequence[Unit], sizes: Sequence[int]) -> Snapshot[Any]:
     """A snapshot of parts of these sizes, in memory."""
-    kind, parts, rest = Bm25(), [], list(units)
+    kind, parts, rest = Bm25Kind(), [], list(units)
     for size in sizes:
         group, rest = rest[:size], rest[size:]
         parts.append(LiveShard(build_shard(kind, group, [kind.prepare_unit(u) for u in group])))
@@ -191,7 +191,9 @@ def test_dead_units_count_for_nothing_merged_or_not(seed: int, sizes: list[int],
     alive = in_parts([u for u in units if u.key not in keys], ())
     parts = [p.without_units(p.find_units(sorted_keys(list(keys)))) for p in in_parts(units, sizes)]
     marked = Snapshot.from_shards(tuple(parts), Position())
-    joined = Snapshot.from_shards((LiveShard(merge_shards(Bm25(), parts)),), Position()) if any(p.size for p in parts) else marked
+    joined = (
+        Snapshot.from_shards((LiveShard(merge_shards(Bm25Kind(), parts)),), Position()) if any(p.size for p in parts) else marked
+    )
     assert marked.counts == alive.counts == joined.counts
     for query in QUERIES:
         wanted = told(alive, query)

@@ -13,7 +13,7 @@ from bench import material
 from bench.sentences import Language, Question
 from memory_mcp.base.text import query_terms
 from memory_mcp.indexes.base import Filters, Position
-from memory_mcp.indexes.bm25.kind import Bm25, Prepared
+from memory_mcp.indexes.bm25.kind import Bm25Kind, PreparedUnit
 from memory_mcp.indexes.bm25.search import search_documents
 from memory_mcp.indexes.document import Unit, unit_of
 from memory_mcp.indexes.live import LiveIndex
@@ -77,7 +77,7 @@ def test_a_search_makes_as_many_calls_over_five_times_the_documents(sizes: dict[
 def test_a_document_is_prepared_at_a_cost_of_its_words(sizes: dict[int, Size]) -> None:
     """Twenty-eight calls for each were counted."""
     for size in sizes.values():
-        assert calls(lambda s=size: [Bm25().prepare_unit(unit) for unit in s.units]) <= 45 * size.documents  # type: ignore[misc]
+        assert calls(lambda s=size: [Bm25Kind().prepare_unit(unit) for unit in s.units]) <= 45 * size.documents  # type: ignore[misc]
 
 
 @requirement("bm25:NFR-01.3")
@@ -94,13 +94,13 @@ def test_a_commit_writes_what_changed_whatever_else_the_index_holds(sizes: dict[
 
 def test_a_change_is_tokenized_once_however_many_wait_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     texts: list[int] = []
-    whole = Bm25.prepare_unit
+    whole = Bm25Kind.prepare_unit
 
-    def noted(self: Bm25, of: Unit) -> Prepared:
+    def noted(self: Bm25Kind, of: Unit) -> PreparedUnit:
         texts.append(of.key)
         return whole(self, of)
 
-    monkeypatch.setattr(Bm25, "prepare_unit", noted)
+    monkeypatch.setattr(Bm25Kind, "prepare_unit", noted)
     material.write(Language.of(None), 30, 5, tmp_path)
     units = [unit_of(material.source(stretch)) for stretch in material.read(tmp_path)]
     index = index_at(tmp_path / "index")

@@ -14,7 +14,7 @@ from memory_mcp.embed.model2vec import Model2Vec
 from memory_mcp.indexes.base import DocType, Filters
 from memory_mcp.indexes.bm25 import message_scores
 from memory_mcp.indexes.bm25 import search as search_module
-from memory_mcp.indexes.bm25.kind import Bm25
+from memory_mcp.indexes.bm25.kind import Bm25Kind
 from memory_mcp.indexes.bm25.search import BEST, SEGMENT, find_candidates, search_documents
 from memory_mcp.indexes.bm25.weights import weigh_terms
 from memory_mcp.indexes.calibrate import SCORE_OFFSET
@@ -25,7 +25,7 @@ from memory_mcp.indexes.keys import grip_of
 from memory_mcp.indexes.messages import QUESTION_LOSS, Messages, best_by_message
 from memory_mcp.indexes.shard import LiveShard, build_shard
 from memory_mcp.indexes.snapshot import Snapshot
-from memory_mcp.indexes.vector.kind import Body, Vector
+from memory_mcp.indexes.vector.kind import VectorBody, VectorKind
 from memory_mcp.indexes.vector.search import find_candidates as near_candidates
 from memory_mcp.indexes.vector.search import rate_messages
 from tests.examples import examples
@@ -94,7 +94,7 @@ def test_grips_are_found_by_their_keys_also_where_halves_of_them_are_equal() -> 
         assert held.rows_of_grips(nobody, lo[:1]).tolist() == [-1]
         gone = held.without_units(np.array([0]))
         assert (gone.rows_of_grips(hi, lo) >= 0).tolist() == (grips.unit != 0).tolist()
-    assert LiveShard(build_shard(Bm25(), [], [])).rows_of_grips(nobody, nobody).tolist() == [-1]
+    assert LiveShard(build_shard(Bm25Kind(), [], [])).rows_of_grips(nobody, nobody).tolist() == [-1]
 
 
 # which are looked at
@@ -290,15 +290,15 @@ def test_candidates_do_not_depend_on_which_part_holds_a_message() -> None:
 
 
 @pytest.fixture(scope="module")
-def kind(tmp_path_factory: pytest.TempPathFactory) -> Vector:
-    return Vector(Model2Vec(static_model(tmp_path_factory.mktemp("model"))))
+def kind(tmp_path_factory: pytest.TempPathFactory) -> VectorKind:
+    return VectorKind(Model2Vec(static_model(tmp_path_factory.mktemp("model"))))
 
 
-def near(kind: Vector, held: Snapshot[Body], text: str, limit: int = 10, filters: Filters = GRIPS) -> Candidates:
+def near(kind: VectorKind, held: Snapshot[VectorBody], text: str, limit: int = 10, filters: Filters = GRIPS) -> Candidates:
     return near_candidates(held, kind.embedder.embed([text])[0], filters, limit)
 
 
-def test_candidates_of_meaning_name_a_message_once_by_its_nearest_grip_with_its_segments_similarity(kind: Vector) -> None:
+def test_candidates_of_meaning_name_a_message_once_by_its_nearest_grip_with_its_segments_similarity(kind: VectorKind) -> None:
     long = of_messages(unit(0, "invoice payment", "garden sunrise", "kitten garden", "kitten"), [1, 1, 1])
     held = vectors_of(kind, [long, of_messages(unit(1, "music", "piano concert"), [2])])
     found = near(kind, held, "kitten")
@@ -309,14 +309,14 @@ def test_candidates_of_meaning_name_a_message_once_by_its_nearest_grip_with_its_
     assert (found.meaning >= 0).all()
 
 
-def test_a_message_that_only_asks_is_less_near(kind: Vector) -> None:
+def test_a_message_that_only_asks_is_less_near(kind: VectorKind) -> None:
     units = [of_messages(unit(n, "music", "kitten garden"), [n + 1], asks=[share]) for n, share in enumerate((255, 0))]
     found = near(kind, vectors_of(kind, units), "kitten garden")
     by_name = dict(zip(found.message.tolist(), found.meaning[:, SIMILARITY].tolist(), strict=True))
     assert by_name[1] == pytest.approx(by_name[2] * np.sqrt(1 - QUESTION_LOSS))
 
 
-def test_meaning_too_filters_roles_before_the_best_are_chosen(kind: Vector) -> None:
+def test_meaning_too_filters_roles_before_the_best_are_chosen(kind: VectorKind) -> None:
     loud = [of_messages(unit(n, "music", "kitten"), [n + 1], ["tool"]) for n in range(40)]
     said = of_messages(unit(60, "music", "kitten garden harvest"), [900], ["user"])
     held = vectors_of(kind, [*loud, said])
@@ -324,7 +324,7 @@ def test_meaning_too_filters_roles_before_the_best_are_chosen(kind: Vector) -> N
     assert 900 not in near(kind, held, "kitten", 1).message.tolist()
 
 
-def test_what_is_named_is_rated_in_meaning_as_it_would_be_found(kind: Vector) -> None:
+def test_what_is_named_is_rated_in_meaning_as_it_would_be_found(kind: VectorKind) -> None:
     units = [of_messages(unit(n, "music", "kitten", "piano concert"), [2 * n + 1, 2 * n + 2]) for n in range(5)]
     held = vectors_of(kind, units)
     found = near(kind, held, "kitten piano", 50)

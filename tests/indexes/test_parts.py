@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from memory_mcp.base.errors import IndexUnreadable
 from memory_mcp.indexes import files
-from memory_mcp.indexes.bm25.kind import Bm25, Body
+from memory_mcp.indexes.bm25.kind import Bm25Body, Bm25Kind
 from memory_mcp.indexes.files import FileChecksum, FolderContents, write_arrays
 from memory_mcp.indexes.shard import TABLES, LiveShard, Shard, build_shard, read_shard, write_shard
 from memory_mcp.indexes.snapshot import sorted_keys
@@ -28,13 +28,13 @@ NAMES = (
 )
 
 
-def part(count: int = 12, seed: int = 1) -> Shard[Body]:
+def part(count: int = 12, seed: int = 1) -> Shard[Bm25Body]:
     units = made_up(count, seed)
-    kind = Bm25()
+    kind = Bm25Kind()
     return build_shard(kind, units, [kind.prepare_unit(u) for u in units])
 
 
-def equal(one: Shard[Body], other: Shard[Body]) -> bool:
+def equal(one: Shard[Bm25Body], other: Shard[Bm25Body]) -> bool:
     """Whether two parts hold the same."""
     tables = [(one.table(t), other.table(t)) for t in TABLES] + [(one.units, other.units)]
     arrays = [(getattr(a, f.name), getattr(b, f.name)) for a, b in tables for f in fields(a)]
@@ -53,21 +53,21 @@ def equal(one: Shard[Body], other: Shard[Body]) -> bool:
 def test_what_is_written_is_read_again(tmp_path: Path, count: int, in_memory: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "_IN_MEMORY", 1 << 30 if in_memory else 0)
     made = part(count)
-    told = write_shard(Bm25(), made, tmp_path / "p")
+    told = write_shard(Bm25Kind(), made, tmp_path / "p")
     assert set(told) == {p.relative_to(tmp_path / "p").as_posix() for p in files_of(tmp_path / "p")}
-    assert equal(read_shard(Bm25(), tmp_path / "p", told, tmp_path), made)
+    assert equal(read_shard(Bm25Kind(), tmp_path / "p", told, tmp_path), made)
     assert [p.name for p in tmp_path.iterdir()] == ["p"], "a private copy has no name"
 
 
 def test_the_files_of_a_part_are_those_expected_and_for_their_owner_alone(tmp_path: Path) -> None:
-    told = write_shard(Bm25(), part(), tmp_path / "p")
+    told = write_shard(Bm25Kind(), part(), tmp_path / "p")
     assert set(told) <= {*NAMES}
     assert {p.stat().st_mode & 0o777 for p in files_of(tmp_path / "p")} == {0o600}
     assert (tmp_path / "p").stat().st_mode & 0o777 == 0o700
 
 
 def test_of_what_was_said_only_quotations_are_in_a_part(tmp_path: Path) -> None:
-    kind, said = Bm25(), unit(0, "zirconium palladium", "zirconium osmium")
+    kind, said = Bm25Kind(), unit(0, "zirconium palladium", "zirconium osmium")
     write_shard(kind, build_shard(kind, [said], [kind.prepare_unit(said)]), tmp_path / "p")
     held = b"".join(p.read_bytes() for p in files_of(tmp_path / "p"))
     assert (b"zirconium osmium" in held, b"palladium" in held) == (True, False)
@@ -78,7 +78,7 @@ def test_of_what_was_said_only_quotations_are_in_a_part(tmp_path: Path) -> None:
 def test_any_damage_to_any_file_of_a_part_makes_it_unreadable_and_nothing_else(
     tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
-    told = write_shard(Bm25(), part(), tmp_path / "p")
+    told = write_shard(Bm25Kind(), part(), tmp_path / "p")
     for name in told:
         path = tmp_path / "p" / name
         whole = path.read_bytes()
@@ -86,31 +86,31 @@ def test_any_damage_to_any_file_of_a_part_makes_it_unreadable_and_nothing_else(
             continue
         damage(path)
         with pytest.raises(IndexUnreadable, match=path.name):
-            read_shard(Bm25(), tmp_path / "p", told, tmp_path)
+            read_shard(Bm25Kind(), tmp_path / "p", told, tmp_path)
         if path.is_dir():
             path.rmdir()
         path.write_bytes(whole)
-    read_shard(Bm25(), tmp_path / "p", told, tmp_path)
+    read_shard(Bm25Kind(), tmp_path / "p", told, tmp_path)
 
 
 @given(st.integers(0, 2**32))
 def test_any_bit_that_is_changed_is_noticed(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     folder = tmp_path_factory.mktemp("part")
-    told = write_shard(Bm25(), part(3, seed), folder / "p")
+    told = write_shard(Bm25Kind(), part(3, seed), folder / "p")
     name = sorted(told)[seed % len(told)]
     if told[name].size:
         flip_within(folder / "p" / name, seed)
         with pytest.raises(IndexUnreadable):
-            read_shard(Bm25(), folder / "p", told, folder)
+            read_shard(Bm25Kind(), folder / "p", told, folder)
 
 
 def test_a_part_that_is_gone_or_a_file_is_unreadable(tmp_path: Path) -> None:
-    told = write_shard(Bm25(), part(), tmp_path / "p")
+    told = write_shard(Bm25Kind(), part(), tmp_path / "p")
     with pytest.raises(IndexUnreadable):
-        read_shard(Bm25(), tmp_path / "other", told, tmp_path)
+        read_shard(Bm25Kind(), tmp_path / "other", told, tmp_path)
     (tmp_path / "file").write_text("x")
     with pytest.raises(IndexUnreadable):
-        read_shard(Bm25(), tmp_path / "file", told, tmp_path)
+        read_shard(Bm25Kind(), tmp_path / "file", told, tmp_path)
 
 
 @pytest.mark.parametrize("in_memory", [True, False])
@@ -118,8 +118,8 @@ def test_what_happens_to_files_that_were_read_is_not_felt(
     tmp_path: Path, in_memory: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "_IN_MEMORY", 1 << 30 if in_memory else 0)
-    told = write_shard(Bm25(), part(60), tmp_path / "p")
-    held = read_shard(Bm25(), tmp_path / "p", told, tmp_path)
+    told = write_shard(Bm25Kind(), part(60), tmp_path / "p")
+    held = read_shard(Bm25Kind(), tmp_path / "p", told, tmp_path)
     for n, path in enumerate(files_of(tmp_path / "p")):
         if n % 3 == 0:
             path.write_bytes(b"")
@@ -131,12 +131,12 @@ def test_what_happens_to_files_that_were_read_is_not_felt(
 
 
 def test_postings_that_contradict_each_other_are_unreadable_though_their_checksums_hold(tmp_path: Path) -> None:
-    told = write_shard(Bm25(), part(), tmp_path / "p")
+    told = write_shard(Bm25Kind(), part(), tmp_path / "p")
     for name, wrong in (("grip.terms.npys", np.arange(3, dtype=np.uint64)),):
         write_arrays(tmp_path / "p" / name, {"terms": wrong})
     told = files.seal_folder(tmp_path / "p")
     with pytest.raises(IndexUnreadable, match="contradict"):
-        read_shard(Bm25(), tmp_path / "p", told, tmp_path)
+        read_shard(Bm25Kind(), tmp_path / "p", told, tmp_path)
 
 
 def test_arrays_come_back_under_their_names_whatever_their_order(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_arrays_come_back_under_their_names_whatever_their_order(tmp_path: Path)
 @given(st.sets(st.integers(0, 11)), st.sets(st.integers(0, 11)))
 def test_a_part_without_some_units_counts_the_others_and_the_first_stays_as_it_was(gone: set[int], more: set[int]) -> None:
     units = made_up(12, 4)
-    kind = Bm25()
+    kind = Bm25Kind()
     whole = LiveShard(build_shard(kind, units, [kind.prepare_unit(u) for u in units]))
     keys = {i: units[i].key for i in range(12)}
     once = whole.without_units(whole.find_units(sorted_keys([keys[i] for i in gone])))

@@ -28,8 +28,8 @@ from memory_mcp.indexes.snapshot import Snapshot
 from memory_mcp.indexes.vector import stored
 from memory_mcp.indexes.vector.graph import GRAPH_FROM, RETURNED_ROWS
 from memory_mcp.indexes.vector.index import VectorIndex
-from memory_mcp.indexes.vector.kind import Body, Vector
-from memory_mcp.indexes.vector.rows import Query, Rows
+from memory_mcp.indexes.vector.kind import VectorBody, VectorKind
+from memory_mcp.indexes.vector.rows import CodedQuery, VectorRows
 from memory_mcp.indexes.vector.search import search_documents
 from tests.factories import SHOP, a_day_of_drafts
 from tests.fakes import FakeClock
@@ -47,11 +47,11 @@ QUERIES = (
 
 
 @pytest.fixture(scope="module")
-def kind(tmp_path_factory: pytest.TempPathFactory) -> Vector:
-    return Vector(Model2Vec(static_model(tmp_path_factory.mktemp("model"))), graph_from=50)
+def kind(tmp_path_factory: pytest.TempPathFactory) -> VectorKind:
+    return VectorKind(Model2Vec(static_model(tmp_path_factory.mktemp("model"))), graph_from=50)
 
 
-def on_disk(kind: Vector, folder: Path, *groups: Sequence[Unit]) -> Snapshot[Body]:
+def on_disk(kind: VectorKind, folder: Path, *groups: Sequence[Unit]) -> Snapshot[VectorBody]:
     """One part on disk per group, with graphs."""
     folder.mkdir(parents=True, exist_ok=True)
     parts = []
@@ -64,7 +64,7 @@ def on_disk(kind: Vector, folder: Path, *groups: Sequence[Unit]) -> Snapshot[Bod
     return Snapshot.from_shards(tuple(parts), Position())
 
 
-def scanned(held: Snapshot[Body]) -> Snapshot[Body]:
+def scanned(held: Snapshot[VectorBody]) -> Snapshot[VectorBody]:
     """Return the same without its graphs."""
     parts = []
     for live in held:
@@ -74,11 +74,11 @@ def scanned(held: Snapshot[Body]) -> Snapshot[Body]:
     return Snapshot.from_shards(tuple(parts), held.position)
 
 
-def ask(kind: Vector, held: Snapshot[Body], text: str, filters: Filters | None = None) -> Matches:
+def ask(kind: VectorKind, held: Snapshot[VectorBody], text: str, filters: Filters | None = None) -> Matches:
     return search_documents(held, kind.embedder.embed([text])[0], filters or Filters(), 10)
 
 
-def test_a_match_from_a_graph_is_the_match_of_exact_search(kind: Vector, tmp_path: Path) -> None:
+def test_a_match_from_a_graph_is_the_match_of_exact_search(kind: VectorKind, tmp_path: Path) -> None:
     held = on_disk(kind, tmp_path, made_up(600), [unit(5000 + i, u.nodes[0].gist) for i, u in enumerate(made_up(300, 1))])
     assert [(p.shard.body.nodes.graph is None, p.shard.body.grips.graph is None) for p in held] == [(False, False), (False, True)]
     asked = 0
@@ -93,21 +93,21 @@ def test_a_match_from_a_graph_is_the_match_of_exact_search(kind: Vector, tmp_pat
     assert asked, "no graph was asked"
 
 
-def test_filtered_searches_scan_their_subset(kind: Vector, tmp_path: Path) -> None:
+def test_filtered_searches_scan_their_subset(kind: VectorKind, tmp_path: Path) -> None:
     held = on_disk(kind, tmp_path, made_up(300))
     filters = Filters(project="shop")
     for query in QUERIES:
         assert ask(kind, held, query, filters) == ask(kind, scanned(held), query, filters)
 
 
-def test_documents_of_one_text_are_all_known(kind: Vector, tmp_path: Path) -> None:
+def test_documents_of_one_text_are_all_known(kind: VectorKind, tmp_path: Path) -> None:
     units = [*made_up(200), *(unit(1000 + i, "login token", ["login token"]) for i in range(700))]
     held = on_disk(kind, tmp_path, units)
     assert len(held.shards[0].shard.body.grips.codes) < 700
     assert ask(kind, held, "login token").best == ask(kind, scanned(held), "login token").best
 
 
-def test_too_few_that_count_mean_an_exact_search(kind: Vector, tmp_path: Path) -> None:
+def test_too_few_that_count_mean_an_exact_search(kind: VectorKind, tmp_path: Path) -> None:
     held = on_disk(kind, tmp_path, made_up(600))
     part = held.shards[0]
     best = search_documents(scanned(held), kind.embedder.embed([QUERIES[0]])[0], Filters(), 10_000).best[:1080]
@@ -116,11 +116,11 @@ def test_too_few_that_count_mean_an_exact_search(kind: Vector, tmp_path: Path) -
     assert ask(kind, less, QUERIES[0]) == ask(kind, scanned(less), QUERIES[0])
 
 
-def test_a_question_that_is_far_from_every_row_is_scanned(kind: Vector, tmp_path: Path) -> None:
+def test_a_question_that_is_far_from_every_row_is_scanned(kind: VectorKind, tmp_path: Path) -> None:
     held = on_disk(kind, tmp_path, made_up(900))
     rows = held.shards[0].shard.body.grips
     assert rows.graph is not None
-    query = Query.from_vector(kind.embedder.embed([QUERIES[0]])[0])
+    query = CodedQuery.from_vector(kind.embedder.embed([QUERIES[0]])[0])
     tenth = float(np.sort(rows.compute_similarities(query)[np.unique(rows.row_of, return_index=True)[1]])[-10])
     for least, told in ((tenth - 0.01, True), (tenth + 0.01, False)):
         near = replace(rows.graph, least=least).find_near(query.codes)
@@ -132,10 +132,10 @@ def test_a_question_that_is_far_from_every_row_is_scanned(kind: Vector, tmp_path
     assert ask(kind, doubted, QUERIES[0], only) == ask(kind, scanned(held), QUERIES[0], only)
 
 
-def test_usual_parts_and_parts_in_memory_get_no_graph(kind: Vector) -> None:
+def test_usual_parts_and_parts_in_memory_get_no_graph(kind: VectorKind) -> None:
     assert GRAPH_FROM == 100_000
     units = made_up(300)
-    usual = Vector(kind.embedder)
+    usual = VectorKind(kind.embedder)
     made = build_shard(usual, units, [usual.prepare_unit(u) for u in units])
     assert usual.improve_body(made.body) is None
 
@@ -162,15 +162,15 @@ def test_of_real_texts_a_graph_finds_what_a_scan_finds(tmp_path: Path, request: 
     assert len(documents) > 1500
     embedder = Model2Vec(resolve_model(BUNDLED, None).folder)
     digests = np.arange(len(documents), dtype=np.uint64)
-    stored.write_rows(Rows.from_vectors(embedder.embed(documents), digests), tmp_path, DocType.GRIP, 1)
+    stored.write_rows(VectorRows.from_vectors(embedder.embed(documents), digests), tmp_path, DocType.GRIP, 1)
     held = stored.read_rows(FolderContents(tmp_path, seal_folder(tmp_path), tmp_path), DocType.GRIP, embedder.dimensions)
     assert held.graph is not None
-    found = [_ten(held, Query.from_vector(v)) for v in embedder.embed(questions)]
+    found = [_ten(held, CodedQuery.from_vector(v)) for v in embedder.embed(questions)]
     assert np.mean([share for share, _ in found]) >= 0.98
     assert np.mean([by_graph for _, by_graph in found]) >= 0.5, "most of the questions were scanned"
 
 
-def _ten(held: Rows, query: Query) -> tuple[float, bool]:
+def _ten(held: VectorRows, query: CodedQuery) -> tuple[float, bool]:
     """Share of the ten most similar that are found, and whether by the graph."""
     assert held.graph is not None
     exact = held.compute_similarities(query)
@@ -185,9 +185,9 @@ def _ten(held: Rows, query: Query) -> tuple[float, bool]:
 # how a part comes by its graph
 
 
-def index_of(kind: Vector, folder: Path) -> VectorIndex:
+def index_of(kind: VectorKind, folder: Path) -> VectorIndex:
     """Return an index in a folder, as a process that starts finds it, with children of its own."""
-    live: LiveIndex[Body] = LiveIndex(kind, folder, "store", FakeClock())
+    live: LiveIndex[VectorBody] = LiveIndex(kind, folder, "store", FakeClock())
     workshop = ShardBuilder(live, {}, 64)
     live.merge_in_child = workshop.merge_shards
     live.load(10)
@@ -196,11 +196,11 @@ def index_of(kind: Vector, folder: Path) -> VectorIndex:
 
 def graphs(index: VectorIndex) -> list[bool]:
     """Return of each table of each part whether it has a graph."""
-    snapshot: Snapshot[Body] = index.keeper.index.snapshot
+    snapshot: Snapshot[VectorBody] = index.keeper.index.snapshot
     return [p.shard.body.table(t).graph is not None for p in snapshot for t in (DocType.NODE, DocType.GRIP)]
 
 
-def test_a_child_process_writes_large_parts_anew_and_nothing_else_differs(kind: Vector, tmp_path: Path) -> None:
+def test_a_child_process_writes_large_parts_anew_and_nothing_else_differs(kind: VectorKind, tmp_path: Path) -> None:
     index = index_of(kind, tmp_path / "index")
     live = index.keeper.index
     live.adopt_shards([], Position())
@@ -212,13 +212,13 @@ def test_a_child_process_writes_large_parts_anew_and_nothing_else_differs(kind: 
     assert index.improve_shards() == 1, "the small part is left alone"
     for found in (index, index_of(kind, tmp_path / "index")):
         assert sorted(graphs(found)) == [False, False, True, True]
-        snapshot: Snapshot[Body] = found.keeper.index.snapshot
+        snapshot: Snapshot[VectorBody] = found.keeper.index.snapshot
         assert snapshot.position == Position(2, 2)
         assert [search_documents(snapshot, kind.embedder.embed([q])[0], Filters(project="shop"), 20) for q in QUERIES] == before
         assert found.improve_shards() == 0
 
 
-def test_improving_leaves_off_when_it_is_told_to(kind: Vector, tmp_path: Path) -> None:
+def test_improving_leaves_off_when_it_is_told_to(kind: VectorKind, tmp_path: Path) -> None:
     index = index_of(kind, tmp_path / "index")
     assert index.improve_shards() == 0, "there is nothing yet"
     index.keeper.index.adopt_shards([], Position())
@@ -228,7 +228,7 @@ def test_improving_leaves_off_when_it_is_told_to(kind: Vector, tmp_path: Path) -
     assert graphs(index) == [False, False]
 
 
-def test_a_child_that_dies_leaves_everything_as_it_was(kind: Vector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_child_that_dies_leaves_everything_as_it_was(kind: VectorKind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     index = index_of(kind, tmp_path / "index")
     live = index.keeper.index
     live.adopt_shards([], Position())
@@ -253,11 +253,11 @@ def test_the_job_improves_the_index_of_a_store(data_dir: Path, monkeypatch: pyte
     app.accelerators.catch_up()
     app.accelerators.commit()
     index = cast("VectorIndex", app.accelerators.find_searcher("vector"))
-    wanted = ask(cast("Vector", index.keeper.index.kind), index.keeper.index.snapshot, QUERIES[0], Filters(project=SHOP))
+    wanted = ask(cast("VectorKind", index.keeper.index.kind), index.keeper.index.snapshot, QUERIES[0], Filters(project=SHOP))
     assert not any(graphs(index))
     assert app.scheduler.run_now("improve_indexes").counts == {"begun": 1}
     until(lambda: not any(thread.name == "improving" for thread in threading.enumerate()))
     assert any(graphs(index))
-    kind = cast("Vector", index.keeper.index.kind)
+    kind = cast("VectorKind", index.keeper.index.kind)
     assert ask(kind, index.keeper.index.snapshot, QUERIES[0], Filters(project=SHOP)) == wanted
     app.close()

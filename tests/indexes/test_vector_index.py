@@ -18,25 +18,25 @@ from memory_mcp.indexes.live import LiveIndex
 from memory_mcp.indexes.registry import KINDS, SEARCHERS
 from memory_mcp.indexes.snapshot import Snapshot
 from memory_mcp.indexes.vector.index import VectorIndex
-from memory_mcp.indexes.vector.kind import Body, Vector
+from memory_mcp.indexes.vector.kind import VectorBody, VectorKind
 from tests.factories import event
 from tests.fakes import FakeClock
 from tests.indexes.models import made_up, snapshot, static_model, unit
 
 
 @pytest.fixture
-def kind(tmp_path: Path) -> Vector:
-    return Vector(Model2Vec(static_model(tmp_path / "model")))
+def kind(tmp_path: Path) -> VectorKind:
+    return VectorKind(Model2Vec(static_model(tmp_path / "model")))
 
 
-def index(kind: Vector, held: Snapshot[Body], folder: Path) -> VectorIndex:
+def index(kind: VectorKind, held: Snapshot[VectorBody], folder: Path) -> VectorIndex:
     """An index that holds just this."""
     kept = SimpleNamespace(index=SimpleNamespace(snapshot=held, kind=kind, home=SimpleNamespace(directory=folder)))
     return VectorIndex(cast("Keeper", kept))
 
 
 @pytest.fixture
-def asked(kind: Vector, tmp_path: Path) -> VectorIndex:
+def asked(kind: VectorKind, tmp_path: Path) -> VectorIndex:
     return index(kind, snapshot(kind, [*made_up(40), unit(900, "kitten garden", ["kitten sunrise garden"])]), tmp_path)
 
 
@@ -53,16 +53,16 @@ def test_a_text_without_words_is_refused_and_one_of_unknown_words_finds_nothing(
     assert asked.search(IndexQuery("zyzzyva", Filters(), 3)) == Matches((), 0)
 
 
-def test_an_empty_index_finds_nothing_and_one_without_files_says_so(kind: Vector, tmp_path: Path) -> None:
+def test_an_empty_index_finds_nothing_and_one_without_files_says_so(kind: VectorKind, tmp_path: Path) -> None:
     assert index(kind, snapshot(kind), tmp_path).search(IndexQuery("login", Filters(), 3)) == Matches((), 0)
-    live: LiveIndex[Body] = LiveIndex(kind, tmp_path / "index", "store", FakeClock())
+    live: LiveIndex[VectorBody] = LiveIndex(kind, tmp_path / "index", "store", FakeClock())
     missing = VectorIndex(cast("Keeper", SimpleNamespace(index=live)))
     with pytest.raises(IndexUnreadable):
         missing.search(IndexQuery("login", Filters(), 3))
 
 
-def test_a_query_is_embedded_by_what_made_the_snapshot(kind: Vector, tmp_path: Path) -> None:
-    newer = Vector(Model2Vec(static_model(tmp_path / "newer", seed=1, dimensions=48)))
+def test_a_query_is_embedded_by_what_made_the_snapshot(kind: VectorKind, tmp_path: Path) -> None:
+    newer = VectorKind(Model2Vec(static_model(tmp_path / "newer", seed=1, dimensions=48)))
     units = [*made_up(40), unit(900, "kitten garden")]
     swapped = index(newer, snapshot(kind, units), tmp_path)
     assert swapped.search(IndexQuery("garden kitten", Filters(), 5)) == index(kind, snapshot(kind, units), tmp_path).search(
@@ -71,7 +71,7 @@ def test_a_query_is_embedded_by_what_made_the_snapshot(kind: Vector, tmp_path: P
 
 
 def test_events_in_no_document_yet_are_compared_as_grips_of_them_would_be(
-    asked: VectorIndex, kind: Vector, tmp_path: Path
+    asked: VectorIndex, kind: VectorKind, tmp_path: Path
 ) -> None:
     texts = ["kitten sunrise garden", "login token", "zyzzyva"]
     events = [event(t, source_id=t) for t in texts]
@@ -87,7 +87,7 @@ def test_events_in_no_document_yet_are_compared_as_grips_of_them_would_be(
 
 
 def test_unfiled_events_and_a_question_are_embedded_once(
-    asked: VectorIndex, kind: Vector, monkeypatch: pytest.MonkeyPatch
+    asked: VectorIndex, kind: VectorKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events = [event(f"login token {i}", source_id=str(i)) for i in range(5)]
     asked.score_pending("login", events)
@@ -106,9 +106,9 @@ def test_unfiled_events_and_a_question_are_embedded_once(
     assert texts == ["token"]
 
 
-def test_the_registry_makes_it(kind: Vector, tmp_path: Path) -> None:
+def test_the_registry_makes_it(kind: VectorKind, tmp_path: Path) -> None:
     made: Any = KINDS["vector"]({"model": str(tmp_path / "model")})
-    live: LiveIndex[Body] = LiveIndex(made, tmp_path / "index", "store", FakeClock())
+    live: LiveIndex[VectorBody] = LiveIndex(made, tmp_path / "index", "store", FakeClock())
     searcher: Searcher = SEARCHERS["vector"](cast("Keeper", SimpleNamespace(index=live)))
     assert isinstance(searcher, VectorIndex)
     assert np.array_equal(made.embedder.embed(["login"]), kind.embedder.embed(["login"]))

@@ -23,8 +23,8 @@ from memory_mcp.indexes.registry import KINDS
 from memory_mcp.indexes.shard import LiveShard, Shard, build_shard, merge_shards, read_shard, write_shard
 from memory_mcp.indexes.snapshot import Snapshot
 from memory_mcp.indexes.units import iter_all_units
-from memory_mcp.indexes.vector.kind import Body, Vector, open_kind
-from memory_mcp.indexes.vector.rows import Rows
+from memory_mcp.indexes.vector.kind import VectorBody, VectorKind, open_kind
+from memory_mcp.indexes.vector.rows import VectorRows
 from memory_mcp.indexes.vector.search import search_documents
 from memory_mcp.indexes.vector.stored import files_of
 from tests.factories import SHOP, a_day_of_drafts
@@ -66,20 +66,20 @@ def app() -> Iterator[App]:
     filled.close()
 
 
-def part(kind: Vector, units: Sequence[Unit]) -> Shard[Body]:
+def part(kind: VectorKind, units: Sequence[Unit]) -> Shard[VectorBody]:
     return build_shard(kind, units, [kind.prepare_unit(u) for u in units])
 
 
-def same(one: Body, another: Body) -> bool:
+def same(one: VectorBody, another: VectorBody) -> bool:
     pairs = [zip(by_document(one.table(t)), by_document(another.table(t)), strict=True) for t in DocType]
     return all(np.array_equal(a, b) for table in pairs for a, b in table)
 
 
-def by_document(rows: Rows) -> tuple[Any, ...]:
+def by_document(rows: VectorRows) -> tuple[Any, ...]:
     return rows.codes[rows.row_of], rows.inverse[rows.row_of], rows.digests
 
 
-def written(kind: Vector, home: IndexFolder, units: Sequence[Unit], name: str = "p1") -> dict[str, FileChecksum]:
+def written(kind: VectorKind, home: IndexFolder, units: Sequence[Unit], name: str = "p1") -> dict[str, FileChecksum]:
     """A generation of one part, in force."""
     home.create_folders()
     files = write_shard(kind, part(kind, units), home.shards_path / name)
@@ -89,10 +89,10 @@ def written(kind: Vector, home: IndexFolder, units: Sequence[Unit], name: str = 
 
 @pytest.mark.parametrize("units", [[], [unit(1, "login", ["kitten", "zyzzyva"])], made_up(200)], ids=["none", "one", "many"])
 def test_a_part_is_read_back_as_it_was_written(model: Path, tmp_path: Path, units: list[Unit]) -> None:
-    kind = Vector(Model2Vec(model))
+    kind = VectorKind(Model2Vec(model))
     made = part(kind, units)
     files = write_shard(kind, made, tmp_path / "part")
-    found = read_shard(Vector(Model2Vec(model)), tmp_path / "part", files, tmp_path)
+    found = read_shard(VectorKind(Model2Vec(model)), tmp_path / "part", files, tmp_path)
     assert same(found.body, made.body)
     assert len(found.body.grips) == len(found.grips)
     snapshots = [Snapshot.from_shards((LiveShard(p),), Position()) for p in (made, found)]
@@ -101,7 +101,7 @@ def test_a_part_is_read_back_as_it_was_written(model: Path, tmp_path: Path, unit
 
 
 def test_any_damage_to_a_file_is_noticed(model: Path, tmp_path: Path) -> None:
-    kind = Vector(Model2Vec(model))
+    kind = VectorKind(Model2Vec(model))
     files = write_shard(kind, part(kind, made_up(30)), tmp_path / "part")
     assert {*files_of(DocType.NODE), *files_of(DocType.GRIP), "embedder.json"} < set(files)
     for name in files:
@@ -121,15 +121,15 @@ def test_any_damage_to_a_file_is_noticed(model: Path, tmp_path: Path) -> None:
 
 def test_a_part_of_another_model_is_refused(model: Path, tmp_path: Path) -> None:
     other = static_model(tmp_path / "same size", seed=1, words=SPOKEN)
-    kind = Vector(Model2Vec(model))
+    kind = VectorKind(Model2Vec(model))
     files = write_shard(kind, part(kind, made_up(3)), tmp_path / "part")
     with pytest.raises(IndexUnreadable, match="another embedding model"):
-        read_shard(Vector(Model2Vec(other)), tmp_path / "part", files, tmp_path)
+        read_shard(VectorKind(Model2Vec(other)), tmp_path / "part", files, tmp_path)
 
 
 def test_merging_keeps_the_rows_that_count_and_embeds_nothing(model: Path) -> None:
     counting = Counting(model)
-    kind = Vector(counting)
+    kind = VectorKind(counting)
     units = made_up(40)
     parts = [LiveShard(part(kind, units[:20])), LiveShard(part(kind, units[20:]))]
     parts[0] = parts[0].without_units(np.array([0, 7]))
@@ -142,46 +142,46 @@ def test_merging_keeps_the_rows_that_count_and_embeds_nothing(model: Path) -> No
 def test_a_rebuild_embeds_only_texts_that_are_new(model: Path, tmp_path: Path) -> None:
     home = IndexFolder(tmp_path / "index")
     units = made_up(50)
-    written(Vector(Model2Vec(model)), home, units)
+    written(VectorKind(Model2Vec(model)), home, units)
     counting = Counting(model)
-    kind = Vector(counting, reuse=home.directory)
+    kind = VectorKind(counting, reuse=home.directory)
     fresh = unit(5000, "kitten garden sunrise", ["login token", units[3].nodes[0].gist])
     made = part(kind, [*units, fresh])
     known = {d.gist for u in units for d in (*u.nodes, *u.grips)}
     assert counting.asked == [t for t in ("kitten garden sunrise", "login token") if t not in known]
-    assert same(made.body, part(Vector(Model2Vec(model)), [*units, fresh]).body)
+    assert same(made.body, part(VectorKind(Model2Vec(model)), [*units, fresh]).body)
 
 
 def test_vectors_of_another_model_or_layout_are_not_used_again(model: Path, other: Path, tmp_path: Path) -> None:
     home = IndexFolder(tmp_path / "index")
     units = made_up(5)
-    written(Vector(Model2Vec(other)), home, units)
+    written(VectorKind(Model2Vec(other)), home, units)
     counting = Counting(model)
-    assert same(part(Vector(counting, reuse=home.directory), units).body, part(Vector(Model2Vec(model)), units).body)
+    assert same(part(VectorKind(counting, reuse=home.directory), units).body, part(VectorKind(Model2Vec(model)), units).body)
     assert len(counting.asked) == sum(u.size for u in units)
 
 
 def test_damaged_vectors_are_embedded_anew(model: Path, tmp_path: Path) -> None:
     home = IndexFolder(tmp_path / "index")
     units = made_up(20)
-    written(Vector(Model2Vec(model)), home, units)
+    written(VectorKind(Model2Vec(model)), home, units)
     path = home.shards_path / "p1" / files_of(DocType.GRIP)[0]
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     for damage in (lambda: None, lambda: shutil.rmtree(home.shards_path), lambda: (home.directory / "CURRENT").write_text("x")):
         damage()
         counting = Counting(model)
-        assert same(part(Vector(counting, reuse=home.directory), units).body, part(Vector(Model2Vec(model)), units).body)
+        assert same(part(VectorKind(counting, reuse=home.directory), units).body, part(VectorKind(Model2Vec(model)), units).body)
         assert len(counting.asked) == sum(u.size for u in units)
 
 
 def test_the_same_model_in_another_folder_is_the_same_kind(model: Path, tmp_path: Path) -> None:
     moved = Path(shutil.copytree(model, tmp_path / "moved"))
-    kind = Vector(Model2Vec(moved))
-    assert kind.find_predecessor(Vector(Model2Vec(model)).fingerprint()) is kind
+    kind = VectorKind(Model2Vec(moved))
+    assert kind.find_predecessor(VectorKind(Model2Vec(model)).fingerprint()) is kind
 
 
 def test_only_a_model_that_is_still_there_and_still_the_same_can_be_a_predecessor(model: Path, other: Path) -> None:
-    wanted, old = Vector(Model2Vec(other)), Vector(Model2Vec(model)).fingerprint()
+    wanted, old = VectorKind(Model2Vec(other)), VectorKind(Model2Vec(model)).fingerprint()
     found = wanted.find_predecessor(old)
     assert found is not None
     assert found.fingerprint() == old
@@ -205,10 +205,10 @@ def test_without_a_usable_model_there_is_no_kind(tmp_path: Path) -> None:
 class Kept:
     """An index of a store, in a folder, as a process that starts finds it."""
 
-    def __init__(self, app: App, directory: Path, kind: Vector) -> None:
+    def __init__(self, app: App, directory: Path, kind: VectorKind) -> None:
         self.app = app
         self.kind = kind
-        self.index: LiveIndex[Body] = LiveIndex(kind, directory, "store", FakeClock())
+        self.index: LiveIndex[VectorBody] = LiveIndex(kind, directory, "store", FakeClock())
         folder = str(kind.fingerprint()["embedder"]["folder"])
         self.shard_builder = ShardBuilder(self.index, {"model": folder}, 64)
         self.index.load(app.storage.toc.current_version())
@@ -224,7 +224,7 @@ class Kept:
         found: Snapshot[Any] = self.index.snapshot
         return search_documents(found, found.shards[0].shard.body.embedder.embed([text])[0], Filters(), 10)
 
-    def built_anew(self, kind: Vector, text: str = "rename the login handler") -> Matches:
+    def built_anew(self, kind: VectorKind, text: str = "rename the login handler") -> Matches:
         units = [unit_of(s) for frame in iter_all_units(self.app.storage) for s in frame]
         return search_documents(snapshot(kind, units), kind.embedder.embed([text])[0], Filters(), 10)
 
@@ -237,7 +237,7 @@ def more(app: App, day: str) -> None:
 def test_a_child_process_builds_what_this_process_would_and_following_comes_to_the_same(
     app: App, model: Path, tmp_path: Path
 ) -> None:
-    kept = Kept(app, tmp_path / "index", Vector(Model2Vec(model)))
+    kept = Kept(app, tmp_path / "index", VectorKind(Model2Vec(model)))
     assert kept.index.health is Health.BUILDING
     kept.rebuild()
     assert kept.search() == kept.built_anew(kept.kind)
@@ -246,7 +246,7 @@ def test_a_child_process_builds_what_this_process_would_and_following_comes_to_t
     kept.follow()
     assert kept.search() == kept.built_anew(kept.kind)
     kept.index.commit()
-    again = Kept(app, tmp_path / "index", Vector(Model2Vec(model)))
+    again = Kept(app, tmp_path / "index", VectorKind(Model2Vec(model)))
     assert again.index.health is Health.HEALTHY
     assert again.search() == kept.search()
 
@@ -254,7 +254,7 @@ def test_a_child_process_builds_what_this_process_would_and_following_comes_to_t
 def test_while_another_model_takes_over_the_old_index_serves_and_follows(
     app: App, model: Path, other: Path, tmp_path: Path
 ) -> None:
-    old, new = Vector(Model2Vec(model)), Vector(Model2Vec(other))
+    old, new = VectorKind(Model2Vec(model)), VectorKind(Model2Vec(other))
     Kept(app, tmp_path / "index", old).rebuild()
     kept = Kept(app, tmp_path / "index", new)
     assert (kept.index.health, kept.index.is_outdated) == (Health.HEALTHY, True)
@@ -273,9 +273,9 @@ def test_while_another_model_takes_over_the_old_index_serves_and_follows(
 def test_bulk_that_is_followed_by_a_child_uses_the_model_in_force(
     app: App, model: Path, other: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    old = Vector(Model2Vec(model))
+    old = VectorKind(Model2Vec(model))
     Kept(app, tmp_path / "index", old).rebuild()
-    kept = Kept(app, tmp_path / "index", Vector(Model2Vec(other)))
+    kept = Kept(app, tmp_path / "index", VectorKind(Model2Vec(other)))
     more(app, "2026-01-13")
     monkeypatch.setattr("memory_mcp.indexes.follow.BULK", 1)
     kept.follow()
@@ -283,16 +283,16 @@ def test_bulk_that_is_followed_by_a_child_uses_the_model_in_force(
 
 
 def test_an_index_whose_model_is_gone_is_built_again(app: App, model: Path, other: Path, tmp_path: Path) -> None:
-    Kept(app, tmp_path / "index", Vector(Model2Vec(model))).rebuild()
+    Kept(app, tmp_path / "index", VectorKind(Model2Vec(model))).rebuild()
     shutil.rmtree(model)
-    kept = Kept(app, tmp_path / "index", Vector(Model2Vec(other)))
+    kept = Kept(app, tmp_path / "index", VectorKind(Model2Vec(other)))
     assert kept.index.health is Health.UNHEALTHY
     kept.rebuild()
     assert kept.search() == kept.built_anew(kept.kind)
 
 
 def test_commits_while_a_new_generation_is_built_leave_it_alone(app: App, model: Path, other: Path, tmp_path: Path) -> None:
-    old, new = Vector(Model2Vec(model)), Vector(Model2Vec(other))
+    old, new = VectorKind(Model2Vec(model)), VectorKind(Model2Vec(other))
     Kept(app, tmp_path / "index", old).rebuild()
     kept = Kept(app, tmp_path / "index", new)
     more(app, "2026-01-13")

@@ -18,7 +18,7 @@ from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.keys import grip_of, node_of
 from memory_mcp.indexes.shard import LiveShard, merge_shards
 from memory_mcp.indexes.snapshot import Snapshot
-from memory_mcp.indexes.vector.kind import Body, Vector
+from memory_mcp.indexes.vector.kind import VectorBody, VectorKind
 from memory_mcp.indexes.vector.search import search_documents
 from memory_mcp.model.calendar import TimeWindow, TocLevel
 from tests.examples import examples
@@ -29,11 +29,13 @@ HOUR = 3_600_000
 
 
 @pytest.fixture(scope="module")
-def kind(tmp_path_factory: pytest.TempPathFactory) -> Vector:
-    return Vector(Model2Vec(static_model(tmp_path_factory.mktemp("model"))))
+def kind(tmp_path_factory: pytest.TempPathFactory) -> VectorKind:
+    return VectorKind(Model2Vec(static_model(tmp_path_factory.mktemp("model"))))
 
 
-def ask(kind: Vector, held: Snapshot[Body], text: str, filters: Filters = ALL, limit: int = 10, least: float = 0.0) -> Matches:
+def ask(
+    kind: VectorKind, held: Snapshot[VectorBody], text: str, filters: Filters = ALL, limit: int = 10, least: float = 0.0
+) -> Matches:
     return search_documents(held, kind.embedder.embed([text])[0], filters, limit, least)
 
 
@@ -54,7 +56,7 @@ def documents(units: Iterable[Unit]) -> list[IndexDocument]:
     return [d for u in units for d in (*u.nodes, *u.grips)]
 
 
-def cosines(kind: Vector, units: Iterable[Unit], text: str) -> dict[str, float]:
+def cosines(kind: VectorKind, units: Iterable[Unit], text: str) -> dict[str, float]:
     """Of every document, in float32."""
     held = documents(units)
     rows: Array = kind.embedder.embed([d.gist for d in held])
@@ -64,7 +66,7 @@ def cosines(kind: Vector, units: Iterable[Unit], text: str) -> dict[str, float]:
 QUERIES = ("fix the login timeout", "kitten", "refund of the invoice payment", "zyzzyva train travel ticket", "a of to and the")
 
 
-def test_the_best_are_those_of_exact_search_in_float32(kind: Vector) -> None:
+def test_the_best_are_those_of_exact_search_in_float32(kind: VectorKind) -> None:
     units = made_up(1000)
     held = snapshot(kind, units)
     hits = 0
@@ -80,7 +82,7 @@ def test_the_best_are_those_of_exact_search_in_float32(kind: Vector) -> None:
 
 
 @given(st.integers(0, 10_000), st.sampled_from(QUERIES), st.integers(1, 80))
-def test_both_tables_are_ranked_by_themselves_and_merged_by_score(kind: Vector, seed: int, query: str, limit: int) -> None:
+def test_both_tables_are_ranked_by_themselves_and_merged_by_score(kind: VectorKind, seed: int, query: str, limit: int) -> None:
     held = snapshot(kind, made_up(40, seed))
     single = [m for table in DocType for m in ask(kind, held, query, Filters(doc_type=table), limit=100).best]
     expected = sorted((m.score for m in single), reverse=True)[:limit]
@@ -92,7 +94,7 @@ def test_both_tables_are_ranked_by_themselves_and_merged_by_score(kind: Vector, 
         assert raws == sorted(raws, reverse=True)
 
 
-def test_a_score_says_how_far_a_document_stands_out(kind: Vector) -> None:
+def test_a_score_says_how_far_a_document_stands_out(kind: VectorKind) -> None:
     """However the best compares with the query: a good one among nine as good is worth less than one alone."""
     alone = ask(
         kind, snapshot(kind, [unit(1, "login token"), *(unit(i, "tax login kitten") for i in range(2, 30))]), "login token"
@@ -103,7 +105,7 @@ def test_a_score_says_how_far_a_document_stands_out(kind: Vector) -> None:
     assert alone.best[0].score > among.best[0].score
 
 
-def test_a_match_says_what_it_is_and_where_it_lies(kind: Vector) -> None:
+def test_a_match_says_what_it_is_and_where_it_lies(kind: VectorKind) -> None:
     held = snapshot(kind, [unit(7, "kitten in the garden", ["sunrise", "kitten garden"], "shop"), unit(8, "tax")])
     segment, quote = unit(7, "").nodes[0], unit(7, "", ["", ""]).grips[1]
     first, second = ask(kind, held, "kitten garden", limit=2).best
@@ -119,7 +121,7 @@ def test_a_match_says_what_it_is_and_where_it_lies(kind: Vector) -> None:
     assert 0 <= first.score <= 1
 
 
-def test_filters_apply_before_the_best_are_chosen(kind: Vector) -> None:
+def test_filters_apply_before_the_best_are_chosen(kind: VectorKind) -> None:
     units = made_up(400)
     held = snapshot(kind, units)
     narrow = unit(9001, "tax", ["kitten"], project="rare")
@@ -146,7 +148,7 @@ def test_filters_apply_before_the_best_are_chosen(kind: Vector) -> None:
     assert set(ids(ask(kind, held, "kitten", Filters(project="rare")))) == similar
 
 
-def test_less_similar_documents_are_neither_shown_nor_counted(kind: Vector) -> None:
+def test_less_similar_documents_are_neither_shown_nor_counted(kind: VectorKind) -> None:
     units = made_up(300)
     held = snapshot(kind, units)
     everything = ask(kind, held, QUERIES[0], limit=5000)
@@ -159,14 +161,14 @@ def test_less_similar_documents_are_neither_shown_nor_counted(kind: Vector) -> N
     assert ask(kind, held, QUERIES[0], least=1.01) == Matches((), 0)
 
 
-def test_texts_of_unknown_words_match_nothing_and_are_matched_by_nothing(kind: Vector) -> None:
+def test_texts_of_unknown_words_match_nothing_and_are_matched_by_nothing(kind: VectorKind) -> None:
     held = snapshot(kind, [unit(1, "zyzzyva", ["qoph", "login"]), unit(2, "")])
     assert len(ask(kind, held, "login").best) == 1
     assert ask(kind, held, "zyzzyva qoph") == Matches((), 0)
     assert ask(kind, snapshot(kind), "login") == Matches((), 0)
 
 
-def test_equal_documents_come_in_the_order_of_their_keys(kind: Vector) -> None:
+def test_equal_documents_come_in_the_order_of_their_keys(kind: VectorKind) -> None:
     units = [unit(i, "login token", ["login token"] * 3) for i in range(300)]
     for table, count in ((DocType.NODE, 300), (DocType.GRIP, 900)):
         keys = sorted(d.key for d in documents(units) if d.doc_type is table)
@@ -177,7 +179,7 @@ def test_equal_documents_come_in_the_order_of_their_keys(kind: Vector) -> None:
             assert found.total == count
 
 
-def test_a_segment_over_the_windows_edge_counts_only_with_something_near_inside(kind: Vector) -> None:
+def test_a_segment_over_the_windows_edge_counts_only_with_something_near_inside(kind: VectorKind) -> None:
     def at(minute: int, key: int, text: str) -> IndexDocument:
         return grip(key, text, START + minute * 60_000)
 
@@ -200,7 +202,7 @@ def test_a_segment_over_the_windows_edge_counts_only_with_something_near_inside(
 @examples(5)
 @given(st.integers(0, 10_000), st.lists(st.integers(0, 60), max_size=6), st.sampled_from(QUERIES), st.integers(1, 80))
 def test_results_do_not_depend_on_how_documents_are_spread_over_parts(
-    kind: Vector, seed: int, cuts: list[int], query: str, limit: int
+    kind: VectorKind, seed: int, cuts: list[int], query: str, limit: int
 ) -> None:
     units = made_up(60, seed)
     edges = [0, *sorted(cuts), 60]
@@ -213,7 +215,7 @@ def test_results_do_not_depend_on_how_documents_are_spread_over_parts(
 
 @examples(12)
 @given(st.integers(0, 10_000), st.sets(st.integers(0, 59)), st.sampled_from(QUERIES))
-def test_dropped_and_merged_units_leave_what_a_new_build_has(kind: Vector, seed: int, dropped: set[int], query: str) -> None:
+def test_dropped_and_merged_units_leave_what_a_new_build_has(kind: VectorKind, seed: int, dropped: set[int], query: str) -> None:
     units = made_up(60, seed)
     kept = [u for i, u in enumerate(units) if i not in dropped]
     parts = [live(kind, units[:25]), live(kind, units[25:])]
@@ -230,14 +232,14 @@ def test_models_with_any_number_of_dimensions_work_up_to_the_bound(tmp_path: Pat
     from memory_mcp.base.errors import LayerUnavailable
 
     for dimensions in (1, 7, 100, 1024):
-        kind = Vector(Model2Vec(static_model(tmp_path / str(dimensions), dimensions=dimensions)))
+        kind = VectorKind(Model2Vec(static_model(tmp_path / str(dimensions), dimensions=dimensions)))
         held = snapshot(kind, [unit(1, "login", ["login token"])])
         assert ask(kind, held, "login").best[0].raw == pytest.approx(1.0, abs=1e-3)
     with pytest.raises(LayerUnavailable, match="1025 dimensions"):
-        Vector(Model2Vec(static_model(tmp_path / "wide", dimensions=1025))).fingerprint()
+        VectorKind(Model2Vec(static_model(tmp_path / "wide", dimensions=1025))).fingerprint()
 
 
-def test_threads_that_search_at_once_find_the_same(kind: Vector) -> None:
+def test_threads_that_search_at_once_find_the_same(kind: VectorKind) -> None:
     held = snapshot(kind, made_up(300), made_up(300, 1))
     expected = {q: ask(kind, held, q) for q in QUERIES}
     with ThreadPoolExecutor(4) as pool:

@@ -15,27 +15,27 @@ from memory_mcp.base.errors import IndexUnreadable
 from memory_mcp.indexes.base import DocType
 from memory_mcp.indexes.files import FolderContents, seal_folder
 from memory_mcp.indexes.vector import stored
-from memory_mcp.indexes.vector.rows import Query, Rows
+from memory_mcp.indexes.vector.rows import CodedQuery, VectorRows
 from memory_mcp.indexes.vector.stored import files_of
 
 DIMENSIONS = 64
 INDEX, TEXTS = files_of(DocType.GRIP)
 
 
-def rows(count: int, same: int = 1, seed: int = 0) -> Rows:
+def rows(count: int, same: int = 1, seed: int = 0) -> VectorRows:
     """Return rows of random vectors, each had by `same` documents in turn."""
     vectors = np.random.default_rng(seed).standard_normal((count, DIMENSIONS)).astype(np.float32)
-    return Rows.from_vectors(np.tile(vectors, (same, 1)), np.arange(count * same, dtype=np.uint64))
+    return VectorRows.from_vectors(np.tile(vectors, (same, 1)), np.arange(count * same, dtype=np.uint64))
 
 
-def written(made: Rows, folder: Path, graph_from: int | None = None) -> FolderContents:
+def written(made: VectorRows, folder: Path, graph_from: int | None = None) -> FolderContents:
     """Return a table's files, read back."""
     folder.mkdir(exist_ok=True)
     stored.write_rows(made, folder, DocType.GRIP, graph_from)
     return FolderContents(folder, seal_folder(folder), folder)
 
 
-def read(made: Rows, folder: Path, graph_from: int | None = None) -> Rows:
+def read(made: VectorRows, folder: Path, graph_from: int | None = None) -> VectorRows:
     return stored.read_rows(written(made, folder, graph_from), DocType.GRIP, DIMENSIONS)
 
 
@@ -59,7 +59,7 @@ def test_a_file_is_a_usearch_index_that_begins_with_its_rows_in_the_documents_or
 def test_documents_are_as_similar_as_before_they_were_written(tmp_path: Path, count: int, graph_from: int | None) -> None:
     made = rows(count, same=3)
     found = read(made, tmp_path / "part", graph_from)
-    query = Query.from_vector(np.random.default_rng(1).standard_normal(DIMENSIONS))
+    query = CodedQuery.from_vector(np.random.default_rng(1).standard_normal(DIMENSIONS))
     some = np.arange(0, len(made), 2)
     assert np.array_equal(found.compute_similarities(query), made.compute_similarities(query))
     assert np.array_equal(found.compute_similarities(query, some), made.compute_similarities(query)[some])
@@ -67,11 +67,11 @@ def test_documents_are_as_similar_as_before_they_were_written(tmp_path: Path, co
 
 
 def test_one_vector_is_stored_once_however_many_documents_have_it(tmp_path: Path) -> None:
-    silent = Rows.from_vectors(np.zeros((5, DIMENSIONS), dtype=np.float32), np.arange(5, dtype=np.uint64))
-    found = read(Rows.concatenate([rows(100, same=4), silent, rows(100)]), tmp_path / "part")
+    silent = VectorRows.from_vectors(np.zeros((5, DIMENSIONS), dtype=np.float32), np.arange(5, dtype=np.uint64))
+    found = read(VectorRows.concatenate([rows(100, same=4), silent, rows(100)]), tmp_path / "part")
     assert (len(found), found.codes.shape) == (505, (101, DIMENSIONS))
     assert found.unknown.nonzero()[0].tolist() == list(range(400, 405))
-    assert len(Rows.concatenate([found.select_rows(np.array([0, 100, 400])), rows(2)]).codes) == 4
+    assert len(VectorRows.concatenate([found.select_rows(np.array([0, 100, 400])), rows(2)]).codes) == 4
 
 
 @pytest.mark.parametrize("graph_from", [None, 1], ids=["rows", "graph"])
@@ -93,7 +93,7 @@ def _whose(array: Any) -> object:
 def test_rows_cost_at_most_a_fifth_more_than_themselves(tmp_path: Path) -> None:
     """Without a graph worth asking: 44 bytes of usearch, 16 of ours were counted."""
     vectors = np.random.default_rng(0).standard_normal((5000, 256)).astype(np.float32)
-    contents = written(Rows.from_vectors(vectors, np.arange(5000, dtype=np.uint64)), tmp_path / "part")
+    contents = written(VectorRows.from_vectors(vectors, np.arange(5000, dtype=np.uint64)), tmp_path / "part")
     assert len(contents.bytes_of(INDEX)) <= 5000 * (256 + 45) + 200
     assert len(contents.bytes_of(TEXTS)) <= 5000 * 16 + 1000
 

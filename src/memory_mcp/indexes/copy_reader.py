@@ -22,7 +22,7 @@ from memory_mcp.storage.records import Outbox
 
 if TYPE_CHECKING:  # its engine may be missing
     from memory_mcp.indexes.bm25.index import Bm25Index
-    from memory_mcp.indexes.bm25.kind import Body
+    from memory_mcp.indexes.bm25.kind import Bm25Body
 
 
 #: Most events not indexed yet that are searched one by one; during an import the oldest beyond these wait.
@@ -150,7 +150,7 @@ class CopyReader:
                 requests |= {names[index] for index in np.flatnonzero(asks).tolist()}
         return requests
 
-    def _current_snapshot(self) -> "tuple[Snapshot[Body], frozenset[str]] | None":
+    def _current_snapshot(self) -> "tuple[Snapshot[Bm25Body], frozenset[str]] | None":
         searcher = self._index()
         if searcher is None:
             return None
@@ -162,7 +162,7 @@ class CopyReader:
         return None if changed is None else (snapshot, changed)
 
 
-def _read_node(snapshot: "Snapshot[Body]", node_id: NodeId, with_bullets: bool) -> TocNode | None:
+def _read_node(snapshot: "Snapshot[Bm25Body]", node_id: NodeId, with_bullets: bool) -> TocNode | None:
     key = np.array([node_key(node_id)], dtype=np.uint64)
     for live in snapshot:
         for index in live.find_units(key).tolist():

@@ -9,9 +9,9 @@ from memory_mcp.indexes.shard import IndexKind
 
 
 def _create_bm25(_: Mapping[str, Any]) -> IndexKind[Any]:
-    from memory_mcp.indexes.bm25.kind import Bm25
+    from memory_mcp.indexes.bm25.kind import Bm25Kind
 
-    return Bm25()
+    return Bm25Kind()
 
 
 def _create_vector(options: Mapping[str, Any]) -> IndexKind[Any]:

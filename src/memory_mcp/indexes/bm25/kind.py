@@ -19,7 +19,7 @@ FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedUnit:
     """Term counts and copies of a unit's nodes and grips."""
 
     nodes: list[TermCounts]
@@ -29,7 +29,7 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class Bm25Body:
     """Postings and copies of both tables of a shard."""
 
     nodes: Postings
@@ -41,7 +41,7 @@ class Body:
         return self.nodes if doc_type is DocType.NODE else self.grips
 
 
-class Bm25:
+class Bm25Kind:
     """The `IndexKind` of keywords, whose bodies are postings and copies."""
 
     name = "bm25"
@@ -61,7 +61,7 @@ class Bm25:
         """Return None: a build takes seconds."""
         del fingerprint
 
-    def prepare_unit(self, unit: Unit) -> Prepared:
+    def prepare_unit(self, unit: Unit) -> PreparedUnit:
         """Return the term counts and copies of a unit's documents."""
         # A message quoted whole is a text of its segment and of its grip: counted once.
         counts_by_text = {
@@ -71,35 +71,35 @@ class Bm25:
             [add_counts([counts_by_text[t] for t in d.words]) for d in documents] for documents in (unit.nodes, unit.grips)
         )
         node_copies = [d.copy if isinstance(d.copy, TocNode) else None for d in unit.nodes]
-        return Prepared(nodes, grips, node_copies, [d.copy if isinstance(d.copy, Quotation) else None for d in unit.grips])
+        return PreparedUnit(nodes, grips, node_copies, [d.copy if isinstance(d.copy, Quotation) else None for d in unit.grips])
 
-    def build_body(self, prepared: Sequence[Prepared]) -> Body:
+    def build_body(self, prepared: Sequence[PreparedUnit]) -> Bm25Body:
         """Return postings and copies of prepared units, in order."""
         nodes = Postings.from_counts([counts for unit in prepared for counts in unit.nodes], DocType.NODE)
         grips = Postings.from_counts([counts for unit in prepared for counts in unit.grips], DocType.GRIP)
         copies = Copies.from_rows(
             [n for unit in prepared for n in unit.node_copies], [q for unit in prepared for q in unit.quotations]
         )
-        return Body(nodes, grips, copies)
+        return Bm25Body(nodes, grips, copies)
 
-    def merge_bodies(self, bodies: Sequence[Body], kept_rows: Sequence[tuple[Array, Array]]) -> Body:
+    def merge_bodies(self, bodies: Sequence[Bm25Body], kept_rows: Sequence[tuple[Array, Array]]) -> Bm25Body:
         """Return one body of the kept rows, in order."""
         nodes = Postings.merge([b.nodes for b in bodies], [rows for rows, _ in kept_rows])
         grips = Postings.merge([b.grips for b in bodies], [rows for _, rows in kept_rows])
-        return Body(nodes, grips, Copies.merge([b.copies for b in bodies], kept_rows))
+        return Bm25Body(nodes, grips, Copies.merge([b.copies for b in bodies], kept_rows))
 
-    def write_body(self, body: Body, directory: Path) -> None:
+    def write_body(self, body: Bm25Body, directory: Path) -> None:
         """Write postings and copies of both tables. Raises OSError."""
         body.nodes.write(directory)
         body.grips.write(directory)
         body.copies.write(directory)
 
-    def read_body(self, contents: FolderContents) -> Body:
+    def read_body(self, contents: FolderContents) -> Bm25Body:
         """Return what `write_body` wrote; raises IndexUnreadable."""
         nodes, grips = (Postings.read(contents, table) for table in (DocType.NODE, DocType.GRIP))
-        return Body(nodes, grips, Copies.read(contents))
+        return Bm25Body(nodes, grips, Copies.read(contents))
 
-    def improve_body(self, body: Body) -> Body | None:
+    def improve_body(self, body: Bm25Body) -> Bm25Body | None:
         """Return None: there is no faster form."""
         del body
         return None

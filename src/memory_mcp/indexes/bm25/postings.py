@@ -28,7 +28,7 @@ import bm25s
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class TableParameters:
     """BM25 parameters of one table; `average` is the fixed length in terms."""
 
     k1: float
@@ -38,7 +38,7 @@ class Form:
 
 #: Grips are messages: long ones are penalized little. For segments the usual values are better (commits, hit@10: 3 to 5
 #: points). Average lengths are between the medians of dialogue and of coding sessions.
-FORMS = {DocType.NODE: Form(1.5, 0.75, 500.0), DocType.GRIP: Form(0.9, 0.4, 16.0)}
+FORMS = {DocType.NODE: TableParameters(1.5, 0.75, 500.0), DocType.GRIP: TableParameters(0.9, 0.4, 16.0)}
 #: One step of a stored term-frequency part.
 STEP = 1 / 255
 #: A document: hashes of its terms, `(n,)` uint64, and their counts, `(n,)` float64.

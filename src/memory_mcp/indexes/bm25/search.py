@@ -15,7 +15,7 @@ import numpy as np
 from memory_mcp.indexes import keys
 from memory_mcp.indexes.base import DocType, Filters, Match, Matches
 from memory_mcp.indexes.bm25 import message_scores
-from memory_mcp.indexes.bm25.kind import Body
+from memory_mcp.indexes.bm25.kind import Bm25Body
 from memory_mcp.indexes.bm25.postings import STEP, term_key, term_part
 from memory_mcp.indexes.bm25.weights import Weights, weigh_terms
 from memory_mcp.indexes.calibrate import BM25, COMPARED, SCORE_OFFSET, calibrate_scores, normalize_bm25
@@ -40,7 +40,7 @@ _FEW_UNITS = 2
 _LONGER = 10
 
 
-def find_segments(snapshot: Snapshot[Body], terms: Sequence[str], project: str | None) -> list[int]:
+def find_segments(snapshot: Snapshot[Bm25Body], terms: Sequence[str], project: str | None) -> list[int]:
     """Return keys of segments that hold every term, newest first.
 
     `project` None means all; without terms, all segments.
@@ -78,7 +78,7 @@ class _TableScores:
 class _ShardSearch:
     """The search of one part: the scores of its rows, and what is wanted of them."""
 
-    live: LiveShard[Body]
+    live: LiveShard[Bm25Body]
     nodes: _TableScores
     grips: _TableScores
     filters: Filters
@@ -127,7 +127,7 @@ class _ScoredBest(TableBest):
 
 
 def search_documents(
-    snapshot: Snapshot[Body], terms: Sequence[str], filters: Filters, limit: int, keywords: Sequence[str] = ()
+    snapshot: Snapshot[Bm25Body], terms: Sequence[str], filters: Filters, limit: int, keywords: Sequence[str] = ()
 ) -> Matches:
     """Return the best `limit` documents for the terms, and how many match.
 
@@ -152,7 +152,7 @@ def search_documents(
     return Matches(tuple(map(_as_match, ranked_best[:limit])), total)
 
 
-def widened_weights(snapshot: Snapshot[Body], terms: Sequence[str], keywords: Sequence[str], filters: Filters) -> Weights:
+def widened_weights(snapshot: Snapshot[Bm25Body], terms: Sequence[str], keywords: Sequence[str], filters: Filters) -> Weights:
     """Return the weights of terms and of keywords' terms.
 
     Keywords weigh less the more the best message holds of the terms.
@@ -183,7 +183,7 @@ def score_pending_text(weights: Weights, counts: Sequence[int], length: int) -> 
 
 
 @contextmanager
-def _score_shard(live: LiveShard[Body], weights: Weights, filters: Filters, limit: int) -> Iterator[_ShardSearch]:
+def _score_shard(live: LiveShard[Bm25Body], weights: Weights, filters: Filters, limit: int) -> Iterator[_ShardSearch]:
     try:
         nodes = _score_table(live, DocType.NODE, weights)
         grips = _score_table(live, DocType.GRIP, weights)
@@ -196,7 +196,7 @@ def _score_shard(live: LiveShard[Body], weights: Weights, filters: Filters, limi
         raise
 
 
-def _score_table(live: LiveShard[Body], table: DocType, weights: Weights) -> _TableScores:
+def _score_table(live: LiveShard[Bm25Body], table: DocType, weights: Weights) -> _TableScores:
     """Sum the postings of the query's terms by row.
 
     Only postings are touched: 32 times faster than dense retrieval by bm25s at 100,000 documents (measured).
@@ -218,7 +218,7 @@ def _score_table(live: LiveShard[Body], table: DocType, weights: Weights) -> _Ta
     return _TableScores(rows[np.concatenate([[True], rows[1:] != rows[:-1]])], dense)
 
 
-def find_candidates(snapshot: Snapshot[Body], terms: Sequence[str], filters: Filters, limit: int, also: Array) -> Candidates:
+def find_candidates(snapshot: Snapshot[Bm25Body], terms: Sequence[str], filters: Filters, limit: int, also: Array) -> Candidates:
     """Return the best `limit` messages, and those named in `also`.
 
     All must pass the filters. `words` are shares of the query's highest possible score with `SCORE_OFFSET` added.

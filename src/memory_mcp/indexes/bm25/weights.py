@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from memory_mcp.indexes.base import DocType
-from memory_mcp.indexes.bm25.kind import Body
+from memory_mcp.indexes.bm25.kind import Bm25Body
 from memory_mcp.indexes.bm25.postings import term_key
 from memory_mcp.indexes.calibrate import SCORE_OFFSET
 from memory_mcp.indexes.files import Array
@@ -44,7 +44,7 @@ class Weights:
         return Weights(np.concatenate([self.keys, keywords.keys]), idf, len(keywords.keys))
 
 
-def weigh_terms(snapshot: Snapshot[Body], terms: Sequence[str]) -> Weights:
+def weigh_terms(snapshot: Snapshot[Bm25Body], terms: Sequence[str]) -> Weights:
     """Weigh terms by their frequency in living segments and grips.
 
     Periods repeat these and do not count. A term that no document holds has the highest weight.
@@ -60,7 +60,7 @@ def weigh_terms(snapshot: Snapshot[Body], terms: Sequence[str]) -> Weights:
     return Weights(hashes, np.array([math.log(1 + (n - d + 0.5) / (d + 0.5)) for d in df.tolist()]))
 
 
-def _add_frequencies(df: Array, live: LiveShard[Body], table: DocType, hashes: Array, counting: Array | None) -> None:
+def _add_frequencies(df: Array, live: LiveShard[Bm25Body], table: DocType, hashes: Array, counting: Array | None) -> None:
     """Add to `df` the number of counting rows that hold each term."""
     postings = live.shard.body.table(table)
     for i, term_slice in enumerate(postings.find_slices(hashes)):

@@ -17,7 +17,7 @@ import numpy as np
 
 from memory_mcp.indexes.topics.base import TopicName
 from memory_mcp.indexes.topics.labels import fold_label
-from memory_mcp.indexes.topics.phrases import Item, items_of
+from memory_mcp.indexes.topics.phrases import TermItem, items_of
 from memory_mcp.indexes.topics.reading import Ints, TextUnits, expand_rows
 from memory_mcp.model.topic import MAX_LABEL
 from memory_mcp.tree.summarize.titles import make_headline, without_date
@@ -120,8 +120,8 @@ def _score_groups(texts: TextUnits, topics: Sequence[Sequence[int]], unassigned:
     return groups
 
 
-def _distinct_items(items: Sequence[Item], limit: int) -> list[Item]:
-    chosen: list[Item] = []
+def _distinct_items(items: Sequence[TermItem], limit: int) -> list[TermItem]:
+    chosen: list[TermItem] = []
     used: set[int] = set()
     for item in items:
         if len(chosen) < limit and 2 * len(item.keys & used) < len(item.keys) and not _repeats_any(item, chosen):
@@ -136,7 +136,7 @@ class _UsedLabels:
     def __init__(self, used_labels: Iterable[str]) -> None:
         self._used: set[frozenset[str]] = {fold_label(label) for label in used_labels}
 
-    def choose_label(self, items: Sequence[Item], fallback: str, former_label: str) -> str:
+    def choose_label(self, items: Sequence[TermItem], fallback: str, former_label: str) -> str:
         parts = _keep_former(items, former_label) or _choose_items(items)
         label = next(
             (candidate for candidate in self._iter_candidates(items, parts, fallback) if fold_label(candidate) not in self._used),
@@ -145,7 +145,7 @@ class _UsedLabels:
         self._used.add(fold_label(label))
         return label
 
-    def _iter_candidates(self, items: Sequence[Item], parts: Sequence[Item], fallback: str) -> Iterable[str]:
+    def _iter_candidates(self, items: Sequence[TermItem], parts: Sequence[TermItem], fallback: str) -> Iterable[str]:
         base = _join_items(parts) or fallback
         yield base
         other_items = [
@@ -161,7 +161,7 @@ class _UsedLabels:
             yield make_headline(base, MAX_LABEL - len(mark)) + mark
 
 
-def _choose_items(items: Sequence[Item]) -> list[Item]:
+def _choose_items(items: Sequence[TermItem]) -> list[TermItem]:
     parts = list(items[:1])
     while parts and len(parts) < _MOST_TERMS:
         covered = _covered_docs(parts)
@@ -171,7 +171,7 @@ def _choose_items(items: Sequence[Item]) -> list[Item]:
         least = _SECOND * parts[0].value
         if len(parts) == 1 and not parts[0].phrase:
             least *= _LONELY
-        best: Item | None = None
+        best: TermItem | None = None
         for item in items:
             worth = item.value * (_ANYWAY + len(item.docs - covered) / item.size)
             fits = worth > least and not item.keys & used and len(_join_items([*parts, item])) <= MAX_LABEL
@@ -183,7 +183,7 @@ def _choose_items(items: Sequence[Item]) -> list[Item]:
     return parts
 
 
-def _keep_former(items: Sequence[Item], former_label: str) -> list[Item]:
+def _keep_former(items: Sequence[TermItem], former_label: str) -> list[TermItem]:
     by_text = {item.text.casefold(): item for item in items}
     texts = former_label.split(_BETWEEN)
     parts = [replace(by_text[text.casefold()], text=text) for text in texts if text.casefold() in by_text]
@@ -194,16 +194,16 @@ def _keep_former(items: Sequence[Item], former_label: str) -> list[Item]:
     return parts if covers and max(part.value for part in parts) >= _NEARLY * chosen[0].value else []
 
 
-def _covered_docs(parts: Iterable[Item]) -> frozenset[int]:
+def _covered_docs(parts: Iterable[TermItem]) -> frozenset[int]:
     return frozenset[int]().union(*(part.docs for part in parts))
 
 
-def _repeats_any(item: Item, other_items: Sequence[Item]) -> bool:
+def _repeats_any(item: TermItem, other_items: Sequence[TermItem]) -> bool:
     text = item.text.casefold()
     return any(text in other.text.casefold() or other.text.casefold() in text for other in other_items)
 
 
-def _join_items(parts: Sequence[Item]) -> str:
+def _join_items(parts: Sequence[TermItem]) -> str:
     return _BETWEEN.join(part.text for part in parts)
 
 

@@ -37,7 +37,7 @@ _PART, _SAME = 0.05, 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class TermItem:
     """A term of a group: shown text, keys, score, and who names it."""
 
     text: str
@@ -48,7 +48,7 @@ class Item:
     phrase: bool
 
 
-def items_of(texts: TextUnits, docs: Ints, scores: Mapping[int, float]) -> list[Item]:
+def items_of(texts: TextUnits, docs: Ints, scores: Mapping[int, float]) -> list[TermItem]:
     """Return the terms of some documents, best first.
 
     `scores` are those of the keys that tell the group apart; each term has one of these.
@@ -68,7 +68,7 @@ class _GroupUnits:
         self._texts, self._units, self._keys, self._docs = texts, units, keys, docs
         self._kinds: list[int] = texts.kinds[np.array(units, dtype=np.int64)].tolist() if units else []
 
-    def iter_words(self, scored_positions: Ints, scores: Mapping[int, float], size: int) -> Iterator[Item]:
+    def iter_words(self, scored_positions: Ints, scores: Mapping[int, float], size: int) -> Iterator[TermItem]:
         """Phrases of a single document, and longer than `MAX_SHOWN`, are left out."""
         holders: defaultdict[int, set[int]] = defaultdict(set)
         written_forms: defaultdict[int, Counter[str]] = defaultdict(Counter)
@@ -80,7 +80,7 @@ class _GroupUnits:
             text = _usual_form(written_forms[key])
             dull = self._texts.weights[key] < _DULL or (text.islower() and text.endswith(_TAILS))
             value = scores[key] * (_ALONE if dull else 1.0)
-            yield Item(text, frozenset({key}), value, frozenset(holding_docs), size, phrase=False)
+            yield TermItem(text, frozenset({key}), value, frozenset(holding_docs), size, phrase=False)
         phrases: defaultdict[tuple[int, ...], set[int]] = defaultdict(set)
         written: defaultdict[tuple[int, ...], Counter[str]] = defaultdict(Counter)
         starts = {position - back for position in scored_positions.tolist() for back in range(_LONGEST) if position >= back}
@@ -102,7 +102,7 @@ class _GroupUnits:
                 base = math.fsum(score / 2**position for position, (score, _) in enumerate(scored_keys))
                 together = len(holding_docs) / max(len(holders[scored_keys[0][1]]), len(holding_docs))
                 value = base * (_APART + _TOGETHER * together) * _LONGER ** max(0, len(content) - 2)
-                yield Item(text, content, value, frozenset(holding_docs), size, phrase=True)
+                yield TermItem(text, content, value, frozenset(holding_docs), size, phrase=True)
 
     def _iter_ends(self, start: int) -> Iterator[int]:
         if start < 0 or not self._is_edge(start):
@@ -125,7 +125,7 @@ class _GroupUnits:
             return False
         return bool(self._texts.weights[self._keys[position]] >= _EDGE)
 
-    def iter_runs(self, scores: Mapping[int, float], size: int) -> Iterator[Item]:
+    def iter_runs(self, scores: Mapping[int, float], size: int) -> Iterator[TermItem]:
         least = max(min(2, size), math.ceil(_SUPPORT * size))
         holders: defaultdict[int, set[int]] = defaultdict(set)
         for position, kind in enumerate(self._kinds):
@@ -149,7 +149,7 @@ class _GroupUnits:
             value = score * math.sqrt(len(run.docs) / len(holders[best])) * _BY_LENGTH[len(text)]
             if run.times > 1 and max(*run.previous.values(), *run.following.values()) > _SAME * run.times:
                 value *= _PART
-            yield Item(text, frozenset(keys), value, frozenset(run.docs), size, phrase=len(text) > _WORD)
+            yield TermItem(text, frozenset(keys), value, frozenset(run.docs), size, phrase=len(text) > _WORD)
 
     def _iter_stretches(self, common: Container[int]) -> Iterator[tuple[int, int]]:
         start = -1

@@ -16,8 +16,8 @@ from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.keeper import Keeper
 from memory_mcp.indexes.shard import TABLES
 from memory_mcp.indexes.snapshot import Snapshot
-from memory_mcp.indexes.vector.kind import Body, Vector
-from memory_mcp.indexes.vector.rows import Query, Rows
+from memory_mcp.indexes.vector.kind import VectorBody, VectorKind
+from memory_mcp.indexes.vector.rows import CodedQuery, VectorRows
 from memory_mcp.indexes.vector.search import find_candidates, rate_messages, search_documents
 from memory_mcp.model.event import Event
 from memory_mcp.model.ids import EventId
@@ -34,24 +34,24 @@ class VectorIndex:
     def __init__(self, keeper: Keeper) -> None:
         self.keeper = keeper
         #: Rows of events, and the embedder that made them.
-        self._pending_rows: tuple[Embedder | None, dict[EventId, Rows]] = None, {}
+        self._pending_rows: tuple[Embedder | None, dict[EventId, VectorRows]] = None, {}
         #: The vector of the last query: one search needs it several times.
         self._last_query: tuple[Embedder, str, Array] | None = None
 
     @property
     def embedder(self) -> Embedder:
         """The configured embedder, which embeds new documents."""
-        return cast("Vector", self.keeper.index.target_kind).embedder
+        return cast("VectorKind", self.keeper.index.target_kind).embedder
 
     @property
     def serving_embedder(self) -> Embedder:
         """The embedder of the current index; the former one until rebuilt."""
-        return cast("Vector", self.keeper.index.kind).embedder
+        return cast("VectorKind", self.keeper.index.kind).embedder
 
     def count_unknown(self) -> int:
         """Return the number of living documents without a known word."""
         try:
-            snapshot: Snapshot[Body] = self.keeper.index.snapshot
+            snapshot: Snapshot[VectorBody] = self.keeper.index.snapshot
         except IndexUnreadable:
             return 0
         count = 0
@@ -69,7 +69,7 @@ class VectorIndex:
         """
         if not query.text.strip():
             raise InvalidQuery("the query is empty", "Give at least one word to look for.")
-        snapshot: Snapshot[Body] = self.keeper.index.snapshot
+        snapshot: Snapshot[VectorBody] = self.keeper.index.snapshot
         embedder = _embedder_of(snapshot)
         if embedder is None:
             return Matches((), 0)
@@ -84,7 +84,7 @@ class VectorIndex:
         Filters do not apply to the latter, and keywords do not count. Raises IndexUnreadable when the index cannot be
         searched, LayerUnavailable without the model.
         """
-        snapshot: Snapshot[Body] = self.keeper.index.snapshot
+        snapshot: Snapshot[VectorBody] = self.keeper.index.snapshot
         embedder = _embedder_of(snapshot)
         if embedder is None:
             return NO_CANDIDATES
@@ -129,12 +129,14 @@ class VectorIndex:
             remembered = {}
         fresh = [e for e in waiting if e.event_id not in remembered]
         vectors = embedder.embed([f"{e.speaker}: {e.text}" if e.speaker else e.text for e in fresh])
-        new_rows = {e.event_id: Rows.from_vectors(vectors[i : i + 1], np.zeros(1, dtype=np.uint64)) for i, e in enumerate(fresh)}
+        new_rows = {
+            e.event_id: VectorRows.from_vectors(vectors[i : i + 1], np.zeros(1, dtype=np.uint64)) for i, e in enumerate(fresh)
+        }
         rows_by_event = {**remembered, **new_rows}
         # Replaced, not changed: another thread may be reading it.
         self._pending_rows = embedder, dict(list(rows_by_event.items())[-_REMEMBERED:])
-        rows = Rows.concatenate([rows_by_event[e.event_id] for e in waiting])
-        raw = rows.compute_similarities(Query.from_vector(self._widened_vector(embedder, text, keywords)))
+        rows = VectorRows.concatenate([rows_by_event[e.event_id] for e in waiting])
+        raw = rows.compute_similarities(CodedQuery.from_vector(self._widened_vector(embedder, text, keywords)))
         scores = calibrate_scores(SIMILARITY, raw).tolist()
         scored = zip(waiting, scores, raw.tolist(), strict=True)
         return [PendingMatch(e, round(score, 6), min(similarity, 1.0)) for e, score, similarity in scored if similarity > 0]
@@ -147,5 +149,5 @@ class VectorIndex:
         return built
 
 
-def _embedder_of(snapshot: Snapshot[Body]) -> Embedder | None:
+def _embedder_of(snapshot: Snapshot[VectorBody]) -> Embedder | None:
     return snapshot.shards[0].shard.body.embedder if snapshot.shards else None

@@ -23,7 +23,7 @@ from memory_mcp.indexes.shard import TABLES
 from memory_mcp.indexes.vector import stored
 from memory_mcp.indexes.vector.graph import GRAPH_FROM
 from memory_mcp.indexes.vector.reuse import VectorReuse, embedder_identity
-from memory_mcp.indexes.vector.rows import MOST_DIMENSIONS, Rows
+from memory_mcp.indexes.vector.rows import MOST_DIMENSIONS, VectorRows
 
 #: Version of the layout of its files, of the coding of rows, and of a graph's parameters.
 FORMAT = 2
@@ -31,21 +31,21 @@ _MADE_BY = "embedder.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class VectorBody:
     """Rows of both tables of a shard, and the embedder that made them."""
 
-    nodes: Rows
-    grips: Rows
+    nodes: VectorRows
+    grips: VectorRows
     embedder: Embedder
     #: Whether large tables get graphs when written.
     improved: bool = False
 
-    def table(self, doc_type: DocType) -> Rows:
+    def table(self, doc_type: DocType) -> VectorRows:
         """Return the rows of one table."""
         return self.nodes if doc_type is DocType.NODE else self.grips
 
 
-class Vector:
+class VectorKind:
     """The `IndexKind` of vectors, whose bodies are rows of one model."""
 
     name = "vector"
@@ -84,7 +84,7 @@ class Vector:
         folder = self.embedder.fingerprint()["folder"]
         return {"model": folder, "reuse": str(reuse) if reuse else "", "graph_from": self._graph_from}
 
-    def find_predecessor(self, fingerprint: Mapping[str, Any]) -> "Vector | None":
+    def find_predecessor(self, fingerprint: Mapping[str, Any]) -> "VectorKind | None":
         """Return this kind, or one with the former model, or None.
 
         The former model must have the configured one's name, still load, and have the same files; the formats must be
@@ -99,62 +99,62 @@ class Vector:
             return None
         try:
             old = self._open_embedder(str(other_embedder.get("folder")))
-            return Vector(old, opened=self._open_embedder) if old.fingerprint() == other_embedder else None
+            return VectorKind(old, opened=self._open_embedder) if old.fingerprint() == other_embedder else None
         except LayerUnavailable:
             return None
 
-    def prepare_unit(self, unit: Unit) -> Body:
+    def prepare_unit(self, unit: Unit) -> VectorBody:
         """Embed a unit's gists, but for known ones; raises LayerUnavailable."""
         gists = [d.gist for d in (*unit.nodes, *unit.grips)]
         raw = [hashlib.blake2b(gist.encode("utf-8", "surrogatepass"), digest_size=8).digest() for gist in gists]
         digests = np.array([int.from_bytes(digest, "little") for digest in raw], dtype=np.uint64)
         if self._reuse is None:
-            rows = Rows.from_vectors(self.embedder.embed(gists), digests)
+            rows = VectorRows.from_vectors(self.embedder.embed(gists), digests)
         else:
             is_known, known_rows = self._reuse.find_rows(digests)
             fresh = np.flatnonzero(~is_known)
-            new_rows = Rows.from_vectors(self.embedder.embed([gists[i] for i in fresh.tolist()]), digests[fresh])
-            rows = Rows.concatenate([known_rows, new_rows])
+            new_rows = VectorRows.from_vectors(self.embedder.embed([gists[i] for i in fresh.tolist()]), digests[fresh])
+            rows = VectorRows.concatenate([known_rows, new_rows])
             order = np.argsort(np.concatenate([np.flatnonzero(is_known), fresh]))
-            rows = Rows(rows.codes, rows.inverse, rows.row_of[order], digests)
+            rows = VectorRows(rows.codes, rows.inverse, rows.row_of[order], digests)
         first = len(unit.nodes)
-        return Body(rows.select_rows(np.arange(first)), rows.select_rows(np.arange(first, len(rows))), self.embedder)
+        return VectorBody(rows.select_rows(np.arange(first)), rows.select_rows(np.arange(first, len(rows))), self.embedder)
 
-    def build_body(self, prepared: Sequence[Body]) -> Body:
+    def build_body(self, prepared: Sequence[VectorBody]) -> VectorBody:
         """Return the rows of prepared units, without graphs."""
-        none = Rows.empty(self.embedder.dimensions)
-        nodes, grips = (Rows.concatenate([none, *(p.table(t) for p in prepared)]) for t in TABLES)
-        return Body(nodes, grips, self.embedder)
+        none = VectorRows.empty(self.embedder.dimensions)
+        nodes, grips = (VectorRows.concatenate([none, *(p.table(t) for p in prepared)]) for t in TABLES)
+        return VectorBody(nodes, grips, self.embedder)
 
-    def merge_bodies(self, bodies: Sequence[Body], kept_rows: Sequence[tuple[Array, Array]]) -> Body:
+    def merge_bodies(self, bodies: Sequence[VectorBody], kept_rows: Sequence[tuple[Array, Array]]) -> VectorBody:
         """Return one body of the kept rows, without graphs."""
-        nodes = Rows.concatenate([b.nodes.select_rows(rows) for b, (rows, _) in zip(bodies, kept_rows, strict=True)])
-        grips = Rows.concatenate([b.grips.select_rows(rows) for b, (_, rows) in zip(bodies, kept_rows, strict=True)])
-        return Body(nodes, grips, self.embedder)
+        nodes = VectorRows.concatenate([b.nodes.select_rows(rows) for b, (rows, _) in zip(bodies, kept_rows, strict=True)])
+        grips = VectorRows.concatenate([b.grips.select_rows(rows) for b, (_, rows) in zip(bodies, kept_rows, strict=True)])
+        return VectorBody(nodes, grips, self.embedder)
 
-    def write_body(self, body: Body, directory: Path) -> None:
+    def write_body(self, body: VectorBody, directory: Path) -> None:
         """Write rows, graphs of large tables if improved, and their model."""
         for table in TABLES:
             stored.write_rows(body.table(table), directory, table, self._graph_from if body.improved else None)
         (directory / _MADE_BY).write_text(json.dumps(embedder_identity(self.embedder.fingerprint())), encoding="utf-8")
 
-    def read_body(self, contents: FolderContents) -> Body:
+    def read_body(self, contents: FolderContents) -> VectorBody:
         """Return what `write_body` wrote; raises IndexUnreadable."""
         embedder = self.embedder.fingerprint()
         if contents.json_of(_MADE_BY) != embedder_identity(embedder):
             raise IndexUnreadable("a part of the index was made by another embedding model")
         nodes, grips = (stored.read_rows(contents, t, embedder["dimensions"]) for t in TABLES)
-        return Body(nodes, grips, self.embedder)
+        return VectorBody(nodes, grips, self.embedder)
 
-    def improve_body(self, body: Body) -> Body | None:
+    def improve_body(self, body: VectorBody) -> VectorBody | None:
         """Mark the body to be written with graphs; None if none lacks one."""
         lacking = [t for t in TABLES if len(body.table(t).codes) >= self._graph_from and body.table(t).graph is None]
         return replace(body, improved=True) if lacking else None
 
 
-def open_kind(options: Mapping[str, Any]) -> Vector:
+def open_kind(options: Mapping[str, Any]) -> VectorKind:
     """Return the kind from `Vector.child_options`; raises LayerUnavailable."""
     reuse = options.get("reuse")
-    kind = Vector(Model2Vec(options["model"]), Path(reuse) if reuse else None, graph_from=options.get("graph_from", 0))
+    kind = VectorKind(Model2Vec(options["model"]), Path(reuse) if reuse else None, graph_from=options.get("graph_from", 0))
     kind.fingerprint()
     return kind

@@ -11,7 +11,7 @@ from memory_mcp.base.errors import IndexUnreadable
 from memory_mcp.indexes.files import Array, FolderContents
 from memory_mcp.indexes.generation import IndexFolder, ShardEntry
 from memory_mcp.indexes.shard import TABLES
-from memory_mcp.indexes.vector.rows import Rows
+from memory_mcp.indexes.vector.rows import VectorRows
 from memory_mcp.indexes.vector.stored import files_of, read_rows
 
 log = logging.getLogger(__name__)
@@ -24,19 +24,19 @@ class VectorReuse:
         """`fingerprint` is what the rows must have been made with."""
         self._directory = directory
         self._wanted = fingerprint
-        self._pieces: list[Rows] | None = None
+        self._pieces: list[VectorRows] | None = None
         #: Digests of all pieces, sorted; the piece and the row of each.
         self._digests = np.zeros(0, dtype=np.uint64)
         self._piece, self._row = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
 
-    def find_rows(self, digests: Array) -> tuple[Array, Rows]:
+    def find_rows(self, digests: Array) -> tuple[Array, VectorRows]:
         """Return which texts are embedded already, and the rows of those.
 
         `digests` are `(n,)` uint64. None are known if the folder cannot be read.
         """
         pieces = self._read_rows() if self._pieces is None else self._pieces
         if not len(self._digests):
-            return np.zeros(len(digests), dtype=bool), Rows.empty(self._wanted["embedder"]["dimensions"])
+            return np.zeros(len(digests), dtype=bool), VectorRows.empty(self._wanted["embedder"]["dimensions"])
         at = np.minimum(np.searchsorted(self._digests, digests), len(self._digests) - 1)
         is_known: Array = self._digests[at] == digests
         places = list(zip(self._piece[at[is_known]].tolist(), self._row[at[is_known]].tolist(), strict=True))
@@ -44,9 +44,9 @@ class VectorReuse:
         inverse = np.zeros(len(places), dtype=np.float32)
         for i, (piece, row) in enumerate(places):
             codes[i], inverse[i] = pieces[piece].codes[row], pieces[piece].inverse[row]
-        return is_known, Rows(codes, inverse, np.arange(len(places)), digests[is_known])
+        return is_known, VectorRows(codes, inverse, np.arange(len(places)), digests[is_known])
 
-    def _read_rows(self) -> list[Rows]:
+    def _read_rows(self) -> list[VectorRows]:
         folder = IndexFolder(self._directory)
         self._pieces = pieces = []
         for entry in self._list_entries(folder):

@@ -29,7 +29,7 @@ MOST_DIMENSIONS = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class VectorRows:
     """The vectors of one table; documents with equal vectors may share a row."""
 
     #: `(rows, dimensions)` int8.
@@ -47,7 +47,7 @@ class Rows:
         return len(self.row_of)
 
     @classmethod
-    def from_vectors(cls, vectors: Array, digests: Array) -> "Rows":
+    def from_vectors(cls, vectors: Array, digests: Array) -> "VectorRows":
         """Return rows of unit vectors, `(n, dimensions)` float32."""
         codes = np.rint(_scale_vectors(vectors)).astype(np.int8)
         lengths = np.sqrt(np.square(codes.astype(np.int32)).sum(axis=1).astype(np.float64))
@@ -55,24 +55,24 @@ class Rows:
         return cls(codes, inverse, np.arange(len(codes)), digests)
 
     @classmethod
-    def empty(cls, dimensions: int) -> "Rows":
+    def empty(cls, dimensions: int) -> "VectorRows":
         """Return rows of no documents."""
         return cls.from_vectors(np.zeros((0, dimensions), dtype=np.float32), np.zeros(0, dtype=np.uint64))
 
     @classmethod
-    def concatenate(cls, pieces: Sequence["Rows"]) -> "Rows":
+    def concatenate(cls, pieces: Sequence["VectorRows"]) -> "VectorRows":
         """Return all rows in one, without graphs; equal ones stay."""
         offsets = np.cumsum([0, *(len(p.codes) for p in pieces)])
         row_of = np.concatenate([p.row_of + n for p, n in zip(pieces, offsets.tolist(), strict=False)])
         codes, inverse, digests = (np.concatenate([getattr(p, n) for p in pieces]) for n in ("codes", "inverse", "digests"))
         return cls(codes, inverse, row_of, digests)
 
-    def select_rows(self, documents: Array) -> "Rows":
+    def select_rows(self, documents: Array) -> "VectorRows":
         """Return the rows of some ascending documents, without a graph."""
         if len(documents) == len(self):
             return self
         rows, row_of = np.unique(self.row_of[documents], return_inverse=True)
-        return Rows(self.codes[rows], self.inverse[rows], row_of, self.digests[documents])
+        return VectorRows(self.codes[rows], self.inverse[rows], row_of, self.digests[documents])
 
     @property
     def unknown(self) -> Array:
@@ -80,7 +80,7 @@ class Rows:
         is_unknown: Array = (self.inverse == 0)[self.row_of]
         return is_unknown
 
-    def compute_similarities(self, query: "Query", documents: Array | None = None) -> Array:
+    def compute_similarities(self, query: "CodedQuery", documents: Array | None = None) -> Array:
         """Return cosine similarities, float32; 0 without a known word.
 
         `documents` are indices, None for all. Rounding may exceed 1.
@@ -93,7 +93,7 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class CodedQuery:
     """A coded query vector."""
 
     #: The coarse row, for a graph.
@@ -104,7 +104,7 @@ class Query:
     inverse: np.float32
 
     @classmethod
-    def from_vector(cls, vector: Array) -> "Query":
+    def from_vector(cls, vector: Array) -> "CodedQuery":
         """Return the query of a vector; one of zeros is similar to nothing."""
         wide = _scale_vectors(np.asarray(vector, dtype=np.float64)[np.newaxis])
         codes = np.rint(wide)
@@ -114,7 +114,7 @@ class Query:
         return cls(halves[0], nk.dots_pack(halves), np.float32(1 / length if length else 0.0))
 
 
-def _multiply_rows(codes: Array, inverse: Array, query: Query) -> Array:
+def _multiply_rows(codes: Array, inverse: Array, query: CodedQuery) -> Array:
     sums = np.asarray(nk.dots_packed(codes, query.packed))
     products = sums[:, 0] << _FINER_BITS
     products += sums[:, 1]

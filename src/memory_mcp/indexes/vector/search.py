@@ -17,8 +17,8 @@ from memory_mcp.indexes.messages import best_by_message
 from memory_mcp.indexes.ranking import RankedDocument, TableBest, merge_tables, rank_table
 from memory_mcp.indexes.shard import TABLES, LiveShard
 from memory_mcp.indexes.snapshot import Snapshot, visible_rows
-from memory_mcp.indexes.vector.kind import Body
-from memory_mcp.indexes.vector.rows import Query
+from memory_mcp.indexes.vector.kind import VectorBody
+from memory_mcp.indexes.vector.rows import CodedQuery
 from memory_mcp.model.exchange import LISTED_LAST
 from memory_mcp.model.ids import GripId
 
@@ -38,7 +38,7 @@ _QUOTED = 40
 class _SearchRequest:
     """The request as each part gets it."""
 
-    query: Query
+    query: CodedQuery
     filters: Filters
     limit: int
     #: Least similarity of a result.
@@ -46,7 +46,7 @@ class _SearchRequest:
 
 
 def search_documents(
-    snapshot: Snapshot[Body], query_vector: Array, filters: Filters, limit: int, min_similarity: float = 0.0
+    snapshot: Snapshot[VectorBody], query_vector: Array, filters: Filters, limit: int, min_similarity: float = 0.0
 ) -> Matches:
     """Return the documents nearest to a vector, `(dimensions,)` float32.
 
@@ -56,7 +56,7 @@ def search_documents(
     """
     floor = max(np.float32(min_similarity), _LEAST)
     # A result's score must not depend on the limit, nor on the least similarity.
-    request = _SearchRequest(Query.from_vector(query_vector), filters, max(limit, COMPARED), floor)
+    request = _SearchRequest(CodedQuery.from_vector(query_vector), filters, max(limit, COMPARED), floor)
     best_by_table: dict[DocType, list[TableBest]] = {t: [] for t in TABLES}
     total = 0
     for live in snapshot:
@@ -79,12 +79,12 @@ def search_documents(
     return Matches(tuple(_as_match(r, request, rank < _QUOTED) for rank, r in enumerate(unique[:limit])), total)
 
 
-def find_candidates(snapshot: Snapshot[Body], query_vector: Array, filters: Filters, limit: int) -> Candidates:
+def find_candidates(snapshot: Snapshot[VectorBody], query_vector: Array, filters: Filters, limit: int) -> Candidates:
     """Return the `limit` messages nearest to a vector.
 
     Only similarities above 0; fewer if long messages have more than three of the nearest grips on average.
     """
-    query = Query.from_vector(query_vector)
+    query = CodedQuery.from_vector(query_vector)
     request = _SearchRequest(query, replace(filters, doc_type=DocType.GRIP), limit * _PIECES, _LEAST)
     if query.inverse <= 0:
         return NO_CANDIDATES
@@ -96,9 +96,9 @@ def find_candidates(snapshot: Snapshot[Body], query_vector: Array, filters: Filt
     return Candidates.concatenate(shard_candidates).best(limit, np.zeros(0, dtype=np.uint64))
 
 
-def rate_messages(snapshot: Snapshot[Body], query_vector: Array, names: Array) -> Candidates:
+def rate_messages(snapshot: Snapshot[VectorBody], query_vector: Array, names: Array) -> Candidates:
     """Return named messages with their similarities; no filter applies."""
-    query = Query.from_vector(query_vector)
+    query = CodedQuery.from_vector(query_vector)
     shard_candidates = []
     for live in snapshot:
         messages = live.messages
@@ -109,7 +109,7 @@ def rate_messages(snapshot: Snapshot[Body], query_vector: Array, names: Array) -
     return Candidates.concatenate(shard_candidates)
 
 
-def _message_candidates(live: LiveShard[Body], query: Query, rows: Array, raw: Array) -> Candidates:
+def _message_candidates(live: LiveShard[VectorBody], query: CodedQuery, rows: Array, raw: Array) -> Candidates:
     """In `meaning` questions lose some similarity, and none is below 0."""
     places, similarity, best = best_by_message(live.messages, rows, raw.astype(np.float64))
     unit = live.messages.unit[places]
@@ -119,7 +119,7 @@ def _message_candidates(live: LiveShard[Body], query: Query, rows: Array, raw: A
     return Candidates.from_rows(live, best, unit, similarity, meaning=np.maximum(meaning, 0.0))
 
 
-def _search_table(live: LiveShard[Body], table: DocType, request: _SearchRequest) -> tuple[TableBest, int]:
+def _search_table(live: LiveShard[VectorBody], table: DocType, request: _SearchRequest) -> tuple[TableBest, int]:
     columns = live.shard.table(table)
     visible = visible_rows(live, table, request.filters)
     if table is DocType.NODE and request.filters.window is not None and visible is not None:
@@ -133,7 +133,7 @@ def _search_table(live: LiveShard[Body], table: DocType, request: _SearchRequest
 
 
 def _compare_rows(
-    live: LiveShard[Body], table: DocType, visible: Array | None, request: _SearchRequest
+    live: LiveShard[VectorBody], table: DocType, visible: Array | None, request: _SearchRequest
 ) -> tuple[Array | None, Array]:
     table_rows = live.shard.body.table(table)
     # With any filter but the type and an excluded session too few of the graph's rows may pass.
@@ -154,7 +154,7 @@ def _compare_rows(
     return None, np.where(visible, table_rows.compute_similarities(request.query), np.float32(-np.inf))
 
 
-def _drop_unproven(live: LiveShard[Body], visible: Array, request: _SearchRequest) -> Array:
+def _drop_unproven(live: LiveShard[VectorBody], visible: Array, request: _SearchRequest) -> Array:
     """Drop segments that cross the window's edge without a near grip inside."""
     assert request.filters.window is not None
     rows = np.flatnonzero(visible)
@@ -205,7 +205,7 @@ def _as_match(ranked_document: RankedDocument[TableBest], request: _SearchReques
     )
 
 
-def _best_grip(live: LiveShard[Body], unit: int, request: _SearchRequest) -> GripId | None:
+def _best_grip(live: LiveShard[VectorBody], unit: int, request: _SearchRequest) -> GripId | None:
     units, grips = live.shard.units, live.shard.grips
     rows = int(units.grip_first[unit]) + np.arange(int(units.grip_count[unit]))
     visible = visible_rows(live, DocType.GRIP, request.filters)

@@ -16,7 +16,7 @@ from memory_mcp.base.errors import IndexUnreadable
 from memory_mcp.indexes.base import DocType
 from memory_mcp.indexes.files import Array, FolderContents, write_arrays
 from memory_mcp.indexes.vector import graph
-from memory_mcp.indexes.vector.rows import Rows
+from memory_mcp.indexes.vector.rows import VectorRows
 
 _NAMES = ("digests", "first", "inverse", "least", "order", "place")
 
@@ -26,7 +26,7 @@ def files_of(table: DocType) -> tuple[str, str]:
     return f"{table.value}.usearch", f"{table.value}.texts.npys"
 
 
-def write_rows(rows: Rows, directory: Path, table: DocType, graph_from: int | None) -> None:
+def write_rows(rows: VectorRows, directory: Path, table: DocType, graph_from: int | None) -> None:
     """Write a table, with a graph from `graph_from` rows."""
     codes, inverse, row_numbers = _distinct_rows(rows)
     index, texts = files_of(table)
@@ -41,7 +41,7 @@ def write_rows(rows: Rows, directory: Path, table: DocType, graph_from: int | No
     write_arrays(directory / texts, dict(zip(_NAMES, arrays, strict=True)))
 
 
-def read_rows(contents: FolderContents, table: DocType, dimensions: int) -> Rows:
+def read_rows(contents: FolderContents, table: DocType, dimensions: int) -> VectorRows:
     """Return what `write_rows` wrote; raises IndexUnreadable if damaged."""
     index, texts = files_of(table)
     data, arrays = contents.bytes_of(index), contents.read_arrays(texts, _NAMES)
@@ -50,7 +50,7 @@ def read_rows(contents: FolderContents, table: DocType, dimensions: int) -> Rows
         near = None
         if len(arrays["least"]):
             near = graph.Graph.open_view(data, dimensions, float(arrays["least"][0]), arrays["order"], arrays["first"])
-        rows = Rows(codes, arrays["inverse"], arrays["place"], arrays["digests"], near)
+        rows = VectorRows(codes, arrays["inverse"], arrays["place"], arrays["digests"], near)
     except (ValueError, RuntimeError, KeyError) as error:
         raise IndexUnreadable(f"{index} of the index cannot be used: {error}") from error
     row_numbers = rows.row_of
@@ -63,7 +63,7 @@ def read_rows(contents: FolderContents, table: DocType, dimensions: int) -> Rows
     return rows
 
 
-def _distinct_rows(rows: Rows) -> tuple[Array, Array, Array]:
+def _distinct_rows(rows: VectorRows) -> tuple[Array, Array, Array]:
     if not len(rows):
         return rows.codes[:0], rows.inverse[:0], rows.row_of.astype(np.int32)
     row_bytes = np.ascontiguousarray(rows.codes).view(np.dtype((np.void, rows.codes.shape[1]))).ravel()
