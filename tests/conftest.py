@@ -24,6 +24,7 @@ os.environ["LANGUAGE"] = "C"
 # The processes that tests start share compiled modules; without them each spends a third of its time compiling.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+from memory_mcp.base import extensions
 from tests.examples import CI
 from tests.fakes import FakeClock
 
@@ -252,7 +253,10 @@ def database_url(cluster: "Cluster") -> str:
     return cluster.create()
 
 
-@pytest.fixture(params=["duckdb", "postgres"])
+ENGINES = ["duckdb", *extensions.names(extensions.STORAGE)]
+
+
+@pytest.fixture(params=ENGINES)
 def kept_in(request: pytest.FixtureRequest) -> "Iterator[Callable[[], StorageSettings]]":
     """Where memories of a test are kept: in each engine, every one in a place of its own."""
     from tests.toc.helpers import close_all
@@ -261,7 +265,7 @@ def kept_in(request: pytest.FixtureRequest) -> "Iterator[Callable[[], StorageSet
     close_all()
 
 
-@pytest.fixture(params=["duckdb", "postgres"])
+@pytest.fixture(params=ENGINES)
 def carried_to(request: pytest.FixtureRequest) -> "Callable[[], StorageSettings]":
     """As `kept_in`, for memories that are made of another one."""
     return _places(str(request.param), request)

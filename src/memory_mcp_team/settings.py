@@ -201,8 +201,8 @@ class TeamSettings:
 
     def limits_of(self, tenant_class: str) -> TenantLimits:
         """Return the limits of a class; those of `standard` for one that is not known."""
-        found: TenantLimits = getattr(self.limits, tenant_class if tenant_class in CLASSES else "standard")
-        return found
+        limits: TenantLimits = getattr(self.limits, tenant_class if tenant_class in CLASSES else "standard")
+        return limits
 
 
 def team_settings(sections: Mapping[str, Any]) -> TeamSettings:

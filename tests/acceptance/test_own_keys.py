@@ -1,13 +1,13 @@
 """The program's own keys are taken out of everything that is stored, by value."""
 
 import json
+import secrets
 from pathlib import Path
 
 import pytest
 
 from memory_mcp.base import paths
 from memory_mcp.ingest.payloads import PayloadCleaner
-from memory_mcp_team.access import keys
 from tests.daemon.inside import BARE, Inside
 
 #: No rule would take it for a secret.
@@ -20,7 +20,7 @@ def stored(place: Inside, text: str) -> str:
     return place.ok("query", "events", "--all", "--json")
 
 
-@pytest.mark.parametrize("kept", ["token", "team/sharing/key", "setting", "variable"])
+@pytest.mark.parametrize("kept", ["token", "share/key", "setting", "variable"])
 def test_an_own_key_is_stored_nowhere_whatever_it_looks_like(tmp_path: Path, kept: str, monkeypatch: pytest.MonkeyPatch) -> None:
     more = {"MEMORY_MCP_SERVER__HTTP_TOKEN": PLAIN} if kept == "setting" else {}
     more |= {"MEMORY_MCP_SHARE_KEY": PLAIN} if kept == "variable" else {}
@@ -53,7 +53,7 @@ def test_a_key_that_comes_later_is_known_soon(tmp_path: Path, monkeypatch: pytes
 
 
 def test_the_key_of_a_team_goes_wherever_it_stands(tmp_path: Path) -> None:
-    key = str(keys.make(7))
+    key = f"mmk_7_{secrets.token_hex(8)}_{secrets.token_hex(32)}"
     place = Inside(tmp_path, more=BARE)
     out = stored(place, f"walnut my key_{key} and {key}, test {key}")
     assert key.rpartition("_")[2] not in out

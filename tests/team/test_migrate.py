@@ -115,7 +115,7 @@ def test_a_memory_is_copied_there_and_back_with_what_was_forgotten_killed_at_eve
     assert there.ok("admin", "check")
     there.ok("backup", str(tmp_path / "backups"))
     refused = there.run("restore", str(tmp_path / "backups"))
-    assert (refused.returncode, "lies in a database" in refused.stderr) == (2, True)
+    assert (refused.returncode, "is in a database" in refused.stderr) == (2, True)
     back = tmp_path / "back"
     for point in points:
         killed(there, point, "admin", "migrate-to", "duckdb", "--to", str(back))

@@ -1,6 +1,7 @@
 """One memory with the made-up working life in it, and what a whole store says."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,6 @@ from memory_mcp.storage.duckdb.store import DuckStorage
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.tree.derive.rebuild_toc import RebuildReport, TocRebuild
 from memory_mcp.tree.toc.check import Finding, check_store
-from memory_mcp_team.postgres.store import PostgresStorage
 from tests.fakes import FakeClock
 
 _OPEN: list[App] = []
@@ -44,9 +44,10 @@ def engine(app: App) -> DuckStorage:
 
 def run_sql(app: App, *statements: str) -> None:
     """Tamper with the store; what it keeps in memory is read again."""
-    if isinstance(app.storage, PostgresStorage):
+    storage: Any = app.storage
+    if not isinstance(storage, DuckStorage):
         # Row-level security keeps to the tenant, of which a test has one for each memory.
-        with app.storage.connection.writing() as writer:
+        with storage.connection.writing() as writer:
             for statement in statements:
                 writer.run(statement)
             writer.head.resets += 1
@@ -60,8 +61,8 @@ def run_sql(app: App, *statements: str) -> None:
 
 def one(app: App, sql: str) -> object:
     """One value."""
-    con = app.storage.connection if isinstance(app.storage, PostgresStorage) else engine(app).connection
-    row = con.row(sql)
+    storage: Any = app.storage
+    row = storage.connection.row(sql)
     assert row is not None
     return row[0]
 

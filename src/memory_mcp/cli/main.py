@@ -79,9 +79,12 @@ class Parser(argparse.ArgumentParser):
 
     def _unknown_word(self, argument: str, word: str, known_words: list[str]) -> InvalidQuery:
         """For a command also what people call so elsewhere; for SOURCE that it is a path, or why it cannot be read."""
+        from memory_mcp.base.extensions import hint_for
         from memory_mcp.cli.mistakes import SOURCE_HABITS, UNREADABLE, client_habits, nearest
 
         see = f"See: {self.prog} --help"
+        if isinstance(self, _Front) and (extra := hint_for(word)):
+            return InvalidQuery(f"unknown command: {word!r}", extra)
         if instead := registry.REMOVED.get(f"{self.prog} {word}".removeprefix("memory-mcp ")):
             return InvalidQuery(f"{self.prog} {word} was removed", f"{instead}.")
         if argument == "SOURCE" and re.search(r"[\\/]|^[.~]", word):

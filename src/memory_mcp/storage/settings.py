@@ -37,8 +37,8 @@ class StorageSettings:
 
     def __post_init__(self) -> None:
         if not self.is_in_directory:
-            engines = (IN_DIRECTORY, *extensions.names(extensions.STORAGE))
-            if self.engine not in engines:
+            if extensions.find(extensions.STORAGE, self.engine) is None:
+                engines = (IN_DIRECTORY, *extensions.names(extensions.STORAGE))
                 text = f"storage.engine must be {' or '.join(engines)}, not {self.engine!r}"
                 raise ConfigError(text, extensions.hint_for(self.engine))
             if not self.url:

@@ -69,11 +69,11 @@ class Administration:
         if tenant_class and tenant_class not in CLASSES:
             raise InvalidQuery(f"unknown class of tenants: {tenant_class!r}", f"Classes are {', '.join(CLASSES)}.")
         with self.database.connection(None) as raw, translated(), raw.transaction():
-            number, made = put_tenant(raw, name)
+            number, is_new = put_tenant(raw, name)
             # For this transaction alone: what follows are rows of the new tenant.
             bind = "SELECT set_config('memory.tenant', %s, true), set_config('memory.member', '0', true)"
             raw.execute(bind, [str(number)])
-            if made:
+            if is_new:
                 self._note(raw, number, "tenant add", name)
             if tenant_class:
                 change = "UPDATE tenant SET class = %s WHERE tenant = %s AND class <> %s"
@@ -83,10 +83,10 @@ class Administration:
 
     def tenant(self, name: str) -> Tenant:
         """Return the tenant of exactly that name. Raises NotFound where there is none."""
-        found = self.directory.find_tenant(name)
-        if found is None:
+        tenant = self.directory.find_tenant(name)
+        if tenant is None:
             raise NotFound(f"there is no tenant {name!r}", "Make it: memory-mcp admin team tenant add NAME")
-        return found
+        return tenant
 
     def add_space(self, tenant: int, name: str, kind: str = TEAM, timezone: str = "UTC", owner: str = "") -> Space:
         """Return the space of that name, made where there is none; `owner` gets the role admin in it.
@@ -102,15 +102,15 @@ class Administration:
         if kind == PRIVATE and not owner:
             raise InvalidQuery("a private space needs its owner", "Name the member: --owner MEMBER")
         Calendar(timezone).day_of(0)
-        who = self.member(tenant, owner) if owner else None
+        owning_member = self.member(tenant, owner) if owner else None
         with self._acting(tenant) as raw:
-            memory, made = put_space(raw, tenant, name, kind, timezone)
-            if made:
+            memory, is_new = put_space(raw, tenant, name, kind, timezone)
+            if is_new:
                 self._note(raw, tenant, "space add", name, kind=kind, timezone=timezone)
-            elif who is not None and raw.execute(_IS_PRIVATE, [tenant, memory.space, PRIVATE]).fetchone():
+            elif owning_member is not None and raw.execute(_IS_PRIVATE, [tenant, memory.space, PRIVATE]).fetchone():
                 raise InvalidQuery(f"there is a private space {name!r} already", "Choose another name.")
-            if who is not None:
-                self._grant(raw, tenant, who, memory.space, name, Role.ADMIN)
+            if owning_member is not None:
+                self._grant(raw, tenant, owning_member, memory.space, name, Role.ADMIN)
         return self.space(tenant, name)
 
     def space(self, tenant: int, name: str) -> Space:
@@ -131,13 +131,13 @@ class Administration:
         _check_name("member", name)
         with self._acting(tenant) as raw:
             find = "SELECT member, name, role, removed_ms FROM member WHERE tenant = %s AND subject = %s"
-            found = raw.execute(find, [tenant, subject]).fetchone()
-            if found is None:
+            stored_row = raw.execute(find, [tenant, subject]).fetchone()
+            if stored_row is None:
                 self._new_member(raw, tenant, name, subject, role)
                 self._note(raw, tenant, "member add", name, identity=subject, role=role)
-            elif found[1:] != (name, role, None):
+            elif stored_row[1:] != (name, role, None):
                 change = "UPDATE member SET name = %s, role = %s, removed_ms = NULL WHERE tenant = %s AND member = %s"
-                raw.execute(change, [name, role, tenant, found[0]])
+                raw.execute(change, [name, role, tenant, stored_row[0]])
                 self._note(raw, tenant, "member change", name, identity=subject, role=role)
         return next(member for member in self.directory.members(tenant) if member.subject == subject)
 
@@ -153,29 +153,29 @@ class Administration:
             self._note(raw, tenant, "member join", name[:_LONGEST], identity=subject)
             member = Member(number, name[:_LONGEST], subject, "member", 0, None)
             for space, role in spaces:
-                found = raw.execute("SELECT space FROM space WHERE tenant = %s AND name = %s", [tenant, space]).fetchone()
-                if found is not None:
-                    self._grant(raw, tenant, member, found[0], space, role)
+                space_row = raw.execute("SELECT space FROM space WHERE tenant = %s AND name = %s", [tenant, space]).fetchone()
+                if space_row is not None:
+                    self._grant(raw, tenant, member, space_row[0], space, role)
 
     def _new_member(self, raw: Linked, tenant: int, name: str, subject: str, role: str) -> int:
         """Insert a member under the tenant's next number, from 1, and return that number; audits nothing."""
-        made = raw.execute(_NEW_MEMBER, [tenant, subject, name, role, self._clock.now_ms(), tenant]).fetchone()
-        assert made is not None
-        return int(made[0])
+        number_row = raw.execute(_NEW_MEMBER, [tenant, subject, name, role, self._clock.now_ms(), tenant]).fetchone()
+        assert number_row is not None
+        return int(number_row[0])
 
     def member(self, tenant: int, name: str) -> Member:
         """Return the present member with that subject or, if there is none, with that name.
 
         Raises NotFound where there is none (a removed member counts as none), InvalidQuery where several have the name.
         """
-        present = [member for member in self.directory.members(tenant) if member.removed_ms is None]
-        found = [m for m in present if m.subject == name] or [m for m in present if m.name == name]
-        if not found:
+        present_members = [member for member in self.directory.members(tenant) if member.removed_ms is None]
+        matching = [m for m in present_members if m.subject == name] or [m for m in present_members if m.name == name]
+        if not matching:
             raise NotFound(f"there is no member {name!r}", "List them: memory-mcp admin team member list")
-        if len(found) > 1:
-            subjects = ", ".join(member.subject for member in found)
+        if len(matching) > 1:
+            subjects = ", ".join(member.subject for member in matching)
             raise InvalidQuery(f"several members are called {name!r}", f"Name one by its subject: {subjects}")
-        return found[0]
+        return matching[0]
 
     def remove_member(self, tenant: int, name: str) -> Member:
         """Mark a present member as removed, delete all its grants and revoke its keys; return the member as it was before.
@@ -185,11 +185,11 @@ class Administration:
         member = self.member(tenant, name)
         now = self._clock.now_ms()
         with self._acting(tenant) as raw:
-            one = [tenant, member.member]
-            raw.execute("UPDATE member SET removed_ms = %s WHERE tenant = %s AND member = %s", [now, *one])
-            raw.execute("DELETE FROM space_grant WHERE tenant = %s AND member = %s", one)
+            member_key = [tenant, member.member]
+            raw.execute("UPDATE member SET removed_ms = %s WHERE tenant = %s AND member = %s", [now, *member_key])
+            raw.execute("DELETE FROM space_grant WHERE tenant = %s AND member = %s", member_key)
             revoke = "UPDATE api_key SET revoked_ms = %s WHERE tenant = %s AND member = %s AND revoked_ms IS NULL"
-            revoked = raw.execute(revoke, [now, *one]).rowcount
+            revoked = raw.execute(revoke, [now, *member_key]).rowcount
             self._note(raw, tenant, "member remove", member.name, identity=member.subject, keys_revoked=revoked)
         return member
 
@@ -218,8 +218,8 @@ class Administration:
         """
         who, where = self.member(tenant, member), self.space(tenant, space)
         with self._acting(tenant) as raw:
-            taken = "DELETE FROM space_grant WHERE tenant = %s AND member = %s AND space = %s"
-            changed = raw.execute(taken, [tenant, who.member, where.space]).rowcount > 0
+            statement = "DELETE FROM space_grant WHERE tenant = %s AND member = %s AND space = %s"
+            changed = raw.execute(statement, [tenant, who.member, where.space]).rowcount > 0
             if changed:
                 self._note(raw, tenant, "revoke", who.name, identity=who.subject, space=where.name)
         return changed
@@ -248,17 +248,17 @@ class Administration:
         with self._acting(tenant) as raw:
             row = [tenant, key.key_id, key.hash, name, who.member, list(scopes), numbers, now, self._author, expires]
             raw.execute(_KEY, row)
-            told = {"name": name, "member": who.name, "scopes": list(scopes), "spaces": list(spaces), "days": days}
-            self._note(raw, tenant, "key make", key.key_id, **told)
+            detail = {"name": name, "member": who.name, "scopes": list(scopes), "spaces": list(spaces), "days": days}
+            self._note(raw, tenant, "key make", key.key_id, **detail)
         return key
 
     def revoke_key(self, tenant: int, key_id: str) -> bool:
         """Revoke a key from the next call on, audited; return whether it counted before. NotFound where there is no such key."""
         with self._acting(tenant) as raw:
-            found = raw.execute("SELECT revoked_ms FROM api_key WHERE tenant = %s AND key_id = %s", [tenant, key_id]).fetchone()
-            if found is None:
+            key_row = raw.execute("SELECT revoked_ms FROM api_key WHERE tenant = %s AND key_id = %s", [tenant, key_id]).fetchone()
+            if key_row is None:
                 raise NotFound(f"there is no key {key_id!r}", "List them: memory-mcp admin team key list")
-            if found[0] is not None:
+            if key_row[0] is not None:
                 return False
             change = "UPDATE api_key SET revoked_ms = %s WHERE tenant = %s AND key_id = %s"
             raw.execute(change, [self._clock.now_ms(), tenant, key_id])

@@ -169,9 +169,9 @@ class Directory:
         """
         now = self._clock.now_ms()
         with self._database.lent() as raw, translated():
-            given = {"tenant": key.tenant, "key": key.key_id}
-            asked = run_as(raw, Bound(key.tenant), [Statement(_KEY, given), Statement(_GRANTS_OF_KEY, given)])
-            row, granted = asked[0].fetchone(), asked[1].fetchall()
+            key_parameters = {"tenant": key.tenant, "key": key.key_id}
+            cursors = run_as(raw, Bound(key.tenant), [Statement(_KEY, key_parameters), Statement(_GRANTS_OF_KEY, key_parameters)])
+            row, grant_rows = cursors[0].fetchone(), cursors[1].fetchall()
             if not key.proves(None if row is None else bytes(row[0])) or row is None:
                 raise Unauthenticated("the API key is not valid", "Ask an administrator of the team for a key.")
             _, scopes, spaces, expires_ms, revoked_ms, used_ms, member, name, role, tenant_class, removed_ms = row
@@ -179,7 +179,7 @@ class Directory:
                 raise Unauthenticated("the API key was revoked", "Ask an administrator of the team for a key.")
             if expires_ms is not None and expires_ms <= now:
                 raise Unauthenticated("the API key has expired", "Ask an administrator of the team for a new one.")
-            grants = tuple(g for g in _granted(granted) if spaces is None or g.space in spaces)
+            grants = tuple(g for g in _granted(grant_rows) if spaces is None or g.space in spaces)
             hour = now - now % _HOUR_MS
             if used_ms is None or used_ms < hour:
                 raw.execute(sql(_USED), {"tenant": key.tenant, "key": key.key_id, "hour": hour})
@@ -223,11 +223,11 @@ class Directory:
     def keys(self, tenant: int) -> list[Key]:
         """Return all keys of a tenant, also expired and revoked ones, oldest first; a space that is gone is named by number."""
         names = {space.space: space.name for space in self.spaces(tenant)}
-        found = []
+        listed_keys = []
         for key_id, name, member, scopes, spaces, *times in self._rows(_KEYS, tenant):
-            named = None if spaces is None else tuple(names.get(space, str(space)) for space in spaces)
-            found.append(Key(key_id, name, member, tuple(scopes), named, *times))
-        return found
+            space_names = None if spaces is None else tuple(names.get(space, str(space)) for space in spaces)
+            listed_keys.append(Key(key_id, name, member, tuple(scopes), space_names, *times))
+        return listed_keys
 
     def acts(self, tenant: int, limit: int) -> list[TeamAct]:
         """Return up to `limit` administrative acts over a tenant and its spaces, newest first.

@@ -50,8 +50,8 @@ def make(tenant: int) -> KeyText:
 
 def read(text: str) -> KeyText | None:
     """Return the parts of a key from its text; None for a text that is none. Nothing is proved by it."""
-    found = _SHAPE.fullmatch(text)
-    return KeyText(int(found[1]), found[2], found[3]) if found else None
+    match = _SHAPE.fullmatch(text)
+    return KeyText(int(match[1]), match[2], match[3]) if match else None
 
 
 def is_key(text: str) -> bool:

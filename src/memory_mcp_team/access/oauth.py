@@ -103,13 +103,13 @@ class Tokens:
         tenant = self._settings.tenant or claims.get(self._settings.tenant_claim)
         if not isinstance(tenant, str) or not 0 < len(tenant) <= _LONGEST_NAME:
             raise _refused(f"its claim {self._settings.tenant_claim} names no tenant")
-        named = (claims.get(claim) for claim in ("name", "preferred_username", "email"))
-        name = next((one for one in named if isinstance(one, str) and one.strip() and one.isprintable()), subject)
+        name_claims = (claims.get(claim) for claim in ("name", "preferred_username", "email"))
+        name = next((text for text in name_claims if isinstance(text, str) and text.strip() and text.isprintable()), subject)
         scopes: list[str] = []
         for value in (claims.get("scope"), claims.get("scp")):
             # One text (RFC 9068) each, or a list, as some providers have it.
             listed = value.split() if isinstance(value, str) else value if isinstance(value, list) else []
-            scopes += [one for one in listed if isinstance(one, str)]
+            scopes += [text for text in listed if isinstance(text, str)]
         return Claims(f"{self._settings.issuer}|{subject}", tenant, name[:_LONGEST_NAME], tuple(scopes))
 
 
@@ -126,11 +126,11 @@ def metadata(settings: TeamSettings) -> bytes:
     from memory_mcp_team.access.who import SCOPES
 
     # As configured, to the letter: clients compare the resource with the address they called.
-    told = {
+    document = {
         "resource": settings.audience,
         "authorization_servers": [settings.issuer],
         "scopes_supported": list(SCOPES),
         "bearer_methods_supported": ["header"],
         "resource_name": "memory-mcp",
     }
-    return json.dumps(told).encode()
+    return json.dumps(document).encode()

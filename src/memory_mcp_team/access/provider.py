@@ -69,10 +69,10 @@ class KeyRing:
         background meanwhile; for an unknown one the provider is asked, at most every 10 s. Raises KeyNotKnown when it must be
         asked first and `fetch` is False; ProviderUnavailable when it cannot be reached and no young keys are known.
         """
-        known = self._current()
-        if known is not None:
-            key = _choose(known, key_id, algorithm)
-            if self._clock.monotonic() - known.at > _RENEW and self._may_ask() and not self._asking.locked():
+        published = self._current()
+        if published is not None:
+            key = _choose(published, key_id, algorithm)
+            if self._clock.monotonic() - published.at > _RENEW and self._may_ask() and not self._asking.locked():
                 threading.Thread(target=self._renew, name="provider keys", daemon=True).start()
             if key is not None:
                 return key
@@ -80,15 +80,15 @@ class KeyRing:
             if not fetch:
                 raise KeyNotKnown
             self._renew(wait=True)
-            known = self._current()
-        if known is None:
+            published = self._current()
+        if published is None:
             raise ProviderUnavailable("the authorization server cannot be reached", "Call again in a few seconds.")
-        return _choose(known, key_id, algorithm)
+        return _choose(published, key_id, algorithm)
 
     def _current(self) -> _Known | None:
         """Return the known keys; None where there are none or they are older than the age they may have."""
-        known = self._known
-        return known if known is not None and self._clock.monotonic() - known.at <= self._max_age else None
+        published = self._known
+        return published if published is not None and self._clock.monotonic() - published.at <= self._max_age else None
 
     def _may_ask(self) -> bool:
         """Return whether the pause since the last question to the provider is over."""
@@ -115,22 +115,22 @@ class KeyRing:
             self._asking.release()
 
 
-def _choose(known: _Known, key_id: str | None, algorithm: str) -> PyJWK | None:
+def _choose(published: _Known, key_id: str | None, algorithm: str) -> PyJWK | None:
     """Return the one key that a token may mean; a token without an id means the only key of its kind.
 
     None where none or several fit, or the key cannot be read; a key that was made ready is kept.
     """
-    asked = (key_id, algorithm)
-    if asked not in known.ready:
+    cache_key = (key_id, algorithm)
+    if cache_key not in published.ready:
         kind = _KINDS.get(algorithm[:2])
-        usable = [key for key in known.keys if key.get("use") in (None, "sig") and key.get("kty") == kind]
-        fits = [key for key in usable if key.get("alg") in (None, algorithm) and key_id in (None, key.get("kid"))]
-        if len(fits) != 1:
+        usable = [key for key in published.keys if key.get("use") in (None, "sig") and key.get("kty") == kind]
+        candidates = [key for key in usable if key.get("alg") in (None, algorithm) and key_id in (None, key.get("kid"))]
+        if len(candidates) != 1:
             # Ids of tokens are anybody's: those that lead nowhere are not kept.
             return None
         with suppress(PyJWTError):
-            known.ready[asked] = PyJWK(dict(fits[0]), algorithm)
-    return known.ready.get(asked)
+            published.ready[cache_key] = PyJWK(dict(candidates[0]), algorithm)
+    return published.ready.get(cache_key)
 
 
 def _fetched(issuer: str) -> tuple[Mapping[str, Any], ...]:
@@ -138,10 +138,10 @@ def _fetched(issuer: str) -> tuple[Mapping[str, Any], ...]:
 
     Raises OSError, HTTPException, ValueError or TypeError when it cannot be reached, publishes none, or is another issuer.
     """
-    found = _get(f"{issuer.rstrip('/')}/.well-known/openid-configuration")
-    if found.get("issuer") != issuer:
+    discovery = _get(f"{issuer.rstrip('/')}/.well-known/openid-configuration")
+    if discovery.get("issuer") != issuer:
         raise ValueError("the discovery document is of another issuer")
-    keys = _get(str(found.get("jwks_uri"))).get("keys")
+    keys = _get(str(discovery.get("jwks_uri"))).get("keys")
     if not isinstance(keys, list):
         raise TypeError("the provider publishes no list of keys")
     return tuple(key for key in keys if isinstance(key, dict))
@@ -176,7 +176,7 @@ def _get(url: str) -> dict[str, Any]:
         connection.close()
     if answer.status != http.client.OK:
         raise ValueError(f"status {answer.status} from {parts.hostname}")
-    found = json.loads(body)
-    if not isinstance(found, dict):
+    document = json.loads(body)
+    if not isinstance(document, dict):
         raise TypeError("the answer is no JSON object")
-    return found
+    return document

@@ -113,7 +113,7 @@ class Quotas:
                 bucket.left -= want.amount
             if len(self._buckets) > self._most:
                 # Buckets that nobody touched for as long as they take to fill are full again.
-                self._buckets = {key: kept for key, kept in self._buckets.items() if now - kept.at < kept.seconds}
+                self._buckets = {key: bucket for key, bucket in self._buckets.items() if now - bucket.at < bucket.seconds}
                 self._most = max(_MOST, 2 * len(self._buckets))
 
     def kept(self) -> Sequence[tuple[int, int, str]]:

@@ -100,10 +100,10 @@ def may_administer(principal: Principal) -> bool:
 
 def see(principal: Principal, name: str) -> Grant:
     """Return the grant of the space of that name. Raises NotFound where there is none that the caller may see."""
-    found = principal.find(name)
-    if found is None:
+    grant = principal.find(name)
+    if grant is None:
         raise no_such_space(name)
-    return found
+    return grant
 
 
 def check(principal: Principal, space: int, request: str) -> None:

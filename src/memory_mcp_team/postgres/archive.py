@@ -77,8 +77,8 @@ class PostgresSnapshot:
         """Read the columns, zone, store id and counters; the first read of the reader's transaction fixes the moment."""
         self._reader = reader
         self._tables = _tables(reader)
-        found = reader.row(f"SELECT timezone, store_id FROM space WHERE {own()}")
-        self._timezone, self.store_id = found or (memory.timezone, memory.store_id)
+        space_row = reader.row(f"SELECT timezone, store_id FROM space WHERE {own()}")
+        self._timezone, self.store_id = space_row or (memory.timezone, memory.store_id)
         self.schema = ROWS
         head = reader.row(f"SELECT last_event, derived FROM head WHERE {own()}")
         self.last_seq, self._derived = (int(head[0]), int(head[1])) if head else (0, 0)
@@ -105,8 +105,8 @@ class PostgresSnapshot:
 
     def iter_shared(self, table: str, after: int) -> Iterator[TableRows]:
         """Yield rows of a shared table with keys above `after`, by key, at most 500 at a time."""
-        where, given = ("seq > %(after)s", after) if table == "event" else ("grip_id > %(after)s::uuid", uuid_of(after))
-        yield from self._slices(self._tables[table], where, after=given)
+        where, lower_bound = ("seq > %(after)s", after) if table == "event" else ("grip_id > %(after)s::uuid", uuid_of(after))
+        yield from self._slices(self._tables[table], where, after=lower_bound)
 
     def iter_others(self) -> Iterator[TableRows]:
         """Yield zone and store id as rows of meta, the deriver's position, then each table that is neither shared nor derived.
@@ -156,19 +156,19 @@ class PostgresArchive:
         rows: Counter[str] = Counter()
         unknown: set[str] = set()
         places: Counter[tuple[Any, ...]] = Counter()
-        with self._con.writing() if replace_all else nullcontext() as whole:
-            if whole:
+        with self._con.writing() if replace_all else nullcontext() as single_writer:
+            if single_writer:
                 for name in tables.keys() - {"event"}:
-                    whole.run(f"DELETE FROM {name} WHERE {own()}")
-                whole.head.derived = 0
+                    single_writer.run(f"DELETE FROM {name} WHERE {own()}")
+                single_writer.head.derived = 0
             for part in slices:
                 if part.table != _META and (part.table not in tables or part.table in DERIVED):
                     unknown.add(part.table)
                     continue
-                with nullcontext(whole) if whole else self._con.writing() as writer:
+                with nullcontext(single_writer) if single_writer else self._con.writing() as writer:
                     _insert(writer, part, tables.get(part.table), places)
                 rows[part.table] += len(part.rows)
-            with nullcontext(whole) if whole else self._con.writing() as writer:
+            with nullcontext(single_writer) if single_writer else self._con.writing() as writer:
                 if without_cuts or not writer.head.derived:
                     # Every event is derived again.
                     writer.run(f"DELETE FROM segment_cut WHERE {own()}")
@@ -195,15 +195,15 @@ def _tables(reader: Reader) -> dict[str, _Table]:
     columns: dict[str, dict[str, str]] = {name: {} for name in names}
     for name, column, kind in reader.rows(_COLUMNS, tables=names):
         columns[name][column] = kind
-    found: dict[str, _Table] = {}
+    tables: dict[str, _Table] = {}
     for name, types in columns.items():
         keys = [column for column in types if column not in ("tenant", "space")]
         # The first columns of every table are its key; of a shared one the first alone.
         order = keys[:1] if name in SHARED else ["number"] if "number" in keys else keys[:3]
         placed = ["place"] if "place" in keys else []
         carried = {column: kind for column, kind in types.items() if column not in _OWN}
-        found[name] = _Table(name, carried, ", ".join([*order, *placed]), bool(placed))
-    return found
+        tables[name] = _Table(name, carried, ", ".join([*order, *placed]), bool(placed))
+    return tables
 
 
 def _insert(writer: Writer, part: TableRows, table: _Table | None, places: Counter[tuple[Any, ...]]) -> None:
@@ -214,9 +214,9 @@ def _insert(writer: Writer, part: TableRows, table: _Table | None, places: Count
     """
     rows = [dict(zip(part.columns, row, strict=True)) for row in part.rows]
     if table is None:
-        told = {row["name"]: row["value"] for row in rows}
-        for name in {"timezone", "store_id"} & told.keys():
-            writer.run(f"UPDATE space SET {name} = %(value)s WHERE {own()}", value=told[name])
+        meta_values = {row["name"]: row["value"] for row in rows}
+        for name in {"timezone", "store_id"} & meta_values.keys():
+            writer.run(f"UPDATE space SET {name} = %(value)s WHERE {own()}", value=meta_values[name])
         return
     if table.name == "checkpoint":
         writer.head.derived = next((int(row["value"]) for row in rows if row["name"] == DERIVER), writer.head.derived)
@@ -248,4 +248,4 @@ def _kept(value: Any, kind: str) -> Any:
         return uuid_of(int(value))
     if isinstance(value, str):
         return value if value.isascii() and "\0" not in value else value.translate(_UNKEPT)
-    return [_kept(one, "text") for one in value] if kind.endswith("[]") else value
+    return [_kept(item, "text") for item in value] if kind.endswith("[]") else value

@@ -56,48 +56,50 @@ def of_scope(scope: Scope, session_id: str | None, names: ProjectNames) -> Condi
 
     Not that it belongs to this memory (`own`). The window's end is not included; the speaker's case does not matter.
     """
-    found = Conditions()
-    found.texts.append(shown() if session_id is None else shown_in_session(found.parameter(session_id)))
+    conditions = Conditions()
+    conditions.texts.append(shown() if session_id is None else shown_in_session(conditions.parameter(session_id)))
     if scope.project is not None:
         # The names it was recorded with, without the sessions that were split off it and with those that were split off into it.
-        condition = f"e.project = ANY({found.parameter(list(names.recorded_names(scope.project)))}::text[])"
+        condition = f"e.project = ANY({conditions.parameter(list(names.recorded_names(scope.project)))}::text[])"
         moved = names.moved_sessions() if names.splits else {}
         if out := [pair for pair in moved if names.resolve_alias(pair[0]) == scope.project]:
-            condition += f" AND NOT {_one_of(found, out)}"
+            condition += f" AND NOT {_one_of(conditions, out)}"
         if into := [pair for pair, new in moved.items() if new == scope.project]:
-            condition = f"({condition} OR {_one_of(found, into)})"
-        found.texts.append(condition)
+            condition = f"({condition} OR {_one_of(conditions, into)})"
+        conditions.texts.append(condition)
     for column, value in (("agent", scope.agent), ("session_id", session_id), ("role", scope.role)):
         if value is not None:
-            found.add(f"e.{column} = {{}}", value)
+            conditions.add(f"e.{column} = {{}}", value)
     if scope.speaker is not None:
-        found.add("e.speaker ~ {}", f"^{_in_either_case(scope.speaker)}$")
+        conditions.add("e.speaker ~ {}", f"^{_in_either_case(scope.speaker)}$")
     if scope.window:
-        found.add("e.ts >= {} AND e.ts < {}", scope.window.start_ms, scope.window.end_ms)
-    for left_out in sorted(scope.excluded, key=lambda one: one.session_id):
-        found.add("NOT (e.session_id = {} AND e.ts >= {})", left_out.session_id, left_out.since_ms)
-    return found
+        conditions.add("e.ts >= {} AND e.ts < {}", scope.window.start_ms, scope.window.end_ms)
+    for left_out in sorted(scope.excluded, key=lambda excluded: excluded.session_id):
+        conditions.add("NOT (e.session_id = {} AND e.ts >= {})", left_out.session_id, left_out.since_ms)
+    return conditions
 
 
-def _one_of(found: Conditions, pairs: Sequence[tuple[str, str]]) -> str:
+def _one_of(conditions: Conditions, pairs: Sequence[tuple[str, str]]) -> str:
     """Return the condition that project and session of an event are one of some pairs; the pairs become parameters."""
-    columns = [found.parameter([pair[place] for pair in pairs]) for place in (0, 1)]
-    given = ", ".join(f"{column}::text[]" for column in columns)
-    return f"(e.project, e.session_id) IN (SELECT m.project, m.session_id FROM unnest({given}) AS m(project, session_id))"
+    columns = [conditions.parameter([pair[index] for pair in pairs]) for index in (0, 1)]
+    arrays = ", ".join(f"{column}::text[]" for column in columns)
+    return f"(e.project, e.session_id) IN (SELECT m.project, m.session_id FROM unnest({arrays}) AS m(project, session_id))"
 
 
-def holds(found: Conditions, text: str, column: str = "e.text") -> None:
-    """Add to `found` the condition that `column` holds a text: neither case nor the kind of white space matters."""
+def holds(conditions: Conditions, text: str, column: str = "e.text") -> None:
+    """Add to `conditions` the condition that `column` holds a text: neither case nor the kind of white space matters."""
     pieces = text.split()
     expression = "\\s+".join(map(_in_either_case, pieces))
     plain = max((piece for piece in pieces if piece.isascii()), key=len, default="")
     if not plain:
-        found.add(f"{column} ~ {{}}", expression)
+        conditions.add(f"{column} ~ {{}}", expression)
     elif len(pieces) == 1:
-        found.add(f"strpos({folded(column)}, {{}}) > 0", plain.lower())
+        conditions.add(f"strpos({folded(column)}, {{}}) > 0", plain.lower())
     else:
         # An expression costs several times what looking for a word does.
-        found.add(f"CASE WHEN strpos({folded(column)}, {{}}) > 0 THEN {column} ~ {{}} ELSE false END", plain.lower(), expression)
+        conditions.add(
+            f"CASE WHEN strpos({folded(column)}, {{}}) > 0 THEN {column} ~ {{}} ELSE false END", plain.lower(), expression
+        )
 
 
 def folded(text: str) -> str:
@@ -105,28 +107,28 @@ def folded(text: str) -> str:
     return f'lower({text} COLLATE "C")'
 
 
-def weighed(found: Conditions, probes: Mapping[str, float]) -> str:
+def weighed(conditions: Conditions, probes: Mapping[str, float]) -> str:
     """Return the expression for the sum of the weights of those lower-case texts that the column `whole` holds.
 
-    Adds their parameters to `found`. The column `folded` has to be the same text with its ASCII letters in lower
+    Adds their parameters to `conditions`. The column `folded` has to be the same text with its ASCII letters in lower
     case; texts that are not ASCII are looked for in any case by a regular expression. 0 without texts.
     """
     parts = []
     for text, weight in probes.items():
-        held = f"strpos(folded, {found.parameter(text)}) > 0"
+        matches = f"strpos(folded, {conditions.parameter(text)}) > 0"
         if not text.isascii():
-            held = f"whole ~ {found.parameter(_in_either_case(text))}"
-        parts.append(f"CASE WHEN {held} THEN {found.parameter(weight)}::float8 ELSE 0 END")
+            matches = f"whole ~ {conditions.parameter(_in_either_case(text))}"
+        parts.append(f"CASE WHEN {matches} THEN {conditions.parameter(weight)}::float8 ELSE 0 END")
     return " + ".join(parts) or "0::float8"
 
 
 def _in_either_case(piece: str) -> str:
     """Return a regular expression for these characters in either case; ASCII signs in it are escaped."""
-    found = ""
+    pattern = ""
     for c in piece:
         forms = {c, *(form for form in (c.lower(), c.upper(), c.title(), c.upper().lower(), c.casefold()) if len(form) == 1)}
         if len(forms) > 1:
-            found += f"[{''.join(sorted(forms))}]"
+            pattern += f"[{''.join(sorted(forms))}]"
         else:
-            found += c if c.isalnum() or not c.isascii() else f"\\{c}"
-    return found
+            pattern += c if c.isalnum() or not c.isascii() else f"\\{c}"
+    return pattern

@@ -167,14 +167,14 @@ class Writer(Reader):
     def _insert_few(self, table: str, columns: str, types: Sequence[str], lists: Sequence[Sequence[Any]]) -> None:
         """Insert up to 200 rows, sent later: in one statement, or one each where they are at most 4 or have arrays."""
         into = f"INSERT INTO {table} (tenant, space, {columns})"
-        given = [f"c{place}" for place in range(len(types))]
+        names = [f"c{index}" for index in range(len(types))]
         if len(lists[0]) <= _SINGLE or any(kind.endswith("[]") for kind in types):
-            values = ", ".join(f"%({name})s::{kind}" for name, kind in zip(given, types, strict=True))
+            values = ", ".join(f"%({name})s::{kind}" for name, kind in zip(names, types, strict=True))
             for row in zip(*lists, strict=True):
-                self.later(f"{into} VALUES (%(tenant)s, %(space)s, {values})", **dict(zip(given, row, strict=True)))
+                self.later(f"{into} VALUES (%(tenant)s, %(space)s, {values})", **dict(zip(names, row, strict=True)))
             return
-        arrays = ", ".join(f"%({name})s::{kind}[]" for name, kind in zip(given, types, strict=True))
-        rows = {name: list(column) for name, column in zip(given, lists, strict=True)}
+        arrays = ", ".join(f"%({name})s::{kind}[]" for name, kind in zip(names, types, strict=True))
+        rows = {name: list(column) for name, column in zip(names, lists, strict=True)}
         self.later(f"{into} SELECT %(tenant)s, %(space)s, * FROM unnest({arrays})", **rows)
 
     def change(self, changes: Sequence[tuple[ChangeKind, str]]) -> int:
@@ -232,8 +232,8 @@ class Connection:
 
     def row(self, text: str, **parameters: Any) -> Row | None:
         """Return the first row of a query, or None; all its rows are read, see `rows`."""
-        found = self.rows(text, **parameters)
-        return found[0] if found else None
+        rows = self.rows(text, **parameters)
+        return rows[0] if rows else None
 
     @contextmanager
     def reading(self) -> Iterator[Reader]:
@@ -258,16 +258,16 @@ class Connection:
         with self._lent(self.database) as raw, translated():
             try:
                 writer = self._begun(raw, questions)
-                head, before = writer.head, replace(writer.head)
+                head, old_head = writer.head, replace(writer.head)
                 yield writer
-                self._commit(writer, before)
+                self._commit(writer, old_head)
             except BaseException:
                 with suppress(psycopg.Error):
                     raw.rollback()
                 raise
         if self._reads_from is self.database:
             # A replica that is behind does not have it yet.
-            self._keep(head, own=head.resets - before.resets <= 1)
+            self._keep(head, is_own=head.resets - old_head.resets <= 1)
         writer.settle()
 
     def _begun(self, raw: "Raw[Row]", questions: Sequence[Statement]) -> Writer:
@@ -277,12 +277,12 @@ class Connection:
         gone.
         """
         fence: tuple[str, int] | None = getattr(self._fences, "now", None)
-        asked = [Statement(HEAD + " FOR UPDATE", self._memory)]
+        statements = [Statement(HEAD + " FOR UPDATE", self._memory)]
         if fence is not None:
-            asked.append(Statement(_FENCE, {**self._memory, "name": fence[0]}))
-        asked += [Statement(one.text, {**self._memory, **(one.given or {})}) for one in questions]
-        told = run(raw, [_BEGIN, binding_of_writes(self._acting()), *asked])[-len(asked) :]
-        rows = [cursor.fetchall() for cursor in told]
+            statements.append(Statement(_FENCE, {**self._memory, "name": fence[0]}))
+        statements += [Statement(question.text, {**self._memory, **(question.given or {})}) for question in questions]
+        cursors = run(raw, [_BEGIN, binding_of_writes(self._acting()), *statements])[-len(statements) :]
+        rows = [cursor.fetchall() for cursor in cursors]
         if not rows[0] and ACTING.get() is not None:
             raise no_such_space()
         if not rows[0]:
@@ -293,19 +293,19 @@ class Connection:
         writer.answers = rows[len(rows) - len(questions) :]
         return writer
 
-    def _commit(self, writer: Writer, before: Head) -> None:
+    def _commit(self, writer: Writer, old_head: Head) -> None:
         """Write the head where it changed, tell other processes (every 0.5 s at most), have new events derived, commit.
 
         Raises StorageError when the database rolled back.
         """
         head, last = writer.head, [_COMMIT]
-        if head != before:
+        if head != old_head:
             put_head = put(head)
             writer.later(put_head.text, **(put_head.given or {}))
-            if head.resets != before.resets or time.monotonic() - self._told >= _TELL:
+            if head.resets != old_head.resets or time.monotonic() - self._told >= _TELL:
                 self._told = time.monotonic()
                 last.append(Statement(_NOTIFY, {"channel": CHANNEL, "memory": f"{self.tenant}/{self.space}"}))
-        if head.last_event != before.last_event:
+        if head.last_event != old_head.last_event:
             writer.later(_DUE, name=EVENTS, patience=_PATIENCE)
         done = writer.send(*last)[-len(last)]
         if done.statusmessage != "COMMIT":
@@ -314,18 +314,18 @@ class Connection:
     @contextmanager
     def fenced(self, name: str, epoch: int) -> Iterator[None]:
         """In the block, have this thread's writing transactions raise Busy at their start once claim `name` has another epoch."""
-        before = getattr(self._fences, "now", None)
+        outer_fence = getattr(self._fences, "now", None)
         self._fences.now = (name, epoch)
         try:
             yield
         finally:
-            self._fences.now = before
+            self._fences.now = outer_fence
 
     def head(self) -> Head:
         """Return how far the memory got, up to 0.1 s ago if others write; NotFound for a member who may not see it."""
-        known = self._head
-        if known is not None and time.monotonic() - known[0] <= _FRESH:
-            return known[1]
+        cached = self._head
+        if cached is not None and time.monotonic() - cached[0] <= _FRESH:
+            return cached[1]
         began = time.monotonic()
         row = self.row(HEAD)
         if row is None and ACTING.get() is not None:
@@ -338,17 +338,17 @@ class Connection:
         self._keep(head)
         return head
 
-    def _keep(self, head: Head, own: bool = False) -> None:
-        """Keep a head that was read or (`own`) written here; call `on_reset` where another process has reset it."""
-        known, self._head = self._head, (time.monotonic(), head)
-        if not own and known is not None and known[1].resets != head.resets:
+    def _keep(self, head: Head, is_own: bool = False) -> None:
+        """Keep a head that was read or (`is_own`) written here; call `on_reset` where another process has reset it."""
+        cached, self._head = self._head, (time.monotonic(), head)
+        if not is_own and cached is not None and cached[1].resets != head.resets:
             self.on_reset()
 
     def heard(self) -> None:
         """Note that another process committed: the next call of `head` reads it again. Nothing is read here."""
-        known = self._head
-        if known is not None:
-            self._head = (float("-inf"), known[1])
+        cached = self._head
+        if cached is not None:
+            self._head = (float("-inf"), cached[1])
 
     @contextmanager
     def for_all(self) -> Iterator[None]:

@@ -175,7 +175,7 @@ def run(raw: "Raw[Any]", statements: Sequence[Statement]) -> "list[Cursor[Any]]"
         # The driver sends each statement by itself, which wakes the database, and this process, once for each of them.
         pipeline._communicate_gen = _later  # type: ignore[method-assign]
         try:
-            return [raw.execute(sql(one.text), one.given, binary=True) for one in statements]
+            return [raw.execute(sql(statement.text), statement.given, binary=True) for statement in statements]
         finally:
             del pipeline._communicate_gen
 

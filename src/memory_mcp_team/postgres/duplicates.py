@@ -130,14 +130,14 @@ class Duplicates:
             return []
         older = _older(writer, [m for m in messages if m.hook and m.session in mixed], False)
         older += _older(writer, [m for m in messages if not m.hook and m.session in met], True)
-        return [(hidden.key, shown.key) for hidden, shown in iter_pairs([*older, *messages])]
+        return [(hidden.key, canonical.key) for hidden, canonical in iter_pairs([*older, *messages])]
 
     def of(self, ids: Iterable[EventId]) -> dict[EventId, EventId]:
         """Return the pairs in which one of `ids` takes part: by the id of the hidden event that of the shown one."""
         keys = uuids_of(event_key(i) for i in ids)
         if not keys:
             return {}
-        return {event_id_from(hidden): event_id_from(shown) for hidden, shown in self._con.rows(_PAIRS, keys=keys)}
+        return {event_id_from(hidden): event_id_from(canonical) for hidden, canonical in self._con.rows(_PAIRS, keys=keys)}
 
 
 def sources_of(events: Iterable[Event]) -> Statement:

@@ -93,9 +93,9 @@ class _Erasing(forgotten.Erasing):
         assert isinstance(self._reader, Writer)
         return self._reader
 
-    def _rows(self, statement: str, **given: Any) -> list[Row]:
-        """Run a statement of `storage.forgotten` with its parameters `given`, in the caller's transaction; return all rows."""
-        text, parameters = _spelled(statement, given)
+    def _rows(self, statement: str, **values: Any) -> list[Row]:
+        """Run a statement of `storage.forgotten` with its parameters `values`, in the caller's transaction; return all rows."""
+        text, parameters = _spelled(statement, values)
         return self._reader.rows(text, **parameters)
 
     def _each(self, statement: str) -> Iterator[Row]:
@@ -103,9 +103,9 @@ class _Erasing(forgotten.Erasing):
         for rows in self._reader.stream(statement.format(**_SPELLED), READ):
             yield from rows
 
-    def _run(self, statement: str, **given: Any) -> None:
+    def _run(self, statement: str, **values: Any) -> None:
         """Run a statement of `storage.forgotten` that writes, in the caller's transaction; AssertionError in a dry run."""
-        text, parameters = _spelled(statement, given)
+        text, parameters = _spelled(statement, values)
         self._writer.run(text, **parameters)
 
     def _rewrite_events(self) -> None:
@@ -123,9 +123,9 @@ class _Erasing(forgotten.Erasing):
         writer.run(f"DELETE FROM event WHERE {own()} AND event_id = {_IDS}", ids=[*gone, *changed])
         self._put_changed(writer)
         # Whoever counts in numbers of events goes on where it was; what was touched comes to everybody again.
-        for name, place in writer.rows(_PLACES, streams=streams, synced=SYNCED):
+        for name, position in writer.rows(_PLACES, streams=streams, synced=SYNCED):
             sql = f"UPDATE checkpoint SET value = %(place)s WHERE {own()} AND name = %(name)s"
-            writer.run(sql, name=name, mode=str(place))
+            writer.run(sql, name=name, place=str(position))
         (writer.head.derived,) = writer.rows(_DERIVED, derived=writer.head.derived, streams=streams)[0]
         if first is not None:
             writer.change(self._findings.news(first))
@@ -140,24 +140,24 @@ class _Erasing(forgotten.Erasing):
         changed = self._findings.changed
         new = {old: event_key(event.event_id) for old, (_, event) in changed.items()}
         sql = f"SELECT event_id FROM event WHERE {own()} AND event_id = {_IDS}"
-        there = {row[0] for row in writer.rows(sql, ids=uuids_of(new.values()))}
-        put: dict[int, int] = {}
+        stored_keys = {row[0] for row in writer.rows(sql, ids=uuids_of(new.values()))}
+        kept_keys: dict[int, int] = {}
         for old, key in new.items():
-            if key not in there:
-                there.add(key)
-                put[old] = key
-        left = uuids_of(old for old in new if old not in put)
-        writer.run(f"DELETE FROM duplicate WHERE {own()} AND (event_id = {_IDS} OR canonical = {_IDS})", ids=left)
-        lists = event_columns([changed[old][1] for old in put], 1)
-        lists[:2] = [changed[old][0] for old in put], uuids_of(put.values())
+            if key not in stored_keys:
+                stored_keys.add(key)
+                kept_keys[old] = key
+        duplicate_keys = uuids_of(old for old in new if old not in kept_keys)
+        writer.run(f"DELETE FROM duplicate WHERE {own()} AND (event_id = {_IDS} OR canonical = {_IDS})", ids=duplicate_keys)
+        lists = event_columns([changed[old][1] for old in kept_keys], 1)
+        lists[:2] = [changed[old][0] for old in kept_keys], uuids_of(kept_keys.values())
         writer.insert("event", _COLUMNS, EVENT_TYPES, lists)
-        moved = [(old, key) for old, key in put.items() if old != key]
+        moved = [(old, key) for old, key in kept_keys.items() if old != key]
         for column in ("event_id", "canonical") if moved else ():
-            given = {"old": [uuid_of(old) for old, _ in moved], "new": [uuid_of(key) for _, key in moved]}
-            writer.run(_RENAMED.format(column=column), **given)
+            id_pairs = {"old": [uuid_of(old) for old, _ in moved], "new": [uuid_of(key) for _, key in moved]}
+            writer.run(_RENAMED.format(column=column), **id_pairs)
 
 
-def _spelled(statement: str, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+def _spelled(statement: str, values: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return a statement of `storage.forgotten` as PostgreSQL takes it, and its parameters, keys as uuids."""
-    parameters = {name: uuids_of(value) if name == "ids" else value for name, value in given.items()}
-    return statement.format(**{name: f"%({name})s" for name in given} | _SPELLED), parameters
+    parameters = {name: uuids_of(value) if name == "ids" else value for name, value in values.items()}
+    return statement.format(**{name: f"%({name})s" for name in values} | _SPELLED), parameters

@@ -82,18 +82,18 @@ class PostgresEvents:
         return self.append_batches([EventBatch(events, request)])[0]
 
     def append_batches(self, batches: Sequence[EventBatch]) -> list[AppendResult]:
-        """Append each batch in turn, all in one transaction, so all or nothing is stored; return the results in that order.
+        """Append each batch in turn, in one transaction.
 
-        A batch whose request key was answered within the last hour, or by an earlier batch, stores nothing and gets that
-        answer. At most every ten minutes, too old answers are removed.
+        A batch whose request key was answered within the last hour, or by an earlier batch, stores nothing and gets that answer.
         """
         now = self._clock.now_ms()
         with self._con.writing(*self._questions(batches, now)) as writer:
-            sources, replayed, *known = writer.answers
+            sources, replayed, *known_rows = writer.answers
             answers = {str(key): str(answer) for key, answer in replayed}
-            given, fresh, sorted_out = dict[str, str](), list[Event](), list[tuple[list[Event], list[EventId], str | None]]()
-            if known:
-                stored = _contents(known[0])
+            replies, fresh = dict[str, str](), list[Event]()
+            sorted_out: list[tuple[list[Event], list[EventId], str | None]] = []
+            if known_rows:
+                stored = _contents(known_rows[0])
             else:
                 # An id begins with its time: what is later than all before need not be looked up.
                 events = (event for batch in batches for event in batch.events)
@@ -101,32 +101,32 @@ class PostgresEvents:
             arriving = ArrivalSorter(stored, lambda variants: _stored(writer, variants))
             for batch in batches:
                 key = batch.request.key if batch.request else ""
-                if batch.request and (answer := answers.get(key, given.get(key))) is not None:
+                if batch.request and (answer := answers.get(key, replies.get(key))) is not None:
                     sorted_out.append(([], [], answer))
                     continue
-                new, old = arriving.sort_events(batch.events)
+                new, old_ids = arriving.sort_events(batch.events)
                 fresh += new
-                sorted_out.append((new, old, None))
+                sorted_out.append((new, old_ids, None))
                 if batch.request:
-                    given[key] = batch.request.answer or " ".join(e.event_id for e in new)
+                    replies[key] = batch.request.answer or " ".join(e.event_id for e in new)
             copies = self._insert(writer, fresh, sources) if fresh else set[EventId]()
-            if given:
+            if replies:
                 if abs(now - self._forgot_ms) > _FORGET_MS:
                     forget_old_requests(writer, now)
                     self._forgot_ms = now
-                writer.later(_ANSWERED, keys=list(given), answers=list(given.values()), at_ms=now)
+                writer.later(_ANSWERED, keys=list(replies), answers=list(replies.values()), at_ms=now)
             failpoint("events.before_commit")
         failpoint("events.committed")
-        return [replace(make_append_result(new, old, copies), replayed_answer=answer) for new, old, answer in sorted_out]
+        return [replace(make_append_result(new, old_ids, copies), replayed_answer=answer) for new, old_ids, answer in sorted_out]
 
     def _questions(self, batches: Sequence[EventBatch], now: int) -> list[Statement]:
         """Return what is asked with the head locked: sources of sessions, earlier answers, and for up to 64 events stored ids."""
         events = [event for batch in batches for event in batch.events]
         keys = [batch.request.key for batch in batches if batch.request]
-        asked = [sources_of(events), Statement(_REPLAY, {"keys": keys, "since": now - REQUEST_KEPT_MS})]
+        statements = [sources_of(events), Statement(_REPLAY, {"keys": keys, "since": now - REQUEST_KEPT_MS})]
         if len(events) <= _FEW:
-            asked.append(Statement(_KNOWN, {"keys": uuids_of(event_key(e.event_id) for e in events)}))
-        return asked
+            statements.append(Statement(_KNOWN, {"keys": uuids_of(event_key(e.event_id) for e in events)}))
+        return statements
 
     def _insert(self, writer: Writer, fresh: Sequence[Event], sources: Sequence[Row]) -> set[EventId]:
         """Store pairs, number and store new events, and write one outbox entry, in the caller's transaction.
@@ -189,14 +189,16 @@ class PostgresEvents:
         is not ASCII may be folded in ways that the engine does not know, so every such event is taken to hold a probe. With
         `live` only events of hooks and tools.
         """
-        found = self._conditions(scope)
-        found.add("e.seq > {} AND e.seq <= {}", after, to)
+        conditions = self._conditions(scope)
+        conditions.add("e.seq > {} AND e.seq <= {}", after, to)
         if live:
-            found.add("(e.source = {} OR starts_with(e.source, {}))", TOOL, HOOK)
+            conditions.add("(e.source = {} OR starts_with(e.source, {}))", TOOL, HOOK)
         if probes:
             either = " OR ".join(f"strpos({folded(WHOLE)}, {{}}) > 0" for _ in probes)
-            found.add(f"(octet_length({WHOLE}) <> char_length({WHOLE}) OR {either})", *probes)
-        return self._events(f"SELECT {_EVENT} FROM event e WHERE {own('e')} AND {found.all} ORDER BY e.seq", **found.given)
+            conditions.add(f"(octet_length({WHOLE}) <> char_length({WHOLE}) OR {either})", *probes)
+        return self._events(
+            f"SELECT {_EVENT} FROM event e WHERE {own('e')} AND {conditions.all} ORDER BY e.seq", **conditions.given
+        )
 
     def last_seq(self) -> int:
         """Return the highest number of arrival, from the head, which may be 0.1 s old; 0 when the memory is empty."""
@@ -216,19 +218,19 @@ class PostgresEvents:
         A segment of which none is shown has the hidden ones whose shown other was stored later, else all; one without any
         is left out.
         """
-        found = self._in_segments(segments, last_seq, shown())
+        by_segment = self._in_segments(segments, last_seq, shown())
         # Copies may also be hidden by what was stored before them.
         for which in (_OUTDONE, "true"):
-            found |= self._in_segments([s for s in segments if s.key not in found], last_seq, which)
-        return found
+            by_segment |= self._in_segments([s for s in segments if s.key not in by_segment], last_seq, which)
+        return by_segment
 
     def _in_segments(self, segments: Sequence[Segment], last_seq: int | None, which: str) -> dict[int, list[Event]]:
         """Return the events of segments by key, in order of time, under the further condition `which`."""
-        found: dict[int, list[Event]] = {}
+        by_segment: dict[int, list[Event]] = {}
         if segments:
             for row in self._con.rows(_IN_SEGMENTS.format(which=which), last_seq=last_seq, **_spans(segments)):
-                found.setdefault(row[0], []).append(self._event(row[1:]))
-        return found
+                by_segment.setdefault(row[0], []).append(self._event(row[1:]))
+        return by_segment
 
     def list_recaps(self, streams: Iterable[int]) -> list[Event]:
         """Return every shown recap (a note with a client's summary of its conversation) of these streams, in order of time."""
@@ -255,11 +257,11 @@ class PostgresEvents:
 
         With `after`, the (timestamp, id) of the last event that the caller has, those behind it: the next page.
         """
-        found = self._conditions(scope, session_id)
+        conditions = self._conditions(scope, session_id)
         if after:
-            found.add("(e.ts, e.event_id) > ({}, {}::uuid)", after[0], uuid_of(event_key(after[1])))
-        text = f"SELECT {_EVENT} FROM event e WHERE {own('e')} AND {found.all} ORDER BY e.ts, e.event_id LIMIT %(limit)s"
-        return self._events(text, **found.given, limit=limit)
+            conditions.add("(e.ts, e.event_id) > ({}, {}::uuid)", after[0], uuid_of(event_key(after[1])))
+        text = f"SELECT {_EVENT} FROM event e WHERE {own('e')} AND {conditions.all} ORDER BY e.ts, e.event_id LIMIT %(limit)s"
+        return self._events(text, **conditions.given, limit=limit)
 
     def search_words(
         self, scope: Scope, words: Sequence[str], limit: int, segments: Sequence[Segment] | None = None
@@ -269,20 +271,19 @@ class PostgresEvents:
         Words are looked for in texts alone, whatever their case. With `segments` only their events are looked at, and the
         number is the sum of their counts of events.
         """
-        found = self._conditions(scope)
-        table, given = "event e", dict[str, Any]()
+        conditions = self._conditions(scope)
+        table, span_parameters = "event e", dict[str, Any]()
         if segments is None:
-            row = self._con.row(f"SELECT count(*) FROM event e WHERE {own('e')} AND {found.all}", **found.given)
+            row = self._con.row(f"SELECT count(*) FROM event e WHERE {own('e')} AND {conditions.all}", **conditions.given)
             count = row[0] if row else 0
         else:
             count = sum(s.events for s in segments)
-            table, given = f"{_SPANS} JOIN event e ON {_INSIDE}", _spans(segments)
+            table, span_parameters = f"{_SPANS} JOIN event e ON {_INSIDE}", _spans(segments)
         for word in words:
-            holds(found, word)
-        text = (
-            f"SELECT {_EVENT} FROM {table} WHERE {own('e')} AND {found.all} ORDER BY e.ts DESC, e.event_id DESC LIMIT %(limit)s"
-        )
-        return count, self._events(text, **given, **found.given, limit=limit)
+            holds(conditions, word)
+        text = f"""SELECT {_EVENT} FROM {table} WHERE {own("e")} AND {conditions.all}
+                   ORDER BY e.ts DESC, e.event_id DESC LIMIT %(limit)s"""
+        return count, self._events(text, **span_parameters, **conditions.given, limit=limit)
 
     def rank_positions(self, scope: Scope, probes: Mapping[str, float], limit: int) -> tuple[int, list[EventPosition]]:
         """Return how many events of a scope are shown, and the places of up to `limit` that hold most of some texts, best first.
@@ -290,23 +291,24 @@ class PostgresEvents:
         An event's worth is the sum of the weights of the probes that its speaker, text or metadata hold, over the logarithm
         of its length; events that hold none are left out. The number is 0 with a `limit` of 0.
         """
-        found = self._conditions(scope)
-        weight = weighed(found, probes)
+        conditions = self._conditions(scope)
+        weight = weighed(conditions, probes)
         # Without the fences each probe would put the words together, and fold them, again.
         text = f"""SELECT stream, ts, event_id, ({weight}) / ln(20 + length(whole) / 10.0::float8) AS weight, count(*) OVER ()
                    FROM (SELECT *, {folded("whole")} AS folded FROM (
-                     SELECT e.stream, e.ts, e.event_id, {WHOLE} AS whole FROM event e WHERE {own("e")} AND {found.all} OFFSET 0
+                     SELECT e.stream, e.ts, e.event_id, {WHOLE} AS whole FROM event e
+                     WHERE {own("e")} AND {conditions.all} OFFSET 0
                    ) w OFFSET 0) f
                    ORDER BY weight DESC, ts DESC, event_id DESC LIMIT %(limit)s"""
-        rows = self._con.rows(text, **found.given, limit=limit)
+        rows = self._con.rows(text, **conditions.given, limit=limit)
         places = [EventPosition(row[0], (row[1], event_id_from(row[2]))) for row in rows if row[3] > 0]
         return rows[0][4] if rows else 0, places
 
     def get_span(self, scope: Scope) -> TimeWindow | None:
         """Return the time from the first to the last shown event of a scope (end 1 ms after it, excluded); None for no event."""
-        found = self._conditions(scope)
-        one = f"SELECT e.ts FROM event e WHERE {own('e')} AND {found.all} ORDER BY e.ts {{0}}, e.event_id {{0}} LIMIT 1"
-        row = self._con.row(f"SELECT ({one.format('ASC')}), ({one.format('DESC')})", **found.given)
+        conditions = self._conditions(scope)
+        query = f"SELECT e.ts FROM event e WHERE {own('e')} AND {conditions.all} ORDER BY e.ts {{0}}, e.event_id {{0}} LIMIT 1"
+        row = self._con.row(f"SELECT ({query.format('ASC')}), ({query.format('DESC')})", **conditions.given)
         return None if row is None or row[0] is None else TimeWindow(row[0], row[1] + 1)
 
     def list_sessions(self, scope: Scope, limit: int = 100) -> list[SessionInfo]:
@@ -314,37 +316,37 @@ class PostgresEvents:
 
         Fewer where a session of one project was recorded under two names.
         """
-        found = self._conditions(scope)
+        conditions = self._conditions(scope)
         text = f"""SELECT e.session_id, e.project, max(e.agent COLLATE "C"), min(e.ts), max(e.ts), count(*)
-                   FROM event e WHERE {own("e")} AND {found.all}
+                   FROM event e WHERE {own("e")} AND {conditions.all}
                    GROUP BY e.session_id, e.project ORDER BY max(e.ts) DESC, e.session_id COLLATE "C" LIMIT %(limit)s"""
-        return sessions_of(self._con.rows(text, **found.given, limit=limit), self._projects.names)
+        return sessions_of(self._con.rows(text, **conditions.given, limit=limit), self._projects.names)
 
     def list_speakers(self, scope: Scope) -> list[str]:
         """Return the names, but "", of those who said the shown events of a scope, as recorded, in alphabetical order."""
-        found = self._conditions(scope)
-        found.add("e.speaker <> ''")
-        text = f"SELECT DISTINCT e.speaker FROM event e WHERE {own('e')} AND {found.all}"
-        return sorted(row[0] for row in self._con.rows(text, **found.given))
+        conditions = self._conditions(scope)
+        conditions.add("e.speaker <> ''")
+        text = f"SELECT DISTINCT e.speaker FROM event e WHERE {own('e')} AND {conditions.all}"
+        return sorted(row[0] for row in self._con.rows(text, **conditions.given))
 
     def count_matches(self, begin: str, pattern: str) -> dict[str, int]:
         """Return how often texts and metadata of shown events match `pattern`, by what its only group matches, in its order.
 
         Only events that hold `begin` are looked at. The pattern is one of PostgreSQL's regular expressions.
         """
-        found = self._conditions(Scope())
-        found.add("(strpos(e.text, {}) > 0 OR strpos(e.metadata, {}) > 0)", begin, begin)
+        conditions = self._conditions(Scope())
+        conditions.add("(strpos(e.text, {}) > 0 OR strpos(e.metadata, {}) > 0)", begin, begin)
         text = f"""SELECT m.groups[1], count(*) FROM event e,
                      LATERAL regexp_matches(e.text || chr(10) || e.metadata, %(pattern)s, 'g') AS m(groups)
-                   WHERE {own("e")} AND {found.all} GROUP BY 1"""
-        return dict(sorted(self._con.rows(text, **found.given, pattern=pattern)))
+                   WHERE {own("e")} AND {conditions.all} GROUP BY 1"""
+        return dict(sorted(self._con.rows(text, **conditions.given, pattern=pattern)))
 
     def iter_all(self, batch: int = 2000) -> Iterator[list[StoredEvent]]:
         """Yield every event in order of arrival, `batch` at a time; each batch is a read of its own, so new ones come too."""
         seq = 0
-        while found := self.read_after(seq, batch):
-            yield found
-            seq = found[-1].seq
+        while events := self.read_after(seq, batch):
+            yield events
+            seq = events[-1].seq
 
 
 def _stored(writer: Writer, events: Sequence[Event]) -> dict[EventId, StoredValue]:

@@ -28,8 +28,8 @@ class PostgresGrips:
 
     def find_grip(self, grip_id: str) -> Grip | None:
         """Return the grip of a whole id or its lower 80 bits (a hash); None for an unknown one, InvalidQuery for no id."""
-        key, whole = grip_key(grip_id)
-        if whole:
+        key, is_whole = grip_key(grip_id)
+        if is_whole:
             row = self._con.row(_ONE, id=uuid_of(key))
         else:
             row = self._con.row(_BY_TAIL, tail=(key & HASH_MASK).to_bytes(10, "big"))
@@ -46,12 +46,12 @@ class PostgresGrips:
         keys = list(dict.fromkeys(map(event_key, ids)))
         if not keys:
             return {}
-        found: dict[EventId, list[Grip]] = {event_id_from(key): [] for key in keys}
+        by_event: dict[EventId, list[Grip]] = {event_id_from(key): [] for key in keys}
         for grip in map(grip_of, self._con.rows(_OF_EVENTS, ids=uuids_of(keys))):
             for event_id in dict.fromkeys((grip.event_id_start, grip.event_id_end)):
-                if event_id in found:
-                    found[event_id].append(grip)
-        return {event_id: several for event_id, several in found.items() if several}
+                if event_id in by_event:
+                    by_event[event_id].append(grip)
+        return {event_id: several for event_id, several in by_event.items() if several}
 
     def iter_all(self, batch: int = 5000) -> Iterator[list[Grip]]:
         """Yield every grip in the order of ids, `batch` at a time, each batch a read of its own."""

@@ -46,28 +46,28 @@ class Followed(Generic[K]):
         Read anew after a reset, more than 1000 changes, or `forget`; other threads wait meanwhile.
         """
         head = self._con.head()
-        if (kept := self._kept) is not None and _holds(kept[0], head.stamp):
-            return kept[1]
+        if (cached := self._kept) is not None and _holds(cached[0], head.stamp):
+            return cached[1]
         with self._lock:
-            if (kept := self._kept) is not None and _holds(kept[0], head.stamp):
-                return kept[1]
+            if (cached := self._kept) is not None and _holds(cached[0], head.stamp):
+                return cached[1]
             with self._con.reading() as reader:
                 row = reader.row(_POSITION)
                 position = (int(row[0]), int(row[1])) if row else (0, 0)
-                follows = kept is not None and kept[0][1] == position[1]
-                rows = reader.rows(_CHANGED, since=kept[0][0]) if kept is not None and follows else []
-                if kept is None or not follows or len(rows) > _FOLLOWED:
+                follows = cached is not None and cached[0][1] == position[1]
+                rows = reader.rows(_CHANGED, since=cached[0][0]) if cached is not None and follows else []
+                if cached is None or not follows or len(rows) > _FOLLOWED:
                     value = self._read(reader)
                 else:
                     changed = {key for (subject,) in rows if (key := segment_key_of(subject)) is not None}
-                    value = self._follow(reader, kept[1], changed)
+                    value = self._follow(reader, cached[1], changed)
             self._kept = (position, value)
             return value
 
     def at_hand(self) -> K | None:
         """Return the value where it is up to date by the head, else None; the tables are not read."""
-        kept, head = self._kept, self._con.head()
-        return kept[1] if kept is not None and _holds(kept[0], head.stamp) else None
+        cached, head = self._kept, self._con.head()
+        return cached[1] if cached is not None and _holds(cached[0], head.stamp) else None
 
     def forget(self) -> None:
         """Drop the value, so that it is read anew when it is asked for next."""
@@ -148,13 +148,13 @@ def kept_cuts(con: Connection) -> Followed[Cuts | None]:
         rows = reader.rows(f"{_CUTS} LIMIT {MOST + 1}")
         return None if len(rows) > MOST else Cuts({row[0]: segment_of(row[1:]) for row in rows})
 
-    def follow(reader: Reader, kept: Cuts | None, changed: Collection[int]) -> Cuts | None:
+    def follow(reader: Reader, cuts: Cuts | None, changed: Collection[int]) -> Cuts | None:
         """Return the cuts with those of `changed` (keys) read again, and left out where they are gone; None stays None."""
-        if kept is None or not changed:
-            return kept
+        if cuts is None or not changed:
+            return cuts
         rows = reader.rows(f"{_CUTS} AND key = ANY(%(keys)s::bigint[])", keys=list(changed))
-        rest = {key: cut for key, cut in kept.by_key.items() if key not in changed}
-        return Cuts(rest | {row[0]: segment_of(row[1:]) for row in rows})
+        unchanged = {key: cut for key, cut in cuts.by_key.items() if key not in changed}
+        return Cuts(unchanged | {row[0]: segment_of(row[1:]) for row in rows})
 
     return Followed(con, read, follow)
 
@@ -165,9 +165,9 @@ def kept_stamps(con: Connection) -> Followed[Stamps]:
     The dictionary begins empty and is filled by `PostgresToc.stamps`.
     """
 
-    def follow(_: Reader, kept: Stamps, changed: Collection[int]) -> Stamps:
+    def follow(_: Reader, stamps: Stamps, changed: Collection[int]) -> Stamps:
         """Return the stamps in another dictionary, without those of `changed` (keys)."""
         # Another: who still reads the old one may put stamps into it that are old by now.
-        return {node_id: stamp for node_id, stamp in kept.copy().items() if stamp[0] not in changed}
+        return {node_id: stamp for node_id, stamp in stamps.copy().items() if stamp[0] not in changed}
 
     return Followed(con, lambda _: {}, follow)

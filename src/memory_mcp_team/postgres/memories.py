@@ -39,10 +39,10 @@ def put_tenant(raw: "Raw[Any]", name: str) -> tuple[int, bool]:
     Locks the table of tenants against other makers until the transaction ends.
     """
     raw.execute("LOCK TABLE tenant IN SHARE ROW EXCLUSIVE MODE")
-    found = raw.execute("SELECT tenant FROM tenant WHERE name = %s", [name]).fetchone()
-    row = found or raw.execute(_NEW_TENANT, [name, time.time_ns() // 1_000_000]).fetchone()
+    stored_row = raw.execute("SELECT tenant FROM tenant WHERE name = %s", [name]).fetchone()
+    row = stored_row or raw.execute(_NEW_TENANT, [name, time.time_ns() // 1_000_000]).fetchone()
     assert row is not None
-    return int(row[0]), found is None
+    return int(row[0]), stored_row is None
 
 
 def make_space(database: Database, tenant: int, name: str, kind: str, timezone: str) -> Memory:
@@ -62,9 +62,9 @@ def put_space(raw: "Raw[Any]", tenant: int, name: str, kind: str, timezone: str)
     """
     # One row of the tenant's is locked, so that two makers number their spaces one after the other.
     raw.execute("SELECT tenant FROM tenant WHERE tenant = %s FOR UPDATE", [tenant])
-    found = raw.execute("SELECT space FROM space WHERE tenant = %s AND name = %s", [tenant, name]).fetchone()
-    if found is not None:
-        return _found(raw, tenant, int(found[0])), False
+    stored_row = raw.execute("SELECT space FROM space WHERE tenant = %s AND name = %s", [tenant, name]).fetchone()
+    if stored_row is not None:
+        return _found(raw, tenant, int(stored_row[0])), False
     free = raw.execute("SELECT coalesce(max(space), 0) + 1 FROM space WHERE tenant = %s", [tenant]).fetchone()
     assert free is not None
     row = [tenant, free[0], name, kind, timezone, uuid.uuid4().hex, time.time_ns() // 1_000_000]

@@ -61,11 +61,11 @@ def waited_for(database: Database) -> Iterator[None]:
 
     The address is named without user and password. The block itself is not bounded.
     """
-    named = conninfo_to_dict(database.url)
+    parts = conninfo_to_dict(database.url)
     # Without the user's name and password.
-    place = " ".join(f"{part}={named[part]}" for part in ("host", "hostaddr", "port", "dbname") if part in named)
+    address = " ".join(f"{part}={parts[part]}" for part in ("host", "hostaddr", "port", "dbname") if part in parts)
     text = "waiting for the database (%s): it does not answer yet, or another server is making its tables"
-    timer = threading.Timer(_SILENT, log.warning, [text, place or "storage.url"])
+    timer = threading.Timer(_SILENT, log.warning, [text, address or "storage.url"])
     timer.daemon = True
     timer.start()
     try:
@@ -88,8 +88,8 @@ def bring_up(database: Database, partitions: int = PARTITIONS) -> None:
             raw.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
             have = version_of(raw)
             if have > CURRENT:
-                told = f"the database was made by a newer version (schema {have}, this program knows {CURRENT})"
-                raise SchemaTooNew(told, "Install the newer memory-mcp; the database is untouched.")
+                message = f"the database was made by a newer version (schema {have}, this program knows {CURRENT})"
+                raise SchemaTooNew(message, "Install the newer memory-mcp; the database is untouched.")
             if have == 0:
                 _create(raw, partitions)
             for step in range(max(have, 1) + 1, CURRENT + 1):

@@ -57,11 +57,11 @@ class PostgresOutbox:
         if seq >= last:
             return frozenset()
         if self._changed[0] != (seq, last):
-            behind = self.read_after(seq, _TOLD + 1)
-            if len(behind) > _TOLD:
+            changes = self.read_after(seq, _TOLD + 1)
+            if len(changes) > _TOLD:
                 return None
-            told = (change.subject if change.kind in NODE_CHANGES else "" for change in behind)
-            self._changed = ((seq, last), frozenset(told))
+            node_ids = (change.subject if change.kind in NODE_CHANGES else "" for change in changes)
+            self._changed = ((seq, last), frozenset(node_ids))
         return self._changed[1]
 
     def get_checkpoint(self, follower: str) -> int:
@@ -82,19 +82,19 @@ class PostgresOutbox:
     def set_positions(self, values: Mapping[str, str]) -> None:
         """Store several positions, by name, each in place of its earlier one, in one transaction; the deriver's in the head."""
         with self._con.writing() as writer:
-            rest = {name: value for name, value in values.items() if name != DERIVER}
+            other_values = {name: value for name, value in values.items() if name != DERIVER}
             if DERIVER in values:
                 put_checkpoint(writer, DERIVER, values[DERIVER])
-            if rest:
-                writer.later(_PUT_ALL, names=list(rest), values=list(rest.values()))
+            if other_values:
+                writer.later(_PUT_ALL, names=list(other_values), values=list(other_values.values()))
 
     def get_positions(self, prefix: str) -> dict[str, str]:
         """Return the positions whose names begin with `prefix`, by name, as texts, the deriver's if above 0; {} for none."""
         rows = self._con.rows(_MARKS, prefix=prefix)
-        found = {str(name): str(value) for name, value in rows}
+        positions = {str(name): str(value) for name, value in rows}
         if DERIVER.startswith(prefix) and (derived := self._con.head().derived):
-            found[DERIVER] = str(derived)
-        return found
+            positions[DERIVER] = str(derived)
+        return positions
 
     def forget_requests(self, now_ms: int) -> int:
         """Remove the answers older than an hour at `now_ms` (UTC ms), in a transaction of its own; return how many."""

@@ -91,15 +91,15 @@ class PostgresProjects:
         if rules is not None and rules.hold(head):
             return rules.names
         with self._lock:
-            before = self._rules
-            rules = self._read(before, head.noted)
+            old_rules = self._rules
+            rules = self._read(old_rules, head.noted)
             watched, to = rules.names.names_needing_folders(), head.last_event
             if watched and to > rules.looked_to:
                 for row in self._con.rows(_BEGAN, projects=sorted(watched), after=rules.looked_to, to=to):
                     rules.names.note_start_folder(row[0], row[1], folder_of(row[2]))
                 rules.looked_to = to
             self._rules = rules
-        if before is not None and rules.names is not before.names:
+        if old_rules is not None and rules.names is not old_rules.names:
             self._renamed()
         return rules.names
 
@@ -109,16 +109,16 @@ class PostgresProjects:
             self._rules = self._rules and _Rules(self._rules.names, (-1, -1))
             self._recorded = _Recorded(self._recorded.known)
 
-    def _read(self, before: _Rules | None, noted: tuple[int, int]) -> _Rules:
+    def _read(self, old_rules: _Rules | None, noted: tuple[int, int]) -> _Rules:
         """Return the rules as of `noted`; the same `ProjectNames` object as before where they say the same."""
-        if before is not None and before.noted == noted:
-            return before
+        if old_rules is not None and old_rules.noted == noted:
+            return old_rules
         with self._con.reading() as reader:
             aliases = [Alias(*row) for row in reader.rows(_ALIASES)]
             splits = [Split(*row) for row in reader.rows(_SPLITS)]
-        if before is not None and (list(before.names.aliases), list(before.names.splits)) == (aliases, splits):
+        if old_rules is not None and (list(old_rules.names.aliases), list(old_rules.names.splits)) == (aliases, splits):
             # What was erased or loaded may have numbered events anew.
-            return _Rules(before.names, noted, before.looked_to if before.noted[0] == noted[0] else 0)
+            return _Rules(old_rules.names, noted, old_rules.looked_to if old_rules.noted[0] == noted[0] else 0)
         return _Rules(ProjectNames(aliases, splits), noted)
 
     def take(self, events: Sequence[Event]) -> list[Event]:
@@ -181,8 +181,8 @@ class PostgresProjects:
 
         Counted in one query over the cuts, by day, project, agent and month; `project` and `agent` None: of all.
         """
-        given = {"first": first_day, "after": after_day, "project": project, "agent": agent}
-        rows = sorted(self._con.rows(_DAILY, **given), key=lambda row: (row[0], row[4], row[1]))
+        parameters = {"first": first_day, "after": after_day, "project": project, "agent": agent}
+        rows = sorted(self._con.rows(_DAILY, **parameters), key=lambda row: (row[0], row[4], row[1]))
         return daily_of(rows)
 
     def list_years(self, project: str | None = None, agent: str | None = None) -> list[int]:

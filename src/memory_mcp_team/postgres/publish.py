@@ -56,8 +56,8 @@ def publish(con: Connection, build: Build) -> int:
     with con.writing() as writer:
         changes = make_changes(build.nodes)
         same = {s.node_id for s in build.segments}.difference(put_cuts(writer, build.segments))
-        if others := unnamed(build) - same:
-            changes += published(writer, others)
+        if unnamed_ids := unnamed(build) - same:
+            changes += published(writer, unnamed_ids)
         built = writer.change(changes)
         _nodes(writer, build, built)
         if build.count_updates:
@@ -84,8 +84,8 @@ def publish(con: Connection, build: Build) -> int:
 
 def unnamed(build: Build) -> set[NodeId]:
     """Return the ids of the segments of a build of which it writes a cut or terms, or resets terms, but writes no node."""
-    told = (*(s.node_id for s in build.segments), *build.reset_terms, *(t.node_id for t in build.terms))
-    return {i for i in told if level_of(i) is TocLevel.SEGMENT} - {n.node_id for n in build.nodes}
+    ids = (*(s.node_id for s in build.segments), *build.reset_terms, *(t.node_id for t in build.terms))
+    return {i for i in ids if level_of(i) is TocLevel.SEGMENT} - {n.node_id for n in build.nodes}
 
 
 def published(writer: Writer, ids: Iterable[NodeId]) -> list[tuple[ChangeKind, str]]:
@@ -119,11 +119,11 @@ def put(writer: Writer, table: str, columns: Sequence[tuple[str, str]], lists: S
 def _upsert(table: str, columns: Sequence[tuple[str, str]], key: str) -> str:
     """Return the statement that inserts rows of a table, and replaces those with the same `key`, with "" leaves them."""
     names = ", ".join(name for name, _ in columns)
-    given = ", ".join(f"%({name})s::{kind}[]" for name, kind in columns)
+    arrays = ", ".join(f"%({name})s::{kind}[]" for name, kind in columns)
     fresh = ", ".join(f"{name} = excluded.{name}" for name, _ in columns)
     on = f"(tenant, space, {key}) DO UPDATE SET {fresh}" if key else "DO NOTHING"
     return f"""INSERT INTO {table} (tenant, space, {names}) SELECT %(tenant)s, %(space)s, {names}
-      FROM unnest({given}) given({names}) ON CONFLICT {on}"""
+      FROM unnest({arrays}) given({names}) ON CONFLICT {on}"""
 
 
 def _given(columns: Sequence[tuple[str, str]], lists: Sequence[list[Any]], start: int) -> dict[str, list[Any]]:

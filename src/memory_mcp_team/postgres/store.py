@@ -43,7 +43,7 @@ def open_storage(opening: OpenOptions) -> "PostgresStorage":
     when another process has the data directory, where the indexes lie, ConfigError for an address that is none,
     InvalidQuery for a zone that does not exist. Nothing stays open then; a lock that the caller gave stays held.
     """
-    given = opening.lock is not None
+    is_lock_given = opening.lock is not None
     lock = opening.lock or (DirectoryLock(opening.directory) if opening.directory is not None else None)
     database = Database(opening.url, opening.pool)
     try:
@@ -54,7 +54,7 @@ def open_storage(opening: OpenOptions) -> "PostgresStorage":
         return PostgresStorage(database, memory, lock=lock, owns_database=True)
     except BaseException:
         database.close()
-        if lock is not None and not given:
+        if lock is not None and not is_lock_given:
             lock.release()
         raise
 
@@ -133,16 +133,16 @@ class PostgresStorage:
         a member.
         """
         head = self._con.head()
-        stamp, known = self._counted
-        if known is None or stamp != head.stamp:
+        stamp, cached = self._counted
+        if cached is None or stamp != head.stamp:
             facts = (self._memory.store_id, self.timezone, migrations.CURRENT)
             # The size is that of the whole database: tables are shared, and what one memory takes of them is not known.
-            known = stats_of(self._con.rows(_COUNTS), *facts, size_bytes=self._size())
-            self._counted = (head.stamp, known)
+            cached = stats_of(self._con.rows(_COUNTS), *facts, size_bytes=self._size())
+            self._counted = (head.stamp, cached)
         (text_bytes,) = (self._con.row(_TEXT_BYTES) if text else None) or (0,)
         # A member is not told how much others have in the same tables.
-        size = 0 if ACTING.get() else known.size_bytes
-        return replace(known, size_bytes=size, text_bytes=text_bytes, last_seq=head.last_event, derived_to=head.derived)
+        size = 0 if ACTING.get() else cached.size_bytes
+        return replace(cached, size_bytes=size, text_bytes=text_bytes, last_seq=head.last_event, derived_to=head.derived)
 
     def latest_times(self) -> dict[str, int]:
         """Return the time of the newest event of each source (importer, hook, tool), UTC ms; {} in an empty memory."""
@@ -191,11 +191,11 @@ class PostgresStorage:
 
         Room of dead rows is used anew after that; the files seldom become smaller.
         """
-        before = self._size()
+        old_size = self._size()
         with self._database.connection(Bound(self._memory.tenant)) as raw:
             for table in migrations.tables():
                 raw.execute(sql(f"VACUUM {table}"))
-        return before, self._size()
+        return old_size, self._size()
 
     def _size(self) -> int:
         """Return the bytes of the whole database."""

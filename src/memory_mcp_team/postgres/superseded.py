@@ -46,11 +46,11 @@ class PostgresSuperseded(SupersessionBase):
         # The same signs mean the same to the database, but for the edge of a word.
         theirs = pattern.replace(r"\b", r"\y")
         rows = self._con.rows(_STATED, author=EXTRACTIVE, kinds=list(kinds), pattern=theirs)
-        wanted, words = frozenset(kinds), re.compile(pattern, re.ASCII)
+        kind_set, words = frozenset(kinds), re.compile(pattern, re.ASCII)
         return [
             StoredStatement(NodeId(node), text, kind, project, grip_id_from(grip))
             for node, text, kind, project, grip in rows
-            if grip is not None and (kind in wanted or words.search(text.lower()))
+            if grip is not None and (kind in kind_set or words.search(text.lower()))
         ]
 
     def _version(self) -> tuple[int, int]:
@@ -60,5 +60,5 @@ class PostgresSuperseded(SupersessionBase):
     def _read(self) -> Known:
         """Return the last recorded replacement of each statement, by the id of the older one, from the table."""
         rows = self._con.rows(f"SELECT {_COLUMNS} FROM superseded WHERE {own()} ORDER BY at_ms, number")
-        found = (Supersession(GripId(old), GripId(new) if new else None, *rest) for old, new, *rest in rows)
-        return {one.old: one for one in found}
+        records = (Supersession(GripId(old), GripId(new) if new else None, *more) for old, new, *more in rows)
+        return {record.old: record for record in records}

@@ -28,10 +28,10 @@ class PostgresTerms:
     def get_term_sets(self, ids: Iterable[NodeId]) -> dict[NodeId, list[bytes]]:
         """Return the stored term rows of each node that has any: sorted little-endian uint32; a node's set is their union."""
         by_key = {node_key(i): i for i in ids}
-        found: dict[NodeId, list[bytes]] = {}
+        term_sets: dict[NodeId, list[bytes]] = {}
         for key, hashes in self._con.rows(_SETS, keys=list(by_key)) if by_key else ():
-            found.setdefault(by_key[key], []).append(hashes)
-        return found
+            term_sets.setdefault(by_key[key], []).append(hashes)
+        return term_sets
 
     def list_day_terms(self, first_day: str, after_day: str, project: str) -> list[bytes]:
         """Return the stored term rows (sorted little-endian uint32) of a project's segments of a span of days, in no order.
@@ -71,13 +71,13 @@ def without_sets(writer: Writer, segments: Sequence[int]) -> None:
 
     Terms whose count becomes 0 are removed. The segments' cuts and term rows have to be there still.
     """
-    found = writer.rows(
+    rows_of_sets = writer.rows(
         f"""SELECT s.project, t.key, t.hashes FROM term_delta t JOIN segment_cut s ON {own("s")} AND s.key = t.key
             WHERE {own("t")} AND t.key = ANY(%(keys)s::bigint[])""",
         keys=list(segments),
     )
-    for project, sets in group_sets(found).items():
+    for project, sets in group_sets(rows_of_sets).items():
         rows = writer.rows(f"SELECT hashes, counts FROM frequency WHERE {own()} AND project = %(project)s", project=project)
         writer.run(f"DELETE FROM frequency WHERE {own()} AND project = %(project)s", project=project)
-        if left := subtract_sets(rows, sets):
-            writer.insert("frequency", *_FREQUENCY, [[project], *([part] for part in left)])
+        if remainder := subtract_sets(rows, sets):
+            writer.insert("frequency", *_FREQUENCY, [[project], *([part] for part in remainder)])

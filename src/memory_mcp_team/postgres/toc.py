@@ -85,10 +85,10 @@ class PostgresToc(PostgresTerms):
 
     def get_cuts(self, streams: Iterable[int]) -> dict[int, list[Segment]]:
         """Return all cuts of some streams, by stream, each list ordered by start; [] for a stream without cuts."""
-        found: dict[int, list[Segment]] = {stream: [] for stream in streams}
-        for segment in map(segment_of, self._con.rows(_BY_STREAM, streams=list(found)) if found else ()):
-            found[segment.stream].append(segment)
-        return found
+        cuts: dict[int, list[Segment]] = {stream: [] for stream in streams}
+        for segment in map(segment_of, self._con.rows(_BY_STREAM, streams=list(cuts)) if cuts else ()):
+            cuts[segment.stream].append(segment)
+        return cuts
 
     def iter_cuts(self) -> Iterator[Segment]:
         """Yield every cut, by stream and start; all rows are read at once, from the tables."""
@@ -96,11 +96,11 @@ class PostgresToc(PostgresTerms):
 
     def get_segments(self, keys: Iterable[int]) -> dict[int, Segment]:
         """Return those cuts that exist, by segment key; from memory where that is up to date, else from the tables."""
-        wanted = list(keys)
-        if (kept := self._cuts.at_hand()) is not None:
-            return {key: kept.by_key[key] for key in wanted if key in kept.by_key}
+        key_list = list(keys)
+        if (cached := self._cuts.at_hand()) is not None:
+            return {key: cached.by_key[key] for key in key_list if key in cached.by_key}
         sql = f"SELECT key, {SEGMENT} FROM segment_cut WHERE {own()} AND key {_KEYS}"
-        rows = self._con.rows(sql, keys=wanted) if wanted else ()
+        rows = self._con.rows(sql, keys=key_list) if key_list else ()
         return {row[0]: segment_of(row[1:]) for row in rows}
 
     def list_segments(self, scope: Scope) -> list[Segment]:
@@ -108,25 +108,25 @@ class PostgresToc(PostgresTerms):
 
         A segment that begins at the window's end is left out. From memory unless there are more than 50,000 cuts.
         """
-        if (kept := self._cuts.now()) is not None:
-            return kept.inside(scope)
-        where, given = [_CUTS], dict[str, Any]()
+        if (cached := self._cuts.now()) is not None:
+            return cached.inside(scope)
+        where, parameters = [_CUTS], dict[str, Any]()
         for column, value in (("project", scope.project), ("agent", scope.agent)):
             if value is not None:
                 where.append(f"{column} = %({column})s")
-                given[column] = value
+                parameters[column] = value
         if scope.window:
             where.append("end_ts >= %(start)s AND start_ts < %(end)s")
-            given |= {"start": scope.window.start_ms, "end": scope.window.end_ms}
-        return [segment_of(row) for row in self._con.rows(f"{' AND '.join(where)} ORDER BY start_ts, start_id", **given)]
+            parameters |= {"start": scope.window.start_ms, "end": scope.window.end_ms}
+        return [segment_of(row) for row in self._con.rows(f"{' AND '.join(where)} ORDER BY start_ts, start_id", **parameters)]
 
     def find_node(self, node_id: NodeId) -> TocNode | None:
         """Return the latest version of a node, also by any earlier id of it; None for none, or in a circle of former ids."""
-        seen: set[NodeId] = set()
-        while node_id not in seen:
-            seen.add(node_id)
-            if found := self.get_nodes([node_id]):
-                return next(iter(found.values()))
+        visited: set[NodeId] = set()
+        while node_id not in visited:
+            visited.add(node_id)
+            if node := self.get_nodes([node_id]):
+                return next(iter(node.values()))
             row = self._con.row(f"SELECT new FROM alias WHERE {own()} AND old = %(old)s", old=node_id)
             node_id = NodeId(row[0]) if row else node_id
         return None
@@ -141,11 +141,11 @@ class PostgresToc(PostgresTerms):
         for row in self._con.rows(_WHOLE, keys=keys):
             pinned, places, texts, kinds, projects, agents, quoted, ids = row[17:]
             grips: dict[int, list[int]] = {}
-            for at, place in enumerate(quoted or ()):
-                grips.setdefault(place, []).append(int.from_bytes(ids[16 * at : 16 * at + 16], "big"))
+            for at, index in enumerate(quoted or ()):
+                grips.setdefault(index, []).append(int.from_bytes(ids[16 * at : 16 * at + 16], "big"))
             bullets = zip(places or (), texts or (), kinds or (), projects or (), agents or (), strict=True)
-            told = [bullet_of(text, kind, project, agent, grips.get(at, ())) for at, text, kind, project, agent in bullets]
-            yield node_of(row, told, pinned)
+            bullet_rows = [bullet_of(text, kind, project, agent, grips.get(at, ())) for at, text, kind, project, agent in bullets]
+            yield node_of(row, bullet_rows, pinned)
 
     def get_heads(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
         """Return by id the same as `nodes` but without bullets (empty) and pins (False), at a lower cost."""
@@ -166,14 +166,14 @@ class PostgresToc(PostgresTerms):
 
         Nodes that do not exist are left out. Those of segments are kept in memory.
         """
-        kept, wanted = self._stamps.now(), list(ids)
-        found = {i: kept[i][1] for i in wanted if i in kept}
-        if missing := {node_key(i) for i in wanted if i not in found}:
+        cached, id_list = self._stamps.now(), list(ids)
+        stamps = {i: cached[i][1] for i in id_list if i in cached}
+        if missing := {node_key(i) for i in id_list if i not in stamps}:
             read = {NodeId(r[1]): (r[0], (r[2], r[3], r[4])) for r in self._con.rows(_STAMPS, keys=list(missing))}
-            found |= {i: stamp for i, (_, stamp) in read.items()}
-            if len(kept) + len(read) <= MOST:
-                kept |= {i: stamp for i, stamp in read.items() if level_of(i) is TocLevel.SEGMENT}
-        return found
+            stamps |= {i: stamp for i, (_, stamp) in read.items()}
+            if len(cached) + len(read) <= MOST:
+                cached |= {i: stamp for i, stamp in read.items() if level_of(i) is TocLevel.SEGMENT}
+        return stamps
 
     def child_ids(self, parent: NodeId) -> list[NodeId]:
         """Return the ids of a node's children in order of time, then id, [] without any; for the root, those of the years."""
@@ -185,28 +185,28 @@ class PostgresToc(PostgresTerms):
 
         The window's end is not included. With `project` only nodes whose projects name it.
         """
-        where, given = ["level = %(level)s"], dict[str, Any](level=level.value)
+        where, parameters = ["level = %(level)s"], dict[str, Any](level=level.value)
         if window:
             where.append("start_ms >= %(start)s AND start_ms < %(end)s")
-            given |= {"start": window.start_ms, "end": window.end_ms}
+            parameters |= {"start": window.start_ms, "end": window.end_ms}
         if project is not None:
             where.append("%(project)s = ANY(projects)")
-            given["project"] = project
+            parameters["project"] = project
         sql = f"SELECT node_id FROM node WHERE {own()} AND current AND {' AND '.join(where)} ORDER BY start_ms, node_id"
-        return [NodeId(row[0]) for row in self._con.rows(sql, **given)]
+        return [NodeId(row[0]) for row in self._con.rows(sql, **parameters)]
 
     def tally_days(self, first_day: str, after_day: str, project: str | None) -> Tally:
         """Return sessions, events, segments, tokens, agents and projects of a span of days' segments (`after_day` excluded).
 
         From memory unless there are more than 50,000 cuts. All 0 where there is no segment.
         """
-        if (kept := self._cuts.now()) is not None:
-            return kept.tally(first_day, after_day, project)
-        sql, given = (_TALLY, {}) if project is None else (f"{_TALLY} AND project = %(project)s", {"project": project})
-        row = self._con.row(sql, first=first_day, after=after_day, **given)
+        if (cached := self._cuts.now()) is not None:
+            return cached.tally(first_day, after_day, project)
+        sql, parameters = (_TALLY, {}) if project is None else (f"{_TALLY} AND project = %(project)s", {"project": project})
+        row = self._con.row(sql, first=first_day, after=after_day, **parameters)
         sessions, events, segments, tokens, agents, projects = row or (0, 0, 0, 0, None, None)
-        named = (tuple(sorted(set(names or ()) - {""})) for names in (agents, projects))
-        return Tally(sessions, events, segments, tokens, *named)
+        name_lists = (tuple(sorted(set(names or ()) - {""})) for names in (agents, projects))
+        return Tally(sessions, events, segments, tokens, *name_lists)
 
     def list_salient(self, first_day: str, after_day: str, project: str, limit: int) -> list[NodeId]:
         """Return up to `limit` ids of a project's most salient segments of days before `after_day`, newest of equals first."""
@@ -215,10 +215,12 @@ class PostgresToc(PostgresTerms):
 
     def count_segments_by_day(self, project: str | None = None) -> list[tuple[str, int]]:
         """Return each day with segments (of the project; None: any), their number, in order; from memory up to 50,000 cuts."""
-        if (kept := self._cuts.now()) is not None:
-            return kept.counts(project)
-        where, given = _of(project)
-        rows = self._con.rows(f"SELECT day, count(*) FROM segment_cut WHERE {own()} {where} GROUP BY day ORDER BY day", **given)
+        if (cached := self._cuts.now()) is not None:
+            return cached.counts(project)
+        where, parameters = _of(project)
+        rows = self._con.rows(
+            f"SELECT day, count(*) FROM segment_cut WHERE {own()} {where} GROUP BY day ORDER BY day", **parameters
+        )
         return [(row[0], row[1]) for row in rows]
 
     def list_days(self, project: str | None, first_day: str, after_day: str) -> list[str]:
@@ -226,23 +228,23 @@ class PostgresToc(PostgresTerms):
 
         From memory unless there are more than 50,000 cuts; `project` None: of any.
         """
-        if (kept := self._cuts.now()) is not None:
-            return kept.days(first_day, after_day, project)
-        where, given = _of(project)
+        if (cached := self._cuts.now()) is not None:
+            return cached.days(first_day, after_day, project)
+        where, parameters = _of(project)
         sql = f"SELECT DISTINCT day FROM segment_cut WHERE {own()} {where} AND day >= %(first)s AND day < %(after)s ORDER BY day"
-        return [row[0] for row in self._con.rows(sql, first=first_day, after=after_day, **given)]
+        return [row[0] for row in self._con.rows(sql, first=first_day, after=after_day, **parameters)]
 
     def list_day_segments(self, first_day: str, after_day: str, project: str | None) -> list[Segment]:
         """Return the cuts (of the project) filed under days from `first_day` up to, not including, `after_day`, by start.
 
         From memory unless there are more than 50,000 cuts; `project` None: of any.
         """
-        if (kept := self._cuts.now()) is not None:
-            return kept.within(first_day, after_day, project)
-        where, given = _of(project)
+        if (cached := self._cuts.now()) is not None:
+            return cached.within(first_day, after_day, project)
+        where, parameters = _of(project)
         sql = f"""SELECT {SEGMENT} FROM segment_cut WHERE {own()} {where} AND day >= %(first)s AND day < %(after)s
                   ORDER BY start_ts, start_id"""
-        return [segment_of(row) for row in self._con.rows(sql, first=first_day, after=after_day, **given)]
+        return [segment_of(row) for row in self._con.rows(sql, first=first_day, after=after_day, **parameters)]
 
     def get_freshness(self) -> Freshness:
         """Return the build numbers, of one moment, of the periods' nodes, and by day the highest of the segments' nodes."""
@@ -297,15 +299,15 @@ class PostgresToc(PostgresTerms):
         """
         ids = [segment_id(day, key) for key, day in days.items()]
         parents = [node_key(day_id(day)) for day in days.values()]
-        given = {"keys": list(days), "days": list(days.values()), "ids": ids, "parents": parents}
+        parameters = {"keys": list(days), "days": list(days.values()), "ids": ids, "parents": parents}
         with self._con.writing() as writer:
             writer.change([(ChangeKind.SEGMENT_PUBLISHED, i) for i in ids])
-            writer.run(f"UPDATE segment_cut t SET day = m.day FROM {_FILED} WHERE {own('t')} AND t.key = m.key", **given)
-            writer.run(f"UPDATE node t SET node_id = m.id FROM {_FILED} WHERE {own('t')} AND t.key = m.key", **given)
+            writer.run(f"UPDATE segment_cut t SET day = m.day FROM {_FILED} WHERE {own('t')} AND t.key = m.key", **parameters)
+            writer.run(f"UPDATE node t SET node_id = m.id FROM {_FILED} WHERE {own('t')} AND t.key = m.key", **parameters)
             parent = (
                 f"UPDATE node_parent t SET parent = m.parent, child_id = m.id FROM {_FILED} WHERE {own('t')} AND t.child = m.key"
             )
-            writer.run(parent, **given)
+            writer.run(parent, **parameters)
 
     def iter_nodes(self) -> Iterator[TocNode]:
         """Yield each node's latest version with bullets and pins, by level and time, 1000 read at once; none removed since."""
@@ -313,8 +315,8 @@ class PostgresToc(PostgresTerms):
         keys = [row[0] for row in rows]
         for start in range(0, len(keys), _AT_ONCE):
             part = keys[start : start + _AT_ONCE]
-            whole = {node_key(n.node_id): n for n in self._whole(part)}
-            yield from (whole[key] for key in part if key in whole)
+            nodes = {node_key(n.node_id): n for n in self._whole(part)}
+            yield from (nodes[key] for key in part if key in nodes)
 
 
 def _of(project: str | None) -> tuple[str, dict[str, str]]:

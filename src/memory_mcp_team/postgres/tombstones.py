@@ -63,16 +63,16 @@ class PostgresTombstones:
         key.
         """
         with self._con.writing() as writer:
-            here = {str(line) for (line,) in writer.rows(_LINES)}
-            (known,) = _made(writer, key)
-            if bytes(known) != key and here:
+            stored_lines = {str(line) for (line,) in writer.rows(_LINES)}
+            (stored_set,) = _made(writer, key)
+            if bytes(stored_set) != key and stored_lines:
                 raise StorageError(
                     "what was forgotten here has another key than the copy",
                     "Apply the copy to the restored database before anything is forgotten there.",
                 )
-            if bytes(known) != key:
+            if bytes(stored_set) != key:
                 writer.run(_REPLACE_KEY, key=key)
-            new = [line for line in dict.fromkeys(lines) if line not in here]
+            new = [line for line in dict.fromkeys(lines) if line not in stored_lines]
             if new:
                 _add(writer, new)
             return new

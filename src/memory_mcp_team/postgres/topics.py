@@ -34,15 +34,15 @@ class PostgresTopics:
             writer.insert("topic", TOPIC, _TYPES, columns)
             writer.head.notes += 1
 
-    def set_label(self, given: TopicLabel) -> None:
+    def set_label(self, label: TopicLabel) -> None:
         """Give a topic a label for one project, or for all (None), in place of the one it has there; "" only removes that.
 
         A transaction of its own; the topic need not exist. Other processes notice by the head.
         """
         with self._con.writing() as writer:
-            writer.run(_TAKE_BACK, topic=given.topic_id, project=given.project)
-            if given.label:
-                row = [given.topic_id, given.project, given.label, given.author, given.at_ms]
+            writer.run(_TAKE_BACK, topic=label.topic_id, project=label.project)
+            if label.label:
+                row = [label.topic_id, label.project, label.label, label.author, label.at_ms]
                 writer.insert("topic_label", _LABEL, _LABEL_TYPES, [[value] for value in row])
             # Labels do not pass through the outbox: this is how other processes notice.
             writer.head.notes += 1
@@ -50,4 +50,4 @@ class PostgresTopics:
     def list_labels(self) -> list[TopicLabel]:
         """Return every label in force, in the order in which they were given, also of topics that no longer exist."""
         rows = self._con.rows(f"SELECT {_LABEL} FROM topic_label WHERE {own()} ORDER BY at_ms, number")
-        return [TopicLabel(TopicId(topic_id), *told) for topic_id, *told in rows]
+        return [TopicLabel(TopicId(topic_id), *labels) for topic_id, *labels in rows]

@@ -36,14 +36,14 @@ class PostgresUsage:
 
     def get_usage(self, ids: Iterable[GripId]) -> dict[GripId, GripUsage]:
         """Return by id the moments, in order, when those of `ids` were opened, if ever; while none was, reads only the head."""
-        wanted = list(set(ids))
+        id_list = list(set(ids))
         # While none is known, the table is looked at again only when the head's notes or resets changed.
-        if wanted and not self._any and (noted := self._con.head().noted) != self._empty_at:
+        if id_list and not self._any and (noted := self._con.head().noted) != self._empty_at:
             self._any = self._con.row(f"SELECT 1 FROM usage WHERE {own()} LIMIT 1") is not None
             self._empty_at = noted
-        if not wanted or not self._any:
+        if not id_list or not self._any:
             return {}
-        return {GripId(row[0]): GripUsage(tuple(row[1])) for row in self._con.rows(_OF, ids=wanted)}
+        return {GripId(row[0]): GripUsage(tuple(row[1])) for row in self._con.rows(_OF, ids=id_list)}
 
     def forget_usage(self, ids: Iterable[GripId]) -> None:
         """Remove every opening of these grips, in a transaction of its own; one without any is no error."""

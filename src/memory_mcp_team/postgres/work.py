@@ -51,9 +51,9 @@ class Work:
         It names tenant, space, kind and the epoch of the claim. Work whose holder's lease is over is due too, and comes
         first.
         """
-        given = {"names": list(names), "holder": HOLDER, "lease": int(LEASE * 1000)}
+        parameters = {"names": list(names), "holder": HOLDER, "lease": int(LEASE * 1000)}
         with self._database.connection(None) as raw:
-            row = raw.execute(sql(_TAKE), given).fetchone()
+            row = raw.execute(sql(_TAKE), parameters).fetchone()
         return Taken(*row) if row else None
 
     def due(self, tenant: int, space: int, name: str, after: float) -> None:
@@ -66,9 +66,9 @@ class Work:
 
     def _put(self, statement: str, tenant: int, space: int, name: str, after: float) -> None:
         """Run a statement that makes work due, in a transaction of its own on a connection bound to nobody."""
-        given = {"tenant": tenant, "space": space, "name": name, "after": int(after * 1000)}
+        parameters = {"tenant": tenant, "space": space, "name": name, "after": int(after * 1000)}
         with self._database.connection(None) as raw:
-            raw.execute(sql(statement), given)
+            raw.execute(sql(statement), parameters)
 
     def let_go(self) -> None:
         """Release everything that this process holds, and make it due for others at once; committed when this returns."""

@@ -93,16 +93,16 @@ class Door:
         number = self._numbers.get(claims.tenant)
         if number is None and (tenant := self._directory.find_tenant(claims.tenant)) is not None:
             number = self._numbers[claims.tenant] = tenant.tenant
-        found = None if number is None else self._directory.by_subject(number, claims.subject, claims.scopes)
-        if found is None and number is not None and self._settings.join == "claim":
+        principal = None if number is None else self._directory.by_subject(number, claims.subject, claims.scopes)
+        if principal is None and number is not None and self._settings.join == "claim":
             self._joining.join(number, claims.name, claims.subject, self._spaces)
-            found = self._directory.by_subject(number, claims.subject, claims.scopes)
-        if found is None:
+            principal = self._directory.by_subject(number, claims.subject, claims.scopes)
+        if principal is None:
             # The same for a tenant that there is and one that there is not.
             subject = claims.subject.removeprefix(f"{self._settings.issuer}|")
             hint = f"Ask its administrator to run: memory-mcp admin team member add NAME --sub {subject!r}"
             raise PermissionDenied("you are not a member of this team", hint)
-        return found
+        return principal
 
 
 class Guard:
@@ -183,9 +183,9 @@ def challenge(settings: TeamSettings, error: Unauthenticated | InsufficientScope
 
 def _bearer(headers: Sequence[tuple[bytes, bytes]]) -> str:
     """Return the bearer token of a request, stripped; raise Unauthenticated for none or for several Authorization headers."""
-    given = [value for name, value in headers if name.lower() == b"authorization"]
-    kind, _, token = (given[0] if len(given) == 1 else b"").partition(b" ")
-    if len(given) > 1:
+    values = [value for name, value in headers if name.lower() == b"authorization"]
+    kind, _, token = (values[0] if len(values) == 1 else b"").partition(b" ")
+    if len(values) > 1:
         raise Unauthenticated("the Authorization header comes twice", "Send it once.")
     if kind.lower() != b"bearer" or not token.strip():
         hint = "Send 'Authorization: Bearer TOKEN': a token of the authorization server or an API key."

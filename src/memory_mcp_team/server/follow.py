@@ -87,23 +87,23 @@ class Follower:
         memory was ever read, asks for index upkeep. A closed memory with a folder is remembered, to be looked at for removals.
         """
         self._on_commit()
-        for place in (Place(tenant, space), Place(tenant, space, is_replica=True)):
-            memory = self._opened.find(place)
+        for memory_key in (Place(tenant, space), Place(tenant, space, is_replica=True)):
+            memory = self._opened.find(memory_key)
             if memory is not None:
                 connection_of(memory.app).heard()
                 if memory.is_read:
-                    self._ask(place)
-            elif self._opened.noted(place) is not None:
+                    self._ask(memory_key)
+            elif self._opened.noted(memory_key) is not None:
                 with self._lock:
-                    self._doubted.add(place)
+                    self._doubted.add(memory_key)
 
-    def _ask(self, place: Place) -> None:
+    def _ask(self, memory_key: Place) -> None:
         """Queue a memory for the upkeep of its indexes by the next free thread; does nothing if it is in the queue already."""
         with self._lock:
-            if place in self._waiting:
+            if memory_key in self._waiting:
                 return
-            self._waiting.add(place)
-        self._queue.put(place)
+            self._waiting.add(memory_key)
+        self._queue.put(memory_key)
 
     def _loop(self) -> None:
         """Run `_look` every second until the end; errors are logged and do not end it."""
@@ -129,12 +129,12 @@ class Follower:
                 used[memory.place.is_replica, memory.place.tenant].append(memory)
             elif now - self._tended.get(memory.place, 0.0) > _REST:
                 self._ask(memory.place)
-        for (is_replica, tenant), several in used.items():
-            self._compare(is_replica, tenant, several)
+        for (is_replica, tenant), used_memories in used.items():
+            self._compare(is_replica, tenant, used_memories)
         gone = set(self._tended) - {memory.place for memory in memories}
-        for place in gone:
-            self._tended.pop(place, None)
-            self._seen.pop(place, None)
+        for memory_key in gone:
+            self._tended.pop(memory_key, None)
+            self._seen.pop(memory_key, None)
         if gone:
             self._kept = {key: at for key, at in self._kept.items() if key[0] not in gone}
         self._look_at_closed()
@@ -151,14 +151,14 @@ class Follower:
             self._swept = time.monotonic()
             doubted |= set(self._opened.closed())
         tenants: dict[tuple[bool, int], list[Place]] = defaultdict(list)
-        for place in doubted:
-            tenants[place.is_replica, place.tenant].append(place)
+        for memory_key in doubted:
+            tenants[memory_key.is_replica, memory_key.tenant].append(memory_key)
         try:
             for (is_replica, tenant), places in tenants.items():
                 heads = self._heads(is_replica, tenant)
-                for place in places:
-                    if place.space not in heads or heads[place.space][2] != self._opened.noted(place):
-                        self._opened.remove(place)
+                for memory_key in places:
+                    if memory_key.space not in heads or heads[memory_key.space][2] != self._opened.noted(memory_key):
+                        self._opened.remove(memory_key)
         except MemoryMcpError:
             with self._lock:
                 self._doubted |= doubted
@@ -193,13 +193,13 @@ class Follower:
 
     def _tend_all(self) -> None:
         """Maintain queued memories until None comes; skip closed ones, queue again those with more to do; errors are logged."""
-        while (place := self._queue.get()) is not None:
+        while (memory_key := self._queue.get()) is not None:
             with self._lock:
-                self._waiting.discard(place)
+                self._waiting.discard(memory_key)
             try:
-                with self._opened.held(place) as memory:
+                with self._opened.held(memory_key) as memory:
                     if memory is not None and self._tend(memory):
-                        self._ask(place)
+                        self._ask(memory_key)
             except MemoryMcpError as error:
                 log.warning("indexes wait for another round: %s", error)
             except Exception:

@@ -72,10 +72,10 @@ _LENT: ContextVar[Memory | None] = ContextVar("lent", default=None)
 
 def served() -> Served:
     """Return who sent the request that is being answered. Raises Unauthenticated where the caller is not known."""
-    found = SERVED.get()
-    if found is None:
+    caller = SERVED.get()
+    if caller is None:
         raise Unauthenticated("nobody is known to call", "Send a token or a key.")
-    return found
+    return caller
 
 
 def connection_of(app: App) -> Connection:
@@ -157,16 +157,16 @@ class TeamHost(Host):
         check(caller.principal, space, "remember" if writing else "get_node")
         began = time.monotonic()
         whose = (caller.principal.tenant, space, member)
-        place = Place(caller.principal.tenant, space)
-        replica = replace(place, is_replica=True)
+        memory_key = Place(caller.principal.tenant, space)
+        replica = replace(memory_key, is_replica=True)
         if self._replica is not None and not (writing or by_primary) and self._has_reached(replica, whose):
-            place = replica
-        with self._opened.lent(place, reading=not writing) as memory:
+            memory_key = replica
+        with self._opened.lent(memory_key, reading=not writing) as memory:
             leave_out(time.monotonic() - began)
             acting, lent = ACTING.set(member), _LENT.set(memory)
             try:
-                shown = "SELECT 1 FROM head WHERE tenant = %(tenant)s AND space = %(space)s"
-                if not only_appends and connection_of(memory.app).row(shown) is None:
+                visible_head = "SELECT 1 FROM head WHERE tenant = %(tenant)s AND space = %(space)s"
+                if not only_appends and connection_of(memory.app).row(visible_head) is None:
                     # The database is asked as the member.
                     raise no_such_space()
                 with self._noted(memory, whose, writing):
@@ -210,7 +210,7 @@ class TeamHost(Host):
                     while len(self._reached) > _WRITES:
                         del self._reached[next(iter(self._reached))]
 
-    def _has_reached(self, place: Place, whose: tuple[int, int, int]) -> bool:
+    def _has_reached(self, memory_key: Place, whose: tuple[int, int, int]) -> bool:
         """Return whether a replica has what a member has written; waits for that a quarter of a second at most.
 
         True where nothing is remembered; what was reached is remembered no more.
@@ -218,7 +218,7 @@ class TeamHost(Host):
         written = self._reached.get(whose)
         if written is None:
             return True
-        with self._opened.lent(place) as memory:
+        with self._opened.lent(memory_key) as memory:
             connection, end = connection_of(memory.app), time.monotonic() + _REACHED
             while True:
                 connection.heard()
@@ -242,6 +242,6 @@ class TeamHost(Host):
         if caller is not None and caller.is_elsewhere:
             notices.append(f"found in the space {caller.space.name}")
         if memory is not None and memory.place.is_replica and self._replica is not None:
-            event, behind = connection_of(app).head().last_event, self._replica.behind()
-            notices.append(f"read from a replica that has reached event {event}, {behind:.1f} seconds behind")
+            event, lag_secs = connection_of(app).head().last_event, self._replica.behind()
+            notices.append(f"read from a replica that has reached event {event}, {lag_secs:.1f} seconds behind")
         return {**response, "notices": [*response.get("notices", ()), *notices]} if notices else response

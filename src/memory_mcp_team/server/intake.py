@@ -126,14 +126,14 @@ def store(app: App, entries: Sequence[_Entry], hooks: Mapping[str, Hooks]) -> No
     written: list[tuple[_Entry, Write]] = []
     for entry in entries:
         try:
-            told = read(app, entry.payload, hooks)
+            result = read(app, entry.payload, hooks)
         except MemoryMcpError as error:
             entry.outcome = error
         else:
-            if isinstance(told, Taken):
-                entry.outcome = told
+            if isinstance(result, Taken):
+                entry.outcome = result
             else:
-                written.append((entry, told))
+                written.append((entry, result))
     if not written:
         return
     try:
@@ -146,8 +146,8 @@ def store(app: App, entries: Sequence[_Entry], hooks: Mapping[str, Hooks]) -> No
         for entry, _ in written:
             try:
                 store(app, [entry], hooks)
-            except MemoryMcpError as own:
-                entry.outcome = own
+            except MemoryMcpError as own_error:
+                entry.outcome = own_error
 
 
 def read(app: App, payload: Payload, hooks: Mapping[str, Hooks]) -> Write | Taken:
@@ -165,7 +165,7 @@ def read(app: App, payload: Payload, hooks: Mapping[str, Hooks]) -> Write | Take
         raise InvalidQuery(f"the payload cannot be read: {error}", hint) from None
     drafts = [replace(draft, project=payload.project) if payload.project else draft for draft in heard.drafts]
     report = ImportReport()
-    clean = [kept for draft in drafts if (kept := app.gate.clean_draft(draft, report)) is not None]
+    clean = [cleaned for draft in drafts if (cleaned := app.gate.clean_draft(draft, report)) is not None]
     if not clean:
         return Taken(0, heard.skip_reason or next(iter(report.dropped), "nothing to keep"))
     return Write(clean, HOOK + payload.client, WriteRequest(f"hook:{payload.key}") if payload.key else None)

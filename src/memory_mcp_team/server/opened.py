@@ -110,10 +110,10 @@ class Opened:
         with self._lock:
             return sorted(self._open.values(), key=lambda memory: memory.used_at)
 
-    def find(self, place: Place) -> Memory | None:
+    def find(self, memory_key: Place) -> Memory | None:
         """Return an open memory; None where it is not open."""
         with self._lock:
-            return self._open.get(place)
+            return self._open.get(memory_key)
 
     @property
     def disk_bytes(self) -> int:
@@ -122,13 +122,13 @@ class Opened:
 
     def closed(self) -> list[Place]:
         """Return the memories that have a folder and are not open."""
-        places = [place for folder in self._root.glob("*/*") if (place := _place(folder)) is not None]
+        places = [memory_key for folder in self._root.glob("*/*") if (memory_key := _place(folder)) is not None]
         with self._lock:
-            return [place for place in places if place not in self._open]
+            return [memory_key for memory_key in places if memory_key not in self._open]
 
-    def noted(self, place: Place) -> int | None:
+    def noted(self, memory_key: Place) -> int | None:
         """Return how many resets the files of a memory know of; None where it has no folder, -1 where that does not say."""
-        folder = place.folder(self._root)
+        folder = memory_key.folder(self._root)
         try:
             return int(foreign_files.read_file(folder / _RESETS))
         except (OSError, ValueError):
@@ -139,25 +139,25 @@ class Opened:
         (memory.place.folder(self._root) / _RESETS).write_text(str(resets), "ascii")
         memory.resets = resets
 
-    def cleaned(self, place: Place, resets: int) -> None:
+    def cleaned(self, memory_key: Place, resets: int) -> None:
         """Remove the indexes of a memory to be opened unless its files know of exactly `resets` resets, and note that number."""
-        folder = place.folder(self._root)
-        if self.noted(place) != resets:
+        folder = memory_key.folder(self._root)
+        if self.noted(memory_key) != resets:
             shutil.rmtree(folder / _INDEXES, ignore_errors=True)
             (folder / _RESETS).write_text(str(resets), "ascii")
 
-    def remove(self, place: Place) -> None:
+    def remove(self, memory_key: Place) -> None:
         """Remove the folder of a memory, unless the memory is open, being opened or being closed."""
-        self._remove(place.folder(self._root))
+        self._remove(memory_key.folder(self._root))
 
     @contextmanager
-    def lent(self, place: Place, reading: bool = False) -> Iterator[Memory]:
+    def lent(self, memory_key: Place, reading: bool = False) -> Iterator[Memory]:
         """Lend a memory, opened when it is not; it stays open until the block ends.
 
         `reading`: for a search; the first such use loads the indexes from disk before it is lent. Closes memories
         afterwards if too many are open. Raises what opening raises, and LayerUnavailable once this server is ending.
         """
-        memory = self._taken(place)
+        memory = self._taken(memory_key)
         try:
             if reading and not memory.is_read:
                 memory.is_read = True
@@ -173,10 +173,10 @@ class Opened:
                 self.trim()
 
     @contextmanager
-    def held(self, place: Place) -> Iterator[Memory | None]:
+    def held(self, memory_key: Place) -> Iterator[Memory | None]:
         """Yield an open memory, kept open for upkeep without counting as its last use; None where it is not open."""
         with self._lock:
-            memory = self._open.get(place)
+            memory = self._open.get(memory_key)
             if memory is not None:
                 memory.uses += 1
         try:
@@ -186,7 +186,7 @@ class Opened:
                 with self._lock:
                     memory.uses -= 1
 
-    def _taken(self, place: Place) -> Memory:
+    def _taken(self, memory_key: Place) -> Memory:
         """Return a memory with one more use: an open one, one that another thread opens, or one that is opened now.
 
         Waits while another thread opens or closes it. Raises what opening raises, and LayerUnavailable once this server ends.
@@ -195,14 +195,14 @@ class Opened:
             with self._lock:
                 if self._ended:
                     raise LayerUnavailable("this server is ending", "Call again: another one answers.")
-                memory = self._open.get(place)
+                memory = self._open.get(memory_key)
                 if memory is not None:
                     memory.uses += 1
                     memory.used_at = time.monotonic()
                     return memory
-                closing, opening = self._closing.get(place), self._opening.get(place)
+                closing, opening = self._closing.get(memory_key), self._opening.get(memory_key)
                 if closing is None and opening is None:
-                    opening = self._opening[place] = _Opening()
+                    opening = self._opening[memory_key] = _Opening()
                     break
             if closing is not None:
                 closing.wait()
@@ -210,21 +210,23 @@ class Opened:
                 opening.done.wait()
                 if opening.error is not None:
                     raise opening.error
-        return self._made(place, opening)
+        return self._made(memory_key, opening)
 
-    def _made(self, place: Place, opening: _Opening) -> Memory:
+    def _made(self, memory_key: Place, opening: _Opening) -> Memory:
         """Open a memory, in a folder made for it, for this caller and all who wait for it; return it with one use.
 
         It is opened as the program, not as a member, and `on_open` is called. An error is raised here and for all who wait.
         """
         try:
-            folder = place.folder(self._root)
+            folder = memory_key.folder(self._root)
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            memory = Memory(place, Context().run(self._opener, place, folder), uses=1, resets=self.noted(place) or 0)
+            memory = Memory(
+                memory_key, Context().run(self._opener, memory_key, folder), uses=1, resets=self.noted(memory_key) or 0
+            )
             Context().run(self._on_open, memory)
             self._sizes[folder] = _size(folder)
             with self._lock:
-                self._open[place] = memory
+                self._open[memory_key] = memory
                 self.opened_total += 1
             return memory
         except BaseException as error:
@@ -232,7 +234,7 @@ class Opened:
             raise
         finally:
             with self._lock:
-                del self._opening[place]
+                del self._opening[memory_key]
             opening.done.set()
 
     def trim(self) -> None:
@@ -287,16 +289,18 @@ class Opened:
 
     def _remove(self, folder: Path) -> None:
         """Remove a folder and its size, unless its memory is open, being opened or closed; a folder of no memory in any case."""
-        place = _place(folder)
+        memory_key = _place(folder)
         with self._lock:
-            if place is not None and (place in self._open or place in self._opening or place in self._closing):
+            if memory_key is not None and (
+                memory_key in self._open or memory_key in self._opening or memory_key in self._closing
+            ):
                 return
-            if place is not None:
-                self._closing[place] = threading.Event()
+            if memory_key is not None:
+                self._closing[memory_key] = threading.Event()
         shutil.rmtree(folder, ignore_errors=True)
-        if place is not None:
+        if memory_key is not None:
             with self._lock:
-                self._closing.pop(place).set()
+                self._closing.pop(memory_key).set()
         self._sizes.pop(folder, None)
 
     def close(self, patience: float = 5.0) -> None:

@@ -49,10 +49,10 @@ class Replica:
             # The primary is away: what is known of it remains what the replica has to reach.
             pass
         with self.database.connection(None) as raw:
-            found = raw.execute(_REPLICA).fetchone()
-        assert found is not None
-        reached, recovering, age = int(found[0]), bool(found[1]), float(found[2])
+            replica_row = raw.execute(_REPLICA).fetchone()
+        assert replica_row is not None
+        reached, recovering, age = int(replica_row[0]), bool(replica_row[1]), float(replica_row[2])
         while self._ahead and (not recovering or self._ahead[0][1] <= reached):
             self._ahead.popleft()
-        seen = now - self._ahead[0][0] if self._ahead else 0.0
-        return max(seen, age) if seen > _SEEN else seen
+        lag_secs = now - self._ahead[0][0] if self._ahead else 0.0
+        return max(lag_secs, age) if lag_secs > _SEEN else lag_secs

@@ -63,8 +63,8 @@ def route_of(path: str) -> str:
     """
     if path == "/mcp" or (path.startswith(_SPACES) and path.endswith("/mcp")):
         return "/mcp"
-    known = ("/hooks", "/share", "/health", "/metrics", "/.well-known")
-    return next((start for start in known if path.startswith(start)), "other")
+    starts = ("/hooks", "/share", "/health", "/metrics", "/.well-known")
+    return next((start for start in starts if path.startswith(start)), "other")
 
 
 def default_space(principal: Principal, project: str) -> Grant | None:
@@ -73,12 +73,12 @@ def default_space(principal: Principal, project: str) -> Grant | None:
     The first project space named as `project` or as its last part; else the first private one, else the first team's, else
     the only one that there is. None where several of another kind are left, or none.
     """
-    seen = [grant for grant in principal.grants if principal.role_in(grant.space) is not None]
-    own = [g for g in seen if g.kind == PROJECT and project and (project == g.name or project.endswith(f"/{g.name}"))]
-    for found in (own, *([g for g in seen if g.kind == kind] for kind in (PRIVATE, TEAM))):
-        if found:
-            return found[0]
-    return seen[0] if len(seen) == 1 else None
+    visible = [grant for grant in principal.grants if principal.role_in(grant.space) is not None]
+    of_project = [g for g in visible if g.kind == PROJECT and project and (project == g.name or project.endswith(f"/{g.name}"))]
+    for candidates in (of_project, *([g for g in visible if g.kind == kind] for kind in (PRIVATE, TEAM))):
+        if candidates:
+            return candidates[0]
+    return visible[0] if len(visible) == 1 else None
 
 
 def routes(server: MCPServer[Any], handlers: Handlers, max_body: int, more: Sequence[BaseRoute] = ()) -> Starlette:
@@ -113,14 +113,14 @@ def routes(server: MCPServer[Any], handlers: Handlers, max_body: int, more: Sequ
         await response(scope, receive, send)
 
     protocol = _Known(Mended(StreamableHTTPASGIApp(manager)))
-    found = [
+    route_list = [
         Route("/mcp", protocol, methods=["POST"]),
         Route("/spaces/{name}/mcp", protocol, methods=["POST"]),
         *more,
         Route("/hooks/{client}", _Known(hooks), methods=["POST"]),
     ]
-    known = "Routes are /mcp, /spaces/NAME/mcp, /hooks/CLIENT, /share, /health/live, /health/ready and /metrics."
-    return application(found, lifespan, known)
+    route_names = "Routes are /mcp, /spaces/NAME/mcp, /hooks/CLIENT, /share, /health/live, /health/ready and /metrics."
+    return application(route_list, lifespan, route_names)
 
 
 class _Known:
@@ -137,8 +137,8 @@ class _Known:
         began = time.perf_counter()
         principal: Principal = scope["principal"]
         try:
-            named = _named(scope)
-            grant = see(principal, named) if named else default_space(principal, CALLER.get().project)
+            space_name = _named(scope)
+            grant = see(principal, space_name) if space_name else default_space(principal, CALLER.get().project)
         except Exception as error:
             ours = as_ours(error, route_of(scope["path"]))
             await Refusal(STATUS.get(ours.code, 500), ours.code, ours.message, hint_of(ours)).send(send)
@@ -167,10 +167,12 @@ def _named(scope: Scope) -> str:
     Raises InvalidQuery where path and header differ or the header comes twice.
     """
     by_path = scope["path"].removeprefix(_SPACES).removesuffix("/mcp") if scope["path"].startswith(_SPACES) else ""
-    given = [value.decode("utf-8", "replace").strip() for name, value in scope["headers"] if name == SPACE_HEADER.encode()]
-    if len(given) > 1 or (by_path and given and given[0] != by_path):
+    header_values = [
+        value.decode("utf-8", "replace").strip() for name, value in scope["headers"] if name == SPACE_HEADER.encode()
+    ]
+    if len(header_values) > 1 or (by_path and header_values and header_values[0] != by_path):
         raise InvalidQuery("the request names two spaces", "Name one: by the header Memory-Space or by the address.")
-    return by_path or (given[0] if given else "")
+    return by_path or (header_values[0] if header_values else "")
 
 
 class Front:
@@ -217,7 +219,7 @@ class Front:
     def _may_measure(self, request: Request) -> bool:
         """Return whether a request may read metrics: by the token that is set, or if none is, from this machine by no proxy."""
         if token := self._handlers.metrics_token:
-            scheme, _, given = request.headers.get("authorization", "").partition(" ")
-            return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), token.encode())
+            scheme, _, sent_token = request.headers.get("authorization", "").partition(" ")
+            return scheme.lower() == "bearer" and hmac.compare_digest(sent_token.strip().encode(), token.encode())
         forwarded = any(name in request.headers for name in _FORWARDED)
         return request.client is not None and request.client.host in LOOPBACK and not forwarded

@@ -81,12 +81,17 @@ class TeamServer:
         self._replica = Replica(self.database, Database(team.replica_url, storage.pool)) if team.replica_url else None
         self.directory = Directory(self.database)
         self.quotas = Quotas(team)
-        own = team.server
-        limits = Limits(own.open_spaces, own.memory_mb * MEGABYTE, own.disk_mb * MEGABYTE, own.idle_secs)
+        server_settings = team.server
+        limits = Limits(
+            server_settings.open_spaces,
+            server_settings.memory_mb * MEGABYTE,
+            server_settings.disk_mb * MEGABYTE,
+            server_settings.idle_secs,
+        )
         self.opened = Opened(self._open, storage.directory / "cache", limits, on_open=lambda memory: self.workers.plan(memory))  # noqa: PLW0108 - made below
         self.host = TeamHost(settings, self.opened, self._replica)
         self._work = Work(self.database)
-        self.workers = Workers(self._work, self.opened, own.workers)
+        self.workers = Workers(self._work, self.opened, server_settings.workers)
         databases = {False: self.database, **({True: self._replica.database} if self._replica else {})}
         self.follower = Follower(databases, self.opened, _TENDERS, self.workers.hear)
         self._intake = Intake(self.host, sources.client_hooks())
@@ -96,28 +101,28 @@ class TeamServer:
 
     # memories
 
-    def _open(self, place: Place, folder: Path) -> App:
+    def _open(self, memory_key: Place, folder: Path) -> App:
         """Open a space as the program, for everybody who may see it; `folder` holds its indexes.
 
         Indexes that do not know of all removals are deleted first. Writes are counted against quotas and wake the workers.
         Raises NotFound where there is no such space.
         """
         settings = self._settings
-        own = replace(
+        memory_settings = replace(
             settings,
             storage=replace(settings.storage, data_dir=str(folder)),
             # One folder for all would mix what different spaces hold.
             teleport=replace(settings.teleport, bm25=replace(settings.teleport.bm25, index_path="")),
         )
-        replica = self._replica.database if place.is_replica and self._replica else None
-        memory = self.directory.memory(place.tenant, place.space)
+        replica = self._replica.database if memory_key.is_replica and self._replica else None
+        memory = self.directory.memory(memory_key.tenant, memory_key.space)
         callbacks = Callbacks(
             before_write=self._count, on_write=self.workers.hear, give_way=self.host.give_way, tends_indexes=True
         )
         storage = PostgresStorage(self.database, memory, replica=replica)
-        self.opened.cleaned(place, storage.connection.head().resets)
+        self.opened.cleaned(memory_key, storage.connection.head().resets)
         with few_collections():
-            return App(own, callbacks=callbacks, storage=storage)
+            return App(memory_settings, callbacks=callbacks, storage=storage)
 
     def _count(self, drafts: Sequence[EventDraft]) -> None:
         """Count what a caller is about to record, or raise QuotaExceeded; does nothing without a caller (the program's work)."""
@@ -160,7 +165,7 @@ class TeamServer:
         pool = self.database.stats
         counts = {"open": len(memories), "opened": self.opened.opened_total, "closed": self.opened.closed_total}
         states = {"open": "pool_size", "idle": "pool_available", "waiting": "requests_waiting"}
-        told: dict[str, Mapping[str, float]] = {
+        readings: dict[str, Mapping[str, float]] = {
             "team_calls": {"": self.host.calls},
             "team_database_connections": {state: pool.get(name, 0) for state, name in states.items()},
             "team_disk_bytes": {"": self.opened.disk_bytes},
@@ -168,7 +173,7 @@ class TeamServer:
             "team_spaces": counts,
             "team_work_waiting": self._work.waiting(),
         }
-        return metrics.exposition(told)
+        return metrics.exposition(readings)
 
     # life
 
@@ -229,14 +234,18 @@ class TeamServer:
         with signals_of_end() as received:
             async for _ in received:
                 break
-        own = self._team.server
-        log.warning("asked to end: no new calls in %d s, those under way may take %d s more", own.notice_secs, own.drain_secs)
+        server_settings = self._team.server
+        log.warning(
+            "asked to end: no new calls in %d s, those under way may take %d s more",
+            server_settings.notice_secs,
+            server_settings.drain_secs,
+        )
         self.draining = True
-        threading.Thread(target=self.workers.stop, args=(own.drain_secs or 1,), name="draining", daemon=True).start()
-        await anyio.sleep(own.notice_secs)
+        threading.Thread(target=self.workers.stop, args=(server_settings.drain_secs or 1,), name="draining", daemon=True).start()
+        await anyio.sleep(server_settings.notice_secs)
         uvicorn.end()
         connection.end_streams()
-        with anyio.move_on_after(own.drain_secs):
+        with anyio.move_on_after(server_settings.drain_secs):
             while self.host.calls:
                 await anyio.sleep(0.02)
         connection.end_calls()
@@ -281,7 +290,7 @@ def check(settings: Settings) -> None:
     if settings.storage.engine != "postgres" or not team.auth:
         hint = "Set storage.engine = postgres, storage.url and team.auth."
         raise ConfigError("a team is served from PostgreSQL, to callers who prove who they are", hint)
-    known = hosts_of(settings.server) or team.audience
-    if settings.server.http_host not in LOOPBACK and not known:
+    host_names = hosts_of(settings.server) or team.audience
+    if settings.server.http_host not in LOOPBACK and not host_names:
         hint = "Set server.http_allowed_hosts to the names by which clients reach this server, or team.audience."
         raise ConfigError(f"server.http_host = {settings.server.http_host} needs the names by which it is reached", hint)

@@ -37,9 +37,9 @@ def routes(lend: Lend) -> list[Route]:
     async def spaces(request: Request) -> Response:
         """Answer with JSON: `member` (the caller's name) and `spaces` that the caller may see, each with name, kind and role."""
         principal: Principal = request.scope["principal"]
-        seen = [(grant, role) for grant in principal.grants if (role := principal.role_in(grant.space)) is not None]
-        told = [{"name": grant.name, "kind": grant.kind, "role": role.value} for grant, role in seen]
-        return JSONResponse({"member": principal.name, "spaces": told})
+        visible = [(grant, role) for grant in principal.grants if (role := principal.role_in(grant.space)) is not None]
+        rows = [{"name": grant.name, "kind": grant.kind, "role": role.value} for grant, role in visible]
+        return JSONResponse({"member": principal.name, "spaces": rows})
 
     async def standing(request: Request) -> Response:
         """Answer with JSON of `sharing.standing`: space, member, role, `may` (acts allowed) and `events` (last number)."""
@@ -96,12 +96,12 @@ async def _batch(request: Request) -> dict[str, Any]:
         if len(raw) > MAX_BODY:
             raise ResourceExhausted(f"a batch has at most {MAX_BODY} bytes", "Send several.")
     try:
-        told = json.loads(raw)
+        document = json.loads(raw)
     except (ValueError, RecursionError):
-        told = None
-    if not isinstance(told, dict):
+        document = None
+    if not isinstance(document, dict):
         raise InvalidQuery("the body is no batch", "Both sides must be of the same version.")
-    return told
+    return document
 
 
 def _answered(endpoint: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
@@ -115,7 +115,7 @@ def _answered(endpoint: Callable[[Request], Awaitable[Response]]) -> Callable[[R
         try:
             return await endpoint(request)
         except MemoryMcpError as error:
-            told = {"code": error.code, "message": error.message, "hint": error.hint}
-            return JSONResponse({"error": told}, status_code=_STATUS.get(error.code, 500))
+            response = {"code": error.code, "message": error.message, "hint": error.hint}
+            return JSONResponse({"error": response}, status_code=_STATUS.get(error.code, 500))
 
     return answer

@@ -31,7 +31,7 @@ class TombstoneCopy:
     lines: list[str] = field(default_factory=list)
 
 
-def record_tombstones(app: App) -> None:
+def note(app: App) -> None:
     """Add a memory's tombstones to this machine's file.
 
     The file is in the folder that team.tombstones_dir names.

@@ -47,20 +47,20 @@ def apply(database: Database, settings: Settings, places: Sequence[Path]) -> App
     Memories are matched by their store id; those without a copy are left alone. Raises InvalidQuery for a place that does
     not exist, StorageError when something was forgotten in a memory since, under another key.
     """
-    copies, applied, found = outside.read_tombstones(outside.files_of(places)), Applied(), set[str]()
+    copies, applied, matched_ids = outside.read_tombstones(outside.files_of(places)), Applied(), set[str]()
     for memory in _memories(database):
         # A memory that was copied keeps its id, so that several spaces may be copies of one.
         copy = copies.get(memory.store_id)
         if copy is None:
             continue
-        found.add(memory.store_id)
+        matched_ids.add(memory.store_id)
         new = _log(database, memory).adopt_lines(copy.key, copy.lines)
         applied.tombstones += len(new)
         # Also where nothing is new: a run before this one may have been killed in the middle.
-        told = _cleaned(database, settings, memory)
-        applied.memories += bool(told)
-        applied.events += told
-    applied.unknown = len(copies.keys() - found)
+        event_count = _cleaned(database, settings, memory)
+        applied.memories += bool(event_count)
+        applied.events += event_count
+    applied.unknown = len(copies.keys() - matched_ids)
     return applied
 
 
@@ -69,8 +69,8 @@ def _cleaned(database: Database, settings: Settings, memory: Memory) -> int:
     with tempfile.TemporaryDirectory(prefix="memory-mcp-") as folder:
         # Indexes are each server's own: none is made here, and servers read again what they have.
         storage = replace(settings.storage, data_dir=folder)
-        own = replace(settings, storage=storage, teleport=replace(settings.teleport, enabled=False))
-        app = App(own, storage=PostgresStorage(database, memory))
+        cleaning_settings = replace(settings, storage=storage, teleport=replace(settings.teleport, enabled=False))
+        app = App(cleaning_settings, storage=PostgresStorage(database, memory))
         try:
             return Forgetting(app).look_again(AUTHOR, SUBJECT)
         finally:

@@ -65,8 +65,8 @@ class SpaceTools:
         """
         caller = served()
         roles = ((grant, caller.principal.role_in(grant.space)) for grant in caller.principal.grants)
-        shown = [SpaceShown(name=grant.name, kind=grant.kind, role=role.value) for grant, role in roles if role is not None]
-        return answer(SpacesShown(current=caller.grant.name if caller.grant else "", spaces=shown))
+        spaces = [SpaceShown(name=grant.name, kind=grant.kind, role=role.value) for grant, role in roles if role is not None]
+        return answer(SpacesShown(current=caller.grant.name if caller.grant else "", spaces=spaces))
 
     async def search_spaces(
         self,
@@ -81,26 +81,28 @@ class SpaceTools:
         To open one (expand_grip), no space needs to be named.
         """
         caller = served()
-        seen = [grant for grant in caller.principal.grants if caller.principal.role_in(grant.space) is not None]
-        if unknown := sorted(set(spaces) - {grant.name for grant in seen}):
+        visible = [grant for grant in caller.principal.grants if caller.principal.role_in(grant.space) is not None]
+        if unknown := sorted(set(spaces) - {grant.name for grant in visible}):
             raise InvalidQuery(f"there is no space {unknown[0]!r}", "list_spaces tells which there are.")
-        wanted = [grant for grant in seen if not spaces or grant.name in spaces][:_MOST]
+        selected = [grant for grant in visible if not spaces or grant.name in spaces][:_MOST]
         request = SearchRequest(query=query, limit=limit, since=since, until=until, scope="all")
-        found: list[dict[str, Any]] = []
-        notices = [] if len(wanted) == len(seen) or spaces else [f"only {_MOST} of {len(seen)} spaces were searched; name others"]
+        results: list[dict[str, Any]] = []
+        notices: list[str] = []
+        if len(selected) < len(visible) and not spaces:
+            notices.append(f"only {_MOST} of {len(visible)} spaces were searched; name others")
 
         def work(app: App) -> dict[str, Any]:
             """Return the results of one space as JSON values, with `notices` where there are any."""
             return self._kit.host.with_notices(app, as_json(search(app, request, self._kit.caller)))
 
-        for grant in wanted:
+        for grant in selected:
             other = SERVED.set(Served(caller.principal, grant))
             try:
-                told = await self._kit.host.read(work)
+                response = await self._kit.host.read(work)
             finally:
                 SERVED.reset(other)
-            found += [{"space": grant.name, **result} for result in told["results"]]
-            notices += [f"{grant.name}: {notice}" for notice in told.get("notices", ())]
-        found.sort(key=lambda result: -float(result.get("score", 0)))
-        names = [grant.name for grant in wanted]
-        return answer(SpacesSearched(searched=names, results=found[: limit or SEARCHED.default], notices=notices))
+            results += [{"space": grant.name, **result} for result in response["results"]]
+            notices += [f"{grant.name}: {notice}" for notice in response.get("notices", ())]
+        results.sort(key=lambda result: -float(result.get("score", 0)))
+        names = [grant.name for grant in selected]
+        return answer(SpacesSearched(searched=names, results=results[: limit or SEARCHED.default], notices=notices))

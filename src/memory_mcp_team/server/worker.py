@@ -98,77 +98,77 @@ class Workers:
         Values that earlier versions noted for mere lines of events are taken back first.
         Housekeeping is due at its hour of the settings; summaries, unless the provider is off, in an hour.
         """
-        app, place = memory.app, memory.place
-        if place.is_replica:
+        app, memory_key = memory.app, memory.place
+        if memory_key.is_replica:
             return
         lift_lines(app)
-        self._work.due_once(place.tenant, place.space, HOUSEKEEPING, _until_night(memory))
+        self._work.due_once(memory_key.tenant, memory_key.space, HOUSEKEEPING, _until_night(memory))
         if app.settings.summarizer.is_on:
-            self._work.due_once(place.tenant, place.space, SUMMARIES, _HOUR)
+            self._work.due_once(memory_key.tenant, memory_key.space, SUMMARIES, _HOUR)
 
     def _loop(self) -> None:
         """Claim and do work until the threads stop; without work, wait for a commit, or 2 s at most. Errors are logged."""
         while not self._stopping.is_set():
-            taken, wait = None, _LOOK
+            claimed, wait = None, _LOOK
             try:
-                taken = self._work.take(list(self._jobs))
-                wait = 0.0 if taken else self._work.wait(list(self._jobs), _LOOK)
+                claimed = self._work.take(list(self._jobs))
+                wait = 0.0 if claimed else self._work.wait(list(self._jobs), _LOOK)
             except MemoryMcpError as error:
                 log.debug("no work can be looked for: %s", error)
             except Exception:
                 log.exception("no work can be looked for")
-            if taken is not None:
-                self._do(taken)
+            if claimed is not None:
+                self._do(claimed)
                 continue
             self._wake.clear()
             # Woken at once by every commit, it would ask the database as often.
             if not self._stopping.wait(_PAUSE):
                 self._wake.wait(max(wait - _PAUSE, 0.0))
 
-    def _do(self, taken: Taken) -> None:
+    def _do(self, claimed: Taken) -> None:
         """Do a claimed piece of work on its memory, under its claim, and enter when it is due again.
 
         Work of a space that is gone is dropped; what fails outside the job is logged and claimed again when the claim ends.
         """
         with self._lock:
-            self._busy.add(taken)
+            self._busy.add(claimed)
         try:
-            with self._opened.lent(Place(taken.tenant, taken.space)) as memory:
+            with self._opened.lent(Place(claimed.tenant, claimed.space)) as memory:
                 claims = cast("PostgresStorage", memory.app.storage).claims
-                with claims.adopted(taken.name, taken.epoch):
-                    again = self._done(taken, memory)
-                    if again is not None:
-                        self._work.due(taken.tenant, taken.space, taken.name, again)
+                with claims.adopted(claimed.name, claimed.epoch):
+                    due_secs = self._done(claimed, memory)
+                    if due_secs is not None:
+                        self._work.due(claimed.tenant, claimed.space, claimed.name, due_secs)
         except NotFound:
             log.info("work of a space that is gone is dropped")
         except Exception as error:
             # The claim runs out, and the work is due again.
-            told = log.warning if isinstance(error, MemoryMcpError) else log.exception
-            told("work waits for another try: %s", error)
-            metrics.count("team_work_total", work=taken.name, outcome="failed")
+            report = log.warning if isinstance(error, MemoryMcpError) else log.exception
+            report("work waits for another try: %s", error)
+            metrics.count("team_work_total", work=claimed.name, outcome="failed")
         finally:
             with self._lock:
-                self._busy.discard(taken)
+                self._busy.discard(claimed)
 
-    def _done(self, taken: Taken, memory: Memory) -> float | None:
+    def _done(self, claimed: Taken, memory: Memory) -> float | None:
         """Run the job for a piece of work; return in how many seconds it is due again, None where something else says so.
 
         After an error, which is logged: 2 s, doubled with each failure in a row, at most 300 s.
         """
-        key = (taken.tenant, taken.space, taken.name)
+        key = (claimed.tenant, claimed.space, claimed.name)
         try:
-            with metrics.timed("team_work_seconds", work=taken.name):
-                again = self._jobs[taken.name](memory)
+            with metrics.timed("team_work_seconds", work=claimed.name):
+                due_secs = self._jobs[claimed.name](memory)
             self._failures.pop(key, None)
-            metrics.count("team_work_total", work=taken.name, outcome="ok")
-            return again
+            metrics.count("team_work_total", work=claimed.name, outcome="ok")
+            return due_secs
         except Exception as error:
             failures = self._failures[key] = self._failures.get(key, 0) + 1
-            metrics.count("team_work_total", work=taken.name, outcome="failed")
+            metrics.count("team_work_total", work=claimed.name, outcome="failed")
             if isinstance(error, MemoryMcpError) or failures > 1:
-                log.warning("work of kind %s failed (%d in a row): %s", taken.name, failures, error)
+                log.warning("work of kind %s failed (%d in a row): %s", claimed.name, failures, error)
             else:
-                log.exception("work of kind %s failed; it is tried again", taken.name)
+                log.exception("work of kind %s failed; it is tried again", claimed.name)
             return min(_FIRST_RETRY * 2.0 ** min(failures - 1, 20), _LAST_RETRY)
 
     def _derive(self, memory: Memory) -> float | None:
@@ -190,11 +190,11 @@ class Workers:
             app.derivation.run(Depth.SEGMENTS, Where.ASIDE)
         else:
             app.derivation.run(Depth.SEGMENTS)
-        place = memory.place
+        memory_key = memory.place
         if app.derivation.lacks_a_period():
-            self._work.due(place.tenant, place.space, PERIODS, 0.0)
+            self._work.due(memory_key.tenant, memory_key.space, PERIODS, 0.0)
         else:
-            self._work.due_once(place.tenant, place.space, PERIODS, _ROLL_UP_AFTER)
+            self._work.due_once(memory_key.tenant, memory_key.space, PERIODS, _ROLL_UP_AFTER)
         return None
 
 

@@ -146,26 +146,29 @@ def share_to(app: App, request: ShareTo, caller: Caller) -> ShareChanged:
     NotFound when the server does not accept the key, or has no such space.
     """
     caller.refuse_all(app, "sharing")
-    place = run.place_of(app)
-    url, before = client.address(request.url, request.insecure), place.sharing()
-    key = request.key.strip() or (place.key if before.url == url else "")
+    folder = run.place_of(app)
+    url, old_sharing = client.address(request.url, request.insecure), folder.sharing()
+    key = request.key.strip() or (folder.key if old_sharing.url == url else "")
     if not key.isascii() or not key.isprintable() or len(key) > _LONGEST_KEY:
         raise InvalidQuery("the key is none", "Give it as the server's administrator gave it: --key KEY")
-    space, member, role, notes = _asked(url, key, request.space or (before.space if before.url == url else ""))
-    kept = before.projects if before.url == url else {}
-    if before.projects and not kept:
-        notes = [*notes, f"nothing is published there yet; {len(before.projects)} projects were shared with {before.url}"]
-    place.keep_key(key)
+    space, member, role, notes = _asked(url, key, request.space or (old_sharing.space if old_sharing.url == url else ""))
+    projects = old_sharing.projects if old_sharing.url == url else {}
+    if old_sharing.projects and not projects:
+        notes = [
+            *notes,
+            f"nothing is published there yet; {len(old_sharing.projects)} projects were shared with {old_sharing.url}",
+        ]
+    folder.keep_key(key)
     # A run stores the role as well; until the first one ends `share add` reads it from here.
-    progress = place.progress()
+    progress = folder.progress()
     progress.roles.pop(space, None)
     if role:
         progress.roles[space] = [member, role]
-    place.keep_progress(progress)
-    place.keep(Sharing(url, space, request.insecure, app.clock.now_ms(), kept))
+    folder.keep_progress(progress)
+    folder.keep(Sharing(url, space, request.insecure, app.clock.now_ms(), projects))
     _record(app, "share", request.by, url)
     app.scheduler.hasten("share")
-    return ShareChanged(url=url, space=space, projects=sorted(kept), member=member, role=role, notes=notes)
+    return ShareChanged(url=url, space=space, projects=sorted(projects), member=member, role=role, notes=notes)
 
 
 def _asked(url: str, key: str, space: str) -> tuple[str, str, str, list[str]]:
@@ -176,34 +179,36 @@ def _asked(url: str, key: str, space: str) -> tuple[str, str, str, list[str]]:
     is no such space.
     """
     try:
-        with client.Client(url, key) as asked:
-            told = asked.spaces()
+        with client.Client(url, key) as server:
+            answer = server.spaces()
     except ServerUnreachable as error:
         if not space:
             raise InvalidQuery(f"{error.message}, and no space is named", "Try again online, or name it: --space S") from None
         return space, "", "", [f"{error.message}: it is tried again by itself"]
-    found = {str(one["name"]): one for one in told.get("spaces", ()) if isinstance(one, dict) and "name" in one}
+    spaces = {str(entry["name"]): entry for entry in answer.get("spaces", ()) if isinstance(entry, dict) and "name" in entry}
     if not space:
-        teams = [name for name, one in found.items() if one.get("kind") == "team"]
-        chosen = list(found) if len(found) == 1 else teams
+        teams = [name for name, entry in spaces.items() if entry.get("kind") == "team"]
+        chosen = list(spaces) if len(spaces) == 1 else teams
         if len(chosen) != 1:
-            names = ", ".join(sorted(found)) or "none"
+            names = ", ".join(sorted(spaces)) or "none"
             raise InvalidQuery("the space must be named", f"Add --space S. Spaces that this key may see: {names}.")
         space = chosen[0]
-    if space not in found:
-        raise InvalidQuery(f"there is no space {space!r} that this key may see", f"Spaces: {', '.join(sorted(found)) or 'none'}.")
-    return space, str(told.get("member", "")), str(found[space].get("role", "")), []
+    if space not in spaces:
+        raise InvalidQuery(
+            f"there is no space {space!r} that this key may see", f"Spaces: {', '.join(sorted(spaces)) or 'none'}."
+        )
+    return space, str(answer.get("member", "")), str(spaces[space].get("role", "")), []
 
 
 def share_off(app: App, request: ShareOff, caller: Caller) -> ShareChanged:
     """Forget server, key and what is shared, and audit it; what came or was published stays. InvalidQuery for a bound caller."""
     caller.refuse_all(app, "sharing")
-    place = run.place_of(app)
-    before = place.sharing()
-    place.keep(Sharing())
-    place.keep_key("")
-    if before.url:
-        _record(app, "unshare", request.by, before.url)
+    folder = run.place_of(app)
+    old_sharing = folder.sharing()
+    folder.keep(Sharing())
+    folder.keep_key("")
+    if old_sharing.url:
+        _record(app, "unshare", request.by, old_sharing.url)
     notes = ["what was published stays there until it is forgotten; what came stays here"]
     return ShareChanged(url="", space="", projects=(), notes=notes)
 
@@ -215,33 +220,33 @@ def share_project(app: App, request: ShareProject, caller: Caller) -> ShareChang
     no server is named, or the caller is bound to one project.
     """
     caller.refuse_all(app, "sharing")
-    place = run.place_of(app)
-    sharing = _server(place)
+    folder = run.place_of(app)
+    sharing = _server(folder)
     if not request.project.strip():
         raise InvalidQuery("events without a project cannot be shared", "Name a project: memory-mcp projects")
     app.derivation.run()
     project = known_project(app, request.project)
     space = request.space or sharing.space
-    others = {name: one for name, one in sharing.projects.items() if name != project}
+    other_projects = {name: entry for name, entry in sharing.projects.items() if name != project}
     # Of the ways in which recorded names and sessions lead to a project, that of its own name is always one.
     names = app.storage.projects.names
     streams = [(recorded, session) for _, recorded, session, _ in app.storage.projects.list_streams()]
-    leading = [one for one in streams if names.display_name(*one) == project]
-    ways = tuple(sorted({way_of(names, *one) for one in [(project, ""), *leading]}))
+    leading = [entry for entry in streams if names.display_name(*entry) == project]
+    ways = tuple(sorted({way_of(names, *entry) for entry in [(project, ""), *leading]}))
     shared = SharedProject(space, app.clock.now_ms(), ways)
-    now = replace(sharing, projects={**others, project: shared})
-    place.keep(now)
+    now = replace(sharing, projects={**other_projects, project: shared})
+    folder.keep(now)
     _record(app, "share", request.by, project)
     app.scheduler.hasten("share")
-    if needs := _needs(place, space):
+    if needs := _needs(folder, space):
         return _changed(now, [f"nothing leaves before an administrator gives you the role {needs} in the space {space}"])
-    leaves, _ = _would_leave(app, place, replace(now, projects={project: shared})).get(project, (0, 0))
+    leaves, _ = _would_leave(app, folder, replace(now, projects={project: shared})).get(project, (0, 0))
     return _changed(now, [f"events that leave with the next run, without secrets: {leaves:,}"])
 
 
-def _needs(place: SharePlace, space: str) -> str:
+def _needs(folder: SharePlace, space: str) -> str:
     """Return "writer", which publishing takes, where the key is known to be only a reader's in the space; else ""."""
-    role = place.progress().roles.get(space, ["", ""])[1]
+    role = folder.progress().roles.get(space, ["", ""])[1]
     return "writer" if role == run.READER else ""
 
 
@@ -253,16 +258,16 @@ def unshare_project(app: App, request: UnshareProject, caller: Caller) -> ShareC
 
     """
     caller.refuse_all(app, "sharing")
-    place = run.place_of(app)
-    sharing, given = _server(place), request.project
-    named = [name for name in sharing.projects if name == given or name.endswith("/" + given.strip("/"))]
-    if len(named) != 1:
-        told = ", ".join(sorted(sharing.projects)) or "none"
-        raise InvalidQuery(f"{given!r} is not shared", f"Shared projects: {told}.")
-    now = replace(sharing, projects={name: one for name, one in sharing.projects.items() if name != named[0]})
-    place.keep(now)
-    _record(app, "unshare", request.by, named[0])
-    return _changed(now, [f"what was published of {named[0]} stays there until it is forgotten: memory-mcp forget"])
+    folder = run.place_of(app)
+    sharing, typed_name = _server(folder), request.project
+    matching = [name for name in sharing.projects if name == typed_name or name.endswith("/" + typed_name.strip("/"))]
+    if len(matching) != 1:
+        shared_names = ", ".join(sorted(sharing.projects)) or "none"
+        raise InvalidQuery(f"{typed_name!r} is not shared", f"Shared projects: {shared_names}.")
+    now = replace(sharing, projects={name: entry for name, entry in sharing.projects.items() if name != matching[0]})
+    folder.keep(now)
+    _record(app, "unshare", request.by, matching[0])
+    return _changed(now, [f"what was published of {matching[0]} stays there until it is forgotten: memory-mcp forget"])
 
 
 def share_now(app: App, request: ShareNow, caller: Caller) -> SharedNow:
@@ -271,20 +276,20 @@ def share_now(app: App, request: ShareNow, caller: Caller) -> SharedNow:
     Raises InvalidQuery without a server, or for a caller bound to one project.
     """
     caller.refuse_all(app, "sharing")
-    place = run.place_of(app)
-    _server(place)
-    left, came = _totals(place)
+    folder = run.place_of(app)
+    _server(folder)
+    sent_total, taken_total = _totals(folder)
     done = run.run(app, agreed=request.forget) or run.Ran()
     # A run of the scheduler that was waited for did part of it, or all.
-    now_left, now_came = _totals(place)
-    left, came = max(done.left, now_left - left), max(done.came, now_came - came)
-    return SharedNow(left=left, came=came, offline=done.offline, error=done.error)
+    now_left, now_came = _totals(folder)
+    sent_total, taken_total = max(done.left, now_left - sent_total), max(done.came, now_came - taken_total)
+    return SharedNow(left=sent_total, came=taken_total, offline=done.offline, error=done.error)
 
 
-def _totals(place: SharePlace) -> tuple[int, int]:
+def _totals(folder: SharePlace) -> tuple[int, int]:
     """Return (events that ever left this memory, events that ever came)."""
-    progress = place.progress()
-    return sum(one[0] for one in progress.left.values()), sum(one[0] for one in progress.came.values())
+    progress = folder.progress()
+    return sum(counts[0] for counts in progress.left.values()), sum(counts[0] for counts in progress.came.values())
 
 
 def share_status(app: App, _: ShareStatus, caller: Caller) -> ShareState:
@@ -293,12 +298,12 @@ def share_status(app: App, _: ShareStatus, caller: Caller) -> ShareState:
     Raises InvalidQuery for a caller bound to one project.
     """
     caller.refuse_all(app, "sharing")
-    place = run.place_of(app)
+    folder = run.place_of(app)
     try:
-        sharing, damaged = place.sharing(), ""
+        sharing, damaged = folder.sharing(), ""
     except MemoryMcpError as error:
         sharing, damaged = Sharing(), str(error)
-    progress = place.progress()
+    progress = folder.progress()
     member, role = (*progress.roles.get(sharing.space, []), "", "")[:2]
     return copied(
         ShareState,
@@ -307,8 +312,8 @@ def share_status(app: App, _: ShareStatus, caller: Caller) -> ShareState:
         space=sharing.space,
         member=member,
         role=role,
-        has_key=bool(place.key),
-        projects=_shares(app, place, sharing, progress),
+        has_key=bool(folder.key),
+        projects=_shares(app, folder, sharing, progress),
         came=[
             ProjectCame(project=name, came=count, last=app.calendar.format_iso(at))
             for name, (count, at) in sorted(progress.came.items())
@@ -319,17 +324,17 @@ def share_status(app: App, _: ShareStatus, caller: Caller) -> ShareState:
     )
 
 
-def _shares(app: App, place: SharePlace, sharing: Sharing, progress: Progress) -> list[ProjectShare]:
+def _shares(app: App, folder: SharePlace, sharing: Sharing, progress: Progress) -> list[ProjectShare]:
     """Return the state of each project that is or was published from here; none would leave while a role is needed."""
-    counted, shares = _would_leave(app, place, sharing) if sharing.url else {}, []
+    counted, shares = _would_leave(app, folder, sharing) if sharing.url else {}, []
     for name in dict.fromkeys((*sharing.projects, *progress.left)):
-        shared, (left, at) = sharing.projects.get(name), progress.left.get(name) or (0, 0)
+        shared, (sent_count, at) = sharing.projects.get(name), progress.left.get(name) or (0, 0)
         would_leave, waits = counted.get(name, (0, 0))
-        needs = _needs(place, shared.space) if shared else ""
+        needs = _needs(folder, shared.space) if shared else ""
         share = ProjectShare(
             project=name,
             space=shared.space if shared else "",
-            left=left,
+            left=sent_count,
             last=_when(app, at),
             would_leave=0 if needs else would_leave,
             waits=waits,
@@ -339,30 +344,30 @@ def _shares(app: App, place: SharePlace, sharing: Sharing, progress: Progress) -
     return shares
 
 
-def _would_leave(app: App, place: SharePlace, sharing: Sharing) -> dict[str, tuple[int, int]]:
+def _would_leave(app: App, folder: SharePlace, sharing: Sharing) -> dict[str, tuple[int, int]]:
     """Return by project (events that leave with the next run, events that wait until a person shares it once more)."""
-    found: dict[str, tuple[int, int]] = {}
-    for space in {one.space for one in sharing.projects.values()}:
-        leaving, ledger = Leaving.to(app, sharing, space), place.ledger(sharing.url, space)
+    counts_by_project: dict[str, tuple[int, int]] = {}
+    for space in {stored.space for stored in sharing.projects.values()}:
+        leaving, ledger = Leaving.to(app, sharing, space), folder.ledger(sharing.url, space)
         seq, name = 0, OUT + mark_of(sharing.url, space)
-        kept, _, rules = app.storage.outbox.get_positions(name).get(name, "").partition("~")
+        position_text, _, rules = app.storage.outbox.get_positions(name).get(name, "").partition("~")
         if not leaving.others() and rules == rules_of(sharing, space, app.storage.projects.names):
             # Up to there everything was looked at by the rules in force.
-            seq = followed(app.storage, Position.parse(kept))[0].seq
+            seq = followed(app.storage, Position.parse(position_text))[0].seq
         while events := app.storage.events.read_after(seq, _PAGE):
-            for one in events:
-                leaves, waits = leaving.project_of(one.event), leaving.waits(one.event)
+            for stored in events:
+                leaves, waits = leaving.project_of(stored.event), leaving.waits(stored.event)
                 project = leaves or waits
-                if project and one.event.event_id not in ledger:
-                    before = found.get(project, (0, 0))
-                    found[project] = (before[0] + bool(leaves), before[1] + bool(waits))
+                if project and stored.event.event_id not in ledger:
+                    counts = counts_by_project.get(project, (0, 0))
+                    counts_by_project[project] = (counts[0] + bool(leaves), counts[1] + bool(waits))
             seq = events[-1].seq
-    return found
+    return counts_by_project
 
 
-def _server(place: SharePlace) -> Sharing:
+def _server(folder: SharePlace) -> Sharing:
     """Return the server and what is shared with it. Raises InvalidQuery where no server is named."""
-    sharing = place.sharing()
+    sharing = folder.sharing()
     if not sharing.url:
         raise InvalidQuery("no server is named", _NO_SERVER)
     return sharing

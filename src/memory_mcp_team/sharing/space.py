@@ -100,7 +100,7 @@ def receive(app: App, batch: Mapping[str, Any], member: Member) -> dict[str, Any
     for name in ("events", "gone", "corrections"):
         if not isinstance(batch.get(name, []), list):
             raise InvalidQuery(f"{name} is no list", "Both sides must be of the same version.")
-    rows, gone, said = batch.get("events", []), batch.get("gone", []), batch.get("corrections", [])
+    rows, gone, correction_rows = batch.get("events", []), batch.get("gone", []), batch.get("corrections", [])
     if len(rows) > MAX_EVENTS or len(gone) > MAX_IDS:
         raise ResourceExhausted(f"a batch has at most {MAX_EVENTS} events and {MAX_IDS} ids", "Send several.")
     done, removal = Received(), Removal()
@@ -112,8 +112,10 @@ def receive(app: App, batch: Mapping[str, Any], member: Member) -> dict[str, Any
         if _may_forget(member, event, done):
             removal.gone.append(event)
     done.forgotten = removal.carry_out(app, member.name)
-    done.corrected, refused = take(app, heard_said(said), lambda e: member.owns(e) or member.is_at_least(_CORRECTS), member.name)
-    done.refused += [_refusal("correct", one.old_event, _CORRECTS) for one in refused]
+    done.corrected, refused = take(
+        app, heard_said(correction_rows), lambda e: member.owns(e) or member.is_at_least(_CORRECTS), member.name
+    )
+    done.refused += [_refusal("correct", correction.old_event, _CORRECTS) for correction in refused]
     return {"cursor": batch.get("cursor"), **asdict(done)}
 
 
@@ -123,34 +125,34 @@ def _store(app: App, drafts: Sequence[EventDraft], member: Member, done: Receive
     What is forgotten in the copy of a known event is added to `removal`; nothing is removed yet.
     """
     report, fresh = ImportReport(), list[EventDraft]()
-    for draft, own in zip(drafts, matches(app.storage, drafts), strict=True):
-        if own is not None:
+    for draft, stored_event in zip(drafts, matches(app.storage, drafts), strict=True):
+        if stored_event is not None:
             done.known += 1
-            _compare(own, draft, member, done, removal)
+            _compare(stored_event, draft, member, done, removal)
         elif not draft.project:
             report.dropped["no project"] += 1
         elif (clean := app.gate.clean_draft(draft, report)) is not None:
             fresh.append(clean)
-            before, now = (one.original.event_id if one.original else "" for one in (draft, clean))
-            if before != now:
-                done.renamed[before] = now
+            old_id, new_id = (original.original.event_id if original.original else "" for original in (draft, clean))
+            if old_id != new_id:
+                done.renamed[old_id] = new_id
     stored = app.append(fresh, SOURCE)
     done.stored, done.known = len(stored.new_ids), done.known + len(stored.known_ids)
     done.left_out.update(report.dropped)
 
 
-def _compare(own: Event, draft: EventDraft, member: Member, done: Received, removal: Removal) -> None:
-    """Add to `removal` what is forgotten in the copy `draft` of the stored event `own`, if the member may forget it.
+def _compare(stored_event: Event, draft: EventDraft, member: Member, done: Received, removal: Removal) -> None:
+    """Add to `removal` what is forgotten in the copy `draft` of the stored event `stored_event`, if the member may forget it.
 
     Where the copy has another id, `done.renamed` gets the pair; a refusal is noted in `done`.
     """
-    if draft.original is not None and draft.original.event_id != own.event_id:
-        done.renamed[draft.original.event_id] = own.event_id
+    if draft.original is not None and draft.original.event_id != stored_event.event_id:
+        done.renamed[draft.original.event_id] = stored_event.event_id
     told_texts = (draft.text, *draft.metadata.values())
     if any(FORGOTTEN in text for text in told_texts):
-        cuts = cuts_of(own, draft)
-        if (cuts is None or cuts) and _may_forget(member, own, done):
-            add(removal, own, cuts)
+        cuts = cuts_of(stored_event, draft)
+        if (cuts is None or cuts) and _may_forget(member, stored_event, done):
+            add(removal, stored_event, cuts)
 
 
 def _may_forget(member: Member, event: Event, done: Received) -> bool:
@@ -174,14 +176,14 @@ def changes(app: App, after: str) -> dict[str, Any]:
     is new. Where events were forgotten, what lies behind the first of them comes once more, under the
     ids it has.
     """
-    place, _, stamp = after.rpartition("~")
-    at, gone = followed(app.storage, Position.parse(place))
-    found = app.storage.events.read_after(at.seq, MAX_EVENTS)
-    drafts, chars, more = list[EventDraft](), 0, len(found) == MAX_EVENTS
-    for one in found:
-        draft = make_carried_draft(one.event)
-        drafts.append(replace(draft, project=one.event.project))
-        at, chars = at.at(one.seq, one.event.event_id), chars + chars_of(draft)
+    position_text, _, stamp = after.rpartition("~")
+    at, gone = followed(app.storage, Position.parse(position_text))
+    events = app.storage.events.read_after(at.seq, MAX_EVENTS)
+    drafts, chars, more = list[EventDraft](), 0, len(events) == MAX_EVENTS
+    for stored in events:
+        draft = make_carried_draft(stored.event)
+        drafts.append(replace(draft, project=stored.event.project))
+        at, chars = at.at(stored.seq, stored.event.event_id), chars + chars_of(draft)
         if chars > MAX_CHARS:
             more = True
             break

@@ -43,7 +43,7 @@ def events(*texts: str, session: str = "s1", source_id: str = "") -> list[Event]
 class _Nothing:
     """A store that knows no event."""
 
-    def known_tails(self, _: Sequence[int]) -> dict[int, EventId]:
+    def find_tails(self, _: Sequence[int]) -> dict[int, EventId]:
         return {}
 
 
