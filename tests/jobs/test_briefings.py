@@ -419,4 +419,4 @@ def test_a_file_is_whole_or_the_one_before_and_a_job_that_was_stopped_goes_on_wi
 
 def test_a_store_in_memory_leaves_no_files(app: App) -> None:
     said(app, draft("We decided to ship on Friday."))
-    assert app.scheduler.run_now("render_briefings").words == "there are no files beside a store in memory"
+    assert app.scheduler.run_now("render_briefings").words == "there are no files for a store in memory"

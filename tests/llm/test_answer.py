@@ -1,4 +1,4 @@
-"""What of a model's answer is believed: each statement by the words that it rests on."""
+"""What of a model's answer is check_summary: each statement by the words that it rests on."""
 
 import json
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from memory_mcp.base.text import term_set
 from memory_mcp.model.ids import GripId, NodeId
 from memory_mcp.model.toc import MemoryKind
-from memory_mcp.tree.llm.answer import Rarity, Unusable, Written, believed
+from memory_mcp.tree.llm.answer import CheckedSummary, Rarity, Unusable, check_summary
 from memory_mcp.tree.llm.material import Material, Quotation
 from tests.factories import BILLING, SHOP
 
@@ -35,9 +35,9 @@ def frequency(term: str, project: str | None) -> int:
 RARITY = Rarity(frequency, 100)
 
 
-def told(*bullets: dict[str, Any], title: str = "Retries of the PaymentGateway", **more: Any) -> Written:
+def told(*bullets: dict[str, Any], title: str = "Retries of the PaymentGateway", **more: Any) -> CheckedSummary:
     answer = json.dumps({"title": title, "summary": "They are bounded.", "bullets": list(bullets), **more})
-    return believed(answer, MATERIAL, RARITY, lambda text: text)
+    return check_summary(answer, MATERIAL, RARITY, lambda text: text)
 
 
 def test_a_statement_that_its_quotation_bears_out_is_kept_with_kind_project_and_agent() -> None:
@@ -88,7 +88,7 @@ def test_there_are_never_more_bullets_than_the_node_may_have_and_none_twice() ->
 @pytest.mark.parametrize("around", ["```json\n{}\n```", "Here you are:\n{}\nAnything else?", "<think>{{not this}}</think>{}"])
 def test_what_stands_around_the_object_does_not_matter(around: str) -> None:
     answer = json.dumps({"title": "T", "bullets": [GOOD]})
-    assert believed(around.format(answer), MATERIAL, RARITY, lambda text: text).title == "T"
+    assert check_summary(around.format(answer), MATERIAL, RARITY, lambda text: text).title == "T"
 
 
 RUBBISH = {
@@ -107,7 +107,7 @@ RUBBISH = {
 @pytest.mark.parametrize(("answer", "reason"), RUBBISH.items(), ids=[a[:40] for a in RUBBISH])
 def test_an_answer_that_cannot_be_used_says_why_and_repeats_nothing(answer: str, reason: str) -> None:
     with pytest.raises(Unusable) as error:
-        believed(answer, MATERIAL, RARITY, lambda text: text)
+        check_summary(answer, MATERIAL, RARITY, lambda text: text)
     assert str(error.value) == reason
 
 
@@ -120,6 +120,8 @@ def test_long_texts_are_cut_and_the_separator_of_titles_is_no_part_of_one() -> N
 
 def test_what_may_not_be_stored_is_not_believed() -> None:
     answer = json.dumps({"title": "Key sk-123 of the PaymentGateway", "summary": "", "bullets": [GOOD]})
-    assert believed(answer, MATERIAL, RARITY, lambda text: text.replace("sk-123", "[secret]")).title.startswith("Key [secret]")
+    assert check_summary(answer, MATERIAL, RARITY, lambda text: text.replace("sk-123", "[secret]")).title.startswith(
+        "Key [secret]"
+    )
     with pytest.raises(Unusable, match="no title"):
-        believed(answer, MATERIAL, RARITY, lambda _: "")
+        check_summary(answer, MATERIAL, RARITY, lambda _: "")

@@ -1,4 +1,4 @@
-"""Removes what was forgotten from backups made here: each file is written anew with the rows that may stay."""
+"""Removes what was forgotten from backups made here: each file is rewritten with the rows that may stay."""
 
 import logging
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ class ArchiveFiles:
     def remove_forgotten(self) -> int:
         """Rewrite files that hold something forgotten; return the count.
 
-        One that cannot be read is removed, and the log names it. Raises DiskFull where one cannot be written anew for
+        One that cannot be read is removed, and the log names it. Raises DiskFull where one cannot be rewritten for
         want of room; it stays as it was.
         """
         changed = 0

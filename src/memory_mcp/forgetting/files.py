@@ -1,4 +1,4 @@
-"""Removes what was forgotten from the files beside the database.
+"""Removes what was forgotten from the files next to the database.
 
 Derived files are removed whole, since they are made again; copies of older states are removed whole, since nothing
 can be taken out of them; logs and copies of other programs' settings lose the words alone.
@@ -19,7 +19,7 @@ from memory_mcp.ingest import handover
 from memory_mcp.ingest.tombstones import Tombstones
 from memory_mcp.model.event import EventDraft, EventType, Role
 
-#: Copies of the database that migrations and repairs left, and what DuckDB or a killed compaction left beside it.
+#: Copies of the database that migrations and repairs left, and what DuckDB or a killed compaction left next to it.
 _COPIES = (
     *("memory.schema-*.backup.duckdb*", "memory.duckdb.compact*", "memory.duckdb.tmp"),
     *("damaged", "memory.duckdb.damaged*", "before-restore-*", "restoring"),
@@ -76,7 +76,7 @@ class DataFiles:
         try:
             stored_pauses = pauses.read(str(self._directory))
         except ValueError:
-            # It pauses nothing, and nobody can tell what it says.
+            # It pauses nothing, and no one can know what it says.
             if not dry:
                 Path(paths.pauses_file(str(self._directory))).unlink(missing_ok=True)
             return 1

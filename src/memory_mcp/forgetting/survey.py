@@ -1,7 +1,7 @@
 """Looks through the store before events are forgotten: which of their words are theirs alone, and who else says the same.
 
 Only a text most of which no other stored event holds is known again when it is restated: a prompt that a machine repeats, or a
-line of code that stands elsewhere, stays what everybody may say.
+line of code that occurs elsewhere, may still be said.
 """
 
 from collections.abc import Iterator

@@ -44,7 +44,7 @@ class Job(Protocol):
 
 @runtime_checkable
 class WaitingJob(Protocol):
-    """A job that mostly waits for something outside: it runs beside the others, which do not wait for it."""
+    """A job that mostly waits for something outside: it runs next to the others, which do not wait for it."""
 
     waits: bool
 

@@ -22,8 +22,8 @@ from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.ids import NodeId, TopicId
 from memory_mcp.model.ledger import ModelCall, Outcome
 from memory_mcp.storage.base import Storage
-from memory_mcp.tree.llm.answer import MAX_OUT, Rarity, Reply, Unavailable, Unusable, believed, believed_label
-from memory_mcp.tree.llm.prompt import Prompt, label_prompt_of, prompt_of
+from memory_mcp.tree.llm.answer import MAX_OUT, Rarity, Reply, Unavailable, Unusable, check_label, check_summary
+from memory_mcp.tree.llm.prompt import Prompt, label_prompt, summary_prompt
 from memory_mcp.tree.llm.settings import SummarizerSettings
 from memory_mcp.tree.toc.improve import Improver
 
@@ -181,10 +181,10 @@ class _Run:
             return None
 
         def publish(answer: str) -> bool:
-            written = believed(answer, material, self._rarity, self._hands.clean)
+            written = check_summary(answer, material, self._rarity, self._hands.clean)
             return self._hands.publishing(lambda: improver.publish(material, written, model))
 
-        return _Question(node_id, material.source, prompt_of(material), publish)
+        return _Question(node_id, material.source, summary_prompt(material), publish)
 
     def _topic_question(self, labeller: "Labeller", due: "UnlabelledTopic") -> _Question | None:
         material = labeller.read_material(due)
@@ -192,12 +192,12 @@ class _Run:
             return None
 
         def publish(answer: str) -> bool:
-            label = believed_label(answer, material, self._rarity, self._hands.clean)
+            label = check_label(answer, material, self._rarity, self._hands.clean)
             if labeller.is_taken(due, label):
                 raise Unusable("another topic is called so")
             return labeller.publish_label(due, label, self._settings.name)
 
-        return _Question(due.topic_id, due.request_basis, label_prompt_of(material), publish)
+        return _Question(due.topic_id, due.request_basis, label_prompt(material), publish)
 
     @cached_property
     def _command(self) -> "Command":

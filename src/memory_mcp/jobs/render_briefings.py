@@ -100,7 +100,7 @@ class RenderBriefings:
         A run that ends early is repeated by the next. The report counts files "written" and "removed".
         """
         if self._settings.directory is None:
-            return JobReport("there are no files beside a store in memory")
+            return JobReport("there are no files for a store in memory")
         folder = Path(paths.briefing_file(str(self._settings.directory), "")).parent
         if not self._settings.enabled:
             removed = _remove_files(folder, set())
@@ -157,7 +157,7 @@ class RenderBriefings:
         if changed is None:
             removed += _remove_files(folder, keep)
         self._rendered = now
-        # Store the position only when the stored one is far enough behind.
+        # Store the position only when the stored one is far enough back.
         marked = self._stored_state or self._stored_position()
         if marked is None or marked.form != now.form or not 0 <= now.seq - marked.seq < _MARK_EVERY:
             self._storage.outbox.set_position(FOLLOWER, json.dumps({"seq": now.seq, "form": now.form}))

@@ -102,7 +102,7 @@ def moment_of(day: dt.date, at: Daily, calendar: Calendar) -> int:
     early, late = (round(local_time.replace(fold=fold).timestamp()) for fold in (1, 0))
     if early >= late:
         return late * 1000
-    # In a gap the two readings lie before and behind the change: the first second of the new offset is between them.
+    # In a gap the two readings are before and after the change: the first second of the new offset is between them.
     offset = dt.datetime.fromtimestamp(late, zone).utcoffset()
     while late - early > 1:
         middle = (early + late) // 2

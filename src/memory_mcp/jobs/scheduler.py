@@ -1,8 +1,8 @@
 """Run jobs when they are due, one at a time, and keep their results.
 
 Invariants
-1. Never two jobs at once, and none twice at once, whoever asks for the run; a job that only waits for something outside
-   (`WaitingJob`) runs beside the others.
+1. Never two jobs at once, and none twice at once, whichever caller asks for the run; a job that only waits for something outside
+   (`WaitingJob`) runs next to the others.
 2. A job that fails is logged, kept and tried again, each time later; nothing a job does ends the loop.
 3. What is paused, when a job ran and how it went survive the process; of a job that comes round again and again it is
    written down when it begins to fail or to succeed, seldom when it did something, and at the end: at rest nothing is written.
@@ -395,5 +395,5 @@ def _parse_state(text: str, name: str, now_ms: int) -> _State:
         loaded: dict[str, Any] = json.loads(text)
         return _State(**{f.name: loaded[f.name] for f in fields(_State) if f.name in loaded})
     except (ValueError, TypeError):
-        log.warning("the state of job %s cannot be read; it begins anew", name)
+        log.warning("the state of job %s cannot be read; it begins again", name)
         return _State(now_ms)

@@ -20,7 +20,7 @@ from memory_mcp.tree.derive.close_segments import SegmentDeriver
 from memory_mcp.tree.derive.rollup import RollUps
 from memory_mcp.tree.derive.workers import DeriveWorkers
 
-#: Events of one step beside a serving process: its commit delays callers only briefly.
+#: Events of one step next to a serving process: its commit delays callers only briefly.
 _STEP = 1000
 #: Steps after which term rows are joined: a search reads all of those of the root.
 _FOLD_EVERY = 40
@@ -138,7 +138,7 @@ class Derivation:
     ) -> DeriveTimes:
         """Derive what is pending and publish stale periods.
 
-        What is stored meanwhile is the next run's: beside writers that never rest a run would have no end. Aside (`mode`), the
+        What is stored meanwhile is the next run's: next to writers that never rest a run would have no end. Aside (`mode`), the
         lock is held for one step of segments at a time, and while `more()` is true, coming events are waited for and derived in
         whole steps. `progress` gets the number of events of each batch of segments, never aside; `should_stop`, asked between two
         transactions of periods, ends the run early. Errors are passed on.

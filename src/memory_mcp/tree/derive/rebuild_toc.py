@@ -1,6 +1,6 @@
 """Derives the whole tree again from events and stored cuts, and writes only what differs: same ids, same text.
 
-Cuts that older rules made are made anew first; an id that goes leads to the segment that now holds what it began with.
+Cuts that older rules made are made again first; an id that goes leads to the segment that now holds what it began with.
 
 On a healthy store it changes nothing. Killed at any point it leaves a valid store; running it again goes on.
 """

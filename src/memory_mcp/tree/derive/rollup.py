@@ -3,7 +3,7 @@
 Invariants
 1. A roll-up is due whenever a child is newer than its parent, not when a clock strikes: open periods always have one.
 2. A week and a month are made of their own days, a year of its months; a bullet keeps the grips it had.
-3. Rolling up twice changes nothing: a period that comes to the same words is no new version, and nobody is told of it;
+3. Rolling up twice changes nothing: a period that comes to the same words is no new version, and no one is notified;
    its counts, and that it is as new as its children, are written where they stand.
 """
 

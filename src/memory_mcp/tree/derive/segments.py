@@ -58,7 +58,7 @@ def assign_events(cuts: Sequence[Segment], events: Sequence[Event], calendar: Ca
     """Place a stream's events among its cuts; return changes.
 
     A late event joins the segment whose time it falls into, even past the size limit; one that falls before
-    the first cut, into a pause longer than the gap, or behind a full segment, opens a cut of its own. Events
+    the first cut, into a pause longer than the gap, or after a full segment, opens a cut of its own. Events
     must be new ones: those placed before would be counted twice.
     """
     placing = _EventPlacer(list(cuts), calendar, settings)

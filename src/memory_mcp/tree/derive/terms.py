@@ -23,9 +23,9 @@ FrequencyRow = tuple[str, bytes, bytes]
 EMPTY: Hashes = np.empty(0, dtype="<u4")
 #: Sets of periods the writer keeps in memory, bytes; a year of 200,000 terms is 0.8 MB.
 _MAX_BYTES = 48 * 1024 * 1024
-#: Segments published last whose sets are kept beside them, some 5 KB each: most of what comes belongs to one of these.
+#: Segments published last whose sets are kept as well, some 5 KB each: most of what comes belongs to one of these.
 _LIVE = 64
-#: Rows of document frequencies that are kept apart: joining them takes a tenth of a second where the vocabulary is large.
+#: Rows of document frequencies that are kept separate: joining them takes a tenth of a second where the vocabulary is large.
 _MOST_ROWS = 200
 
 
@@ -188,7 +188,7 @@ class TermRowBuilder:
     def add_segments(self, segments: Sequence[FiledSegment]) -> AddedRows:
         """Return the term and frequency rows to write for segments.
 
-        Writes nothing. A segment that lost terms gets all its rows anew; its periods keep them until
+        Writes nothing. A segment that lost terms gets all its rows again; its periods keep them until
         `refit_all`. After a build that was not published call `forget`.
         """
         targets = dict.fromkeys(t for s in segments for t in rollup_targets(s.day))

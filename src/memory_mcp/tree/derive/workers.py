@@ -38,7 +38,7 @@ class DeriveWorkers:
     """Children, started with the first big batch. Use as a context manager, so that they never outlive their work.
 
     `give_way`: this process leaves the work to them while they live, because it has others to answer; it is called
-    before each frame, and waits while somebody is being answered.
+    before each frame, and waits while a caller is being answered.
     """
 
     def __init__(self, calendar: Calendar, summarizer: Summarizer, give_way: Callable[[], None] | None = None) -> None:

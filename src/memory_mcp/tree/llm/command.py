@@ -36,14 +36,14 @@ class Command:
     """Answers prompts by a command line, run once for each question."""
 
     def __init__(self, line: str, timeout: float, directory: Path | None) -> None:
-        """Split `line` as a shell does; the command runs in `directory` (None: the current one) for `timeout` seconds at most."""
+        """Run `line`, at most `timeout` seconds, in `directory`."""
         self._words = shlex.split(line)
         self._timeout = timeout
         #: A folder of our own, so that a client which reads its instructions from where it runs finds none.
         self._directory = directory
 
     def ask(self, prompt: Prompt, stopped: threading.Event, retries: int) -> Reply:
-        """Ask until there is an answer, at most `retries` times more, each time later.
+        """Ask until there is an answer, each time later.
 
         Tokens of failed tries count as in. Raises Unavailable once no further try may help or `stopped` is set; its
         `tokens_in` is the cost.
@@ -76,7 +76,7 @@ class Command:
             except OSError as error:
                 raise Unavailable(f"the command cannot be started: {error.strerror or error}", is_transient=False) from None
             try:
-                status = self._wait(process, _question(prompt), out, stopped)
+                status = self._wait_for(process, _encode_question(prompt), out, stopped)
             finally:
                 with suppress(ProcessLookupError, PermissionError):
                     if hasattr(os, "killpg"):
@@ -91,10 +91,12 @@ class Command:
                 raise Unavailable(f"the command ended with status {status}", is_transient=True, tokens_in=prompt.tokens)
             out.seek(0)
             text = out.read(_MAX_BYTES).decode("utf-8", "replace")
-        return _reply(text, prompt)
+        return _make_reply(text, prompt)
 
-    def _wait(self, process: "subprocess.Popen[bytes]", question: bytes, out: IO[bytes], stopped: threading.Event) -> int | None:
-        """Return the exit status; None once stopped, out of time or flooded: the command still runs then."""
+    def _wait_for(
+        self, process: "subprocess.Popen[bytes]", question: bytes, out: IO[bytes], stopped: threading.Event
+    ) -> int | None:
+        """Return the exit status; None while the command still runs."""
         until = time.monotonic() + self._timeout
         while not stopped.is_set() and time.monotonic() < until and os.fstat(out.fileno()).st_size <= _MAX_BYTES:
             try:
@@ -106,13 +108,13 @@ class Command:
         return None
 
 
-def _question(prompt: Prompt) -> bytes:
+def _encode_question(prompt: Prompt) -> bytes:
     question = {"version": _VERSION, "kind": prompt.kind.value, "prompt": prompt.whole, "task": prompt.task, "data": prompt.data}
     return json.dumps(question).encode("ascii") + b"\n"
 
 
-def _reply(text: str, prompt: Prompt) -> Reply:
-    """The command may state the tokens that its model read and wrote."""
+def _make_reply(text: str, prompt: Prompt) -> Reply:
+    """The command may state its model's tokens."""
     with suppress(Unusable):
         answer = parse_answer(text)
         read, written = answer.get("tokens_in"), answer.get("tokens_out")

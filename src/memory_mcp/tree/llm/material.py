@@ -20,7 +20,7 @@ MAX_TOKENS = 6000
 #: Characters of a quotation that are shown, and bullets of a child: the first that let everything stay within the bound.
 _WIDTHS, _BULLETS = (600, 300, 160, 80), (10, 6, 4, 2, 1, 0)
 #: Characters of a message or call that no quotation covers.
-_BARE = 120
+_UNQUOTED_WIDTH = 120
 _SPOKEN = (Role.USER, Role.ASSISTANT)
 
 
@@ -49,7 +49,7 @@ class Material:
 
     @property
     def is_period(self) -> bool:
-        """Whether the lines are titles and bullets of other nodes, not the words of a session."""
+        """Whether the lines are of other nodes."""
         return ":segment:" not in self.node_id
 
 
@@ -67,18 +67,20 @@ class TopicMaterial:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The lines that the model is shown: label, keywords, and titles cut to 120 characters.
+        """The lines that the model is shown.
 
         They are "Found words: <label>", "Keywords: a, b", "Titles:", then "- <title>" for each.
         """
-        titles = (f"- {_cut(title, _BARE)}" for title in self.titles)
+        titles = (f"- {_cut_text(title, _UNQUOTED_WIDTH)}" for title in self.titles)
         return (f"Found words: {self.label}", f"Keywords: {', '.join(self.keywords)}", "Titles:", *titles)
 
 
-def of_segment(
+def segment_material(
     cut: Segment, events: Sequence[Event], grips: Mapping[EventId, Sequence[Grip]], words: Mapping[GripId, str], source: str
 ) -> Material:
-    """Return what a model is shown of a segment: its events in order, as lines "<speaker or role>: [g1] <quoted words>".
+    """Return what a model is shown of a segment.
+
+    Lines are "<speaker or role>: [g1] <quoted words>", in the order of the events.
 
     `grips` are the stored grips that quote each event, `words` the quoted words by grip; grips without words are left
     out. A message or note without a quotation is shown by its first 120 characters, other events not at all. Quotations
@@ -90,27 +92,28 @@ def of_segment(
             if grip.grip_id in words:
                 labels.setdefault(grip.grip_id, f"g{len(labels) + 1}")
 
-    def lines(width: int) -> list[str]:
-        """Return the lines with quotations cut to `width` characters; each quotation once, at the first event that it quotes."""
-        shown: set[GripId] = set()
-        made: list[str] = []
+    def format_lines(width: int) -> list[str]:
+        shown_ids: set[GripId] = set()
+        lines: list[str] = []
         for event in events:
-            own = [g.grip_id for g in grips.get(event.event_id, ()) if g.grip_id in words and g.grip_id not in shown]
-            shown.update(own)
-            said = [f"[{labels[i]}] {_cut(words[i], width)}" for i in own]
-            if not said and (event.role in _SPOKEN or event.type is EventType.NOTE) and event.text.strip():
-                said = [_cut(event.text, _BARE)]
-            made += [f"{event.speaker or event.role.value}: {one}" for one in said]
-        return made
+            grip_ids = [g.grip_id for g in grips.get(event.event_id, ()) if g.grip_id in words and g.grip_id not in shown_ids]
+            shown_ids.update(grip_ids)
+            texts = [f"[{labels[i]}] {_cut_text(words[i], width)}" for i in grip_ids]
+            if not texts and (event.role in _SPOKEN or event.type is EventType.NOTE) and event.text.strip():
+                texts = [_cut_text(event.text, _UNQUOTED_WIDTH)]
+            lines += [f"{event.speaker or event.role.value}: {text}" for text in texts]
+        return lines
 
     quotations = {label: Quotation(i, words[i], cut.project, cut.agent) for i, label in labels.items()}
-    return Material(cut.node_id, source, _fitting(lines, _WIDTHS), quotations, 8)
+    return Material(cut.node_id, source, _fit_lines(format_lines, _WIDTHS), quotations, 8)
 
 
-def of_period(
+def period_material(
     node_id: NodeId, children: Sequence[TocNode], words: Mapping[GripId, str], cuts: Mapping[GripId, Segment], source: str
 ) -> Material:
-    """Return what a model is shown of a period: per child a line "## <title> (<n> events)" and its bullets.
+    """Return what a model is shown of a period.
+
+    Per child a line "## <title> (<n> events)" and its bullets.
 
     A bullet is "- [g1,g2] <kind>: <text> (project <name>)", with labels of the grips it cites. `words` and `cuts` are the
     quoted words and segments of those grips; grips without both are left out. Bullets, then lines, are left out to stay
@@ -122,36 +125,34 @@ def of_period(
             if grip_id in words and grip_id in cuts:
                 labels.setdefault(grip_id, f"g{len(labels) + 1}")
 
-    def lines(most: int) -> list[str]:
-        """Return the lines of all children: a heading each, then at most its first `most` bullets."""
-        made = []
+    def format_lines(most: int) -> list[str]:
+        lines = []
         for child in children:
-            made.append(f"## {child.title} ({child.event_count} events)")
+            lines.append(f"## {child.title} ({child.event_count} events)")
             for bullet in child.bullets[:most]:
-                named = ",".join(labels[g] for g in bullet.grip_ids if g in labels)
+                cited_labels = ",".join(labels[g] for g in bullet.grip_ids if g in labels)
                 project = f" (project {bullet.project.rpartition('/')[2]})" if bullet.project else ""
-                made.append(f"- [{named}] {bullet.kind.value}: {bullet.text}{project}")
-        return made
+                lines.append(f"- [{cited_labels}] {bullet.kind.value}: {bullet.text}{project}")
+        return lines
 
     quotations = {label: Quotation(i, words[i], cuts[i].project, cuts[i].agent) for i, label in labels.items()}
-    return Material(node_id, source, _fitting(lines, _BULLETS), quotations, 10)
+    return Material(node_id, source, _fit_lines(format_lines, _BULLETS), quotations, 10)
 
 
-def _fitting(lines: Callable[[int], list[str]], steps: Iterable[int]) -> tuple[str, ...]:
-    """Return what `lines` makes of the first step with which it fits into 6,000 tokens, else a sample of the last step's lines.
+def _fit_lines(lines: Callable[[int], list[str]], steps: Iterable[int]) -> tuple[str, ...]:
+    """Return the lines of the first step that fits into 6,000 tokens.
 
     The sample is evenly spread, and as large as fits by the lines' average.
     """
-    made: list[str] = []
+    chosen: list[str] = []
     for step in steps:
-        made = lines(step)
-        if (size := sum(estimate_tokens(line) + 1 for line in made)) <= MAX_TOKENS:
-            return tuple(made)
-    most = max(1, len(made) * MAX_TOKENS // (size + 1))
-    return tuple(made[i * len(made) // most] for i in range(most))
+        chosen = lines(step)
+        if (size := sum(estimate_tokens(line) + 1 for line in chosen)) <= MAX_TOKENS:
+            return tuple(chosen)
+    most = max(1, len(chosen) * MAX_TOKENS // (size + 1))
+    return tuple(chosen[i * len(chosen) // most] for i in range(most))
 
 
-def _cut(text: str, width: int) -> str:
-    """Return a text on one line, with single blanks, cut to at most `width` characters including an ellipsis."""
+def _cut_text(text: str, width: int) -> str:
     flat = " ".join(text.split())
     return flat if len(flat) <= width else f"{flat[: width - 1].rstrip()}…"

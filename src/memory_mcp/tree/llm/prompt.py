@@ -50,7 +50,7 @@ class Prompt:
 
     @property
     def whole(self) -> str:
-        """Instruction and material in one text; it begins with `SUMMARIZER`, so that a session opened with it is not recorded."""
+        """Instruction and material, marked as the summarizer's."""
         return f"{SUMMARIZER}\n{self.task}\n\n{self.data}"
 
     @property
@@ -59,8 +59,8 @@ class Prompt:
         return estimate_tokens(self.whole)
 
 
-def prompt_of(material: Material) -> Prompt:
-    """Return the prompt that asks for title, summary and bullets of one node, with its lines fenced as data."""
+def summary_prompt(material: Material) -> Prompt:
+    """Return the prompt for a node's title, summary and bullets."""
     what = (
         "You are given the titles and bullets of the parts of one period of time, and say what the period was about."
         if material.is_period
@@ -71,6 +71,6 @@ def prompt_of(material: Material) -> Prompt:
     return Prompt(task, fence_text("\n".join(material.lines)))
 
 
-def label_prompt_of(material: TopicMaterial) -> Prompt:
-    """Return the prompt that asks for the label of one topic, with its lines fenced as data."""
+def label_prompt(material: TopicMaterial) -> Prompt:
+    """Return the prompt for a topic's label."""
     return Prompt(_LABEL, fence_text("\n".join(material.lines)), Kind.LABEL)

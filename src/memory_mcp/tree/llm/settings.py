@@ -27,7 +27,6 @@ class SummarizerSettings:
     )
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for a value out of its range and a command line that cannot be split."""
         for name, least, most in (("concurrency", 1, 8), ("timeout_secs", 1, 3600), ("retries", 0, 10)):
             if not least <= getattr(self, name) <= most:
                 raise ConfigError(f"summarizer.{name} must lie between {least} and {most}")
@@ -56,5 +55,5 @@ class SummarizerSettings:
 
     @property
     def name(self) -> str:
-        """The model's name, else the command's first word without its folder."""
+        """The model's name, else the command's program."""
         return self.model or (self.command.split()[0].rpartition("/")[2] if self.command else "")

@@ -26,9 +26,9 @@ FIRM = frozenset((MemoryKind.DECISION, MemoryKind.CONSTRAINT, MemoryKind.PREFERE
 _MIN_WORDS, _MAX_WORDS = 3, 45
 #: Most words of a value, and most words between it and the word that sets it.
 _MAX_VALUE, _MAX_GAP = 4, 3
-#: Least terms two statements share beside the value, unless both are of a kind in `FIRM`.
+#: Least terms two statements share besides the value, unless both are of a kind in `FIRM`.
 _MIN_SHARED = 2
-#: Least terms two decisions or rules share beside a number that is not set explicitly.
+#: Least terms two decisions or rules share besides a number that is not set explicitly.
 _NEARLY_ALL = 3
 #: Least terms of a statement that is negated.
 _MIN_NAMED = 2

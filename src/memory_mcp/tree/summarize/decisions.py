@@ -22,7 +22,7 @@ _MIN_TELLING_WORDS, _MIN_TELLING_WEIGHT = 3, 0.15
 # How a client reports the choice from a list.
 _PICKED = re.compile(r'"([^"\n]{4,400})"\s*=\s*"([^"\n]{1,300})"')
 _PICKERS = frozenset({"AskUserQuestion", "ask_user", "ask_question"})
-#: How an answer to a tool's question stands under it.
+#: How an answer to a tool's question follows it.
 _REPLY = re.compile(r"^(?P<question>(?:>[^\n]*\n)+)(?P<answer>[^>\s].*?)(?=\n\n>|\Z)", re.M | re.S)
 _OPTION = re.compile(r"(?:option |number |no\.? ?|#|go with |let's do |do |use )?\(?([a-h]|[1-9])\)?(?:[.,;:!)]|\s|$)", re.I)
 _ALLOWS = re.compile(

@@ -87,7 +87,7 @@ def _make_title(
     head = _choose_headline(stretch, heads, width)
     request = _prefix_speaker(head.speaker, make_headline(head.text, width), 20) if head else ""
     deed = next((t.statement.text for t in recalled if t.statement.section is not RecapSection.OPEN), "")
-    if deed and (not head or head.voice is not Voice.USER or is_vague(head.read_words)):
+    if deed and (not head or head.voice is not Voice.USER or is_vague(head.words)):
         request = make_headline(deed, width)
     if outcome is None or not request:
         return request or (outcome.short if outcome else "")
@@ -171,7 +171,7 @@ def _plain_title(events: Sequence[Event], stretch: Stretch) -> str:
         count = sum(stretch.tools.values())
         names = sorted(stretch.tools, key=lambda name: (-stretch.tools[name], name))
         return shorten(f"{count} tool call{'s' if count != 1 else ''}: {', '.join(names[:6])}", MAX_TITLE)
-    plain = [s for s in stretch.sentences if s.is_chatter or not any(word.code for word in s.read_words)]
+    plain = [s for s in stretch.sentences if s.is_chatter or not any(word.code for word in s.words)]
     if plain:
         first = next((s for s in plain if s.voice is Voice.USER), plain[0])
         return _prefix_speaker(first.speaker, make_headline(first.text), 20)

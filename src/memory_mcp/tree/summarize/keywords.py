@@ -21,7 +21,7 @@ def choose_keywords(stretch: Stretch, limit: int = MAX_KEYWORDS) -> tuple[str, .
     Two words that go together are one term; no word is in two.
     """
     shown = stretch.word_of_key
-    starts = {s.read_words[0] for s in stretch.sentences if s.read_words}
+    starts = {s.words[0] for s in stretch.sentences if s.words}
     worth = []
     for key, salience in stretch.salience.items():
         if salience > 0:

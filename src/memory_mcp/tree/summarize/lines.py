@@ -23,7 +23,7 @@ NOISE_STARTS = frozenset('"|┌├└│╭╰⎿⏺✓✗✔✖→{}()[];@+-=*_
 # Most lines of prose begin with these and do not end with those; they need no closer check unless dense with symbols.
 PLAIN_STARTS = frozenset(ascii_letters + "'") - NOISE_STARTS
 CLOSELY_ENDS = frozenset(":：){;>&|\\(,[")
-#: What begins a line that is judged behind its tags, times and marks; of digits only those of a time or of a numbered line.
+#: What begins a line that is judged after its tags, times and marks; of digits only those of a time or of a numbered line.
 _TAGGED = frozenset("|⏺✓✗✔✖→{}()[];<")
 _STAMPED = re.compile(r"\d{4}-\d\d-\d\d[T ]\d|\d\d?:\d\d|\d+[|:]")
 _STATEMENT = re.compile(
@@ -46,7 +46,7 @@ _TAG_OF_WORDS = re.compile(r"\{[\w -]{1,40}\}")
 #: Most of them before one sentence.
 _MOST_PREFIXES = 5
 _TIME = re.compile(_STAMP)
-#: Tags of output: a share, seconds since a start; and what a shell writes behind its own.
+#: Tags of output: a share, seconds since a start; and what a shell writes after its own.
 _METER, _SHELL = re.compile(r".*\d ?%|\W+.|\s*\d+\.\d{3,}$"), ("$ ", "# ", "% ")
 #: What a log writes after the time: a level, a process, a name with dots; or, anywhere, a value by its key.
 _LEVELS = r"(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|FATAL|CRITICAL|SEVERE)"
@@ -56,12 +56,12 @@ _LEVEL_LINE = re.compile(rf"(?m)^[^\w\n]*{_LEVELS}\b")
 _LOG_LINES = 3
 #: A word of prose without the punctuation around it: letters, also of scripts with marks of their own.
 _PLAIN_WORD = re.compile(r"(?:[A-Za-z]|[^\x00-\x7f])(?:['’-]?(?:[A-Za-z]|[^\x00-\x7f]))*")
-#: A capital behind a small letter, as in identifiers.
+#: A capital after a small letter, as in identifiers.
 _HUMP = re.compile(r"[a-z][A-Z]")
 _EDGES = ".,;:!?…()[]\"'“”‘’«»„*_`~-–—¿¡。！？、，：；|"
 #: Scripts whose words need no blank between them: some two characters make one.
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-#: Least words, and least share of plain ones among them: of a sentence behind something, and of one that looks like code.
+#: Least words, and least share of plain ones among them: of a sentence after something, and of one that looks like code.
 _SENTENCE_WORDS, _CODELIKE_WORDS = (2, 0.6), (4, 0.8)
 
 

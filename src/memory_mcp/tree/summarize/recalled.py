@@ -17,7 +17,7 @@ from memory_mcp.tree.summarize.vocabulary import read_words
 MIN_SHARE, MIN_WORDS = 0.6, 3
 #: Least weight of a telling word.
 _MIN_TELLING_WEIGHT = 0.3
-#: Least share of a statement's words in the sentence cited beside the recap.
+#: Least share of a statement's words in the sentence cited in addition to the recap.
 _MIN_PROOF = 0.4
 
 

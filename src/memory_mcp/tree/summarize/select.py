@@ -91,15 +91,15 @@ def _choose_candidates(stretch: Stretch) -> list[tuple[int, Sentence]]:
     first: dict[tuple[Word, ...], tuple[int, Sentence]] = {}
     for at, s in enumerate(stretch.sentences):
         if not s.is_chatter and s.end - s.start >= MIN_BULLET and s.shape is not _HEADING and s.shape is not _LEAD:
-            first.setdefault(tuple(s.read_words), (at, s))
+            first.setdefault(tuple(s.words), (at, s))
     ranked = []
     for at, s in first.values():
-        worth = s.information + (0.0 if strong.isdisjoint(s.read_words) else 0.8)
+        worth = s.information + (0.0 if strong.isdisjoint(s.words) else 0.8)
         ranked.append((-worth - (0.6 if s.voice is _USER or s.shape is _ERROR else 0.0), at, s))
     ranked.sort(key=itemgetter(0))
     candidates = [(at, s) for _, at, s in ranked[:MAX_READ]]
     for _, s in candidates:
-        for word in cued.intersection(s.read_words):
+        for word in cued.intersection(s.words):
             s.cues |= word.cues
     return candidates
 
@@ -151,7 +151,7 @@ def headlines_of(stretch: Stretch, limit: int = 3) -> list[Sentence]:
 
 
 def _is_listing(s: Sentence) -> bool:
-    return all(word.code for word in s.read_words if word.key)
+    return all(word.code for word in s.words if word.key)
 
 
 def _request_score(s: Sentence, request_keys: set[str], records: Mapping[str, str]) -> float:
@@ -159,7 +159,7 @@ def _request_score(s: Sentence, request_keys: set[str], records: Mapping[str, st
         return 4.0 if records.get(s.event.event_id) in NAMING_RECORDS and not request_keys.isdisjoint(s.keys) else 0.0
     if s.voice is _USER:
         score = 2.0 / (1 + s.message_index) + 1.0 / (1 + s.index) + 0.5
-        if is_vague(s.read_words):
+        if is_vague(s.words):
             score *= 0.3
         return score + (2.0 if s.index < 3 else 0.3) if s.shape is _HEADING else score
     return -4.0 if s.voice is _TOOL else 0.0
@@ -168,7 +168,7 @@ def _request_score(s: Sentence, request_keys: set[str], records: Mapping[str, st
 def _wording_penalty(s: Sentence, dialogue: bool) -> float:
     score = 0.0
     text = s.event.text
-    words = s.read_words
+    words = s.words
     if len({word for word in words if word.weight > MIN_TELLING_WEIGHT}) < 2:
         score -= 4.0
     if text[s.start] in "/@" or is_bracketed(text, s.start, s.end) or is_dense(text[s.start : s.end]):

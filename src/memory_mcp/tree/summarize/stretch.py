@@ -80,7 +80,7 @@ class Sentence:
     end: int
     shape: Shape
     voice: Voice
-    read_words: list[Word]
+    words: list[Word]
     #: Number of its message among those of its voice, and of the sentence in the message, from 0.
     message_index: int
     index: int
@@ -100,7 +100,7 @@ class Sentence:
     @property
     def keys(self) -> set[str]:
         """The keys of its words that count."""
-        keys = {word.key for word in self.read_words}
+        keys = {word.key for word in self.words}
         keys.discard("")
         return keys
 
@@ -276,7 +276,7 @@ def openings_of(events: Sequence[Event]) -> frozenset[int]:
             openings.update(
                 sentence_hash(text[s.start : s.end], stretch.short_names)
                 for s in stretch.sentences
-                if not s.is_chatter and _may_name(event, voice, s.index, s.read_words)
+                if not s.is_chatter and _may_name(event, voice, s.index, s.words)
             )
             stretch.sentences.clear()
             spans_left -= len(first)
@@ -367,5 +367,5 @@ def _weigh_words(stretch: Stretch) -> None:
     tells = salience.__getitem__
     for s in stretch.sentences:
         # Summed in reading order: a set's order, and with it the last bit of the sum, differs between processes.
-        s.information = sum(map(tells, dict.fromkeys(map(_KEY, s.read_words)))) / (6.0 + len(s.read_words)) ** 0.75
+        s.information = sum(map(tells, dict.fromkeys(map(_KEY, s.words)))) / (6.0 + len(s.words)) ** 0.75
     del salience[""]

@@ -16,7 +16,7 @@ _DECISION = "decision"
 
 
 class AccountPart(StrEnum):
-    """What a statement of an account tells."""
+    """The part of an account that a statement is in."""
 
     ASKED = "asked"
     DONE = "done"

@@ -2,7 +2,7 @@
 
 Invariants
 1. A text, fence included, is never larger than its budget.
-2. Around what was recorded, which stands in quotation marks, stand our own words only, and they tell facts of the past.
+2. What was recorded is in quotation marks; all else is our own words, and only states facts of the past.
 Pure.
 """
 
@@ -43,7 +43,7 @@ _TITLE_WIDTH, _REQUEST_WIDTH, _STATEMENT_WIDTH = 90, 110, 130
 _NEWEST, _FURTHER = (2, 2, 2), (1, 1, 0)
 #: Stretches shown in full; of later ones only the request and the results.
 _FULL_STRETCHES = 3
-#: How far behind the telling statements of a day its other ones come.
+#: How far after the telling statements of a day its other ones come.
 _LOWER_RANK = 10
 #: Below this budget only titles fit, and every word of ours costs one.
 _FULL_PAGE_TOKENS = 120

@@ -1,7 +1,7 @@
 """Choose nodes for better summaries, collect what they are written from, and publish the new text.
 
 Invariants
-1. What an agent refined or somebody pinned is left alone, and so is what a language model wrote of what is there now.
+1. What an agent refined or a user pinned is left alone, and so is what a language model wrote of what is there now.
 2. New words are published only where the node still holds what they were written from.
 """
 
@@ -19,8 +19,8 @@ from memory_mcp.storage.values import Build
 from memory_mcp.tree.derive.build import salience_of, segment_title, source_of_children, source_of_events, with_text_of
 from memory_mcp.tree.derive.rollup import RollUps, period_name
 from memory_mcp.tree.derive.terms import Frequencies, children_of
-from memory_mcp.tree.llm.answer import Rarity, Written
-from memory_mcp.tree.llm.material import Material, of_period, of_segment
+from memory_mcp.tree.llm.answer import CheckedSummary, Rarity
+from memory_mcp.tree.llm.material import Material, period_material, segment_material
 from memory_mcp.tree.summarize.base import Summarizer
 
 #: A segment or day is settled after this time, a longer period a day after its last event (ms).
@@ -106,12 +106,12 @@ class Improver:
             cuts = self._storage.toc.get_segments({grip.segment for grip in cited.values()})
             owners = {grip_id: cuts[grip.segment] for grip_id, grip in cited.items() if grip.segment in cuts}
             words = self._evidence.quotes(list(cited.values()))
-            material = of_period(node_id, children, words, owners, source_of_children(children))
+            material = period_material(node_id, children, words, owners, source_of_children(children))
         elif (cut := self._find_segment(node_id)) is not None:
             events = self._storage.events.segment_events(cut)
             grips = self._storage.grips.grips_by_event(e.event_id for e in events)
             words = self._evidence.quotes(list({g.grip_id: g for event_grips in grips.values() for g in event_grips}.values()))
-            material = of_segment(cut, events, grips, words, source_of_events(events))
+            material = segment_material(cut, events, grips, words, source_of_events(events))
         else:
             return None
         return material if material.quotations else None
@@ -122,7 +122,7 @@ class Improver:
         segments = sum(count for _, count in self._storage.toc.count_segments_by_day())
         return Rarity(lambda term, project: frequencies.segment_count(term_hash(term), project), segments)
 
-    def publish(self, material: Material, written: Written, model: str) -> bool:
+    def publish(self, material: Material, written: CheckedSummary, model: str) -> bool:
         """Give a node its new words in one transaction.
 
         The caller holds the publishing lock.

@@ -64,7 +64,7 @@ class Contradictions:
         self._reset_count = 0
         #: That, and the last change, as they were when the store was followed; None before that.
         self._followed_to: tuple[int, int] | None = None
-        #: How much the word behind a quotation counts.
+        #: How much the speaker of a quotation counts.
         self._weights: dict[GripId, int] = {}
         self._marks: dict[GripId, tuple[Supersession, ...]] = {}
 

@@ -19,7 +19,7 @@ from memory_mcp.tree.toc.doings import INTERRUPTED, QuotedSpan, changes_files, i
 from memory_mcp.tree.toc.statements import QUESTION
 from memory_mcp.tree.toc.tasks import is_list_call, is_list_tool, pending_tasks
 
-#: Sentences behind a question that still let it end a message.
+#: Sentences after a question that still let it end a message.
 _AFTER_QUESTION = 1
 #: Characters of the end of a message that are searched for a question.
 _TAIL = 2_000

@@ -106,7 +106,7 @@ class ProjectRefiling:
         if not project_of_stream:
             return set()
         cuts = [cut for stream_cuts in self._storage.toc.get_cuts(project_of_stream).values() for cut in stream_cuts]
-        # Rename the projects of bullets that people and models wrote: no roll-up makes those anew.
+        # Rename the projects of bullets that people and models wrote: no roll-up makes those again.
         nodes = [
             n for n in self._storage.toc.get_nodes(self._storage.toc.get_authors()).values() if n.level is not TocLevel.SEGMENT
         ]

@@ -115,7 +115,7 @@ def read_requests(storage: Storage) -> dict[str, int]:
 def count_requested(storage: Storage, project: str, at_ms: int, gap_ms: int, calendar: Calendar) -> int:
     """Count a project's due segments of seven days.
 
-    `at_ms` is the session's end, UTC milliseconds; `gap_ms` the silence after which a segment grows no more.
+    `at_ms` is the session's end, UTC milliseconds; `gap_ms` the silence after which a segment no longer grows.
     """
     refining = RefinementSearch(storage, storage.toc.get_authors(), project, at_ms - gap_ms)
     return refining.count(at_ms - RECENT_DAYS * _DAY_MS, at_ms, calendar)

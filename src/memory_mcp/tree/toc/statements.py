@@ -1,7 +1,7 @@
 """Statements of stretches of work: their label, their order, and how they are quoted.
 
 Invariants
-1. What was recorded stands in quotation marks, on one line, without anything that could pass for markup.
+1. What was recorded is in quotation marks, on one line, without anything that could pass for markup.
 Pure.
 """
 
@@ -169,7 +169,7 @@ def stretch_rules(stretch: StretchView) -> list[tuple[QuotedStatement, str]]:
 def without_settled(stretch: StretchView, project_stretches: Sequence[StretchView]) -> StretchView:
     """Return a stretch without what later sessions settled.
 
-    That is a question, which nobody will answer any more, and whatever shares half of its terms with what was asked or said
+    That is a question, which no one will answer, and whatever shares half of its terms with what was asked or said
     later. `project_stretches` are the project's stretches.
     """
     if not stretch.open_ends:

@@ -48,7 +48,7 @@ _CHILDREN = 160
 _MAX_PERIODS = 512
 #: A segment is filed under the day it began; it may go on into the next.
 _REACH_MS = 86_400_000
-#: A moment behind all others that a calendar knows.
+#: A moment after all others that a calendar knows.
 _FAR_MS = 250_000_000_000_000
 #: Nodes kept as stored, about 4 KB each.
 _MAX_NODES = 2000
