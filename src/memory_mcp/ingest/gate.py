@@ -115,7 +115,7 @@ class Gate:
         names = self._clean_names(draft, report)
         if not names["session_id"]:
             return NO_SESSION
-        text = self.redact_text(text, report)
+        text = self._redact_public(text, report)
         metadata = _add_root_commit(draft, self._clean_metadata(draft.metadata, report))
         bound = MAX_TOOL_RESULT_BYTES if draft.type is EventType.TOOL_RESULT else MAX_TEXT_BYTES
         text, full_size = shorten_text(text, bound)
@@ -143,7 +143,10 @@ class Gate:
 
         Secrets are counted in `report`.
         """
-        own_removed = self._own_secrets.redact_text(self.tombstones.clean_text(strip_private(text)), report.redacted)
+        return self._redact_public(strip_private(text), report)
+
+    def _redact_public(self, text: str, report: ImportReport) -> str:
+        own_removed = self._own_secrets.redact_text(self.tombstones.clean_text(text), report.redacted)
         return self._redactor.redact(own_removed, report.redacted)
 
     def clean_name(self, value: str) -> str:
@@ -152,33 +155,37 @@ class Gate:
 
     def clean_text(self, text: str) -> str:
         """Return text about events without private spans, own output and secrets."""
-        return self.redact_text(strip_private(remove_own_output(strip_private(storable(text)))), ImportReport())
+        return self.redact_text(remove_own_output(strip_private(storable(text))), ImportReport())
 
     def _clean_names(self, draft: EventDraft, report: ImportReport) -> dict[str, Any]:
         """Where something is taken out or cut, a hash keeps different values different."""
         fields: dict[str, Any] = {name: storable(getattr(draft, name)) for name in _NAME_BOUNDS}
         fields["session_id"] = fields["session_id"].strip()
-        for item in fields.items():
-            if item in self._harmless_names:
-                continue
-            name, value = item
-            fields[name] = self._clean_field(name, value, report)
+        for name, value in fields.items():
             # A source id belongs to one event, so it is not cached.
-            if fields[name] == value and name != "source_id":
-                if len(self._harmless_names) > _HARMLESS_LIMIT:
-                    self._harmless_names.clear()
-                self._harmless_names.add(item)
+            clean_field = self._clean_field if name == "source_id" else self._clean_cached
+            fields[name] = clean_field(name, value, report)
         for name, bound in _NAME_BOUNDS.items():
             if len(value := fields[name]) > bound:
                 fields[name] = f"{value[: bound - 17]}~{encode_base32(hash_parts('long id', value), 16)}"
         return fields
+
+    def _clean_cached(self, name: str, value: str, report: ImportReport) -> str:
+        if (name, value) in self._harmless_names:
+            return value
+        clean = self._clean_field(name, value, report)
+        if clean == value:
+            if len(self._harmless_names) > _HARMLESS_LIMIT:
+                self._harmless_names.clear()
+            self._harmless_names.add((name, value))
+        return clean
 
     def _clean_field(self, name: str, value: str, report: ImportReport) -> str:
         """Texts of letters alone stay; of a UUID only forgotten values are removed."""
         if not value or value.isalpha():
             return value
         # Most sources number their messages so: nothing in it can be taken for a secret, only for what was forgotten.
-        clean = self.tombstones.clean_text(value) if _UUID.fullmatch(value) else self.redact_text(strip_private(value), report)
+        clean = self.tombstones.clean_text(value) if _UUID.fullmatch(value) else self.redact_text(value, report)
         if clean == value:
             return value
         # A hash of the whole keeps sessions apart that differed in what was taken out; it cannot be turned back.
@@ -194,7 +201,7 @@ class Gate:
             if (key, value) in self._harmless:
                 clean[key] = value
                 continue
-            clean_key = self._clean_field("metadata", strip_private(storable(str(key))), report)
+            clean_key = self._clean_cached("metadata", strip_private(storable(str(key))), report)
             clean[clean_key[:MAX_SESSION_CHARS]] = strip_private(storable(str(value)))
         self._redact_values(clean, report)
         for key, value in clean.items():

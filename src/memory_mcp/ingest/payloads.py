@@ -22,7 +22,7 @@ from typing import Any
 
 from memory_mcp.base.paths import name_of
 from memory_mcp.ingest.own_secrets import OwnSecrets
-from memory_mcp.ingest.redact import PrivateSplit, Span, redactor, replace_spans, strip_private
+from memory_mcp.ingest.redact import PrivateSplit, Span, may_hold_private, redactor, replace_spans, strip_private
 
 #: Strings longer than this are searched without their key, characters: a key belongs to a value, not a text.
 _SHORT = 2_000
@@ -273,7 +273,7 @@ def _strip_private_spans(leaves: list[_Leaf]) -> None:
     for number, leaf in enumerate(leaves):
         if leaf.group != group or not group:
             inside, group, first = False, leaf.group, number
-        if leaf.is_number or (not inside and leaf.text.isascii() and "private" not in leaf.text.lower()):
+        if leaf.is_number or (not inside and not may_hold_private(leaf.text)):
             continue
         split = PrivateSplit(leaf.text, inside)
         if inside and leaf.key in _FORM_KEYS | _ID_KEYS and not split.closes:

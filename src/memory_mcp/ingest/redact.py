@@ -47,11 +47,12 @@ _OPENING, _CLOSING, _SLASH = (
 _LETTERS = ("[p\uff50\u0440]", "[r\uff52]", "[i\uff49\u0456]", "[v\uff56]", "[a\uff41\u0430]", "[t\uff54]", "[e\uff45\u0435]")
 #: A private tag as people and programs spell it: any case, with blanks and attributes, escaped for HTML, JSON or an address,
 #: more than once too.
-_PRIVATE = re.compile(
-    rf"{_OPENING}{_UNSEEN}\s{{0,8}}((?:\\{{0,8}}{_SLASH})?)\s{{0,8}}{_UNSEEN}{_UNSEEN.join(_LETTERS)}{_UNSEEN}"
-    rf"(?:(?:\s|\\{{1,8}}[nrt]|\+|%20)[^<>]{{0,1000}}?)?{_CLOSING}",
-    re.I,
+_PRIVATE = lazy_pattern(
+    rf"(?i){_OPENING}{_UNSEEN}\s{{0,8}}((?:\\{{0,8}}{_SLASH})?)\s{{0,8}}{_UNSEEN}{_UNSEEN.join(_LETTERS)}{_UNSEEN}"
+    rf"(?:(?:\s|\\{{1,8}}[nrt]|\+|%20)[^<>]{{0,1000}}?)?{_CLOSING}"
 )
+#: Every tag has these letters; the first of them is rare, so that a text without it is passed over quickly.
+_LAST_LETTERS = lazy_pattern(f"(?i){_UNSEEN.join(_LETTERS[3:])}")
 #: Each spelling of a tag's opening sign has one of these characters.
 _OPENING_SIGNS = "<\uff1c\u2039\u3008&\\%"
 #: Every vendor's token is at least so long; prose has hardly a word that is, and is passed over in 10 µs per 600 bytes.
@@ -81,8 +82,14 @@ def strip_private(text: str) -> str:
     An open one reaches to the end. A tag that closes and was not opened removes all from the beginning: clients cut a
     message into parts.
     """
-    may_hold_tag = "private" in text.lower() if text.isascii() else any(sign in text for sign in _OPENING_SIGNS)
-    return PrivateSplit(text).public_text if may_hold_tag else text
+    return PrivateSplit(text).public_text if may_hold_private(text) else text
+
+
+def may_hold_private(text: str) -> bool:
+    """Return whether a text has the signs and letters of a private tag."""
+    if text.isascii() and "private" not in text.lower():
+        return False
+    return any(sign in text for sign in _OPENING_SIGNS) and _LAST_LETTERS.search(text) is not None
 
 
 class PrivateSplit:
@@ -289,17 +296,16 @@ class _SurroundingsFilter:
             for pattern, numbers in patterns:
                 if pattern.search(lowered):
                     hits.update(numbers)
-            _add_hits(lowered, filter(is_present, longer), longer, hits)
+            for word in filter(is_present, longer):
+                for pattern, numbers in longer[word]:
+                    if pattern.search(lowered):
+                        hits.update(numbers)
         if not lowered.isascii():
-            _add_hits(lowered, filter(is_present, self._foreign), self._foreign, hits)
+            for word in filter(is_present, self._foreign):
+                for pattern, numbers in self._foreign[word]:
+                    if pattern.search(lowered):
+                        hits.update(numbers)
         return [self._rules[number] for number in sorted(hits)]
-
-
-def _add_hits(lowered: str, words: Iterable[str], patterns_of: _Words, hits: set[int]) -> None:
-    for word in words:
-        for pattern, numbers in patterns_of[word]:
-            if pattern.search(lowered):
-                hits.update(numbers)
 
 
 class _TokenFilter:

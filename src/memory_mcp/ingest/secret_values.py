@@ -175,13 +175,11 @@ def is_strong(value: str) -> bool:
 
     Both cases and two digits; not hexadecimal, an id, a placeholder or a path.
     """
+    if len(value) < _SHORTEST_STRONG or value.islower() or value.isupper() or sum(map(str.isdigit, value)) < _FEWEST_DIGITS:
+        return False
     pieces = _PIECES.findall(value)
     return (
-        len(value) >= _SHORTEST_STRONG
-        and sum(map(str.isdigit, value)) >= _FEWEST_DIGITS
-        and not value.islower()
-        and not value.isupper()
-        and sum(map(len, pieces)) <= _STRONG_PIECE * len(pieces)
+        sum(map(len, pieces)) <= _STRONG_PIECE * len(pieces)
         and not _HEX_GROUPS.search(value.lower())
         and not is_placeholder(value)
         and not is_location(value)

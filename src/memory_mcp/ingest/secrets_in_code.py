@@ -5,7 +5,7 @@ A finder takes a text and its lower case of equal length, and yields the (start,
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from memory_mcp.ingest.secret_checks import (
     NAME,
@@ -28,7 +28,7 @@ from memory_mcp.ingest.secret_values import (
 )
 
 Place = tuple[int, int]
-Finder = Callable[[str, str], Iterator[Place]]
+Finder = Callable[[str, str], Iterable[Place]]
 
 # private keys
 
@@ -246,11 +246,17 @@ def make_command_finder(words: str, pattern: str) -> Finder:
     """
     names, option = words.split(), lazy_pattern(pattern + _WORD)
 
-    def find(text: str, lowered: str) -> Iterator[Place]:
-        present = [name for name in names if name in lowered]
-        if not present or not (_OPTION.search(lowered) or "/p:" in lowered):
+    def find(text: str, lowered: str) -> Iterable[Place]:
+        # Most texts have none of the words; a generator for each of the commands would cost more than the look.
+        for name in names:
+            if name in lowered:
+                return search(text, lowered)
+        return ()
+
+    def search(text: str, lowered: str) -> Iterator[Place]:
+        if not (_OPTION.search(lowered) or "/p:" in lowered):
             return
-        for start, end in _iter_lines(lowered, present):
+        for start, end in _iter_lines(lowered, names):
             for match in option.finditer(text, start, end):
                 group = "secret" if match["secret"] is not None else "plain"
                 if not is_placeholder(match[group]) and not match[group].startswith("$"):
@@ -324,7 +330,7 @@ _DRAWN_RUN = lazy_pattern(r"[A-Za-z0-9_+/.~-]{20,}+={0,2}")
 _WHOLE = lazy_pattern(r"[A-Za-z0-9_+/-]{20,400}={0,2}")
 #: A token behind the prefix of who gave it, in small letters alone; shorter ones are ids and file names as often.
 _PREFIXED = lazy_pattern(r"(?P<prefix>[a-z][a-z0-9]{1,11}(?:[_-](?:[a-z]{2,12}|v?\d{1,2})){0,2})[_-](?P<body>[a-z0-9]{40,})")
-_SHORTEST_BODY = 40
+_SHORTEST_BODY, _SHORTEST_PREFIXED = 40, 43
 _ENTRY = lazy_pattern(
     r"(?<![A-Za-z0-9_.-])(?P<name>[A-Za-z][\w.-]{1,60}+)(?:: |[\"'](?:: ?|[ \t]?=>?[ \t])|[ \t]=>?[ \t])(?P<open>[\"']?)\Z"
 )
@@ -365,10 +371,11 @@ def find_drawn(text: str, _lowered: str) -> Iterator[Place]:
     """Yield random runs that the text hands over, and does not call public."""
     for run in _DRAWN_RUN.finditer(text):
         value, start = run[0], run.start()
-        if value.isupper() or value.isalpha() or value.startswith("eyJ"):
+        is_lower = value.islower()
+        if (is_lower and len(value) < _SHORTEST_PREFIXED) or value.isupper() or value.isalpha() or value.startswith("eyJ"):
             continue
         value = value.rstrip(".")
-        if not _WHOLE.fullmatch(value) or not (_is_prefixed(value) if value.islower() else is_strong(value)):
+        if not _WHOLE.fullmatch(value) or not (_is_prefixed(value) if is_lower else is_strong(value)):
             continue
         end = start + len(value)
         line_before = text[max(0, start - _BEFORE) : start].rpartition("\n")[2]
