@@ -103,7 +103,7 @@ def test_what_a_search_asks_the_store_for_does_not_grow_with_pins_and_successors
 
 def test_of_several_sentences_the_most_durable_kind_counts_and_the_authors_word_before_all() -> None:
     assert kind_said(f"{SEEN} {RULE}") == "constraint"
-    assert kind_said(RULE, told="preference") == "preference"
-    assert kind_said(RULE, told=MemoryKind.OBSERVATION) == ""
-    assert kind_said(SEEN, told="no such kind") == ""
+    assert kind_said(RULE, author_kind="preference") == "preference"
+    assert kind_said(RULE, author_kind=MemoryKind.OBSERVATION) == ""
+    assert kind_said(SEEN, author_kind="no such kind") == ""
     assert kind_said("") == ""

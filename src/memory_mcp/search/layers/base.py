@@ -89,7 +89,7 @@ class Query:
     @property
     def excluded_sessions(self) -> frozenset[str]:
         """The ids of the sessions that are left out, some of them from a moment on."""
-        return frozenset(one.session_id for one in self.excluded)
+        return frozenset(session.session_id for session in self.excluded)
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,8 +149,8 @@ class Budget:
         """
         if fraction >= 1:
             return self.branch()
-        own = _Share(math.ceil(self.nodes_left() * fraction), math.ceil(self.calls_left() * fraction), until_found)
-        return replace(self, own_ms=max(1, int(self.left_ms() * fraction)), own=own, parent=self)
+        attempt_share = _Share(math.ceil(self.nodes_left() * fraction), math.ceil(self.calls_left() * fraction), until_found)
+        return replace(self, own_ms=max(1, int(self.left_ms() * fraction)), own=attempt_share, parent=self)
 
     def apart(self, own_ms: int) -> "Budget":
         """Return a budget with bounds of the same size, counters of its own and a limit of `own_ms` milliseconds.
@@ -161,8 +161,8 @@ class Budget:
 
     def beside(self, nodes: int) -> "Budget":
         """Return a budget for parallel paths that leaves `nodes` nodes and one call to another path; counters are shared."""
-        own = _Share(max(0, self.nodes_left() - nodes), max(0, self.calls_left() - 1), until_found=False)
-        return replace(self, own=own, parent=self)
+        path_share = _Share(max(0, self.nodes_left() - nodes), max(0, self.calls_left() - 1), until_found=False)
+        return replace(self, own=path_share, parent=self)
 
     @property
     def nodes_visited(self) -> int:
@@ -218,8 +218,8 @@ class Budget:
 
     def _own_ms_left(self, now: float) -> float:
         """Return the milliseconds until the earliest path limit of this budget and its parents; inf for none."""
-        left = math.inf if self.own_ms is None or self._is_released() else self.own_ms - (now - self.begun) * 1000
-        return left if self.parent is None else min(left, self.parent._own_ms_left(now))
+        left_ms = math.inf if self.own_ms is None or self._is_released() else self.own_ms - (now - self.begun) * 1000
+        return left_ms if self.parent is None else min(left_ms, self.parent._own_ms_left(now))
 
     def _is_released(self) -> bool:
         """Return whether the limits of this attempt are lifted: it has `until_found` ones, and something was found."""
@@ -317,13 +317,13 @@ class Budget:
         Names that were counted before cost nothing; the first one that does not fit ends it.
         """
         with self.spent.lock:
-            left = self.visit(sum(name not in self.spent.named for name in names))
+            allowed = self.visit(sum(name not in self.spent.named for name in names))
             for used, name in enumerate(names):
                 if name not in self.spent.named:
-                    if not left:
+                    if not allowed:
                         return used
                     self.spent.named.add(name)
-                    left -= 1
+                    allowed -= 1
             return len(names)
 
     def nodes_left(self) -> int:

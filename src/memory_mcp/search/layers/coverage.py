@@ -16,10 +16,10 @@ class Coverage:
     def cut(self, cutoffs: Mapping[str, int]) -> tuple[int, str]:
         """Return the moment before which segments are left out, and a remark with their share; 0 and "" if none is left out."""
         cut = cutoffs.get(TocLevel.SEGMENT, 0)
-        before = self._tree.count_before(cut, None)
-        if not before:
+        before_ms = self._tree.count_before(cut, None)
+        if not before_ms:
             return 0, ""
-        share = before / self._tree.tally().segments
+        share = before_ms / self._tree.tally().segments
         return cut, f"leaves out {share:.1%} of all segments, those before {self._tree.calendar.day_of(cut)}"
 
     def gap(self, filters: Filters, cutoffs: Mapping[str, int]) -> list[str]:

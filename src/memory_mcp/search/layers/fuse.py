@@ -31,25 +31,25 @@ def fuse(keyword: Sequence[Match], similar: Sequence[Match], limit: int | None =
     sides = {name: side for name, side in (("bm25", keyword), ("vector", similar)) if side}
     if len(sides) < 2:
         return [match for side in sides.values() for match in side][:limit]
-    found: dict[str, Match] = {}
-    given: dict[str, dict[str, float]] = {}
+    matches: dict[str, Match] = {}
+    shares_by_side: dict[str, dict[str, float]] = {}
     for name, side in sides.items():
         for match in side:
             identity = match.grip_id or match.node_id
-            held = found.setdefault(identity, match)
-            found[identity] = replace(held, best_grip=held.best_grip or match.best_grip)
-            given.setdefault(identity, {})[name] = _within(match.score, name, match.doc_type)
-    raw = {i: _pooled(given[i], m.doc_type) for i, m in found.items()}
+            first_match = matches.setdefault(identity, match)
+            matches[identity] = replace(first_match, best_grip=first_match.best_grip or match.best_grip)
+            shares_by_side.setdefault(identity, {})[name] = _within(match.score, name, match.doc_type)
+    raw = {i: _pooled(shares_by_side[i], m.doc_type) for i, m in matches.items()}
     scores: dict[str, float] = {}
     for doc_type, table in HYBRID.items():
-        ids = [i for i, m in found.items() if m.doc_type is doc_type]
+        ids = [i for i, m in matches.items() if m.doc_type is doc_type]
         values = calibrate_scores(table, np.array([raw[i] for i in ids])).tolist()
-        scores.update({i: v * REQUEST_FACTOR if found[i].asks else v for i, v in zip(ids, values, strict=True)})
+        scores.update({i: v * REQUEST_FACTOR if matches[i].asks else v for i, v in zip(ids, values, strict=True)})
     fused = []
-    for i in sorted(found, key=lambda i: (-scores[i], -raw[i], i))[:limit]:
-        total = sum(value * _SHARES[name] for name, value in given[i].items())
-        parts = tuple((name, round(scores[i] * value * _SHARES[name] / total, 6)) for name, value in given[i].items())
-        fused.append(replace(found[i], score=round(scores[i], 6), raw=raw[i], parts=parts))
+    for i in sorted(matches, key=lambda i: (-scores[i], -raw[i], i))[:limit]:
+        total = sum(value * _SHARES[name] for name, value in shares_by_side[i].items())
+        parts = tuple((name, round(scores[i] * value * _SHARES[name] / total, 6)) for name, value in shares_by_side[i].items())
+        fused.append(replace(matches[i], score=round(scores[i], 6), raw=raw[i], parts=parts))
     return fused
 
 
@@ -58,24 +58,24 @@ def fuse_unfiled(keyword: Sequence[PendingMatch], similar: Sequence[PendingMatch
 
     One found by meaning alone is left out below a score of `_SURE`. They are in the order in which they were found.
     """
-    given: dict[str, dict[str, float]] = {}
+    shares_by_side: dict[str, dict[str, float]] = {}
     events: dict[str, PendingMatch] = {}
     for name, side in (("bm25", keyword), ("vector", similar)):
-        for found in side:
-            identity = found.event.event_id
-            events.setdefault(identity, found)
-            given.setdefault(identity, {})[name] = _within(found.score, name, DocType.GRIP)
-    wanted = [i for i, g in given.items() if "bm25" in g or g["vector"] >= _SURE]
-    raw = [_pooled(given[i], DocType.GRIP) for i in wanted]
+        for pending_match in side:
+            identity = pending_match.event.event_id
+            events.setdefault(identity, pending_match)
+            shares_by_side.setdefault(identity, {})[name] = _within(pending_match.score, name, DocType.GRIP)
+    likely_ids = [i for i, g in shares_by_side.items() if "bm25" in g or g["vector"] >= _SURE]
+    raw = [_pooled(shares_by_side[i], DocType.GRIP) for i in likely_ids]
     scores = calibrate_scores(HYBRID[DocType.GRIP], np.array(raw)).tolist()
-    return [replace(events[i], score=s, raw=r) for i, s, r in zip(wanted, scores, raw, strict=True)]
+    return [replace(events[i], score=s, raw=r) for i, s, r in zip(likely_ids, scores, raw, strict=True)]
 
 
-def _pooled(given: Mapping[str, float], doc_type: DocType) -> float:
+def _pooled(scores_by_side: Mapping[str, float], doc_type: DocType) -> float:
     """Return the fused score, 0..1, of a document's scores by side; a missing side counts as its table's lowest."""
     odds = 0.0
     for name, share in _SHARES.items():
-        score = given.get(name, _nothing(name, doc_type))
+        score = scores_by_side.get(name, _nothing(name, doc_type))
         odds += share * math.log(score / (1 - score))
     return 1 / (1 + math.exp(-odds))
 

@@ -62,17 +62,17 @@ class HybridLayer:
                 raise missing[LayerName.BM25]
             if missing:
                 (only,) = sides.values()
-                found = replace(only, matches=only.matches[: query.limit])
+                found_documents = replace(only, matches=only.matches[: query.limit])
             else:
                 bm25, vector = sides[LayerName.BM25], sides[LayerName.VECTOR]
                 matches = fuse(bm25.matches, vector.matches, query.limit)
                 unfiled = fuse_unfiled(bm25.unfiled, vector.unfiled)
                 total = max(bm25.total, len({m.grip_id or m.node_id for m in (*bm25.matches, *vector.matches)}))
                 notices = tuple(dict.fromkeys((*bm25.notices, *vector.notices)))
-                found = Found(tuple(matches), tuple(unfiled), total, 0.0, notices, bool(notices))
-            took = (time.perf_counter() - began) * 1000
-            found = replace(found, took_ms=took, notices=(*found.notices, *_partial(missing)))
-            return self._bm25.show(query, replace(found, is_partial=found.is_partial or bool(missing)))
+                found_documents = Found(tuple(matches), tuple(unfiled), total, 0.0, notices, bool(notices))
+            took_ms, notices = (time.perf_counter() - began) * 1000, (*found_documents.notices, *_partial(missing))
+            is_partial = found_documents.is_partial or bool(missing)
+            return self._bm25.show(query, replace(found_documents, took_ms=took_ms, notices=notices, is_partial=is_partial))
 
     def messages(self, query: IndexQuery) -> Teleported:
         """Return the best `query.limit` messages of both sides, or of the only one available, marked as partial then.
@@ -87,10 +87,10 @@ class HybridLayer:
             if not sides:
                 raise missing[LayerName.BM25]
             weights = BOTH if not missing else KEYWORDS if LayerName.BM25 in sides else MEANING
-            found = self._bm25.listed(sides, weights, query, searched.keyword_sides)
+            teleported = self._bm25.listed(sides, weights, query, searched.keyword_sides)
             took = (time.perf_counter() - began) * 1000
-        notices = (*found.notices, *_partial(missing))
-        return replace(found, took_ms=took, notices=notices, partial=found.partial or bool(missing))
+        notices = (*teleported.notices, *_partial(missing))
+        return replace(teleported, took_ms=took, notices=notices, partial=teleported.partial or bool(missing))
 
     def search(self, query: Query, budget: Budget) -> LayerAnswer:
         """Return the best messages of both sides, or of one, for one call. Raises LayerUnavailable if neither can answer."""

@@ -60,16 +60,16 @@ def joined(keyword: Candidates, similar: Candidates) -> Candidates:
 
     Features are the higher of both; `raw` is the log odds, or the own score if only one side has messages.
     """
-    both = Candidates.concatenate([keyword, similar])
-    names, first, inverse = np.unique(both.message, return_index=True, return_inverse=True)
+    candidates = Candidates.concatenate([keyword, similar])
+    names, first, inverse = np.unique(candidates.message, return_index=True, return_inverse=True)
     words, meaning = np.zeros((len(names), 4)), np.zeros((len(names), 2))
-    np.maximum.at(words, inverse, both.words)
-    np.maximum.at(meaning, inverse, both.meaning)
+    np.maximum.at(words, inverse, candidates.words)
+    np.maximum.at(meaning, inverse, candidates.meaning)
     grip = first.copy()
     nearest = len(keyword) + np.arange(len(similar))
     says_more = BOTH.meaning[0] * similar.meaning[:, SIMILARITY] ** 2 > BOTH.words[0] * words[inverse[nearest], OWN_SCORE]
     grip[inverse[nearest[says_more]]] = nearest[says_more]
-    chosen = both.select_rows(grip)
+    chosen = candidates.select_rows(grip)
     raw = log_odds(words, meaning, BOTH) if len(keyword) and len(similar) else chosen.raw
     return Candidates(
         chosen.message, chosen.session, chosen.hi, chosen.lo, chosen.node_hi, chosen.node_lo, chosen.unit, chosen.start,
@@ -77,94 +77,94 @@ def joined(keyword: Candidates, similar: Candidates) -> Candidates:
     )  # fmt: skip
 
 
-def grounded(found: Candidates) -> Candidates:
+def grounded(candidates: Candidates) -> Candidates:
     """Return the candidates without what their neighbours and segment add to replies that tell nothing.
 
     Of a reply such as "I do not know" to a message that only asks, all of that comes from the question: one is meant that holds
     no term of the query, or came to nothing.
     """
-    doubted = ((found.turn & TurnKind.REPLY) != 0) & ((found.turn & TurnKind.DOUBTFUL) != 0)
-    empty = (((found.turn & TurnKind.TO_QUESTION) != 0) & (found.words[:, OWN_SCORE] <= 0)) | doubted
+    doubted = ((candidates.turn & TurnKind.REPLY) != 0) & ((candidates.turn & TurnKind.DOUBTFUL) != 0)
+    empty = (((candidates.turn & TurnKind.TO_QUESTION) != 0) & (candidates.words[:, OWN_SCORE] <= 0)) | doubted
     if not empty.any():
-        return found
-    words, meaning = found.words.copy(), found.meaning.copy()
+        return candidates
+    words, meaning = candidates.words.copy(), candidates.meaning.copy()
     words[empty] = np.minimum(words[empty], words[empty, OWN_SCORE : OWN_SCORE + 1])
     meaning[empty] = np.minimum(meaning[empty], meaning[empty, SIMILARITY : SIMILARITY + 1])
-    return replace(found, words=words, meaning=meaning)
+    return replace(candidates, words=words, meaning=meaning)
 
 
-def ranked(found: Candidates, weights: Weights, literal: bool, limit: int, boost: Array | None = None) -> Ranking:
+def ranked(candidates: Candidates, weights: Weights, literal: bool, limit: int, boost: Array | None = None) -> Ranking:
     """Return at most `limit` candidates, best first, with scores 0..1 that never rise.
 
     Those with neither a query term nor any similarity nor a boost are left out; `boost`, `(n,)`, adds to the log odds.
     Messages of one session are spread over the first five places; tool output and announcements are lowered unless
     `literal`. Requests come last; of those with a reply it takes over what they would be worth.
     """
-    boost = np.zeros(len(found)) if boost is None else boost
-    counts = (found.words[:, OWN_SCORE] > 0) | (found.meaning[:, SIMILARITY] > 0) | (boost > 0)
+    boost = np.zeros(len(candidates)) if boost is None else boost
+    counts = (candidates.words[:, OWN_SCORE] > 0) | (candidates.meaning[:, SIMILARITY] > 0) | (boost > 0)
     places = np.flatnonzero(counts)
     if not len(places):
         return Ranking(places, np.zeros(0))
-    odds = log_odds(found.words[places], found.meaning[places], weights) + boost[places]
+    odds = log_odds(candidates.words[places], candidates.meaning[places], weights) + boost[places]
     if not literal:
-        odds = odds - _TOOL * (found.role[places] == _TOOL_ROLE)
-        odds = odds - _ANNOUNCED * ((found.turn[places] & TurnKind.ANNOUNCES) != 0)
-    odds = _behind_the_known(_taken_over(odds, found.select_rows(places)), found.select_rows(places))
-    requests = (found.turn[places] & LISTED_LAST) != 0
-    evidence = _ordered(found, places[~requests], odds[~requests])
-    asking = _ordered(found, places[requests], odds[requests])
+        odds = odds - _TOOL * (candidates.role[places] == _TOOL_ROLE)
+        odds = odds - _ANNOUNCED * ((candidates.turn[places] & TurnKind.ANNOUNCES) != 0)
+    odds = _behind_the_known(_taken_over(odds, candidates.select_rows(places)), candidates.select_rows(places))
+    requests = (candidates.turn[places] & LISTED_LAST) != 0
+    evidence = _ordered(candidates, places[~requests], odds[~requests])
+    asking = _ordered(candidates, places[requests], odds[requests])
     least = float(evidence.score[-1]) if len(evidence.score) else 1.0
     score = np.concatenate([evidence.score, np.minimum(asking.score, least) * REQUEST_FACTOR])
     return Ranking(np.concatenate([evidence.places, asking.places])[:limit], score[:limit])
 
 
-def _taken_over(odds: Array, found: Candidates) -> Array:
+def _taken_over(odds: Array, candidates: Candidates) -> Array:
     """Return log odds, `(n,)`, in which the best reply of each request's exchange has a share of what the request has more.
 
     A reply that holds no term of the query and is far less similar to it than the request takes over nothing.
     """
-    joined_odds, turn, similarity = odds.copy(), found.turn, found.meaning[:, SIMILARITY]
-    holds = ((turn & TurnKind.REPLY) != 0) & (found.words[:, OWN_SCORE] > 0)
+    joined_odds, turn, similarity = odds.copy(), candidates.turn, candidates.meaning[:, SIMILARITY]
+    holds = ((turn & TurnKind.REPLY) != 0) & (candidates.words[:, OWN_SCORE] > 0)
     near = ((turn & TurnKind.REPLY) != 0) & (similarity > 0)
     for request in np.flatnonzero(turn & TurnKind.ASKS).tolist():
         tells = holds | (near & (similarity >= _NEAR * similarity[request]))
-        replies = np.flatnonzero((found.exchange == found.exchange[request]) & tells)
+        replies = np.flatnonzero((candidates.exchange == candidates.exchange[request]) & tells)
         if len(replies):
             best = replies[np.argmax(odds[replies])]
             joined_odds[best] += _TAKEN * max(0.0, float(odds[request] - joined_odds[best]))
     return joined_odds
 
 
-def _behind_the_known(odds: Array, found: Candidates) -> Array:
+def _behind_the_known(odds: Array, candidates: Candidates) -> Array:
     """Return log odds, `(n,)`, in which prompts that came to nothing are behind the best message that says much the same.
 
     A reply does with any term of the query.
     """
-    doubted = ((found.turn & TurnKind.DOUBTFUL) != 0) & ((found.turn & TurnKind.REPLY) == 0)
+    doubted = ((candidates.turn & TurnKind.DOUBTFUL) != 0) & ((candidates.turn & TurnKind.REPLY) == 0)
     if not doubted.any():
         return odds
-    lowered, known = odds.copy(), (found.turn & (TurnKind.DOUBTFUL | LISTED_LAST)) == 0
-    is_reply = (found.turn & TurnKind.REPLY) != 0
-    own, similarity = found.words[:, OWN_SCORE], found.meaning[:, SIMILARITY]
-    for place in np.flatnonzero(doubted).tolist():
-        by_words = (own > 0) & ((own >= _ALIKE * own[place]) | is_reply)
-        by_meaning = (similarity > 0) & (similarity >= _CLOSE * similarity[place])
-        alike = known & (by_words | by_meaning)
+    lowered, is_known = odds.copy(), (candidates.turn & (TurnKind.DOUBTFUL | LISTED_LAST)) == 0
+    is_reply = (candidates.turn & TurnKind.REPLY) != 0
+    own_words, similarity = candidates.words[:, OWN_SCORE], candidates.meaning[:, SIMILARITY]
+    for position in np.flatnonzero(doubted).tolist():
+        by_words = (own_words > 0) & ((own_words >= _ALIKE * own_words[position]) | is_reply)
+        by_meaning = (similarity > 0) & (similarity >= _CLOSE * similarity[position])
+        alike = is_known & (by_words | by_meaning)
         highest = float(odds[alike].max()) if alike.any() else np.inf
-        lowered[place] = min(odds[place], highest) - _DOUBT
+        lowered[position] = min(odds[position], highest) - _DOUBT
     return lowered
 
 
-def _ordered(found: Candidates, places: Array, odds: Array) -> Ranking:
+def _ordered(candidates: Candidates, places: Array, odds: Array) -> Ranking:
     """Return the candidates at `places`, best first, by log odds, both `(n,)`, spread over sessions."""
     if not len(places):
         return Ranking(places, odds)
-    whole = _mass(odds, np.zeros(len(places), dtype=np.int64))[0]
-    session = np.unique(found.session[places], return_inverse=True)[1]
+    total_mass = _mass(odds, np.zeros(len(places), dtype=np.int64))[0]
+    session = np.unique(candidates.session[places], return_inverse=True)[1]
     odds = odds + _SESSION * (_mass(odds, session)[session] - odds)
-    order, values = _spread(odds, session, np.lexsort((found.lo[places], found.hi[places], -odds)))
+    order, values = _spread(odds, session, np.lexsort((candidates.lo[places], candidates.hi[places], -odds)))
     values = values - _STEP * np.arange(len(values))
-    return Ranking(places[order], np.exp(np.minimum(values - whole, 0.0)))
+    return Ranking(places[order], np.exp(np.minimum(values - total_mass, 0.0)))
 
 
 def log_odds(words: Array, meaning: Array, weights: Weights) -> Array:
@@ -180,8 +180,8 @@ def _mass(odds: Array, group: Array) -> Array:
     highest = odds.max()
     total = np.zeros(int(group.max()) + 1)
     np.add.at(total, group, np.exp(odds - highest))
-    found: Array = np.log(np.maximum(total, np.finfo(float).tiny)) + highest
-    return found
+    masses: Array = np.log(np.maximum(total, np.finfo(float).tiny)) + highest
+    return masses
 
 
 def _spread(odds: Array, session: Array, order: Array) -> tuple[Array, Array]:
@@ -190,16 +190,16 @@ def _spread(odds: Array, session: Array, order: Array) -> tuple[Array, Array]:
     `order` is that by `odds`, best first; `session` is each one's, all `(n,)`.
     """
     value, group = odds[order], session[order]
-    seen = np.zeros(int(group.max()) + 1)
+    session_counts = np.zeros(int(group.max()) + 1)
     chosen = np.zeros(min(len(order), _SPREAD), dtype=np.int64)
     values = np.zeros(len(chosen))
-    left = np.ones(len(order), dtype=bool)
-    for place in range(len(chosen)):
-        worth = np.where(left, value - _AGAIN * seen[group], -np.inf)
+    is_left = np.ones(len(order), dtype=bool)
+    for position in range(len(chosen)):
+        worth = np.where(is_left, value - _AGAIN * session_counts[group], -np.inf)
         best = int(np.argmax(worth))
-        chosen[place], values[place], left[best] = best, worth[best], False
-        seen[group[best]] += 1
-    rest = value[left]
-    if len(rest):  # shifted below the last chosen place; distances between them stay
-        rest = rest - max(0.0, float(rest[0]) - float(values[-1]))
-    return order[np.concatenate([chosen, np.flatnonzero(left)])], np.concatenate([values, rest])
+        chosen[position], values[position], is_left[best] = best, worth[best], False
+        session_counts[group[best]] += 1
+    rest_values = value[is_left]
+    if len(rest_values):  # shifted below the last chosen place; distances between them stay
+        rest_values = rest_values - max(0.0, float(rest_values[0]) - float(values[-1]))
+    return order[np.concatenate([chosen, np.flatnonzero(is_left)])], np.concatenate([values, rest_values])

@@ -32,87 +32,87 @@ _WITH_ASIDES = 10
 def _count(probes: Sequence[str], text: str) -> int:
     """Return how many probes a text may hold."""
     lower = text.lower()
-    return sum(one in lower for one in probes)
+    return sum(probe_text in lower for probe_text in probes)
 
 
 class Showing:
     """Reads the nodes and quotations of matches."""
 
-    def __init__(self, storage: Storage, tree: Tree, shown: CopyReader) -> None:
+    def __init__(self, storage: Storage, tree: Tree, copies: CopyReader) -> None:
         self._storage = storage
         self._tree = tree
-        self._shown = shown
+        self._shown = copies
 
-    def hits(self, matches: Sequence[Match], filters: Filters, wanted: frozenset[str]) -> list[Hit]:
-        """Return a hit, in order, for each match the store still holds for this caller; `wanted` are the query's terms.
+    def hits(self, matches: Sequence[Match], filters: Filters, query_terms: frozenset[str]) -> list[Hit]:
+        """Return a hit, in order, for each match the store still holds for this caller; `query_terms` are the query's terms.
 
         A node shows its best grip, else the bullet with most of the terms, a statement's if it has any. Quotations of
         other projects than the filter's are left out.
         """
         nodes = self._nodes(matches, filters.project)
-        bullets = self._bullets(nodes, filters.excluded_sessions, wanted)
-        named: list[GripId | None] = []
+        bullets = self._bullets(nodes, filters.excluded_sessions, query_terms)
+        grips: list[GripId | None] = []
         for match in matches:
             bullet = bullets.get(match.node_id)
             first = bullet.grip_ids[0] if bullet and bullet.grip_ids else None
-            named.append(match.grip_id or match.best_grip or first)
-        said = self.said([g for g in named if g])
-        requests = self._shown.find_requests(g for m, g in zip(matches, named, strict=True) if g and m.doc_type is DocType.NODE)
-        seen: list[Hit] = []
-        for match, grip in zip(matches, named, strict=True):
-            found = said.get(grip) if grip else None
+            grips.append(match.grip_id or match.best_grip or first)
+        quotations = self.said([g for g in grips if g])
+        requests = self._shown.find_requests(g for m, g in zip(matches, grips, strict=True) if g and m.doc_type is DocType.NODE)
+        hits: list[Hit] = []
+        for match, grip in zip(matches, grips, strict=True):
+            quotation = quotations.get(grip) if grip else None
             judged = match if match.asks or grip not in requests else replace(match, asks=True)
-            hit = self._hit(judged, grip, nodes.get(match.node_id), found, bullets.get(match.node_id))
+            hit = self._hit(judged, grip, nodes.get(match.node_id), quotation, bullets.get(match.node_id))
             # The index filters by project already, but is not trusted to.
             if hit and (filters.project is None or not hit.event_id or hit.project == filters.project):
-                seen.append(hit)
-        return with_standing(self._with_asides(seen, wanted), nodes, self._storage)
+                hits.append(hit)
+        return with_standing(self._with_asides(hits, query_terms), nodes, self._storage)
 
-    def _with_asides(self, hits: Sequence[Hit], wanted: frozenset[str]) -> list[Hit]:
+    def _with_asides(self, hits: Sequence[Hit], query_terms: frozenset[str]) -> list[Hit]:
         """Return the hits with what tells more beside them: what a reply replies to, what a person's question got in return."""
         first = hits[:_WITH_ASIDES]
         quoted = [GripId(h.grip_id) for h in first if h.grip_id and (not h.speaker or h.quote.rstrip().endswith(QUESTION_MARKS))]
         asides = self._shown.read_companions(quoted)
         # Splitting texts into terms would cost a third of a question's time.
-        probes = [probe(term) for term in wanted]
-        shown = []
+        probes = [probe(term) for term in query_terms]
+        hits_with_asides = []
         for hit in hits:
             pieces = asides.get(GripId(hit.grip_id), [])
-            if pieces and all(bool(said.speaker) == bool(hit.speaker) for _, said in pieces):
-                grip, said = max(pieces, key=lambda piece: _count(probes, piece[1].quote))
-                aside = Aside(said.quote, grip, said.role, said.speaker, said.event_id)
-                shown.append(copy_with(hit, beside=(aside,)))
+            if pieces and all(bool(quotation.speaker) == bool(hit.speaker) for _, quotation in pieces):
+                grip, quotation = max(pieces, key=lambda piece: _count(probes, piece[1].quote))
+                aside = Aside(quotation.quote, grip, quotation.role, quotation.speaker, quotation.event_id)
+                hits_with_asides.append(copy_with(hit, beside=(aside,)))
             else:
-                shown.append(hit)
-        return shown
+                hits_with_asides.append(hit)
+        return hits_with_asides
 
     def _bullets(
-        self, nodes: Mapping[NodeId, TocNode], excluded: frozenset[tuple[int, int]], wanted: frozenset[str]
+        self, nodes: Mapping[NodeId, TocNode], excluded: frozenset[tuple[int, int]], query_terms: frozenset[str]
     ) -> dict[NodeId, TocBullet]:
-        """Return by node the bullet with most of the terms `wanted`, a statement's if it has any, of no excluded session."""
+        """Return by node the bullet with most of the terms `query_terms`, a statement's if it has any, of no excluded session."""
         cited = {g for node in nodes.values() for b in node.bullets for g in b.grip_ids[:1]}
         left_out = dict(excluded)
-        said = self.said(cited) if left_out else {}
-        silent = {g for g, s in said.items() if s.timestamp >= left_out.get(session_name(s.session_id), s.timestamp + 1)}
+        quotations = self.said(cited) if left_out else {}
+        silent = {g for g, s in quotations.items() if s.timestamp >= left_out.get(session_name(s.session_id), s.timestamp + 1)}
         requests = self._shown.find_requests(cited - silent)
         bullets: dict[NodeId, TocBullet] = {}
         for node_id, node in nodes.items():
             heard = [b for b in node.bullets if silent.isdisjoint(b.grip_ids[:1])]
-            told = [b for b in heard if requests.isdisjoint(b.grip_ids[:1])] or heard
-            if told:
-                bullets[node_id] = max(told, key=lambda b: len(wanted & term_set(b.text)))
+            statements = [b for b in heard if requests.isdisjoint(b.grip_ids[:1])] or heard
+            if statements:
+                bullets[node_id] = max(statements, key=lambda b: len(query_terms & term_set(b.text)))
         return bullets
 
     def _nodes(self, matches: Sequence[Match], project: str | None) -> dict[NodeId, TocNode]:
         """Return the nodes of matches, with bullets only where one is shown; with a project, that project's share of periods."""
         ids = {m.node_id for m in matches}
         with_bullets = {m.node_id for m in matches if m.grip_id is None and m.best_grip is None}
-        whole = self._shown.read_nodes(with_bullets)
-        whole |= self._tree.nodes([i for i in with_bullets if i not in whole])
+        full_nodes = self._shown.read_nodes(with_bullets)
+        full_nodes |= self._tree.nodes([i for i in with_bullets if i not in full_nodes])
         if project is not None:
-            whole = {i: n if n.level is TocLevel.SEGMENT else share_of(n, project) for i, n in whole.items()}
+            full_nodes = {i: n if n.level is TocLevel.SEGMENT else share_of(n, project) for i, n in full_nodes.items()}
         heads = self._shown.read_nodes(ids - with_bullets, with_bullets=False)
-        return heads | self._storage.toc.get_heads([i for i in ids - with_bullets if i not in heads]) | whole
+        return heads | self._storage.toc.get_heads([i for i in ids - with_bullets if i not in heads]) | full_nodes
 
     def said(self, ids: Collection[GripId]) -> dict[GripId, Quotation]:
         """Return the quotations of grips with facts about their events; those that no longer resolve are left out."""
@@ -123,35 +123,40 @@ class Showing:
         return copied | {i: said_of(grips[i], events[grips[i].event_id_start], quote) for i, quote in quotes.items()}
 
     def _hit(
-        self, match: Match, named: GripId | None, node: TocNode | None, said: Quotation | None, bullet: TocBullet | None
+        self,
+        match: Match,
+        grip: GripId | None,
+        node: TocNode | None,
+        quotation: Quotation | None,
+        bullet: TocBullet | None,
     ) -> Hit | None:
         """Return the hit of a match; None without its node, or for a grip without its quotation.
 
-        `named` is the grip quoted, `bullet` the node's best for the query. A hit names at most three grips.
+        `grip` is the grip quoted, `bullet` the node's best for the query. A hit names at most three grips.
         """
-        if node is None or (match.doc_type is DocType.GRIP and said is None):
+        if node is None or (match.doc_type is DocType.GRIP and quotation is None):
             return None
-        own = match.doc_type is DocType.NODE
-        ids = tuple(dict.fromkeys(i for i in (named, *match.other_grips, *(bullet.grip_ids if bullet and own else ())) if i))
-        kind = said.kind if said else ""
-        if bullet and (not named or named in bullet.grip_ids):
+        is_node = match.doc_type is DocType.NODE
+        ids = tuple(dict.fromkeys(i for i in (grip, *match.other_grips, *(bullet.grip_ids if bullet and is_node else ())) if i))
+        kind = quotation.kind if quotation else ""
+        if bullet and (not grip or grip in bullet.grip_ids):
             kind = bullet.kind.value
         return Hit(
             node_id=node.node_id,
             title=node.title,
-            quote=said.quote if said else (bullet.text if bullet else ""),
+            quote=quotation.quote if quotation else (bullet.text if bullet else ""),
             grip_ids=ids[:3],
-            timestamp=said.timestamp if said else node.start_ms,
-            session_id=said.session_id if said else "",
-            project=said.project if said else (node.projects[0] if len(node.projects) == 1 else ""),
-            agent=said.agent if said else "",
-            role=said.role if said else "",
-            speaker=said.speaker if said else "",
+            timestamp=quotation.timestamp if quotation else node.start_ms,
+            session_id=quotation.session_id if quotation else "",
+            project=quotation.project if quotation else (node.projects[0] if len(node.projects) == 1 else ""),
+            agent=quotation.agent if quotation else "",
+            role=quotation.role if quotation else "",
+            speaker=quotation.speaker if quotation else "",
             score=match.score,
             parts=match.parts,
-            event_id=said.event_id if said else "",
+            event_id=quotation.event_id if quotation else "",
             level=node.level,
-            grip_id=named if named and said and not own else "",
+            grip_id=grip if grip and quotation and not is_node else "",
             raw=match.raw,
             similarity=match.similarity,
             keywords=node.keywords,
@@ -159,17 +164,17 @@ class Showing:
             asks=match.asks,
         )
 
-    def unfiled(self, found: Iterable[PendingMatch], wanted: frozenset[str]) -> list[Hit]:
-        """Return a hit for each event not indexed yet, in order, quoting up to 400 characters with most of the terms `wanted`."""
+    def unfiled(self, pending_matches: Iterable[PendingMatch], query_terms: frozenset[str]) -> list[Hit]:
+        """Return a hit for each event not indexed yet, in order, quoting up to 400 characters with most query terms."""
         hits = []
-        for one in found:
-            event = one.event
+        for pending in pending_matches:
+            event = pending.event
             start = 0
             if len(event.text) > _SPAN:
-                best = densest(event.text, _SPAN, lambda part: len(wanted & term_set(part)))
+                best = densest(event.text, _SPAN, lambda part: len(query_terms & term_set(part)))
                 start = event.text.rfind(" ", max(0, best - 40), best + 1) + 1 or best
             end = min(len(event.text), start + _SPAN)
             grip = span_grip_id(event.event_id, start, end)
-            hit = unfiled_hit(event, grip, event.text[start:end], one.score)
-            hits.append(replace(hit, grip_id=grip, raw=one.raw))
+            hit = unfiled_hit(event, grip, event.text[start:end], pending.score)
+            hits.append(replace(hit, grip_id=grip, raw=pending.raw))
         return with_standing(hits, {}, self._storage)

@@ -40,7 +40,7 @@ def pending_events(*several: Sides) -> dict[int, PendingMatch]:
 
 def candidates_of(sides: Sides, pending: Mapping[int, PendingMatch], turns: Mapping[EventId, TurnKind]) -> Candidates:
     """Return the messages of all sides, each once, and after them those events of `pending` that ask the memory nothing."""
-    found = joined(*(sides[n].found if n in sides else NO_CANDIDATES for n in (LayerName.BM25, LayerName.VECTOR)))
+    indexed = joined(*(sides[n].found if n in sides else NO_CANDIDATES for n in (LayerName.BM25, LayerName.VECTOR)))
     pending_messages: list[Candidates] = []
     for name, unfiled in pending.items():
         event, turn = unfiled.event, turns.get(unfiled.event.event_id, TurnKind.PLAIN)
@@ -49,20 +49,18 @@ def candidates_of(sides: Sides, pending: Mapping[int, PendingMatch], turns: Mapp
             words, meaning = share.get(LayerName.BM25, 0.0), share.get(LayerName.VECTOR, 0.0)
             session = keys.session_name(event.session_id)
             pending_messages.append(pending_candidate(name, session, event.timestamp, event.role.value, words, meaning, turn))
-    return Candidates.concatenate([found, *pending_messages])
+    return Candidates.concatenate([indexed, *pending_messages])
 
 
-def matches_of(found: Candidates, score: Array) -> list[Match]:
+def matches_of(candidates: Candidates, score: Array) -> list[Match]:
     """Return candidates in order as matches of grips; `score` is `(n,)`.
 
     One not indexed yet has no grip and a node id of "". Parts are the columns named in `PARTS`, zeros left out; scores
     have six decimals.
     """
-    rows = zip(
-        found.hi.tolist(), found.lo.tolist(), found.node_hi.tolist(), found.node_lo.tolist(), found.unit.tolist(),
-        found.start.tolist(), ((found.turn & LISTED_LAST) != 0).tolist(), found.raw.tolist(), found.words.tolist(),
-        found.meaning.tolist(), score.tolist(), strict=True,
-    )  # fmt: skip
+    identifiers = (candidates.hi, candidates.lo, candidates.node_hi, candidates.node_lo, candidates.unit, candidates.start)
+    values = (candidates.turn & LISTED_LAST != 0, candidates.raw, candidates.words, candidates.meaning, score)
+    rows = zip(*(column.tolist() for column in (*identifiers, *values)), strict=True)
     return [
         Match(
             doc_type=DocType.GRIP,

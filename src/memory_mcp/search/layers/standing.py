@@ -37,8 +37,8 @@ def _over(hits: Sequence[Hit], storage: Storage) -> dict[GripId, Supersession]:
     Words cited by a span count as superseded where a superseded stored grip of that event overlaps them.
     """
     over = storage.superseded.get_successors({i for h in hits for i in _grips(h)})
-    shown = {grips[0] for h in hits if (grips := _grips(h)) and grips[0] not in over}
-    spans = {grip: span for grip in shown if (span := parse_span_grip(grip))}
+    shown_grips = {grips[0] for h in hits if (grips := _grips(h)) and grips[0] not in over}
+    spans = {grip: span for grip in shown_grips if (span := parse_span_grip(grip))}
     stored = storage.grips.grips_by_event({event for event, *_ in spans.values()}) if spans else {}
     ended = storage.superseded.get_successors({g.grip_id for grips in stored.values() for g in grips})
     for grip, (event, start, end) in spans.items():
@@ -83,15 +83,15 @@ def _grips(hit: Hit) -> tuple[GripId, ...]:
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def kind_said(words: str, told: str = "") -> str:
-    """Return the most durable kind among the sentences of `words`, or the author's `told`; "" for an observation.
+def kind_said(words: str, author_kind: str = "") -> str:
+    """Return the most durable kind among the sentences of `words`, or the author's `author_kind`; "" for an observation.
 
-    `told` counts only if it is a kind. The first 1200 characters are read.
+    `author_kind` counts only if it is a kind. The first 1200 characters are read.
     """
-    if told in _KINDS:
-        return told if told != MemoryKind.OBSERVATION else ""
+    if author_kind in _KINDS:
+        return author_kind if author_kind != MemoryKind.OBSERVATION else ""
     text = words[:_READ]
-    said = (text[s.start : s.end] for s in find_spans(text))
+    sentences = (text[s.start : s.end] for s in find_spans(text))
     # No cues are sought: but for a question mark a kind depends on none of them.
-    kind = max((kind_of(s, cues_of(s, 0)) for s in said), key=KIND_SALIENCE.__getitem__, default=MemoryKind.OBSERVATION)
+    kind = max((kind_of(s, cues_of(s, 0)) for s in sentences), key=KIND_SALIENCE.__getitem__, default=MemoryKind.OBSERVATION)
     return "" if kind is MemoryKind.OBSERVATION else kind.value

@@ -41,46 +41,46 @@ class Successors:
                 worth[hit.superseded_by] = max(hit.score, worth.get(hit.superseded_by, 0.0))
         if not worth:
             return hits
-        known = {grip for hit in hits for grip in (*hit.grip_ids, hit.grip_id)}
-        made: list[Hit] = []
+        known_grips = {grip for hit in hits for grip in (*hit.grip_ids, hit.grip_id)}
+        hits_with_successors: list[Hit] = []
         for hit in hits:
             successor = hit.superseded_by
-            if successor and successor != RETRACTED and successor not in known:
-                known.add(GripId(successor))
-                made += self._shown(GripId(successor), hit.project, worth[successor])
-            shown = hit.grip_id or next(iter(hit.grip_ids), "")
-            made.append(replace(hit, score=max(hit.score, worth.get(shown, 0.0))))
-        return made
+            if successor and successor != RETRACTED and successor not in known_grips:
+                known_grips.add(GripId(successor))
+                hits_with_successors += self._shown(GripId(successor), hit.project, worth[successor])
+            shown_grip = hit.grip_id or next(iter(hit.grip_ids), "")
+            hits_with_successors.append(replace(hit, score=max(hit.score, worth.get(shown_grip, 0.0))))
+        return hits_with_successors
 
-    def decided(self, project: str | None, named: Set[str], window: TimeWindow | None, most: int) -> list[Hit]:
-        """Return the newest `most` decisions that hold the terms `named`, oldest first, each successor before what it replaced.
+    def decided(self, project: str | None, subject_terms: Set[str], window: TimeWindow | None, most: int) -> list[Hit]:
+        """Return the newest `most` decisions that hold the terms `subject_terms`, oldest first, each after its successor.
 
         A decision must hold half of the terms, and 60% of what the best one holds. Reads every decision.
         `project` None means all.
         """
-        found: list[tuple[float, int, GripId, str]] = []
-        for one in self._storage.superseded.list_statements([MemoryKind.DECISION.value], _NOTHING):
-            share = len(named & term_set(one.text)) / len(named) if named else 1.0
-            at_ms = grip_time(one.grip_id)
-            if project in (None, one.project) and share >= _NAMED and (window is None or window.contains(at_ms)):
-                found.append((share, at_ms, one.grip_id, one.project))
-        best = max((share for share, *_ in found), default=0.0)
-        newest = sorted((at_ms, grip_id, of) for share, at_ms, grip_id, of in found if share >= _NEAR * best)[-most:]
+        decisions: list[tuple[float, int, GripId, str]] = []
+        for statement in self._storage.superseded.list_statements([MemoryKind.DECISION.value], _NOTHING):
+            share = len(subject_terms & term_set(statement.text)) / len(subject_terms) if subject_terms else 1.0
+            at_ms = grip_time(statement.grip_id)
+            if project in (None, statement.project) and share >= _NAMED and (window is None or window.contains(at_ms)):
+                decisions.append((share, at_ms, statement.grip_id, statement.project))
+        best = max((share for share, *_ in decisions), default=0.0)
+        newest = sorted((at_ms, grip_id, of) for share, at_ms, grip_id, of in decisions if share >= _NEAR * best)[-most:]
         hits = [hit for _, grip_id, of in newest for hit in self._shown(grip_id, of, best)]
         return self.put_before(hits)
 
     def _shown(self, grip_id: GripId, project: str, score: float) -> list[Hit]:
         """Return the statement as a list of one hit with this score; empty if it was forgotten or is not of exactly `project`."""
         try:
-            found = Evidence(self._storage).expand(grip_id, 0, 0)
+            expanded = Evidence(self._storage).expand(grip_id, 0, 0)
         except NotFound:
             return []
-        event = found.excerpt[0]
+        event = expanded.excerpt[0]
         if event.project != project:
             return []
-        hit = unfiled_hit(event, found.grip_id, found.quote, score)
-        if found.node_segment is not None:
-            [segment] = self._storage.toc.get_segments([found.node_segment]).values()
+        hit = unfiled_hit(event, expanded.grip_id, expanded.quote, score)
+        if expanded.node_segment is not None:
+            [segment] = self._storage.toc.get_segments([expanded.node_segment]).values()
             heads = self._storage.toc.get_heads([segment.node_id])
-            hit = replace(hit, node_id=segment.node_id, grip_id=found.grip_id, title="".join(h.title for h in heads.values()))
+            hit = replace(hit, node_id=segment.node_id, grip_id=expanded.grip_id, title="".join(h.title for h in heads.values()))
         return with_standing([hit], {}, self._storage)

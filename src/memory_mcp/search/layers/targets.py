@@ -17,10 +17,10 @@ def target(storage: Storage, tree: Tree, missing: str, project: str | None = Non
     """
     if missing.startswith("toc:"):
         return _node(storage, tree, missing, project)
-    found = _quoted(storage, missing)
-    if found is None or (project is not None and storage.projects.names.resolve_alias(found.project) != project):
+    quoted_target = _quoted(storage, missing)
+    if quoted_target is None or (project is not None and storage.projects.names.resolve_alias(quoted_target.project) != project):
         raise NotFound(f"nothing has the id {missing[:80]}", "Take an id from results, a node (browse_toc) or a grip.")
-    return found
+    return quoted_target
 
 
 def _quoted(storage: Storage, missing: str) -> Target | None:
@@ -40,9 +40,9 @@ def _quoted(storage: Storage, missing: str) -> Target | None:
     if event is None:
         return None
     # Of duplicate texts the longer one is shown, whichever is asked for.
-    told = {event.event_id, *storage.events.find_duplicates([event.event_id]).values()}
-    own = {g.grip_id for several in storage.grips.grips_by_event(told).values() for g in several}
-    return _target(missing, event, {missing, *told} if span else {*told, *own})
+    event_ids = {event.event_id, *storage.events.find_duplicates([event.event_id]).values()}
+    grip_ids = {g.grip_id for several in storage.grips.grips_by_event(event_ids).values() for g in several}
+    return _target(missing, event, {missing, *event_ids} if span else {*event_ids, *grip_ids})
 
 
 def _target(missing: str, event: Event, ids: set[str]) -> Target:

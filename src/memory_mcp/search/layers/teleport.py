@@ -100,10 +100,10 @@ class Switch:
         """Return the status of a layer without an index: unhealthy, a count of 0, the reason, and the settings that enable it."""
         return LayerStatus(name, self.enabled, healthy=False, reason=self.reason, enable_with=self.enable_with)
 
-    def error(self, message: str, others: Sequence[LayerStatus]) -> LayerUnavailable:
-        """Return the error of a layer without an index, with what enables it and the tool of `others` to use instead."""
+    def error(self, message: str, other_statuses: Sequence[LayerStatus]) -> LayerUnavailable:
+        """Return the error of a layer without an index, with what enables it and the tool of `other_statuses` to use instead."""
         how = f"Enable with {self.enable_with}" if self.enable_with else self.reason[:1].upper() + self.reason[1:]
-        return LayerUnavailable(message, f"{how}; use {best_tool(others)} meanwhile.", self.reason)
+        return LayerUnavailable(message, f"{how}; use {best_tool(other_statuses)} meanwhile.", self.reason)
 
 
 class TeleportLayer:
@@ -115,43 +115,43 @@ class TeleportLayer:
         searcher: "Callable[[], Searcher | Switch]",
         storage: Storage,
         tree: Tree,
-        shown: CopyReader,
-        others: Callable[[], Sequence[LayerStatus]] = tuple,
+        copies: CopyReader,
+        other_statuses: Callable[[], Sequence[LayerStatus]] = tuple,
     ) -> None:
         """Create the keyword or the vector layer.
 
-        `searcher` returns the index, or why there is none, and is called on every use; `shown` are copies beside the keyword
-        index; `others` returns the status of the layers to suggest when this one cannot be used.
+        `searcher` returns the index, or why there is none, and is called on every use; `copies` are copies beside the keyword
+        index; `other_statuses` returns the status of the layers to suggest when this one cannot be used.
         """
         self.name = name
-        self._others = others
+        self._others = other_statuses
         self.contract = CONTRACTS[name]
         #: Called on every use, so that nothing is loaded before it is needed.
         self._find = searcher
         self._storage = storage
         self._tree = tree
-        self._showing = Showing(storage, tree, shown)
+        self._showing = Showing(storage, tree, copies)
         self._coverage = Coverage(tree)
 
     def status(self) -> LayerStatus:
         """Return the status of the layer: why there is no index, or the index's health and number of documents."""
-        found = self._find()
-        if isinstance(found, Switch):
-            return found.status(self.name)
-        status = found.keeper.status()
+        searcher = self._find()
+        if isinstance(searcher, Switch):
+            return searcher.status(self.name)
+        status = searcher.keeper.status()
         reason = status.reason
         if status.building is not None and not status.ready:
             reason = f"{reason} ({status.building:,} documents so far)"
-        covered_from, remark = self._coverage.cut(found.keeper.index.cutoffs) if status.ready else (0, "")
+        covered_from, remark = self._coverage.cut(searcher.keeper.index.cutoffs) if status.ready else (0, "")
         return LayerStatus(self.name, True, status.ready, status.documents, reason or remark, "", covered_from)
 
     @property
     def searcher(self) -> Searcher:
         """The index. Raises LayerUnavailable, with the tool to use instead, when there is none."""
-        found = self._find()
-        if isinstance(found, Switch):
-            raise found.error(NOT_ENABLED[self.name], self._others())
-        return found
+        searcher = self._find()
+        if isinstance(searcher, Switch):
+            raise searcher.error(NOT_ENABLED[self.name], self._others())
+        return searcher
 
     def teleport(self, query: IndexQuery) -> Teleported:
         """Return the best documents for a text, events not indexed yet included.
@@ -174,29 +174,29 @@ class TeleportLayer:
         # Read before the search: an event indexed meanwhile is found twice rather than not at all.
         done = self.searcher.keeper.index.position.events
         with self._explaining():
-            found = self.searcher.search(query)
-        beside, notices = self._beside(query, done)
+            matches = self.searcher.search(query)
+        pending, notices = self._beside(query, done)
         took = (time.perf_counter() - began) * 1000
-        return Found(found.best, tuple(beside), found.total + len(beside), took, tuple(notices), bool(notices))
+        return Found(matches.best, tuple(pending), matches.total + len(pending), took, tuple(notices), bool(notices))
 
-    def show(self, query: IndexQuery, found: Found) -> Teleported:
+    def show(self, query: IndexQuery, matches: Found) -> Teleported:
         """Return at most `query.limit` hits of what was found, best first, without events not indexed yet that a hit shows."""
         with span("collect_results"):
-            wanted = _wanted(query)
-            hits = sorted(self._showing.hits(found.matches, query.filters, wanted), key=lambda h: h.asks)
-            known = {h.event_id for h in hits}
+            query_terms = _wanted(query)
+            hits = sorted(self._showing.hits(matches.matches, query.filters, query_terms), key=lambda h: h.asks)
+            shown_events = {h.event_id for h in hits}
             # During an import hundreds may match, and finding the words to quote costs more than comparing.
-            fresh = (u for u in found.unfiled if u.event.event_id not in known)
-            beside = self._unfiled(heapq.nlargest(query.limit, fresh, key=lambda u: u.score), wanted)
-            if beside:
-                hits = sorted([*hits, *beside], key=lambda h: (h.asks, -h.score))[: query.limit]
-        return Teleported(tuple(hits), found.total, found.took_ms, found.notices, found.is_partial)
+            fresh = (u for u in matches.unfiled if u.event.event_id not in shown_events)
+            pending_hits = self._unfiled(heapq.nlargest(query.limit, fresh, key=lambda u: u.score), query_terms)
+            if pending_hits:
+                hits = sorted([*hits, *pending_hits], key=lambda h: (h.asks, -h.score))[: query.limit]
+        return Teleported(tuple(hits), matches.total, matches.took_ms, matches.notices, matches.is_partial)
 
-    def _unfiled(self, found: Sequence[PendingMatch], wanted: frozenset[str]) -> list[Hit]:
+    def _unfiled(self, pending_matches: Sequence[PendingMatch], query_terms: frozenset[str]) -> list[Hit]:
         """Return hits of events not indexed yet, without questions to the memory; those that only ask are marked."""
-        turns = turns_of(self._storage, (u.event for u in found))
-        evidence = [u for u in found if not turns.get(u.event.event_id, TurnKind.PLAIN) & TurnKind.TO_MEMORY]
-        hits = self._showing.unfiled(evidence, wanted)
+        turns = turns_of(self._storage, (u.event for u in pending_matches))
+        evidence = [u for u in pending_matches if not turns.get(u.event.event_id, TurnKind.PLAIN) & TurnKind.TO_MEMORY]
+        hits = self._showing.unfiled(evidence, query_terms)
         return [replace(h, asks=bool(turns.get(EventId(h.event_id), TurnKind.PLAIN) & LISTED_LAST)) for h in hits]
 
     @contextmanager
@@ -235,8 +235,8 @@ class TeleportLayer:
         with self._explaining():
             spoken = spoken[-EMBEDDED:] if self.name is LayerName.VECTOR else spoken
             waiting = self.searcher.score_pending(query.text, spoken, query.keywords)
-        found = [u for u in waiting if u.raw >= query.min_score]
-        return found, [*lacking, f"{first - done:,} events wait to be indexed"] if first > done else lacking
+        matches = [u for u in waiting if u.raw >= query.min_score]
+        return matches, [*lacking, f"{first - done:,} events wait to be indexed"] if first > done else lacking
 
     def side(self, query: IndexQuery, also: Array) -> Side:
         """Return message candidates of the index and events not indexed yet.
@@ -249,12 +249,12 @@ class TeleportLayer:
         done = self.searcher.keeper.index.position.events
         query = replace(query, keywords=())  # they are searched as a query of their own
         with self._explaining():
-            found = self.searcher.find_candidates(query, also)
-        beside, notices = self._beside(query, done)
+            candidates = self.searcher.find_candidates(query, also)
+        pending, notices = self._beside(query, done)
         with self._explaining():
-            scale = self.searcher.highest_score(query.text) if beside else 1.0
-        shares = {u.event.event_id: max(u.raw / scale, 0.0) for u in beside}
-        return Side(found, tuple(beside), shares, tuple(notices), bool(notices))
+            scale = self.searcher.highest_score(query.text) if pending else 1.0
+        shares = {u.event.event_id: max(u.raw / scale, 0.0) for u in pending}
+        return Side(candidates, tuple(pending), shares, tuple(notices), bool(notices))
 
     def rated(self, query: IndexQuery, names: Array) -> Candidates:
         """Return candidates for the named messages only, `(n,)` uint64; unknown ones are left out.
@@ -262,8 +262,8 @@ class TeleportLayer:
         Raises IndexNotReady when the index cannot be read, LayerUnavailable when there is none.
         """
         with self._explaining():
-            found: Candidates = self.searcher.find_candidates(replace(query, limit=0), names)
-        return found
+            candidates: Candidates = self.searcher.find_candidates(replace(query, limit=0), names)
+        return candidates
 
     def listed(self, sides: Sides, weights: Weights, query: IndexQuery, keyword_sides: Sides) -> Teleported:
         """Return one ranked list of messages from one or both sides, at most `query.limit`, with the words quoted of each.
@@ -280,16 +280,16 @@ class TeleportLayer:
         boost = keyword_boost(everything, candidates_of(keyword_sides, pending, turns), weights) if keyword_sides else None
         ranking = ranked(everything, weights, query.literal, query.limit, boost)
         matches = matches_of(everything.select_rows(ranking.places), ranking.score)
-        wanted = _wanted(query)
+        query_terms = _wanted(query)
         hits: list[Hit] = []
-        filed = self._showing.hits([m for m in matches if m.grip_id], query.filters, wanted)
+        filed = self._showing.hits([m for m in matches if m.grip_id], query.filters, query_terms)
         by_grip = {h.grip_id: h for h in filed}
-        for match, place in zip(matches, ranking.places.tolist(), strict=True):
+        for match, position in zip(matches, ranking.places.tolist(), strict=True):
             if match.grip_id:
                 hits += [by_grip[match.grip_id]] if match.grip_id in by_grip else []
             else:
-                one = replace(pending[int(everything.message[place])], score=match.score)
-                hits += [replace(hit, asks=match.asks) for hit in self._showing.unfiled([one], wanted)]
+                pending_match = replace(pending[int(everything.message[position])], score=match.score)
+                hits += [replace(hit, asks=match.asks) for hit in self._showing.unfiled([pending_match], query_terms)]
         notices = tuple(dict.fromkeys(n for s in (*sides.values(), *keyword_sides.values()) for n in s.notices))
         return Teleported(tuple(hits), len(everything), 0.0, notices, any(side.is_partial for side in sides.values()))
 
@@ -297,13 +297,13 @@ class TeleportLayer:
         """Return the best messages of this index at the cost of one call; raises LayerUnavailable when it cannot answer."""
         weights = KEYWORDS if self.name is LayerName.BM25 else MEANING
 
-        def jump(asked: IndexQuery) -> Teleported:
+        def jump(index_query: IndexQuery) -> Teleported:
             """Return the best messages of this index alone, at most `asked.limit`, chosen from its best 120."""
             with span(_SPANS[self.name]):
-                searched = search_sides([self], replace(asked, limit=DEPTH))
+                searched = search_sides([self], replace(index_query, limit=DEPTH))
                 if not searched.sides:
                     raise searched.missing[self.name]
-                return self.listed(searched.sides, weights, asked, searched.keyword_sides)
+                return self.listed(searched.sides, weights, index_query, searched.keyword_sides)
 
         return as_layer(query, budget, jump)
 
@@ -356,8 +356,8 @@ def _all_rated(layers: Sequence[TeleportLayer], query: IndexQuery, sides: Sides,
         side = rated_sides[layer.name] = sides[layer.name]
         unrated = names[~np.isin(names, side.found.message)]
         if len(unrated):
-            found = Candidates.concatenate([side.found, layer.rated(query, unrated)])
-            rated_sides[layer.name] = replace(side, found=found)
+            candidates = Candidates.concatenate([side.found, layer.rated(query, unrated)])
+            rated_sides[layer.name] = replace(side, found=candidates)
     return rated_sides
 
 
@@ -394,6 +394,6 @@ def as_layer(query: Query, budget: Budget, jump: Jump) -> LayerAnswer:
         query.role,
         name_excluded(query.excluded),
     )
-    found = jump(IndexQuery(query.text, filters, query.limit, literal=query.literal, keywords=query.keywords))
-    hits = tuple(hit for hit in found.hits if budget.visit_named([hit.event_id or hit.node_id]))
-    return LayerAnswer(hits, window=query.window, notices=found.notices, is_partial=found.partial)
+    teleported = jump(IndexQuery(query.text, filters, query.limit, literal=query.literal, keywords=query.keywords))
+    hits = tuple(hit for hit in teleported.hits if budget.visit_named([hit.event_id or hit.node_id]))
+    return LayerAnswer(hits, window=query.window, notices=teleported.notices, is_partial=teleported.partial)

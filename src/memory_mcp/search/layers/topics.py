@@ -44,22 +44,22 @@ class TopicsLayer:
         keeper: "Callable[[], TopicKeeper | Switch]",
         storage: Storage,
         tree: Tree,
-        shown: CopyReader,
+        copies: CopyReader,
         clock: Clock,
-        others: Callable[[], Sequence[LayerStatus]] = tuple,
+        other_statuses: Callable[[], Sequence[LayerStatus]] = tuple,
     ) -> None:
         """Create the layer.
 
-        `keeper` returns the maintainer of the topic graph, or why there is none, and is called on every use; `shown` are copies
-        of nodes beside the keyword index; `others` returns the status of the layers to suggest when this one cannot be used.
+        `keeper` returns the maintainer of the topic graph, or why there is none, and is called on every use; `copies` are copies
+        of nodes beside the keyword index; `other_statuses` returns what to suggest when this one cannot be used.
         """
         self.contract = CONTRACTS[self.name]
         self._find = keeper
         self._storage = storage
         self._tree = tree
-        self._shown = shown
+        self._shown = copies
         self._clock = clock
-        self._others = others
+        self._others = other_statuses
 
     def status(self) -> LayerStatus:
         """Return the status of the layer: why there are no topics, or the graph's health and number of topics."""

@@ -21,7 +21,7 @@ def turns_of(storage: Storage, events: Iterable[Event]) -> dict[EventId, TurnKin
         if asks_memory(event):
             turns[event.event_id] = TurnKind.TO_MEMORY
         elif is_prompt(event) and not event.speaker:
-            before, after = storage.events.get_neighbours(event, _BEFORE, AFTER)
-            stretch = classify_turns([*before, event, *after], len(before) < _BEFORE)
+            earlier, after = storage.events.get_neighbours(event, _BEFORE, AFTER)
+            stretch = classify_turns([*earlier, event, *after], len(earlier) < _BEFORE)
             turns[event.event_id] = stretch.get(event.event_id, TurnKind.PLAIN)
     return turns

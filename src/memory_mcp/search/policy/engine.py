@@ -73,16 +73,16 @@ class Engine:
 
     def statuses(self) -> list[LayerStatus]:
         """Return each layer's status, in their order, asked anew and remembered; one that raises is unhealthy for that reason."""
-        found = []
+        statuses = []
         for layer in self._parts.layers.values():
             try:
-                found.append(layer.status())
+                statuses.append(layer.status())
             except Exception as error:
                 reason = f"its status cannot be told: {error}"
-                found.append(LayerStatus(layer.name, enabled=True, healthy=False, reason=reason))
+                statuses.append(LayerStatus(layer.name, enabled=True, healthy=False, reason=reason))
         with self._lock:
-            self._known = (time.monotonic(), found)
-        return found
+            self._known = (time.monotonic(), statuses)
+        return statuses
 
     def plan(self, query: Query, bounds: StopConditions, how: How = _USUAL) -> Plan:
         """Return the plan of a question, not run; `bounds` are those of the settings. Raises InvalidQuery and ConfigError."""
@@ -90,8 +90,8 @@ class Engine:
         with self._lock:
             at, lately = self._known
         statuses = lately if time.monotonic() - at < _STATUS_AGE else self.statuses()
-        known = Known(statuses, bounds, parts.clock.now_ms(), parts.calendar, dict(self._usual_ms))
-        return make_plan(query, how, known)
+        context = Known(statuses, bounds, parts.clock.now_ms(), parts.calendar, dict(self._usual_ms))
+        return make_plan(query, how, context)
 
     def search(self, query: Query, bounds: StopConditions, how: How = _USUAL) -> Answer:
         """Answer a question with a page of `query.limit` hits; works without any index, since agentic search always runs.
@@ -102,20 +102,20 @@ class Engine:
         """
         with span("intelligent_search"):
             plan = replace(self._ready_plan(query, bounds, how), keeps_all=how.keeps_all)
-            named = frozenset(name for name, value in how.bounds.items() if value is not None)
-            budget = Budget(plan.bounds, self._parts.clock, self._parts.factor, plan.strict, named)
-            before = self._pages.find(query, how)
-            wanted = query.limit + how.offset + 1
-            if before is not None and len(before.hits) >= wanted:
-                return _as_overview(_page(before, query.limit, how.offset, budget, self._parts.ranking), plan, query)
+            named_bounds = frozenset(name for name, value in how.bounds.items() if value is not None)
+            budget = Budget(plan.bounds, self._parts.clock, self._parts.factor, plan.strict, named_bounds)
+            earlier_list = self._pages.find(query, how)
+            least_hits = query.limit + how.offset + 1
+            if earlier_list is not None and len(earlier_list.hits) >= least_hits:
+                return _as_overview(_page(earlier_list, query.limit, how.offset, budget, self._parts.ranking), plan, query)
             # A part that is asked first leaves nodes to the whole that follows.
             spare = 0 if how.offset or plan.asks_parts_first else _SPARE
-            pool = max(wanted, pool_of(query.limit, how.offset) + spare, 1 if plan.browses else relevance.COMPARED)
-            pool = max(wanted, min(pool, plan.bounds.max_nodes_visited))
-            asked = replace(
+            pool = max(least_hits, pool_of(query.limit, how.offset) + spare, 1 if plan.browses else relevance.COMPARED)
+            pool = max(least_hits, min(pool, plan.bounds.max_nodes_visited))
+            query_to_run = replace(
                 query, text=plan.text, limit=pool, overview=plan.is_overview, literal=bool(plan.exact), looked_up=plan.looks_up
             )
-            listed = Search(self._parts, self._execution, plan, asked, query.text, budget).listed(before, how.offset)
+            listed = Search(self._parts, self._execution, plan, query_to_run, query.text, budget).listed(earlier_list, how.offset)
             self._pages.keep(query, how, listed)
             answer = _as_overview(_page(listed, query.limit, how.offset, budget, self._parts.ranking), plan, query)
         # A moving average: each measured time counts for a tenth.
@@ -165,21 +165,21 @@ def _page(listed: Listed, limit: int, offset: int, budget: Budget, ranking: Rank
     Themes come with the first page only. The tokens of the hits are counted in `budget`.
     """
     good = listed.hits[offset:]
-    kept = within(good[:limit], budget)
-    more = len(good) > len(kept) or (bool(kept) and listed.goes_on)
+    fitting = within(good[:limit], budget)
+    more = len(good) > len(fitting) or (bool(fitting) and listed.goes_on)
     why = replace(listed.why, tokens=budget.tokens, bounds_hit=tuple(dict.fromkeys((*listed.why.bounds_hit, *budget.hit))))
-    further = good[len(kept) : len(kept) + _FURTHER]
+    further = good[len(fitting) : len(fitting) + _FURTHER]
     judged, themes = listed.judgement, () if offset else listed.themes
-    valued = show_values((*kept, *further), ranking)
-    hits, next_hits = valued[: len(kept)], valued[len(kept) :]
+    valued = show_values((*fitting, *further), ranking)
+    hits, next_hits = valued[: len(fitting)], valued[len(fitting) :]
     return Answer(hits, more, why, judged.confidence, judged.probability, judged.missing, listed.complete, next_hits, themes)
 
 
 def within(hits: Sequence[Hit], budget: Budget) -> list[Hit]:
     """Return the first hits that fit into the token budget, and count their tokens there; the first that does not fit ends it."""
-    kept = []
+    fitting = []
     for hit in hits:
         if not budget.spend(" ".join((hit.quote, hit.title, hit.node_id, *hit.grip_ids, hit.session_id, hit.project))):
             break
-        kept.append(hit)
-    return kept
+        fitting.append(hit)
+    return fitting

@@ -44,11 +44,11 @@ def looked_for(text: str, exact: Sequence[str]) -> tuple[str, ...]:
     if exact:
         return tuple(exact)
     words = [w.strip(".,;:!?()[]{}\"'`").lower() for w in text.split()]
-    wanted = dict.fromkeys(w for w in words if len(w) >= _SHORTEST and w not in STOPWORDS)
-    return tuple(wanted) if len(wanted) <= _MOST_WORDS else ()
+    distinct_words = dict.fromkeys(w for w in words if len(w) >= _SHORTEST and w not in STOPWORDS)
+    return tuple(distinct_words) if len(distinct_words) <= _MOST_WORDS else ()
 
 
-def to_find(plan: Plan, question: str, found: Sequence[Hit], is_enough: bool, was_cut: bool) -> Iterator[tuple[str, ...]]:
+def to_find(plan: Plan, question: str, hits: Sequence[Hit], is_enough: bool, was_cut: bool) -> Iterator[tuple[str, ...]]:
     """Yield what scans have to find, one after the other until one does: first a phrase, then words, either only if due.
 
     Where a walk alone was asked and did not suffice or see everything, the question itself, word for word, if it has 10 to 200
@@ -56,11 +56,11 @@ def to_find(plan: Plan, question: str, found: Sequence[Hit], is_enough: bool, wa
     """
     alone = set(plan.order) <= {LayerName.TOPICS, LayerName.AGENTIC} and not plan.browses
     phrase = " ".join(question.strip().strip('"“”`').split())
-    is_held = any(phrase.lower() in " ".join(h.quote.split()).lower() for h in found[:1])
+    is_held = any(phrase.lower() in " ".join(h.quote.split()).lower() for h in hits[:1])
     if alone and (was_cut or not is_enough) and not is_held and _SHORTEST_PHRASE <= len(phrase) <= _LONGEST_PHRASE:
         yield (phrase,)
     words = looked_for(plan.text, plan.exact)
-    if words and not is_enough and (not found or plan.first_match):
+    if words and not is_enough and (not hits or plan.first_match):
         yield words
 
 
@@ -104,10 +104,10 @@ class _Scan:
         error: BaseException | None = None
         try:
             while (got := self._next()) is not None:
-                place, window = got
-                found = self._scanner.read(replace(self._query, window=window), self._words)
+                number, window = got
+                slice_read = self._scanner.read(replace(self._query, window=window), self._words)
                 with self.woken:
-                    self.read[place] = found
+                    self.read[number] = slice_read
         except BaseException as caught:  # handed to whoever waits
             error = caught
         with self.woken:
@@ -123,14 +123,14 @@ class _Scan:
         """
         with self._handing_out:
             if self._left is None:
-                named = self._scanner.named(self._query, self._words) if self._budget.call() else None
-                windows = self._scanner.slices(self._query) if named is None else []
-                self.slices = len(windows) if named is None else 1
-                if named is not None:
-                    self.read[0] = named
+                named_slice = self._scanner.named(self._query, self._words) if self._budget.call() else None
+                windows = self._scanner.slices(self._query) if named_slice is None else []
+                self.slices = len(windows) if named_slice is None else 1
+                if named_slice is not None:
+                    self.read[0] = named_slice
                 self._left = iter(enumerate(windows))
-            found = sum(len(s.hits) for s in list(self.read.values()))
-            if self.error is not None or found >= self._query.limit or self._budget.is_cancelled():
+            hit_count = sum(len(s.hits) for s in list(self.read.values()))
+            if self.error is not None or hit_count >= self._query.limit or self._budget.is_cancelled():
                 return None
             got = next(self._left, None)
             return got if got is not None and self._budget.call() else None
@@ -162,8 +162,8 @@ def escalate(
         raise error
     if error is not None and not isinstance(error, DeadlineExceeded):
         log.warning("the scan ended early", exc_info=error)
-    listed = sorted((h for place in sorted(read) for h in read[place].hits), key=lambda hit: hit.asks)[: query.limit]
+    listed = sorted((h for number in sorted(read) for h in read[number].hits), key=lambda hit: hit.asks)[: query.limit]
     # The newest first: of events that hold every word nothing else tells them apart.
-    hits = tuple(replace(h, score=round(h.score - _LATER * place, 4)) for place, h in enumerate(listed))
+    hits = tuple(replace(h, score=round(h.score - _LATER * number, 4)) for number, h in enumerate(listed))
     ms = round((budget.clock.monotonic() - began) * 1000, 1)
     return hits, Scanned(why, scan.slices, len(read), sum(s.events for s in read.values()), len(hits), ms)

@@ -69,12 +69,12 @@ class Execution:
         """
         run, gap = Run(), plan.gap(query.window)
         for name in plan.order:
-            whole = next((n for n in run.answers if name in MADE_OF.get(n, ())), None)
+            whole_layer = next((n for n in run.answers if name in MADE_OF.get(n, ())), None)
             is_last = name is plan.order[-1]
             if run.sufficient and not is_last:
                 continue
-            if whole is not None:
-                run.skipped.append(Skipped(name, f"part of {whole}, which was asked"))
+            if whole_layer is not None:
+                run.skipped.append(Skipped(name, f"part of {whole_layer}, which was asked"))
                 continue
             if name is LayerName.AGENTIC and run.fills_answer and not any(s.layer in BEST for s in plan.skipped):
                 # What the walk finds would come after all that.
@@ -140,16 +140,16 @@ class Execution:
         best = next((n for n in BEST if n in plan.paths), None)
         gap = plan.gap(query.window)
         most = max(1, int(budget.nodes_left() * (_FOR_BEST if gap is None else 1 - _FOR_GAP)))
-        others = budget if best is None else budget.beside(min(query.limit, most))
+        other_budget = budget if best is None else budget.beside(min(query.limit, most))
         first = budget if gap is None else budget.beside(budget.nodes_left() - most)
         paths = []
         for name in plan.paths:
-            if name is LayerName.AGENTIC and best is not None and others.nodes_left() < min(_TO_WALK, budget.nodes_left()):
+            if name is LayerName.AGENTIC and best is not None and other_budget.nodes_left() < min(_TO_WALK, budget.nodes_left()):
                 continue
             sought = query if gap is None else _limit_to_nodes(query, first)
             if name is LayerName.AGENTIC:
                 sought = _narrow_to_gap(plan, query)
-            paths.append(self._path(name, sought, first if name is best else others, 1.0))
+            paths.append(self._path(name, sought, first if name is best else other_budget, 1.0))
         return paths
 
     def _path(self, name: LayerName, query: Query, budget: Budget, share: float) -> Path:
@@ -157,12 +157,12 @@ class Execution:
 
         The topics layer has counters of its own.
         """
-        own = max(1, int((budget.left_ms() - reserve_ms(budget) * (1 + TO_HEAR)) * share))
-        made = budget.apart(own) if name is LayerName.TOPICS else budget.branch(own)
+        own_ms = max(1, int((budget.left_ms() - reserve_ms(budget) * (1 + TO_HEAR)) * share))
+        path_budget = budget.apart(own_ms) if name is LayerName.TOPICS else budget.branch(own_ms)
         if name is LayerName.AGENTIC:
-            made.first_find_ms = FIRST_FIND_MS
-        path = Path(name, self._layers[name], query, made, threading.Condition())
-        made.on_partial = path.report
+            path_budget.first_find_ms = FIRST_FIND_MS
+        path = Path(name, self._layers[name], query, path_budget, threading.Condition())
+        path_budget.on_partial = path.report
         return path
 
     def _wait(self, paths: list[Path], budget: Budget, enough: Enough) -> list[Path]:
@@ -216,8 +216,8 @@ class Execution:
         run.answers[path.name] = path.answer
         hits = path.answer.hits
         if path.answer.themes:
-            told = f"told {len(path.answer.themes)} themes; what was said is left to the other layers"
-            run.tried.append(Tried(path.name, Outcome.INSUFFICIENT, told, 0, 0.0, round(path.ms, 1)))
+            reason = f"told {len(path.answer.themes)} themes; what was said is left to the other layers"
+            run.tried.append(Tried(path.name, Outcome.INSUFFICIENT, reason, 0, 0.0, round(path.ms, 1)))
             return None
         verdict = run.verdicts[path.name] = judge(path.name, hits)
         outcome = Outcome.SUFFICIENT if verdict.sufficient else Outcome.INSUFFICIENT if hits else Outcome.NOTHING

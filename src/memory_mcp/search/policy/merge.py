@@ -20,43 +20,43 @@ def identity(hit: Hit) -> str:
     return hit.event_id or hit.node_id
 
 
-def ahead(first: Sequence[Hit], rest: Sequence[Hit]) -> list[Hit]:
-    """Return `first` as it is, and behind it those of `rest` whose identity is not in it."""
-    known = {identity(h) for h in first}
-    return [*first, *(h for h in rest if identity(h) not in known)]
+def ahead(first: Sequence[Hit], further: Sequence[Hit]) -> list[Hit]:
+    """Return `first` as it is, and behind it those of `further` whose identity is not in it."""
+    known_ids = {identity(h) for h in first}
+    return [*first, *(h for h in further if identity(h) not in known_ids)]
 
 
-def merge(found: Mapping[LayerName, Sequence[Hit]]) -> tuple[Hit, ...]:
+def merge(hits_by_layer: Mapping[LayerName, Sequence[Hit]]) -> tuple[Hit, ...]:
     """Return the best layer's list as it is, and behind it what other layers found besides, each hit once.
 
     The best is the first of hybrid, bm25, vector and agentic that has hits. A further hit's score is its own, or 0.85
     times the score before it where that is less. Layers that another one with hits is made of (`MADE_OF`) are left out.
     Empty without hits.
     """
-    lists = {name: hits for name, hits in found.items() if hits}
+    lists = {name: hits for name, hits in hits_by_layer.items() if hits}
     order = [n for n in (*BEST, LayerName.AGENTIC, *lists) if n in lists]
     merged: list[Hit] = []
-    known: set[str] = set()
+    known_ids: set[str] = set()
     for name in dict.fromkeys(order):
         if any(name in MADE_OF.get(other, ()) for other in lists):
             continue
         last = merged[-1].score if merged else 1.0
         for hit in lists[name]:
-            if identity(hit) not in known:
-                known.add(identity(hit))
+            if identity(hit) not in known_ids:
+                known_ids.add(identity(hit))
                 last = min(hit.score, last * BEHIND) if merged and name is not order[0] else hit.score
                 merged.append(_scored(hit, round(last, 6)))
     return tuple(merged)
 
 
-def merge_by_odds(found: Mapping[LayerName, Sequence[Hit]], odds: Mapping[LayerName, float]) -> tuple[Hit, ...]:
+def merge_by_odds(hits_by_layer: Mapping[LayerName, Sequence[Hit]], odds: Mapping[LayerName, float]) -> tuple[Hit, ...]:
     """Return what the tree found and what indexes did as one list, where both looked at different times; scores never rise.
 
     Each hit ranks by its score times how likely its layer's list holds the answer, 0..1 in `odds`.
     """
-    indexed: dict[LayerName, Sequence[Hit]] = {name: hits for name, hits in found.items() if name != LayerName.AGENTIC}
+    indexed: dict[LayerName, Sequence[Hit]] = {name: hits for name, hits in hits_by_layer.items() if name != LayerName.AGENTIC}
     best = max(odds[name] for name in indexed)
-    lists = ((odds[LayerName.AGENTIC], found[LayerName.AGENTIC]), (best, merge(indexed)))
+    lists = ((odds[LayerName.AGENTIC], hits_by_layer[LayerName.AGENTIC]), (best, merge(indexed)))
     ranked = sorted(((hit.score * factor, hit) for factor, hits in lists for hit in hits), key=lambda pair: -pair[0])
     merged: dict[str, Hit] = {}
     for _, hit in ranked:
@@ -64,16 +64,16 @@ def merge_by_odds(found: Mapping[LayerName, Sequence[Hit]], odds: Mapping[LayerN
     return descending(list(merged.values()))
 
 
-def arbitration(found: Mapping[LayerName, Sequence[Hit]], *, by_odds: bool = False) -> str:
+def arbitration(hits_by_layer: Mapping[LayerName, Sequence[Hit]], *, by_odds: bool = False) -> str:
     """Return how layers were merged: "merged bm25 5, vector 4: 3 of 6 in several; bm25 comes first"; "" below two with hits."""
-    lists = {name: hits for name, hits in found.items() if hits}
+    lists = {name: hits for name, hits in hits_by_layer.items() if hits}
     if len(lists) < 2:
         return ""
-    named = [{identity(h) for h in hits} for hits in lists.values()]
-    everything, shared = set.union(*named), sum(sum(k in n for n in named) > 1 for k in set.union(*named))
-    told = ", ".join(f"{name} {len(hits)}" for name, hits in lists.items())
+    ids_by_layer = [{identity(h) for h in hits} for hits in lists.values()]
+    everything, shared = set.union(*ids_by_layer), sum(sum(k in n for n in ids_by_layer) > 1 for k in set.union(*ids_by_layer))
+    counts = ", ".join(f"{name} {len(hits)}" for name, hits in lists.items())
     first = next(n for n in (*BEST, LayerName.AGENTIC, *lists) if n in lists)
-    return f"merged {told}: {shared} of {len(everything)} in several; {'the likelier' if by_odds else first} comes first"
+    return f"merged {counts}: {shared} of {len(everything)} in several; {'the likelier' if by_odds else first} comes first"
 
 
 def by_time(ranked: Sequence[Hit]) -> tuple[list[Hit], list[Hit]]:
@@ -83,8 +83,8 @@ def by_time(ranked: Sequence[Hit]) -> tuple[list[Hit], list[Hit]]:
     """
     successors = {h.superseded_by for h in ranked if not h.outside} - {""}
     inside = [h for h in ranked if not h.outside or not successors.isdisjoint((h.grip_id, *h.grip_ids))]
-    taken = {identity(h) for h in inside}
-    return inside, [h for h in ranked if identity(h) not in taken]
+    inside_ids = {identity(h) for h in inside}
+    return inside, [h for h in ranked if identity(h) not in inside_ids]
 
 
 def preferred(inside: Sequence[Hit], everywhere: Sequence[Hit], window: TimeWindow) -> tuple[Hit, ...]:
@@ -94,27 +94,27 @@ def preferred(inside: Sequence[Hit], everywhere: Sequence[Hit], window: TimeWind
     out the other fills up. Scores never rise. What happened in a time is often told outside it: with three
     and two the right session was among five for 134 of 156 questions that name a time, inside alone for 122.
     """
-    held = list(inside)
+    inside_left = list(inside)
     outside = [copy_with(h, outside=True) for h in everywhere if not window.contains(h.timestamp)]
     merged: list[Hit] = []
-    while held or outside:
+    while inside_left or outside:
         most = _FURTHER if merged else _INSIDE
-        block = held[:most] + outside[: _BLOCK - min(len(held), most)]
-        block += held[most : most + _BLOCK - len(block)]
+        block = inside_left[:most] + outside[: _BLOCK - min(len(inside_left), most)]
+        block += inside_left[most : most + _BLOCK - len(block)]
         merged += block
-        taken = {identity(h) for h in block}
-        held = [h for h in held if identity(h) not in taken]
-        outside = [h for h in outside if identity(h) not in taken]
+        block_ids = {identity(h) for h in block}
+        inside_left = [h for h in inside_left if identity(h) not in block_ids]
+        outside = [h for h in outside if identity(h) not in block_ids]
     return descending(merged)
 
 
 def descending(hits: Sequence[Hit]) -> tuple[Hit, ...]:
     """Return hits in their order with scores that never rise: one above the score before it gets less than that."""
-    shown: list[Hit] = []
+    lowered: list[Hit] = []
     for hit in hits:
-        score = min(hit.score, shown[-1].score * BEHIND) if shown else hit.score
-        shown.append(_scored(hit, round(score, 6)))
-    return tuple(shown)
+        score = min(hit.score, lowered[-1].score * BEHIND) if lowered else hit.score
+        lowered.append(_scored(hit, round(score, 6)))
+    return tuple(lowered)
 
 
 def _scored(hit: Hit, score: float) -> Hit:
@@ -122,8 +122,8 @@ def _scored(hit: Hit, score: float) -> Hit:
     return hit if hit.score == score else copy_with(hit, score=score)
 
 
-def behind_replies(hits: Sequence[Hit], wanted: Set[str]) -> list[Hit]:
-    """Return the hits with each prompt that only asks as far as the terms `wanted` go directly behind its reply.
+def behind_replies(hits: Sequence[Hit], query_terms: Set[str]) -> list[Hit]:
+    """Return the hits with each prompt that only asks as far as the terms `query_terms` go directly behind its reply.
 
     Such a prompt asks in one sentence and tells in others, which hold none of them. A reply that stood behind it takes its place
     and score. Prompts whose reply is no hit, with that beside it, stay.
@@ -134,9 +134,9 @@ def behind_replies(hits: Sequence[Hit], wanted: Set[str]) -> list[Hit]:
         reply = replies.get(prompt.event_id)
         if reply is None or prompt.speaker or not (0 < question_share(prompt.quote) < 1):
             continue
-        place = ordered.index(prompt)
-        behind = next((at for at, hit in enumerate(ordered) if at > place and identity(hit) == identity(reply)), None)
-        if behind is not None and wanted.isdisjoint(term_set(strip_questions(prompt.quote))):
-            raised = ordered.pop(behind)
-            ordered.insert(place, copy_with(raised, score=max(raised.score, prompt.score)))
+        position = ordered.index(prompt)
+        reply_position = next((at for at, hit in enumerate(ordered) if at > position and identity(hit) == identity(reply)), None)
+        if reply_position is not None and query_terms.isdisjoint(term_set(strip_questions(prompt.quote))):
+            raised = ordered.pop(reply_position)
+            ordered.insert(position, copy_with(raised, score=max(raised.score, prompt.score)))
     return ordered

@@ -136,8 +136,8 @@ class Plan:
         Of a layer and the layers it is made of only the whole runs. Topics return no hits and do not count.
         """
         parts = {part for n in self.order for part in MADE_OF.get(n, ())}
-        beside = [n for n in self.order if n is LayerName.TOPICS]
-        return (*beside, *[n for n in self.order if n not in parts and n not in beside][: self.bounds.beam_width])
+        topic_layers = [n for n in self.order if n is LayerName.TOPICS]
+        return (*topic_layers, *[n for n in self.order if n not in parts and n not in topic_layers][: self.bounds.beam_width])
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,26 +152,26 @@ class Known:
     usual_ms: Mapping[LayerName, float] = field(default_factory=dict)
 
 
-def make_plan(query: Query, how: How, known: Known) -> Plan:
+def make_plan(query: Query, how: How, context: Known) -> Plan:
     """Return a question's plan; `how` wins over its words. Raises InvalidQuery if it is empty, ConfigError for bad bounds."""
     if not query.text.strip():
         raise InvalidQuery("the query is empty", "Give at least one word to look for.")
-    now_ms = known.now_ms if how.as_of is None else how.as_of
-    seen = understand(query.text, now_ms, how.calendar or known.calendar, how.bounds.get("timeout_ms"))
-    rules, live = RULES[intent := how.intent or seen.intent], [_without(s, how.without) for s in known.statuses]
-    browses = seen.asks_period or (seen.is_general and (query.window is not None or intent is Intent.EXPLORE))
-    text = "" if browses else seen.words
-    mode, why = _mode(how, seen)
-    bounds = _bounds(how.bounds, known.settings, rules, mode, seen.deadline_ms, pool_of(query.limit, how.offset))
-    slow = _too_slow(live, known.usual_ms, bounds.timeout_ms) if intent is Intent.TIME_BOXED else {}
+    now_ms = context.now_ms if how.as_of is None else how.as_of
+    question = understand(query.text, now_ms, how.calendar or context.calendar, how.bounds.get("timeout_ms"))
+    rules, live = RULES[intent := how.intent or question.intent], [_without(s, how.without) for s in context.statuses]
+    browses = question.asks_period or (question.is_general and (query.window is not None or intent is Intent.EXPLORE))
+    text = "" if browses else question.words
+    mode, why = _mode(how, question)
+    bounds = _bounds(how.bounds, context.settings, rules, mode, question.deadline_ms, pool_of(query.limit, how.offset))
+    slow = _too_slow(live, context.usual_ms, bounds.timeout_ms) if intent is Intent.TIME_BOXED else {}
     order, skipped, first = _routed(intent, live, browses, slow)
     return Plan(
         intent=intent,
-        confidence=1.0 if how.intent else seen.confidence,
-        signals=(f"{intent}: named by the caller",) if how.intent else seen.signals,
-        exact=seen.exact,
+        confidence=1.0 if how.intent else question.confidence,
+        signals=(f"{intent}: named by the caller",) if how.intent else question.signals,
+        exact=question.exact,
         text=text,
-        judged=seen.particular if text and intent is Intent.EXPLORE else text,
+        judged=question.particular if text and intent is Intent.EXPLORE else text,
         browses=browses,
         tier=detect(live),
         mode=mode,
@@ -183,14 +183,14 @@ def make_plan(query: Query, how: How, known: Known) -> Plan:
         strict=rules.strict or how.bounds.get("timeout_ms") is not None,
         min_confidence=rules.min_confidence if how.min_confidence is None else how.min_confidence,
         floor=how.min_confidence,
-        first_match=rules.first_match and bool(seen.exact),
+        first_match=rules.first_match and bool(question.exact),
         escalates_when=rules.trigger if rules.escalates and not browses else "",
-        deadline_ms=seen.deadline_ms,
+        deadline_ms=question.deadline_ms,
         now_ms=now_ms,
-        window=query.window or seen.window,
-        window_words="" if query.window else seen.window_words,
+        window=query.window or question.window,
+        window_words="" if query.window else question.window_words,
         covered_from=max((s.covered_from for s in live if s.name in order), default=0),
-        last_of=seen.last_of,
+        last_of=question.last_of,
     )
 
 
@@ -199,16 +199,16 @@ def pool_of(limit: int, offset: int) -> int:
 
     For a first page `limit` + 7, at least 14; for later ones 3 x (`limit` + `offset` + 1) + 14.
     """
-    wanted = limit + offset + 1
-    return max(POOL, wanted + _FOLDED) if not offset else wanted * 3 + POOL
+    least_hits = limit + offset + 1
+    return max(POOL, least_hits + _FOLDED) if not offset else least_hits * 3 + POOL
 
 
 def layers_named(names: Sequence[str]) -> frozenset[LayerName]:
     """Return layers by name. Raises InvalidQuery for an unknown name and for the agentic layer, which cannot be left out."""
-    known = [n.value for n in LayerName if n not in (LayerName.TOC, LayerName.AGENTIC)]
+    known_names = [n.value for n in LayerName if n not in (LayerName.TOC, LayerName.AGENTIC)]
     for name in names:
-        if name not in known:
-            raise InvalidQuery(f"cannot plan without {name!r}", f"Layers that can be left out are {', '.join(known)}.")
+        if name not in known_names:
+            raise InvalidQuery(f"cannot plan without {name!r}", f"Layers that can be left out are {', '.join(known_names)}.")
     return frozenset(LayerName(n) for n in names)
 
 
@@ -242,9 +242,9 @@ def _routed(
     The agentic layer is always among them, and last. `slow` are layers to pass over, with reasons; when `browsing` only topics
     (to explore) and agentic are used. The chain follows what is live; the tier is a label for people.
     """
-    known = {s.name: s for s in statuses}
+    status_by_name = {s.name: s for s in statuses}
     if browsing:  # themes are what topics are for; the tree lists what happened
-        topics = known.get(LayerName.TOPICS)
+        topics = status_by_name.get(LayerName.TOPICS)
         if intent is not Intent.EXPLORE or topics is None:
             return (LayerName.AGENTIC,), (), LayerName.AGENTIC
         if topics.usable:
@@ -254,7 +254,7 @@ def _routed(
     order: list[LayerName] = []
     for name in CHAINS[intent]:
         for candidate in (name,) if name is not None else BEST:
-            status = known.get(candidate)
+            status = status_by_name.get(candidate)
             if status is not None and status.usable and candidate not in slow:
                 order.append(candidate)
                 break
@@ -267,43 +267,43 @@ def _routed(
     return tuple(order), tuple(skipped), first
 
 
-def _mode(how: How, seen: Question) -> tuple[Mode, str]:
+def _mode(how: How, question: Question) -> tuple[Mode, str]:
     """Return how the layers run, and why: the caller's mode, parallel for a beam above 1, hybrid if unsure, else sequential."""
     beam = how.bounds.get("beam_width") or 1
     if how.mode is not None:
         return how.mode, "named by the caller"
     if beam > 1:
         return Mode.PARALLEL, f"beam_width={beam}"
-    if how.intent is None and seen.confidence <= AMBIGUOUS:
+    if how.intent is None and question.confidence <= AMBIGUOUS:
         return Mode.HYBRID, "the intent is ambiguous"
     return Mode.SEQUENTIAL, "the default"
 
 
 def _bounds(
-    given: Mapping[str, int | None],
+    caller_bounds: Mapping[str, int | None],
     settings: StopConditions,
     rules: Rules,
     mode: Mode,
     deadline_ms: int | None,
-    wanted: int,
+    least_nodes: int,
 ) -> StopConditions:
     """Return the bounds of the settings, changed by those of the intent and then by the caller's.
 
-    An intent changes only bounds that the settings leave at their defaults. The number of nodes is at least `wanted`, unless
+    An intent changes only bounds that the settings leave at their defaults. The number of nodes is at least `least_nodes`, unless
     set. A deadline lowers the time limit; side by side the beam is at least 2. Raises ConfigError for a bound out of range.
     """
     usual = StopConditions()
-    own = {f.name for f in dataclasses.fields(settings) if getattr(settings, f.name) != getattr(usual, f.name)}
-    changes = {name: value for name, value in rules.bounds.items() if name not in own}
+    set_names = {f.name for f in dataclasses.fields(settings) if getattr(settings, f.name) != getattr(usual, f.name)}
+    changes = {name: value for name, value in rules.bounds.items() if name not in set_names}
     if mode is Mode.SEQUENTIAL:
         changes.pop("beam_width", None)
     else:
         changes["beam_width"] = max(changes.get("beam_width", PATHS), 2) if settings.beam_width < 2 else settings.beam_width
     bounds = settings.with_(**changes)
     # Results count as visited nodes: a limit above the intent's bound raises that bound.
-    if "max_nodes_visited" not in own:
-        bounds = bounds.with_(max_nodes_visited=max(bounds.max_nodes_visited, wanted))
-    bounds = bounds.with_(**given)
+    if "max_nodes_visited" not in set_names:
+        bounds = bounds.with_(max_nodes_visited=max(bounds.max_nodes_visited, least_nodes))
+    bounds = bounds.with_(**caller_bounds)
     if mode is not Mode.SEQUENTIAL and bounds.beam_width < 2:
         bounds = bounds.with_(beam_width=2)
     return bounds if deadline_ms is None else bounds.with_(timeout_ms=min(bounds.timeout_ms, deadline_ms))

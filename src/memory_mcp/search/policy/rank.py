@@ -110,8 +110,8 @@ def rank(
             "usage": frequency(hit, now_ms, days, usage) if weights["usage"] else 0.0,
         }
         value = sum(weights[name] * signals[name] for name in SIGNALS) / sum(weights.values())
-        shown = tuple((name, round(v, 4)) for name, v in signals.items() if weights[name])
-        valued.append((value, copy_with(hit, parts=(*hit.parts, *shown, ("rank", round(value, 4))))))
+        shown_signals = tuple((name, round(v, 4)) for name, v in signals.items() if weights[name])
+        valued.append((value, copy_with(hit, parts=(*hit.parts, *shown_signals, ("rank", round(value, 4))))))
     ordered = [hit for _, hit in sorted(valued, key=lambda pair: (pair[1].asks, -pair[0], identity(pair[1])))]
     ordered = _worth_less(_behind_their_successors(ordered))
     return _collapsed(ordered) if settings.collapse else ordered
@@ -137,8 +137,8 @@ def salience(hit: Hit) -> float:
     """Return the salience of a hit, 0..1: 1 if it is pinned, else the mean of its kind's and its node's, or its kind's alone."""
     if hit.pinned:
         return 1.0
-    own = KIND_SALIENCE[MemoryKind(hit.kind)] if hit.kind else KIND_SALIENCE[MemoryKind.OBSERVATION]
-    return (own + hit.salience) / 2 if hit.salience > 0 else own
+    kind_salience = KIND_SALIENCE[MemoryKind(hit.kind)] if hit.kind else KIND_SALIENCE[MemoryKind.OBSERVATION]
+    return (kind_salience + hit.salience) / 2 if hit.salience > 0 else kind_salience
 
 
 def recency(timestamp: int, now_ms: int, half_life_days: float) -> float:
@@ -162,18 +162,18 @@ def _behind_their_successors(ordered: Sequence[Hit]) -> list[Hit]:
     holder = {i: at for at, hit in reversed(list(enumerate(ordered))) for i in _ids(hit)}
     waiting: dict[int, list[int]] = {}
     done: list[int] = []
-    named: set[int] = set()
+    placed_positions: set[int] = set()
 
     def name(at: int) -> None:
         """Append the index of a hit to `done`, and after it those of all that waited for it, which wait no more."""
         done.append(at)
-        named.add(at)
+        placed_positions.add(at)
         for later in waiting.pop(at, ()):
             name(later)
 
     for at, hit in enumerate(ordered):
         successor = holder.get(GripId(hit.superseded_by)) if hit.superseded_by else None
-        if successor is None or successor == at or successor in named:
+        if successor is None or successor == at or successor in placed_positions:
             name(at)
         else:
             waiting.setdefault(successor, []).append(at)
@@ -203,24 +203,24 @@ def _collapsed(ordered: Sequence[Hit]) -> list[Hit]:
 
     That one takes its grips, three in all, counts it in `times` and in `parts` as "folded", and has the time of the last.
     """
-    kept: list[Hit] = []
+    distinct: list[Hit] = []
     runs: list[frozenset[_Run]] = []
     for hit in ordered:
         own_runs = _runs(hit.quote)
-        at = _position_of_same(kept, runs, hit, own_runs)
+        at = _position_of_same(distinct, runs, hit, own_runs)
         if at is None:
-            kept.append(hit)
+            distinct.append(hit)
             runs.append(own_runs)
             continue
-        better = kept[at]
+        better = distinct[at]
         grips = tuple(dict.fromkeys((*better.grip_ids, *hit.grip_ids)))[:_GRIPS]
         # Two documents of one message say it once.
         times = better.times + (0 if hit.event_id and hit.event_id == better.event_id else hit.times)
         last = max(better.last or better.timestamp, hit.last or hit.timestamp)
         folded = dict(better.parts).get(_FOLDED, 0.0) + 1
         parts = (*(part for part in better.parts if part[0] != _FOLDED), (_FOLDED, folded))
-        kept[at] = copy_with(better, grip_ids=grips, times=times, last=last, parts=parts)
-    return kept
+        distinct[at] = copy_with(better, grip_ids=grips, times=times, last=last, parts=parts)
+    return distinct
 
 
 def besides(earlier: Sequence[Hit], hits: Sequence[Hit], settings: RankingSettings) -> list[Hit]:

@@ -139,9 +139,9 @@ class Reader:
         # A word that is not missing occurs in another form; a pair of ideographs that no text holds is mostly the border of two.
         borders = {term for term in absent - missing if term in subjects or cjk_runs(term)}
         weights = {term: weight for term, weight in weighed.weights.items() if term not in borders}
-        named = {term: weight for term, weight in weights.items() if term in subjects} or weights
-        self._asked = replace(weighed, weights=named)
-        self._total = sum(named.values()) or 1.0
+        subject_weights = {term: weight for term, weight in weights.items() if term in subjects} or weights
+        self._asked = replace(weighed, weights=subject_weights)
+        self._total = sum(subject_weights.values()) or 1.0
         self._unknown = replace(weighed, weights=weights).share(absent - borders)
         #: What the indexes' shares of the whole question are divided by.
         self._whole = 1 - weighed.share(borders) or 1.0
@@ -162,12 +162,12 @@ class Reader:
         results = [_Result(hit, dict(hit.parts), *self._terms(hit)) for hit in hits[:NEIGHBOURS]]
         first = results[:COMPARED]
         best = max(first, key=lambda result: result.hit.score, default=None)
-        found = [*literal, *([False] * len(first))]
+        literal_flags = [*literal, *([False] * len(first))]
         return Evidence(
-            hits=tuple(self._hit_evidence(one, results, is_literal=found[at]) for at, one in enumerate(first)),
+            hits=tuple(self._hit_evidence(result, results, is_literal=literal_flags[at]) for at, result in enumerate(first)),
             signals=_signals(results, looks_up=self._looks_up),
             unknown=self._unknown,
-            united=sum(one.hit.node_id == best.hit.node_id for one in first) / COMPARED if best else 0.0,
+            united=sum(result.hit.node_id == best.hit.node_id for result in first) / COMPARED if best else 0.0,
             agreed=float(bool(results) and _highest(results, "own") == _highest(results, "similarity")),
         )
 
@@ -179,48 +179,48 @@ class Reader:
         """Return the terms of a result, those of the question among them, and their share of it."""
         text = f"{hit.quote} {hit.speaker}"
         if text not in self._read:
-            said = term_set(text)
-            held = self._asked.weights.keys() & said
-            self._read[text] = said, held, self._share(held)
+            text_terms = term_set(text)
+            held_terms = self._asked.weights.keys() & text_terms
+            self._read[text] = text_terms, held_terms, self._share(held_terms)
         return self._read[text]
 
-    def _share(self, held: Set[str]) -> float:
+    def _share(self, held_terms: Set[str]) -> float:
         """Return the share of the question, by weight, of some of its terms."""
-        return sum(map(self._asked.weights.__getitem__, held)) / self._total
+        return sum(map(self._asked.weights.__getitem__, held_terms)) / self._total
 
-    def _hit_evidence(self, one: _Result, results: Sequence[_Result], *, is_literal: bool) -> HitEvidence:
+    def _hit_evidence(self, result: _Result, results: Sequence[_Result], *, is_literal: bool) -> HitEvidence:
         """Return what is known of one of some results."""
-        exchange, score, node, at = set(one.held), one.hit.score, one.hit.node_id, one.hit.timestamp
-        beside: Mapping[str, float] = one.parts if one.held else {}
+        exchange, score, node, at = set(result.held), result.hit.score, result.hit.node_id, result.hit.timestamp
+        trusted_parts: Mapping[str, float] = result.parts if result.held else {}
         for other in results:
-            if one.held and other.hit.node_id == node and abs(other.hit.timestamp - at) <= _EXCHANGE_MS:
+            if result.held and other.hit.node_id == node and abs(other.hit.timestamp - at) <= _EXCHANGE_MS:
                 exchange |= other.held
             # What says the same does not speak against it.
-            if other is not one and one.repeats(other):
+            if other is not result and result.repeats(other):
                 score += other.hit.score
         score = min(max(score, _LEAST), _MOST)
         return HitEvidence(
             lead=math.log(score / (1 - score)),
-            own=one.parts.get("own", one.parts.get("terms", 0.0)) / self._whole,
-            near=beside.get("near", 0.0) / self._whole,
-            segment=beside.get("segment", beside.get("coverage", 0.0)) / self._whole,
-            similarity=one.parts.get("similarity", 0.0) ** 2,
-            segment_similarity=one.parts.get("segment_similarity", 0.0),
+            own=result.parts.get("own", result.parts.get("terms", 0.0)) / self._whole,
+            near=trusted_parts.get("near", 0.0) / self._whole,
+            segment=trusted_parts.get("segment", trusted_parts.get("coverage", 0.0)) / self._whole,
+            similarity=result.parts.get("similarity", 0.0) ** 2,
+            segment_similarity=result.parts.get("segment_similarity", 0.0),
             held=self._share(exchange),
-            together=self._together(one),
+            together=self._together(result),
             literal=float(is_literal),
         )
 
-    def _together(self, one: _Result) -> float:
+    def _together(self, result: _Result) -> float:
         """Return the largest share of the question, by weight, that a few words in a row of a result hold."""
-        if len(one.held) < 2:
-            return one.share
-        text = one.hit.quote
+        if len(result.held) < 2:
+            return result.share
+        text = result.hit.quote
         if text not in self._close:
-            places = [(place, term) for place, term in enumerate(terms(text)) if term in one.held]
+            places = [(position, term) for position, term in enumerate(terms(text)) if term in result.held]
             best, start = 0.0, 0
-            for end, (place, _) in enumerate(places):
-                while place - places[start][0] > _TOGETHER:
+            for end, (position, _) in enumerate(places):
+                while position - places[start][0] > _TOGETHER:
                     start += 1
                 best = max(best, self._share({term for _, term in places[start : end + 1]}))
             self._close[text] = best
@@ -229,7 +229,7 @@ class Reader:
 
 def _signals(results: Sequence[_Result], *, looks_up: bool) -> Signals:
     """Return what results were found by."""
-    by_words, by_meaning = (any(name in one.parts for one in results) for name in ("segment", "similarity"))
+    by_words, by_meaning = (any(name in result.parts for result in results) for name in ("segment", "similarity"))
     by_words = by_words or (looks_up and by_meaning)
     if by_words:
         return Signals.BOTH if by_meaning else Signals.KEYWORDS
@@ -243,32 +243,32 @@ def is_of_tree(hit: Hit) -> bool:
 
 def _highest(results: Sequence[_Result], name: str) -> NodeId:
     """Return the segment of the first result in which a part is highest."""
-    return max(results, key=lambda one: one.parts.get(name, 0.0)).hit.node_id
+    return max(results, key=lambda result: result.parts.get(name, 0.0)).hit.node_id
 
 
-def probability(found: Evidence) -> float:
+def probability(evidence: Evidence) -> float:
     """Return how likely one of the first results holds the answer, 0..1; 0 without results."""
-    return logistic(ANSWER[found.signals], values_of(found)) if found.hits else 0.0
+    return logistic(ANSWER[evidence.signals], values_of(evidence)) if evidence.hits else 0.0
 
 
-def holds_words(found: Evidence) -> bool:
+def holds_words(evidence: Evidence) -> bool:
     """Return whether one of the first results holds any word of the question, or what it names literally."""
-    return any(hit.together or hit.literal for hit in found.hits)
+    return any(hit.together or hit.literal for hit in evidence.hits)
 
 
-def holds_known(found: Evidence) -> bool:
+def holds_known(evidence: Evidence) -> bool:
     """Return whether one of the first results holds all words of the question together that the scope knows, if it knows any."""
-    known = 1 - found.unknown
-    return known > 0 and any(hit.together >= _ALL * known for hit in found.hits)
+    known_share = 1 - evidence.unknown
+    return known_share > 0 and any(hit.together >= _ALL * known_share for hit in evidence.hits)
 
 
-def values_of(found: Evidence) -> dict[str, float]:
+def values_of(evidence: Evidence) -> dict[str, float]:
     """Return what speaks for an answer with results, by the names of the weights: its best result and all of them."""
-    return hit_values(max(found.hits, key=lambda hit: hit.lead)) | {
-        "unknown": found.unknown,
-        "united": found.united,
-        "agreed": found.agreed,
-        "literal": max(hit.literal for hit in found.hits),
+    return hit_values(max(evidence.hits, key=lambda hit: hit.lead)) | {
+        "unknown": evidence.unknown,
+        "united": evidence.united,
+        "agreed": evidence.agreed,
+        "literal": max(hit.literal for hit in evidence.hits),
     }
 
 
@@ -302,14 +302,14 @@ def confidence(
     return Confidence.STRONG if sure >= STRONG and holds_words and not missing else Confidence.WEAK
 
 
-def fits(found: Evidence) -> list[Fit]:
+def fits(evidence: Evidence) -> list[Fit]:
     """Return how well each of the first results fits."""
-    known = 1 - found.unknown
-    return [_fit(hit, logistic(HIT[found.signals], hit_values(hit)), known) for hit in found.hits]
+    known_share = 1 - evidence.unknown
+    return [_fit(hit, logistic(HIT[evidence.signals], hit_values(hit)), known_share) for hit in evidence.hits]
 
 
-def _fit(hit: HitEvidence, sure: float, known: float) -> Fit:
-    """Return how well a result fits that is right so likely; `known` is the share of the question that the scope knows."""
-    if hit.literal or (sure >= EXACT and known > 0 and hit.together >= _ALL * known):
+def _fit(hit: HitEvidence, sure: float, known_share: float) -> Fit:
+    """Return how well a result fits that is right so likely; `known_share` is the share of the question that the scope knows."""
+    if hit.literal or (sure >= EXACT and known_share > 0 and hit.together >= _ALL * known_share):
         return Fit.EXACT
     return Fit.CLOSE if sure >= CLOSE else Fit.LOOSE

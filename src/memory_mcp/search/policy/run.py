@@ -94,5 +94,5 @@ class Run:
             return LayerName.AGENTIC if any(p.name is LayerName.AGENTIC for p in self.paths) else plan.paths[-1]
         if len(names) == 1:
             return names[0]
-        whole = next((whole for whole, parts in MADE_OF.items() if parts == set(names)), None)
-        return whole or "+".join(names)
+        whole_layer = next((whole_layer for whole_layer, parts in MADE_OF.items() if parts == set(names)), None)
+        return whole_layer or "+".join(names)

@@ -56,7 +56,7 @@ class Successors(Protocol):
         """Return the hits with the statement that holds now before each superseded one; unchanged where none is."""
         ...
 
-    def decided(self, project: str | None, named: Set[str], window: TimeWindow | None, most: int) -> Sequence[Hit]:
+    def decided(self, project: str | None, subject_terms: Set[str], window: TimeWindow | None, most: int) -> Sequence[Hit]:
         """Return the newest decisions on these terms, at most `most`, with their successors; `project` and `window` None: all."""
         ...
 
@@ -86,12 +86,12 @@ class Parts:
 class Search:
     """The state of answering one question."""
 
-    def __init__(self, parts: Parts, execution: Execution, plan: Plan, asked: Query, question: str, budget: Budget) -> None:
-        """Prepare one answer: `asked` is the query to run by the plan, `question` its text as typed; nothing is run yet."""
+    def __init__(self, parts: Parts, execution: Execution, plan: Plan, query: Query, question: str, budget: Budget) -> None:
+        """Prepare one answer: `query` is the query to run by the plan, `question` its text as typed; nothing is run yet."""
         self._parts = parts
         self._execution = execution
         self._plan = plan
-        self._asked = replace(asked, question=question)
+        self._asked = replace(query, question=question)
         self._budget = budget
         self._weighed: Weighed | None = None
         self._notices: list[str] = []
@@ -120,8 +120,8 @@ class Search:
         subjects, missing = (term_set(" ".join(words)) for words in (self._subjects, self._missing))
         return relevance.Reader(self._weigh(), subjects, missing, looks_up=self._plan.looks_up)
 
-    def listed(self, before: Listed | None, offset: int) -> Listed:
-        """Run the search and return the full list of results; `before` is what earlier pages of the same question listed.
+    def listed(self, earlier_list: Listed | None, offset: int) -> Listed:
+        """Run the search and return the full list of results; `earlier_list` is what earlier pages of the same question listed.
 
         Earlier hits come first, unchanged. `offset` decides only which notice an empty page has. Call it once. Raises
         InvalidQuery, NotFound or StorageError that a layer raised.
@@ -131,11 +131,11 @@ class Search:
         if plan.judged != plan.text and not any(self._weigh().counts.values()):
             self._asked = replace(self._asked, text=plan.judged)
         run = self._run_in_time()
-        themes = before.themes if before is not None else run.themes
+        themes = earlier_list.themes if earlier_list is not None else run.themes
         hits, scan = self._escalated(run)
-        earlier = before.hits if before is not None else ()
-        known = {identity(h) for h in earlier}
-        fresh = [h for h in self._ranked(hits) if identity(h) not in known and not self._repeats_the_question(h)]
+        earlier = earlier_list.hits if earlier_list is not None else ()
+        known_ids = {identity(h) for h in earlier}
+        fresh = [h for h in self._ranked(hits) if identity(h) not in known_ids and not self._repeats_the_question(h)]
         fresh = besides(earlier, fresh, self._parts.ranking)
         good = [h for h in fresh if plan.floor is None or h.score >= plan.floor]
         everything, judgement = self._judged((*earlier, *good))
@@ -145,8 +145,8 @@ class Search:
         holds_nothing = scan is not None and not scan.events and self._asked.project is not None and plan.window is None
         if not everything and not offset and (run.tried or scan) and not holds_nothing:
             searched = ", ".join(t.layer for t in run.tried) + (f" and {scan.events:,} events" if scan else "")
-            told = "nothing found" if self._is_complete(run) else "no result in the time and bounds given"
-            self._notices.append(f"{told}: searched {searched}")
+            outcome = "nothing found" if self._is_complete(run) else "no result in the time and bounds given"
+            self._notices.append(f"{outcome}: searched {searched}")
         elif len(everything) <= offset and offset:
             self._notices.append("no further results")
         return Listed(everything, goes_on, self._explained(run, scan), judgement, self._is_complete(run), themes)
@@ -225,8 +225,8 @@ class Search:
         inside = self._run(replace(self._asked, window=window), self._budget.share(1.0))
         if not inside.hits:
             empty = self._is_complete(inside)
-            told = "nothing found in the time named" if empty else "the time named was not searched to its end"
-            self._notices.append(f"{told}; widened to all time")
+            outcome = "nothing found in the time named" if empty else "the time named was not searched to its end"
+            self._notices.append(f"{outcome}; widened to all time")
         hits = preferred(inside.hits, everywhere.hits, window)
         return replace(everywhere, hits=hits, themes=inside.themes or everywhere.themes)
 
@@ -239,11 +239,11 @@ class Search:
             if self._is_complete(run):
                 self._notices.append("nothing found between since and until; leave them out to search all time")
             return run
-        before = self._run(replace(self._asked, window=TimeWindow(0, window.start_ms)), self._budget.share(1.0))
-        if before.hits:
+        earlier_run = self._run(replace(self._asked, window=TimeWindow(0, window.start_ms)), self._budget.share(1.0))
+        if earlier_run.hits:
             self._notices.append("nothing found in the time named; widened to what came before")
-            return replace(before, hits=tuple(copy_with(h, outside=True) for h in before.hits))
-        if self._is_complete(before):
+            return replace(earlier_run, hits=tuple(copy_with(h, outside=True) for h in earlier_run.hits))
+        if self._is_complete(earlier_run):
             self._notices.append("nothing found in the time named, nor before it")
         return run
 
@@ -262,8 +262,8 @@ class Search:
         reason = f"holds the answer with a probability of {sure:.2f}"
         if self._plan.first_match and literal:
             # Of a question that asks for more than the literal thing, keywords alone put the right message first less often.
-            whole = layer is not self._plan.first or self._weigh().share(term_set(" ".join(self._plan.exact))) >= _WHOLE
-            return Verdict(whole, sure, f"holds {literal} literally" + ("" if whole else f", {reason}"))
+            is_whole = layer is not self._plan.first or self._weigh().share(term_set(" ".join(self._plan.exact))) >= _WHOLE
+            return Verdict(is_whole, sure, f"holds {literal} literally" + ("" if is_whole else f", {reason}"))
         if self._plan.first_match:
             return Verdict(False, sure, reason)
         if layer is LayerName.AGENTIC and self._was_cut():
@@ -289,8 +289,8 @@ class Search:
 
     def _literally(self, hits: Sequence[Hit]) -> str:
         """Return the first literal piece of the question that a hit's title or quotation holds, ignoring case; "" for none."""
-        shown = [f"{hit.title}\n{hit.quote}".lower() for hit in hits]
-        return next((wanted for wanted in self._plan.exact if any(wanted.lower() in text for text in shown)), "")
+        texts = [f"{hit.title}\n{hit.quote}".lower() for hit in hits]
+        return next((piece for piece in self._plan.exact if any(piece.lower() in text for text in texts)), "")
 
     def _escalated(self, run: Run) -> tuple[tuple[Hit, ...], Scanned | None]:
         """Return the hits with those of a scan before them, and what the scan cost.
@@ -298,15 +298,15 @@ class Search:
         A scan runs where the intent allows one, nothing sufficed, and the bounds leave room; the cost is None if none ran.
         """
         plan, budget, parts = self._plan, self._budget, self._parts
-        asked = replace(self._asked, window=None if plan.window_words else plan.window)
+        query = replace(self._asked, window=None if plan.window_words else plan.window)
         scan: Scanned | None = None
         sought = to_find(plan, self._question, run.hits, run.sufficient, self._was_cut())
         for words in sought if plan.escalates_when else ():
             if budget.left_ms() < _TO_SCAN or not budget.calls_left() or budget.out_of_time():
                 break
-            found, scan = escalate(parts.scanner, asked, words, budget, plan.escalates_when, parts.interrupt)
-            if found:
-                return tuple(ahead(found, run.hits)), scan
+            hits, scan = escalate(parts.scanner, query, words, budget, plan.escalates_when, parts.interrupt)
+            if hits:
+                return tuple(ahead(hits, run.hits)), scan
         return run.hits, scan
 
     def _was_cut(self) -> bool:
@@ -324,15 +324,15 @@ class Search:
         hits = parts.successors.put_before(hits)
         ids = {GripId(i) for h in hits for i in (*h.grip_ids, h.grip_id) if i} if parts.ranking.usage else set()
         used = parts.usage_of(ids) if ids else {}
-        named = bool(plan.window_words)
-        ranked = rank(hits, parts.ranking, plan.now_ms, names_time=named, exact=bool(plan.exact), usage=used)
+        names_time = bool(plan.window_words)
+        ranked = rank(hits, parts.ranking, plan.now_ms, names_time=names_time, exact=bool(plan.exact), usage=used)
         ranked = behind_replies(ranked, term_set(plan.judged))
         if plan.last_of is not None:
-            about, asked = term_set(particular(plan.last_of)), self._asked
-            if decisions := parts.successors.decided(asked.project, about, plan.window, asked.limit):
+            about, query = term_set(particular(plan.last_of)), self._asked
+            if decisions := parts.successors.decided(query.project, about, plan.window, query.limit):
                 # What is valid first, then the newest.
                 return ahead(sorted(decisions, key=lambda hit: (bool(hit.superseded_by), -hit.timestamp)), ranked)
-        if plan.window is not None and named:
+        if plan.window is not None and names_time:
             return preferred(*by_time(ranked), plan.window)
         if not plan.first_match or self._literally(ranked[: relevance.COMPARED]):
             return ranked
@@ -359,7 +359,7 @@ class Search:
 
         Skipped are only layers of the chain before the last that was tried, and what the run skipped.
         """
-        plan, budget, asked = self._plan, self._budget, self._asked
+        plan, budget, query = self._plan, self._budget, self._asked
         notices = [*self._notices]
         if budget.spent.exceeded:
             notices.append(f"{budget.spent.exceeded} was exceeded once (by at most half)")
@@ -384,7 +384,7 @@ class Search:
             depth=budget.depth,
             tokens=budget.tokens,
             elapsed_ms=budget.elapsed_ms(),
-            scope=asked.project if asked.project is not None else "all projects",
+            scope=query.project if query.project is not None else "all projects",
             window=plan.window,
             window_words=plan.window_words,
             arbitration=run.arbitration,

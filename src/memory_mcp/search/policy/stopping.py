@@ -50,7 +50,7 @@ class _Stopping:
                 if fresh is None:
                     return
                 going.append(fresh)
-            going = [one for one in going if one()]
+            going = [interrupted for interrupted in going if interrupted()]
 
     def _end(self, thread: threading.Thread) -> None:
         """End the thread at the process's end (libraries unloaded beside a running one report leaks); wait up to 5 seconds."""

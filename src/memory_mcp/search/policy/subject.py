@@ -59,12 +59,12 @@ class SubjectCheck:
         query = replace(self.query, window=None, literal=False, limit=_MOST_MENTIONS)
         if any(self._is_told(hit, word) for hit in self.scanner.replies(query, word)):
             return False
-        found = self.scanner.named(query, [word])
-        if found is None and self.weighed.events <= _FEW_EVENTS:
-            found = self.scanner.read(query, [word])
-        if found is None or len(found.hits) == _MOST_MENTIONS or not (found.hits or count):
+        mentions = self.scanner.named(query, [word])
+        if mentions is None and self.weighed.events <= _FEW_EVENTS:
+            mentions = self.scanner.read(query, [word])
+        if mentions is None or len(mentions.hits) == _MOST_MENTIONS or not (mentions.hits or count):
             return False
-        return not any(self._is_told(hit, word) for hit in found.hits if not hit.asks or hit.node_id in segments)
+        return not any(self._is_told(hit, word) for hit in mentions.hits if not hit.asks or hit.node_id in segments)
 
     def _is_told(self, hit: Hit, word: str) -> bool:
         """Return whether a hit quotes a word, and is not of a session that is left out."""

@@ -89,14 +89,14 @@ class _Change:
 
     def plus(self, reason: str, **values: Any) -> "_Change":
         """Return this change with more arguments, all for one reason; those inside bounds are named `bounds__NAME`."""
-        named = {k.replace("__", "."): v for k, v in values.items()}
-        return _Change({**self.values, **named}, {**self.reasons, **dict.fromkeys(named, reason)})
+        changes = {k.replace("__", "."): v for k, v in values.items()}
+        return _Change({**self.values, **changes}, {**self.reasons, **dict.fromkeys(changes, reason)})
 
     def arguments(self) -> dict[str, Any]:
         """Return the change as arguments of a call; those named `bounds.<name>` are in one mapping `bounds`."""
-        told = {k: v for k, v in self.values.items() if "." not in k}
+        arguments = {k: v for k, v in self.values.items() if "." not in k}
         inner = {k.partition(".")[2]: v for k, v in self.values.items() if "." in k}
-        return {**told, "bounds": inner} if inner else told
+        return {**arguments, "bounds": inner} if inner else arguments
 
     def why(self) -> str:
         """Return the reasons of the changes joined by "; ", each once."""
@@ -106,55 +106,55 @@ class _Change:
 _NOTHING = _Change({}, {})
 
 
-def applied(given: Arguments, change: Arguments) -> dict[str, Any]:
+def applied(arguments: Arguments, change: Arguments) -> dict[str, Any]:
     """Return a call's arguments after a change, as a copy; a change of bounds leaves those it does not name."""
-    bounds = {**given.get("bounds", {}), **change.get("bounds", {})}
-    return {**given, **change, **({"bounds": bounds} if bounds else {})}
+    bounds = {**arguments.get("bounds", {}), **change.get("bounds", {})}
+    return {**arguments, **change, **({"bounds": bounds} if bounds else {})}
 
 
-def place_of(target: Target, shown: Sequence[Collection[str]]) -> int | None:
+def place_of(target: Target, ids_by_result: Sequence[Collection[str]]) -> int | None:
     """Return which result, counted from 0, is the first to show one of the target's ids or a span of its event, or None."""
-    for place, ids in enumerate(shown):
+    for position, ids in enumerate(ids_by_result):
         spans = (parse_span_grip(i) for i in ids)
         if not target.ids.isdisjoint(ids) or any(s is not None and s[0] in target.ids for s in spans):
-            return place
+            return position
     return None
 
 
-def why_not(target: Target, given: Arguments, door: Door) -> WhyNot:
+def why_not(target: Target, arguments: Arguments, door: Door) -> WhyNot:
     """Return why a target is not among the results of a call, and a change of the call that shows it.
 
     Runs many calls. If it is among the results, its place is told; if no change was found, or the time was over before, the
     change is empty, or asks all projects for a target of another one. Raises InvalidQuery if the call itself is refused.
     """
-    tries = _Tries(target, given, door)
-    found: _Change | None = None
+    tries = _Tries(target, arguments, door)
+    best_change: _Change | None = None
     try:
-        seen = door.look(given)
-        elsewhere = not target.is_period and seen.project is not None and target.project != seen.project
-        place = tries.place(_NOTHING)
-        if place is not None:
-            return WhyNot(target.id, f"it is result {seen.offset + place + 1}", {}, place)
-        for change in _candidates(target, given, door, seen):
+        call = door.look(arguments)
+        elsewhere = not target.is_period and call.project is not None and target.project != call.project
+        position = tries.place(_NOTHING)
+        if position is not None:
+            return WhyNot(target.id, f"it is result {call.offset + position + 1}", {}, position)
+        for change in _candidates(target, arguments, door, call):
             if tries.place(change) is not None:
-                found = change
+                best_change = change
                 break
         else:
             return WhyNot(target.id, _ELSEWHERE, {"scope": "all"}) if elsewhere else WhyNot(target.id, _NO_WAY, {})
-        for better in tries.smaller(found, seen):
-            found = better
+        for better in tries.smaller(best_change, call):
+            best_change = better
     except DeadlineExceeded:
-        if found is None:
+        if best_change is None:
             return WhyNot(target.id, _NO_TIME, {})
-    return WhyNot(target.id, found.why(), found.arguments())
+    return WhyNot(target.id, best_change.why(), best_change.arguments())
 
 
 class _Tries:
     """Runs calls with changes, each of them once."""
 
-    def __init__(self, target: Target, given: Arguments, door: Door) -> None:
+    def __init__(self, target: Target, arguments: Arguments, door: Door) -> None:
         self._target = target
-        self._given = given
+        self._given = arguments
         self._door = door
         self._known: dict[str, int | None] = {}
 
@@ -172,16 +172,16 @@ class _Tries:
                 self._known[key] = None
         return self._known[key]
 
-    def smaller(self, change: _Change, seen: Seen) -> Iterator[_Change]:
+    def smaller(self, change: _Change, call: Seen) -> Iterator[_Change]:
         """Yield ever smaller changes that still show the target: fewer arguments, then smaller numbers, then fewer again."""
         change = yield from self._fewer(change)
-        walk = [((f"bounds.{name}",), seen.bounds[name]) for name in ("max_nodes_visited", "max_rpc_calls", "max_depth")]
-        tokens = (("token_budget", "bounds.max_token_budget"), seen.bounds["max_token_budget"])
+        walk = [((f"bounds.{name}",), call.bounds[name]) for name in ("max_nodes_visited", "max_rpc_calls", "max_depth")]
+        tokens = (("token_budget", "bounds.max_token_budget"), call.bounds["max_token_budget"])
         # Arguments that must have the same number, and the number that the call has now.
-        for names, low in ((("limit",), seen.limit), *walk, tokens):
-            own = tuple(n for n in names if n in change.values)
-            if own:
-                change = self._least(change, own, low)
+        for names, low in ((("limit",), call.limit), *walk, tokens):
+            changed_names = tuple(n for n in names if n in change.values)
+            if changed_names:
+                change = self._least(change, changed_names, low)
                 yield change
         # Fewer results may fit where more did not.
         yield from self._fewer(change)
@@ -205,9 +205,9 @@ class _Tries:
             """Return the change with this number for each of `names`."""
             return _Change({**change.values, **dict.fromkeys(names, number)}, change.reasons)
 
-        place = self.place(change)
-        if names[0] == "limit" and place is not None and self.place(having(place + 1)) is not None:
-            return having(place + 1)
+        position = self.place(change)
+        if names[0] == "limit" and position is not None and self.place(having(position + 1)) is not None:
+            return having(position + 1)
         high = most = change.values[names[0]]
         for number in itertools.takewhile(lambda n: n < most, (2**n * max(low, 1) for n in itertools.count(1))):
             if self.place(having(number)) is not None:
@@ -225,23 +225,23 @@ class _Tries:
         return having(high)
 
 
-def _candidates(target: Target, given: Arguments, door: Door, seen: Seen) -> Iterator[_Change]:
+def _candidates(target: Target, arguments: Arguments, door: Door, call: Seen) -> Iterator[_Change]:
     """Yield changes to try, the smallest first; each may change more than is needed.
 
     In turn: no filters, another page, more results and tokens, for a period overviews of its time, each with several numbers of
     results; then bounds, and other layers.
     """
-    change = _unfiltered(target, given, door)
+    change = _unfiltered(target, arguments, door)
     yield change
-    if "cursor" in given:
+    if "cursor" in arguments:
         yield change.plus("it is on another page", cursor="")
-    change = change.plus(f"it comes after the first {seen.limit} results", limit=_MOST)
-    tokens = seen.bounds["max_token_budget"]
+    change = change.plus(f"it comes after the first {call.limit} results", limit=_MOST)
+    tokens = call.bounds["max_token_budget"]
     reason = f"the token budget of {tokens} has no room for it"
-    own = {"bounds__max_token_budget": _MOST_TOKENS} if "max_token_budget" in given.get("bounds", {}) else {}
-    change = change.plus(reason, token_budget=_MOST_TOKENS, **own)
+    bound_change = {"bounds__max_token_budget": _MOST_TOKENS} if "max_token_budget" in arguments.get("bounds", {}) else {}
+    change = change.plus(reason, token_budget=_MOST_TOKENS, **bound_change)
     yield change
-    if "cursor" in given:
+    if "cursor" in arguments:
         change = change.plus("it is on another page", cursor="")
         yield change
     if target.is_period:
@@ -249,36 +249,38 @@ def _candidates(target: Target, given: Arguments, door: Door, seen: Seen) -> Ite
             since, until = (dt.datetime.fromtimestamp(ms / 1000, dt.UTC).isoformat() for ms in (window.start_ms, window.end_ms))
             listed = {"query": _OVERVIEW, "intent": Intent.EXPLORE.value, "since": since, "until": until, "limit": limit}
             yield change.plus("a period is listed by an overview of its time", **listed, agent="")
-    for way in _ways(given, seen):
+    for way in _ways(arguments, call):
         yield way(change)
 
 
-def _unfiltered(target: Target, given: Arguments, door: Door) -> _Change:
+def _unfiltered(target: Target, arguments: Arguments, door: Door) -> _Change:
     """Return the change that undoes every filter that excludes the target: project, agent, role, speaker, time, cursor.
 
     Role and speaker are undone whenever they are given. May look at the call twice.
     """
     change = _NOTHING
-    seen = door.look(given)
-    if seen.project is not None and (target.is_period or target.project != seen.project):
-        own = {"project": ""} if given.get("project") else {}
+    call = door.look(arguments)
+    if call.project is not None and (target.is_period or target.project != call.project):
+        change_values = {"project": ""} if arguments.get("project") else {}
         reason = "" if target.is_period else f"it belongs to project {target.project or '(none)'}"
-        change = change.plus(reason or f"it is looked for in project {seen.project}", scope="all", **own)
-    if seen.agent is not None and (target.is_period or target.agent != seen.agent):
+        change = change.plus(reason or f"it is looked for in project {call.project}", scope="all", **change_values)
+    if call.agent is not None and (target.is_period or target.agent != call.agent):
         change = change.plus(f"it is of agent {target.agent or '(several)'}", agent="")
     for name in ("role", "speaker"):
         # Who said it may be a part of the target alone: whether this keeps it out is tried, and taken back where it does not.
-        if given.get(name):
-            change = change.plus(f"it was not said by {name} {given[name]}", **{name: ""})
+        if arguments.get(name):
+            change = change.plus(f"it was not said by {name} {arguments[name]}", **{name: ""})
     for name in ("since", "until"):
-        if given.get(name) and _is_outside(target, seen.window):
+        if arguments.get(name) and _is_outside(target, call.window):
             change = change.plus("it lies outside since and until", **{name: ""})
     # Time words count only where since and until are not given.
-    seen = door.look(applied(given, {**change.arguments(), "cursor": ""}))
-    if seen.window_words and _is_outside(target, seen.window):
-        own = {"query": seen.text} if seen.text or target.is_period else _day_of(target)
-        change = change.plus(f'it lies outside "{seen.window_words}"', **(own if any(own.values()) else {"query": _OVERVIEW}))
-    if given.get("cursor") and _QUESTION & change.values.keys():
+    call = door.look(applied(arguments, {**change.arguments(), "cursor": ""}))
+    if call.window_words and _is_outside(target, call.window):
+        change_values = {"query": call.text} if call.text or target.is_period else _day_of(target)
+        change = change.plus(
+            f'it lies outside "{call.window_words}"', **(change_values if any(change_values.values()) else {"query": _OVERVIEW})
+        )
+    if arguments.get("cursor") and _QUESTION & change.values.keys():
         change = change.plus("", cursor="")
     return change
 
@@ -294,26 +296,26 @@ def _is_outside(target: Target, window: TimeWindow | None) -> bool:
     return window is not None and (target.is_period or not window.contains(target.timestamp))
 
 
-def _ways(given: Arguments, seen: Seen) -> Iterator[Callable[[_Change], _Change]]:
+def _ways(arguments: Arguments, call: Seen) -> Iterator[Callable[[_Change], _Change]]:
     """Yield functions that add a floor of 0 and wide bounds to a change, and then another layer or mode.
 
     What costs most, wide bounds, is tried with the call's own layers alone.
     """
-    floored = seen.floor == 0
-    floor = "what there is was taken for irrelevant" if seen.floor is None else f"it scored less than {seen.floor}"
+    floored = call.floor == 0
+    floor = "what there is was taken for irrelevant" if call.floor is None else f"it scored less than {call.floor}"
     bounds: dict[str, Any] = {f"bounds__{k}": v for k, v in _WIDE.items()}
-    if "max_depth" in given.get("bounds", {}):
+    if "max_depth" in arguments.get("bounds", {}):
         bounds["bounds__max_depth"] = 5
-    if "timeout_ms" in given.get("bounds", {}):
+    if "timeout_ms" in arguments.get("bounds", {}):
         bounds["bounds__timeout_ms"] = _LONG
-    if given.get("timeout_ms"):
+    if arguments.get("timeout_ms"):
         bounds["timeout_ms"] = _LONG
-    cursor = {"cursor": ""} if given.get("cursor") else {}
-    others: list[dict[str, Any]] = []
-    if seen.mode is not Mode.SEQUENTIAL:
-        others.append({"mode": Mode.SEQUENTIAL.value, **cursor})
-    others += [
-        {"intent": i.value, "mode": Mode.SEQUENTIAL.value, **cursor} for i in Intent if i not in (seen.intent, Intent.TIME_BOXED)
+    cursor = {"cursor": ""} if arguments.get("cursor") else {}
+    layer_changes: list[dict[str, Any]] = []
+    if call.mode is not Mode.SEQUENTIAL:
+        layer_changes.append({"mode": Mode.SEQUENTIAL.value, **cursor})
+    layer_changes += [
+        {"intent": i.value, "mode": Mode.SEQUENTIAL.value, **cursor} for i in Intent if i not in (call.intent, Intent.TIME_BOXED)
     ]
 
     def way(other: Mapping[str, Any], low: bool, *, wide: bool) -> Callable[[_Change], _Change]:
@@ -330,4 +332,4 @@ def _ways(given: Arguments, seen: Seen) -> Iterator[Callable[[_Change], _Change]
 
     floors = (False,) if floored else (False, True)
     yield from (way({}, low, wide=wide) for wide in (False, True) for low in floors if low or wide)
-    yield from (way(other, low, wide=False) for other in others for low in floors)
+    yield from (way(other, low, wide=False) for other in layer_changes for low in floors)

@@ -23,30 +23,30 @@ _CHARACTERS = 2
 
 def absent_in(words: Iterable[str], holds: Holds) -> tuple[str, ...]:
     """Return the words that a scope holds in no form, in order, each once; of a CJK run the stretches that it does not hold."""
-    found: dict[str, None] = {}
+    absent_words: dict[str, None] = {}
     for word in words:
         if cjk_runs(word):
-            found.update(dict.fromkeys(absent_parts(word, holds)))
+            absent_words.update(dict.fromkeys(absent_parts(word, holds)))
         elif is_absent(word, holds):
-            found[word] = None
-    return tuple(found)
+            absent_words[word] = None
+    return tuple(absent_words)
 
 
 def is_absent(word: str, holds: Holds) -> bool:
     """Return whether a scope holds a word nowhere, in none of its forms; a token of code if it or a name in it is absent."""
-    whole = terms(word)
-    if not whole or any(map(holds, whole[:1])):
+    word_terms = terms(word)
+    if not word_terms or any(map(holds, word_terms[:1])):
         return False
     names = _NAME.findall(word)
     if names == [word]:
-        return not _occurs(word, whole, holds)
+        return not _occurs(word, word_terms, holds)
     # Of a path or a hyphenated word every name has to occur.
-    return any(is_absent(name, holds) for name in names) if len(names) > 1 else not any(map(holds, whole))
+    return any(is_absent(name, holds) for name in names) if len(names) > 1 else not any(map(holds, word_terms))
 
 
-def _occurs(word: str, whole: list[str], holds: Holds) -> bool:
-    """Return whether a word without punctuation inside occurs in another form. `whole` are its terms, none of which is first."""
-    if len(whole) > 1:
+def _occurs(word: str, word_terms: list[str], holds: Holds) -> bool:
+    """Return whether a word without punctuation inside occurs in another form."""
+    if len(word_terms) > 1:
         # A name of code is another one when only its words occur.
         return False
     plain = word.lower()

@@ -27,10 +27,10 @@ def listed(tree: Tree, query: Query, scope: Scope) -> list[TocNode]:
     ids = _periods(tree, query, scope) if query.overview and scope.agent is None else []
     if not ids:
         ids = _segments(tree, query, scope)
-    found = tree.nodes(ids, scope.project)
-    listed = sorted(found.values(), key=lambda n: (-n.start_ms, n.node_id))
-    whole = _whole(tree, scope) if scope.agent is None else None
-    return listed if whole is None else [whole, *(n for n in listed if n.node_id != whole.node_id)]
+    nodes = tree.nodes(ids, scope.project)
+    listed = sorted(nodes.values(), key=lambda n: (-n.start_ms, n.node_id))
+    period_node = _whole(tree, scope) if scope.agent is None else None
+    return listed if period_node is None else [period_node, *(n for n in listed if n.node_id != period_node.node_id)]
 
 
 def _whole(tree: Tree, scope: Scope) -> TocNode | None:
@@ -67,12 +67,12 @@ def _segments(tree: Tree, query: Query, scope: Scope) -> list[NodeId]:
     """Return the latest segments of the scope, newest first, at most `query.limit`."""
     if scope.window is not None or scope.agent is not None:
         return [s.node_id for s in tree.segments_below(ROOT, scope)[::-1][: query.limit]]
-    found: list[NodeId] = []
+    segment_ids: list[NodeId] = []
     for day in reversed(tree.descendants(ROOT, TocLevel.DAY, scope.project)):
-        found += [s.node_id for s in tree.segments_below(day, scope)[::-1]]
-        if len(found) >= query.limit:
+        segment_ids += [s.node_id for s in tree.segments_below(day, scope)[::-1]]
+        if len(segment_ids) >= query.limit:
             break
-    return found[: query.limit]
+    return segment_ids[: query.limit]
 
 
 def hit(node: TocNode, query: Query) -> Hit:
@@ -110,8 +110,8 @@ def list_window(
     budget.spent.satisfied |= allowed > 0
     hits = [*(hit(node, query) for node in nodes[:allowed]), *pending]
     # The node of the requested period stays first.
-    whole = 1 if len(nodes) > 1 and nodes[0].level is not nodes[1].level else 0
-    hits = [*hits[:whole], *sorted(hits[whole:], key=lambda h: -h.timestamp)][: query.limit]
+    first_count = 1 if len(nodes) > 1 and nodes[0].level is not nodes[1].level else 0
+    hits = [*hits[:first_count], *sorted(hits[first_count:], key=lambda h: -h.timestamp)][: query.limit]
     hits = with_standing(hits, {n.node_id: n for n in nodes}, storage)
     level = nodes[0].level if nodes else TocLevel.SEGMENT
     step = Step(ROOT, label(ROOT), allowed, level, "", 1.0, f"Listed what happened {hint.words}".rstrip())

@@ -78,9 +78,9 @@ class Weighted:
         """The sum of the weights of all terms but keywords."""
         return sum(weight for term, weight in self.weights.items() if term not in self.keywords)
 
-    def share(self, found: Iterable[str]) -> float:
+    def share(self, held_terms: Iterable[str]) -> float:
         """Return the share of the query's weight of some of its terms, 0..1. Raises KeyError for other terms."""
-        return min(sum(self.weights[t] for t in found) / self.total, 1.0) if self.total else 0.0
+        return min(sum(self.weights[t] for t in held_terms) / self.total, 1.0) if self.total else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +96,11 @@ class FieldMatch:
 
 def parse_fields(names: Sequence[str] | None) -> tuple[SearchField, ...]:
     """Return fields by name, all for None or an empty list; raises InvalidQuery for an unknown name."""
-    known = {f.value: f for f in FIELDS}
+    fields_by_name = {f.value: f for f in FIELDS}
     for name in names or ():
-        if name not in known:
-            raise InvalidQuery(f"unknown field: {name!r}", f"Fields are {', '.join(known)}.")
-    return tuple(known[n] for n in names) if names else FIELDS
+        if name not in fields_by_name:
+            raise InvalidQuery(f"unknown field: {name!r}", f"Fields are {', '.join(fields_by_name)}.")
+    return tuple(fields_by_name[n] for n in names) if names else FIELDS
 
 
 def weigh(text: str, frequencies: Frequencies, project: str | None, segments: int, keywords: Sequence[str] = ()) -> Weighted:
@@ -108,18 +108,18 @@ def weigh(text: str, frequencies: Frequencies, project: str | None, segments: in
 
     Terms of `keywords` weigh less, all together at most `_KEYWORDS` of the others. Raises InvalidQuery without terms.
     """
-    found = query_terms(text)
-    if not found:
+    question_terms = query_terms(text)
+    if not question_terms:
         raise InvalidQuery("the query is empty", "Give at least one word to look for.")
-    others = keyword_terms(keywords, found)
-    hashes = {t: term_hash(t) for t in (*found, *others)}
+    keyword_only_terms = keyword_terms(keywords, question_terms)
+    hashes = {t: term_hash(t) for t in (*question_terms, *keyword_only_terms)}
     counts = {t: frequencies.segment_count(h, project) for t, h in hashes.items()}
     weights = {t: math.log(1 + (max(segments, n) - n + 0.5) / (n + 0.5)) for t, n in counts.items()}
-    if others:
-        total, most = (sum(weights[t] for t in several) for several in (others, found))
+    if keyword_only_terms:
+        total, most = (sum(weights[t] for t in several) for several in (keyword_only_terms, question_terms))
         factor = min(_KEYWORD, _KEYWORDS * most / total)
-        weights |= {t: factor * weights[t] for t in others}
-    return Weighted(text, weights, hashes, counts, tuple({probe(t) for t in weights}), frozenset(others))
+        weights |= {t: factor * weights[t] for t in keyword_only_terms}
+    return Weighted(text, weights, hashes, counts, tuple({probe(t) for t in weights}), frozenset(keyword_only_terms))
 
 
 def shares_of(query: Weighted, sets: Sequence[Hashes | None]) -> list[float]:
@@ -127,7 +127,7 @@ def shares_of(query: Weighted, sets: Sequence[Hashes | None]) -> list[float]:
 
     A set is `(n,)` uint32, sorted; one that is None holds nothing.
     """
-    wanted = np.fromiter(query.hashes.values(), dtype="<u4", count=len(query.hashes))
+    query_hashes = np.fromiter(query.hashes.values(), dtype="<u4", count=len(query.hashes))
     weights = np.fromiter((query.weights[t] for t in query.hashes), dtype="f8", count=len(query.hashes))
     total = query.total or 1.0
     shares = []
@@ -135,9 +135,9 @@ def shares_of(query: Weighted, sets: Sequence[Hashes | None]) -> list[float]:
         if hashes is None or not len(hashes):
             shares.append(0.0)
             continue
-        place = hashes.searchsorted(wanted)
-        place[place == len(hashes)] = 0
-        shares.append(min(float(weights[hashes[place] == wanted].sum() / total), 1.0))
+        positions = hashes.searchsorted(query_hashes)
+        positions[positions == len(hashes)] = 0
+        shares.append(min(float(weights[hashes[positions] == query_hashes].sum() / total), 1.0))
     return shares
 
 
@@ -145,9 +145,9 @@ def below(query: Weighted, hashes: Hashes) -> frozenset[str]:
     """Return the query terms whose hash is in a node's set, `(n,)` sorted uint32."""
     if not len(hashes):
         return frozenset()
-    wanted = np.fromiter(query.hashes.values(), dtype="<u4", count=len(query.hashes))
-    place = np.minimum(np.searchsorted(hashes, wanted), len(hashes) - 1)
-    return frozenset(t for t, hit in zip(query.hashes, hashes[place] == wanted, strict=True) if hit)
+    query_hashes = np.fromiter(query.hashes.values(), dtype="<u4", count=len(query.hashes))
+    positions = np.minimum(np.searchsorted(hashes, query_hashes), len(hashes) - 1)
+    return frozenset(t for t, hit in zip(query.hashes, hashes[positions] == query_hashes, strict=True) if hit)
 
 
 def match_node(node: TocNode, query: Weighted, fields: Sequence[SearchField]) -> list[FieldMatch]:

@@ -112,10 +112,10 @@ class AgenticLayer:
 
     def _measured(self, query: Query, hint: TimeHint, budget: Budget, start: NodeId, widen: bool, first: int = 0) -> LayerAnswer:
         """Return the answer of `_navigate`, and record the time it took and the nodes it visited as metrics."""
-        before = budget.nodes_visited
+        visited_before = budget.nodes_visited
         with span("agentic_search"), metrics.timed("agentic_search_latency_seconds"):
             answer = self._navigate(query, hint, budget, start, widen, first)
-        metrics.count("agentic_nodes_visited_total", budget.nodes_visited - before)
+        metrics.count("agentic_nodes_visited_total", budget.nodes_visited - visited_before)
         return answer
 
     def _navigate(self, query: Query, hint: TimeHint, budget: Budget, start: NodeId, widen: bool, first: int) -> LayerAnswer:
@@ -231,12 +231,12 @@ class AgenticLayer:
         allowed = walk.visit(len(ids))
         chosen = ids[::-1][:allowed]
         sets = self._tree.term_sets(chosen)
-        held = {i: below(walk.weighted, sets.get(i, EMPTY)) for i in chosen}
-        for child, found in held.items():
-            if found:
+        terms_by_child = {i: below(walk.weighted, sets.get(i, EMPTY)) for i in chosen}
+        for child, child_terms in terms_by_child.items():
+            if child_terms:
                 start_ms = self._tree.calendar.node_window(child).start_ms
-                heapq.heappush(walk.frontier, (-walk.weighted.share(found), -depth, -start_ms, child))
-        walk.path.append(descended(node_id, held, walk.weighted, walk.query.project is None))
+                heapq.heappush(walk.frontier, (-walk.weighted.share(child_terms), -depth, -start_ms, child))
+        walk.path.append(descended(node_id, terms_by_child, walk.weighted, walk.query.project is None))
         return allowed == len(ids)
 
     def _sweep(self, walk: Walk, node_id: NodeId) -> bool:
@@ -254,8 +254,8 @@ class AgenticLayer:
         unseen = (s for s in reversed(below_it) if s.node_id == node_id or s.node_id not in walk.seen)
         segments = list(islice(unseen, walk.budget.nodes_left() + 1))
         allowed = walk.visit(len(segments))
-        found = self._compared(walk, segments[:allowed])
-        walk.path.append(swept(node_id, allowed, found, "Nothing here: trying a sibling"))
+        finds = self._compared(walk, segments[:allowed])
+        walk.path.append(swept(node_id, allowed, finds, "Nothing here: trying a sibling"))
         return allowed == len(segments)
 
     def _sift_crowd(self, walk: Walk, node_id: NodeId) -> bool:
@@ -277,12 +277,12 @@ class AgenticLayer:
         sets = self._tree.term_sets([s.node_id for s in segments])
         shares = [(walk.weighted.share(below(walk.weighted, sets[s.node_id])), s) for s in segments]
         # By share of the query, newest first among equals.
-        held = sorted((x for x in shares if x[0] > 0), key=lambda x: -x[0])
-        found = self._read(walk, held)
-        walk.found += found
-        walk.budget.spent.satisfied |= bool(found)
+        likely_segments = sorted((x for x in shares if x[0] > 0), key=lambda x: -x[0])
+        finds = self._read(walk, likely_segments)
+        walk.found += finds
+        walk.budget.spent.satisfied |= bool(finds)
         self._report(walk, ())
-        return found
+        return finds
 
     def _report(self, walk: Walk, fresh: Sequence[Found]) -> None:
         """In haste, report the best messages so far, those of `fresh` among them, if one is better than any reported before."""
@@ -308,37 +308,37 @@ class AgenticLayer:
             likely, is_full = self._sift.likely(part, walk.weighted, most)
             fresh = [s for s in likely if s.node_id not in walk.seen]
             allowed = budget.visit(len(fresh))
-            found = self._compared(walk, fresh[:allowed])
-            walk.path.append(swept(node_id, allowed, found, "Nothing here that was not compared before"))
+            finds = self._compared(walk, fresh[:allowed])
+            walk.path.append(swept(node_id, allowed, finds, "Nothing here that was not compared before"))
             took = (clock.monotonic() - began) * 1000
             if is_full and most < _SIFTED:
                 budget.record_hit("max_nodes_visited")
 
-    def _read(self, walk: Walk, held: list[tuple[float, Segment]]) -> list[Found]:
+    def _read(self, walk: Walk, likely_segments: list[tuple[float, Segment]]) -> list[Found]:
         """Read the segments with the best bounds, and more only while those could beat what was read; return what was found.
 
-        `held` are bounds and segments, best first. Ends early when the time is up, after the first batch.
+        `likely_segments` are bounds and segments, best first. Ends early when the time is up, after the first batch.
         """
-        found: list[Found] = []
+        finds: list[Found] = []
         clock, took = walk.budget.clock, 0.0
         want = _READ_LEAST if walk.is_hasty else max(_READ_LEAST, walk.query.limit * _READ_FACTOR)
-        for start in range(0, len(held), want):
-            part = held[start : start + want]
-            if len(found) >= want and part[0][0] <= min(f.coverage for f in found):
-                walk.unread += held[start:]
+        for start in range(0, len(likely_segments), want):
+            part = likely_segments[start : start + want]
+            if len(finds) >= want and part[0][0] <= min(f.coverage for f in finds):
+                walk.unread += likely_segments[start:]
                 break
             while part:
-                if (found or walk.found) and walk.is_late(found, took):
-                    return found
+                if (finds or walk.found) and walk.is_late(finds, took):
+                    return finds
                 began = clock.monotonic()
-                count = _READ_FIRST if walk.is_hasty and not (walk.found or found) else _READ_AT_ONCE
+                count = _READ_FIRST if walk.is_hasty and not (walk.found or finds) else _READ_AT_ONCE
                 some, part = [s for _, s in part[:count]], part[count:]
                 gone = walk.budget.is_cancelled
-                found += self._reader.verify(some, walk.weighted, walk.scope, walk.mean_tokens, gone, walk.query.literal)
+                finds += self._reader.verify(some, walk.weighted, walk.scope, walk.mean_tokens, gone, walk.query.literal)
                 took = (clock.monotonic() - began) * 1000
                 if not walk.found:
-                    self._report(walk, found)
-        return found
+                    self._report(walk, finds)
+        return finds
 
     def _attempts(self, walk: Walk, window: TimeWindow, start: NodeId) -> None:
         """Search the window, then also as much time before and after it, then all time, until anything is found.
@@ -348,19 +348,19 @@ class AgenticLayer:
         length = window.end_ms - window.start_ms
         wider = TimeWindow(window.start_ms - length, window.end_ms + length)
         ways = ((window, "", 0.5), (wider, "the periods beside it", 0.5), (None, "all time", 1.0))
-        whole = walk.budget
+        whole_budget = walk.budget
         for scope, words, share in ways:
-            if whole.out_of_time():
+            if whole_budget.out_of_time():
                 break
             if words:
                 walk.notices.append(f"nothing found in the time named; widened to {words}")
-            walk.budget = whole.share(share, until_found=True)
+            walk.budget = whole_budget.share(share, until_found=True)
             walk.scope = replace(walk.scope, window=scope)
             walk.seen.clear()
             self._attempt(walk, start)
             if walk.found:
                 break
-        walk.budget = whole
+        walk.budget = whole_budget
 
     def _collect(self, walk: Walk) -> list[Hit]:
         """Return at most `query.limit` calibrated hits, best first, the question itself left out.
@@ -370,11 +370,11 @@ class AgenticLayer:
         ranked = best_messages(walk.found, walk.query.limit)
         hits: list[Hit] = []
         clock, took = walk.budget.clock, 0.0
-        for place in range(0, len(ranked), _QUOTED_AT_ONCE):
-            if place and (walk.budget.is_cancelled() or walk.budget.is_short_of(2 * took)):
+        for first in range(0, len(ranked), _QUOTED_AT_ONCE):
+            if first and (walk.budget.is_cancelled() or walk.budget.is_short_of(2 * took)):
                 break
             began = clock.monotonic()
-            hits += self._reader.hits(ranked[place : place + _QUOTED_AT_ONCE], walk.weighted)
+            hits += self._reader.hits(ranked[first : first + _QUOTED_AT_ONCE], walk.weighted)
             took = (clock.monotonic() - began) * 1000
         # An event without a node may lie in the time of a segment, and was read with it.
         read = {h.event_id for h in hits}
@@ -395,5 +395,5 @@ class AgenticLayer:
         done = self._tree.pending_from()
         if done is None:
             return iter(())
-        found = self._reader.waiting(done, scope, budget.out_of_time, probes)
-        return (e for e in found if may_show(e, scope))
+        waiting_events = self._reader.waiting(done, scope, budget.out_of_time, probes)
+        return (e for e in waiting_events if may_show(e, scope))

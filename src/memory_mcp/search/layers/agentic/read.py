@@ -108,17 +108,17 @@ class Reader:
         nodes = self._tree.nodes([s.node_id for s in segments])
         events = self._events(segments, nodes)
         continued = self._continued(segments, events)
-        found = []
+        finds = []
         for segment in segments:
             if gone():
                 break
             node = nodes.get(segment.node_id)
             if node is not None:
-                own = events.get(segment.key, ())
-                turns = self._turns(segment, own, query, segment.stream in continued)
-                one = _found(segment, node, own, turns, query, scope, mean_tokens, literal)
-                found += [one] if one is not None else []
-        return found
+                segment_events = events.get(segment.key, ())
+                turns = self._turns(segment, segment_events, query, segment.stream in continued)
+                find = _found(segment, node, segment_events, turns, query, scope, mean_tokens, literal)
+                finds += [find] if find is not None else []
+        return finds
 
     def _continued(self, segments: Sequence[Segment], events: Mapping[int, Sequence[Event]]) -> set[int]:
         """Return the streams of those segments that end without a reply and that something follows.
@@ -152,24 +152,28 @@ class Reader:
         """
         built = {s.key: (s.key, nodes[s.node_id].built) for s in segments if s.node_id in nodes}
         with self._lock:
-            kept = {key: self._kept[place] for key, place in built.items() if place in self._kept}
-        missing = [s for s in segments if s.key not in kept]
+            cached_events = {key: self._kept[cache_key] for key, cache_key in built.items() if cache_key in self._kept}
+        missing = [s for s in segments if s.key not in cached_events]
         if missing:
             read = self._storage.events.events_by_segment(missing)
             # Segments that repeat a longer duplicate are found there.
-            hidden = self._storage.events.find_duplicates(own[0].event_id for own in read.values())
-            read = {key: own for key, own in read.items() if own[0].event_id not in hidden}
+            hidden = self._storage.events.find_duplicates(segment_events[0].event_id for segment_events in read.values())
+            read = {key: segment_events for key, segment_events in read.items() if segment_events[0].event_id not in hidden}
             with self._lock:
                 for segment in missing:
                     if segment.key in built:
                         self._kept[built[segment.key]] = read.get(segment.key, [])
                 while len(self._kept) > _KEPT:
                     self._kept.popitem(last=False)
-        if kept and self._tree.pending_from() is not None:
+        if cached_events and self._tree.pending_from() is not None:
             # An event whose longer duplicate has no node yet is found with that.
-            hidden = self._storage.events.find_duplicates(e.event_id for own in kept.values() for e in own)
-            kept = {key: [e for e in own if e.event_id not in hidden] for key, own in kept.items()}
-        return kept | read if missing else kept
+            hidden = self._storage.events.find_duplicates(
+                e.event_id for segment_events in cached_events.values() for e in segment_events
+            )
+            cached_events = {
+                key: [e for e in segment_events if e.event_id not in hidden] for key, segment_events in cached_events.items()
+            }
+        return cached_events | read if missing else cached_events
 
     def hits(self, chosen: Sequence[tuple[Found, Message]], query: Weighted) -> list[Hit]:
         """Return a hit for each message, in order, with its best words exactly as stored and the one grip that cites them."""
@@ -181,26 +185,26 @@ class Reader:
         hits = [self._hit(f, m, grips.get(m.event.event_id, ()), quotes, query) for f, m in chosen]
         return with_standing(hits, {f.node.node_id: f.node for f, _ in chosen}, self._storage)
 
-    def _hit(self, found: Found, message: Message, grips: Sequence[Grip], quotes: Mapping[GripId, str], query: Weighted) -> Hit:
+    def _hit(self, find: Found, message: Message, grips: Sequence[Grip], quotes: Mapping[GripId, str], query: Weighted) -> Hit:
         """Return the hit of a message of a segment; `grips` are those of its event, `quotes` their words."""
         event = message.event
         grip, quote = _quote(event, grips, quotes, query)
         return Hit(
-            node_id=found.node.node_id,
-            title=found.node.title,
+            node_id=find.node.node_id,
+            title=find.node.title,
             quote=quote,
             grip_ids=(grip,),
             timestamp=event.timestamp,
-            session_id=found.segment.session_id,
-            project=found.segment.project,
-            agent=found.segment.agent,
+            session_id=find.segment.session_id,
+            project=find.segment.project,
+            agent=find.segment.agent,
             role=event.role.value,
             speaker=event.speaker,
             score=round(message.score, 4),
-            parts=(("coverage", round(found.coverage, 4)), (TERMS, round(found.score, 4))),
+            parts=(("coverage", round(find.coverage, 4)), (TERMS, round(find.score, 4))),
             event_id=event.event_id,
             grip_id=grip,
-            keywords=found.node.keywords,
+            keywords=find.node.keywords,
             kind=note_kind(event),
             asks=message.asks,
         )
@@ -230,14 +234,14 @@ class Reader:
             if matched:
                 break
         scored = ((_own_score(query, event, counts), event, counts) for event, counts in matched)
-        best = heapq.nlargest(limit, scored, key=lambda found: (found[0], found[1].order))
+        best = heapq.nlargest(limit, scored, key=lambda match: (match[0], match[1].order))
         turns = turns_of(self._storage, (event for _, event, _ in best))
         hits = []
-        for own, event, counts in best:
+        for own_score, event, counts in best:
             turn = turns.get(event.event_id, TurnKind.PLAIN)
             if turn & TurnKind.TO_MEMORY:
                 continue
-            score = own * _worth(turn)
+            score = own_score * _worth(turn)
             hit = _unfiled(event, *_quote(event, [], {}, query), score * (1 + SEGMENT) / _POSSIBLE, query.share(counts))
             parts = (*hit.parts, (TERMS, round(text_score(query, counts, 1, 1), 4)))
             hits.append(replace(hit, parts=parts, asks=bool(turn & LISTED_LAST)))
@@ -255,9 +259,9 @@ def _unfiled(event: Event, grip: GripId, quote: str, score: float, coverage: flo
     return replace(unfiled_hit(event, grip, quote, round(score, 4)), parts=(("coverage", round(coverage, 4)),))
 
 
-def best_messages(found: Sequence[Found], limit: int) -> list[tuple[Found, Message]]:
+def best_messages(finds: Sequence[Found], limit: int) -> list[tuple[Found, Message]]:
     """Return the best `limit` messages of some segments with those, best first, newest first among equals."""
-    every = ((f, m) for f in found for m in f.messages)
+    every = ((f, m) for f in finds for m in f.messages)
     return sorted(every, key=lambda x: (-x[1].score, -x[1].event.timestamp, x[1].event.event_id))[:limit]
 
 
@@ -271,7 +275,7 @@ def may_show(event: Event, scope: Scope) -> bool:
 
     Project and agent are not compared.
     """
-    if any(event.session_id == one.session_id and event.timestamp >= one.since_ms for one in scope.excluded):
+    if any(event.session_id == session.session_id and event.timestamp >= session.since_ms for session in scope.excluded):
         return False
     if scope.window is not None and not scope.window.contains(event.timestamp):
         return False
@@ -304,15 +308,15 @@ def _found(
     for at, event in enumerate(events):
         if turns.get(event.event_id, TurnKind.PLAIN) & TurnKind.TO_MEMORY:
             counts[at] = Counter[str]()
-    shown = [at for at, event in enumerate(events) if counts[at] and may_show(event, scope)]
-    if not shown:
+    positions = [at for at, event in enumerate(events) if counts[at] and may_show(event, scope)]
+    if not positions:
         return None
-    total = sum((counts[at] for at in shown), Counter[str]())
+    total = sum((counts[at] for at in positions), Counter[str]())
     summary = " ".join([node.title, *node.keywords, *(b.text for b in node.bullets)])
     weighted = total + Counter({t: c * _SUMMARY_WEIGHT for t, c in count_terms(query, summary).items() if t in total})
     score = text_score(query, weighted, segment.tokens, mean_tokens)
-    own = [_own_score(query, e, c, literal) if c else 0.0 for e, c in zip(events, counts, strict=True)]
-    messages = [Message(events[at], (_with_neighbours(own, at) + SEGMENT * score) / _POSSIBLE) for at in shown]
+    own_scores = [_own_score(query, e, c, literal) if c else 0.0 for e, c in zip(events, counts, strict=True)]
+    messages = [Message(events[at], (_with_neighbours(own_scores, at) + SEGMENT * score) / _POSSIBLE) for at in positions]
     phrase = folded(query.text)
     if len(phrase) >= _PHRASE:
         messages = [replace(m, score=1.0) if phrase in folded(m.event.text) else m for m in messages]
@@ -363,13 +367,13 @@ def _own_score(query: Weighted, event: Event, counts: Mapping[str, int], literal
     return text_score(query, counts, length, _AVERAGE) * (1.0 if literal else _VOICE.get(event.type, 1.0))
 
 
-def _with_neighbours(own: Sequence[float], at: int) -> float:
-    """Return a message's score plus shares of those one and two places away; `own` are all scores of the segment."""
-    score = own[at]
+def _with_neighbours(own_scores: Sequence[float], at: int) -> float:
+    """Return a message's score plus shares of those one and two places away; `own_scores` are all scores of the segment."""
+    score = own_scores[at]
     for distance, share in enumerate(NEIGHBOURS, start=1):
-        before = own[at - distance] if at >= distance else 0.0
-        behind = own[at + distance] if at + distance < len(own) else 0.0
-        score += share * (before + behind)
+        earlier_score = own_scores[at - distance] if at >= distance else 0.0
+        later_score = own_scores[at + distance] if at + distance < len(own_scores) else 0.0
+        score += share * (earlier_score + later_score)
     return score
 
 

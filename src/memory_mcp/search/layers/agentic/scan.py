@@ -51,16 +51,16 @@ class Scan:
         """
         # A literal text may begin and end inside words, which an index does not know.
         inner = [" ".join(w.split()[1:-1]) for w in words] if query.literal else words
-        told = self._segments_with(inner, query.project)
-        if told is not None and len(told.segments) <= _FEW:
-            return self._within(told, query, words)
+        matches = self._segments_with(inner, query.project)
+        if matches is not None and len(matches.segments) <= _FEW:
+            return self._within(matches, query, words)
         # Most literal texts are whole words: read the newest segments that hold these, and everything only if none does.
-        told = self._segments_with(words, query.project) if query.literal else told
-        if told is None or not told.segments:
+        matches = self._segments_with(words, query.project) if query.literal else matches
+        if matches is None or not matches.segments:
             return None
-        found = self._within(replace(told, segments=told.segments[:_FEW]), query, words)
-        wanted = 1 if len(told.segments) <= _FEW else query.limit
-        return found if len(found.hits) >= wanted else None
+        events_slice = self._within(replace(matches, segments=matches.segments[:_FEW]), query, words)
+        least_count = 1 if len(matches.segments) <= _FEW else query.limit
+        return events_slice if len(events_slice.hits) >= least_count else None
 
     def replies(self, query: Query, word: str) -> tuple[Hit, ...]:
         """Return the events, of those that the index names for a word, that surely do not ask, without their nodes."""
@@ -76,10 +76,10 @@ class Scan:
         Each is cut down to the query's window, where it has one.
         """
         calendar = self._tree.calendar
-        held = self._storage.events.get_span(scope_of(query, query.window))
-        if held is None:
+        span = self._storage.events.get_span(scope_of(query, query.window))
+        if span is None:
             return []
-        first, last = (calendar.to_local(ms).date() for ms in (held.start_ms, held.end_ms))
+        first, last = (calendar.to_local(ms).date() for ms in (span.start_ms, span.end_ms))
         monday = first - dt.timedelta(days=first.weekday())
         weeks = (last - monday).days // 7 + 1
         step = -(-weeks // SLICES) * _WEEK
@@ -89,8 +89,8 @@ class Scan:
 
     def read(self, query: Query, words: Sequence[str]) -> Slice:
         """Return the newest `query.limit` events of the window and scope that hold all of `words`, and the number compared."""
-        count, found = self._storage.events.search_words(scope_of(query, query.window), words, query.limit)
-        return Slice(tuple(self._hits(found, words)), count)
+        count, events = self._storage.events.search_words(scope_of(query, query.window), words, query.limit)
+        return Slice(tuple(self._hits(events, words)), count)
 
     def _segments_with(self, texts: Sequence[str], project: str | None) -> SegmentMatches | None:
         """Return the segments that hold every word of some texts; None if the index cannot tell. `project` None means all."""
@@ -104,15 +104,15 @@ class Scan:
     def _newest_in(self, where: SegmentMatches, query: Query, words: Sequence[str]) -> tuple[int, list[Event]]:
         """Return the number of events compared, and the newest `query.limit` of them that hold all of `words`."""
         scope = scope_of(query, query.window)
-        last, wanted = self._storage.events.last_seq(), [folded(w) for w in words]
+        last, folded_words = self._storage.events.last_seq(), [folded(w) for w in words]
         waiting = self._storage.events.list_arrivals(where.events, last, scope) if last > where.events else []
-        found = {e.event_id: e for e in waiting if all(w in folded(e.text) for w in wanted)}
+        events = {e.event_id: e for e in waiting if all(w in folded(e.text) for w in folded_words)}
         count = len(waiting)
         if where.segments:
             segments = list(self._storage.toc.get_segments(where.segments).values())
-            compared, held = self._storage.events.search_words(scope, words, query.limit, segments)
-            count, found = count + compared, found | {e.event_id: e for e in held}
-        return count, sorted(found.values(), key=lambda e: e.order, reverse=True)[: query.limit]
+            compared, matching_events = self._storage.events.search_words(scope, words, query.limit, segments)
+            count, events = count + compared, events | {e.event_id: e for e in matching_events}
+        return count, sorted(events.values(), key=lambda e: e.order, reverse=True)[: query.limit]
 
     def _hits(self, events: Sequence[Event], words: Sequence[str]) -> list[Hit]:
         """Return a hit for each event, once, in order, quoting 400 characters around the words.
@@ -132,8 +132,8 @@ class Scan:
             if turn & TurnKind.TO_MEMORY:
                 continue
             hit = _quote_around(event, words, score)
-            own = next((segments[g.segment] for g in grips.get(event.event_id, ()) if g.segment in segments), None)
-            node = nodes.get(own.node_id) if own is not None else None
+            segment = next((segments[g.segment] for g in grips.get(event.event_id, ()) if g.segment in segments), None)
+            node = nodes.get(segment.node_id) if segment is not None else None
             if node is not None:
                 hit = replace(hit, node_id=node.node_id, title=node.title, level=node.level, keywords=node.keywords)
             hits.setdefault(hit.event_id, replace(hit, parts=(("scan", score),), asks=bool(turn & LISTED_LAST)))

@@ -102,9 +102,9 @@ class NodeSearch:
         if len(ids) > _READ:  # reading thousands of nodes whole took a second at 100,000 events
             sets = self._tree.term_sets(ids, project)
             shares = shares_of(query, [sets.get(i) for i in ids])
-            best = sorted((-share, -place) for place, share in enumerate(shares) if share > 0)[: max(_READ, offset + limit + 1)]
+            best = sorted((-share, -at) for at, share in enumerate(shares) if share > 0)[: max(_READ, offset + limit + 1)]
             # A node's words are those of its events, or those of an agent who refined it.
-            read = {ids[-place] for _, place in best} | (self._tree.refined_ids() & set(ids))
+            read = {ids[-at] for _, at in best} | (self._tree.refined_ids() & set(ids))
             likely = [i for i in ids if i in read]
         ranked = self.rank(likely, query, chosen, below_too=not fields, project=project)
         page = ranked[offset : offset + limit]
@@ -116,12 +116,13 @@ class NodeSearch:
 
         Raises InvalidQuery for a level that is not below the parent's.
         """
-        own = level_of(parent)
-        if level is None or level is finer(own):
+        parent_level = level_of(parent)
+        if level is None or level is finer(parent_level):
             return self._tree.children(parent, project)
-        if DEPTH[level] <= DEPTH[own]:
+        if DEPTH[level] <= DEPTH[parent_level]:
             raise InvalidQuery(
-                f"{level} is not below {own}", f"Below {own} come {', '.join(k for k in DEPTH if DEPTH[k] > DEPTH[own])}."
+                f"{level} is not below {parent_level}",
+                f"Below {parent_level} come {', '.join(k for k in DEPTH if DEPTH[k] > DEPTH[parent_level])}.",
             )
         return self._tree.descendants(parent, level, project)
 
@@ -133,32 +134,32 @@ class NodeSearch:
         With `below_too` words of their events count as well; a node that has them only there gets a pointer as its match.
         """
         nodes, sets = self._tree.with_terms(ids, project) if below_too else (self._tree.nodes(ids, project), {})
-        found = []
+        ranked = []
         for node_id, node in nodes.items():
             matches = match_node(node, query, fields)
-            own = frozenset[str]().union(*(m.found for m in matches))
+            own_terms = frozenset[str]().union(*(m.found for m in matches))
             under = below(query, sets[node_id]) if node_id in sets else frozenset[str]()
-            if own or under:
-                shown = tuple(matches[:MATCHES_PER_NODE])
-                if not shown:  # a pointer to the events below, not a quotation
+            if own_terms or under:
+                shown_matches = tuple(matches[:MATCHES_PER_NODE])
+                if not shown_matches:  # a pointer to the events below, not a quotation
                     words = ", ".join(t for t in query.weights if t in under)
                     text = snippet(f"not in this summary; in the events below: {words}", (), 240)
                     share = round(len(under) / len(query.weights), 3)
-                    shown = (FieldMatch(SearchField.BELOW, text, (), share, under),)
-                found.append((query.share(own | under), query.share(own), node, shown))
-        found.sort(key=lambda f: (-f[0], -f[1], -f[2].start_ms, f[2].node_id))
-        return [NodeResult(node, shown, round(min(relevance, 1.0), 4)) for relevance, _, node, shown in found]
+                    shown_matches = (FieldMatch(SearchField.BELOW, text, (), share, under),)
+                ranked.append((query.share(own_terms | under), query.share(own_terms), node, shown_matches))
+        ranked.sort(key=lambda f: (-f[0], -f[1], -f[2].start_ms, f[2].node_id))
+        return [NodeResult(node, shown_matches, round(min(relevance, 1.0), 4)) for relevance, _, node, shown_matches in ranked]
 
 
 def fit(results: Sequence[NodeResult], budget: Budget) -> list[NodeResult]:
     """Return the first results that the token budget has room for, uncut, counting them; the first that does not fit ends it."""
-    kept = []
+    fitting = []
     for result in results:
         text = result.node.title + "".join(m.text + "".join(m.grip_ids) for m in result.matches) + result.node.node_id
         if not budget.spend(text):
             break
-        kept.append(result)
-    return kept
+        fitting.append(result)
+    return fitting
 
 
 def _check_limit(limit: int) -> None:

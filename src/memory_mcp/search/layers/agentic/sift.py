@@ -49,17 +49,17 @@ class Sift:
             scope = replace(scope, window=self._tree.calendar.node_window(start).intersection(scope.window))
         per_segment = self._events_per_segment(scope.project)
         weeks = self._tree.descendants(ROOT, TocLevel.WEEK, scope.project, scope.window)
-        starts, held = [], 0.0
+        starts, event_count = [], 0.0
         for week in reversed(weeks):
-            held += self._tree.count_below(week, scope) * per_segment
-            if held >= size:
+            event_count += self._tree.count_below(week, scope) * per_segment
+            if event_count >= size:
                 starts.append(self._tree.calendar.node_window(week).start_ms)
-                held = 0.0
+                event_count = 0.0
         ends = [_LAST, *starts]
         windows = [TimeWindow(start, end) for start, end in zip([*starts, 0], ends, strict=True)]
         parts = [w if scope.window is None else w.intersection(scope.window) for w in windows]
-        whole = len(parts) == 1
-        return [scope if whole else replace(scope, window=w) for w in parts if w.start_ms < w.end_ms]
+        is_single = len(parts) == 1
+        return [scope if is_single else replace(scope, window=w) for w in parts if w.start_ms < w.end_ms]
 
     def likely(self, scope: Scope, query: Weighted, most: int) -> tuple[list[Segment], bool]:
         """Return at most `most` segments whose messages hold most of the query, and whether there may be more.
@@ -71,11 +71,11 @@ class Sift:
             probes[probe(term)] = max(weight, probes.get(probe(term), 0.0))
         _, places = self._storage.events.rank_positions(scope, probes, most * _PER_SEGMENT)
         cuts = self._storage.toc.get_cuts({p.stream for p in places})
-        found: dict[Segment, None] = {}
-        for place in places:
-            own = cuts.get(place.stream, ())
-            at = bisect_right([s.start for s in own], place.order) - 1
-            if at >= 0 and place.order <= own[at].end:
-                found[own[at]] = None
-        segments = list(found)
+        segments_found: dict[Segment, None] = {}
+        for position in places:
+            stream_segments = cuts.get(position.stream, ())
+            at = bisect_right([s.start for s in stream_segments], position.order) - 1
+            if at >= 0 and position.order <= stream_segments[at].end:
+                segments_found[stream_segments[at]] = None
+        segments = list(segments_found)
         return segments[:most], len(segments) > most or len(places) == most * _PER_SEGMENT

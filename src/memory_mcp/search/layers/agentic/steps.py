@@ -13,36 +13,42 @@ from memory_mcp.tree.toc.tree import finer_level as finer
 STRONG_MATCH = 0.5
 
 
-def descended(node_id: NodeId, held: Mapping[NodeId, frozenset[str]], query: Weighted, tell: bool) -> Step:
+def descended(node_id: NodeId, terms_by_child: Mapping[NodeId, frozenset[str]], query: Weighted, tell: bool) -> Step:
     """Return the step of a descent from `node_id` to the child that holds most of the query.
 
-    `held` maps each compared child to the query terms it holds; if none holds any, the step says that the branch is left.
+    `terms_by_child` maps each compared child to the query terms it holds; without any the branch is left.
     Without `tell` the terms and the score are "" and 0: they may be of another project.
     """
     level = finer(level_of(node_id))
-    best = max(held, key=lambda i: query.share(held[i]), default=None)
-    if best is None or not held[best]:
-        return Step(node_id, label(node_id), len(held), level, "", 0.0, "Nothing here: leaving this branch")
+    best = max(terms_by_child, key=lambda i: query.share(terms_by_child[i]), default=None)
+    if best is None or not terms_by_child[best]:
+        return Step(node_id, label(node_id), len(terms_by_child), level, "", 0.0, "Nothing here: leaving this branch")
     if not tell:
-        return Step(node_id, label(node_id), len(held), level, "", 0.0, f"Drilling into {label(best)}")
-    share = round(query.share(held[best]), 4)
+        return Step(node_id, label(node_id), len(terms_by_child), level, "", 0.0, f"Drilling into {label(best)}")
+    share = round(query.share(terms_by_child[best]), 4)
     strength = "strongest" if share > STRONG_MATCH else "best, though weak,"
-    words = f"below it: {', '.join(t for t in query.weights if t in held[best])}"
+    words = f"below it: {', '.join(t for t in query.weights if t in terms_by_child[best])}"
     return Step(
-        node_id, label(node_id), len(held), level, words, share, f"Drilling into {label(best)} ({strength} {level} match)"
+        node_id,
+        label(node_id),
+        len(terms_by_child),
+        level,
+        words,
+        share,
+        f"Drilling into {label(best)} ({strength} {level} match)",
     )
 
 
-def swept(node_id: NodeId, compared: int, found: Sequence[Found], otherwise: str) -> Step:
-    """Return the step of comparing `compared` segments below a node, naming the best of `found` by its title and coverage.
+def swept(node_id: NodeId, compared: int, finds: Sequence[Found], otherwise: str) -> Step:
+    """Return the step of comparing `compared` segments below a node, naming the best of `finds` by its title and coverage.
 
     If nothing was found, `otherwise` is the decision, without title and with a score of 0.
     """
-    best = max(found, key=lambda f: (f.coverage, f.score), default=None)
+    best = max(finds, key=lambda f: (f.coverage, f.score), default=None)
     if best is None:
         return Step(node_id, label(node_id), compared, TocLevel.SEGMENT, "", 0.0, otherwise)
-    told = f"Found {len(found)} relevant segment{'s' if len(found) != 1 else ''}"
-    return Step(node_id, label(node_id), compared, TocLevel.SEGMENT, best.node.title, round(best.coverage, 3), told)
+    decision = f"Found {len(finds)} relevant segment{'s' if len(finds) != 1 else ''}"
+    return Step(node_id, label(node_id), compared, TocLevel.SEGMENT, best.node.title, round(best.coverage, 3), decision)
 
 
 def label(node_id: NodeId) -> str:

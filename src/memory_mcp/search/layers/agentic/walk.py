@@ -54,10 +54,10 @@ class Walk:
         self.is_cut, self.is_hasty = False, is_hasty
         self.crowded, self.slices, self.unread = None, (), []
 
-    def is_late(self, found: Sequence[Found] = (), step_ms: float = 0.0) -> bool:
+    def is_late(self, finds: Sequence[Found] = (), step_ms: float = 0.0) -> bool:
         """Return whether the time is up, or only what is needed to quote the finds is left after a step of `step_ms`."""
         to_quote = max(_TO_QUOTE, min(_MOST_TO_QUOTE, _QUOTE_SHARE * self.budget.bounds.timeout_ms))
-        has_finds = bool(self.found or found)
+        has_finds = bool(self.found or finds)
         return self.budget.out_of_time() or (has_finds and self.budget.is_short_of(to_quote + step_ms))
 
     def end(self) -> str:

@@ -27,8 +27,8 @@ class TreeWords:
         tally = self._tree.tally(project)
         if not query_terms(text):
             return Weighed({}, {}, tally.segments, tally.events)
-        found = weigh(text, self._tree.frequencies(), project, tally.segments)
-        return Weighed(found.weights, found.counts, tally.segments, tally.events)
+        weighted = weigh(text, self._tree.frequencies(), project, tally.segments)
+        return Weighed(weighted.weights, weighted.counts, tally.segments, tally.events)
 
     def missing(self, words: Sequence[str], project: str | None) -> tuple[str, ...]:
         """Return the words, or stretches of CJK runs, that no segment and no event without one holds."""
