@@ -112,9 +112,9 @@ def _asked(app: App, sessions: Mapping[str, str], questions: Sequence[Question],
     sources: dict[str, str] = {s.event.event_id: s.event.source_id for batch in app.storage.events.iter_all() for s in batch}
     seen: list[tuple[Sequence[Hit], relevance.Evidence]] = []
     bar_flags: list[bool] = []
-    shipped, shipped_confidence = relevance.Reader.evidence, relevance.confidence
+    shipped, shipped_confidence = relevance.EvidenceReader.read_evidence, relevance.judge_confidence
 
-    def recorded(reader: relevance.Reader, hits: Sequence[Hit], literal: Sequence[bool]) -> relevance.Evidence:
+    def recorded(reader: relevance.EvidenceReader, hits: Sequence[Hit], literal: Sequence[bool]) -> relevance.Evidence:
         """Return the evidence, and note it."""
         seen.append((hits, shipped(reader, hits, literal)))
         return seen[-1][1]
@@ -124,8 +124,8 @@ def _asked(app: App, sessions: Mapping[str, str], questions: Sequence[Question],
         bar_flags.append(bool(missing) or not known["holds_words"])
         return shipped_confidence(sure, missing, **known)
 
-    relevance.Reader.evidence = recorded  # type: ignore[method-assign, assignment]
-    relevance.confidence = note_verdict
+    relevance.EvidenceReader.read_evidence = recorded  # type: ignore[method-assign, assignment]
+    relevance.judge_confidence = note_verdict
     try:
         for question in questions:
             seen.clear()
@@ -137,7 +137,7 @@ def _asked(app: App, sessions: Mapping[str, str], questions: Sequence[Question],
                 names = [sources.get(hit.event_id, "") for hit in hits[:TEN]]
                 yield _row(question, tier, names, found, bar_flags[-1:] != [False], sessions)
     finally:
-        relevance.Reader.evidence, relevance.confidence = shipped, shipped_confidence  # type: ignore[method-assign]
+        relevance.EvidenceReader.read_evidence, relevance.judge_confidence = shipped, shipped_confidence  # type: ignore[method-assign]
 
 
 def _row(
@@ -255,7 +255,7 @@ def table(rows: Sequence[Row]) -> str:
 def _cells(rows: Sequence[Row]) -> list[str]:
     """Return the figures of one corpus."""
     sure = [_probability(row) for row in rows]
-    words = [relevance.confidence(p, ["?"] * row.missing, has_hits=True) for p, row in zip(sure, rows, strict=True)]
+    words = [relevance.judge_confidence(p, ["?"] * row.missing, has_hits=True) for p, row in zip(sure, rows, strict=True)]
 
     def share(of: Collection[int], word: relevance.Confidence) -> str:
         """Return which share of rows has a word, and of how many."""

@@ -24,7 +24,7 @@ from memory_mcp.requests.plain import tokens_of
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.search import SearchRequest, SearchResponse, search
 from memory_mcp.search.layers.base import Query
-from memory_mcp.search.layers.topics import telling
+from memory_mcp.search.layers.topics import find_telling
 from memory_mcp.search.policy.plan import How
 
 _LABELS = Path(__file__).parent.parent / "labels" / "explore.jsonl"
@@ -87,7 +87,7 @@ def _first(app: App, row: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     statements = []
     for topic in topics:
         nodes = layer.nodes([link.node_id for link in graph.list_links(topic.topic_id, view, 2, text=plan.text)[0]])
-        statements += [bullet.text for node in nodes.values() if (bullet := telling(node, topic, plan.text))]
+        statements += [bullet.text for node in nodes.values() if (bullet := find_telling(node, topic, plan.text))]
     return [text for topic in topics for text in (topic.label, *topic.keywords, *topic.parts)], statements
 
 

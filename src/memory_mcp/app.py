@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from memory_mcp.model.event import EventDraft, Trust
     from memory_mcp.model.ids import GripId
     from memory_mcp.search.layers.hybrid import HybridLayer
-    from memory_mcp.search.layers.teleport import Switch, TeleportLayer
+    from memory_mcp.search.layers.teleport import MissingIndex, TeleportLayer
     from memory_mcp.search.layers.topics import TopicsLayer
     from memory_mcp.search.policy.engine import Answer
     from memory_mcp.search.policy.explain import WhyNot
     from memory_mcp.search.policy.plan import How, Plan
-    from memory_mcp.search.policy.search import Parts
-    from memory_mcp.search.policy.why_not import Door
+    from memory_mcp.search.policy.search import EngineParts
+    from memory_mcp.search.policy.why_not import SearchCalls
     from memory_mcp.storage.base import Storage
     from memory_mcp.storage.lock import DirectoryLock
     from memory_mcp.storage.values import AppendResult, WriteRequest
@@ -224,16 +224,16 @@ class App:
         last_seq = self.storage.events.last_seq
         return CopyReader(lambda: self.accelerators.find_searcher(LayerName.BM25.value), self.storage.outbox, last_seq)
 
-    def engine_parts(self) -> "Parts":
+    def engine_parts(self) -> "EngineParts":
         """Return what a policy engine of this memory is made of: new layers over the same store and indexes."""
         from memory_mcp.search.layers.agentic.scan import Scan
         from memory_mcp.search.layers.agentic.words import TreeWords
         from memory_mcp.search.layers.successor import Successors
-        from memory_mcp.search.policy.search import Parts
+        from memory_mcp.search.policy.search import EngineParts
 
         teleports = (self.teleport(LayerName.BM25), self.teleport(LayerName.VECTOR))
         layers: list[Layer] = [self.agentic, *teleports, self.hybrid(), self.topics()]
-        return Parts(
+        return EngineParts(
             layers={layer.name: layer for layer in layers},
             words=TreeWords(self.tree, self.storage),
             scanner=Scan(self.storage, self.tree, self.shown.find_segments),
@@ -249,17 +249,17 @@ class App:
 
     def teleport(self, name: LayerName) -> "TeleportLayer":
         """Return a new layer 3 (BM25) or 4 (vectors); an unusable index is told by its status and its errors."""
-        from memory_mcp.search.layers.teleport import Switch, TeleportLayer
+        from memory_mcp.search.layers.teleport import MissingIndex, TeleportLayer
 
         off = self.accelerators.disabling_settings(name.value)
         enabled = " and ".join(f"{key} = true" for key in off)
         reason = f"disabled ({off[0]} = false)" if off else "a memory without a directory keeps no index"
-        switch = Switch(not off, reason, enabled)
+        switch = MissingIndex(not off, reason, enabled)
 
-        def searcher() -> "Searcher | Switch":
+        def searcher() -> "Searcher | MissingIndex":
             found = self.accelerators.find_searcher(name.value)
             reason = self.accelerators.reasons.get(name.value)
-            return found or (Switch(True, reason) if reason else switch)
+            return found or (MissingIndex(True, reason) if reason else switch)
 
         others = [other for other in (LayerName.BM25, LayerName.VECTOR) if other is not name]
         return TeleportLayer(
@@ -274,17 +274,17 @@ class App:
 
     def topics(self) -> "TopicsLayer":
         """Return a new layer 5 (topics); an unusable index is told by its status and its errors."""
-        from memory_mcp.search.layers.teleport import Switch
+        from memory_mcp.search.layers.teleport import MissingIndex
         from memory_mcp.search.layers.topics import TopicsLayer
 
-        none = Switch(*self.accelerators.explain_no_topics())
+        none = MissingIndex(*self.accelerators.explain_no_topics())
         names = (LayerName.BM25, LayerName.VECTOR)
 
         def others() -> list[LayerStatus]:
             whole = [self.hybrid().status()] if self.settings.server.profile == "full" else []
             return [*(self.teleport(name).status() for name in names), *whole]
 
-        def keeper() -> "TopicKeeper | Switch":
+        def keeper() -> "TopicKeeper | MissingIndex":
             return self.accelerators.find_topic_keeper() or none
 
         return TopicsLayer(keeper, self.storage, self.tree, self.shown, self.clock, others)
@@ -373,12 +373,12 @@ class App:
         """Return what `ask` would do with a question, by the same rules, without searching."""
         return self.engine.plan(query, self.settings.retrieval.bounds, how)
 
-    def why_not(self, missing: str, project: str | None, arguments: "Mapping[str, Any]", door: "Door") -> "WhyNot":
+    def why_not(self, missing: str, project: str | None, arguments: "Mapping[str, Any]", door: "SearchCalls") -> "WhyNot":
         """Return why something is missing from a call's results, and what would show it. Raises NotFound for an unknown id."""
-        from memory_mcp.search.layers.targets import target
+        from memory_mcp.search.layers.targets import find_target
         from memory_mcp.search.policy.why_not import why_not
 
-        return why_not(target(self.storage, self.tree, missing, project), arguments, door)
+        return why_not(find_target(self.storage, self.tree, missing, project), arguments, door)
 
     def count_opening(self, grip_id: "GripId") -> None:
         """Count that somebody opened this quotation, where the settings ask for it; a failure is only logged."""

@@ -24,9 +24,9 @@ def main(directory: str, count: int, times: int) -> None:
     app.write(themed(count, start=there), "test")
     app.derivation.run()
     for _ in range(times):
-        app.topics().rebuild()
+        app.topics().rebuild_graph()
         layer = app.topics()
-        for topic in layer.graph().list_topics(layer.view(None), 100)[0]:
+        for topic in layer.read_graph().list_topics(layer.read_view(None), 100)[0]:
             sys.stdout.write(f"{topic.topic_id}\n")
         sys.stdout.flush()
     app.close()

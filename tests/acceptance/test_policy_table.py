@@ -23,7 +23,7 @@ from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.question.intent import Intent
 from memory_mcp.search.layers.base import LayerName, LayerStatus, Query
 from memory_mcp.search.layers.budget import StopConditions
-from memory_mcp.search.policy.plan import How, Known, Mode, make_plan
+from memory_mcp.search.policy.plan import How, Mode, PlanContext, make_plan
 from memory_mcp.server.build import build_server
 from memory_mcp.server.guard import MemoryServer
 from tests.daemon.inside import ALONE, Inside
@@ -220,7 +220,7 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     app.write(said(), "test")
     app.derivation.run()
     app.accelerators.catch_up()
-    app.topics().rebuild()
+    app.topics().rebuild_graph()
     app.close()
     return directory
 
@@ -334,7 +334,7 @@ def test_a_plan_has_the_usable_layers_of_the_intents_route_in_its_order(
 @pytest.mark.parametrize("intent", INTENTS)
 def test_at_tier_one_topics_come_first_for_explore_alone(intent: str) -> None:
     statuses = [LayerStatus(name, enabled=True, healthy=True) for name in LayerName if name is not LayerName.TOC]
-    known = Known(statuses, StopConditions(), ms("2026-02-04 12:00"), CALENDAR)
+    known = PlanContext(statuses, StopConditions(), ms("2026-02-04 12:00"), CALENDAR)
     plan = make_plan(Query("retry queue idempotency key"), How(Intent(intent)), known)
     assert (int(plan.tier), plan.tier.label) == (1, "Full")
     assert [n.value for n in plan.order] == ORDER[intent, 1]
@@ -343,7 +343,7 @@ def test_at_tier_one_topics_come_first_for_explore_alone(intent: str) -> None:
     assert len(aside.paths) <= aside.bounds.beam_width <= 5
     # Topics stay on the way of explore even where the tier is not called full: the chain follows what is there.
     lone = [s for s in statuses if s.name in {LayerName.TOPICS, LayerName.BM25, LayerName.AGENTIC}]
-    keyword = make_plan(Query("retry queue"), How(Intent(intent)), Known(lone, StopConditions(), 0, CALENDAR))
+    keyword = make_plan(Query("retry queue"), How(Intent(intent)), PlanContext(lone, StopConditions(), 0, CALENDAR))
     assert keyword.tier.label == "Keyword"
     assert (keyword.order[0] is LayerName.TOPICS) is (intent == "explore")
 

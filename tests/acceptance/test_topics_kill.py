@@ -54,12 +54,12 @@ def partition(graph: TopicGraph) -> set[frozenset[str]]:
 def lead_on(app: App, ids: list[str]) -> None:
     """Every topic that was ever told is there, or leads to one that is."""
     layer = app.topics()
-    graph, known = layer.graph(), {topic.topic_id: topic for topic in app.storage.topics.list_topics()}
+    graph, known = layer.read_graph(), {topic.topic_id: topic for topic in app.storage.topics.list_topics()}
     shown = graph.topics.indices.keys() | graph.areas.indices.keys()
     for one in ids:
         assert one in known, "an id that was told is never forgotten"
         if resolve_topic(parse_topic_id(one), known) is not None or one in shown:
-            assert graph.get_topic(one, layer.view(None)).mentions > 0
+            assert graph.get_topic(one, layer.read_view(None)).mentions > 0
 
 
 def test_every_point_of_grouping_is_tried() -> None:
@@ -72,8 +72,8 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> set[frozenset[str]]
     app = opened(tmp_path_factory.mktemp("undisturbed") / "data")
     app.write(themed(FIRST + MORE), "test")
     app.derivation.run()
-    app.topics().rebuild()
-    found = partition(app.topics().graph())
+    app.topics().rebuild_graph()
+    found = partition(app.topics().read_graph())
     app.close()
     return found
 

@@ -162,9 +162,9 @@ def test_a_scan_reads_the_segments_that_hold_the_whole_words(
     kept.derivation.run()
     scan = scan_of(kept, tmp_path)
     query, sought = Query(words, literal=literal), words.split() if not literal else [words]
-    named = scan.named(query, sought)
+    named = scan.read_named(query, sought)
     assert (named.events if named else None) == read
-    found = named or scan.read(query, sought)
+    found = named or scan.read_slice(query, sought)
     assert bool(found.hits) == (words in ("rhodium", "hodiu"))
 
 
@@ -176,14 +176,14 @@ def test_where_many_segments_hold_a_literal_text_the_newest_of_them_answer(
     kept.write([draft("rhodium again", at=at, session=f"s{at}") for at in days], "test")
     kept.derivation.run()
     scan = scan_of(kept, tmp_path)
-    named = scan.named(Query("rhodium", 2, literal=True), ["rhodium"])
+    named = scan.read_named(Query("rhodium", 2, literal=True), ["rhodium"])
     assert named is not None
     assert named.events == 3
     assert [hit.quote for hit in named.hits] == ["rhodium again"] * 2
     newest = sorted((e.event.timestamp for batch in kept.storage.events.iter_all() for e in batch), reverse=True)
     assert [hit.timestamp for hit in named.hits] == newest[:2]
     # Fewer than wanted in those: the others may hold it too, so that all is read.
-    assert scan.named(Query("rhodium", 4, literal=True), ["rhodium"]) is None
+    assert scan.read_named(Query("rhodium", 4, literal=True), ["rhodium"]) is None
 
 
 def scan_of(app: App, folder: Path) -> Scan:

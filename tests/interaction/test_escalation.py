@@ -12,9 +12,9 @@ from memory_mcp.base.clock import SystemClock
 from memory_mcp.base.errors import StorageError
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.ids import GripId
-from memory_mcp.search.layers.base import Hit, Query, Slice, unfiled_hit
+from memory_mcp.search.layers.base import Hit, Query, Slice, pending_hit
 from memory_mcp.search.layers.budget import Budget, StopConditions
-from memory_mcp.search.policy.escalate import AT_ONCE, escalate
+from memory_mcp.search.policy.escalate import AT_ONCE, scan_events
 from memory_mcp.search.policy.stopping import at_work
 from memory_mcp.server.build import build_server
 from tests.factories import BILLING, SHOP, draft, event
@@ -140,19 +140,19 @@ class Slices:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _stopped: dict[int, threading.Event] = field(default_factory=dict)
 
-    def named(self, query: Query, words: Sequence[str]) -> Slice | None:
+    def read_named(self, query: Query, words: Sequence[str]) -> Slice | None:
         del query, words
         return None
 
-    def replies(self, query: Query, word: str) -> tuple[Hit, ...]:
+    def read_replies(self, query: Query, word: str) -> tuple[Hit, ...]:
         del query, word
         return ()
 
-    def slices(self, query: Query) -> list[TimeWindow]:
+    def list_slices(self, query: Query) -> list[TimeWindow]:
         del query
         return [TimeWindow(n, n + 1) for n in (3, 2, 1, 0)]
 
-    def read(self, query: Query, words: Sequence[str]) -> Slice:
+    def read_slice(self, query: Query, words: Sequence[str]) -> Slice:
         del words
         assert query.window is not None
         place = query.window.start_ms
@@ -177,7 +177,7 @@ class Slices:
                 self._now -= 1
 
     def hit(self, place: int) -> Hit:
-        return unfiled_hit(event(f"said at {place}", at=place), GripId(f"grip:{place}:x"), f"said at {place}", 0.5)
+        return pending_hit(event(f"said at {place}", at=place), GripId(f"grip:{place}:x"), f"said at {place}", 0.5)
 
     def interrupt(self, thread: int) -> None:
         if thread in self._stopped:
@@ -186,7 +186,7 @@ class Slices:
 
 def read(scanner: Slices, limit: int = 10, timeout_ms: int = 5000) -> tuple[list[str], object, Budget]:
     budget = Budget(StopConditions(timeout_ms=timeout_ms), SystemClock())
-    hits, scan = escalate(scanner, Query("x", limit), ("x",), budget, "why", scanner.interrupt)
+    hits, scan = scan_events(scanner, Query("x", limit), ("x",), budget, "why", scanner.interrupt)
     return [h.quote for h in hits], scan, budget
 
 

@@ -340,18 +340,18 @@ class Watched:
     inner: Scanner
     before: Before
 
-    def named(self, query: Query, words: Any) -> Slice | None:
-        return self.inner.named(query, words)
+    def read_named(self, query: Query, words: Any) -> Slice | None:
+        return self.inner.read_named(query, words)
 
-    def replies(self, query: Query, word: str) -> tuple[Hit, ...]:
-        return self.inner.replies(query, word)
+    def read_replies(self, query: Query, word: str) -> tuple[Hit, ...]:
+        return self.inner.read_replies(query, word)
 
-    def slices(self, query: Query) -> list[TimeWindow]:
-        return self.inner.slices(query)
+    def list_slices(self, query: Query) -> list[TimeWindow]:
+        return self.inner.list_slices(query)
 
-    def read(self, query: Query, words: Any) -> Slice:
+    def read_slice(self, query: Query, words: Any) -> Slice:
         self.before(query.window)
-        return self.inner.read(query, words)
+        return self.inner.read_slice(query, words)
 
 
 def watch(app: App, before: Before) -> None:

@@ -68,8 +68,8 @@ def app() -> Iterator[App]:
 
 def test_a_word_that_was_said_a_moment_ago_is_not_missing(app: App) -> None:
     words = TreeWords(app.tree, app.storage)
-    assert words.missing(("redis", "kafka"), None) == ("kafka",)
+    assert words.find_missing(("redis", "kafka"), None) == ("kafka",)
     app.write([draft("Or do we choose kafka?", at="2026-03-02 09:00", session="two", source_id="two")], "test")
-    assert words.missing(("redis", "kafka", "nats"), None) == ("nats",)
+    assert words.find_missing(("redis", "kafka", "nats"), None) == ("nats",)
     app.derivation.run()
-    assert words.missing(("redis", "kafka", "nats"), None) == ("nats",)
+    assert words.find_missing(("redis", "kafka", "nats"), None) == ("nats",)

@@ -16,8 +16,8 @@ from memory_mcp.model.ids import ROOT, NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.search.layers.agentic import search
 from memory_mcp.search.layers.agentic.match import FIELDS, SearchField, match_node
-from memory_mcp.search.layers.agentic.read import Reader
-from memory_mcp.search.layers.agentic.search import NodeResult, fit
+from memory_mcp.search.layers.agentic.read import SegmentReader
+from memory_mcp.search.layers.agentic.search import NodeResult, fit_results
 from memory_mcp.search.layers.base import CONTRACTS, LayerAnswer, LayerName, Query
 from memory_mcp.search.layers.budget import Budget, StopConditions
 from memory_mcp.storage.values import Build
@@ -123,7 +123,7 @@ def test_only_the_fields_asked_for_are_searched(history: App, field: SearchField
 def test_a_score_is_the_matched_share_of_the_terms_and_the_best_comes_first(history: App) -> None:
     node = history.storage.toc.get_nodes([MONTH])[MONTH]
     text = f"{node.title} nothinglikeit"
-    weighted = history.agentic.nodes.weigh(text, None)
+    weighted = history.agentic.nodes.weigh_query(text, None)
     matches = match_node(node, weighted, FIELDS)
     own = {SearchField.TITLE: [node.title], SearchField.SUMMARY: [node.summary], SearchField.KEYWORDS: list(node.keywords)}
     own[SearchField.BULLETS] = [b.text for b in node.bullets]
@@ -290,11 +290,11 @@ def test_below_a_node_that_matches_something_matches_down_to_the_segment(history
 def test_results_are_dropped_whole_to_fit_a_token_budget(history: App) -> None:
     found = children(history, ROOT, "fixed ticket decided", TocLevel.SEGMENT, limit=100)
     small = Budget(StopConditions(max_token_budget=300), history.clock)
-    kept = fit(found, small)
+    kept = fit_results(found, small)
     assert kept == found[: len(kept)]
     assert 0 < len(kept) < len(found)
     assert (small.tokens <= 300, small.hit) == (True, ["max_token_budget"])
-    assert fit(found, Budget(StopConditions(max_token_budget=1), history.clock)) == []
+    assert fit_results(found, Budget(StopConditions(max_token_budget=1), history.clock)) == []
 
 
 # the walk
@@ -469,14 +469,14 @@ def test_the_time_is_looked_at_between_any_dozen_segments(monkeypatch: pytest.Mo
     """Sixty sessions of one day: reading a dozen of them takes a second here, and there is a second and a half."""
     app = memory(draft(f"The otter {n} sleeps.", at="2026-02-02 09:00", session=f"s{n}", source_id=str(n)) for n in range(60))
     clock, read = FakeClock(), list[int]()
-    whole = Reader.verify
+    whole = SegmentReader.find_messages
 
-    def slowly(self: Reader, segments: Sequence[Segment], *rest: Any) -> Any:
+    def slowly(self: SegmentReader, segments: Sequence[Segment], *rest: Any) -> Any:
         read.append(len(segments))
         clock.advance(1.0)
         return whole(self, segments, *rest)
 
-    monkeypatch.setattr(Reader, "verify", slowly)
+    monkeypatch.setattr(SegmentReader, "find_messages", slowly)
     spent = Budget(StopConditions(timeout_ms=1500, max_nodes_visited=10_000, max_rpc_calls=1000), clock)
     assert app.agentic.navigate(Query("otter", 50), spent).hits
     assert read == [2], "in haste the first two are read for themselves"

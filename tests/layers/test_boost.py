@@ -5,7 +5,7 @@ import pytest
 
 from memory_mcp.indexes.candidates import NO_CANDIDATES, Candidates, pending_candidate
 from memory_mcp.search.layers.boost import keyword_boost
-from memory_mcp.search.layers.score import BOTH, ranked
+from memory_mcp.search.layers.score import BOTH, rank_candidates
 
 
 def messages(*features: tuple[float, float], start: int = 1) -> Candidates:
@@ -17,7 +17,7 @@ def messages(*features: tuple[float, float], start: int = 1) -> Candidates:
 
 def first(question: Candidates, keywords: Candidates) -> int:
     boost = keyword_boost(question, keywords, BOTH)
-    ranking = ranked(question, BOTH, literal=False, limit=9, boost=boost)
+    ranking = rank_candidates(question, BOTH, literal=False, limit=9, boost=boost)
     return int(question.message[ranking.places[0]])
 
 
@@ -47,8 +47,8 @@ def test_where_the_question_finds_next_to_nothing_they_find_the_answer() -> None
 def test_a_message_found_by_keywords_alone_is_among_the_candidates() -> None:
     question = messages((0.1, 0.0), (0.0, 0.0))
     boost = np.array([0.0, 2.0])
-    assert sorted(ranked(question, BOTH, literal=False, limit=9, boost=boost).places.tolist()) == [0, 1]
-    assert ranked(question, BOTH, literal=False, limit=9).places.tolist() == [0]
+    assert sorted(rank_candidates(question, BOTH, literal=False, limit=9, boost=boost).places.tolist()) == [0, 1]
+    assert rank_candidates(question, BOTH, literal=False, limit=9).places.tolist() == [0]
 
 
 def test_the_order_of_the_keywords_messages_does_not_matter_and_what_is_missing_gets_nothing() -> None:

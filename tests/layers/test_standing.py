@@ -13,7 +13,7 @@ from memory_mcp.model.ids import span_grip_id
 from memory_mcp.model.toc import MemoryKind
 from memory_mcp.search.layers.base import Hit, LayerName, Query
 from memory_mcp.search.layers.budget import Budget, StopConditions
-from memory_mcp.search.layers.standing import kind_said
+from memory_mcp.search.layers.standing import read_kind
 from memory_mcp.storage.duckdb.connection import Connection
 from tests.factories import draft
 from tests.fakes import FakeClock
@@ -102,8 +102,8 @@ def test_what_a_search_asks_the_store_for_does_not_grow_with_pins_and_successors
 
 
 def test_of_several_sentences_the_most_durable_kind_counts_and_the_authors_word_before_all() -> None:
-    assert kind_said(f"{SEEN} {RULE}") == "constraint"
-    assert kind_said(RULE, author_kind="preference") == "preference"
-    assert kind_said(RULE, author_kind=MemoryKind.OBSERVATION) == ""
-    assert kind_said(SEEN, author_kind="no such kind") == ""
-    assert kind_said("") == ""
+    assert read_kind(f"{SEEN} {RULE}") == "constraint"
+    assert read_kind(RULE, author_kind="preference") == "preference"
+    assert read_kind(RULE, author_kind=MemoryKind.OBSERVATION) == ""
+    assert read_kind(SEEN, author_kind="no such kind") == ""
+    assert read_kind("") == ""

@@ -15,7 +15,7 @@ from memory_mcp.search.layers.base import Hit, Layer, LayerAnswer, LayerName, La
 from memory_mcp.search.layers.budget import Budget, StopConditions
 from memory_mcp.search.policy import stopping
 from memory_mcp.search.policy.execute import Execution, Judge
-from memory_mcp.search.policy.plan import How, Known, Mode, Plan, make_plan
+from memory_mcp.search.policy.plan import How, Mode, Plan, PlanContext, make_plan
 from memory_mcp.search.policy.run import Run, Verdict
 from tests.requirements import requirement
 from tests.waiting import PATIENCE, until
@@ -113,7 +113,7 @@ def judge(layer: LayerName, hits: Sequence[Hit]) -> Verdict:
 def plan_of(layers: Mapping[LayerName, Made], mode: Mode, timeout_ms: int | None = None, nodes: int | None = None) -> Plan:
     statuses = [made.status() for made in layers.values()]
     bounds = {"timeout_ms": timeout_ms, "beam_width": None if mode is Mode.SEQUENTIAL else 5, "max_nodes_visited": nodes}
-    known = Known(statuses, StopConditions(), 0, Calendar("UTC"))
+    known = PlanContext(statuses, StopConditions(), 0, Calendar("UTC"))
     made = make_plan(Query("words to look for"), How(mode=mode, bounds=bounds), known)
     return replace(made, order=tuple(layers))
 
@@ -345,12 +345,12 @@ def test_the_first_find_of_the_last_resort_is_waited_for_whatever_the_time(
 def test_a_layer_that_was_left_no_nodes_is_not_said_to_have_found_nothing(mode: Mode) -> None:
     def visits(count: int) -> Callable[[Budget], LayerAnswer]:
         def work(budget: Budget) -> LayerAnswer:
-            return LayerAnswer(tuple(hit(f"{n}", 0.3) for n in range(budget.visit(count))))
+            return LayerAnswer(tuple(hit(f"{n}", 0.3) for n in range(budget.visit_nodes(count))))
 
         return work
 
     def looks(budget: Budget) -> LayerAnswer:
-        budget.visit(100)
+        budget.visit_nodes(100)
         return LayerAnswer(())
 
     walk = Made(LayerName.AGENTIC, looks)

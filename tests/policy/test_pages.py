@@ -7,8 +7,8 @@ import pytest
 
 from memory_mcp.app import App
 from memory_mcp.search.layers.base import Query
-from memory_mcp.search.policy.merge import identity
-from memory_mcp.search.policy.pages import Listed, Pages
+from memory_mcp.search.policy.merge import hit_identity
+from memory_mcp.search.policy.pages import Pages, ResultList
 from memory_mcp.search.policy.plan import How, Mode
 from memory_mcp.search.policy.relevance import Confidence
 from tests.factories import draft
@@ -50,12 +50,12 @@ def why(offset: int) -> How:
 
 
 def test_twelve_pages_beside_a_writer_repeat_and_lose_nothing(app: App) -> None:
-    whole = [identity(h) for h in app.ask(Query(QUESTION, limit=60), why(0)).hits]
+    whole = [hit_identity(h) for h in app.ask(Query(QUESTION, limit=60), why(0)).hits]
     shown: list[str] = []
     for page in range(12):
         answer = app.ask(Query(QUESTION, limit=5), why(5 * page))
         assert len(answer.hits) == 5, page
-        shown += [identity(h) for h in answer.hits]
+        shown += [hit_identity(h) for h in answer.hits]
         late = draft(
             f"Late {page}: palladium ledger row, palladium ledger row.", at=NOON + page, session="late", source_id=f"late{page}"
         )
@@ -69,13 +69,13 @@ def test_twelve_pages_beside_a_writer_repeat_and_lose_nothing(app: App) -> None:
 
 
 def test_a_page_is_the_same_when_it_is_asked_for_again_and_behind_the_last_there_is_none(app: App) -> None:
-    pages = [[identity(h) for h in app.ask(Query(QUESTION, limit=5), why(offset)).hits] for offset in (0, 5, 10, 5, 10)]
+    pages = [[hit_identity(h) for h in app.ask(Query(QUESTION, limit=5), why(offset)).hits] for offset in (0, 5, 10, 5, 10)]
     assert pages[1] == pages[3]
     assert pages[2] == pages[4]
     offset, shown = 0, set()
     while True:
         answer = app.ask(Query("reason time account", limit=20), why(offset))
-        shown |= {identity(h) for h in answer.hits}
+        shown |= {hit_identity(h) for h in answer.hits}
         offset += len(answer.hits)
         if not answer.has_more or not answer.hits:
             break
@@ -88,17 +88,17 @@ def test_a_page_is_the_same_when_it_is_asked_for_again_and_behind_the_last_there
 # what is kept
 
 
-def kept(*scores: float) -> Listed:
-    return Listed(tuple(listed("m", *scores)), False, None, Confidence.STRONG, True)  # type: ignore[arg-type]
+def kept(*scores: float) -> ResultList:
+    return ResultList(tuple(listed("m", *scores)), False, None, Confidence.STRONG, True)  # type: ignore[arg-type]
 
 
 def test_a_first_page_is_always_asked_anew_and_replaces_what_was_kept() -> None:
     pages, query = Pages(), Query("anything")
-    pages.keep(query, How(), kept(0.9))
-    assert pages.find(query, How()) is None
-    assert pages.find(query, How(offset=5)) == kept(0.9)
-    pages.keep(query, How(), kept(0.8))
-    assert pages.find(query, How(offset=5)) == kept(0.8)
+    pages.keep_list(query, How(), kept(0.9))
+    assert pages.find_list(query, How()) is None
+    assert pages.find_list(query, How(offset=5)) == kept(0.9)
+    pages.keep_list(query, How(), kept(0.8))
+    assert pages.find_list(query, How(offset=5)) == kept(0.8)
 
 
 @pytest.mark.parametrize(
@@ -117,16 +117,16 @@ def test_a_first_page_is_always_asked_anew_and_replaces_what_was_kept() -> None:
 )
 def test_pages_of_another_question_are_not_cut_from_it(query: Query, how: How) -> None:
     pages = Pages()
-    pages.keep(Query("anything"), How(), kept(0.9))
-    assert pages.find(query, how) is None
+    pages.keep_list(Query("anything"), How(), kept(0.9))
+    assert pages.find_list(query, how) is None
 
 
 def test_a_page_may_be_of_another_size_and_take_another_time_and_the_oldest_questions_make_room() -> None:
     pages = Pages()
-    pages.keep(Query("anything", limit=5), How(), kept(0.9))
+    pages.keep_list(Query("anything", limit=5), How(), kept(0.9))
     how = How(offset=5, bounds={"timeout_ms": 200, "max_token_budget": 100})
-    assert pages.find(Query("anything", limit=20), how) == kept(0.9)
+    assert pages.find_list(Query("anything", limit=20), how) == kept(0.9)
     for number in range(100):
-        pages.keep(Query(f"question {number}"), How(), kept(0.9))
-    found = [pages.find(Query(f"question {n}"), How(offset=5)) is not None for n in range(100)]
+        pages.keep_list(Query(f"question {number}"), How(), kept(0.9))
+    found = [pages.find_list(Query(f"question {n}"), How(offset=5)) is not None for n in range(100)]
     assert found == [False] * 36 + [True] * 64

@@ -15,7 +15,16 @@ from memory_mcp.model.grip import RETRACTED, GripUsage
 from memory_mcp.model.ids import GripId, NodeId
 from memory_mcp.model.toc import KIND_SALIENCE, MemoryKind
 from memory_mcp.search.layers.base import Hit
-from memory_mcp.search.policy.rank import PRESETS, RankingSettings, besides, frequency, identity, rank, recency, salience
+from memory_mcp.search.policy.rank import (
+    PRESETS,
+    RankingSettings,
+    drop_repetitions,
+    frequency,
+    rank_hits,
+    recency,
+    salience,
+    shown_id,
+)
 from tests.requirements import requirement
 
 NOW = 1_772_452_800_000
@@ -49,7 +58,7 @@ def ranked(
     exact: bool = False,
     usage: Mapping[GripId, GripUsage] | None = None,
 ) -> list[Hit]:
-    return rank(hits, settings, NOW, names_time=names_time, exact=exact, usage=usage or {})
+    return rank_hits(hits, settings, NOW, names_time=names_time, exact=exact, usage=usage or {})
 
 
 def names(hits: Sequence[Hit]) -> list[str]:
@@ -216,9 +225,9 @@ def test_repetitions_stay_where_the_settings_want_them_and_go_where_an_earlier_p
     settings = RankingSettings(collapse=False)
     assert names(ranked([hit("a", quote=said), hit("b", quote=said)], settings)) == ["a", "b"]
     earlier, hits = [hit("a", quote=said)], [hit("b", quote=said.upper()), hit("c", quote="something else"), hit("d", quote=said)]
-    assert names(besides(earlier, hits, RankingSettings())) == ["c"]
-    assert names(besides(earlier, hits, RankingSettings(collapse=False))) == ["b", "c", "d"]
-    assert names(besides([], hits, RankingSettings())) == ["b", "c", "d"]
+    assert names(drop_repetitions(earlier, hits, RankingSettings())) == ["c"]
+    assert names(drop_repetitions(earlier, hits, RankingSettings(collapse=False))) == ["b", "c", "d"]
+    assert names(drop_repetitions([], hits, RankingSettings())) == ["b", "c", "d"]
 
 
 # statements that hold no more
@@ -275,7 +284,7 @@ def test_nothing_is_lost_invented_or_named_twice_and_values_stay_within_bounds()
         ]  # fmt: skip
         settings = RankingSettings(preset=rng.choice(sorted(PRESETS)), usage=True, collapse=False)
         found = ranked(hits, settings, rng.random() < 0.3, rng.random() < 0.3, {GripId("grip:1"): GripUsage((NOW,))})
-        assert sorted(map(identity, found)) == sorted(map(identity, hits))
+        assert sorted(map(shown_id, found)) == sorted(map(shown_id, hits))
         assert all(0 <= value <= 1 for h in found for _, value in h.parts)
         folded = ranked(hits, dataclasses.replace(settings, collapse=True))
         assert len(folded) + sum(dict(h.parts).get("folded", 0) for h in folded) == len(hits)

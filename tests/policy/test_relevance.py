@@ -8,21 +8,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_mcp.base.text import query_terms
-from memory_mcp.search.layers.base import Hit, Weighed
+from memory_mcp.search.layers.base import Hit, WordWeights
 from memory_mcp.search.policy.relevance import (
     COMPARED,
     NOTHING,
     STRONG,
     Confidence,
     Evidence,
+    EvidenceReader,
     Fit,
     HitEvidence,
-    Reader,
     Signals,
-    confidence,
-    fits,
     holds_known,
     holds_words,
+    judge_confidence,
+    judge_fits,
     probability,
 )
 from memory_mcp.search.policy.relevance_weights import ANSWER, HIT
@@ -52,11 +52,11 @@ FOUND = st.builds(
 ORDER = (Confidence.NONE, Confidence.WEAK, Confidence.STRONG)
 
 
-def weighed(text: str, counts: Mapping[str, int] | None = None) -> Weighed:
+def weighed(text: str, counts: Mapping[str, int] | None = None) -> WordWeights:
     """A question as a scope sees it: words weigh alike and are common where nothing else is said."""
     terms = query_terms(text)
     held = dict.fromkeys(terms, 40) | {t: n for word, n in (counts or {}).items() for t in query_terms(word)}
-    return Weighed(dict.fromkeys(terms, 1.0), held, segments=100)
+    return WordWeights(dict.fromkeys(terms, 1.0), held, segments=100)
 
 
 def shown(name: str, quote: str, score: float, own: float = 0.3, node: str = "", at: int = 0) -> Hit:
@@ -69,16 +69,16 @@ def of(text: str, *hits: Hit, counts: Mapping[str, int] | None = None) -> Eviden
     """Evidence of a question whose words are all its subject, and missing where they are counted 0."""
     asked = weighed(text, counts)
     missing = {term for term, count in asked.counts.items() if not count}
-    return Reader(asked, set(asked.weights), missing).evidence(hits, ())
+    return EvidenceReader(asked, set(asked.weights), missing).read_evidence(hits, ())
 
 
 def test_nothing_found_is_none_and_its_probability_0() -> None:
     assert probability(of("palladium ledger")) == 0.0
-    assert confidence(0.99, (), has_hits=False) is Confidence.NONE
-    assert confidence(0.0, (), has_hits=True) is Confidence.NONE
-    assert confidence(0.0, (), has_hits=True, is_whole=True) is Confidence.WEAK
-    assert confidence(NOTHING, ("kafka",), has_hits=True) is Confidence.WEAK
-    assert confidence(NOTHING, ("kafka",), has_hits=True, all_missing=True) is Confidence.NONE
+    assert judge_confidence(0.99, (), has_hits=False) is Confidence.NONE
+    assert judge_confidence(0.0, (), has_hits=True) is Confidence.NONE
+    assert judge_confidence(0.0, (), has_hits=True, is_whole=True) is Confidence.WEAK
+    assert judge_confidence(NOTHING, ("kafka",), has_hits=True) is Confidence.WEAK
+    assert judge_confidence(NOTHING, ("kafka",), has_hits=True, all_missing=True) is Confidence.NONE
 
 
 def test_a_result_without_a_word_of_the_question_makes_nothing_strong_and_gains_nothing_from_what_stands_beside_it() -> None:
@@ -88,7 +88,7 @@ def test_a_result_without_a_word_of_the_question_makes_nothing_strong_and_gains_
     assert (found.hits[0].segment, found.hits[0].held) == (0.0, 0.0)
     assert found.hits[1].held == 1.0
     assert not holds_words(of("ledger lock", telling))
-    assert confidence(0.99, (), has_hits=True, holds_words=False) is Confidence.WEAK
+    assert judge_confidence(0.99, (), has_hits=True, holds_words=False) is Confidence.WEAK
 
 
 def test_what_holds_all_that_is_known_is_not_none() -> None:
@@ -102,9 +102,9 @@ def test_every_kind_of_evidence_has_weights_of_its_own() -> None:
 
 @given(sure=SHARES, missing=st.lists(st.text(min_size=1), min_size=1, max_size=3))
 def test_a_missing_word_never_makes_an_answer_strong_nor_any_answer_stronger(sure: float, missing: list[str]) -> None:
-    assert confidence(sure, missing, has_hits=True) is not Confidence.STRONG
-    without = confidence(sure, (), has_hits=True)
-    assert ORDER.index(confidence(sure, missing, has_hits=True)) <= ORDER.index(without)
+    assert judge_confidence(sure, missing, has_hits=True) is not Confidence.STRONG
+    without = judge_confidence(sure, (), has_hits=True)
+    assert ORDER.index(judge_confidence(sure, missing, has_hits=True)) <= ORDER.index(without)
     assert without is (Confidence.STRONG if sure >= STRONG else Confidence.NONE if sure < NOTHING else Confidence.WEAK)
 
 
@@ -160,14 +160,14 @@ def test_the_share_of_the_question_that_the_scope_holds_nowhere_is_unknown() -> 
 
 def test_a_word_that_occurs_in_another_form_is_not_asked_for_in_this_one() -> None:
     asked = weighed("layout chosen", {"chosen": 0})
-    found = Reader(asked, set(asked.weights)).evidence([shown("a", "we choose the layout", 0.5)], ())
+    found = EvidenceReader(asked, set(asked.weights)).read_evidence([shown("a", "we choose the layout", 0.5)], ())
     assert (found.hits[0].held, found.unknown) == (1.0, 0.0)
 
 
 def test_a_search_that_asked_a_keyword_index_is_judged_by_both_sides() -> None:
     near = replace(hit("a"), parts=(("similarity", 0.5),))
     asked = weighed("deploy")
-    assert Reader(asked, set(asked.weights), looks_up=True).evidence([near], ()).signals is Signals.BOTH
+    assert EvidenceReader(asked, set(asked.weights), looks_up=True).read_evidence([near], ()).signals is Signals.BOTH
 
 
 @pytest.mark.parametrize(
@@ -186,10 +186,10 @@ def test_results_are_judged_by_what_they_were_found_by(parts: dict[str, float], 
 def test_a_result_with_the_literal_thing_is_exact_one_that_holds_all_words_together_too_and_one_without_any_is_loose() -> None:
     asked = weighed("palladium ledger rows")
     hits = [shown("a", "the palladium ledger keeps its rows", 0.9, 0.9), shown("b", "nothing of it", 0.001, 0.0)]
-    assert fits(Reader(asked, set(asked.weights)).evidence(hits, (False, False))) == [Fit.EXACT, Fit.LOOSE]
-    assert fits(Reader(asked, set(asked.weights)).evidence(hits, (False, True)))[1] is Fit.EXACT
+    assert judge_fits(EvidenceReader(asked, set(asked.weights)).read_evidence(hits, (False, False))) == [Fit.EXACT, Fit.LOOSE]
+    assert judge_fits(EvidenceReader(asked, set(asked.weights)).read_evidence(hits, (False, True)))[1] is Fit.EXACT
 
 
 def test_a_question_without_a_word_is_held_by_nothing_and_unknown_to_nothing() -> None:
-    found = Reader(Weighed({}, {}, segments=100), set()).evidence([hit("one")], ())
+    found = EvidenceReader(WordWeights({}, {}, segments=100), set()).read_evidence([hit("one")], ())
     assert (found.hits[0].held, found.unknown) == (0.0, 0.0)

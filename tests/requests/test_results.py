@@ -164,7 +164,7 @@ def test_a_message_beside_a_result_is_a_line_of_it_where_it_tells_something_and_
         beside("b", "And the queue?"),
         beside("c", "Nobody has ever told anything about the weather, which is always the same."),
     )
-    first = replace(HIT, event_id="1", beside=(told, short, other))
+    first = replace(HIT, event_id="1", asides=(told, short, other))
     found = page(
         first, replace(HIT, quote="Another one.", event_id="2"), further=(replace(HIT, quote="As a line.", event_id="a"),)
     )

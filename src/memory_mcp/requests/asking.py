@@ -18,7 +18,7 @@ from memory_mcp.requests.times import Times, times_of
 from memory_mcp.search.layers.base import Query
 from memory_mcp.search.layers.budget import GONE
 from memory_mcp.search.policy.plan import How, Mode
-from memory_mcp.search.policy.why_not import Seen
+from memory_mcp.search.policy.why_not import UnderstoodCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,14 +154,14 @@ class Trying:
         self._excluded = excluded
         self._began = time.monotonic()
 
-    def look(self, arguments: Mapping[str, Any]) -> Seen:
+    def look(self, arguments: Mapping[str, Any]) -> UnderstoodCall:
         """Return how a call with these arguments is understood (project, window, intent, bounds and others), without searching.
 
         Raises InvalidQuery for an invalid argument.
         """
         asked = parse_search(self._app, self._scope_of, arguments, self._excluded)
         plan = self._app.plan(asked.query, asked.how)
-        return Seen(
+        return UnderstoodCall(
             project=asked.scoped.project,
             agent=asked.query.agent,
             window=plan.window,

@@ -203,7 +203,7 @@ def _beside(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the ids and lines of messages beside a hit that are no results, tell something, and hold a term of the question."""
     results = {other.event_id for other in shown}
-    told = [aside for aside in hit.beside if aside.event_id not in results and (aside.speaker or _tells(aside.quote, weights))]
+    told = [aside for aside in hit.asides if aside.event_id not in results and (aside.speaker or _tells(aside.quote, weights))]
     lines = (
         line_of(
             Result(when="", who=aside.speaker or aside.role, grip=short_grip(aside.grip_id)),

@@ -149,7 +149,7 @@ def get_topic(app: App, request: GetTopic, caller: Caller) -> WholeTopic:
     invalid argument, LayerUnavailable where there is no topic graph.
     """
     opened = _Opened(app, request.topic_id, scope_of(app, request.project, request.scope, caller))
-    graph, topic, view = opened.graph, opened.topic, opened.view
+    graph, topic, view = opened.read_graph, opened.topic, opened.read_view
     links, _ = graph.list_links(topic.topic_id, view, _OPENED)
     history = []
     for turn in graph.topic_history(topic.topic_id):
@@ -183,7 +183,7 @@ def topic_nodes(app: App, request: TopicNodes, caller: Caller) -> FoundNodes:
     opened = _Opened(app, request.topic_id, scope_of(app, request.project, request.scope, caller))
     topic, question = opened.topic, ("get_toc_nodes_for_topic", opened.topic.topic_id, opened.scoped.words)
     offset = offset_of(request.cursor, *question)
-    links, total = opened.graph.list_links(topic.topic_id, opened.view, limit, offset)
+    links, total = opened.read_graph.list_links(topic.topic_id, opened.read_view, limit, offset)
     kept = fitting(app, Segments(app, opened.scoped).segments(topic, links, _BULLETS), 0)
     return FoundNodes(
         topic_id=topic.topic_id,
@@ -203,7 +203,7 @@ def related_topics(app: App, request: RelatedTopics, caller: Caller) -> FoundRel
     return FoundRelated(
         topic_id=opened.topic.topic_id,
         label=opened.topic.label,
-        related=[related_of(one) for one in opened.graph.find_related(opened.topic.topic_id, opened.view, limit)],
+        related=[related_of(one) for one in opened.read_graph.find_related(opened.topic.topic_id, opened.read_view, limit)],
         scope=opened.scoped.words,
         notices=opened.notices,
     )
@@ -221,7 +221,7 @@ def label_topic(app: App, request: LabelTopic, caller: Caller) -> Labelled:
     if len(label) > MAX_LABEL:
         raise InvalidQuery(f"label is too long: at most {MAX_LABEL} characters", "Nothing was changed.")
     opened = _Opened(app, request.topic_id, scope_of(app, request.project, request.scope, caller, widens=False))
-    topic = app.topics().label(opened.topic.topic_id, label, opened.scoped.project, AGENT)
+    topic = app.topics().label_topic(opened.topic.topic_id, label, opened.scoped.project, AGENT)
     if topic.label != opened.topic.label:
         app.storage.audit.record_entry(AuditEntry("label", app.clock.now_ms(), app.gate.clean_name(request.by), topic.topic_id))
     return Labelled(
@@ -244,7 +244,7 @@ class _Opened:
         """
         self.scoped = scoped
         asked = parse_topic_id(topic_id)
-        self.graph, self.view = app.topics().graph(), app.topics().view(scoped.project)
-        self.topic = self.graph.get_topic(asked, self.view)
+        self.read_graph, self.read_view = app.topics().read_graph(), app.topics().read_view(scoped.project)
+        self.topic = self.read_graph.get_topic(asked, self.read_view)
         now = self.topic.topic_id
         self.notices = [] if now == asked else [f"{asked} was merged into {now}, which is shown"]

@@ -255,7 +255,7 @@ class _Shaping:
         further, made = {} if is_late else _further_quotes(self._app, hits[:_QUOTED]), list(results)
         events = {hit.event_id for hit in hits}
         for place, hit in enumerate(hits):
-            asides = [aside for aside in hit.beside if aside.event_id not in events]
+            asides = [aside for aside in hit.asides if aside.event_id not in events]
             quotes = [Quote(aside.grip_id, Excerpt(aside.quote, {}).cut(_WIDTH)) for aside in asides]
             quotes += further.get(hit.node_id, ()) if place < _QUOTED else ()
             more = replace(made[place], also=tuple({quote.grip_id: quote for quote in quotes}.values()))

@@ -17,7 +17,7 @@ from memory_mcp.requests.plain import copied
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.shapes import NAMES_SHOWN
 from memory_mcp.search.layers.base import CONTRACTS, LayerName, LayerStatus
-from memory_mcp.search.policy.tier import detect
+from memory_mcp.search.policy.tier import detect_tier
 from memory_mcp.storage.lock import is_read_only
 from memory_mcp.storage.opening import find_zone
 from memory_mcp.storage.values import Scope, StoreStats
@@ -96,8 +96,8 @@ def get_status(app: App, request: GetStatus, caller: Caller) -> Status:
     """
     full = choice(Detail, "detail", request.detail) is Detail.FULL
     bound = caller.bound(app)
-    statuses = app.engine.statuses()
-    tier = detect(statuses)
+    statuses = app.engine.read_statuses()
+    tier = detect_tier(statuses)
     if full:
         statuses.insert(0, LayerStatus(LayerName.TOC, enabled=True, healthy=True, count=app.tree.tally().segments))
     stats = app.storage.get_stats(text=False)

@@ -23,7 +23,7 @@ from memory_mcp.requests.times import times_of
 from memory_mcp.search.layers.base import Hit, LayerName
 
 if TYPE_CHECKING:  # numpy, behind it, would double the time to the handshake
-    from memory_mcp.search.layers.teleport import Teleported
+    from memory_mcp.search.layers.teleport import FoundHits
 
 #: Tokens of a lean result, with its share of everything else.
 _PER_RESULT = 180
@@ -124,7 +124,7 @@ def teleport(app: App, request: Jump, caller: Caller) -> TeleportResponse:
     return replace(made, results=_lean(app, request, scoped, made, found.hits))
 
 
-def _found(app: App, request: Jump, filters: Filters) -> "Teleported":
+def _found(app: App, request: Jump, filters: Filters) -> "FoundHits":
     """Return what the index of a request finds: both, the vector or the keyword index, by its type.
 
     Raises InvalidQuery for a similarity outside 0 to 1, an invalid query or limit; LayerUnavailable for an unusable index.

@@ -159,9 +159,9 @@ class Segments:
 
     def _ranked(self, node: TocNode, topic: Topic) -> list[TocBullet]:
         """Return a node's statements, those that say most about the query and the topic first."""
-        from memory_mcp.search.layers.topics import by_telling  # numpy, behind it, would double the time to the handshake
+        from memory_mcp.search.layers.topics import order_by_telling  # numpy, behind it, would double the time to the handshake
 
-        return by_telling(node, topic, self._query)
+        return order_by_telling(node, topic, self._query)
 
 
 def info_of(app: App, topic: Topic, keywords: int = _KEYWORDS) -> TopicInfo:
@@ -193,7 +193,7 @@ def related_of(one: Related) -> RelatedTopic:
 
 def renewal(app: App) -> list[str]:
     """Return a notice that topics are being renewed; none if they are not."""
-    status = app.topics().detail()
+    status = app.topics().describe_topic()
     return [f"topics are {status.message}"] if status.is_renewed else []
 
 

@@ -120,7 +120,7 @@ def navigate(app: App, request: Navigate, caller: Caller) -> Navigated:
 def _budget_of(app: App, request: Navigate) -> Budget:
     """Return what a walk may use; as in a search, its deadline does not empty it."""
     retrieval = app.settings.retrieval
-    bounds = retrieval.bounds.with_(**request.bounds.stops())
+    bounds = retrieval.bounds.with_changes(**request.bounds.stops())
     return Budget(bounds, app.clock, retrieval.token_factor, first_find_ms=FIRST_FIND_MS)
 
 

@@ -149,7 +149,7 @@ def _pending(app: App, query: str, limit: int, project: str | None) -> list[Pend
     """Return events that are not filed yet and hold the words: those of a directory that can only be read stay so."""
     bounds = app.settings.retrieval.bounds
     budget = Budget(bounds, app.clock, app.settings.retrieval.token_factor)
-    hits = app.agentic.pending(Query(query, limit, project), budget)
+    hits = app.agentic.find_pending(Query(query, limit, project), budget)
     return [
         PendingMatch(event_id=hit.event_id, text=hit.quote, grip_id=hit.grip_id or hit.grip_ids[0], score=round(hit.score, 3))
         for hit in hits

@@ -140,7 +140,7 @@ def test_the_status_counts_topics_and_says_what_is_wrong(
     memory: App, keeper: TopicKeeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def topics() -> tuple[bool, bool, int, str]:
-        (one,) = (s for s in memory.engine.statuses() if s.name == "topics")
+        (one,) = (s for s in memory.engine.read_statuses() if s.name == "topics")
         return one.enabled, one.healthy, one.count, one.reason
 
     assert topics() == (True, True, len(THEMES), "grouped by terms alone: the vector index is off")

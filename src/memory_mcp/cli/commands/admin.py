@@ -271,9 +271,9 @@ def run_rebuild_index(args: argparse.Namespace) -> int:
 def _rebuild(app: "App", name: str) -> dict[str, Any]:
     if name == _TOPICS:
         with render.Progress("grouping topics"):
-            grouped = app.topics().rebuild()
+            grouped = app.topics().rebuild_graph()
         report = {"documents": grouped.documents, "seconds": round(grouped.duration_ms / 1000, 3)}
-        return {**report, "topics": app.topics().detail().topic_count}
+        return {**report, "topics": app.topics().describe_topic().topic_count}
     rows = app.storage.get_stats(text=False).rows
     # Periods are also indexed once per project, so there may be more than this in the end.
     expected = max(rows.get("node", 0) + rows.get("grip", 0), 1)
@@ -307,7 +307,7 @@ def run_index_stats(args: argparse.Namespace) -> int:
         index_details = answered(app, GetTeleportStatus()).get("indexes", {})
         topics = answered(app, GetTopicGraphStatus())
         health = {name: status.health.value for name, status in app.accelerators.index_statuses().items()}
-        layers = {s.name.value: s for s in app.engine.statuses()}
+        layers = {s.name.value: s for s in app.engine.read_statuses()}
     data: dict[str, Any] = {}
     lines: list[str] = []
     for name in _INDEXES:

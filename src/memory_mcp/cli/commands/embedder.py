@@ -36,7 +36,7 @@ def run_status(args: argparse.Namespace) -> int:
         with suppress(MemoryMcpError):
             settle(app, "vector")
         embedding = app.accelerators.describe_embedding()
-        layer = next(s for s in app.engine.statuses() if s.name.value == "vector")
+        layer = next(s for s in app.engine.read_statuses() if s.name.value == "vector")
         keeper = app.accelerators.keepers.get("vector")
         building, error = (keeper.status().building, keeper.status().last_error) if keeper else (None, "")
         setting = app.settings.embedder.model

@@ -149,12 +149,12 @@ class Hit:
     times: int = 1
     last: int = 0
     #: Messages that are shown with it.
-    beside: tuple[Aside, ...] = ()
+    asides: tuple[Aside, ...] = ()
     #: Whether it only asks: it is no evidence, and listed after what is.
     asks: bool = False
 
 
-def unfiled_hit(event: Event, grip: GripId, quote: str, score: float) -> Hit:
+def pending_hit(event: Event, grip: GripId, quote: str, score: float) -> Hit:
     """Return a hit for an event that has no node yet: its node id is "", its title "not yet filed in the tree".
 
     `grip` cites `quote`, `score` is 0..1. Parts are empty.
@@ -229,7 +229,7 @@ class LayerAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed:
+class WordWeights:
     """A query's terms with their frequencies in a scope."""
 
     #: Inverse document frequencies.
@@ -240,7 +240,7 @@ class Weighed:
     segments: int
     events: int = 0
 
-    def share(self, terms: Collection[str]) -> float:
+    def share_of(self, terms: Collection[str]) -> float:
         """Return the share of the query's weight that `terms` hold, 0..1; 0 for a query without terms."""
         total = sum(self.weights.values())
         return sum(self.weights[t] for t in self.weights.keys() & terms) / total if total else 0.0
@@ -249,11 +249,11 @@ class Weighed:
 class Words(Protocol):
     """Tells how frequent words are, and which occur nowhere, by the tree; needs no index."""
 
-    def weigh(self, text: str, project: str | None) -> Weighed:
+    def weigh_words(self, text: str, project: str | None) -> WordWeights:
         """Return the terms of a text with their weights in a project (None: all); no terms for a text without words."""
         ...
 
-    def missing(self, words: Sequence[str], project: str | None) -> tuple[str, ...]:
+    def find_missing(self, words: Sequence[str], project: str | None) -> tuple[str, ...]:
         """Return those of a question's words, as typed, that occur nowhere in a project (None: in all), in no form.
 
         Of a run of CJK characters the stretches that do. Events that have no segment yet count.
@@ -295,22 +295,22 @@ class Slice:
 class Scanner(Protocol):
     """Searches the events themselves by slices of time, independent of any index."""
 
-    def named(self, query: Query, words: Sequence[str]) -> Slice | None:
+    def read_named(self, query: Query, words: Sequence[str]) -> Slice | None:
         """Return what `read` would from the few segments known to hold the words; None if all must be read.
 
         A literal text may occur inside words, so finding some of its segments is enough. Needs an index that knows the words.
         """
         ...
 
-    def replies(self, query: Query, word: str) -> tuple[Hit, ...]:
+    def read_replies(self, query: Query, word: str) -> tuple[Hit, ...]:
         """Return what `named` would without prompts and nodes, for two reads in place of nine; nothing if all must be read."""
         ...
 
-    def slices(self, query: Query) -> list[TimeWindow]:
+    def list_slices(self, query: Query) -> list[TimeWindow]:
         """Return the query's window, or all time, cut at weeks into a few stretches, newest first."""
         ...
 
-    def read(self, query: Query, words: Sequence[str]) -> Slice:
+    def read_slice(self, query: Query, words: Sequence[str]) -> Slice:
         """Return the events of the query's window and scope that hold all of `words`, newest first, at most `query.limit`.
 
         Case and white space do not matter. The number of compared events comes with them.

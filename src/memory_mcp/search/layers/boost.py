@@ -43,19 +43,19 @@ def keyword_boost(question: Candidates, keywords: Candidates, weights: Weights) 
     evidence_words = question.words * is_evidence
     question_odds = log_odds(evidence_words, question.meaning * is_evidence, weights)
     reach = float(evidence_words[:, OWN_SCORE].max())
-    trust = _trust(_agreement(question_odds, from_words + from_meaning), reach)
+    trust = _keyword_trust(_find_agreement(question_odds, from_words + from_meaning), reach)
     boost: Array = trust * keyword_need(reach) * (_WORDS * from_words + _MEANING * from_meaning)
     return boost
 
 
-def _trust(agreement: float, reach: float) -> float:
+def _keyword_trust(agreement: float, reach: float) -> float:
     """Return how far keywords are believed, 0..1, from how well they agree with the question and what that reaches alone."""
     agreed = min(max((agreement - _APART) / (_TOGETHER - _APART), 0.0), 1.0)
     lost = min(max((_SOME - reach) / (_SOME - _LITTLE), 0.0), 1.0)
     return max(agreed, _LEAST + (_ALONE - _LEAST) * lost)
 
 
-def _agreement(question_odds: Array, keyword_odds: Array) -> float:
+def _find_agreement(question_odds: Array, keyword_odds: Array) -> float:
     """Return the highest product of a message's log odds for both as a share of the highest possible; 1 if either has none."""
     highest = float(question_odds.max() * keyword_odds.max())
     return float((question_odds * keyword_odds).max()) / highest if highest > 0 else 1.0

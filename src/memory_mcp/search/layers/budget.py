@@ -59,7 +59,7 @@ class StopConditions:
         if self.beam_width > 5:
             raise ConfigError("beam_width must be at most 5")
 
-    def with_(self, **changes: int | None) -> "StopConditions":
+    def with_changes(self, **changes: int | None) -> "StopConditions":
         """Return a copy with the bounds that are not None replaced; raises ConfigError if the result is out of range."""
         return replace(self, **{k: v for k, v in changes.items() if v is not None})
 
@@ -79,7 +79,7 @@ class Spent:
     #: Whether anything was found; then no bound may be exceeded.
     satisfied: bool = False
     #: Names passed to `visit_named`: each is counted once in a search.
-    named: set[str] = field(default_factory=set)
+    visited_names: set[str] = field(default_factory=set)
     lock: threading.RLock = field(default_factory=threading.RLock)
 
 
@@ -108,11 +108,11 @@ class Budget:
     #: Time limit of this path alone in milliseconds; None for that of the search.
     own_ms: int | None = None
     #: Limits of this attempt alone; None for those of the search.
-    own: _Share | None = None
+    attempt_share: _Share | None = None
     #: The budget this was made from; its limits apply too.
     parent: "Budget | None" = None
     #: Only the time limit of the parent applies, not its nodes and calls.
-    is_apart: bool = False
+    is_separate: bool = False
     #: Milliseconds from its begin that this path has in any case, while the search has found nothing.
     first_find_ms: float = 0.0
     #: Takes an answer as far as it goes (`layers.base.LayerAnswer`): it counts if the time is up before the whole one is there.
@@ -137,32 +137,32 @@ class Budget:
             arrived = since is not None and 0 <= self.begun - since < _WAITED
             self.started = since if since is not None and arrived else self.begun
 
-    def branch(self, own_ms: int | None = None) -> "Budget":
+    def branch_path(self, own_ms: int | None = None) -> "Budget":
         """Return a budget for a parallel path: shared counters, own cancellation and, unless None, a limit of `own_ms` ms."""
-        return replace(self, own_ms=own_ms, own=None, parent=self)
+        return replace(self, own_ms=own_ms, attempt_share=None, parent=self)
 
-    def share(self, fraction: float, until_found: bool = False) -> "Budget":
+    def take_share(self, fraction: float, until_found: bool = False) -> "Budget":
         """Return a budget for one of several attempts in turn, with a fraction of the nodes, calls and time left.
 
         What the attempt uses counts for the whole search. It has at least one node and one call while there are any. A fraction
         of 1.0 gives the last attempt everything left. With `until_found` the limits are lifted once something was found.
         """
         if fraction >= 1:
-            return self.branch()
+            return self.branch_path()
         attempt_share = _Share(math.ceil(self.nodes_left() * fraction), math.ceil(self.calls_left() * fraction), until_found)
-        return replace(self, own_ms=max(1, int(self.left_ms() * fraction)), own=attempt_share, parent=self)
+        return replace(self, own_ms=max(1, int(self.left_ms() * fraction)), attempt_share=attempt_share, parent=self)
 
-    def apart(self, own_ms: int) -> "Budget":
+    def separate(self, own_ms: int) -> "Budget":
         """Return a budget with bounds of the same size, counters of its own and a limit of `own_ms` milliseconds.
 
         For work beside the search for results, which must find the same with it as without.
         """
-        return replace(self, own_ms=own_ms, own=None, parent=self, spent=Spent(), is_apart=True)
+        return replace(self, own_ms=own_ms, attempt_share=None, parent=self, spent=Spent(), is_separate=True)
 
-    def beside(self, nodes: int) -> "Budget":
+    def leaving_nodes(self, nodes: int) -> "Budget":
         """Return a budget for parallel paths that leaves `nodes` nodes and one call to another path; counters are shared."""
         path_share = _Share(max(0, self.nodes_left() - nodes), max(0, self.calls_left() - 1), until_found=False)
-        return replace(self, own=path_share, parent=self)
+        return replace(self, attempt_share=path_share, parent=self)
 
     @property
     def nodes_visited(self) -> int:
@@ -223,14 +223,14 @@ class Budget:
 
     def _is_released(self) -> bool:
         """Return whether the limits of this attempt are lifted: it has `until_found` ones, and something was found."""
-        return self.own is not None and self.own.until_found and self.spent.satisfied
+        return self.attempt_share is not None and self.attempt_share.until_found and self.spent.satisfied
 
     def limit(self, name: str) -> int:
         """Return the current value of a bound by its name; for the one that was exceeded half more, rounded down."""
         bound: int = getattr(self.bounds, name)
         return bound + bound // 2 if self.spent.exceeded == name else bound
 
-    def _stopped(self, name: str, used: int, more: int) -> bool:
+    def _is_stopped_by(self, name: str, used: int, more: int) -> bool:
         """Return whether `more` on top of `used` would exceed a bound.
 
         If so, the bound is recorded as reached; a soft one may instead be exceeded by half, once and while nothing was found.
@@ -261,7 +261,7 @@ class Budget:
             while path is not None:
                 if name not in path.cut_by:
                     path.cut_by.append(name)
-                path = None if path.is_apart else path.parent
+                path = None if path.is_separate else path.parent
 
     def out_of_time(self) -> bool:
         """Return whether this path must end: its time is up, which is recorded as a bound reached, or it was cancelled."""
@@ -272,7 +272,7 @@ class Budget:
         if self._own_ms_left(self.clock.monotonic()) < 0:
             self.record_hit("timeout_ms")
             return True
-        return self._stopped("timeout_ms", self.elapsed_ms(), 0)
+        return self._is_stopped_by("timeout_ms", self.elapsed_ms(), 0)
 
     def is_short_of(self, ms: float) -> bool:
         """Return whether less than `ms` milliseconds are left; if so, record the time limit as reached."""
@@ -281,7 +281,7 @@ class Budget:
         self.record_hit("timeout_ms")
         return True
 
-    def call(self) -> bool:
+    def count_call(self) -> bool:
         """Count one call; return False and count nothing when none is left or the time is up."""
         with self.spent.lock:
             if self.out_of_time():
@@ -289,13 +289,13 @@ class Budget:
             if self._own_left()[1] < 1:
                 self.record_hit("max_rpc_calls")
                 return False
-            if self._stopped("max_rpc_calls", self.rpc_calls, 1):
+            if self._is_stopped_by("max_rpc_calls", self.rpc_calls, 1):
                 return False
             self.spent.rpc_calls += 1
-            self._use(0, 1)
+            self._count_use(0, 1)
             return True
 
-    def visit(self, count: int) -> int:
+    def visit_nodes(self, count: int) -> int:
         """Count up to `count` nodes as visited; return how many may be compared, 0 to `count`.
 
         Fewer than `count` are recorded as the bound reached; a soft bound may be exceeded for them first.
@@ -305,10 +305,10 @@ class Budget:
             if within < count:
                 self.record_hit("max_nodes_visited")
             if within > self.nodes_left():
-                self._stopped("max_nodes_visited", self.nodes_visited, int(within))
+                self._is_stopped_by("max_nodes_visited", self.nodes_visited, int(within))
             allowed = min(count, self.nodes_left())
             self.spent.nodes_visited += allowed
-            self._use(allowed, 0)
+            self._count_use(allowed, 0)
             return allowed
 
     def visit_named(self, names: Sequence[str]) -> int:
@@ -317,12 +317,12 @@ class Budget:
         Names that were counted before cost nothing; the first one that does not fit ends it.
         """
         with self.spent.lock:
-            allowed = self.visit(sum(name not in self.spent.named for name in names))
+            allowed = self.visit_nodes(sum(name not in self.spent.visited_names for name in names))
             for used, name in enumerate(names):
-                if name not in self.spent.named:
+                if name not in self.spent.visited_names:
                     if not allowed:
                         return used
-                    self.spent.named.add(name)
+                    self.spent.visited_names.add(name)
                     allowed -= 1
             return len(names)
 
@@ -336,17 +336,17 @@ class Budget:
 
     def _own_left(self) -> tuple[float, float]:
         """Return the nodes and calls left to the attempts this path is part of, in that order; inf if it is part of none."""
-        nodes, calls = (math.inf, math.inf) if self.parent is None or self.is_apart else self.parent._own_left()
-        if self.own is None or self._is_released():
+        nodes, calls = (math.inf, math.inf) if self.parent is None or self.is_separate else self.parent._own_left()
+        if self.attempt_share is None or self._is_released():
             return nodes, calls
-        return min(nodes, self.own.nodes - self.used_nodes), min(calls, self.own.calls - self.used_calls)
+        return min(nodes, self.attempt_share.nodes - self.used_nodes), min(calls, self.attempt_share.calls - self.used_calls)
 
-    def _use(self, nodes: int, calls: int) -> None:
+    def _count_use(self, nodes: int, calls: int) -> None:
         """Count nodes and calls as used by every path that this one is part of, up to the first budget that is `apart`."""
         self.used_nodes += nodes
         self.used_calls += calls
-        if self.parent is not None and not self.is_apart:
-            self.parent._use(nodes, calls)
+        if self.parent is not None and not self.is_separate:
+            self.parent._count_use(nodes, calls)
 
     def go_down(self, depth: int) -> bool:
         """Return whether a search may enter this depth (years are 1).
@@ -354,12 +354,12 @@ class Budget:
         If so, record it if it is the deepest so far; if not, record the bound as reached. A soft bound may be exceeded for it.
         """
         with self.spent.lock:
-            if self._stopped("max_depth", depth, 0):
+            if self._is_stopped_by("max_depth", depth, 0):
                 return False
             self.spent.depth = max(self.depth, depth)
             return True
 
-    def spend(self, text: str) -> bool:
+    def spend_tokens(self, text: str) -> bool:
         """Count the estimated tokens of a piece of the answer; if they do not fit, count nothing, record that, return False."""
         tokens = estimate_tokens(text, self.factor)
         with self.spent.lock:

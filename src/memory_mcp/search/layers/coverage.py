@@ -13,7 +13,7 @@ class Coverage:
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
 
-    def cut(self, cutoffs: Mapping[str, int]) -> tuple[int, str]:
+    def find_cut(self, cutoffs: Mapping[str, int]) -> tuple[int, str]:
         """Return the moment before which segments are left out, and a remark with their share; 0 and "" if none is left out."""
         cut = cutoffs.get(TocLevel.SEGMENT, 0)
         before_ms = self._tree.count_before(cut, None)
@@ -22,7 +22,7 @@ class Coverage:
         share = before_ms / self._tree.tally().segments
         return cut, f"leaves out {share:.1%} of all segments, those before {self._tree.calendar.day_of(cut)}"
 
-    def gap(self, filters: Filters, cutoffs: Mapping[str, int]) -> list[str]:
+    def describe_gap(self, filters: Filters, cutoffs: Mapping[str, int]) -> list[str]:
         """Return a notice of what a search with these filters lacks; none where it lacks nothing."""
         if filters.level is not None:
             cut = cutoffs.get(filters.level, 0)

@@ -19,7 +19,7 @@ def is_echo(question: str, hit: Hit, now_ms: int) -> bool:
     """
     # Longer by a half it says something else; taking texts apart for nothing cost 9 ms of an answer (measured).
     alike = 2 * len(hit.quote) <= 3 * len(question) + _SLACK
-    if not (alike and _bare(hit.quote) == _bare(question)):
+    if not (alike and _letters_only(hit.quote) == _letters_only(question)):
         return False
     # A statement that is looked for word for word is what answers, unless it is what was just typed.
     fresh = hit.role == Role.USER and abs(now_ms - hit.timestamp) <= _JUST_ASKED
@@ -27,6 +27,6 @@ def is_echo(question: str, hit: Hit, now_ms: int) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _bare(text: str) -> str:
+def _letters_only(text: str) -> str:
     """Return a text in lower case with letters and digits only, for comparing words."""
     return "".join(filter(str.isalnum, text.casefold()))

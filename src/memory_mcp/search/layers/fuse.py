@@ -22,7 +22,7 @@ _SHARES = {"bm25": 0.6, "vector": 0.4}
 _TABLES: dict[str, dict[DocType, Table]] = {"bm25": BM25, "vector": VECTOR}
 
 
-def fuse(keyword: Sequence[Match], similar: Sequence[Match], limit: int | None = None) -> list[Match]:
+def fuse_matches(keyword: Sequence[Match], similar: Sequence[Match], limit: int | None = None) -> list[Match]:
     """Return both lists as one, best first, at most `limit` of it (None: all); each document once, ties by id.
 
     If only one side found anything, its matches are returned in their order with their own scores. Otherwise `score` is
@@ -38,8 +38,8 @@ def fuse(keyword: Sequence[Match], similar: Sequence[Match], limit: int | None =
             identity = match.grip_id or match.node_id
             first_match = matches.setdefault(identity, match)
             matches[identity] = replace(first_match, best_grip=first_match.best_grip or match.best_grip)
-            shares_by_side.setdefault(identity, {})[name] = _within(match.score, name, match.doc_type)
-    raw = {i: _pooled(shares_by_side[i], m.doc_type) for i, m in matches.items()}
+            shares_by_side.setdefault(identity, {})[name] = _bounded_score(match.score, name, match.doc_type)
+    raw = {i: _pool_scores(shares_by_side[i], m.doc_type) for i, m in matches.items()}
     scores: dict[str, float] = {}
     for doc_type, table in HYBRID.items():
         ids = [i for i, m in matches.items() if m.doc_type is doc_type]
@@ -53,7 +53,7 @@ def fuse(keyword: Sequence[Match], similar: Sequence[Match], limit: int | None =
     return fused
 
 
-def fuse_unfiled(keyword: Sequence[PendingMatch], similar: Sequence[PendingMatch]) -> list[PendingMatch]:
+def fuse_pending(keyword: Sequence[PendingMatch], similar: Sequence[PendingMatch]) -> list[PendingMatch]:
     """Return the events of both sides that are not indexed yet, each once with a fused score.
 
     One found by meaning alone is left out below a score of `_SURE`. They are in the order in which they were found.
@@ -64,27 +64,27 @@ def fuse_unfiled(keyword: Sequence[PendingMatch], similar: Sequence[PendingMatch
         for pending_match in side:
             identity = pending_match.event.event_id
             events.setdefault(identity, pending_match)
-            shares_by_side.setdefault(identity, {})[name] = _within(pending_match.score, name, DocType.GRIP)
+            shares_by_side.setdefault(identity, {})[name] = _bounded_score(pending_match.score, name, DocType.GRIP)
     likely_ids = [i for i, g in shares_by_side.items() if "bm25" in g or g["vector"] >= _SURE]
-    raw = [_pooled(shares_by_side[i], DocType.GRIP) for i in likely_ids]
+    raw = [_pool_scores(shares_by_side[i], DocType.GRIP) for i in likely_ids]
     scores = calibrate_scores(HYBRID[DocType.GRIP], np.array(raw)).tolist()
     return [replace(events[i], score=s, raw=r) for i, s, r in zip(likely_ids, scores, raw, strict=True)]
 
 
-def _pooled(scores_by_side: Mapping[str, float], doc_type: DocType) -> float:
+def _pool_scores(scores_by_side: Mapping[str, float], doc_type: DocType) -> float:
     """Return the fused score, 0..1, of a document's scores by side; a missing side counts as its table's lowest."""
     odds = 0.0
     for name, share in _SHARES.items():
-        score = scores_by_side.get(name, _nothing(name, doc_type))
+        score = scores_by_side.get(name, _lowest_score(name, doc_type))
         odds += share * math.log(score / (1 - score))
     return 1 / (1 + math.exp(-odds))
 
 
-def _within(score: float, side: str, doc_type: DocType) -> float:
+def _bounded_score(score: float, side: str, doc_type: DocType) -> float:
     """Return a score bounded to what counts for a side: its table's lowest to `_SUREST`."""
-    return min(max(score, _nothing(side, doc_type)), _SUREST)
+    return min(max(score, _lowest_score(side, doc_type)), _SUREST)
 
 
-def _nothing(side: str, doc_type: DocType) -> float:
+def _lowest_score(side: str, doc_type: DocType) -> float:
     """Return the lowest score of a side's table, which a document has that the side did not return."""
     return _TABLES[side][doc_type][0][1]

@@ -9,9 +9,9 @@ from memory_mcp.base.metrics import span
 from memory_mcp.indexes.base import IndexQuery
 from memory_mcp.search.layers.base import CONTRACTS, LayerAnswer, LayerName, LayerStatus, Query
 from memory_mcp.search.layers.budget import Budget
-from memory_mcp.search.layers.fuse import fuse, fuse_unfiled
+from memory_mcp.search.layers.fuse import fuse_matches, fuse_pending
 from memory_mcp.search.layers.score import BOTH, KEYWORDS, MEANING
-from memory_mcp.search.layers.teleport import DEPTH, Found, Teleported, TeleportLayer, as_layer, search_sides
+from memory_mcp.search.layers.teleport import DEPTH, FoundDocuments, FoundHits, TeleportLayer, as_layer, search_sides
 
 #: Least number of documents requested from each side: the other side's best may rank low here.
 _DEPTH = 100
@@ -38,7 +38,7 @@ class HybridLayer:
             reason = f"{partial.name}: {partial.reason}"
         return LayerStatus(self.name, all(s.enabled for s in sides), lacking is None, count, reason, "", partial.covered_from)
 
-    def teleport(self, query: IndexQuery) -> Teleported:
+    def teleport(self, query: IndexQuery) -> FoundHits:
         """Return the best `query.limit` documents of both sides, or of the only one available, marked as partial then.
 
         Filters that exclude nodes give messages (see `messages`). A notice tells each side that could not answer. The total is
@@ -48,14 +48,14 @@ class HybridLayer:
         if not query.text.strip():
             raise InvalidQuery("the query is empty", "Give at least one word to look for.")
         if not query.filters.wants_nodes:
-            return self.messages(query)
+            return self.search_messages(query)
         with span("hybrid_search"):
             began = time.perf_counter()
-            sides: dict[LayerName, Found] = {}
+            sides: dict[LayerName, FoundDocuments] = {}
             missing: dict[LayerName, LayerUnavailable] = {}
             for layer in (self._bm25, self._vector):
                 try:
-                    sides[layer.name] = layer.find(replace(query, limit=max(query.limit, _DEPTH)))
+                    sides[layer.name] = layer.find_documents(replace(query, limit=max(query.limit, _DEPTH)))
                 except LayerUnavailable as error:
                     missing[layer.name] = error
             if not sides:
@@ -65,16 +65,18 @@ class HybridLayer:
                 found_documents = replace(only, matches=only.matches[: query.limit])
             else:
                 bm25, vector = sides[LayerName.BM25], sides[LayerName.VECTOR]
-                matches = fuse(bm25.matches, vector.matches, query.limit)
-                unfiled = fuse_unfiled(bm25.unfiled, vector.unfiled)
+                matches = fuse_matches(bm25.matches, vector.matches, query.limit)
+                unfiled = fuse_pending(bm25.pending, vector.pending)
                 total = max(bm25.total, len({m.grip_id or m.node_id for m in (*bm25.matches, *vector.matches)}))
                 notices = tuple(dict.fromkeys((*bm25.notices, *vector.notices)))
-                found_documents = Found(tuple(matches), tuple(unfiled), total, 0.0, notices, bool(notices))
-            took_ms, notices = (time.perf_counter() - began) * 1000, (*found_documents.notices, *_partial(missing))
+                found_documents = FoundDocuments(tuple(matches), tuple(unfiled), total, 0.0, notices, bool(notices))
+            took_ms, notices = (time.perf_counter() - began) * 1000, (*found_documents.notices, *_partial_notices(missing))
             is_partial = found_documents.is_partial or bool(missing)
-            return self._bm25.show(query, replace(found_documents, took_ms=took_ms, notices=notices, is_partial=is_partial))
+            return self._bm25.show_documents(
+                query, replace(found_documents, took_ms=took_ms, notices=notices, is_partial=is_partial)
+            )
 
-    def messages(self, query: IndexQuery) -> Teleported:
+    def search_messages(self, query: IndexQuery) -> FoundHits:
         """Return the best `query.limit` messages of both sides, or of the only one available, marked as partial then.
 
         Each side also rates what the other found, so that every message has both numbers whatever its rank.
@@ -87,16 +89,16 @@ class HybridLayer:
             if not sides:
                 raise missing[LayerName.BM25]
             weights = BOTH if not missing else KEYWORDS if LayerName.BM25 in sides else MEANING
-            teleported = self._bm25.listed(sides, weights, query, searched.keyword_sides)
+            teleported = self._bm25.list_messages(sides, weights, query, searched.keyword_sides)
             took = (time.perf_counter() - began) * 1000
-        notices = (*teleported.notices, *_partial(missing))
+        notices = (*teleported.notices, *_partial_notices(missing))
         return replace(teleported, took_ms=took, notices=notices, partial=teleported.partial or bool(missing))
 
     def search(self, query: Query, budget: Budget) -> LayerAnswer:
         """Return the best messages of both sides, or of one, for one call. Raises LayerUnavailable if neither can answer."""
-        return as_layer(query, budget, self.messages)
+        return as_layer(query, budget, self.search_messages)
 
 
-def _partial(missing: Mapping[LayerName, LayerUnavailable]) -> list[str]:
+def _partial_notices(missing: Mapping[LayerName, LayerUnavailable]) -> list[str]:
     """Return a notice for each side that could not answer: "partial: NAME could not answer (REASON)"."""
     return [f"partial: {name} could not answer ({error.reason})" for name, error in missing.items()]

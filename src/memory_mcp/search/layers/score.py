@@ -55,7 +55,7 @@ class Ranking:
     score: Array
 
 
-def joined(keyword: Candidates, similar: Candidates) -> Candidates:
+def join_sides(keyword: Candidates, similar: Candidates) -> Candidates:
     """Return the messages of both sides, each once, by name, with the grip of the side that scores it higher.
 
     Features are the higher of both; `raw` is the log odds, or the own score if only one side has messages.
@@ -77,7 +77,7 @@ def joined(keyword: Candidates, similar: Candidates) -> Candidates:
     )  # fmt: skip
 
 
-def grounded(candidates: Candidates) -> Candidates:
+def ground_replies(candidates: Candidates) -> Candidates:
     """Return the candidates without what their neighbours and segment add to replies that tell nothing.
 
     Of a reply such as "I do not know" to a message that only asks, all of that comes from the question: one is meant that holds
@@ -93,7 +93,7 @@ def grounded(candidates: Candidates) -> Candidates:
     return replace(candidates, words=words, meaning=meaning)
 
 
-def ranked(candidates: Candidates, weights: Weights, literal: bool, limit: int, boost: Array | None = None) -> Ranking:
+def rank_candidates(candidates: Candidates, weights: Weights, literal: bool, limit: int, boost: Array | None = None) -> Ranking:
     """Return at most `limit` candidates, best first, with scores 0..1 that never rise.
 
     Those with neither a query term nor any similarity nor a boost are left out; `boost`, `(n,)`, adds to the log odds.
@@ -109,16 +109,16 @@ def ranked(candidates: Candidates, weights: Weights, literal: bool, limit: int, 
     if not literal:
         odds = odds - _TOOL * (candidates.role[places] == _TOOL_ROLE)
         odds = odds - _ANNOUNCED * ((candidates.turn[places] & TurnKind.ANNOUNCES) != 0)
-    odds = _behind_the_known(_taken_over(odds, candidates.select_rows(places)), candidates.select_rows(places))
+    odds = _lower_doubted(_share_with_replies(odds, candidates.select_rows(places)), candidates.select_rows(places))
     requests = (candidates.turn[places] & LISTED_LAST) != 0
-    evidence = _ordered(candidates, places[~requests], odds[~requests])
-    asking = _ordered(candidates, places[requests], odds[requests])
+    evidence = _order_candidates(candidates, places[~requests], odds[~requests])
+    asking = _order_candidates(candidates, places[requests], odds[requests])
     least = float(evidence.score[-1]) if len(evidence.score) else 1.0
     score = np.concatenate([evidence.score, np.minimum(asking.score, least) * REQUEST_FACTOR])
     return Ranking(np.concatenate([evidence.places, asking.places])[:limit], score[:limit])
 
 
-def _taken_over(odds: Array, candidates: Candidates) -> Array:
+def _share_with_replies(odds: Array, candidates: Candidates) -> Array:
     """Return log odds, `(n,)`, in which the best reply of each request's exchange has a share of what the request has more.
 
     A reply that holds no term of the query and is far less similar to it than the request takes over nothing.
@@ -135,7 +135,7 @@ def _taken_over(odds: Array, candidates: Candidates) -> Array:
     return joined_odds
 
 
-def _behind_the_known(odds: Array, candidates: Candidates) -> Array:
+def _lower_doubted(odds: Array, candidates: Candidates) -> Array:
     """Return log odds, `(n,)`, in which prompts that came to nothing are behind the best message that says much the same.
 
     A reply does with any term of the query.
@@ -155,14 +155,14 @@ def _behind_the_known(odds: Array, candidates: Candidates) -> Array:
     return lowered
 
 
-def _ordered(candidates: Candidates, places: Array, odds: Array) -> Ranking:
+def _order_candidates(candidates: Candidates, places: Array, odds: Array) -> Ranking:
     """Return the candidates at `places`, best first, by log odds, both `(n,)`, spread over sessions."""
     if not len(places):
         return Ranking(places, odds)
-    total_mass = _mass(odds, np.zeros(len(places), dtype=np.int64))[0]
+    total_mass = _summed_odds(odds, np.zeros(len(places), dtype=np.int64))[0]
     session = np.unique(candidates.session[places], return_inverse=True)[1]
-    odds = odds + _SESSION * (_mass(odds, session)[session] - odds)
-    order, values = _spread(odds, session, np.lexsort((candidates.lo[places], candidates.hi[places], -odds)))
+    odds = odds + _SESSION * (_summed_odds(odds, session)[session] - odds)
+    order, values = _spread_sessions(odds, session, np.lexsort((candidates.lo[places], candidates.hi[places], -odds)))
     values = values - _STEP * np.arange(len(values))
     return Ranking(places[order], np.exp(np.minimum(values - total_mass, 0.0)))
 
@@ -175,7 +175,7 @@ def log_odds(words: Array, meaning: Array, weights: Weights) -> Array:
     return odds
 
 
-def _mass(odds: Array, group: Array) -> Array:
+def _summed_odds(odds: Array, group: Array) -> Array:
     """Return the log of the summed odds of each group, `(groups,)`, from log odds; `group` is that of each, both `(n,)`."""
     highest = odds.max()
     total = np.zeros(int(group.max()) + 1)
@@ -184,7 +184,7 @@ def _mass(odds: Array, group: Array) -> Array:
     return masses
 
 
-def _spread(odds: Array, session: Array, order: Array) -> tuple[Array, Array]:
+def _spread_sessions(odds: Array, session: Array, order: Array) -> tuple[Array, Array]:
     """Return an order whose first five places are spread over sessions, and the values in that order, which never rise.
 
     `order` is that by `odds`, best first; `session` is each one's, all `(n,)`.

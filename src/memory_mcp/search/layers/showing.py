@@ -18,8 +18,8 @@ from memory_mcp.model.frozen import copy_with
 from memory_mcp.model.grip import Quotation
 from memory_mcp.model.ids import GripId, NodeId, span_grip_id
 from memory_mcp.model.toc import TocBullet, TocNode
-from memory_mcp.search.layers.base import Aside, Hit, unfiled_hit
-from memory_mcp.search.layers.standing import with_standing
+from memory_mcp.search.layers.base import Aside, Hit, pending_hit
+from memory_mcp.search.layers.standing import add_standing
 from memory_mcp.storage.base import Storage
 from memory_mcp.tree.toc.tree import Tree, share_of
 
@@ -29,13 +29,13 @@ _SPAN = 400
 _WITH_ASIDES = 10
 
 
-def _count(probes: Sequence[str], text: str) -> int:
+def _count_probes(probes: Sequence[str], text: str) -> int:
     """Return how many probes a text may hold."""
     lower = text.lower()
     return sum(probe_text in lower for probe_text in probes)
 
 
-class Showing:
+class HitReader:
     """Reads the nodes and quotations of matches."""
 
     def __init__(self, storage: Storage, tree: Tree, copies: CopyReader) -> None:
@@ -43,30 +43,30 @@ class Showing:
         self._tree = tree
         self._shown = copies
 
-    def hits(self, matches: Sequence[Match], filters: Filters, query_terms: frozenset[str]) -> list[Hit]:
+    def read_hits(self, matches: Sequence[Match], filters: Filters, query_terms: frozenset[str]) -> list[Hit]:
         """Return a hit, in order, for each match the store still holds for this caller; `query_terms` are the query's terms.
 
         A node shows its best grip, else the bullet with most of the terms, a statement's if it has any. Quotations of
         other projects than the filter's are left out.
         """
-        nodes = self._nodes(matches, filters.project)
-        bullets = self._bullets(nodes, filters.excluded_sessions, query_terms)
+        nodes = self._read_nodes(matches, filters.project)
+        bullets = self._choose_bullets(nodes, filters.excluded_sessions, query_terms)
         grips: list[GripId | None] = []
         for match in matches:
             bullet = bullets.get(match.node_id)
             first = bullet.grip_ids[0] if bullet and bullet.grip_ids else None
             grips.append(match.grip_id or match.best_grip or first)
-        quotations = self.said([g for g in grips if g])
+        quotations = self.read_quotations([g for g in grips if g])
         requests = self._shown.find_requests(g for m, g in zip(matches, grips, strict=True) if g and m.doc_type is DocType.NODE)
         hits: list[Hit] = []
         for match, grip in zip(matches, grips, strict=True):
             quotation = quotations.get(grip) if grip else None
             judged = match if match.asks or grip not in requests else replace(match, asks=True)
-            hit = self._hit(judged, grip, nodes.get(match.node_id), quotation, bullets.get(match.node_id))
+            hit = self._make_hit(judged, grip, nodes.get(match.node_id), quotation, bullets.get(match.node_id))
             # The index filters by project already, but is not trusted to.
             if hit and (filters.project is None or not hit.event_id or hit.project == filters.project):
                 hits.append(hit)
-        return with_standing(self._with_asides(hits, query_terms), nodes, self._storage)
+        return add_standing(self._with_asides(hits, query_terms), nodes, self._storage)
 
     def _with_asides(self, hits: Sequence[Hit], query_terms: frozenset[str]) -> list[Hit]:
         """Return the hits with what tells more beside them: what a reply replies to, what a person's question got in return."""
@@ -79,20 +79,20 @@ class Showing:
         for hit in hits:
             pieces = asides.get(GripId(hit.grip_id), [])
             if pieces and all(bool(quotation.speaker) == bool(hit.speaker) for _, quotation in pieces):
-                grip, quotation = max(pieces, key=lambda piece: _count(probes, piece[1].quote))
+                grip, quotation = max(pieces, key=lambda piece: _count_probes(probes, piece[1].quote))
                 aside = Aside(quotation.quote, grip, quotation.role, quotation.speaker, quotation.event_id)
-                hits_with_asides.append(copy_with(hit, beside=(aside,)))
+                hits_with_asides.append(copy_with(hit, asides=(aside,)))
             else:
                 hits_with_asides.append(hit)
         return hits_with_asides
 
-    def _bullets(
+    def _choose_bullets(
         self, nodes: Mapping[NodeId, TocNode], excluded: frozenset[tuple[int, int]], query_terms: frozenset[str]
     ) -> dict[NodeId, TocBullet]:
         """Return by node the bullet with most of the terms `query_terms`, a statement's if it has any, of no excluded session."""
         cited = {g for node in nodes.values() for b in node.bullets for g in b.grip_ids[:1]}
         left_out = dict(excluded)
-        quotations = self.said(cited) if left_out else {}
+        quotations = self.read_quotations(cited) if left_out else {}
         silent = {g for g, s in quotations.items() if s.timestamp >= left_out.get(session_name(s.session_id), s.timestamp + 1)}
         requests = self._shown.find_requests(cited - silent)
         bullets: dict[NodeId, TocBullet] = {}
@@ -103,7 +103,7 @@ class Showing:
                 bullets[node_id] = max(statements, key=lambda b: len(query_terms & term_set(b.text)))
         return bullets
 
-    def _nodes(self, matches: Sequence[Match], project: str | None) -> dict[NodeId, TocNode]:
+    def _read_nodes(self, matches: Sequence[Match], project: str | None) -> dict[NodeId, TocNode]:
         """Return the nodes of matches, with bullets only where one is shown; with a project, that project's share of periods."""
         ids = {m.node_id for m in matches}
         with_bullets = {m.node_id for m in matches if m.grip_id is None and m.best_grip is None}
@@ -114,7 +114,7 @@ class Showing:
         heads = self._shown.read_nodes(ids - with_bullets, with_bullets=False)
         return heads | self._storage.toc.get_heads([i for i in ids - with_bullets if i not in heads]) | full_nodes
 
-    def said(self, ids: Collection[GripId]) -> dict[GripId, Quotation]:
+    def read_quotations(self, ids: Collection[GripId]) -> dict[GripId, Quotation]:
         """Return the quotations of grips with facts about their events; those that no longer resolve are left out."""
         copied = self._shown.read_quotations(ids)
         grips = self._storage.grips.get_grips([i for i in ids if i not in copied])
@@ -122,7 +122,7 @@ class Showing:
         quotes = quotes_in(grips.values(), events)
         return copied | {i: said_of(grips[i], events[grips[i].event_id_start], quote) for i, quote in quotes.items()}
 
-    def _hit(
+    def _make_hit(
         self,
         match: Match,
         grip: GripId | None,
@@ -164,7 +164,7 @@ class Showing:
             asks=match.asks,
         )
 
-    def unfiled(self, pending_matches: Iterable[PendingMatch], query_terms: frozenset[str]) -> list[Hit]:
+    def pending_hits(self, pending_matches: Iterable[PendingMatch], query_terms: frozenset[str]) -> list[Hit]:
         """Return a hit for each event not indexed yet, in order, quoting up to 400 characters with most query terms."""
         hits = []
         for pending in pending_matches:
@@ -175,6 +175,6 @@ class Showing:
                 start = event.text.rfind(" ", max(0, best - 40), best + 1) + 1 or best
             end = min(len(event.text), start + _SPAN)
             grip = span_grip_id(event.event_id, start, end)
-            hit = unfiled_hit(event, grip, event.text[start:end], pending.score)
+            hit = pending_hit(event, grip, event.text[start:end], pending.score)
             hits.append(replace(hit, grip_id=grip, raw=pending.raw))
-        return with_standing(hits, {}, self._storage)
+        return add_standing(hits, {}, self._storage)

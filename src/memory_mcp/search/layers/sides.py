@@ -10,15 +10,15 @@ from memory_mcp.indexes.files import Array
 from memory_mcp.model.exchange import LISTED_LAST, TurnKind
 from memory_mcp.model.ids import EventId, NodeId
 from memory_mcp.search.layers.base import LayerName
-from memory_mcp.search.layers.score import joined
+from memory_mcp.search.layers.score import join_sides
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
     """What one index returns for messages: candidates, events not indexed yet, and the score of each of those by id."""
 
-    found: Candidates
-    unfiled: tuple[PendingMatch, ...]
+    candidates: Candidates
+    pending: tuple[PendingMatch, ...]
     shares: Mapping[EventId, float]
     notices: tuple[str, ...] = ()
     #: Whether the index lacks something of what was asked for.
@@ -33,14 +33,14 @@ Sides = Mapping[LayerName, Side]
 
 def pending_events(*several: Sides) -> dict[int, PendingMatch]:
     """Return the events not indexed yet that any side returns, by the name of their message; the last of equals."""
-    indexed_names = {name for sides in several for side in sides.values() for name in side.found.message.tolist()}
-    pending = ((keys.message_name(u.event.event_id), u) for sides in several for side in sides.values() for u in side.unfiled)
+    indexed_names = {name for sides in several for side in sides.values() for name in side.candidates.message.tolist()}
+    pending = ((keys.message_name(u.event.event_id), u) for sides in several for side in sides.values() for u in side.pending)
     return {name: unfiled for name, unfiled in pending if name not in indexed_names}
 
 
 def candidates_of(sides: Sides, pending: Mapping[int, PendingMatch], turns: Mapping[EventId, TurnKind]) -> Candidates:
     """Return the messages of all sides, each once, and after them those events of `pending` that ask the memory nothing."""
-    indexed = joined(*(sides[n].found if n in sides else NO_CANDIDATES for n in (LayerName.BM25, LayerName.VECTOR)))
+    indexed = join_sides(*(sides[n].candidates if n in sides else NO_CANDIDATES for n in (LayerName.BM25, LayerName.VECTOR)))
     pending_messages: list[Candidates] = []
     for name, unfiled in pending.items():
         event, turn = unfiled.event, turns.get(unfiled.event.event_id, TurnKind.PLAIN)

@@ -24,20 +24,20 @@ _REMEMBERED = 2000
 _KINDS = frozenset(k.value for k in MemoryKind)
 
 
-def with_standing(hits: Sequence[Hit], nodes: Mapping[NodeId, TocNode], storage: Storage) -> list[Hit]:
+def add_standing(hits: Sequence[Hit], nodes: Mapping[NodeId, TocNode], storage: Storage) -> list[Hit]:
     """Return `hits` with kind, salience (0 unless the hit's node is in `nodes`), pin and successor."""
     pins = storage.toc.list_pins()
-    over = {} if storage.superseded.is_empty() else _over(hits, storage)
-    return [_standing(hit, nodes.get(hit.node_id), pins, over) for hit in hits]
+    over = {} if storage.superseded.is_empty() else _find_supersessions(hits, storage)
+    return [_add_standing(hit, nodes.get(hit.node_id), pins, over) for hit in hits]
 
 
-def _over(hits: Sequence[Hit], storage: Storage) -> dict[GripId, Supersession]:
+def _find_supersessions(hits: Sequence[Hit], storage: Storage) -> dict[GripId, Supersession]:
     """Return the supersessions of the quoted words by grip; grips that hold are left out.
 
     Words cited by a span count as superseded where a superseded stored grip of that event overlaps them.
     """
-    over = storage.superseded.get_successors({i for h in hits for i in _grips(h)})
-    shown_grips = {grips[0] for h in hits if (grips := _grips(h)) and grips[0] not in over}
+    over = storage.superseded.get_successors({i for h in hits for i in _grips_of(h)})
+    shown_grips = {grips[0] for h in hits if (grips := _grips_of(h)) and grips[0] not in over}
     spans = {grip: span for grip in shown_grips if (span := parse_span_grip(grip))}
     stored = storage.grips.grips_by_event({event for event, *_ in spans.values()}) if spans else {}
     ended = storage.superseded.get_successors({g.grip_id for grips in stored.values() for g in grips})
@@ -48,13 +48,13 @@ def _over(hits: Sequence[Hit], storage: Storage) -> dict[GripId, Supersession]:
     return over
 
 
-def _standing(hit: Hit, node: TocNode | None, pins: frozenset[str], over: Mapping[GripId, Supersession]) -> Hit:
+def _add_standing(hit: Hit, node: TocNode | None, pins: frozenset[str], over: Mapping[GripId, Supersession]) -> Hit:
     """Return a hit with kind, salience, pin and successor; `over` maps superseded grips to their supersessions.
 
     A supersession counts only if it concerns the quoted words. The kind is read from the quotation, but "" without reading
     where the node is an observation and the hit has no kind.
     """
-    grips = _grips(hit)
+    grips = _grips_of(hit)
     ended = over.get(grips[0]) if grips else None
     if ended is not None and not (ended.applies_to(hit.quote) or ended.applies_to(clean_text(hit.quote))):
         ended = None
@@ -63,7 +63,7 @@ def _standing(hit: Hit, node: TocNode | None, pins: frozenset[str], over: Mappin
     pinned = hit.node_id in pins or not pins.isdisjoint(grips) or hit.event_id in _events_in(pins)
     return copy_with(
         hit,
-        kind="" if plain else kind_said(hit.quote, hit.kind),
+        kind="" if plain else read_kind(hit.quote, hit.kind),
         salience=node.salience if node else 0.0,
         pinned=pinned,
         superseded_by=(ended.new or RETRACTED) if ended else "",
@@ -77,13 +77,13 @@ def _events_in(pins: frozenset[str]) -> frozenset[str]:
     return frozenset(spanned[0] for spanned in map(parse_span_grip, pins) if spanned)
 
 
-def _grips(hit: Hit) -> tuple[GripId, ...]:
+def _grips_of(hit: Hit) -> tuple[GripId, ...]:
     """Return the grips of a hit, that of the quoted words first, which may occur twice; () if it has none."""
     return (GripId(hit.grip_id), *hit.grip_ids) if hit.grip_id else hit.grip_ids
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def kind_said(words: str, author_kind: str = "") -> str:
+def read_kind(words: str, author_kind: str = "") -> str:
     """Return the most durable kind among the sentences of `words`, or the author's `author_kind`; "" for an observation.
 
     `author_kind` counts only if it is a kind. The first 1200 characters are read.

@@ -10,8 +10,8 @@ from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.grip import RETRACTED
 from memory_mcp.model.ids import GripId, grip_time
 from memory_mcp.model.toc import MemoryKind
-from memory_mcp.search.layers.base import Hit, unfiled_hit
-from memory_mcp.search.layers.standing import with_standing
+from memory_mcp.search.layers.base import Hit, pending_hit
+from memory_mcp.search.layers.standing import add_standing
 from memory_mcp.storage.base import Storage
 
 #: Share of the query's terms that a decision must hold.
@@ -47,12 +47,12 @@ class Successors:
             successor = hit.superseded_by
             if successor and successor != RETRACTED and successor not in known_grips:
                 known_grips.add(GripId(successor))
-                hits_with_successors += self._shown(GripId(successor), hit.project, worth[successor])
+                hits_with_successors += self._read_statement(GripId(successor), hit.project, worth[successor])
             shown_grip = hit.grip_id or next(iter(hit.grip_ids), "")
             hits_with_successors.append(replace(hit, score=max(hit.score, worth.get(shown_grip, 0.0))))
         return hits_with_successors
 
-    def decided(self, project: str | None, subject_terms: Set[str], window: TimeWindow | None, most: int) -> list[Hit]:
+    def list_decisions(self, project: str | None, subject_terms: Set[str], window: TimeWindow | None, most: int) -> list[Hit]:
         """Return the newest `most` decisions that hold the terms `subject_terms`, oldest first, each after its successor.
 
         A decision must hold half of the terms, and 60% of what the best one holds. Reads every decision.
@@ -66,10 +66,10 @@ class Successors:
                 decisions.append((share, at_ms, statement.grip_id, statement.project))
         best = max((share for share, *_ in decisions), default=0.0)
         newest = sorted((at_ms, grip_id, of) for share, at_ms, grip_id, of in decisions if share >= _NEAR * best)[-most:]
-        hits = [hit for _, grip_id, of in newest for hit in self._shown(grip_id, of, best)]
+        hits = [hit for _, grip_id, of in newest for hit in self._read_statement(grip_id, of, best)]
         return self.put_before(hits)
 
-    def _shown(self, grip_id: GripId, project: str, score: float) -> list[Hit]:
+    def _read_statement(self, grip_id: GripId, project: str, score: float) -> list[Hit]:
         """Return the statement as a list of one hit with this score; empty if it was forgotten or is not of exactly `project`."""
         try:
             expanded = Evidence(self._storage).expand(grip_id, 0, 0)
@@ -78,9 +78,9 @@ class Successors:
         event = expanded.excerpt[0]
         if event.project != project:
             return []
-        hit = unfiled_hit(event, expanded.grip_id, expanded.quote, score)
+        hit = pending_hit(event, expanded.grip_id, expanded.quote, score)
         if expanded.node_segment is not None:
             [segment] = self._storage.toc.get_segments([expanded.node_segment]).values()
             heads = self._storage.toc.get_heads([segment.node_id])
             hit = replace(hit, node_id=segment.node_id, grip_id=expanded.grip_id, title="".join(h.title for h in heads.values()))
-        return with_standing([hit], {}, self._storage)
+        return add_standing([hit], {}, self._storage)

@@ -9,21 +9,21 @@ from memory_mcp.storage.base import Storage
 from memory_mcp.tree.toc.tree import Tree
 
 
-def target(storage: Storage, tree: Tree, missing: str, project: str | None = None) -> Target:
+def find_target(storage: Storage, tree: Tree, missing: str, project: str | None = None) -> Target:
     """Return the target of a node's, a grip's or an event's id.
 
     Raises NotFound for an unknown id, and for one of another project than `project` (None: any). Malformed
     node ids raise as `parse_node_id`.
     """
     if missing.startswith("toc:"):
-        return _node(storage, tree, missing, project)
-    quoted_target = _quoted(storage, missing)
+        return _node_target(storage, tree, missing, project)
+    quoted_target = _find_quoted(storage, missing)
     if quoted_target is None or (project is not None and storage.projects.names.resolve_alias(quoted_target.project) != project):
         raise NotFound(f"nothing has the id {missing[:80]}", "Take an id from results, a node (browse_toc) or a grip.")
     return quoted_target
 
 
-def _quoted(storage: Storage, missing: str) -> Target | None:
+def _find_quoted(storage: Storage, missing: str) -> Target | None:
     """Return the target of a grip's or an event's id; None if there is no such grip or event.
 
     The ids of a longer duplicate stand for an event as well, and for a whole event those of all its grips.
@@ -32,7 +32,7 @@ def _quoted(storage: Storage, missing: str) -> Target | None:
     grip = storage.grips.find_grip(missing) if span is None and missing.startswith("grip:") else None
     if grip is not None:
         events = storage.events.get_events([grip.event_id_start, grip.event_id_end])
-        return _target(missing, min(events.values(), key=lambda e: e.event_id != grip.event_id_start), {grip.grip_id})
+        return _make_target(missing, min(events.values(), key=lambda e: e.event_id != grip.event_id_start), {grip.grip_id})
     try:
         event = storage.events.find_event(span[0] if span else event_id_from(event_key(missing)))
     except (ValueError, NotFound):
@@ -42,15 +42,15 @@ def _quoted(storage: Storage, missing: str) -> Target | None:
     # Of duplicate texts the longer one is shown, whichever is asked for.
     event_ids = {event.event_id, *storage.events.find_duplicates([event.event_id]).values()}
     grip_ids = {g.grip_id for several in storage.grips.grips_by_event(event_ids).values() for g in several}
-    return _target(missing, event, {missing, *event_ids} if span else {*event_ids, *grip_ids})
+    return _make_target(missing, event, {missing, *event_ids} if span else {*event_ids, *grip_ids})
 
 
-def _target(missing: str, event: Event, ids: set[str]) -> Target:
+def _make_target(missing: str, event: Event, ids: set[str]) -> Target:
     """Return the target `missing` for an event, with its project, agent and time; `ids` stand for it in results."""
     return Target(missing, frozenset(ids), event.project, event.agent, event.timestamp)
 
 
-def _node(storage: Storage, tree: Tree, missing: str, project: str | None) -> Target:
+def _node_target(storage: Storage, tree: Tree, missing: str, project: str | None) -> Target:
     """Return the target of a node's id. Raises NotFound for one that this project does not have.
 
     A period has "" as project and agent.

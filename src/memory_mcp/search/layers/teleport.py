@@ -28,8 +28,8 @@ from memory_mcp.search.layers.base import CONTRACTS, Hit, LayerAnswer, LayerName
 from memory_mcp.search.layers.boost import keyword_boost
 from memory_mcp.search.layers.budget import Budget
 from memory_mcp.search.layers.coverage import Coverage
-from memory_mcp.search.layers.score import KEYWORDS, MEANING, Weights, grounded, ranked
-from memory_mcp.search.layers.showing import Showing
+from memory_mcp.search.layers.score import KEYWORDS, MEANING, Weights, ground_replies, rank_candidates
+from memory_mcp.search.layers.showing import HitReader
 from memory_mcp.search.layers.sides import Side, Sides, candidates_of, matches_of, pending_events
 from memory_mcp.search.layers.turns import turns_of
 from memory_mcp.storage.base import Storage
@@ -37,7 +37,7 @@ from memory_mcp.storage.values import Scope
 from memory_mcp.tree.toc.tree import Tree
 
 #: A search of one or both indexes for messages.
-Jump = Callable[[IndexQuery], "Teleported"]
+Jump = Callable[[IndexQuery], "FoundHits"]
 #: Messages requested from each side: the other side's best may rank low here.
 DEPTH = 120
 #: Types of events without words of their own.
@@ -63,12 +63,12 @@ _WORDS = {LayerName.BM25: "BM25 index", LayerName.VECTOR: "Vector index"}
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundDocuments:
     """Matches of an index, before their words are read."""
 
     matches: tuple[Match, ...]
     #: Events that are not indexed yet.
-    unfiled: tuple[PendingMatch, ...]
+    pending: tuple[PendingMatch, ...]
     #: Number of documents that match, shown or not.
     total: int
     took_ms: float
@@ -77,7 +77,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Teleported:
+class FoundHits:
     """Hits of one search of an index."""
 
     hits: tuple[Hit, ...]
@@ -89,7 +89,7 @@ class Teleported:
 
 
 @dataclass(frozen=True, slots=True)
-class Switch:
+class MissingIndex:
     """Why a layer has no index: whether it is enabled, the reason, and the settings that would change it."""
 
     enabled: bool
@@ -112,7 +112,7 @@ class TeleportLayer:
     def __init__(
         self,
         name: LayerName,
-        searcher: "Callable[[], Searcher | Switch]",
+        searcher: "Callable[[], Searcher | MissingIndex]",
         storage: Storage,
         tree: Tree,
         copies: CopyReader,
@@ -130,30 +130,30 @@ class TeleportLayer:
         self._find = searcher
         self._storage = storage
         self._tree = tree
-        self._showing = Showing(storage, tree, copies)
+        self._showing = HitReader(storage, tree, copies)
         self._coverage = Coverage(tree)
 
     def status(self) -> LayerStatus:
         """Return the status of the layer: why there is no index, or the index's health and number of documents."""
         searcher = self._find()
-        if isinstance(searcher, Switch):
+        if isinstance(searcher, MissingIndex):
             return searcher.status(self.name)
         status = searcher.keeper.status()
         reason = status.reason
         if status.building is not None and not status.ready:
             reason = f"{reason} ({status.building:,} documents so far)"
-        covered_from, remark = self._coverage.cut(searcher.keeper.index.cutoffs) if status.ready else (0, "")
+        covered_from, remark = self._coverage.find_cut(searcher.keeper.index.cutoffs) if status.ready else (0, "")
         return LayerStatus(self.name, True, status.ready, status.documents, reason or remark, "", covered_from)
 
     @property
     def searcher(self) -> Searcher:
         """The index. Raises LayerUnavailable, with the tool to use instead, when there is none."""
         searcher = self._find()
-        if isinstance(searcher, Switch):
+        if isinstance(searcher, MissingIndex):
             raise searcher.error(NOT_ENABLED[self.name], self._others())
         return searcher
 
-    def teleport(self, query: IndexQuery) -> Teleported:
+    def teleport(self, query: IndexQuery) -> FoundHits:
         """Return the best documents for a text, events not indexed yet included.
 
         Raises InvalidQuery for an empty text and LayerUnavailable when the index cannot answer.
@@ -161,9 +161,9 @@ class TeleportLayer:
         if not query.text.strip():
             raise InvalidQuery("the query is empty", "Give at least one word to look for.")
         with span(_SPANS[self.name]):
-            return self.show(query, self.find(query))
+            return self.show_documents(query, self.find_documents(query))
 
-    def find(self, query: IndexQuery) -> Found:
+    def find_documents(self, query: IndexQuery) -> FoundDocuments:
         """Return matching documents and events not indexed yet, without their words.
 
         Waits up to 2 seconds for an index being loaded; raises LayerUnavailable when it cannot answer.
@@ -173,34 +173,34 @@ class TeleportLayer:
         began = time.perf_counter()
         # Read before the search: an event indexed meanwhile is found twice rather than not at all.
         done = self.searcher.keeper.index.position.events
-        with self._explaining():
+        with self._explain_unreadable():
             matches = self.searcher.search(query)
-        pending, notices = self._beside(query, done)
+        pending, notices = self._search_pending(query, done)
         took = (time.perf_counter() - began) * 1000
-        return Found(matches.best, tuple(pending), matches.total + len(pending), took, tuple(notices), bool(notices))
+        return FoundDocuments(matches.best, tuple(pending), matches.total + len(pending), took, tuple(notices), bool(notices))
 
-    def show(self, query: IndexQuery, matches: Found) -> Teleported:
+    def show_documents(self, query: IndexQuery, matches: FoundDocuments) -> FoundHits:
         """Return at most `query.limit` hits of what was found, best first, without events not indexed yet that a hit shows."""
         with span("collect_results"):
-            query_terms = _wanted(query)
-            hits = sorted(self._showing.hits(matches.matches, query.filters, query_terms), key=lambda h: h.asks)
+            query_terms = _query_terms(query)
+            hits = sorted(self._showing.read_hits(matches.matches, query.filters, query_terms), key=lambda h: h.asks)
             shown_events = {h.event_id for h in hits}
             # During an import hundreds may match, and finding the words to quote costs more than comparing.
-            fresh = (u for u in matches.unfiled if u.event.event_id not in shown_events)
-            pending_hits = self._unfiled(heapq.nlargest(query.limit, fresh, key=lambda u: u.score), query_terms)
+            fresh = (u for u in matches.pending if u.event.event_id not in shown_events)
+            pending_hits = self._pending_hits(heapq.nlargest(query.limit, fresh, key=lambda u: u.score), query_terms)
             if pending_hits:
                 hits = sorted([*hits, *pending_hits], key=lambda h: (h.asks, -h.score))[: query.limit]
-        return Teleported(tuple(hits), matches.total, matches.took_ms, matches.notices, matches.is_partial)
+        return FoundHits(tuple(hits), matches.total, matches.took_ms, matches.notices, matches.is_partial)
 
-    def _unfiled(self, pending_matches: Sequence[PendingMatch], query_terms: frozenset[str]) -> list[Hit]:
+    def _pending_hits(self, pending_matches: Sequence[PendingMatch], query_terms: frozenset[str]) -> list[Hit]:
         """Return hits of events not indexed yet, without questions to the memory; those that only ask are marked."""
         turns = turns_of(self._storage, (u.event for u in pending_matches))
         evidence = [u for u in pending_matches if not turns.get(u.event.event_id, TurnKind.PLAIN) & TurnKind.TO_MEMORY]
-        hits = self._showing.unfiled(evidence, query_terms)
+        hits = self._showing.pending_hits(evidence, query_terms)
         return [replace(h, asks=bool(turns.get(EventId(h.event_id), TurnKind.PLAIN) & LISTED_LAST)) for h in hits]
 
     @contextmanager
-    def _explaining(self) -> Iterator[None]:
+    def _explain_unreadable(self) -> Iterator[None]:
         """Turn IndexUnreadable of the block into IndexNotReady with the tool to use instead."""
         try:
             yield
@@ -208,21 +208,21 @@ class TeleportLayer:
             hint = f"It is built in the background: retry in a few seconds, or use {best_tool(self._others())} meanwhile."
             raise IndexNotReady(f"{_WORDS[self.name]} not ready: {error.message}", hint, error.message) from error
 
-    def _beside(self, query: IndexQuery, done: int) -> tuple[list[PendingMatch], list[str]]:
+    def _search_pending(self, query: IndexQuery, done: int) -> tuple[list[PendingMatch], list[str]]:
         """Return matches among events after sequence number `done`, which are not indexed yet, and what the search lacks.
 
         Nothing if the filters exclude grips or name a kind. Of more than 2000 events the newest 500 and the
         live ones are compared, and a notice tells; by meaning only the newest 64.
         """
         filters = query.filters
-        lacking = self._coverage.gap(filters, self.searcher.keeper.index.cutoffs)
+        lacking = self._coverage.describe_gap(filters, self.searcher.keeper.index.cutoffs)
         last = self._storage.events.last_seq()
         if last <= done or not filters.wants_grips or filters.kind is not None:
             return [], lacking
         first = done if last - done <= MOST_WAITING else last - BROUGHT
         scope = Scope(filters.project, filters.agent, filters.window)
         excluded = dict(filters.excluded_sessions)
-        probes = list(map(probe, _wanted(query))) if self.name is LayerName.BM25 else ()
+        probes = list(map(probe, _query_terms(query))) if self.name is LayerName.BM25 else ()
         # Live events are not lost among those of a running import.
         live = self._storage.events.list_arrivals(done, first, scope, probes, live=True)[-MOST_WAITING:] if first > done else []
         spoken = []
@@ -232,13 +232,13 @@ class TeleportLayer:
                 continue
             if event.type not in _MARKS and by_speaker and filters.role in (None, event.role.value):
                 spoken.append(event)
-        with self._explaining():
+        with self._explain_unreadable():
             spoken = spoken[-EMBEDDED:] if self.name is LayerName.VECTOR else spoken
             waiting = self.searcher.score_pending(query.text, spoken, query.keywords)
         matches = [u for u in waiting if u.raw >= query.min_score]
         return matches, [*lacking, f"{first - done:,} events wait to be indexed"] if first > done else lacking
 
-    def side(self, query: IndexQuery, also: Array) -> Side:
+    def search_side(self, query: IndexQuery, also: Array) -> Side:
         """Return message candidates of the index and events not indexed yet.
 
         `also` are names of messages, `(n,)` uint64, that are rated whatever their rank. Waits up to 2 seconds
@@ -248,24 +248,24 @@ class TeleportLayer:
         # Read before the search: an event indexed meanwhile is found twice rather than not at all.
         done = self.searcher.keeper.index.position.events
         query = replace(query, keywords=())  # they are searched as a query of their own
-        with self._explaining():
+        with self._explain_unreadable():
             candidates = self.searcher.find_candidates(query, also)
-        pending, notices = self._beside(query, done)
-        with self._explaining():
+        pending, notices = self._search_pending(query, done)
+        with self._explain_unreadable():
             scale = self.searcher.highest_score(query.text) if pending else 1.0
         shares = {u.event.event_id: max(u.raw / scale, 0.0) for u in pending}
         return Side(candidates, tuple(pending), shares, tuple(notices), bool(notices))
 
-    def rated(self, query: IndexQuery, names: Array) -> Candidates:
+    def rate_messages(self, query: IndexQuery, names: Array) -> Candidates:
         """Return candidates for the named messages only, `(n,)` uint64; unknown ones are left out.
 
         Raises IndexNotReady when the index cannot be read, LayerUnavailable when there is none.
         """
-        with self._explaining():
+        with self._explain_unreadable():
             candidates: Candidates = self.searcher.find_candidates(replace(query, limit=0), names)
         return candidates
 
-    def listed(self, sides: Sides, weights: Weights, query: IndexQuery, keyword_sides: Sides) -> Teleported:
+    def list_messages(self, sides: Sides, weights: Weights, query: IndexQuery, keyword_sides: Sides) -> FoundHits:
         """Return one ranked list of messages from one or both sides, at most `query.limit`, with the words quoted of each.
 
         `keyword_sides` are those of the query's keywords, empty without any. The total is the number of candidates; an event
@@ -276,34 +276,34 @@ class TeleportLayer:
         # Each prompt costs a read: those that cannot be shown are not looked up.
         likely = heapq.nlargest(query.limit, pending.values(), key=lambda u: u.score)
         turns = turns_of(self._storage, (u.event for u in likely))
-        everything = grounded(candidates_of(sides, pending, turns))
+        everything = ground_replies(candidates_of(sides, pending, turns))
         boost = keyword_boost(everything, candidates_of(keyword_sides, pending, turns), weights) if keyword_sides else None
-        ranking = ranked(everything, weights, query.literal, query.limit, boost)
+        ranking = rank_candidates(everything, weights, query.literal, query.limit, boost)
         matches = matches_of(everything.select_rows(ranking.places), ranking.score)
-        query_terms = _wanted(query)
+        query_terms = _query_terms(query)
         hits: list[Hit] = []
-        filed = self._showing.hits([m for m in matches if m.grip_id], query.filters, query_terms)
+        filed = self._showing.read_hits([m for m in matches if m.grip_id], query.filters, query_terms)
         by_grip = {h.grip_id: h for h in filed}
         for match, position in zip(matches, ranking.places.tolist(), strict=True):
             if match.grip_id:
                 hits += [by_grip[match.grip_id]] if match.grip_id in by_grip else []
             else:
                 pending_match = replace(pending[int(everything.message[position])], score=match.score)
-                hits += [replace(hit, asks=match.asks) for hit in self._showing.unfiled([pending_match], query_terms)]
+                hits += [replace(hit, asks=match.asks) for hit in self._showing.pending_hits([pending_match], query_terms)]
         notices = tuple(dict.fromkeys(n for s in (*sides.values(), *keyword_sides.values()) for n in s.notices))
-        return Teleported(tuple(hits), len(everything), 0.0, notices, any(side.is_partial for side in sides.values()))
+        return FoundHits(tuple(hits), len(everything), 0.0, notices, any(side.is_partial for side in sides.values()))
 
     def search(self, query: Query, budget: Budget) -> LayerAnswer:
         """Return the best messages of this index at the cost of one call; raises LayerUnavailable when it cannot answer."""
         weights = KEYWORDS if self.name is LayerName.BM25 else MEANING
 
-        def jump(index_query: IndexQuery) -> Teleported:
+        def jump(index_query: IndexQuery) -> FoundHits:
             """Return the best messages of this index alone, at most `asked.limit`, chosen from its best 120."""
             with span(_SPANS[self.name]):
                 searched = search_sides([self], replace(index_query, limit=DEPTH))
                 if not searched.sides:
                     raise searched.missing[self.name]
-                return self.listed(searched.sides, weights, index_query, searched.keyword_sides)
+                return self.list_messages(searched.sides, weights, index_query, searched.keyword_sides)
 
         return as_layer(query, budget, jump)
 
@@ -325,16 +325,16 @@ def search_sides(layers: Sequence[TeleportLayer], query: IndexQuery) -> Searched
     """
     names, text = np.zeros(0, dtype=np.uint64), "\n".join(query.keywords)
     if not terms(text):
-        sides, missing, _ = _sides(layers, query, names)
+        sides, missing, _ = _search_layers(layers, query, names)
         return SearchedSides(sides, {}, missing)
     keyword_query = replace(query, text=text)
-    keyword_sides, _, names = _sides(layers, keyword_query, names)
-    sides, missing, names = _sides(layers, query, names)
+    keyword_sides, _, names = _search_layers(layers, keyword_query, names)
+    sides, missing, names = _search_layers(layers, query, names)
     rated_by = [layer for layer in layers if layer.name in keyword_sides]
-    return SearchedSides(sides, _all_rated(rated_by, keyword_query, keyword_sides, names), missing)
+    return SearchedSides(sides, _rate_missing(rated_by, keyword_query, keyword_sides, names), missing)
 
 
-def _sides(
+def _search_layers(
     layers: Sequence[TeleportLayer], query: IndexQuery, names: Array
 ) -> tuple[dict[LayerName, Side], dict[LayerName, LayerUnavailable], Array]:
     """Return what the indexes find, why others could not answer, and the names of all messages: `names` and those found."""
@@ -342,26 +342,26 @@ def _sides(
     missing: dict[LayerName, LayerUnavailable] = {}
     for layer in layers:
         try:
-            sides[layer.name] = layer.side(query, names)
-            names = np.union1d(names, sides[layer.name].found.message)
+            sides[layer.name] = layer.search_side(query, names)
+            names = np.union1d(names, sides[layer.name].candidates.message)
         except LayerUnavailable as error:
             missing[layer.name] = error
-    return _all_rated([layer for layer in layers if layer.name in sides], query, sides, names), missing, names
+    return _rate_missing([layer for layer in layers if layer.name in sides], query, sides, names), missing, names
 
 
-def _all_rated(layers: Sequence[TeleportLayer], query: IndexQuery, sides: Sides, names: Array) -> dict[LayerName, Side]:
+def _rate_missing(layers: Sequence[TeleportLayer], query: IndexQuery, sides: Sides, names: Array) -> dict[LayerName, Side]:
     """Return the sides with those messages of `names`, `(n,)` uint64, that each did not find, rated."""
     rated_sides: dict[LayerName, Side] = {}
     for layer in layers:
         side = rated_sides[layer.name] = sides[layer.name]
-        unrated = names[~np.isin(names, side.found.message)]
+        unrated = names[~np.isin(names, side.candidates.message)]
         if len(unrated):
-            candidates = Candidates.concatenate([side.found, layer.rated(query, unrated)])
-            rated_sides[layer.name] = replace(side, found=candidates)
+            candidates = Candidates.concatenate([side.candidates, layer.rate_messages(query, unrated)])
+            rated_sides[layer.name] = replace(side, candidates=candidates)
     return rated_sides
 
 
-def _wanted(query: IndexQuery) -> frozenset[str]:
+def _query_terms(query: IndexQuery) -> frozenset[str]:
     """Return the terms of a query and of its keywords, which quotations are chosen by."""
     question_terms = query_terms(query.text)
     return frozenset((*question_terms, *keyword_terms(query.keywords, question_terms)))
@@ -381,7 +381,7 @@ def as_layer(query: Query, budget: Budget, jump: Jump) -> LayerAnswer:
     """
     if query.window is not None and not terms(query.text):
         return LayerAnswer((), window=query.window, notices=("a time and no word to look for",))
-    if not budget.call():
+    if not budget.count_call():
         return LayerAnswer((), window=query.window)
     filters = Filters(
         DocType.GRIP,

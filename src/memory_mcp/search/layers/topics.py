@@ -19,7 +19,7 @@ from memory_mcp.model.topic import TopicLabel
 from memory_mcp.question.subjects import topic_subject
 from memory_mcp.search.layers.base import CONTRACTS, NO_TOPIC, LayerAnswer, LayerName, LayerStatus, Query, Theme
 from memory_mcp.search.layers.budget import Budget
-from memory_mcp.search.layers.teleport import Switch, best_tool
+from memory_mcp.search.layers.teleport import MissingIndex, best_tool
 from memory_mcp.storage.base import Storage
 from memory_mcp.tree.toc.tree import Tree
 
@@ -41,7 +41,7 @@ class TopicsLayer:
 
     def __init__(
         self,
-        keeper: "Callable[[], TopicKeeper | Switch]",
+        keeper: "Callable[[], TopicKeeper | MissingIndex]",
         storage: Storage,
         tree: Tree,
         copies: CopyReader,
@@ -64,15 +64,15 @@ class TopicsLayer:
     def status(self) -> LayerStatus:
         """Return the status of the layer: why there are no topics, or the graph's health and number of topics."""
         keeper = self._find()
-        if isinstance(keeper, Switch):
+        if isinstance(keeper, MissingIndex):
             return keeper.status(self.name)
         status = keeper.status()
         return LayerStatus(self.name, enabled=True, healthy=status.healthy, count=status.topic_count, reason=status.message)
 
-    def detail(self) -> TopicsStatus:
+    def describe_topic(self) -> TopicsStatus:
         """Return the status of the topic graph; when it is off, one with the reason as message."""
         keeper = self._find()
-        if isinstance(keeper, Switch):
+        if isinstance(keeper, MissingIndex):
             return TopicsStatus(keeper.enabled, healthy=False, message=keeper.reason)
         return keeper.status()
 
@@ -80,11 +80,11 @@ class TopicsLayer:
     def keeper(self) -> "TopicKeeper":
         """The maintainer of the graph. Raises LayerUnavailable when the layer is off."""
         keeper = self._find()
-        if isinstance(keeper, Switch):
+        if isinstance(keeper, MissingIndex):
             raise keeper.error(NOT_ENABLED, self._others())
         return keeper
 
-    def graph(self) -> "TopicGraph":
+    def read_graph(self) -> "TopicGraph":
         """Return the current graph.
 
         Raises LayerUnavailable when the layer is off, and IndexNotReady with the reason and the tool to use instead when the
@@ -96,30 +96,30 @@ class TopicsLayer:
             hint = f"{error.message[:1].upper()}{error.message[1:]}; use {best_tool(self._others())} meanwhile."
             raise IndexNotReady(f"{NOT_ENABLED} yet", hint, error.message) from error
 
-    def view(self, project: str | None) -> View:
+    def read_view(self, project: str | None) -> View:
         """Return a view of one project, or of all for None, at the current time."""
         return View(self._clock.now_ms(), project)
 
-    def label(self, topic_id: str, label: str, project: str | None, by: str) -> Topic:
+    def label_topic(self, topic_id: str, label: str, project: str | None, by: str) -> Topic:
         """Store a topic's label for viewers of a project, or of all for None; "" removes it. Return the topic as it is then.
 
         `by` is the author, as in `model.toc`. Raises NotFound for an unknown topic, LayerUnavailable, IndexNotReady for no graph.
         """
-        topic = self.graph().get_topic(topic_id, self.view(project))
+        topic = self.read_graph().get_topic(topic_id, self.read_view(project))
         self.keeper.store_labels([TopicLabel(topic.topic_id, project, label, by, self._clock.now_ms())])
-        return self.graph().get_topic(topic.topic_id, self.view(project))
+        return self.read_graph().get_topic(topic.topic_id, self.read_view(project))
 
-    def pin(self, topic_id: str, on: bool, project: str | None, by: str) -> Topic:
+    def pin_topic(self, topic_id: str, on: bool, project: str | None, by: str) -> Topic:
         """Pin or unpin a topic; a pinned one is listed first and however old it is. Return the topic as it is then.
 
         `by` is the author, as in `model.toc`. Raises NotFound for an unknown topic, LayerUnavailable, IndexNotReady for no graph.
         """
-        topic = self.graph().get_topic(topic_id, self.view(project))
+        topic = self.read_graph().get_topic(topic_id, self.read_view(project))
         self._storage.toc.set_pin(topic.topic_id, on, by)
         self.keeper.reload_facts()
-        return self.graph().get_topic(topic.topic_id, self.view(project))
+        return self.read_graph().get_topic(topic.topic_id, self.read_view(project))
 
-    def rebuild(self) -> "RebuildResult":
+    def rebuild_graph(self) -> "RebuildResult":
         """Rebuild the topic graph and wait for it; return its number of segments (as `documents`) and the time it took.
 
         Raises LayerUnavailable when the layer is off, IndexNotReady while a rebuild is running; other errors of the
@@ -133,32 +133,32 @@ class TopicsLayer:
         Nothing for a query by role or speaker, which topics do not know, or without a call left. Raises
         LayerUnavailable when the layer is off, IndexNotReady when the graph cannot be read.
         """
-        graph = self.graph()
-        if query.role is not None or query.speaker is not None or not budget.call():
+        graph = self.read_graph()
+        if query.role is not None or query.speaker is not None or not budget.count_call():
             return LayerAnswer((), window=query.window)
         with span("topics_search"), metrics.timed("topics_search_latency_seconds"):
-            view = replace(self.view(query.project), agent=query.agent, window=query.window)
+            view = replace(self.read_view(query.project), agent=query.agent, window=query.window)
             topics = graph.best_topics(view, query.text, _THEMES, topic_subject(query.text))
             links = [graph.list_links(t.topic_id, view, _EXAMPLES, text=query.text)[0] for t in topics]
             node_ids = sorted({link.node_id for topic_links in links for link in topic_links})
-            nodes = self.nodes(node_ids[: budget.visit_named(node_ids)])
-            themes = [_theme(topic, link, nodes, query.text) for topic, link in zip(topics, links, strict=True)]
+            nodes = self.read_nodes(node_ids[: budget.visit_named(node_ids)])
+            themes = [_make_theme(topic, link, nodes, query.text) for topic, link in zip(topics, links, strict=True)]
         notices = (NO_TOPIC,) if query.text and not topics and graph.list_topics(view, 1)[1] else ()
         return LayerAnswer((), window=query.window, themes=tuple(themes), notices=notices)
 
-    def nodes(self, ids: Sequence[NodeId]) -> dict[NodeId, TocNode]:
+    def read_nodes(self, ids: Sequence[NodeId]) -> dict[NodeId, TocNode]:
         """Return segments by id, with their bullets, from the index's copies or the store; unknown ones are left out."""
         copies = self._shown.read_nodes(ids)
         return copies | self._tree.nodes([i for i in ids if i not in copies])
 
 
-def _theme(topic: Topic, links: Sequence[Link], nodes: dict[NodeId, TocNode], text: str) -> Theme:
+def _make_theme(topic: Topic, links: Sequence[Link], nodes: dict[NodeId, TocNode], text: str) -> Theme:
     """Return a topic as a theme with the statement that tells most about it and the text, of the first segment that has one.
 
     `nodes` are the segments read; without a statement its quote is "".
     """
     segments = (nodes[link.node_id] for link in links if link.node_id in nodes)
-    bullet = next((statement for node in segments if (statement := telling(node, topic, text)) is not None), None)
+    bullet = next((statement for node in segments if (statement := find_telling(node, topic, text)) is not None), None)
     return Theme(
         topic_id=topic.topic_id,
         label=topic.label,
@@ -171,12 +171,12 @@ def _theme(topic: Topic, links: Sequence[Link], nodes: dict[NodeId, TocNode], te
     )
 
 
-def telling(node: TocNode, topic: Topic, text: str = "") -> TocBullet | None:
+def find_telling(node: TocNode, topic: Topic, text: str = "") -> TocBullet | None:
     """Return the bullet of a node that tells most about a topic and a text (see `by_telling`); None if no bullet has a grip."""
-    return next(iter(by_telling(node, topic, text)), None)
+    return next(iter(order_by_telling(node, topic, text)), None)
 
 
-def by_telling(node: TocNode, topic: Topic, text: str = "") -> list[TocBullet]:
+def order_by_telling(node: TocNode, topic: Topic, text: str = "") -> list[TocBullet]:
     """Return the bullets with a grip, those first that share most terms with text (twice) and topic, by weight."""
     from memory_mcp.indexes.topics.documents import terms_of
 

@@ -12,12 +12,12 @@ from memory_mcp.search.layers.budget import Budget, StopConditions, leave_out
 from memory_mcp.search.policy import relevance
 from memory_mcp.search.policy.execute import Execution
 from memory_mcp.search.policy.explain import Explanation
-from memory_mcp.search.policy.pages import Listed, Pages
-from memory_mcp.search.policy.plan import How, Known, Plan, make_plan, pool_of
+from memory_mcp.search.policy.pages import Pages, ResultList
+from memory_mcp.search.policy.plan import How, Plan, PlanContext, make_plan, pool_of
 from memory_mcp.search.policy.rank import RankingSettings, show_values
 from memory_mcp.search.policy.recent import RecentQuestions
 from memory_mcp.search.policy.relevance import Confidence
-from memory_mcp.search.policy.search import Parts, Search
+from memory_mcp.search.policy.search import EngineParts, Search
 
 #: How old the statuses may be that a search is planned by (seconds). A layer that has gone meanwhile is passed over when
 #: it is asked; one that has come is used a moment later.
@@ -60,7 +60,7 @@ class Answer:
 class Engine:
     """Plans how a question is answered, answers it, and explains the answer. Any thread may call it."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: EngineParts) -> None:
         self._parts = parts
         self._execution = Execution(parts.layers, parts.interrupt)
         self._known: tuple[float, list[LayerStatus]] = (-_STATUS_AGE, [])
@@ -71,7 +71,7 @@ class Engine:
         self._pages = Pages()
         self.questions = RecentQuestions()
 
-    def statuses(self) -> list[LayerStatus]:
+    def read_statuses(self) -> list[LayerStatus]:
         """Return each layer's status, in their order, asked anew and remembered; one that raises is unhealthy for that reason."""
         statuses = []
         for layer in self._parts.layers.values():
@@ -89,8 +89,8 @@ class Engine:
         parts = self._parts
         with self._lock:
             at, lately = self._known
-        statuses = lately if time.monotonic() - at < _STATUS_AGE else self.statuses()
-        context = Known(statuses, bounds, parts.clock.now_ms(), parts.calendar, dict(self._usual_ms))
+        statuses = lately if time.monotonic() - at < _STATUS_AGE else self.read_statuses()
+        context = PlanContext(statuses, bounds, parts.clock.now_ms(), parts.calendar, dict(self._usual_ms))
         return make_plan(query, how, context)
 
     def search(self, query: Query, bounds: StopConditions, how: How = _USUAL) -> Answer:
@@ -104,10 +104,10 @@ class Engine:
             plan = replace(self._ready_plan(query, bounds, how), keeps_all=how.keeps_all)
             named_bounds = frozenset(name for name, value in how.bounds.items() if value is not None)
             budget = Budget(plan.bounds, self._parts.clock, self._parts.factor, plan.strict, named_bounds)
-            earlier_list = self._pages.find(query, how)
+            earlier_list = self._pages.find_list(query, how)
             least_hits = query.limit + how.offset + 1
             if earlier_list is not None and len(earlier_list.hits) >= least_hits:
-                return _as_overview(_page(earlier_list, query.limit, how.offset, budget, self._parts.ranking), plan, query)
+                return _as_overview(_cut_page(earlier_list, query.limit, how.offset, budget, self._parts.ranking), plan, query)
             # A part that is asked first leaves nodes to the whole that follows.
             spare = 0 if how.offset or plan.asks_parts_first else _SPARE
             pool = max(least_hits, pool_of(query.limit, how.offset) + spare, 1 if plan.browses else relevance.COMPARED)
@@ -115,9 +115,11 @@ class Engine:
             query_to_run = replace(
                 query, text=plan.text, limit=pool, overview=plan.is_overview, literal=bool(plan.exact), looked_up=plan.looks_up
             )
-            listed = Search(self._parts, self._execution, plan, query_to_run, query.text, budget).listed(earlier_list, how.offset)
-            self._pages.keep(query, how, listed)
-            answer = _as_overview(_page(listed, query.limit, how.offset, budget, self._parts.ranking), plan, query)
+            listed = Search(self._parts, self._execution, plan, query_to_run, query.text, budget).list_results(
+                earlier_list, how.offset
+            )
+            self._pages.keep_list(query, how, listed)
+            answer = _as_overview(_cut_page(listed, query.limit, how.offset, budget, self._parts.ranking), plan, query)
         # A moving average: each measured time counts for a tenth.
         for tried in answer.why.tried:
             if tried.hits:
@@ -135,7 +137,7 @@ class Engine:
 
     def forget_pages(self) -> None:
         """Drop the cached lists that further pages are cut from, as what they show may be gone; such pages are searched anew."""
-        self._pages.forget()
+        self._pages.forget_lists()
 
     def _ready_plan(self, query: Query, bounds: StopConditions, how: How) -> Plan:
         """Return the plan, made once indexes that a start has not read yet are read, or after 3 seconds.
@@ -145,7 +147,7 @@ class Engine:
         began = time.monotonic()
         waited = self._parts.wait(_LOADING)
         if waited > _NO_WAIT:
-            self.statuses()
+            self.read_statuses()
         plan = self.plan(query, bounds, how)
         if waited > _NO_WAIT or not self._has_planned:
             leave_out(time.monotonic() - began)
@@ -159,13 +161,13 @@ def _as_overview(answer: Answer, plan: Plan, query: Query) -> Answer:
     return replace(answer, overview=plan.is_overview, by_project=by_project)
 
 
-def _page(listed: Listed, limit: int, offset: int, budget: Budget, ranking: RankingSettings) -> Answer:
+def _cut_page(listed: ResultList, limit: int, offset: int, budget: Budget, ranking: RankingSettings) -> Answer:
     """Return one page of a list, at most `limit` hits from `offset` on and as many as the token budget has room for.
 
     Themes come with the first page only. The tokens of the hits are counted in `budget`.
     """
     good = listed.hits[offset:]
-    fitting = within(good[:limit], budget)
+    fitting = fit_hits(good[:limit], budget)
     more = len(good) > len(fitting) or (bool(fitting) and listed.goes_on)
     why = replace(listed.why, tokens=budget.tokens, bounds_hit=tuple(dict.fromkeys((*listed.why.bounds_hit, *budget.hit))))
     further = good[len(fitting) : len(fitting) + _FURTHER]
@@ -175,11 +177,11 @@ def _page(listed: Listed, limit: int, offset: int, budget: Budget, ranking: Rank
     return Answer(hits, more, why, judged.confidence, judged.probability, judged.missing, listed.complete, next_hits, themes)
 
 
-def within(hits: Sequence[Hit], budget: Budget) -> list[Hit]:
+def fit_hits(hits: Sequence[Hit], budget: Budget) -> list[Hit]:
     """Return the first hits that fit into the token budget, and count their tokens there; the first that does not fit ends it."""
     fitting = []
     for hit in hits:
-        if not budget.spend(" ".join((hit.quote, hit.title, hit.node_id, *hit.grip_ids, hit.session_id, hit.project))):
+        if not budget.spend_tokens(" ".join((hit.quote, hit.title, hit.node_id, *hit.grip_ids, hit.session_id, hit.project))):
             break
         fitting.append(hit)
     return fitting

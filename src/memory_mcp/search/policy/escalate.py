@@ -36,7 +36,7 @@ _SHORTEST = 2
 _LOOK = 0.01
 
 
-def looked_for(text: str, exact: Sequence[str]) -> tuple[str, ...]:
+def words_to_find(text: str, exact: Sequence[str]) -> tuple[str, ...]:
     """Return what an event must contain: the literal pieces `exact` if there are any, else the words of `text`, else nothing.
 
     Words are in lower case, without stop words and single characters; of more than six none is searched for.
@@ -48,7 +48,7 @@ def looked_for(text: str, exact: Sequence[str]) -> tuple[str, ...]:
     return tuple(distinct_words) if len(distinct_words) <= _MOST_WORDS else ()
 
 
-def to_find(plan: Plan, question: str, hits: Sequence[Hit], is_enough: bool, was_cut: bool) -> Iterator[tuple[str, ...]]:
+def iter_searches(plan: Plan, question: str, hits: Sequence[Hit], is_enough: bool, was_cut: bool) -> Iterator[tuple[str, ...]]:
     """Yield what scans have to find, one after the other until one does: first a phrase, then words, either only if due.
 
     Where a walk alone was asked and did not suffice or see everything, the question itself, word for word, if it has 10 to 200
@@ -59,7 +59,7 @@ def to_find(plan: Plan, question: str, hits: Sequence[Hit], is_enough: bool, was
     is_held = any(phrase.lower() in " ".join(h.quote.split()).lower() for h in hits[:1])
     if alone and (was_cut or not is_enough) and not is_held and _SHORTEST_PHRASE <= len(phrase) <= _LONGEST_PHRASE:
         yield (phrase,)
-    words = looked_for(plan.text, plan.exact)
+    words = words_to_find(plan.text, plan.exact)
     if words and not is_enough and (not hits or plan.first_match):
         yield words
 
@@ -90,22 +90,22 @@ class _Scan:
                 thread.start()
                 self._working.add(thread.ident or 0)
 
-    def working(self) -> list[int]:
+    def working_threads(self) -> list[int]:
         """Return the identities of the threads still at work (as `threading.get_ident`), in a new list."""
         return list(self._working)
 
     def stop(self, interrupt: Interrupt) -> None:
         """Cancel the scan and interrupt the threads that are still at work, without waiting for them."""
         self._budget.cancel()
-        stop(self.working, self.woken, interrupt)
+        stop(self.working_threads, self.woken, interrupt)
 
     def _work(self) -> None:
         """Read slices until none is left, there is enough, or a bound says so, keeping an error in `error`. A thread's body."""
         error: BaseException | None = None
         try:
-            while (got := self._next()) is not None:
+            while (got := self._next_slice()) is not None:
                 number, window = got
-                slice_read = self._scanner.read(replace(self._query, window=window), self._words)
+                slice_read = self._scanner.read_slice(replace(self._query, window=window), self._words)
                 with self.woken:
                     self.read[number] = slice_read
         except BaseException as caught:  # handed to whoever waits
@@ -115,7 +115,7 @@ class _Scan:
             self._working.discard(threading.get_ident())
             self.woken.notify_all()
 
-    def _next(self) -> tuple[int, TimeWindow | None] | None:
+    def _next_slice(self) -> tuple[int, TimeWindow | None] | None:
         """Return the number and window of the next slice, counted as one call; None if none is left or may be read.
 
         The first call finds out the slices; where an index names the segments, it reads those, for one call, as slice 0,
@@ -123,8 +123,8 @@ class _Scan:
         """
         with self._handing_out:
             if self._left is None:
-                named_slice = self._scanner.named(self._query, self._words) if self._budget.call() else None
-                windows = self._scanner.slices(self._query) if named_slice is None else []
+                named_slice = self._scanner.read_named(self._query, self._words) if self._budget.count_call() else None
+                windows = self._scanner.list_slices(self._query) if named_slice is None else []
                 self.slices = len(windows) if named_slice is None else 1
                 if named_slice is not None:
                     self.read[0] = named_slice
@@ -133,10 +133,10 @@ class _Scan:
             if self.error is not None or hit_count >= self._query.limit or self._budget.is_cancelled():
                 return None
             got = next(self._left, None)
-            return got if got is not None and self._budget.call() else None
+            return got if got is not None and self._budget.count_call() else None
 
 
-def escalate(
+def scan_events(
     scanner: Scanner, query: Query, words: Sequence[str], budget: Budget, why: str, interrupt: Interrupt
 ) -> tuple[tuple[Hit, ...], Scanned]:
     """Search the events of the query's time, newest first, within the budget; return the hits and what the scan cost.
@@ -146,13 +146,13 @@ def escalate(
     Raises StorageError where the store cannot be read; other errors end the scan and are logged.
     """
     began = budget.clock.monotonic()
-    scan = _Scan(scanner, query, words, budget.branch())
+    scan = _Scan(scanner, query, words, budget.branch_path())
     ends = time.monotonic() + (budget.left_ms() - reserve_ms(budget)) / 1000
     scan.start()
     with scan.woken:
-        while scan.working() and time.monotonic() < ends and not budget.is_cancelled():
+        while scan.working_threads() and time.monotonic() < ends and not budget.is_cancelled():
             scan.woken.wait(max(0.0, min(_LOOK, ends - time.monotonic())))
-        late = bool(scan.working())
+        late = bool(scan.working_threads())
         read, error = dict(scan.read), scan.error
     if late:
         scan.stop(interrupt)

@@ -67,7 +67,7 @@ class Execution:
         Skipped are parts of a layer that has answered, and all but the first when no time is left. After an index that lacks
         something, the last layer is asked in any case.
         """
-        run, gap = Run(), plan.gap(query.window)
+        run, gap = Run(), plan.find_gap(query.window)
         for name in plan.order:
             whole_layer = next((n for n in run.answers if name in MADE_OF.get(n, ())), None)
             is_last = name is plan.order[-1]
@@ -86,16 +86,16 @@ class Execution:
             sought, allowed = _narrow_to_gap(plan, query) if run.sufficient else query, budget
             if gap is not None and not is_last:
                 # What an index leaves out needs nodes of its own.
-                allowed = budget.beside(int(budget.nodes_left() * _FOR_GAP))
+                allowed = budget.leaving_nodes(int(budget.nodes_left() * _FOR_GAP))
                 sought = _limit_to_nodes(query, allowed)
-            path = self._path(name, sought, allowed, 1.0 if is_last else _SHARE)
-            run.paths += self._wait([path], budget, lambda *_: False)
-            verdict = self._judged(path, judge, run)
+            path = self._prepare_path(name, sought, allowed, 1.0 if is_last else _SHARE)
+            run.paths += self._run_paths([path], budget, lambda *_: False)
+            verdict = self._record_outcome(path, judge, run)
             budget.spent.satisfied |= verdict is not None and bool(path.hits)
             run.sufficient |= verdict is not None and verdict.sufficient
             if run.sufficient and not run.lacks_something:
                 break
-        return run.finish(plan)
+        return run.merge_answers(plan)
 
     def _side_by_side(self, plan: Plan, query: Query, budget: Budget, judge: Judge) -> Run:
         """Run all paths at once and merge their hits; without any the plan's last layer follows, if no path and in time."""
@@ -105,19 +105,19 @@ class Execution:
         def enough(paths: Sequence[Path], fresh: Sequence[Path]) -> bool:
             """Judge the paths that have just ended; return whether one suffices and the others need not be waited for."""
             for path in fresh:
-                verdict = self._judged(path, judge, run)
+                verdict = self._record_outcome(path, judge, run)
                 if verdict is not None:
                     budget.spent.satisfied |= bool(path.hits)
                     if verdict.sufficient:
                         strong.append(path)
-            return bool(strong) and _lags(paths, strong[0], waits_for_walk=run.lacks_something)
+            return bool(strong) and _may_stop(paths, strong[0], waits_for_walk=run.lacks_something)
 
-        run.paths = self._wait(self._beside(plan, query, budget), budget, enough)
+        run.paths = self._run_paths(self._prepare_paths(plan, query, budget), budget, enough)
         is_walked = any(path.name is plan.order[-1] for path in run.paths)
         if not is_walked and (run.lacks_something or not any(path.hits for path in run.paths)):
             # The last layer counts against no beam: it is asked after the others, where they came to nothing.
-            walk = self._path(plan.order[-1], _narrow_to_gap(plan, query), budget, 1.0)
-            run.paths += self._wait([walk], budget, enough)
+            walk = self._prepare_path(plan.order[-1], _narrow_to_gap(plan, query), budget, 1.0)
+            run.paths += self._run_paths([walk], budget, enough)
         # Of several that are sure, the surest, whichever ended first: the same question has the same answer.
         sure = [n for n in plan.order if n in run.verdicts and run.verdicts[n].sufficient]
         winner = max(sure, key=lambda n: run.verdicts[n].best, default=None)
@@ -129,19 +129,19 @@ class Execution:
         run.skipped = [skipped for name in names for skipped in run.skipped if skipped.layer == name]
         run.answers = {name: run.answers[name] for name in names if name in run.answers}
         run.tried += [record_untried(name, run.paths, budget) for name in plan.paths if name not in names]
-        return run.finish(plan)
+        return run.merge_answers(plan)
 
-    def _beside(self, plan: Plan, query: Query, budget: Budget) -> list[Path]:
+    def _prepare_paths(self, plan: Plan, query: Query, budget: Budget) -> list[Path]:
         """Return a path, not started, for each layer that runs at once, without the walk if it would have too few nodes.
 
         The others leave the best accelerator among them nodes for its own list, at most three quarters of what is left, half if
         an index leaves something out.
         """
         best = next((n for n in BEST if n in plan.paths), None)
-        gap = plan.gap(query.window)
+        gap = plan.find_gap(query.window)
         most = max(1, int(budget.nodes_left() * (_FOR_BEST if gap is None else 1 - _FOR_GAP)))
-        other_budget = budget if best is None else budget.beside(min(query.limit, most))
-        first = budget if gap is None else budget.beside(budget.nodes_left() - most)
+        other_budget = budget if best is None else budget.leaving_nodes(min(query.limit, most))
+        first = budget if gap is None else budget.leaving_nodes(budget.nodes_left() - most)
         paths = []
         for name in plan.paths:
             if name is LayerName.AGENTIC and best is not None and other_budget.nodes_left() < min(_TO_WALK, budget.nodes_left()):
@@ -149,23 +149,23 @@ class Execution:
             sought = query if gap is None else _limit_to_nodes(query, first)
             if name is LayerName.AGENTIC:
                 sought = _narrow_to_gap(plan, query)
-            paths.append(self._path(name, sought, first if name is best else other_budget, 1.0))
+            paths.append(self._prepare_path(name, sought, first if name is best else other_budget, 1.0))
         return paths
 
-    def _path(self, name: LayerName, query: Query, budget: Budget, share: float) -> Path:
+    def _prepare_path(self, name: LayerName, query: Query, budget: Budget, share: float) -> Path:
         """Return the path of a layer, not started, which may use a share, 0..1, of the time left after the answer's reserve.
 
         The topics layer has counters of its own.
         """
         own_ms = max(1, int((budget.left_ms() - reserve_ms(budget) * (1 + TO_HEAR)) * share))
-        path_budget = budget.apart(own_ms) if name is LayerName.TOPICS else budget.branch(own_ms)
+        path_budget = budget.separate(own_ms) if name is LayerName.TOPICS else budget.branch_path(own_ms)
         if name is LayerName.AGENTIC:
             path_budget.first_find_ms = FIRST_FIND_MS
         path = Path(name, self._layers[name], query, path_budget, threading.Condition())
         path_budget.on_partial = path.report
         return path
 
-    def _wait(self, paths: list[Path], budget: Budget, enough: Enough) -> list[Path]:
+    def _run_paths(self, paths: list[Path], budget: Budget, enough: Enough) -> list[Path]:
         """Start paths and wait until all have ended, `enough` says so, the time is up, or the budget is cancelled.
 
         Those still at work are abandoned: they answer with what they have reported, their budgets are cancelled, and their
@@ -189,7 +189,7 @@ class Execution:
                 late = going and wait.left_ms(paths) <= 0
                 going = going and len(heard) < len(paths) and not late and not budget.is_cancelled()
         finally:
-            if working := [path for path in paths if path.abandon(late)]:
+            if working := [path for path in paths if path.abandon_search(late)]:
                 stop(lambda: [p.working for p in working if p.working], woken, self._interrupt)
         if late and working:
             budget.record_hit("timeout_ms")
@@ -197,7 +197,7 @@ class Execution:
             enough(paths, [path for path in paths if path.name not in heard and path.hits])
         return paths
 
-    def _judged(self, path: Path, judge: Judge, run: Run) -> Verdict | None:
+    def _record_outcome(self, path: Path, judge: Judge, run: Run) -> Verdict | None:
         """Record the outcome of a path in `run` and return its verdict; None if it has no answer, or themes in place of hits.
 
         Raises the path's error if that ends the search (`_PASSED_UP`).
@@ -228,7 +228,7 @@ class Execution:
         return verdict
 
 
-def _lags(paths: Sequence[Path], strong: Path, *, waits_for_walk: bool) -> bool:
+def _may_stop(paths: Sequence[Path], strong: Path, *, waits_for_walk: bool) -> bool:
     """Return whether the paths still at work need not be waited for: all but the walk have had their time of grace.
 
     That is 50 ms from a path's start, or three times what `strong` took where that is more. The walk is only waited for if
@@ -249,5 +249,5 @@ def _limit_to_nodes(query: Query, budget: Budget) -> Query:
 
 def _narrow_to_gap(plan: Plan, query: Query) -> Query:
     """Return the query for the time that an index leaves out, the query itself if none does."""
-    gap = plan.gap(query.window)
+    gap = plan.find_gap(query.window)
     return query if gap is None else replace(query, window=gap)

@@ -15,18 +15,18 @@ from memory_mcp.search.policy.rank import BEHIND
 _BLOCK, _INSIDE, _FURTHER = 5, 3, 4
 
 
-def identity(hit: Hit) -> str:
+def hit_identity(hit: Hit) -> str:
     """Return the identity of a hit: its event's id, or its node's if it quotes none."""
     return hit.event_id or hit.node_id
 
 
-def ahead(first: Sequence[Hit], further: Sequence[Hit]) -> list[Hit]:
+def put_first(first: Sequence[Hit], further: Sequence[Hit]) -> list[Hit]:
     """Return `first` as it is, and behind it those of `further` whose identity is not in it."""
-    known_ids = {identity(h) for h in first}
-    return [*first, *(h for h in further if identity(h) not in known_ids)]
+    known_ids = {hit_identity(h) for h in first}
+    return [*first, *(h for h in further if hit_identity(h) not in known_ids)]
 
 
-def merge(hits_by_layer: Mapping[LayerName, Sequence[Hit]]) -> tuple[Hit, ...]:
+def merge_layers(hits_by_layer: Mapping[LayerName, Sequence[Hit]]) -> tuple[Hit, ...]:
     """Return the best layer's list as it is, and behind it what other layers found besides, each hit once.
 
     The best is the first of hybrid, bm25, vector and agentic that has hits. A further hit's score is its own, or 0.85
@@ -42,10 +42,10 @@ def merge(hits_by_layer: Mapping[LayerName, Sequence[Hit]]) -> tuple[Hit, ...]:
             continue
         last = merged[-1].score if merged else 1.0
         for hit in lists[name]:
-            if identity(hit) not in known_ids:
-                known_ids.add(identity(hit))
+            if hit_identity(hit) not in known_ids:
+                known_ids.add(hit_identity(hit))
                 last = min(hit.score, last * BEHIND) if merged and name is not order[0] else hit.score
-                merged.append(_scored(hit, round(last, 6)))
+                merged.append(_with_score(hit, round(last, 6)))
     return tuple(merged)
 
 
@@ -56,38 +56,38 @@ def merge_by_odds(hits_by_layer: Mapping[LayerName, Sequence[Hit]], odds: Mappin
     """
     indexed: dict[LayerName, Sequence[Hit]] = {name: hits for name, hits in hits_by_layer.items() if name != LayerName.AGENTIC}
     best = max(odds[name] for name in indexed)
-    lists = ((odds[LayerName.AGENTIC], hits_by_layer[LayerName.AGENTIC]), (best, merge(indexed)))
+    lists = ((odds[LayerName.AGENTIC], hits_by_layer[LayerName.AGENTIC]), (best, merge_layers(indexed)))
     ranked = sorted(((hit.score * factor, hit) for factor, hits in lists for hit in hits), key=lambda pair: -pair[0])
     merged: dict[str, Hit] = {}
     for _, hit in ranked:
-        merged.setdefault(identity(hit), hit)
-    return descending(list(merged.values()))
+        merged.setdefault(hit_identity(hit), hit)
+    return lower_scores(list(merged.values()))
 
 
-def arbitration(hits_by_layer: Mapping[LayerName, Sequence[Hit]], *, by_odds: bool = False) -> str:
+def describe_merging(hits_by_layer: Mapping[LayerName, Sequence[Hit]], *, by_odds: bool = False) -> str:
     """Return how layers were merged: "merged bm25 5, vector 4: 3 of 6 in several; bm25 comes first"; "" below two with hits."""
     lists = {name: hits for name, hits in hits_by_layer.items() if hits}
     if len(lists) < 2:
         return ""
-    ids_by_layer = [{identity(h) for h in hits} for hits in lists.values()]
+    ids_by_layer = [{hit_identity(h) for h in hits} for hits in lists.values()]
     everything, shared = set.union(*ids_by_layer), sum(sum(k in n for n in ids_by_layer) > 1 for k in set.union(*ids_by_layer))
     counts = ", ".join(f"{name} {len(hits)}" for name, hits in lists.items())
     first = next(n for n in (*BEST, LayerName.AGENTIC, *lists) if n in lists)
     return f"merged {counts}: {shared} of {len(everything)} in several; {'the likelier' if by_odds else first} comes first"
 
 
-def by_time(ranked: Sequence[Hit]) -> tuple[list[Hit], list[Hit]]:
+def split_by_time(ranked: Sequence[Hit]) -> tuple[list[Hit], list[Hit]]:
     """Return the hits inside the time that a question names, and those marked as `outside` it, both in order.
 
     What holds now in the place of one inside goes with that one, whenever it was said.
     """
     successors = {h.superseded_by for h in ranked if not h.outside} - {""}
     inside = [h for h in ranked if not h.outside or not successors.isdisjoint((h.grip_id, *h.grip_ids))]
-    inside_ids = {identity(h) for h in inside}
-    return inside, [h for h in ranked if identity(h) not in inside_ids]
+    inside_ids = {hit_identity(h) for h in inside}
+    return inside, [h for h in ranked if hit_identity(h) not in inside_ids]
 
 
-def preferred(inside: Sequence[Hit], everywhere: Sequence[Hit], window: TimeWindow) -> tuple[Hit, ...]:
+def prefer_inside(inside: Sequence[Hit], everywhere: Sequence[Hit], window: TimeWindow) -> tuple[Hit, ...]:
     """Return hits with those inside a time first: three of the first five, four of each further five.
 
     The others are from outside. Those outside are marked and are taken from `everywhere`; where either runs
@@ -102,40 +102,42 @@ def preferred(inside: Sequence[Hit], everywhere: Sequence[Hit], window: TimeWind
         block = inside_left[:most] + outside[: _BLOCK - min(len(inside_left), most)]
         block += inside_left[most : most + _BLOCK - len(block)]
         merged += block
-        block_ids = {identity(h) for h in block}
-        inside_left = [h for h in inside_left if identity(h) not in block_ids]
-        outside = [h for h in outside if identity(h) not in block_ids]
-    return descending(merged)
+        block_ids = {hit_identity(h) for h in block}
+        inside_left = [h for h in inside_left if hit_identity(h) not in block_ids]
+        outside = [h for h in outside if hit_identity(h) not in block_ids]
+    return lower_scores(merged)
 
 
-def descending(hits: Sequence[Hit]) -> tuple[Hit, ...]:
+def lower_scores(hits: Sequence[Hit]) -> tuple[Hit, ...]:
     """Return hits in their order with scores that never rise: one above the score before it gets less than that."""
     lowered: list[Hit] = []
     for hit in hits:
         score = min(hit.score, lowered[-1].score * BEHIND) if lowered else hit.score
-        lowered.append(_scored(hit, round(score, 6)))
+        lowered.append(_with_score(hit, round(score, 6)))
     return tuple(lowered)
 
 
-def _scored(hit: Hit, score: float) -> Hit:
+def _with_score(hit: Hit, score: float) -> Hit:
     """Return the hit with this score."""
     return hit if hit.score == score else copy_with(hit, score=score)
 
 
-def behind_replies(hits: Sequence[Hit], query_terms: Set[str]) -> list[Hit]:
+def put_replies_first(hits: Sequence[Hit], query_terms: Set[str]) -> list[Hit]:
     """Return the hits with each prompt that only asks as far as the terms `query_terms` go directly behind its reply.
 
     Such a prompt asks in one sentence and tells in others, which hold none of them. A reply that stood behind it takes its place
     and score. Prompts whose reply is no hit, with that beside it, stay.
     """
-    replies: dict[str, Hit] = {aside.event_id: hit for hit in hits if hit.role == Role.ASSISTANT for aside in hit.beside}
+    replies: dict[str, Hit] = {aside.event_id: hit for hit in hits if hit.role == Role.ASSISTANT for aside in hit.asides}
     ordered = list(hits)
     for prompt in hits:
         reply = replies.get(prompt.event_id)
         if reply is None or prompt.speaker or not (0 < question_share(prompt.quote) < 1):
             continue
         position = ordered.index(prompt)
-        reply_position = next((at for at, hit in enumerate(ordered) if at > position and identity(hit) == identity(reply)), None)
+        reply_position = next(
+            (at for at, hit in enumerate(ordered) if at > position and hit_identity(hit) == hit_identity(reply)), None
+        )
         if reply_position is not None and query_terms.isdisjoint(term_set(strip_questions(prompt.quote))):
             raised = ordered.pop(reply_position)
             ordered.insert(position, copy_with(raised, score=max(raised.score, prompt.score)))

@@ -29,7 +29,7 @@ SURE, NO_RESULT = Judgement(Confidence.STRONG, 1.0), Judgement(Confidence.NONE, 
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ResultList:
     """The list that a question's pages are cut from, best first."""
 
     hits: tuple[Hit, ...]
@@ -45,32 +45,32 @@ class Pages:
     """The lists of the latest questions, by everything in the request except the page. Any thread may call it."""
 
     def __init__(self) -> None:
-        self._lists: OrderedDict[object, Listed] = OrderedDict()
+        self._lists: OrderedDict[object, ResultList] = OrderedDict()
         self._lock = threading.Lock()
 
-    def find(self, query: Query, how: How) -> Listed | None:
+    def find_list(self, query: Query, how: How) -> ResultList | None:
         """Return the list that a further page continues, perhaps too short for it; None for a first page, or if it is gone."""
         if not how.offset:
             return None
         with self._lock:
-            return self._lists.get(_key(query, how))
+            return self._lists.get(_request_key(query, how))
 
-    def keep(self, query: Query, how: How, listed: Listed) -> None:
+    def keep_list(self, query: Query, how: How, listed: ResultList) -> None:
         """Keep a list for further pages, in place of that of the same question; the oldest of more than 64 are dropped."""
         with self._lock:
-            key = _key(query, how)
+            key = _request_key(query, how)
             self._lists[key] = listed
             self._lists.move_to_end(key)
             while len(self._lists) > _KEPT:
                 self._lists.popitem(last=False)
 
-    def forget(self) -> None:
+    def forget_lists(self) -> None:
         """Drop all lists, so that further pages are searched anew."""
         with self._lock:
             self._lists.clear()
 
 
-def _key(query: Query, how: How) -> object:
+def _request_key(query: Query, how: How) -> object:
     """Return all of a request but the page and limits of time and tokens: requests with equal keys share a list."""
     bounds = tuple(sorted((name, value) for name, value in how.bounds.items() if name not in ("timeout_ms", "max_token_budget")))
     return replace(query, limit=0), how.intent, how.mode, bounds, how.min_confidence, how.without, how.as_of

@@ -66,7 +66,7 @@ class Path:
             self.partial = partial
             self.woken.notify_all()
 
-    def abandon(self, is_late: bool) -> bool:
+    def abandon_search(self, is_late: bool) -> bool:
         """Cancel it, if it is still at work, and return whether it was; if `is_late`, what it has reported is its answer."""
         with self.woken:
             if self.done:

@@ -13,7 +13,7 @@ from memory_mcp.search.layers.base import LayerName, LayerStatus, Query
 from memory_mcp.search.layers.budget import StopConditions
 from memory_mcp.search.policy.chain import BEST, CHAINS, MADE_OF, RULES, Rules
 from memory_mcp.search.policy.rank import POOL
-from memory_mcp.search.policy.tier import Tier, detect
+from memory_mcp.search.policy.tier import Tier, detect_tier
 
 #: Default number of paths that run side by side (2 to 5).
 PATHS = 3
@@ -114,7 +114,7 @@ class Plan:
         """Whether nothing in particular is asked for, and no list of one time either."""
         return self.browses and self.intent is Intent.EXPLORE
 
-    def gap(self, window: TimeWindow | None) -> TimeWindow | None:
+    def find_gap(self, window: TimeWindow | None) -> TimeWindow | None:
         """Return the part of a window (None: of all time) that an index of the order does not cover; None if there is none."""
         part = TimeWindow(0, self.covered_from).intersection(window)
         return part if part.start_ms < part.end_ms else None
@@ -141,7 +141,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class PlanContext:
     """What a plan depends on besides the question: status and usual time of the layers, the settings, and the current time."""
 
     statuses: Sequence[LayerStatus]
@@ -152,19 +152,19 @@ class Known:
     usual_ms: Mapping[LayerName, float] = field(default_factory=dict)
 
 
-def make_plan(query: Query, how: How, context: Known) -> Plan:
+def make_plan(query: Query, how: How, context: PlanContext) -> Plan:
     """Return a question's plan; `how` wins over its words. Raises InvalidQuery if it is empty, ConfigError for bad bounds."""
     if not query.text.strip():
         raise InvalidQuery("the query is empty", "Give at least one word to look for.")
     now_ms = context.now_ms if how.as_of is None else how.as_of
     question = understand(query.text, now_ms, how.calendar or context.calendar, how.bounds.get("timeout_ms"))
-    rules, live = RULES[intent := how.intent or question.intent], [_without(s, how.without) for s in context.statuses]
+    rules, live = RULES[intent := how.intent or question.intent], [_leave_out(s, how.without) for s in context.statuses]
     browses = question.asks_period or (question.is_general and (query.window is not None or intent is Intent.EXPLORE))
     text = "" if browses else question.words
-    mode, why = _mode(how, question)
-    bounds = _bounds(how.bounds, context.settings, rules, mode, question.deadline_ms, pool_of(query.limit, how.offset))
+    mode, why = _choose_mode(how, question)
+    bounds = _choose_bounds(how.bounds, context.settings, rules, mode, question.deadline_ms, pool_of(query.limit, how.offset))
     slow = _too_slow(live, context.usual_ms, bounds.timeout_ms) if intent is Intent.TIME_BOXED else {}
-    order, skipped, first = _routed(intent, live, browses, slow)
+    order, skipped, first = _route_layers(intent, live, browses, slow)
     return Plan(
         intent=intent,
         confidence=1.0 if how.intent else question.confidence,
@@ -173,7 +173,7 @@ def make_plan(query: Query, how: How, context: Known) -> Plan:
         text=text,
         judged=question.particular if text and intent is Intent.EXPLORE else text,
         browses=browses,
-        tier=detect(live),
+        tier=detect_tier(live),
         mode=mode,
         why_mode=why,
         order=order,
@@ -212,7 +212,7 @@ def layers_named(names: Sequence[str]) -> frozenset[LayerName]:
     return frozenset(LayerName(n) for n in names)
 
 
-def _without(status: LayerStatus, left_out: frozenset[LayerName]) -> LayerStatus:
+def _leave_out(status: LayerStatus, left_out: frozenset[LayerName]) -> LayerStatus:
     """Return the status of a layer, disabled with a reason if it, or one that it is made of, is left out."""
     if status.name in left_out:
         return replace(status, enabled=False, reason=_LEFT_OUT)
@@ -234,7 +234,7 @@ def _too_slow(statuses: Sequence[LayerStatus], usual_ms: Mapping[LayerName, floa
     }
 
 
-def _routed(
+def _route_layers(
     intent: Intent, statuses: Sequence[LayerStatus], browsing: bool, slow: Mapping[LayerName, str]
 ) -> tuple[tuple[LayerName, ...], tuple[Skipped, ...], LayerName]:
     """Return the usable layers of an intent's chain, those passed over with their reasons, and the layer wanted first.
@@ -267,7 +267,7 @@ def _routed(
     return tuple(order), tuple(skipped), first
 
 
-def _mode(how: How, question: Question) -> tuple[Mode, str]:
+def _choose_mode(how: How, question: Question) -> tuple[Mode, str]:
     """Return how the layers run, and why: the caller's mode, parallel for a beam above 1, hybrid if unsure, else sequential."""
     beam = how.bounds.get("beam_width") or 1
     if how.mode is not None:
@@ -279,7 +279,7 @@ def _mode(how: How, question: Question) -> tuple[Mode, str]:
     return Mode.SEQUENTIAL, "the default"
 
 
-def _bounds(
+def _choose_bounds(
     caller_bounds: Mapping[str, int | None],
     settings: StopConditions,
     rules: Rules,
@@ -299,11 +299,11 @@ def _bounds(
         changes.pop("beam_width", None)
     else:
         changes["beam_width"] = max(changes.get("beam_width", PATHS), 2) if settings.beam_width < 2 else settings.beam_width
-    bounds = settings.with_(**changes)
+    bounds = settings.with_changes(**changes)
     # Results count as visited nodes: a limit above the intent's bound raises that bound.
     if "max_nodes_visited" not in set_names:
-        bounds = bounds.with_(max_nodes_visited=max(bounds.max_nodes_visited, least_nodes))
-    bounds = bounds.with_(**caller_bounds)
+        bounds = bounds.with_changes(max_nodes_visited=max(bounds.max_nodes_visited, least_nodes))
+    bounds = bounds.with_changes(**caller_bounds)
     if mode is not Mode.SEQUENTIAL and bounds.beam_width < 2:
-        bounds = bounds.with_(beam_width=2)
-    return bounds if deadline_ms is None else bounds.with_(timeout_ms=min(bounds.timeout_ms, deadline_ms))
+        bounds = bounds.with_changes(beam_width=2)
+    return bounds if deadline_ms is None else bounds.with_changes(timeout_ms=min(bounds.timeout_ms, deadline_ms))

@@ -80,7 +80,7 @@ class RankingSettings:
         return dict(PRESETS[self.preset])
 
 
-def rank(
+def rank_hits(
     hits: Sequence[Hit],
     settings: RankingSettings,
     now_ms: int,
@@ -98,7 +98,7 @@ def rank(
     weights = settings.weights
     if names_time or exact:
         weights["recency"] = 0.0
-    if not (settings.usage and any(i in usage for hit in hits for i in _ids(hit))):
+    if not (settings.usage and any(i in usage for hit in hits for i in _grips_of(hit))):
         weights["usage"] = 0.0
     days, valued = settings.half_life_days, []
     for hit in hits:
@@ -112,9 +112,9 @@ def rank(
         value = sum(weights[name] * signals[name] for name in SIGNALS) / sum(weights.values())
         shown_signals = tuple((name, round(v, 4)) for name, v in signals.items() if weights[name])
         valued.append((value, copy_with(hit, parts=(*hit.parts, *shown_signals, ("rank", round(value, 4))))))
-    ordered = [hit for _, hit in sorted(valued, key=lambda pair: (pair[1].asks, -pair[0], identity(pair[1])))]
-    ordered = _worth_less(_behind_their_successors(ordered))
-    return _collapsed(ordered) if settings.collapse else ordered
+    ordered = [hit for _, hit in sorted(valued, key=lambda pair: (pair[1].asks, -pair[0], shown_id(pair[1])))]
+    ordered = _lower_superseded(_order_by_succession(ordered))
+    return _fold_repetitions(ordered) if settings.collapse else ordered
 
 
 def show_values(hits: Sequence[Hit], settings: RankingSettings) -> tuple[Hit, ...]:
@@ -128,7 +128,7 @@ def show_values(hits: Sequence[Hit], settings: RankingSettings) -> tuple[Hit, ..
     return tuple(valued)
 
 
-def identity(hit: Hit) -> str:
+def shown_id(hit: Hit) -> str:
     """Return the id that a hit is shown under: its grip's, else its node's, else its event's."""
     return hit.grip_id or hit.node_id or hit.event_id
 
@@ -148,18 +148,18 @@ def recency(timestamp: int, now_ms: int, half_life_days: float) -> float:
 
 def frequency(hit: Hit, now_ms: int, half_life_days: float, usage: Mapping[GripId, GripUsage]) -> float:
     """Return how often a hit was opened, 0..1: 0 never, 0.5 once just now; an opening counts half after each half-life."""
-    times = (at for i in _ids(hit) if i in usage for at in usage[i].times)
+    times = (at for i in _grips_of(hit) if i in usage for at in usage[i].times)
     return float(1 - 0.5 ** sum(recency(at, now_ms, half_life_days) for at in times))
 
 
-def _ids(hit: Hit) -> set[GripId]:
+def _grips_of(hit: Hit) -> set[GripId]:
     """Return the ids of all grips of a hit, its own among them; empty where it has none."""
     return {*hit.grip_ids, *([GripId(hit.grip_id)] if hit.grip_id else [])}
 
 
-def _behind_their_successors(ordered: Sequence[Hit]) -> list[Hit]:
+def _order_by_succession(ordered: Sequence[Hit]) -> list[Hit]:
     """Return hits in the same order, but superseded ones after their successors that are among them, retracted ones last."""
-    holder = {i: at for at, hit in reversed(list(enumerate(ordered))) for i in _ids(hit)}
+    holder = {i: at for at, hit in reversed(list(enumerate(ordered))) for i in _grips_of(hit)}
     waiting: dict[int, list[int]] = {}
     done: list[int] = []
     placed_positions: set[int] = set()
@@ -182,7 +182,7 @@ def _behind_their_successors(ordered: Sequence[Hit]) -> list[Hit]:
     return sorted(placed, key=lambda hit: hit.superseded_by == RETRACTED)
 
 
-def _worth_less(placed: Sequence[Hit]) -> list[Hit]:
+def _lower_superseded(placed: Sequence[Hit]) -> list[Hit]:
     """Return hits in the same order, with superseded ones scored below those that supersede them, retracted ones below all."""
     if not any(hit.superseded_by for hit in placed):
         return list(placed)
@@ -192,13 +192,13 @@ def _worth_less(placed: Sequence[Hit]) -> list[Hit]:
     for hit in placed:
         over = scores.get(hit.superseded_by)
         score = hit.score if over is None else min(hit.score, round(over * BEHIND, 6))
-        for grip in _ids(hit):
+        for grip in _grips_of(hit):
             scores.setdefault(grip, score)
         worth.append(copy_with(hit, score=score))
     return worth
 
 
-def _collapsed(ordered: Sequence[Hit]) -> list[Hit]:
+def _fold_repetitions(ordered: Sequence[Hit]) -> list[Hit]:
     """Return hits without repetitions: each is folded into the first better hit that says the same.
 
     That one takes its grips, three in all, counts it in `times` and in `parts` as "folded", and has the time of the last.
@@ -206,7 +206,7 @@ def _collapsed(ordered: Sequence[Hit]) -> list[Hit]:
     distinct: list[Hit] = []
     runs: list[frozenset[_Run]] = []
     for hit in ordered:
-        own_runs = _runs(hit.quote)
+        own_runs = _word_runs(hit.quote)
         at = _position_of_same(distinct, runs, hit, own_runs)
         if at is None:
             distinct.append(hit)
@@ -223,15 +223,15 @@ def _collapsed(ordered: Sequence[Hit]) -> list[Hit]:
     return distinct
 
 
-def besides(earlier: Sequence[Hit], hits: Sequence[Hit], settings: RankingSettings) -> list[Hit]:
+def drop_repetitions(earlier: Sequence[Hit], hits: Sequence[Hit], settings: RankingSettings) -> list[Hit]:
     """Return the hits that add something to those of earlier pages, in order; all if results are not collapsed.
 
     Among more hits another of those that say the same may come first, so that folding alone does not keep it from a page.
     """
     if not (earlier and settings.collapse):
         return list(hits)
-    runs = [_runs(hit.quote) for hit in earlier]
-    return [hit for hit in hits if _position_of_same(earlier, runs, hit, _runs(hit.quote)) is None]
+    runs = [_word_runs(hit.quote) for hit in earlier]
+    return [hit for hit in hits if _position_of_same(earlier, runs, hit, _word_runs(hit.quote)) is None]
 
 
 def _position_of_same(
@@ -254,7 +254,7 @@ def _position_of_same(
     return None
 
 
-def _runs(quote: str) -> frozenset[_Run]:
+def _word_runs(quote: str) -> frozenset[_Run]:
     """Return all runs of 3 words (8 characters in scripts without spaces), case folded; empty below 6 words (16 characters).
 
     Signs around words do not count: the same sentence ends with a full stop here and with a colon there.

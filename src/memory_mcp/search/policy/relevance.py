@@ -18,7 +18,7 @@ from enum import StrEnum
 
 from memory_mcp.base.text import cjk_runs, term_set, terms
 from memory_mcp.model.ids import NodeId
-from memory_mcp.search.layers.base import Hit, Weighed
+from memory_mcp.search.layers.base import Hit, WordWeights
 from memory_mcp.search.policy.relevance_weights import ANSWER, HIT
 
 #: Results that are judged, best first, and results whose words count for the exchange of one of them.
@@ -106,25 +106,27 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class _Result:
+class _JudgedResult:
     """A result as it is judged: its parts, its terms, and those of the question among them, with their share by weight."""
 
     hit: Hit
     parts: Mapping[str, float]
     terms: set[str]
-    held: set[str]
+    held_terms: set[str]
     share: float
 
-    def repeats(self, other: "_Result") -> bool:
+    def repeats(self, other: "_JudgedResult") -> bool:
         """Return whether both hold the whole question and say nearly the same."""
         is_whole = min(self.share, other.share) >= _WHOLE
         return is_whole and len(self.terms & other.terms) >= _ALIKE * len(self.terms | other.terms)
 
 
-class Reader:
+class EvidenceReader:
     """Reads what results show for one question; each text is taken apart once."""
 
-    def __init__(self, weighed: Weighed, subjects: Set[str], missing: Set[str] = frozenset(), *, looks_up: bool = False) -> None:
+    def __init__(
+        self, weighed: WordWeights, subjects: Set[str], missing: Set[str] = frozenset(), *, looks_up: bool = False
+    ) -> None:
         """Take the question's terms.
 
         Args:
@@ -142,59 +144,59 @@ class Reader:
         subject_weights = {term: weight for term, weight in weights.items() if term in subjects} or weights
         self._asked = replace(weighed, weights=subject_weights)
         self._total = sum(subject_weights.values()) or 1.0
-        self._unknown = replace(weighed, weights=weights).share(absent - borders)
+        self._unknown = replace(weighed, weights=weights).share_of(absent - borders)
         #: What the indexes' shares of the whole question are divided by.
-        self._whole = 1 - weighed.share(borders) or 1.0
+        self._whole = 1 - weighed.share_of(borders) or 1.0
         self._read: dict[str, tuple[set[str], set[str], float]] = {}
         self._close: dict[str, float] = {}
         self._latest: tuple[object, Evidence] | None = None
 
-    def evidence(self, hits: Sequence[Hit], literal: Sequence[bool]) -> Evidence:
+    def read_evidence(self, hits: Sequence[Hit], literal: Sequence[bool]) -> Evidence:
         """Return what results show, best first; `literal` tells which of the first hold what the question names literally."""
         # A layer's list is judged, and then the answer, which mostly is the same list.
         key = [(hit.event_id, hit.grip_id, hit.score) for hit in hits[:NEIGHBOURS]]
         if self._latest is None or self._latest[0] != key:
-            self._latest = key, self._judged(hits, literal)
+            self._latest = key, self._read_uncached(hits, literal)
         return self._latest[1]
 
-    def _judged(self, hits: Sequence[Hit], literal: Sequence[bool]) -> Evidence:
+    def _read_uncached(self, hits: Sequence[Hit], literal: Sequence[bool]) -> Evidence:
         """Return what results show, without a look at what was judged before."""
-        results = [_Result(hit, dict(hit.parts), *self._terms(hit)) for hit in hits[:NEIGHBOURS]]
+        results = [_JudgedResult(hit, dict(hit.parts), *self._terms_of(hit)) for hit in hits[:NEIGHBOURS]]
         first = results[:COMPARED]
         best = max(first, key=lambda result: result.hit.score, default=None)
         literal_flags = [*literal, *([False] * len(first))]
         return Evidence(
             hits=tuple(self._hit_evidence(result, results, is_literal=literal_flags[at]) for at, result in enumerate(first)),
-            signals=_signals(results, looks_up=self._looks_up),
+            signals=_find_signals(results, looks_up=self._looks_up),
             unknown=self._unknown,
             united=sum(result.hit.node_id == best.hit.node_id for result in first) / COMPARED if best else 0.0,
-            agreed=float(bool(results) and _highest(results, "own") == _highest(results, "similarity")),
+            agreed=float(bool(results) and _segment_with_highest(results, "own") == _segment_with_highest(results, "similarity")),
         )
 
     def terms_of(self, hits: Iterable[Hit]) -> set[str]:
         """Return the terms of what results say and of who said it."""
-        return set[str]().union(*(self._terms(hit)[0] for hit in hits))
+        return set[str]().union(*(self._terms_of(hit)[0] for hit in hits))
 
-    def _terms(self, hit: Hit) -> tuple[set[str], set[str], float]:
+    def _terms_of(self, hit: Hit) -> tuple[set[str], set[str], float]:
         """Return the terms of a result, those of the question among them, and their share of it."""
         text = f"{hit.quote} {hit.speaker}"
         if text not in self._read:
             text_terms = term_set(text)
             held_terms = self._asked.weights.keys() & text_terms
-            self._read[text] = text_terms, held_terms, self._share(held_terms)
+            self._read[text] = text_terms, held_terms, self._share_of(held_terms)
         return self._read[text]
 
-    def _share(self, held_terms: Set[str]) -> float:
+    def _share_of(self, held_terms: Set[str]) -> float:
         """Return the share of the question, by weight, of some of its terms."""
         return sum(map(self._asked.weights.__getitem__, held_terms)) / self._total
 
-    def _hit_evidence(self, result: _Result, results: Sequence[_Result], *, is_literal: bool) -> HitEvidence:
+    def _hit_evidence(self, result: _JudgedResult, results: Sequence[_JudgedResult], *, is_literal: bool) -> HitEvidence:
         """Return what is known of one of some results."""
-        exchange, score, node, at = set(result.held), result.hit.score, result.hit.node_id, result.hit.timestamp
-        trusted_parts: Mapping[str, float] = result.parts if result.held else {}
+        exchange, score, node, at = set(result.held_terms), result.hit.score, result.hit.node_id, result.hit.timestamp
+        trusted_parts: Mapping[str, float] = result.parts if result.held_terms else {}
         for other in results:
-            if result.held and other.hit.node_id == node and abs(other.hit.timestamp - at) <= _EXCHANGE_MS:
-                exchange |= other.held
+            if result.held_terms and other.hit.node_id == node and abs(other.hit.timestamp - at) <= _EXCHANGE_MS:
+                exchange |= other.held_terms
             # What says the same does not speak against it.
             if other is not result and result.repeats(other):
                 score += other.hit.score
@@ -206,28 +208,28 @@ class Reader:
             segment=trusted_parts.get("segment", trusted_parts.get("coverage", 0.0)) / self._whole,
             similarity=result.parts.get("similarity", 0.0) ** 2,
             segment_similarity=result.parts.get("segment_similarity", 0.0),
-            held=self._share(exchange),
-            together=self._together(result),
+            held=self._share_of(exchange),
+            together=self._share_together(result),
             literal=float(is_literal),
         )
 
-    def _together(self, result: _Result) -> float:
+    def _share_together(self, result: _JudgedResult) -> float:
         """Return the largest share of the question, by weight, that a few words in a row of a result hold."""
-        if len(result.held) < 2:
+        if len(result.held_terms) < 2:
             return result.share
         text = result.hit.quote
         if text not in self._close:
-            places = [(position, term) for position, term in enumerate(terms(text)) if term in result.held]
+            places = [(position, term) for position, term in enumerate(terms(text)) if term in result.held_terms]
             best, start = 0.0, 0
             for end, (position, _) in enumerate(places):
                 while position - places[start][0] > _TOGETHER:
                     start += 1
-                best = max(best, self._share({term for _, term in places[start : end + 1]}))
+                best = max(best, self._share_of({term for _, term in places[start : end + 1]}))
             self._close[text] = best
         return self._close[text]
 
 
-def _signals(results: Sequence[_Result], *, looks_up: bool) -> Signals:
+def _find_signals(results: Sequence[_JudgedResult], *, looks_up: bool) -> Signals:
     """Return what results were found by."""
     by_words, by_meaning = (any(name in result.parts for result in results) for name in ("segment", "similarity"))
     by_words = by_words or (looks_up and by_meaning)
@@ -241,7 +243,7 @@ def is_of_tree(hit: Hit) -> bool:
     return any(name == "terms" for name, _ in hit.parts)
 
 
-def _highest(results: Sequence[_Result], name: str) -> NodeId:
+def _segment_with_highest(results: Sequence[_JudgedResult], name: str) -> NodeId:
     """Return the segment of the first result in which a part is highest."""
     return max(results, key=lambda result: result.parts.get(name, 0.0)).hit.node_id
 
@@ -283,7 +285,7 @@ def logistic(weights: Mapping[str, float], values: Mapping[str, float]) -> float
     return 1 / (1 + math.exp(-odds))
 
 
-def confidence(
+def judge_confidence(
     sure: float,
     missing: Sequence[str],
     *,
@@ -302,13 +304,13 @@ def confidence(
     return Confidence.STRONG if sure >= STRONG and holds_words and not missing else Confidence.WEAK
 
 
-def fits(evidence: Evidence) -> list[Fit]:
+def judge_fits(evidence: Evidence) -> list[Fit]:
     """Return how well each of the first results fits."""
     known_share = 1 - evidence.unknown
-    return [_fit(hit, logistic(HIT[evidence.signals], hit_values(hit)), known_share) for hit in evidence.hits]
+    return [_judge_fit(hit, logistic(HIT[evidence.signals], hit_values(hit)), known_share) for hit in evidence.hits]
 
 
-def _fit(hit: HitEvidence, sure: float, known_share: float) -> Fit:
+def _judge_fit(hit: HitEvidence, sure: float, known_share: float) -> Fit:
     """Return how well a result fits that is right so likely; `known_share` is the share of the question that the scope knows."""
     if hit.literal or (sure >= EXACT and known_share > 0 and hit.together >= _ALL * known_share):
         return Fit.EXACT

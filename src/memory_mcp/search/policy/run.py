@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from memory_mcp.search.layers.base import Hit, LayerAnswer, LayerName, Theme
 from memory_mcp.search.policy.chain import MADE_OF
 from memory_mcp.search.policy.explain import Outcome, Tried
-from memory_mcp.search.policy.merge import arbitration, merge, merge_by_odds
+from memory_mcp.search.policy.merge import describe_merging, merge_by_odds, merge_layers
 from memory_mcp.search.policy.path import Path
 from memory_mcp.search.policy.plan import Plan, Skipped
 
@@ -60,14 +60,14 @@ class Run:
         """Whether a layer found as many as can be shown, of everything that was asked for."""
         return any(verdict.fills_answer for verdict in self.verdicts.values()) and not self.is_partial
 
-    def finish(self, plan: Plan) -> "Run":
+    def merge_answers(self, plan: Plan) -> "Run":
         """Make one list of what was found, say of layers that found nothing whether they looked everywhere, and return it."""
         lists = {p.name: p.hits for p in self.paths if p.name in self.verdicts and p.hits}
         by_odds = self.is_partial and LayerName.AGENTIC in lists and len(lists) > 1
         odds = {name: self.verdicts[name].best for name in lists}
-        self.hits = merge_by_odds(lists, odds) if by_odds else merge(lists)
-        self.arbitration = arbitration(lists, by_odds=by_odds)
-        self.used, self.method = tuple(lists), self._method(plan, tuple(lists))
+        self.hits = merge_by_odds(lists, odds) if by_odds else merge_layers(lists)
+        self.arbitration = describe_merging(lists, by_odds=by_odds)
+        self.used, self.method = tuple(lists), self._name_method(plan, tuple(lists))
         self.tried = [self._with_cause(tried) for tried in self.tried]
         self._add_themes()
         return self
@@ -85,7 +85,7 @@ class Run:
             self.themes = tuple(theme for name in tellers for theme in self.answers[name].themes)
             self.used, self.method = (*tellers, *self.used), "+".join((*tellers, *([self.method] if self.hits else [])))
 
-    def _method(self, plan: Plan, names: Sequence[LayerName]) -> str:
+    def _name_method(self, plan: Plan, names: Sequence[LayerName]) -> str:
         """Return the name of the layer that answered, of the one that is made of those that did, or all names joined by "+".
 
         Without hits the agentic layer if it was run, else the last of those planned.

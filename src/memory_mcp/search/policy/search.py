@@ -14,18 +14,18 @@ from memory_mcp.model.grip import GripUsage
 from memory_mcp.model.ids import GripId
 from memory_mcp.question.phrases import particular
 from memory_mcp.question.subjects import subject_words
-from memory_mcp.search.layers.base import Hit, Layer, LayerName, Query, Scanner, Weighed, Words
+from memory_mcp.search.layers.base import Hit, Layer, LayerName, Query, Scanner, Words, WordWeights
 from memory_mcp.search.layers.budget import Budget
 from memory_mcp.search.layers.echo import is_echo
 from memory_mcp.search.policy import relevance
 from memory_mcp.search.policy.chain import BEST, CHAINS, MADE_OF
-from memory_mcp.search.policy.escalate import escalate, to_find
+from memory_mcp.search.policy.escalate import iter_searches, scan_events
 from memory_mcp.search.policy.execute import Execution
 from memory_mcp.search.policy.explain import Explanation, Outcome, Scanned
-from memory_mcp.search.policy.merge import ahead, behind_replies, by_time, descending, identity, preferred
-from memory_mcp.search.policy.pages import NO_RESULT, SURE, Judgement, Listed
+from memory_mcp.search.policy.merge import hit_identity, lower_scores, prefer_inside, put_first, put_replies_first, split_by_time
+from memory_mcp.search.policy.pages import NO_RESULT, SURE, Judgement, ResultList
 from memory_mcp.search.policy.plan import Mode, Plan
-from memory_mcp.search.policy.rank import RankingSettings, besides, rank
+from memory_mcp.search.policy.rank import RankingSettings, drop_repetitions, rank_hits
 from memory_mcp.search.policy.relevance import Confidence
 from memory_mcp.search.policy.run import Run, Verdict
 from memory_mcp.search.policy.stopping import Interrupt
@@ -56,13 +56,13 @@ class Successors(Protocol):
         """Return the hits with the statement that holds now before each superseded one; unchanged where none is."""
         ...
 
-    def decided(self, project: str | None, subject_terms: Set[str], window: TimeWindow | None, most: int) -> Sequence[Hit]:
+    def list_decisions(self, project: str | None, subject_terms: Set[str], window: TimeWindow | None, most: int) -> Sequence[Hit]:
         """Return the newest decisions on these terms, at most `most`, with their successors; `project` and `window` None: all."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class EngineParts:
     """The parts that the engine uses."""
 
     layers: Mapping[LayerName, Layer]
@@ -86,14 +86,14 @@ class Parts:
 class Search:
     """The state of answering one question."""
 
-    def __init__(self, parts: Parts, execution: Execution, plan: Plan, query: Query, question: str, budget: Budget) -> None:
+    def __init__(self, parts: EngineParts, execution: Execution, plan: Plan, query: Query, question: str, budget: Budget) -> None:
         """Prepare one answer: `query` is the query to run by the plan, `question` its text as typed; nothing is run yet."""
         self._parts = parts
         self._execution = execution
         self._plan = plan
         self._asked = replace(query, question=question)
         self._budget = budget
-        self._weighed: Weighed | None = None
+        self._weighed: WordWeights | None = None
         self._notices: list[str] = []
         #: Whether an index lacked something, so that results of the tree are for other times than those of indexes.
         self._is_partial = False
@@ -101,9 +101,9 @@ class Search:
         self._inside: TimeWindow | None = None
         self._question = question
 
-    def _weigh(self) -> Weighed:
+    def _word_weights(self) -> WordWeights:
         if self._weighed is None:
-            self._weighed = self._parts.words.weigh(self._plan.judged, self._asked.project)
+            self._weighed = self._parts.words.weigh_words(self._plan.judged, self._asked.project)
         return self._weighed
 
     @cached_property
@@ -113,14 +113,14 @@ class Search:
 
     @cached_property
     def _missing(self) -> tuple[str, ...]:
-        return self._parts.words.missing(self._subjects, self._asked.project)
+        return self._parts.words.find_missing(self._subjects, self._asked.project)
 
     @cached_property
-    def _reader(self) -> relevance.Reader:
+    def _reader(self) -> relevance.EvidenceReader:
         subjects, missing = (term_set(" ".join(words)) for words in (self._subjects, self._missing))
-        return relevance.Reader(self._weigh(), subjects, missing, looks_up=self._plan.looks_up)
+        return relevance.EvidenceReader(self._word_weights(), subjects, missing, looks_up=self._plan.looks_up)
 
-    def listed(self, earlier_list: Listed | None, offset: int) -> Listed:
+    def list_results(self, earlier_list: ResultList | None, offset: int) -> ResultList:
         """Run the search and return the full list of results; `earlier_list` is what earlier pages of the same question listed.
 
         Earlier hits come first, unchanged. `offset` decides only which notice an empty page has. Call it once. Raises
@@ -128,17 +128,17 @@ class Search:
         """
         plan = self._plan
         # If none of the judged words is stored, the words that ask for patterns are left out: alone they answer nothing.
-        if plan.judged != plan.text and not any(self._weigh().counts.values()):
+        if plan.judged != plan.text and not any(self._word_weights().counts.values()):
             self._asked = replace(self._asked, text=plan.judged)
         run = self._run_in_time()
         themes = earlier_list.themes if earlier_list is not None else run.themes
-        hits, scan = self._escalated(run)
+        hits, scan = self._escalate_run(run)
         earlier = earlier_list.hits if earlier_list is not None else ()
-        known_ids = {identity(h) for h in earlier}
-        fresh = [h for h in self._ranked(hits) if identity(h) not in known_ids and not self._repeats_the_question(h)]
-        fresh = besides(earlier, fresh, self._parts.ranking)
+        known_ids = {hit_identity(h) for h in earlier}
+        fresh = [h for h in self._rank_hits(hits) if hit_identity(h) not in known_ids and not self._repeats_the_question(h)]
+        fresh = drop_repetitions(earlier, fresh, self._parts.ranking)
         good = [h for h in fresh if plan.floor is None or h.score >= plan.floor]
-        everything, judgement = self._judged((*earlier, *good))
+        everything, judgement = self._judge_results((*earlier, *good))
         # A list that was asked for no further may go on behind what was left out of it.
         goes_on = bool(good) and len(hits) >= self._asked.limit and judgement.confidence is not Confidence.NONE
         # The notice of an empty project is given where the other scopes are known.
@@ -149,9 +149,9 @@ class Search:
             self._notices.append(f"{outcome}: searched {searched}")
         elif len(everything) <= offset and offset:
             self._notices.append("no further results")
-        return Listed(everything, goes_on, self._explained(run, scan), judgement, self._is_complete(run), themes)
+        return ResultList(everything, goes_on, self._explain_answer(run, scan), judgement, self._is_complete(run), themes)
 
-    def _judged(self, hits: Sequence[Hit]) -> tuple[tuple[Hit, ...], Judgement]:
+    def _judge_results(self, hits: Sequence[Hit]) -> tuple[tuple[Hit, ...], Judgement]:
         """Return the hits with how well each of the first fits, and how sure the answer is; the nearest alone if it is none.
 
         What only asks is no evidence: it comes last, and not at all behind some results that tell. What happened in a time is
@@ -159,24 +159,24 @@ class Search:
         """
         if not self._plan.text:
             return tuple(hits), SURE if hits else NO_RESULT
-        telling, asking = [h for h in hits if not h.asks], [_fitted(h, relevance.Fit.LOOSE) for h in hits if h.asks]
+        telling, asking = [h for h in hits if not h.asks], [_with_fit(h, relevance.Fit.LOOSE) for h in hits if h.asks]
         if not telling:
             return self._keep_nearest(asking), replace(NO_RESULT, missing=self._missing)
         evidences = self._read_evidence(telling)
-        check = SubjectCheck(self._parts.words, self._parts.scanner, self._weigh(), self._asked, self._reader.terms_of)
+        check = SubjectCheck(self._parts.words, self._parts.scanner, self._word_weights(), self._asked, self._reader.terms_of)
         known_words = [word for word in self._subjects if word not in self._missing]
         missing = (*self._missing, *check.find_words_of_questions(known_words, telling))
         absent_words = (*missing, *check.find_uncertain_words(known_words, telling))
         sure = max(relevance.probability(evidence) for _, evidence in evidences)
         fits: dict[str, relevance.Fit] = {}
         for several, evidence in evidences:
-            fits |= zip(map(identity, several), relevance.fits(evidence), strict=False)
-        judged = tuple(_fitted(hit, fits.get(identity(hit), relevance.Fit.LOOSE)) for hit in telling)
+            fits |= zip(map(hit_identity, several), relevance.judge_fits(evidence), strict=False)
+        judged = tuple(_with_fit(hit, fits.get(hit_identity(hit), relevance.Fit.LOOSE)) for hit in telling)
         is_whole = any(relevance.holds_known(evidence) for _, evidence in evidences)
         is_whole = is_whole or any(hit.fit is relevance.Fit.EXACT for hit in judged)
         unknown = bool(missing) and set(missing) >= set(self._subjects)
         holds = any(relevance.holds_words(evidence) for _, evidence in evidences)
-        verdict = relevance.confidence(
+        verdict = relevance.judge_confidence(
             sure, absent_words, has_hits=True, is_whole=is_whole, all_missing=unknown, holds_words=holds
         )
         # Questions of earlier sessions add nothing to what answers, unless one looks for what was asked; what may be a note does.
@@ -198,10 +198,10 @@ class Search:
     def _repeats_the_question(self, hit: Hit) -> bool:
         return bool(self._plan.text) and is_echo(self._question, hit, self._parts.clock.now_ms())
 
-    def _run(self, query: Query, budget: Budget) -> Run:
+    def _run_plan(self, query: Query, budget: Budget) -> Run:
         """Run the plan for a query, add the layers' notices to those of the answer, each once, and return the run."""
         self._inside = self._plan.window if query.window is None and self._plan.window_words else None
-        run = self._execution.run(self._plan, query, budget, self._judge)
+        run = self._execution.run(self._plan, query, budget, self._judge_layer)
         notices = [notice for answer in run.answers.values() for notice in answer.notices]
         if run.is_partial and not run.lacks_something:
             notices.append(_TREE_SEARCHED)
@@ -216,21 +216,21 @@ class Search:
         """
         plan, window = self._plan, self._plan.window
         if window is None or plan.browses or not plan.window_words:
-            run = self._run(replace(self._asked, window=window), self._budget)
-            return run if run.hits or window is None else self._outside(run, window)
+            run = self._run_plan(replace(self._asked, window=window), self._budget)
+            return run if run.hits or window is None else self._widen_empty(run, window)
         if self._budget.left_ms() < _TO_LOOK_TWICE:
-            run = self._run(replace(self._asked, window=None), self._budget)
-            return replace(run, hits=preferred([h for h in run.hits if window.contains(h.timestamp)], run.hits, window))
-        everywhere = self._run(replace(self._asked, window=None), self._budget.share(_EVERYWHERE))
-        inside = self._run(replace(self._asked, window=window), self._budget.share(1.0))
+            run = self._run_plan(replace(self._asked, window=None), self._budget)
+            return replace(run, hits=prefer_inside([h for h in run.hits if window.contains(h.timestamp)], run.hits, window))
+        everywhere = self._run_plan(replace(self._asked, window=None), self._budget.take_share(_EVERYWHERE))
+        inside = self._run_plan(replace(self._asked, window=window), self._budget.take_share(1.0))
         if not inside.hits:
             empty = self._is_complete(inside)
             outcome = "nothing found in the time named" if empty else "the time named was not searched to its end"
             self._notices.append(f"{outcome}; widened to all time")
-        hits = preferred(inside.hits, everywhere.hits, window)
+        hits = prefer_inside(inside.hits, everywhere.hits, window)
         return replace(everywhere, hits=hits, themes=inside.themes or everywhere.themes)
 
-    def _outside(self, run: Run, window: TimeWindow) -> Run:
+    def _widen_empty(self, run: Run, window: TimeWindow) -> Run:
         """Return what to show for an empty window, with a notice: the run as it is, or what came before the window, marked.
 
         The latter only for a time named in the question.
@@ -239,7 +239,7 @@ class Search:
             if self._is_complete(run):
                 self._notices.append("nothing found between since and until; leave them out to search all time")
             return run
-        earlier_run = self._run(replace(self._asked, window=TimeWindow(0, window.start_ms)), self._budget.share(1.0))
+        earlier_run = self._run_plan(replace(self._asked, window=TimeWindow(0, window.start_ms)), self._budget.take_share(1.0))
         if earlier_run.hits:
             self._notices.append("nothing found in the time named; widened to what came before")
             return replace(earlier_run, hits=tuple(copy_with(h, outside=True) for h in earlier_run.hits))
@@ -247,7 +247,7 @@ class Search:
             self._notices.append("nothing found in the time named, nor before it")
         return run
 
-    def _judge(self, layer: LayerName, hits: Sequence[Hit]) -> Verdict:
+    def _judge_layer(self, layer: LayerName, hits: Sequence[Hit]) -> Verdict:
         """Return whether one layer's hits are enough.
 
         Records of the question itself and of others do not count. Without words, or with a least score given, any hit is enough.
@@ -257,12 +257,14 @@ class Search:
             return Verdict(False, 0.0, "found nothing")
         if not self._plan.text or self._plan.floor is not None:
             return Verdict(True, max(h.score for h in hits), "every result is taken")
-        literal = self._literally(hits[: relevance.COMPARED])
-        sure = relevance.probability(self._evidence(hits))
+        literal = self._find_literal(hits[: relevance.COMPARED])
+        sure = relevance.probability(self._evidence_of(hits))
         reason = f"holds the answer with a probability of {sure:.2f}"
         if self._plan.first_match and literal:
             # Of a question that asks for more than the literal thing, keywords alone put the right message first less often.
-            is_whole = layer is not self._plan.first or self._weigh().share(term_set(" ".join(self._plan.exact))) >= _WHOLE
+            is_whole = (
+                layer is not self._plan.first or self._word_weights().share_of(term_set(" ".join(self._plan.exact))) >= _WHOLE
+            )
             return Verdict(is_whole, sure, f"holds {literal} literally" + ("" if is_whole else f", {reason}"))
         if self._plan.first_match:
             return Verdict(False, sure, reason)
@@ -274,25 +276,25 @@ class Search:
         """Return whether results are as many as can be shown; of a search of all time those outside the time named count."""
         shown_outside = [hit for hit in hits if self._inside is None or not self._inside.contains(hit.timestamp)]
         limit = self._asked.limit
-        return len({identity(hit) for hit in shown_outside}) >= min(limit, max(limit - _NOT_SHOWN, relevance.NEIGHBOURS))
+        return len({hit_identity(hit) for hit in shown_outside}) >= min(limit, max(limit - _NOT_SHOWN, relevance.NEIGHBOURS))
 
     def _read_evidence(self, hits: Sequence[Hit]) -> list[tuple[Sequence[Hit], relevance.Evidence]]:
         # Of the tree's and of others apart, if they were looked for in other times.
         lists = [hits]
         if self._is_partial:
             lists = [[h for h in hits if relevance.is_of_tree(h) == is_walked] for is_walked in (True, False)]
-        return [(several, self._evidence(several)) for several in lists if several]
+        return [(several, self._evidence_of(several)) for several in lists if several]
 
-    def _evidence(self, hits: Sequence[Hit]) -> relevance.Evidence:
-        literal = [bool(self._literally([hit])) for hit in hits[: relevance.COMPARED]] if self._plan.exact else ()
-        return self._reader.evidence(hits, literal)
+    def _evidence_of(self, hits: Sequence[Hit]) -> relevance.Evidence:
+        literal = [bool(self._find_literal([hit])) for hit in hits[: relevance.COMPARED]] if self._plan.exact else ()
+        return self._reader.read_evidence(hits, literal)
 
-    def _literally(self, hits: Sequence[Hit]) -> str:
+    def _find_literal(self, hits: Sequence[Hit]) -> str:
         """Return the first literal piece of the question that a hit's title or quotation holds, ignoring case; "" for none."""
         texts = [f"{hit.title}\n{hit.quote}".lower() for hit in hits]
         return next((piece for piece in self._plan.exact if any(piece.lower() in text for text in texts)), "")
 
-    def _escalated(self, run: Run) -> tuple[tuple[Hit, ...], Scanned | None]:
+    def _escalate_run(self, run: Run) -> tuple[tuple[Hit, ...], Scanned | None]:
         """Return the hits with those of a scan before them, and what the scan cost.
 
         A scan runs where the intent allows one, nothing sufficed, and the bounds leave room; the cost is None if none ran.
@@ -300,19 +302,19 @@ class Search:
         plan, budget, parts = self._plan, self._budget, self._parts
         query = replace(self._asked, window=None if plan.window_words else plan.window)
         scan: Scanned | None = None
-        sought = to_find(plan, self._question, run.hits, run.sufficient, self._was_cut())
+        sought = iter_searches(plan, self._question, run.hits, run.sufficient, self._was_cut())
         for words in sought if plan.escalates_when else ():
             if budget.left_ms() < _TO_SCAN or not budget.calls_left() or budget.out_of_time():
                 break
-            hits, scan = escalate(parts.scanner, query, words, budget, plan.escalates_when, parts.interrupt)
+            hits, scan = scan_events(parts.scanner, query, words, budget, plan.escalates_when, parts.interrupt)
             if hits:
-                return tuple(ahead(hits, run.hits)), scan
+                return tuple(put_first(hits, run.hits)), scan
         return run.hits, scan
 
     def _was_cut(self) -> bool:
         return not _WALKED.isdisjoint(self._budget.hit)
 
-    def _ranked(self, hits: Sequence[Hit]) -> Sequence[Hit]:
+    def _rank_hits(self, hits: Sequence[Hit]) -> Sequence[Hit]:
         """Return the hits by relevance and the other signals; a list of what happened keeps its order.
 
         Successors of superseded statements are added. The latest decisions come first if they are asked for; else hits inside
@@ -325,20 +327,20 @@ class Search:
         ids = {GripId(i) for h in hits for i in (*h.grip_ids, h.grip_id) if i} if parts.ranking.usage else set()
         used = parts.usage_of(ids) if ids else {}
         names_time = bool(plan.window_words)
-        ranked = rank(hits, parts.ranking, plan.now_ms, names_time=names_time, exact=bool(plan.exact), usage=used)
-        ranked = behind_replies(ranked, term_set(plan.judged))
+        ranked = rank_hits(hits, parts.ranking, plan.now_ms, names_time=names_time, exact=bool(plan.exact), usage=used)
+        ranked = put_replies_first(ranked, term_set(plan.judged))
         if plan.last_of is not None:
             about, query = term_set(particular(plan.last_of)), self._asked
-            if decisions := parts.successors.decided(query.project, about, plan.window, query.limit):
+            if decisions := parts.successors.list_decisions(query.project, about, plan.window, query.limit):
                 # What is valid first, then the newest.
-                return ahead(sorted(decisions, key=lambda hit: (bool(hit.superseded_by), -hit.timestamp)), ranked)
+                return put_first(sorted(decisions, key=lambda hit: (bool(hit.superseded_by), -hit.timestamp)), ranked)
         if plan.window is not None and names_time:
-            return preferred(*by_time(ranked), plan.window)
-        if not plan.first_match or self._literally(ranked[: relevance.COMPARED]):
+            return prefer_inside(*split_by_time(ranked), plan.window)
+        if not plan.first_match or self._find_literal(ranked[: relevance.COMPARED]):
             return ranked
         # Those that hold a literal piece are scored as the best at least.
-        literal = [copy_with(h, score=max(h.score, ranked[0].score)) for h in ranked if self._literally([h])]
-        return descending(ahead(literal, ranked))
+        literal = [copy_with(h, score=max(h.score, ranked[0].score)) for h in ranked if self._find_literal([h])]
+        return lower_scores(put_first(literal, ranked))
 
     def _fell_back(self, run: Run) -> bool:
         """Return whether what the intent tries first has no part in the answer, because it could not or found nothing.
@@ -354,7 +356,7 @@ class Search:
             return not answered & {first, *MADE_OF.get(first, ())}
         return first not in answered
 
-    def _explained(self, run: Run, scan: Scanned | None) -> Explanation:
+    def _explain_answer(self, run: Run, scan: Scanned | None) -> Explanation:
         """Return the explanation of the answer: the plan, what was tried and skipped, and what was used of the bounds.
 
         Skipped are only layers of the chain before the last that was tried, and what the run skipped.
@@ -394,5 +396,5 @@ class Search:
         )
 
 
-def _fitted(hit: Hit, fit: relevance.Fit) -> Hit:
+def _with_fit(hit: Hit, fit: relevance.Fit) -> Hit:
     return hit if hit.fit == fit else copy_with(hit, fit=fit)

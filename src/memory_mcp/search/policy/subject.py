@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from memory_mcp.base.text import cjk_runs, term_set, terms
 from memory_mcp.model.ids import NodeId
-from memory_mcp.search.layers.base import Hit, Query, Scanner, Weighed, Words
+from memory_mcp.search.layers.base import Hit, Query, Scanner, Words, WordWeights
 from memory_mcp.search.policy.relevance import COMPARED
 
 #: Most segments that hold a word which is looked up, most messages of these, and most events to read without an index.
@@ -19,7 +19,7 @@ class SubjectCheck:
     words: Words
     scanner: Scanner
     #: The question's words in the scope.
-    weighed: Weighed
+    weighed: WordWeights
     query: Query
     #: Returns the terms of what hits say.
     terms_of: Callable[[Sequence[Hit]], Set[str]]
@@ -40,28 +40,28 @@ class SubjectCheck:
         question of a first hit's segment is part of what answers.
         """
         # A stretch of ideographs may be rare where all of them are not.
-        rare_words = [word for word in subjects if cjk_runs(word) or self._count(word) <= _FEW_SEGMENTS]
+        rare_words = [word for word in subjects if cjk_runs(word) or self._count_segments(word) <= _FEW_SEGMENTS]
         if not rare_words:
             return ()
         segments = {hit.node_id for hit in hits[:COMPARED]}
         absent_words = self.words.absent_from(self.terms_of(hits), rare_words)
         return tuple(word for word in absent_words if self._is_only_asked(word, segments))
 
-    def _count(self, word: str) -> int:
+    def _count_segments(self, word: str) -> int:
         """Return how many segments hold the rarest term of a word."""
         return min((self.weighed.counts.get(term, 0) for term in terms(word)), default=_FEW_SEGMENTS + 1)
 
     def _is_only_asked(self, word: str, segments: Set[NodeId]) -> bool:
         """Return whether all messages with a rare word only ask, or are of the session that asks; False if that is unknown."""
-        count = self._count(word)
+        count = self._count_segments(word)
         if count > _FEW_SEGMENTS:
             return False
         query = replace(self.query, window=None, literal=False, limit=_MOST_MENTIONS)
-        if any(self._is_told(hit, word) for hit in self.scanner.replies(query, word)):
+        if any(self._is_told(hit, word) for hit in self.scanner.read_replies(query, word)):
             return False
-        mentions = self.scanner.named(query, [word])
+        mentions = self.scanner.read_named(query, [word])
         if mentions is None and self.weighed.events <= _FEW_EVENTS:
-            mentions = self.scanner.read(query, [word])
+            mentions = self.scanner.read_slice(query, [word])
         if mentions is None or len(mentions.hits) == _MOST_MENTIONS or not (mentions.hits or count):
             return False
         return not any(self._is_told(hit, word) for hit in mentions.hits if not hit.asks or hit.node_id in segments)

@@ -21,7 +21,7 @@ class Tier(IntEnum):
         return self.name.capitalize()
 
 
-def detect(statuses: Sequence[LayerStatus]) -> Tier:
+def detect_tier(statuses: Sequence[LayerStatus]) -> Tier:
     """Return the tier of the usable layers: FULL with topics, vector, BM25, HYBRID without topics, SEMANTIC, KEYWORD, AGENTIC."""
     usable = {s.name for s in statuses if s.usable}
     topics, vector, bm25 = (n in usable for n in (LayerName.TOPICS, LayerName.VECTOR, LayerName.BM25))

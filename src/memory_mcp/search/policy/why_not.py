@@ -45,7 +45,7 @@ _NO_TIME = "the time for trying was over before a change was found that shows it
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class UnderstoodCall:
     """How a call is understood."""
 
     #: Scope of the call; None for everything.
@@ -65,10 +65,10 @@ class Seen:
     floor: float | None
 
 
-class Door(Protocol):
+class SearchCalls(Protocol):
     """Runs calls as the caller would see their results."""
 
-    def look(self, arguments: Arguments) -> Seen:
+    def look(self, arguments: Arguments) -> UnderstoodCall:
         """Return how a call is understood, without running it. Raises InvalidQuery for a call that cannot be."""
         ...
 
@@ -87,7 +87,7 @@ class _Change:
     values: Mapping[str, Any]
     reasons: Mapping[str, str]
 
-    def plus(self, reason: str, **values: Any) -> "_Change":
+    def with_more(self, reason: str, **values: Any) -> "_Change":
         """Return this change with more arguments, all for one reason; those inside bounds are named `bounds__NAME`."""
         changes = {k.replace("__", "."): v for k, v in values.items()}
         return _Change({**self.values, **changes}, {**self.reasons, **dict.fromkeys(changes, reason)})
@@ -106,13 +106,13 @@ class _Change:
 _NOTHING = _Change({}, {})
 
 
-def applied(arguments: Arguments, change: Arguments) -> dict[str, Any]:
+def apply_change(arguments: Arguments, change: Arguments) -> dict[str, Any]:
     """Return a call's arguments after a change, as a copy; a change of bounds leaves those it does not name."""
     bounds = {**arguments.get("bounds", {}), **change.get("bounds", {})}
     return {**arguments, **change, **({"bounds": bounds} if bounds else {})}
 
 
-def place_of(target: Target, ids_by_result: Sequence[Collection[str]]) -> int | None:
+def position_of(target: Target, ids_by_result: Sequence[Collection[str]]) -> int | None:
     """Return which result, counted from 0, is the first to show one of the target's ids or a span of its event, or None."""
     for position, ids in enumerate(ids_by_result):
         spans = (parse_span_grip(i) for i in ids)
@@ -121,7 +121,7 @@ def place_of(target: Target, ids_by_result: Sequence[Collection[str]]) -> int | 
     return None
 
 
-def why_not(target: Target, arguments: Arguments, door: Door) -> WhyNot:
+def why_not(target: Target, arguments: Arguments, door: SearchCalls) -> WhyNot:
     """Return why a target is not among the results of a call, and a change of the call that shows it.
 
     Runs many calls. If it is among the results, its place is told; if no change was found, or the time was over before, the
@@ -132,16 +132,16 @@ def why_not(target: Target, arguments: Arguments, door: Door) -> WhyNot:
     try:
         call = door.look(arguments)
         elsewhere = not target.is_period and call.project is not None and target.project != call.project
-        position = tries.place(_NOTHING)
+        position = tries.find_position(_NOTHING)
         if position is not None:
             return WhyNot(target.id, f"it is result {call.offset + position + 1}", {}, position)
-        for change in _candidates(target, arguments, door, call):
-            if tries.place(change) is not None:
+        for change in _iter_candidates(target, arguments, door, call):
+            if tries.find_position(change) is not None:
                 best_change = change
                 break
         else:
             return WhyNot(target.id, _ELSEWHERE, {"scope": "all"}) if elsewhere else WhyNot(target.id, _NO_WAY, {})
-        for better in tries.smaller(best_change, call):
+        for better in tries.iter_smaller(best_change, call):
             best_change = better
     except DeadlineExceeded:
         if best_change is None:
@@ -152,65 +152,65 @@ def why_not(target: Target, arguments: Arguments, door: Door) -> WhyNot:
 class _Tries:
     """Runs calls with changes, each of them once."""
 
-    def __init__(self, target: Target, arguments: Arguments, door: Door) -> None:
+    def __init__(self, target: Target, arguments: Arguments, door: SearchCalls) -> None:
         self._target = target
         self._given = arguments
         self._door = door
         self._known: dict[str, int | None] = {}
 
-    def place(self, change: _Change) -> int | None:
+    def find_position(self, change: _Change) -> int | None:
         """Return which result shows the target, None where none does or the call is refused; equal calls run once.
 
         Raises DeadlineExceeded when the time is over.
         """
-        arguments = applied(self._given, change.arguments())
+        arguments = apply_change(self._given, change.arguments())
         key = json.dumps(arguments, sort_keys=True)
         if key not in self._known:
             try:
-                self._known[key] = place_of(self._target, self._door.ask(arguments))
+                self._known[key] = position_of(self._target, self._door.ask(arguments))
             except InvalidQuery:
                 self._known[key] = None
         return self._known[key]
 
-    def smaller(self, change: _Change, call: Seen) -> Iterator[_Change]:
+    def iter_smaller(self, change: _Change, call: UnderstoodCall) -> Iterator[_Change]:
         """Yield ever smaller changes that still show the target: fewer arguments, then smaller numbers, then fewer again."""
-        change = yield from self._fewer(change)
+        change = yield from self._drop_arguments(change)
         walk = [((f"bounds.{name}",), call.bounds[name]) for name in ("max_nodes_visited", "max_rpc_calls", "max_depth")]
         tokens = (("token_budget", "bounds.max_token_budget"), call.bounds["max_token_budget"])
         # Arguments that must have the same number, and the number that the call has now.
         for names, low in ((("limit",), call.limit), *walk, tokens):
             changed_names = tuple(n for n in names if n in change.values)
             if changed_names:
-                change = self._least(change, changed_names, low)
+                change = self._find_least(change, changed_names, low)
                 yield change
         # Fewer results may fit where more did not.
-        yield from self._fewer(change)
+        yield from self._drop_arguments(change)
 
-    def _fewer(self, change: _Change) -> Generator[_Change, None, _Change]:
+    def _drop_arguments(self, change: _Change) -> Generator[_Change, None, _Change]:
         """Yield changes with ever fewer arguments that still show the target, at least one each; return the last."""
         fewer = True
         while fewer:
             fewer = False
             for name in sorted(change.values, key=lambda n: n != "cursor"):
                 less = _Change({k: v for k, v in change.values.items() if k != name}, change.reasons)
-                if less.values and self.place(less) is not None:
+                if less.values and self.find_position(less) is not None:
                     change, fewer = less, True
                     yield change
         return change
 
-    def _least(self, change: _Change, names: Sequence[str], low: int) -> _Change:
+    def _find_least(self, change: _Change, names: Sequence[str], low: int) -> _Change:
         """Return the change with about the least number that these arguments may all have; `low` does not show the target."""
 
         def having(number: int) -> _Change:
             """Return the change with this number for each of `names`."""
             return _Change({**change.values, **dict.fromkeys(names, number)}, change.reasons)
 
-        position = self.place(change)
-        if names[0] == "limit" and position is not None and self.place(having(position + 1)) is not None:
+        position = self.find_position(change)
+        if names[0] == "limit" and position is not None and self.find_position(having(position + 1)) is not None:
             return having(position + 1)
         high = most = change.values[names[0]]
         for number in itertools.takewhile(lambda n: n < most, (2**n * max(low, 1) for n in itertools.count(1))):
-            if self.place(having(number)) is not None:
+            if self.find_position(having(number)) is not None:
                 high = number
                 break
             low = number
@@ -218,42 +218,42 @@ class _Tries:
             middle = (low + high) // 2
             if middle <= low:
                 break
-            if self.place(having(middle)) is not None:
+            if self.find_position(having(middle)) is not None:
                 high = middle
             else:
                 low = middle
         return having(high)
 
 
-def _candidates(target: Target, arguments: Arguments, door: Door, call: Seen) -> Iterator[_Change]:
+def _iter_candidates(target: Target, arguments: Arguments, door: SearchCalls, call: UnderstoodCall) -> Iterator[_Change]:
     """Yield changes to try, the smallest first; each may change more than is needed.
 
     In turn: no filters, another page, more results and tokens, for a period overviews of its time, each with several numbers of
     results; then bounds, and other layers.
     """
-    change = _unfiltered(target, arguments, door)
+    change = _lift_filters(target, arguments, door)
     yield change
     if "cursor" in arguments:
-        yield change.plus("it is on another page", cursor="")
-    change = change.plus(f"it comes after the first {call.limit} results", limit=_MOST)
+        yield change.with_more("it is on another page", cursor="")
+    change = change.with_more(f"it comes after the first {call.limit} results", limit=_MOST)
     tokens = call.bounds["max_token_budget"]
     reason = f"the token budget of {tokens} has no room for it"
     bound_change = {"bounds__max_token_budget": _MOST_TOKENS} if "max_token_budget" in arguments.get("bounds", {}) else {}
-    change = change.plus(reason, token_budget=_MOST_TOKENS, **bound_change)
+    change = change.with_more(reason, token_budget=_MOST_TOKENS, **bound_change)
     yield change
     if "cursor" in arguments:
-        change = change.plus("it is on another page", cursor="")
+        change = change.with_more("it is on another page", cursor="")
         yield change
     if target.is_period:
         for window, limit in itertools.product(target.listed_in, _LISTED):
             since, until = (dt.datetime.fromtimestamp(ms / 1000, dt.UTC).isoformat() for ms in (window.start_ms, window.end_ms))
             listed = {"query": _OVERVIEW, "intent": Intent.EXPLORE.value, "since": since, "until": until, "limit": limit}
-            yield change.plus("a period is listed by an overview of its time", **listed, agent="")
-    for way in _ways(arguments, call):
+            yield change.with_more("a period is listed by an overview of its time", **listed, agent="")
+    for way in _iter_ways(arguments, call):
         yield way(change)
 
 
-def _unfiltered(target: Target, arguments: Arguments, door: Door) -> _Change:
+def _lift_filters(target: Target, arguments: Arguments, door: SearchCalls) -> _Change:
     """Return the change that undoes every filter that excludes the target: project, agent, role, speaker, time, cursor.
 
     Role and speaker are undone whenever they are given. May look at the call twice.
@@ -263,25 +263,25 @@ def _unfiltered(target: Target, arguments: Arguments, door: Door) -> _Change:
     if call.project is not None and (target.is_period or target.project != call.project):
         change_values = {"project": ""} if arguments.get("project") else {}
         reason = "" if target.is_period else f"it belongs to project {target.project or '(none)'}"
-        change = change.plus(reason or f"it is looked for in project {call.project}", scope="all", **change_values)
+        change = change.with_more(reason or f"it is looked for in project {call.project}", scope="all", **change_values)
     if call.agent is not None and (target.is_period or target.agent != call.agent):
-        change = change.plus(f"it is of agent {target.agent or '(several)'}", agent="")
+        change = change.with_more(f"it is of agent {target.agent or '(several)'}", agent="")
     for name in ("role", "speaker"):
         # Who said it may be a part of the target alone: whether this keeps it out is tried, and taken back where it does not.
         if arguments.get(name):
-            change = change.plus(f"it was not said by {name} {arguments[name]}", **{name: ""})
+            change = change.with_more(f"it was not said by {name} {arguments[name]}", **{name: ""})
     for name in ("since", "until"):
         if arguments.get(name) and _is_outside(target, call.window):
-            change = change.plus("it lies outside since and until", **{name: ""})
+            change = change.with_more("it lies outside since and until", **{name: ""})
     # Time words count only where since and until are not given.
-    call = door.look(applied(arguments, {**change.arguments(), "cursor": ""}))
+    call = door.look(apply_change(arguments, {**change.arguments(), "cursor": ""}))
     if call.window_words and _is_outside(target, call.window):
         change_values = {"query": call.text} if call.text or target.is_period else _day_of(target)
-        change = change.plus(
+        change = change.with_more(
             f'it lies outside "{call.window_words}"', **(change_values if any(change_values.values()) else {"query": _OVERVIEW})
         )
     if arguments.get("cursor") and _QUESTION & change.values.keys():
-        change = change.plus("", cursor="")
+        change = change.with_more("", cursor="")
     return change
 
 
@@ -296,7 +296,7 @@ def _is_outside(target: Target, window: TimeWindow | None) -> bool:
     return window is not None and (target.is_period or not window.contains(target.timestamp))
 
 
-def _ways(arguments: Arguments, call: Seen) -> Iterator[Callable[[_Change], _Change]]:
+def _iter_ways(arguments: Arguments, call: UnderstoodCall) -> Iterator[Callable[[_Change], _Change]]:
     """Yield functions that add a floor of 0 and wide bounds to a change, and then another layer or mode.
 
     What costs most, wide bounds, is tried with the call's own layers alone.
@@ -324,9 +324,9 @@ def _ways(arguments: Arguments, call: Seen) -> Iterator[Callable[[_Change], _Cha
         def apply(change: _Change) -> _Change:
             """Return a change with these arguments, the floor and the bounds added, each with its reason."""
             if other:
-                change = change.plus("the layers that were asked do not name it, others do", **other)
-            change = change.plus(floor, bounds__min_confidence=0) if low else change
-            return change.plus("the search ended at its bounds before it came there", **bounds) if wide else change
+                change = change.with_more("the layers that were asked do not name it, others do", **other)
+            change = change.with_more(floor, bounds__min_confidence=0) if low else change
+            return change.with_more("the search ended at its bounds before it came there", **bounds) if wide else change
 
         return apply
 

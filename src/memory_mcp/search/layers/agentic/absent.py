@@ -39,12 +39,12 @@ def is_absent(word: str, holds: Holds) -> bool:
         return False
     names = _NAME.findall(word)
     if names == [word]:
-        return not _occurs(word, word_terms, holds)
+        return not _occurs_in_other_form(word, word_terms, holds)
     # Of a path or a hyphenated word every name has to occur.
     return any(is_absent(name, holds) for name in names) if len(names) > 1 else not any(map(holds, word_terms))
 
 
-def _occurs(word: str, word_terms: list[str], holds: Holds) -> bool:
+def _occurs_in_other_form(word: str, word_terms: list[str], holds: Holds) -> bool:
     """Return whether a word without punctuation inside occurs in another form."""
     if len(word_terms) > 1:
         # A name of code is another one when only its words occur.
@@ -54,11 +54,11 @@ def _occurs(word: str, word_terms: list[str], holds: Holds) -> bool:
         return False
     forms = [plain[:-1]] * (len(plain) > _STEM) + [plain[:-2]] * (len(plain) > _STEM + 1)
     if len(plain) >= _WORD:
-        forms += [plain + end for end in _endings()]
+        forms += [plain + end for end in _word_endings()]
     return any(holds(term) for form in forms for term in terms(form))
 
 
-def _endings() -> Iterator[str]:
+def _word_endings() -> Iterator[str]:
     """Yield the endings that words take: one letter, and one after an e."""
     yield from ascii_lowercase
     yield from ("e" + letter for letter in ascii_lowercase)

@@ -6,10 +6,10 @@ from memory_mcp.model.calendar import TimeWindow, TocLevel
 from memory_mcp.model.ids import ROOT, NodeId
 from memory_mcp.model.toc import TocNode
 from memory_mcp.question.timehints import TimeHint
-from memory_mcp.search.layers.agentic.steps import label
+from memory_mcp.search.layers.agentic.steps import node_label
 from memory_mcp.search.layers.base import Hit, LayerAnswer, Query, Step
 from memory_mcp.search.layers.budget import Budget
-from memory_mcp.search.layers.standing import with_standing
+from memory_mcp.search.layers.standing import add_standing
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope
 from memory_mcp.tree.toc.tree import Tree
@@ -18,22 +18,22 @@ from memory_mcp.tree.toc.tree import Tree
 _PERIODS = (TocLevel.DAY, TocLevel.WEEK, TocLevel.MONTH, TocLevel.YEAR)
 
 
-def listed(tree: Tree, query: Query, scope: Scope) -> list[TocNode]:
+def list_nodes(tree: Tree, query: Query, scope: Scope) -> list[TocNode]:
     """Return the nodes of the scope, newest first, at most `query.limit`; the node of exactly the window, if any, comes before.
 
     These are segments, or for an overview the finest periods that number at most `query.limit`. An overview lists
     segments too where one day holds everything, and where an agent is named, because periods mix agents.
     """
-    ids = _periods(tree, query, scope) if query.overview and scope.agent is None else []
+    ids = _list_periods(tree, query, scope) if query.overview and scope.agent is None else []
     if not ids:
-        ids = _segments(tree, query, scope)
+        ids = _list_segments(tree, query, scope)
     nodes = tree.nodes(ids, scope.project)
     listed = sorted(nodes.values(), key=lambda n: (-n.start_ms, n.node_id))
-    period_node = _whole(tree, scope) if scope.agent is None else None
+    period_node = _find_period_node(tree, scope) if scope.agent is None else None
     return listed if period_node is None else [period_node, *(n for n in listed if n.node_id != period_node.node_id)]
 
 
-def _whole(tree: Tree, scope: Scope) -> TocNode | None:
+def _find_period_node(tree: Tree, scope: Scope) -> TocNode | None:
     """Return the node of the period that equals the scope's window, the finest; None if none does or nothing happened in it."""
     if scope.window is None:
         return None
@@ -45,7 +45,7 @@ def _whole(tree: Tree, scope: Scope) -> TocNode | None:
     return None
 
 
-def _periods(tree: Tree, query: Query, scope: Scope) -> list[NodeId]:
+def _list_periods(tree: Tree, query: Query, scope: Scope) -> list[NodeId]:
     """Return the periods of an overview, oldest first: those of the finest level that has at most `query.limit`.
 
     The last `query.limit` years if no level does; without a window the latest `query.limit` days. Empty where one day
@@ -63,7 +63,7 @@ def _periods(tree: Tree, query: Query, scope: Scope) -> list[NodeId]:
     return tree.descendants(ROOT, TocLevel.YEAR, scope.project, scope.window)[-query.limit :]
 
 
-def _segments(tree: Tree, query: Query, scope: Scope) -> list[NodeId]:
+def _list_segments(tree: Tree, query: Query, scope: Scope) -> list[NodeId]:
     """Return the latest segments of the scope, newest first, at most `query.limit`."""
     if scope.window is not None or scope.agent is not None:
         return [s.node_id for s in tree.segments_below(ROOT, scope)[::-1][: query.limit]]
@@ -75,7 +75,7 @@ def _segments(tree: Tree, query: Query, scope: Scope) -> list[NodeId]:
     return segment_ids[: query.limit]
 
 
-def hit(node: TocNode, query: Query) -> Hit:
+def node_hit(node: TocNode, query: Query) -> Hit:
     """Return a hit with a score of 1 for a node, quoting its first bullet, with at most three of its grips, or else its summary.
 
     Project and agent are "" where the node has several; session, role and speaker always are.
@@ -104,15 +104,15 @@ def list_window(
 
     `pending` are hits of events without a node, read once the nodes are.
     """
-    budget.call()
-    nodes = listed(tree, query, scope)
-    allowed = budget.visit(len(nodes))
+    budget.count_call()
+    nodes = list_nodes(tree, query, scope)
+    allowed = budget.visit_nodes(len(nodes))
     budget.spent.satisfied |= allowed > 0
-    hits = [*(hit(node, query) for node in nodes[:allowed]), *pending]
+    hits = [*(node_hit(node, query) for node in nodes[:allowed]), *pending]
     # The node of the requested period stays first.
     first_count = 1 if len(nodes) > 1 and nodes[0].level is not nodes[1].level else 0
     hits = [*hits[:first_count], *sorted(hits[first_count:], key=lambda h: -h.timestamp)][: query.limit]
-    hits = with_standing(hits, {n.node_id: n for n in nodes}, storage)
+    hits = add_standing(hits, {n.node_id: n for n in nodes}, storage)
     level = nodes[0].level if nodes else TocLevel.SEGMENT
-    step = Step(ROOT, label(ROOT), allowed, level, "", 1.0, f"Listed what happened {hint.words}".rstrip())
+    step = Step(ROOT, node_label(ROOT), allowed, level, "", 1.0, f"Listed what happened {hint.words}".rstrip())
     return LayerAnswer(tuple(hits), (step,), hint.window, hint.words, ())

@@ -24,7 +24,7 @@ _TABLE = (
 TERMS = "terms"
 
 
-def calibrated(hits: Sequence[Hit]) -> list[Hit]:
+def calibrate_hits(hits: Sequence[Hit]) -> list[Hit]:
     """Return copies of hits, best first, with calibrated scores, 0..1, of four decimals; the order stays.
 
     Takes their scores as those of one search, of which the first is the best. Empty for no hits.

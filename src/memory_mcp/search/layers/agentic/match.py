@@ -41,7 +41,7 @@ FIELDS = (SearchField.TITLE, SearchField.SUMMARY, SearchField.BULLETS, SearchFie
 
 
 @dataclass(frozen=True, slots=True)
-class Weighted:
+class WeightedQuery:
     """A query's distinct terms with their hashes and weights."""
 
     text: str
@@ -69,18 +69,18 @@ class Weighted:
         return sum(probe in lower for probe in self.probes)
 
     @property
-    def wanted(self) -> frozenset[str]:
+    def distinct_terms(self) -> frozenset[str]:
         """The query's distinct terms."""
         return frozenset(self.weights)
 
     @property
-    def total(self) -> float:
+    def total_weight(self) -> float:
         """The sum of the weights of all terms but keywords."""
         return sum(weight for term, weight in self.weights.items() if term not in self.keywords)
 
-    def share(self, held_terms: Iterable[str]) -> float:
+    def share_of(self, held_terms: Iterable[str]) -> float:
         """Return the share of the query's weight of some of its terms, 0..1. Raises KeyError for other terms."""
-        return min(sum(self.weights[t] for t in held_terms) / self.total, 1.0) if self.total else 0.0
+        return min(sum(self.weights[t] for t in held_terms) / self.total_weight, 1.0) if self.total_weight else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class FieldMatch:
     text: str
     grip_ids: tuple[GripId, ...]
     score: float
-    found: frozenset[str]
+    terms: frozenset[str]
 
 
 def parse_fields(names: Sequence[str] | None) -> tuple[SearchField, ...]:
@@ -103,7 +103,9 @@ def parse_fields(names: Sequence[str] | None) -> tuple[SearchField, ...]:
     return tuple(fields_by_name[n] for n in names) if names else FIELDS
 
 
-def weigh(text: str, frequencies: Frequencies, project: str | None, segments: int, keywords: Sequence[str] = ()) -> Weighted:
+def weigh_query(
+    text: str, frequencies: Frequencies, project: str | None, segments: int, keywords: Sequence[str] = ()
+) -> WeightedQuery:
     """Return a query's terms with IDF weights over the `segments` of a project (None: all).
 
     Terms of `keywords` weigh less, all together at most `_KEYWORDS` of the others. Raises InvalidQuery without terms.
@@ -119,17 +121,17 @@ def weigh(text: str, frequencies: Frequencies, project: str | None, segments: in
         total, most = (sum(weights[t] for t in several) for several in (keyword_only_terms, question_terms))
         factor = min(_KEYWORD, _KEYWORDS * most / total)
         weights |= {t: factor * weights[t] for t in keyword_only_terms}
-    return Weighted(text, weights, hashes, counts, tuple({probe(t) for t in weights}), frozenset(keyword_only_terms))
+    return WeightedQuery(text, weights, hashes, counts, tuple({probe(t) for t in weights}), frozenset(keyword_only_terms))
 
 
-def shares_of(query: Weighted, sets: Sequence[Hashes | None]) -> list[float]:
+def shares_of(query: WeightedQuery, sets: Sequence[Hashes | None]) -> list[float]:
     """Return the share of the query's weight that each term set holds; as `below`, but fast for thousands of sets.
 
     A set is `(n,)` uint32, sorted; one that is None holds nothing.
     """
     query_hashes = np.fromiter(query.hashes.values(), dtype="<u4", count=len(query.hashes))
     weights = np.fromiter((query.weights[t] for t in query.hashes), dtype="f8", count=len(query.hashes))
-    total = query.total or 1.0
+    total = query.total_weight or 1.0
     shares = []
     for hashes in sets:
         if hashes is None or not len(hashes):
@@ -141,7 +143,7 @@ def shares_of(query: Weighted, sets: Sequence[Hashes | None]) -> list[float]:
     return shares
 
 
-def below(query: Weighted, hashes: Hashes) -> frozenset[str]:
+def terms_below(query: WeightedQuery, hashes: Hashes) -> frozenset[str]:
     """Return the query terms whose hash is in a node's set, `(n,)` sorted uint32."""
     if not len(hashes):
         return frozenset()
@@ -150,7 +152,7 @@ def below(query: Weighted, hashes: Hashes) -> frozenset[str]:
     return frozenset(t for t, hit in zip(query.hashes, hashes[positions] == query_hashes, strict=True) if hit)
 
 
-def match_node(node: TocNode, query: Weighted, fields: Sequence[SearchField]) -> list[FieldMatch]:
+def match_node(node: TocNode, query: WeightedQuery, fields: Sequence[SearchField]) -> list[FieldMatch]:
     """Return the matches in a node's own text, best first; ties in the order title, summary, bullets, keywords.
 
     Each bullet and keyword is a match of its own. A match's score is the share of the query's terms it holds, 0..1, by
@@ -167,24 +169,24 @@ def match_node(node: TocNode, query: Weighted, fields: Sequence[SearchField]) ->
         candidates += [(SearchField.KEYWORDS, k, ()) for k in node.keywords]
     matches = []
     for field, text, grips in candidates:
-        found = query.wanted & term_set(text) if query.may_be_in(text) else None
+        found = query.distinct_terms & term_set(text) if query.may_be_in(text) else None
         if found:
             share = round(len(found) / len(query.weights), 3)
             matches.append(FieldMatch(field, snippet(text, found, _SNIPPET), grips, share, found))
     return sorted(matches, key=lambda m: -m.score)
 
 
-def text_score(query: Weighted, counts: Mapping[str, int], length: float, mean_length: float) -> float:
+def text_score(query: WeightedQuery, counts: Mapping[str, int], length: float, mean_length: float) -> float:
     """Return the score, 0..1, of a text of `length` terms: the saturated term frequencies by weight.
 
     `counts` are how often each term occurs; `mean_length` 0 leaves length out.
     """
     norm = K1 * (1 - B + B * length / mean_length) if mean_length else K1
-    score = sum(w * counts[t] / (counts[t] + norm) for t, w in query.weights.items() if counts.get(t)) / query.total
+    score = sum(w * counts[t] / (counts[t] + norm) for t, w in query.weights.items() if counts.get(t)) / query.total_weight
     return min(score, 1.0)
 
 
-def count_terms(query: Weighted, text: str) -> Counter[str]:
+def count_terms(query: WeightedQuery, text: str) -> Counter[str]:
     """Return how often each of the query's terms occurs in a text; those that do not are left out."""
     if text.isascii():
         # Tokens do not cross white space, and most runs hold no query word: an eighth of the time (measured).

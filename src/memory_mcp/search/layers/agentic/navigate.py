@@ -26,12 +26,12 @@ from memory_mcp.model.ids import ROOT, NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.question.timehints import TimeHint, find_time
 from memory_mcp.search.layers.agentic import browse
-from memory_mcp.search.layers.agentic.calibrate import calibrated
-from memory_mcp.search.layers.agentic.match import below
-from memory_mcp.search.layers.agentic.read import Found, Reader, best_messages, may_show, scope_of
+from memory_mcp.search.layers.agentic.calibrate import calibrate_hits
+from memory_mcp.search.layers.agentic.match import terms_below
+from memory_mcp.search.layers.agentic.read import SegmentFind, SegmentReader, best_messages, may_show, scope_of
 from memory_mcp.search.layers.agentic.search import NodeSearch
 from memory_mcp.search.layers.agentic.sift import Sift
-from memory_mcp.search.layers.agentic.steps import descended, swept
+from memory_mcp.search.layers.agentic.steps import comparison_step, descent_step
 from memory_mcp.search.layers.agentic.walk import Walk
 from memory_mcp.search.layers.base import CONTRACTS, Hit, LayerAnswer, LayerName, LayerStatus, Query
 from memory_mcp.search.layers.budget import Budget
@@ -77,7 +77,7 @@ class AgenticLayer:
         self._clock = clock
         self._is_indexed = is_indexed
         self.nodes = NodeSearch(tree)
-        self._reader = Reader(storage, tree)
+        self._reader = SegmentReader(storage, tree)
         self._sift = Sift(storage, tree)
 
     def status(self) -> LayerStatus:
@@ -90,7 +90,7 @@ class AgenticLayer:
         Without a word to look for, returns what happened in the query's window, newest first. Raises
         InvalidQuery for a text without terms and without window. Time words are not read.
         """
-        return self._measured(query, TimeHint(query.window, "", query.text), budget, ROOT, widen=False)
+        return self._navigate_measured(query, TimeHint(query.window, "", query.text), budget, ROOT, widen=False)
 
     def navigate(self, query: Query, budget: Budget, now_ms: int | None = None, start: NodeId = ROOT) -> LayerAnswer:
         """Walk from `start`, with time expressions of the text read relative to `now_ms` (UTC milliseconds, None: now).
@@ -103,14 +103,18 @@ class AgenticLayer:
         if query.window is None:
             with span("read_time"):
                 hint = find_time(query.text, self._clock.now_ms() if now_ms is None else now_ms, self._tree.calendar)
-        return self._measured(query, hint, budget, start, widen=query.window is None, first=_WALKED)
+        return self._navigate_measured(query, hint, budget, start, widen=query.window is None, first=_WALKED)
 
-    def pending(self, query: Query, budget: Budget) -> list[Hit]:
+    def find_pending(self, query: Query, budget: Budget) -> list[Hit]:
         """Return the best events of the query's scope that have no node yet and hold its words, best first."""
-        weighted = self.nodes.weigh(query.text, query.project)
-        return self._reader.pending(weighted, self._waiting(scope_of(query, None), budget, weighted.probes), query.limit)
+        weighted = self.nodes.weigh_query(query.text, query.project)
+        return self._reader.search_pending(
+            weighted, self._iter_pending(scope_of(query, None), budget, weighted.probes), query.limit
+        )
 
-    def _measured(self, query: Query, hint: TimeHint, budget: Budget, start: NodeId, widen: bool, first: int = 0) -> LayerAnswer:
+    def _navigate_measured(
+        self, query: Query, hint: TimeHint, budget: Budget, start: NodeId, widen: bool, first: int = 0
+    ) -> LayerAnswer:
         """Return the answer of `_navigate`, and record the time it took and the nodes it visited as metrics."""
         visited_before = budget.nodes_visited
         with span("agentic_search"), metrics.timed("agentic_search_latency_seconds"):
@@ -126,27 +130,27 @@ class AgenticLayer:
         """
         if not terms(hint.rest) and (hint.window is not None or query.overview):
             scope = scope_of(query, hint.window)
-            pending = () if query.overview else map(self._reader.listed, self._waiting(scope, budget))
+            pending = () if query.overview else map(self._reader.event_hit, self._iter_pending(scope, budget))
             return browse.list_window(self._tree, self._storage, query, hint, scope, budget, pending)
         query = replace(query, text=hint.rest or query.text)
         with span("parse_query"):
             tally = self._tree.tally(query.project)
             mean = tally.tokens / tally.segments if tally.segments else 0.0
             scope = scope_of(query, query.window or hint.window)
-            weighted = self.nodes.weigh(query.text, query.project, query.keywords)
+            weighted = self.nodes.weigh_query(query.text, query.project, query.keywords)
             walk = Walk(replace(query, limit=first or query.limit), weighted, scope, budget, mean)
         with span("execute_search"):
             if widen and hint.window:
-                self._attempts(walk, hint.window, start)
+                self._walk_widening(walk, hint.window, start)
             else:
-                self._attempt(walk, start)
+                self._walk_once(walk, start)
         with span("collect_results"):
-            hits = self._collect(walk)
+            hits = self._collect_hits(walk)
         if query.limit > walk.query.limit:
-            hits = self._extend(walk, hits, query.limit)
+            hits = self._extend_walk(walk, hits, query.limit)
         return LayerAnswer(tuple(hits[: query.limit]), tuple(walk.path), walk.scope.window, hint.words, tuple(walk.notices))
 
-    def _attempt(self, walk: Walk, start: NodeId) -> None:
+    def _walk_once(self, walk: Walk, start: NodeId) -> None:
         """Expand the best nodes from `start` on within half of the bounds, until enough is found or nothing is left.
 
         Then scan events for what was not compared, unless an index was searched for it.
@@ -155,28 +159,28 @@ class AgenticLayer:
         walk.kept_nodes = int(budget.nodes_left() * (1 - _TO_WALK))
         walk.kept_calls = int(budget.calls_left() * (1 - _TO_WALK))
         walk.until = budget.clock.monotonic() + budget.ms_to_limit() * _TIME_TO_WALK / 1000
-        walk.begin(is_hasty=budget.ms_to_limit() < _AMPLE)
+        walk.begin_attempt(is_hasty=budget.ms_to_limit() < _AMPLE)
         walk.frontier = [(-1.0, 0, 0, start)]
         if walk.is_hasty:
             self._go_straight_down(walk)
         self._expand_best(walk)
-        bound = walk.end()
+        bound = walk.end_scan()
         if walk.is_cut and walk.query.looked_up and self._is_indexed():
             budget.note_cut(bound)
         elif walk.is_cut:
             crowd = self._tree.count_below(walk.crowded, walk.scope) if walk.crowded else 0
             self._sift_slices(walk, walk.crowded or start, walk.slices)
             if crowd < self._tree.count_below(start, walk.scope):
-                self._sift_slices(walk, start, self._sift.slices(walk.scope, start, is_hasty=walk.is_hasty))
+                self._sift_slices(walk, start, self._sift.list_slices(walk.scope, start, is_hasty=walk.is_hasty))
 
-    def _extend(self, walk: Walk, hits: Sequence[Hit], limit: int) -> list[Hit]:
+    def _extend_walk(self, walk: Walk, hits: Sequence[Hit], limit: int) -> list[Hit]:
         """Return the hits of a walk with further ones behind them, at most `limit`, for which it goes on."""
         walk.query, unread, walk.unread = replace(walk.query, limit=limit), walk.unread, []
         if not walk.is_cut:
-            walk.found += self._read(walk, sorted(unread, key=lambda pair: -pair[0]))
+            walk.found += self._read_segments(walk, sorted(unread, key=lambda pair: -pair[0]))
             self._expand_best(walk)
         names = {hit.event_id for hit in hits}
-        return [*hits, *(hit for hit in self._collect(walk) if hit.event_id not in names)]
+        return [*hits, *(hit for hit in self._collect_hits(walk) if hit.event_id not in names)]
 
     def _expand_best(self, walk: Walk) -> None:
         """Expand the best nodes until enough is found, nothing is left, or a bound ends it."""
@@ -184,7 +188,7 @@ class AgenticLayer:
         while walk.frontier and not walk.is_cut and not walk.has_enough():
             batch = [heapq.heappop(walk.frontier)[3] for _ in range(min(budget.bounds.beam_width, len(walk.frontier)))]
             for node_id in batch:
-                if walk.is_late() or budget.clock.monotonic() > walk.until or not self._expand(walk, node_id):
+                if walk.is_late() or budget.clock.monotonic() > walk.until or not self._expand_node(walk, node_id):
                     walk.is_cut = True
                     break
 
@@ -193,7 +197,7 @@ class AgenticLayer:
         node_id = heapq.heappop(walk.frontier)[3]
         while not walk.found and not walk.is_cut:
             upper, walk.frontier = walk.frontier, []
-            walk.is_cut = not self._expand(walk, node_id)
+            walk.is_cut = not self._expand_node(walk, node_id)
             children, walk.frontier = walk.frontier, upper
             if not children:
                 return
@@ -201,7 +205,7 @@ class AgenticLayer:
             for child in children:
                 heapq.heappush(walk.frontier, child)
 
-    def _expand(self, walk: Walk, node_id: NodeId) -> bool:
+    def _expand_node(self, walk: Walk, node_id: NodeId) -> bool:
         """Compare what is below a node, for one call; False when a bound ends the walk, True also for a seen or empty node."""
         if node_id in walk.seen:
             return True
@@ -210,36 +214,36 @@ class AgenticLayer:
             return True
         if walk.kept_calls and walk.budget.calls_left() <= walk.kept_calls:
             return False
-        if not walk.budget.call():
+        if not walk.budget.count_call():
             return False
         if count <= min(SWEEP, walk.nodes_left()) or level_of(node_id) is TocLevel.DAY:
-            return self._sweep(walk, node_id)
+            return self._compare_segments_below(walk, node_id)
         if walk.is_hasty and self._sift.fits_slice(count, walk.query.project):
             return self._sift_crowd(walk, node_id)
-        return self._descend(walk, node_id)
+        return self._compare_children(walk, node_id)
 
-    def _descend(self, walk: Walk, node_id: NodeId) -> bool:
+    def _compare_children(self, walk: Walk, node_id: NodeId) -> bool:
         """Compare the children and put those with query terms on the frontier; return False if some could not be.
 
         Below the depth bound segments are compared instead.
         """
         depth = DEPTH[level_of(node_id)] + 1
         if not walk.budget.go_down(depth):
-            return self._sweep(walk, node_id)
+            return self._compare_segments_below(walk, node_id)
         children = self._tree.children(node_id, walk.query.project)
         ids = [c for c in children if c not in walk.seen and self._tree.may_reach(c, walk.scope.window)]
-        allowed = walk.visit(len(ids))
+        allowed = walk.visit_nodes(len(ids))
         chosen = ids[::-1][:allowed]
         sets = self._tree.term_sets(chosen)
-        terms_by_child = {i: below(walk.weighted, sets.get(i, EMPTY)) for i in chosen}
+        terms_by_child = {i: terms_below(walk.weighted, sets.get(i, EMPTY)) for i in chosen}
         for child, child_terms in terms_by_child.items():
             if child_terms:
                 start_ms = self._tree.calendar.node_window(child).start_ms
-                heapq.heappush(walk.frontier, (-walk.weighted.share(child_terms), -depth, -start_ms, child))
-        walk.path.append(descended(node_id, terms_by_child, walk.weighted, walk.query.project is None))
+                heapq.heappush(walk.frontier, (-walk.weighted.share_of(child_terms), -depth, -start_ms, child))
+        walk.path.append(descent_step(node_id, terms_by_child, walk.weighted, walk.query.project is None))
         return allowed == len(ids)
 
-    def _sweep(self, walk: Walk, node_id: NodeId) -> bool:
+    def _compare_segments_below(self, walk: Walk, node_id: NodeId) -> bool:
         """Compare every segment below a node, newest first, and read those that may answer; return False if not all may be.
 
         At the depth limit they are compared all the same, as far as the other bounds allow: a segment that
@@ -253,9 +257,9 @@ class AgenticLayer:
         # Ids are hashes: making thousands takes as long as comparing dozens of segments.
         unseen = (s for s in reversed(below_it) if s.node_id == node_id or s.node_id not in walk.seen)
         segments = list(islice(unseen, walk.budget.nodes_left() + 1))
-        allowed = walk.visit(len(segments))
-        finds = self._compared(walk, segments[:allowed])
-        walk.path.append(swept(node_id, allowed, finds, "Nothing here: trying a sibling"))
+        allowed = walk.visit_nodes(len(segments))
+        finds = self._compare_segments(walk, segments[:allowed])
+        walk.path.append(comparison_step(node_id, allowed, finds, "Nothing here: trying a sibling"))
         return allowed == len(segments)
 
     def _sift_crowd(self, walk: Walk, node_id: NodeId) -> bool:
@@ -263,34 +267,34 @@ class AgenticLayer:
 
         What is left of its slices is scanned later.
         """
-        part, *walk.slices = self._sift.slices(walk.scope, node_id, is_hasty=walk.is_hasty)
+        part, *walk.slices = self._sift.list_slices(walk.scope, node_id, is_hasty=walk.is_hasty)
         walk.crowded = node_id
-        likely = [s for s in self._sift.likely(part, walk.weighted, _FEW)[0] if s.node_id not in walk.seen]
-        allowed = walk.visit(len(likely))
-        finds = self._compared(walk, likely[:allowed])
-        walk.path.append(swept(node_id, allowed, finds, "Nothing here: trying what is earlier"))
+        likely = [s for s in self._sift.find_likely(part, walk.weighted, _FEW)[0] if s.node_id not in walk.seen]
+        allowed = walk.visit_nodes(len(likely))
+        finds = self._compare_segments(walk, likely[:allowed])
+        walk.path.append(comparison_step(node_id, allowed, finds, "Nothing here: trying what is earlier"))
         return False
 
-    def _compared(self, walk: Walk, segments: Sequence[Segment]) -> list[Found]:
+    def _compare_segments(self, walk: Walk, segments: Sequence[Segment]) -> list[SegmentFind]:
         """Compare segments by term sets, noting them as seen, and read likely ones; add finds to `walk.found` and return them."""
         walk.seen.update(s.node_id for s in segments)
         sets = self._tree.term_sets([s.node_id for s in segments])
-        shares = [(walk.weighted.share(below(walk.weighted, sets[s.node_id])), s) for s in segments]
+        shares = [(walk.weighted.share_of(terms_below(walk.weighted, sets[s.node_id])), s) for s in segments]
         # By share of the query, newest first among equals.
         likely_segments = sorted((x for x in shares if x[0] > 0), key=lambda x: -x[0])
-        finds = self._read(walk, likely_segments)
+        finds = self._read_segments(walk, likely_segments)
         walk.found += finds
         walk.budget.spent.satisfied |= bool(finds)
-        self._report(walk, ())
+        self._report_finds(walk, ())
         return finds
 
-    def _report(self, walk: Walk, fresh: Sequence[Found]) -> None:
+    def _report_finds(self, walk: Walk, fresh: Sequence[SegmentFind]) -> None:
         """In haste, report the best messages so far, those of `fresh` among them, if one is better than any reported before."""
         best = best_messages([*walk.found, *fresh], _REPORTED) if walk.is_hasty else []
         if not best or best[0][1].score <= walk.reported:
             return
         walk.reported = best[0][1].score
-        if hits := self._calibrate(walk, self._reader.hits(best, walk.weighted)):
+        if hits := self._calibrate_hits(walk, self._reader.quote_messages(best, walk.weighted)):
             walk.budget.on_partial(LayerAnswer(tuple(hits), tuple(walk.path), walk.scope.window))
             walk.budget.spent.satisfied = True
 
@@ -301,25 +305,25 @@ class AgenticLayer:
             if not budget.nodes_left():
                 budget.record_hit("max_nodes_visited")
                 return
-            if walk.is_late(step_ms=took) or not budget.call():
+            if walk.is_late(step_ms=took) or not budget.count_call():
                 return
             began = clock.monotonic()
             most = min(_SIFTED, max(budget.nodes_left() // (len(slices) - number), _SIFTED_LEAST))
-            likely, is_full = self._sift.likely(part, walk.weighted, most)
+            likely, is_full = self._sift.find_likely(part, walk.weighted, most)
             fresh = [s for s in likely if s.node_id not in walk.seen]
-            allowed = budget.visit(len(fresh))
-            finds = self._compared(walk, fresh[:allowed])
-            walk.path.append(swept(node_id, allowed, finds, "Nothing here that was not compared before"))
+            allowed = budget.visit_nodes(len(fresh))
+            finds = self._compare_segments(walk, fresh[:allowed])
+            walk.path.append(comparison_step(node_id, allowed, finds, "Nothing here that was not compared before"))
             took = (clock.monotonic() - began) * 1000
             if is_full and most < _SIFTED:
                 budget.record_hit("max_nodes_visited")
 
-    def _read(self, walk: Walk, likely_segments: list[tuple[float, Segment]]) -> list[Found]:
+    def _read_segments(self, walk: Walk, likely_segments: list[tuple[float, Segment]]) -> list[SegmentFind]:
         """Read the segments with the best bounds, and more only while those could beat what was read; return what was found.
 
         `likely_segments` are bounds and segments, best first. Ends early when the time is up, after the first batch.
         """
-        finds: list[Found] = []
+        finds: list[SegmentFind] = []
         clock, took = walk.budget.clock, 0.0
         want = _READ_LEAST if walk.is_hasty else max(_READ_LEAST, walk.query.limit * _READ_FACTOR)
         for start in range(0, len(likely_segments), want):
@@ -334,13 +338,13 @@ class AgenticLayer:
                 count = _READ_FIRST if walk.is_hasty and not (walk.found or finds) else _READ_AT_ONCE
                 some, part = [s for _, s in part[:count]], part[count:]
                 gone = walk.budget.is_cancelled
-                finds += self._reader.verify(some, walk.weighted, walk.scope, walk.mean_tokens, gone, walk.query.literal)
+                finds += self._reader.find_messages(some, walk.weighted, walk.scope, walk.mean_tokens, gone, walk.query.literal)
                 took = (clock.monotonic() - began) * 1000
                 if not walk.found:
-                    self._report(walk, finds)
+                    self._report_finds(walk, finds)
         return finds
 
-    def _attempts(self, walk: Walk, window: TimeWindow, start: NodeId) -> None:
+    def _walk_widening(self, walk: Walk, window: TimeWindow, start: NodeId) -> None:
         """Search the window, then also as much time before and after it, then all time, until anything is found.
 
         Each widening is a notice. `walk.scope` stays the last one tried.
@@ -354,15 +358,15 @@ class AgenticLayer:
                 break
             if words:
                 walk.notices.append(f"nothing found in the time named; widened to {words}")
-            walk.budget = whole_budget.share(share, until_found=True)
+            walk.budget = whole_budget.take_share(share, until_found=True)
             walk.scope = replace(walk.scope, window=scope)
             walk.seen.clear()
-            self._attempt(walk, start)
+            self._walk_once(walk, start)
             if walk.found:
                 break
         walk.budget = whole_budget
 
-    def _collect(self, walk: Walk) -> list[Hit]:
+    def _collect_hits(self, walk: Walk) -> list[Hit]:
         """Return at most `query.limit` calibrated hits, best first, the question itself left out.
 
         Hits of events without a node are among them, which is a notice. Quoting ends when the time is up.
@@ -374,26 +378,26 @@ class AgenticLayer:
             if first and (walk.budget.is_cancelled() or walk.budget.is_short_of(2 * took)):
                 break
             began = clock.monotonic()
-            hits += self._reader.hits(ranked[first : first + _QUOTED_AT_ONCE], walk.weighted)
+            hits += self._reader.quote_messages(ranked[first : first + _QUOTED_AT_ONCE], walk.weighted)
             took = (clock.monotonic() - began) * 1000
         # An event without a node may lie in the time of a segment, and was read with it.
         read = {h.event_id for h in hits}
-        unread = (e for e in self._waiting(walk.scope, walk.budget, walk.weighted.probes) if e.event_id not in read)
-        waiting = self._reader.pending(walk.weighted, unread, walk.query.limit)
+        unread = (e for e in self._iter_pending(walk.scope, walk.budget, walk.weighted.probes) if e.event_id not in read)
+        waiting = self._reader.search_pending(walk.weighted, unread, walk.query.limit)
         if waiting:
             walk.notices.append(f"{len(waiting)} found among events not yet filed in the tree")
             hits = sorted([*hits, *waiting], key=lambda h: (-h.score, -h.timestamp))[: walk.query.limit]
-        return self._calibrate(walk, hits)
+        return self._calibrate_hits(walk, hits)
 
-    def _calibrate(self, walk: Walk, hits: Sequence[Hit]) -> list[Hit]:
+    def _calibrate_hits(self, walk: Walk, hits: Sequence[Hit]) -> list[Hit]:
         """Return hits with calibrated scores, without the question itself: beside its score all others would be nothing."""
         question, now_ms = walk.query.question, self._clock.now_ms()
-        return calibrated([h for h in hits if not question or not is_echo(question, h, now_ms)])
+        return calibrate_hits([h for h in hits if not question or not is_echo(question, h, now_ms)])
 
-    def _waiting(self, scope: Scope, budget: Budget, probes: Sequence[str] = ()) -> Iterator[Event]:
+    def _iter_pending(self, scope: Scope, budget: Budget, probes: Sequence[str] = ()) -> Iterator[Event]:
         """Return the events of the scope that have no node yet (with `probes`: that hold one), until the time is up."""
         done = self._tree.pending_from()
         if done is None:
             return iter(())
-        waiting_events = self._reader.waiting(done, scope, budget.out_of_time, probes)
+        waiting_events = self._reader.iter_pending(done, scope, budget.out_of_time, probes)
         return (e for e in waiting_events if may_show(e, scope))

@@ -18,9 +18,9 @@ from memory_mcp.model.ids import EventId, GripId, NodeId, span_grip_id
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
 from memory_mcp.search.layers.agentic.calibrate import TERMS
-from memory_mcp.search.layers.agentic.match import Weighted, count_terms, text_score
-from memory_mcp.search.layers.base import Hit, Query, unfiled_hit
-from memory_mcp.search.layers.standing import with_standing
+from memory_mcp.search.layers.agentic.match import WeightedQuery, count_terms, text_score
+from memory_mcp.search.layers.base import Hit, Query, pending_hit
+from memory_mcp.search.layers.standing import add_standing
 from memory_mcp.search.layers.turns import AFTER, turns_of
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope
@@ -68,7 +68,7 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SegmentFind:
     """A segment whose stored words hold query terms, and its best messages."""
 
     segment: Segment
@@ -80,7 +80,7 @@ class Found:
     score: float
 
 
-class Reader:
+class SegmentReader:
     """Reads segments and chooses the words to quote."""
 
     def __init__(self, storage: Storage, tree: Tree) -> None:
@@ -91,23 +91,23 @@ class Reader:
         self._kept: OrderedDict[tuple[int, int], list[Event]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def verify(
+    def find_messages(
         self,
         segments: Sequence[Segment],
-        query: Weighted,
+        query: WeightedQuery,
         scope: Scope,
         mean_tokens: float,
         gone: Callable[[], bool] = lambda: False,
         literal: bool = False,
-    ) -> list[Found]:
+    ) -> list[SegmentFind]:
         """Return the segments whose events in the scope hold query terms, in order, with scores; stops once `gone()`.
 
         Each has at most three messages. With `literal`, tool output counts as much as messages. Segments
         without a node are left out.
         """
         nodes = self._tree.nodes([s.node_id for s in segments])
-        events = self._events(segments, nodes)
-        continued = self._continued(segments, events)
+        events = self._read_events(segments, nodes)
+        continued = self._find_continued(segments, events)
         finds = []
         for segment in segments:
             if gone():
@@ -115,12 +115,12 @@ class Reader:
             node = nodes.get(segment.node_id)
             if node is not None:
                 segment_events = events.get(segment.key, ())
-                turns = self._turns(segment, segment_events, query, segment.stream in continued)
-                find = _found(segment, node, segment_events, turns, query, scope, mean_tokens, literal)
+                turns = self._classify_turns(segment, segment_events, query, segment.stream in continued)
+                find = _find_in_segment(segment, node, segment_events, turns, query, scope, mean_tokens, literal)
                 finds += [find] if find is not None else []
         return finds
 
-    def _continued(self, segments: Sequence[Segment], events: Mapping[int, Sequence[Event]]) -> set[int]:
+    def _find_continued(self, segments: Sequence[Segment], events: Mapping[int, Sequence[Event]]) -> set[int]:
         """Return the streams of those segments that end without a reply and that something follows.
 
         Each costs a read of what follows: most prompts without a reply are the last of their session.
@@ -138,14 +138,16 @@ class Reader:
             return streams
         return continued | {event.stream for event in self._storage.events.list_arrivals(derived, last, Scope())} & streams
 
-    def _turns(self, segment: Segment, events: Sequence[Event], query: Weighted, is_continued: bool) -> dict[EventId, TurnKind]:
+    def _classify_turns(
+        self, segment: Segment, events: Sequence[Event], query: WeightedQuery, is_continued: bool
+    ) -> dict[EventId, TurnKind]:
         """Return the turns of a segment's events, if one may hold a term; its last prompt may have its reply behind them."""
         if not any(query.may_be_in(searchable_text(e)) for e in events):
             return {}
         after = self._storage.events.get_neighbours(events[-1], 0, AFTER)[1] if is_continued and lacks_reply(events) else []
         return classify_turns((*events, *after), segment.is_begin)
 
-    def _events(self, segments: Sequence[Segment], nodes: Mapping[NodeId, TocNode]) -> dict[int, list[Event]]:
+    def _read_events(self, segments: Sequence[Segment], nodes: Mapping[NodeId, TocNode]) -> dict[int, list[Event]]:
         """Return events by segment key; those of 128 segments are cached under the build they were read for.
 
         Segments that begin with a shorter duplicate of another event are left out.
@@ -175,20 +177,22 @@ class Reader:
             }
         return cached_events | read if missing else cached_events
 
-    def hits(self, chosen: Sequence[tuple[Found, Message]], query: Weighted) -> list[Hit]:
+    def quote_messages(self, chosen: Sequence[tuple[SegmentFind, Message]], query: WeightedQuery) -> list[Hit]:
         """Return a hit for each message, in order, with its best words exactly as stored and the one grip that cites them."""
         grips = self._storage.grips.grips_by_event({m.event.event_id for _, m in chosen})
         read = {m.event.event_id: m.event for _, m in chosen}
         every = [g for several in grips.values() for g in several]
         missing = [g for g in every if not {g.event_id_start, g.event_id_end} <= read.keys()]
         quotes = quotes_in(every, read) | (self._evidence.quotes(missing) if missing else {})
-        hits = [self._hit(f, m, grips.get(m.event.event_id, ()), quotes, query) for f, m in chosen]
-        return with_standing(hits, {f.node.node_id: f.node for f, _ in chosen}, self._storage)
+        hits = [self._message_hit(f, m, grips.get(m.event.event_id, ()), quotes, query) for f, m in chosen]
+        return add_standing(hits, {f.node.node_id: f.node for f, _ in chosen}, self._storage)
 
-    def _hit(self, find: Found, message: Message, grips: Sequence[Grip], quotes: Mapping[GripId, str], query: Weighted) -> Hit:
+    def _message_hit(
+        self, find: SegmentFind, message: Message, grips: Sequence[Grip], quotes: Mapping[GripId, str], query: WeightedQuery
+    ) -> Hit:
         """Return the hit of a message of a segment; `grips` are those of its event, `quotes` their words."""
         event = message.event
-        grip, quote = _quote(event, grips, quotes, query)
+        grip, quote = _choose_quote(event, grips, quotes, query)
         return Hit(
             node_id=find.node.node_id,
             title=find.node.title,
@@ -209,7 +213,7 @@ class Reader:
             asks=message.asks,
         )
 
-    def waiting(self, after_seq: int, scope: Scope, stop: Callable[[], bool], probes: Sequence[str] = ()) -> Iterator[Event]:
+    def iter_pending(self, after_seq: int, scope: Scope, stop: Callable[[], bool], probes: Sequence[str] = ()) -> Iterator[Event]:
         """Yield the stored events of the scope after `after_seq`, which have no node yet; before every 5000 `stop()` may end it.
 
         With `probes` the store leaves out events that hold none of them: during an import thousands wait.
@@ -219,7 +223,7 @@ class Reader:
             yield from self._storage.events.list_arrivals(after_seq, after_seq + _WAITING, scope, probes)
             after_seq += _WAITING
 
-    def pending(self, query: Weighted, events: Iterable[Event], limit: int) -> list[Hit]:
+    def search_pending(self, query: WeightedQuery, events: Iterable[Event], limit: int) -> list[Hit]:
         """Return the best hits among events that have no node yet, best first, at most `limit`.
 
         Those with most of the query's words are read first, newest first; the others only while none of those matches.
@@ -241,25 +245,27 @@ class Reader:
             turn = turns.get(event.event_id, TurnKind.PLAIN)
             if turn & TurnKind.TO_MEMORY:
                 continue
-            score = own_score * _worth(turn)
-            hit = _unfiled(event, *_quote(event, [], {}, query), score * (1 + SEGMENT) / _POSSIBLE, query.share(counts))
+            score = own_score * _turn_factor(turn)
+            hit = _pending_hit(
+                event, *_choose_quote(event, [], {}, query), score * (1 + SEGMENT) / _POSSIBLE, query.share_of(counts)
+            )
             parts = (*hit.parts, (TERMS, round(text_score(query, counts, 1, 1), 4)))
             hits.append(replace(hit, parts=parts, asks=bool(turn & LISTED_LAST)))
         hits.sort(key=lambda hit: hit.asks)
-        return with_standing(hits, {}, self._storage)
+        return add_standing(hits, {}, self._storage)
 
-    def listed(self, event: Event) -> Hit:
+    def event_hit(self, event: Event) -> Hit:
         """Return a hit for an event found by its time alone: its first 400 characters, with a score of 1."""
         end = min(len(event.text), _SPAN)
-        return _unfiled(event, span_grip_id(event.event_id, 0, end), event.text[:end], 1.0, 1.0)
+        return _pending_hit(event, span_grip_id(event.event_id, 0, end), event.text[:end], 1.0, 1.0)
 
 
-def _unfiled(event: Event, grip: GripId, quote: str, score: float, coverage: float) -> Hit:
+def _pending_hit(event: Event, grip: GripId, quote: str, score: float, coverage: float) -> Hit:
     """Return the hit of an event without a node; its only part is "coverage". Score and coverage get four decimals."""
-    return replace(unfiled_hit(event, grip, quote, round(score, 4)), parts=(("coverage", round(coverage, 4)),))
+    return replace(pending_hit(event, grip, quote, round(score, 4)), parts=(("coverage", round(coverage, 4)),))
 
 
-def best_messages(finds: Sequence[Found], limit: int) -> list[tuple[Found, Message]]:
+def best_messages(finds: Sequence[SegmentFind], limit: int) -> list[tuple[SegmentFind, Message]]:
     """Return the best `limit` messages of some segments with those, best first, newest first among equals."""
     every = ((f, m) for f in finds for m in f.messages)
     return sorted(every, key=lambda x: (-x[1].score, -x[1].event.timestamp, x[1].event.event_id))[:limit]
@@ -284,21 +290,21 @@ def may_show(event: Event, scope: Scope) -> bool:
     return scope.speaker is None or event.speaker.casefold() == scope.speaker.casefold()
 
 
-def folded(text: str) -> str:
+def fold_text(text: str) -> str:
     """Return a text in lower case with single spaces and none at its ends, for verbatim comparison."""
     return " ".join(text.split()).lower()
 
 
-def _found(
+def _find_in_segment(
     segment: Segment,
     node: TocNode,
     events: Sequence[Event],
     turns: Mapping[EventId, TurnKind],
-    query: Weighted,
+    query: WeightedQuery,
     scope: Scope,
     mean_tokens: float,
     literal: bool,
-) -> Found | None:
+) -> SegmentFind | None:
     """Return a segment with its up to three best messages; None if no message of the scope holds a term.
 
     With `literal`, tool output counts as much as messages. A message that holds a query of ten characters or more verbatim
@@ -317,14 +323,14 @@ def _found(
     score = text_score(query, weighted, segment.tokens, mean_tokens)
     own_scores = [_own_score(query, e, c, literal) if c else 0.0 for e, c in zip(events, counts, strict=True)]
     messages = [Message(events[at], (_with_neighbours(own_scores, at) + SEGMENT * score) / _POSSIBLE) for at in positions]
-    phrase = folded(query.text)
+    phrase = fold_text(query.text)
     if len(phrase) >= _PHRASE:
-        messages = [replace(m, score=1.0) if phrase in folded(m.event.text) else m for m in messages]
+        messages = [replace(m, score=1.0) if phrase in fold_text(m.event.text) else m for m in messages]
     messages = _by_exchange(messages, events, turns)
     best = sorted(messages, key=lambda m: (-m.score, m.event.order))[:PER_SEGMENT]
     # A segment that only asks must not keep the walk from reading on.
     worth = REQUEST_FACTOR if all(m.asks for m in best) else 1.0
-    return Found(segment, node, tuple(best), frozenset(total), query.share(total) * worth, score * worth)
+    return SegmentFind(segment, node, tuple(best), frozenset(total), query.share_of(total) * worth, score * worth)
 
 
 def _by_exchange(messages: Sequence[Message], events: Sequence[Event], turns: Mapping[EventId, TurnKind]) -> list[Message]:
@@ -345,18 +351,18 @@ def _by_exchange(messages: Sequence[Message], events: Sequence[Event], turns: Ma
                 scores[best] += _TAKEN * max(0.0, message.score - scores[best])
     asking = {i for i in scores if turns.get(i, TurnKind.PLAIN) & LISTED_LAST}
     return [
-        replace(m, score=scores[i] * _worth(turns.get(i, TurnKind.PLAIN)), asks=i in asking)
+        replace(m, score=scores[i] * _turn_factor(turns.get(i, TurnKind.PLAIN)), asks=i in asking)
         for m in messages
         for i in [m.event.event_id]
     ]
 
 
-def _worth(turn: TurnKind) -> float:
+def _turn_factor(turn: TurnKind) -> float:
     """Return the factor on the score of a message with this turn."""
     return REQUEST_FACTOR if turn & LISTED_LAST else _DOUBTFUL if turn & TurnKind.DOUBTFUL else 1.0
 
 
-def _own_score(query: Weighted, event: Event, counts: Mapping[str, int], literal: bool = False) -> float:
+def _own_score(query: WeightedQuery, event: Event, counts: Mapping[str, int], literal: bool = False) -> float:
     """Return the score of a message's own words, 0..1; tool output counts .7 of it unless `literal`.
 
     `counts` are how often each term occurs in it; longer messages score less.
@@ -377,7 +383,7 @@ def _with_neighbours(own_scores: Sequence[float], at: int) -> float:
     return score
 
 
-def _quote(event: Event, grips: Sequence[Grip], quotes: Mapping[GripId, str], query: Weighted) -> tuple[GripId, str]:
+def _choose_quote(event: Event, grips: Sequence[Grip], quotes: Mapping[GripId, str], query: WeightedQuery) -> tuple[GripId, str]:
     """Return the grip and words of the stored grip that holds most of the query, or a span chosen for it.
 
     A stored grip must hold 60% of what the whole event holds; of equals the shortest is taken. A span has about 400
@@ -386,16 +392,16 @@ def _quote(event: Event, grips: Sequence[Grip], quotes: Mapping[GripId, str], qu
     scored = []
     for grip in grips:
         text = quotes.get(grip.grip_id, "")
-        share = query.share(query.wanted & term_set(text))
+        share = query.share_of(query.distinct_terms & term_set(text))
         if share:
             scored.append((-share, len(text), grip.grip_id, text))
-    needed = query.share(query.wanted & term_set(event.text))
+    needed = query.share_of(query.distinct_terms & term_set(event.text))
     if scored and -min(scored)[0] >= needed * 0.6:
         _, _, grip_id, text = min(scored)
         return grip_id, text
     start, end = 0, len(event.text)
     if end > _SPAN:
-        best = densest(event.text, _SPAN, lambda part: query.share(query.wanted & term_set(part)))
+        best = densest(event.text, _SPAN, lambda part: query.share_of(query.distinct_terms & term_set(part)))
         start = (event.text.rfind(" ", max(0, best - 40), best + 1) + 1 if best else 0) or best
         end = min(end, best + _SPAN)
         gap = event.text.find(" ", end, end + 40)

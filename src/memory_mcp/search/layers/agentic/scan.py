@@ -13,8 +13,8 @@ from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.event import Event
 from memory_mcp.model.exchange import LISTED_LAST, TurnKind, asks_memory, is_prompt
 from memory_mcp.model.ids import span_grip_id
-from memory_mcp.search.layers.agentic.read import folded, scope_of
-from memory_mcp.search.layers.base import Hit, Query, Slice, unfiled_hit
+from memory_mcp.search.layers.agentic.read import fold_text, scope_of
+from memory_mcp.search.layers.base import Hit, Query, Slice, pending_hit
 from memory_mcp.search.layers.turns import turns_of
 from memory_mcp.storage.base import Storage
 from memory_mcp.tree.toc.tree import Tree
@@ -43,7 +43,7 @@ class Scan:
         self._tree = tree
         self._holding = holding
 
-    def named(self, query: Query, words: Sequence[str]) -> Slice | None:
+    def read_named(self, query: Query, words: Sequence[str]) -> Slice | None:
         """Return the events that hold all of `words`, of the segments that the index says hold them and of unindexed events.
 
         None if all events must be read: the index cannot tell, more than 300 segments hold the words, or too
@@ -53,16 +53,16 @@ class Scan:
         inner = [" ".join(w.split()[1:-1]) for w in words] if query.literal else words
         matches = self._segments_with(inner, query.project)
         if matches is not None and len(matches.segments) <= _FEW:
-            return self._within(matches, query, words)
+            return self._read_segments(matches, query, words)
         # Most literal texts are whole words: read the newest segments that hold these, and everything only if none does.
         matches = self._segments_with(words, query.project) if query.literal else matches
         if matches is None or not matches.segments:
             return None
-        events_slice = self._within(replace(matches, segments=matches.segments[:_FEW]), query, words)
+        events_slice = self._read_segments(replace(matches, segments=matches.segments[:_FEW]), query, words)
         least_count = 1 if len(matches.segments) <= _FEW else query.limit
         return events_slice if len(events_slice.hits) >= least_count else None
 
-    def replies(self, query: Query, word: str) -> tuple[Hit, ...]:
+    def read_replies(self, query: Query, word: str) -> tuple[Hit, ...]:
         """Return the events, of those that the index names for a word, that surely do not ask, without their nodes."""
         where = self._segments_with([word], query.project)
         if where is None or len(where.segments) > _FEW:
@@ -70,7 +70,7 @@ class Scan:
         events = (e for e in self._newest_in(where, query, [word])[1] if not asks_memory(e) and (e.speaker or not is_prompt(e)))
         return tuple(_quote_around(event, [word], SCORE) for event in events)
 
-    def slices(self, query: Query) -> list[TimeWindow]:
+    def list_slices(self, query: Query) -> list[TimeWindow]:
         """Return the time with events in the query's scope, cut at Mondays into at most 8 stretches, newest first; [] for none.
 
         Each is cut down to the query's window, where it has one.
@@ -87,26 +87,26 @@ class Scan:
         windows = [calendar.days_window(day, day + step) for day in starts]
         return [w.intersection(query.window) for w in reversed(windows)]
 
-    def read(self, query: Query, words: Sequence[str]) -> Slice:
+    def read_slice(self, query: Query, words: Sequence[str]) -> Slice:
         """Return the newest `query.limit` events of the window and scope that hold all of `words`, and the number compared."""
         count, events = self._storage.events.search_words(scope_of(query, query.window), words, query.limit)
-        return Slice(tuple(self._hits(events, words)), count)
+        return Slice(tuple(self._make_hits(events, words)), count)
 
     def _segments_with(self, texts: Sequence[str], project: str | None) -> SegmentMatches | None:
         """Return the segments that hold every word of some texts; None if the index cannot tell. `project` None means all."""
         return self._holding(list(dict.fromkeys(t for text in texts for t in terms(text))), project)
 
-    def _within(self, where: SegmentMatches, query: Query, words: Sequence[str]) -> Slice:
+    def _read_segments(self, where: SegmentMatches, query: Query, words: Sequence[str]) -> Slice:
         """Search some segments and the events stored since, in the way `EventStore.holding` searches all events."""
         count, events = self._newest_in(where, query, words)
-        return Slice(tuple(self._hits(events, words)), count)
+        return Slice(tuple(self._make_hits(events, words)), count)
 
     def _newest_in(self, where: SegmentMatches, query: Query, words: Sequence[str]) -> tuple[int, list[Event]]:
         """Return the number of events compared, and the newest `query.limit` of them that hold all of `words`."""
         scope = scope_of(query, query.window)
-        last, folded_words = self._storage.events.last_seq(), [folded(w) for w in words]
+        last, folded_words = self._storage.events.last_seq(), [fold_text(w) for w in words]
         waiting = self._storage.events.list_arrivals(where.events, last, scope) if last > where.events else []
-        events = {e.event_id: e for e in waiting if all(w in folded(e.text) for w in folded_words)}
+        events = {e.event_id: e for e in waiting if all(w in fold_text(e.text) for w in folded_words)}
         count = len(waiting)
         if where.segments:
             segments = list(self._storage.toc.get_segments(where.segments).values())
@@ -114,7 +114,7 @@ class Scan:
             count, events = count + compared, events | {e.event_id: e for e in matching_events}
         return count, sorted(events.values(), key=lambda e: e.order, reverse=True)[: query.limit]
 
-    def _hits(self, events: Sequence[Event], words: Sequence[str]) -> list[Hit]:
+    def _make_hits(self, events: Sequence[Event], words: Sequence[str]) -> list[Hit]:
         """Return a hit for each event, once, in order, quoting 400 characters around the words.
 
         It has the node of a segment that cites the event, if any. A single text of several words scores
@@ -148,4 +148,4 @@ def _quote_around(event: Event, words: Sequence[str], score: float) -> Hit:
         places = [p for p in (lower.find(w.lower()) for w in words) if p >= 0]
         start = event.text.rfind(" ", 0, max(0, min(places, default=0) - _SPAN // 4) + 1) + 1
     end = min(len(event.text), start + _SPAN)
-    return unfiled_hit(event, span_grip_id(event.event_id, start, end), event.text[start:end], score)
+    return pending_hit(event, span_grip_id(event.event_id, start, end), event.text[start:end], score)

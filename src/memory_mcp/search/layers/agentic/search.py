@@ -11,12 +11,12 @@ from memory_mcp.model.toc import TocNode
 from memory_mcp.search.layers.agentic.match import (
     FieldMatch,
     SearchField,
-    Weighted,
-    below,
+    WeightedQuery,
     match_node,
     parse_fields,
     shares_of,
-    weigh,
+    terms_below,
+    weigh_query,
 )
 from memory_mcp.search.layers.budget import Budget
 from memory_mcp.tree.toc.tree import Tree
@@ -53,9 +53,9 @@ class NodeSearch:
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
 
-    def weigh(self, text: str, project: str | None, keywords: Sequence[str] = ()) -> Weighted:
+    def weigh_query(self, text: str, project: str | None, keywords: Sequence[str] = ()) -> WeightedQuery:
         """Return the query's terms with IDF weights over a project's segments (None: all); raises InvalidQuery without terms."""
-        return weigh(text, self._tree.frequencies(), project, self._tree.tally(project).segments, keywords)
+        return weigh_query(text, self._tree.frequencies(), project, self._tree.tally(project).segments, keywords)
 
     def search_node(
         self,
@@ -72,7 +72,7 @@ class NodeSearch:
         """
         _check_limit(limit)
         chosen = parse_fields(fields)
-        query = self.weigh(text, project, keywords)
+        query = self.weigh_query(text, project, keywords)
         node = self._tree.node(node_id, project)
         return node, match_node(node, query, chosen)[:limit]
 
@@ -95,7 +95,7 @@ class NodeSearch:
         """
         _check_limit(limit)
         chosen = parse_fields(fields)
-        query = self.weigh(text, project, keywords)
+        query = self.weigh_query(text, project, keywords)
         self._tree.node(parent, project)
         ids = self.level_ids(parent, level, project)
         likely = ids
@@ -106,7 +106,7 @@ class NodeSearch:
             # A node's words are those of its events, or those of an agent who refined it.
             read = {ids[-at] for _, at in best} | (self._tree.refined_ids() & set(ids))
             likely = [i for i in ids if i in read]
-        ranked = self.rank(likely, query, chosen, below_too=not fields, project=project)
+        ranked = self.rank_nodes(likely, query, chosen, below_too=not fields, project=project)
         page = ranked[offset : offset + limit]
         more = offset + limit if len(ranked) > offset + limit else None
         return ChildrenResult(tuple(page), more, len(ids))
@@ -126,8 +126,8 @@ class NodeSearch:
             )
         return self._tree.descendants(parent, level, project)
 
-    def rank(
-        self, ids: Sequence[NodeId], query: Weighted, fields: Sequence[SearchField], below_too: bool, project: str | None
+    def rank_nodes(
+        self, ids: Sequence[NodeId], query: WeightedQuery, fields: Sequence[SearchField], below_too: bool, project: str | None
     ) -> list[NodeResult]:
         """Return the nodes that match, best first, with at most three matches each.
 
@@ -137,8 +137,8 @@ class NodeSearch:
         ranked = []
         for node_id, node in nodes.items():
             matches = match_node(node, query, fields)
-            own_terms = frozenset[str]().union(*(m.found for m in matches))
-            under = below(query, sets[node_id]) if node_id in sets else frozenset[str]()
+            own_terms = frozenset[str]().union(*(m.terms for m in matches))
+            under = terms_below(query, sets[node_id]) if node_id in sets else frozenset[str]()
             if own_terms or under:
                 shown_matches = tuple(matches[:MATCHES_PER_NODE])
                 if not shown_matches:  # a pointer to the events below, not a quotation
@@ -146,17 +146,17 @@ class NodeSearch:
                     text = snippet(f"not in this summary; in the events below: {words}", (), 240)
                     share = round(len(under) / len(query.weights), 3)
                     shown_matches = (FieldMatch(SearchField.BELOW, text, (), share, under),)
-                ranked.append((query.share(own_terms | under), query.share(own_terms), node, shown_matches))
+                ranked.append((query.share_of(own_terms | under), query.share_of(own_terms), node, shown_matches))
         ranked.sort(key=lambda f: (-f[0], -f[1], -f[2].start_ms, f[2].node_id))
         return [NodeResult(node, shown_matches, round(min(relevance, 1.0), 4)) for relevance, _, node, shown_matches in ranked]
 
 
-def fit(results: Sequence[NodeResult], budget: Budget) -> list[NodeResult]:
+def fit_results(results: Sequence[NodeResult], budget: Budget) -> list[NodeResult]:
     """Return the first results that the token budget has room for, uncut, counting them; the first that does not fit ends it."""
     fitting = []
     for result in results:
         text = result.node.title + "".join(m.text + "".join(m.grip_ids) for m in result.matches) + result.node.node_id
-        if not budget.spend(text):
+        if not budget.spend_tokens(text):
             break
         fitting.append(result)
     return fitting

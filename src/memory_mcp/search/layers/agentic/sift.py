@@ -11,7 +11,7 @@ from memory_mcp.base.text import probe
 from memory_mcp.model.calendar import TimeWindow, TocLevel, level_of
 from memory_mcp.model.ids import ROOT, NodeId
 from memory_mcp.model.segment import Segment
-from memory_mcp.search.layers.agentic.match import Weighted
+from memory_mcp.search.layers.agentic.match import WeightedQuery
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope
 from memory_mcp.tree.toc.tree import Tree
@@ -42,7 +42,7 @@ class Sift:
         tally = self._tree.tally(project)
         return tally.events / max(tally.segments, 1)
 
-    def slices(self, scope: Scope, start: NodeId, *, is_hasty: bool) -> list[Scope]:
+    def list_slices(self, scope: Scope, start: NodeId, *, is_hasty: bool) -> list[Scope]:
         """Return the scope below a node, cut at weeks into parts of about a slice each, newest first."""
         size = SLICE if is_hasty else LARGE_SLICE
         if start != ROOT and level_of(start) is not TocLevel.SEGMENT:
@@ -61,7 +61,7 @@ class Sift:
         is_single = len(parts) == 1
         return [scope if is_single else replace(scope, window=w) for w in parts if w.start_ms < w.end_ms]
 
-    def likely(self, scope: Scope, query: Weighted, most: int) -> tuple[list[Segment], bool]:
+    def find_likely(self, scope: Scope, query: WeightedQuery, most: int) -> tuple[list[Segment], bool]:
         """Return at most `most` segments whose messages hold most of the query, and whether there may be more.
 
         Ordered by weight, latest first among equals; messages without a segment are left out.

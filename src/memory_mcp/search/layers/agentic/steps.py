@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from memory_mcp.model.calendar import TocLevel, level_of
 from memory_mcp.model.ids import ROOT, NodeId
-from memory_mcp.search.layers.agentic.match import Weighted
-from memory_mcp.search.layers.agentic.read import Found
+from memory_mcp.search.layers.agentic.match import WeightedQuery
+from memory_mcp.search.layers.agentic.read import SegmentFind
 from memory_mcp.search.layers.base import Step
 from memory_mcp.tree.toc.tree import finer_level as finer
 
@@ -13,45 +13,45 @@ from memory_mcp.tree.toc.tree import finer_level as finer
 STRONG_MATCH = 0.5
 
 
-def descended(node_id: NodeId, terms_by_child: Mapping[NodeId, frozenset[str]], query: Weighted, tell: bool) -> Step:
+def descent_step(node_id: NodeId, terms_by_child: Mapping[NodeId, frozenset[str]], query: WeightedQuery, tell: bool) -> Step:
     """Return the step of a descent from `node_id` to the child that holds most of the query.
 
     `terms_by_child` maps each compared child to the query terms it holds; without any the branch is left.
     Without `tell` the terms and the score are "" and 0: they may be of another project.
     """
     level = finer(level_of(node_id))
-    best = max(terms_by_child, key=lambda i: query.share(terms_by_child[i]), default=None)
+    best = max(terms_by_child, key=lambda i: query.share_of(terms_by_child[i]), default=None)
     if best is None or not terms_by_child[best]:
-        return Step(node_id, label(node_id), len(terms_by_child), level, "", 0.0, "Nothing here: leaving this branch")
+        return Step(node_id, node_label(node_id), len(terms_by_child), level, "", 0.0, "Nothing here: leaving this branch")
     if not tell:
-        return Step(node_id, label(node_id), len(terms_by_child), level, "", 0.0, f"Drilling into {label(best)}")
-    share = round(query.share(terms_by_child[best]), 4)
+        return Step(node_id, node_label(node_id), len(terms_by_child), level, "", 0.0, f"Drilling into {node_label(best)}")
+    share = round(query.share_of(terms_by_child[best]), 4)
     strength = "strongest" if share > STRONG_MATCH else "best, though weak,"
     words = f"below it: {', '.join(t for t in query.weights if t in terms_by_child[best])}"
     return Step(
         node_id,
-        label(node_id),
+        node_label(node_id),
         len(terms_by_child),
         level,
         words,
         share,
-        f"Drilling into {label(best)} ({strength} {level} match)",
+        f"Drilling into {node_label(best)} ({strength} {level} match)",
     )
 
 
-def swept(node_id: NodeId, compared: int, finds: Sequence[Found], otherwise: str) -> Step:
+def comparison_step(node_id: NodeId, compared: int, finds: Sequence[SegmentFind], otherwise: str) -> Step:
     """Return the step of comparing `compared` segments below a node, naming the best of `finds` by its title and coverage.
 
     If nothing was found, `otherwise` is the decision, without title and with a score of 0.
     """
     best = max(finds, key=lambda f: (f.coverage, f.score), default=None)
     if best is None:
-        return Step(node_id, label(node_id), compared, TocLevel.SEGMENT, "", 0.0, otherwise)
+        return Step(node_id, node_label(node_id), compared, TocLevel.SEGMENT, "", 0.0, otherwise)
     decision = f"Found {len(finds)} relevant segment{'s' if len(finds) != 1 else ''}"
-    return Step(node_id, label(node_id), compared, TocLevel.SEGMENT, best.node.title, round(best.coverage, 3), decision)
+    return Step(node_id, node_label(node_id), compared, TocLevel.SEGMENT, best.node.title, round(best.coverage, 3), decision)
 
 
-def label(node_id: NodeId) -> str:
+def node_label(node_id: NodeId) -> str:
     """Return a node's name for people: Root, Year 2026, Month 2026-01, Day 2026-01-30, Segment and the rest of its id."""
     if node_id == ROOT:
         return "Root"

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from memory_mcp.model.ids import NodeId
 from memory_mcp.model.segment import Segment
-from memory_mcp.search.layers.agentic.match import Weighted
-from memory_mcp.search.layers.agentic.read import Found
+from memory_mcp.search.layers.agentic.match import WeightedQuery
+from memory_mcp.search.layers.agentic.read import SegmentFind
 from memory_mcp.search.layers.base import Query, Step
 from memory_mcp.search.layers.budget import Budget
 from memory_mcp.storage.values import Scope
@@ -23,7 +23,7 @@ class Walk:
     """The state of one search."""
 
     query: Query
-    weighted: Weighted
+    weighted: WeightedQuery
     scope: Scope
     budget: Budget
     mean_tokens: float
@@ -35,7 +35,7 @@ class Walk:
     is_cut: bool = False
     frontier: list[tuple[float, int, int, NodeId]] = field(default_factory=list)
     seen: set[NodeId] = field(default_factory=set)
-    found: list[Found] = field(default_factory=list)
+    found: list[SegmentFind] = field(default_factory=list)
     path: list[Step] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
     #: Segments that may answer, with the best that they can cover, which need not be read for the hits wanted.
@@ -49,18 +49,18 @@ class Walk:
     #: The score of the best message reported so far.
     reported: float = 0.0
 
-    def begin(self, *, is_hasty: bool) -> None:
+    def begin_attempt(self, *, is_hasty: bool) -> None:
         """Forget what an earlier attempt left undone."""
         self.is_cut, self.is_hasty = False, is_hasty
         self.crowded, self.slices, self.unread = None, (), []
 
-    def is_late(self, finds: Sequence[Found] = (), step_ms: float = 0.0) -> bool:
+    def is_late(self, finds: Sequence[SegmentFind] = (), step_ms: float = 0.0) -> bool:
         """Return whether the time is up, or only what is needed to quote the finds is left after a step of `step_ms`."""
         to_quote = max(_TO_QUOTE, min(_MOST_TO_QUOTE, _QUOTE_SHARE * self.budget.bounds.timeout_ms))
         has_finds = bool(self.found or finds)
         return self.budget.out_of_time() or (has_finds and self.budget.is_short_of(to_quote + step_ms))
 
-    def end(self) -> str:
+    def end_scan(self) -> str:
         """Lift what was reserved for scanning; return the name of the bound that ended the walk, if it was cut."""
         is_late, is_called = self.budget.clock.monotonic() > self.until, self.budget.calls_left() <= self.kept_calls
         self.kept_nodes, self.kept_calls, self.until = 0, 0, math.inf
@@ -80,6 +80,6 @@ class Walk:
         """Return how many nodes the walk may still compare, without those reserved for scanning; 0 at least."""
         return max(0, self.budget.nodes_left() - self.kept_nodes)
 
-    def visit(self, count: int) -> int:
+    def visit_nodes(self, count: int) -> int:
         """Count up to `count` nodes as visited, but none of the reserved ones; return how many may be compared."""
-        return self.budget.visit(min(count, self.nodes_left()) if self.kept_nodes else count)
+        return self.budget.visit_nodes(min(count, self.nodes_left()) if self.kept_nodes else count)

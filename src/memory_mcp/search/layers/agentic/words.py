@@ -4,8 +4,8 @@ from collections.abc import Sequence, Set
 
 from memory_mcp.base.text import query_terms, term_hash, term_set
 from memory_mcp.search.layers.agentic.absent import Holds, absent_in
-from memory_mcp.search.layers.agentic.match import weigh
-from memory_mcp.search.layers.base import Weighed
+from memory_mcp.search.layers.agentic.match import weigh_query
+from memory_mcp.search.layers.base import WordWeights
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope
 from memory_mcp.tree.derive.build import searchable_text
@@ -22,17 +22,17 @@ class TreeWords:
         self._tree = tree
         self._storage = storage
 
-    def weigh(self, text: str, project: str | None) -> Weighed:
+    def weigh_words(self, text: str, project: str | None) -> WordWeights:
         """Return the terms of a text with IDF weights in a project (None: all); no terms for a text without words."""
         tally = self._tree.tally(project)
         if not query_terms(text):
-            return Weighed({}, {}, tally.segments, tally.events)
-        weighted = weigh(text, self._tree.frequencies(), project, tally.segments)
-        return Weighed(weighted.weights, weighted.counts, tally.segments, tally.events)
+            return WordWeights({}, {}, tally.segments, tally.events)
+        weighted = weigh_query(text, self._tree.frequencies(), project, tally.segments)
+        return WordWeights(weighted.weights, weighted.counts, tally.segments, tally.events)
 
-    def missing(self, words: Sequence[str], project: str | None) -> tuple[str, ...]:
+    def find_missing(self, words: Sequence[str], project: str | None) -> tuple[str, ...]:
         """Return the words, or stretches of CJK runs, that no segment and no event without one holds."""
-        absent = absent_in(words, self._holding(project))
+        absent = absent_in(words, self._holds_term(project))
         after = self._tree.pending_from() if absent else None
         if after is None:
             return absent
@@ -49,12 +49,12 @@ class TreeWords:
 
     def projects_with(self, word: str) -> tuple[str, ...]:
         """Return the projects whose segments hold a word in some form."""
-        if absent_in([word], self._holding(None)):
+        if absent_in([word], self._holds_term(None)):
             return ()
         projects = self._tree.frequencies().projects
-        return tuple(project for project in projects if not absent_in([word], self._holding(project)))
+        return tuple(project for project in projects if not absent_in([word], self._holds_term(project)))
 
-    def _holding(self, project: str | None) -> Holds:
+    def _holds_term(self, project: str | None) -> Holds:
         """Return a function that tells whether a segment of the project holds a term."""
         frequencies = self._tree.frequencies()
 
