@@ -194,7 +194,7 @@ def vector_status(app: App, _: GetVectorStatus, caller: Caller) -> VectorStatus:
 def topic_graph_status(app: App, _: GetTopicGraphStatus, caller: Caller) -> TopicGraphStatus:
     """Return the state of the topic graph, also of one that is off. Raises InvalidQuery for a caller bound to one project."""
     caller.refuse_all(app, "the state of an index")
-    found = app.topics().describe_topic()
+    found = app.topics().describe_status()
     return copied(
         TopicGraphStatus,
         found,
@@ -215,7 +215,7 @@ def rebuild_index(app: App, request: RebuildIndex, caller: Caller) -> RebuiltInd
     name = _named(request.index_type, tuple(IndexName))
     if name is IndexName.TOPICS:
         grouped = app.topics().rebuild_graph()
-        message = f"{app.topics().describe_topic().topic_count:,} topics were found in {grouped.documents:,} segments"
+        message = f"{app.topics().describe_status().topic_count:,} topics were found in {grouped.documents:,} segments"
         return RebuiltIndex(success=True, documents_indexed=grouped.documents, duration_ms=grouped.duration_ms, message=message)
     made = app.accelerators.rebuild(name)
     message = f"the {name} index holds {made.documents:,} documents"

@@ -12,7 +12,7 @@ from memory_mcp.search.layers.budget import Budget
 
 
 class LayerName(StrEnum):
-    """The retrieval layers as the specification names them; the tree is their foundation."""
+    """The retrieval layers, as the specification names them."""
 
     TOC = "toc"
     AGENTIC = "agentic"
@@ -44,7 +44,7 @@ CONTRACTS = {
 
 @dataclass(frozen=True, slots=True)
 class LayerStatus:
-    """Whether a layer can be used now; if not, why, and the setting that enables it."""
+    """Whether a layer can be used; if not, why, and what enables it."""
 
     name: LayerName
     enabled: bool
@@ -63,7 +63,7 @@ class LayerStatus:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A search request: text, limit and filters. `project` None means all projects."""
+    """A search request; `project` None means all projects."""
 
     text: str
     limit: int = 10
@@ -88,13 +88,13 @@ class Query:
 
     @property
     def excluded_sessions(self) -> frozenset[str]:
-        """The ids of the sessions that are left out, some of them from a moment on."""
+        """The ids of the sessions that are left out."""
         return frozenset(session.session_id for session in self.excluded)
 
 
 @dataclass(frozen=True, slots=True)
 class Aside:
-    """A message beside a hit that tells what it does not: what it replies to, or what was said next."""
+    """A message after or before a hit that completes it."""
 
     quote: str
     grip_id: GripId
@@ -105,7 +105,7 @@ class Aside:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One result with its provenance: the exact words and the grips that cite them."""
+    """One result: the exact words and the grips that cite them."""
 
     node_id: NodeId
     title: str
@@ -155,9 +155,9 @@ class Hit:
 
 
 def pending_hit(event: Event, grip: GripId, quote: str, score: float) -> Hit:
-    """Return a hit for an event that has no node yet: its node id is "", its title "not yet filed in the tree".
+    """Return a hit for an event that has no node yet.
 
-    `grip` cites `quote`, `score` is 0..1. Parts are empty.
+    Its node id is "". `grip` cites `quote`, `score` is 0..1.
     """
     return Hit(
         node_id=NodeId(""),
@@ -178,7 +178,7 @@ def pending_hit(event: Event, grip: GripId, quote: str, score: float) -> Hit:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a search through the tree, with the reason for it."""
+    """One step through the tree, with its reason."""
 
     node_id: NodeId
     label: str
@@ -195,7 +195,7 @@ NO_TOPIC = "no topic fits"
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """A topic in an answer: label, time range, and a statement that shows it."""
+    """A topic in an answer, with a statement that shows it."""
 
     topic_id: TopicId
     label: str
@@ -241,37 +241,37 @@ class WordWeights:
     events: int = 0
 
     def share_of(self, terms: Collection[str]) -> float:
-        """Return the share of the query's weight that `terms` hold, 0..1; 0 for a query without terms."""
+        """Return the share of the query's weight that `terms` hold, 0..1."""
         total = sum(self.weights.values())
         return sum(self.weights[t] for t in self.weights.keys() & terms) / total if total else 0.0
 
 
 class Words(Protocol):
-    """Tells how frequent words are, and which occur nowhere, by the tree; needs no index."""
+    """Tells how frequent words are; needs no index."""
 
     def weigh_words(self, text: str, project: str | None) -> WordWeights:
-        """Return the terms of a text with their weights in a project (None: all); no terms for a text without words."""
+        """Return the terms of a text with their weights in a project."""
         ...
 
     def find_missing(self, words: Sequence[str], project: str | None) -> tuple[str, ...]:
-        """Return those of a question's words, as typed, that occur nowhere in a project (None: in all), in no form.
+        """Return the words that occur nowhere in a project, in no form.
 
         Of a run of CJK characters the stretches that do. Events that have no segment yet count.
         """
         ...
 
     def absent_from(self, text_terms: Set[str], words: Sequence[str]) -> tuple[str, ...]:
-        """Return those words that a text with these terms holds in no form."""
+        """Return the words that a text with these terms holds in no form."""
         ...
 
     def projects_with(self, word: str) -> tuple[str, ...]:
-        """Return the projects in which a word occurs in some form, sorted; events without a segment do not count."""
+        """Return the projects whose segments hold a word in some form, sorted."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An expected result: the ids that stand for it, its scope and its time."""
+    """An expected result: its ids, scope and time."""
 
     id: str
     ids: frozenset[str]
@@ -286,32 +286,35 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Hits of scanning one stretch of time, and the number of events compared."""
+    """Hits of one stretch of time, and the number of events compared."""
 
     hits: tuple[Hit, ...]
     events: int
 
 
 class Scanner(Protocol):
-    """Searches the events themselves by slices of time, independent of any index."""
+    """Searches events by slices of time; needs no index."""
 
     def read_named(self, query: Query, words: Sequence[str]) -> Slice | None:
-        """Return what `read` would from the few segments known to hold the words; None if all must be read.
+        """Return what `read_slice` would, from segments known to hold the words.
 
-        A literal text may occur inside words, so finding some of its segments is enough. Needs an index that knows the words.
+        None if all must be read. A literal text may occur inside words, so finding some of its segments is enough.
         """
         ...
 
     def read_replies(self, query: Query, word: str) -> tuple[Hit, ...]:
-        """Return what `named` would without prompts and nodes, for two reads in place of nine; nothing if all must be read."""
+        """Return what `read_named` would, without prompts and nodes.
+
+        It takes two reads in place of nine. Nothing if all must be read.
+        """
         ...
 
     def list_slices(self, query: Query) -> list[TimeWindow]:
-        """Return the query's window, or all time, cut at weeks into a few stretches, newest first."""
+        """Return the query's time, cut at weeks, newest first."""
         ...
 
     def read_slice(self, query: Query, words: Sequence[str]) -> Slice:
-        """Return the events of the query's window and scope that hold all of `words`, newest first, at most `query.limit`.
+        """Return the newest events that hold all of `words`.
 
         Case and white space do not matter. The number of compared events comes with them.
         """
@@ -324,9 +327,12 @@ class Layer(Protocol):
     name: LayerName
 
     def status(self) -> LayerStatus:
-        """Return whether the layer can be used now, its count, and else the reason and what enables it. Never raises."""
+        """Return whether the layer can be used; never raises."""
         ...
 
     def search(self, query: Query, budget: Budget) -> LayerAnswer:
-        """Return hits within the budget, best first, at most `query.limit`. Raises LayerUnavailable when it cannot be used."""
+        """Return at most `query.limit` hits, best first.
+
+        Raises LayerUnavailable when it cannot be used.
+        """
         ...

@@ -26,7 +26,7 @@ _LEAST, _ALONE, _LITTLE, _SOME = 0.15, 0.75, 0.04, 0.12
 
 
 def keyword_boost(question: Candidates, keywords: Candidates, weights: Weights) -> Array:
-    """Return what keywords add to the log odds of each candidate of a question, `(n,)`, at least 0.
+    """Return what keywords add to each candidate's log odds, `(n,)`.
 
     `keywords` are messages with the features of the keywords, in any order; what is not among them gets nothing.
     """
@@ -49,13 +49,11 @@ def keyword_boost(question: Candidates, keywords: Candidates, weights: Weights) 
 
 
 def _keyword_trust(agreement: float, reach: float) -> float:
-    """Return how far keywords are believed, 0..1, from how well they agree with the question and what that reaches alone."""
     agreed = min(max((agreement - _APART) / (_TOGETHER - _APART), 0.0), 1.0)
     lost = min(max((_SOME - reach) / (_SOME - _LITTLE), 0.0), 1.0)
     return max(agreed, _LEAST + (_ALONE - _LEAST) * lost)
 
 
 def _find_agreement(question_odds: Array, keyword_odds: Array) -> float:
-    """Return the highest product of a message's log odds for both as a share of the highest possible; 1 if either has none."""
     highest = float(question_odds.max() * keyword_odds.max())
     return float((question_odds * keyword_odds).max()) / highest if highest > 0 else 1.0

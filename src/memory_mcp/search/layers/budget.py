@@ -32,7 +32,7 @@ SINCE: ContextVar[float | None] = ContextVar("since", default=None)
 
 
 def leave_out(seconds: float) -> None:
-    """Exclude `seconds` from the time limit of budgets made from now on; does nothing if the arrival time is not known."""
+    """Exclude `seconds` from the time limits of later budgets."""
     since = SINCE.get()
     if since is not None:
         SINCE.set(since + seconds)
@@ -40,7 +40,7 @@ def leave_out(seconds: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class StopConditions:
-    """Bounds at which a search ends with what it has found (agent-retrieval-policy-prd.md, section 5.5)."""
+    """Bounds of a search (agent-retrieval-policy-prd.md, section 5.5)."""
 
     max_depth: int = field(default=5, metadata={"help": "Levels a search may go down."})
     max_nodes_visited: int = field(default=100, metadata={"help": "Nodes whose terms or text may be compared."})
@@ -52,7 +52,7 @@ class StopConditions:
     beam_width: int = field(default=1, metadata={"help": "Expansions run at once."})
 
     def __post_init__(self) -> None:
-        """Raise ConfigError unless every bound is positive and the beam is at most 5."""
+        """Raise ConfigError for a bound out of range."""
         for name in self.__slots__:
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1")
@@ -60,7 +60,10 @@ class StopConditions:
             raise ConfigError("beam_width must be at most 5")
 
     def with_changes(self, **changes: int | None) -> "StopConditions":
-        """Return a copy with the bounds that are not None replaced; raises ConfigError if the result is out of range."""
+        """Return a copy with the bounds that are not None.
+
+        Raises ConfigError for one out of range.
+        """
         return replace(self, **{k: v for k, v in changes.items() if v is not None})
 
 
@@ -85,8 +88,6 @@ class Spent:
 
 @dataclass(slots=True)
 class _Share:
-    """Nodes and calls that one attempt of a search may use, and has used."""
-
     nodes: int
     calls: int
     #: The limits are lifted once anything was found, because no later attempt follows.
@@ -128,7 +129,6 @@ class Budget:
     _gone: threading.Event | None = field(init=False)
 
     def __post_init__(self) -> None:
-        """Start the time of this path, and that of the search unless it is given: when the call arrived, if known, else now."""
         self.begun = self.clock.monotonic()
         self._gone = GONE.get()
         if self.started < 0:
@@ -138,14 +138,17 @@ class Budget:
             self.started = since if since is not None and arrived else self.begun
 
     def branch_path(self, own_ms: int | None = None) -> "Budget":
-        """Return a budget for a parallel path: shared counters, own cancellation and, unless None, a limit of `own_ms` ms."""
+        """Return a budget for a parallel path, with counters shared.
+
+        It has its own cancellation and, unless None, a limit of `own_ms` ms.
+        """
         return replace(self, own_ms=own_ms, attempt_share=None, parent=self)
 
     def take_share(self, fraction: float, until_found: bool = False) -> "Budget":
-        """Return a budget for one of several attempts in turn, with a fraction of the nodes, calls and time left.
+        """Return a budget with a fraction of the nodes, calls and time.
 
-        What the attempt uses counts for the whole search. It has at least one node and one call while there are any. A fraction
-        of 1.0 gives the last attempt everything left. With `until_found` the limits are lifted once something was found.
+        For attempts in turn: each has at least one node and one call while there are any, and 1.0 gives the last everything left.
+        With `until_found` the limits are lifted once something was found.
         """
         if fraction >= 1:
             return self.branch_path()
@@ -153,30 +156,30 @@ class Budget:
         return replace(self, own_ms=max(1, int(self.left_ms() * fraction)), attempt_share=attempt_share, parent=self)
 
     def separate(self, own_ms: int) -> "Budget":
-        """Return a budget with bounds of the same size, counters of its own and a limit of `own_ms` milliseconds.
+        """Return a budget with counters of its own and `own_ms` milliseconds.
 
-        For work beside the search for results, which must find the same with it as without.
+        For work next to the search for results, which must find the same with it as without.
         """
         return replace(self, own_ms=own_ms, attempt_share=None, parent=self, spent=Spent(), is_separate=True)
 
     def leaving_nodes(self, nodes: int) -> "Budget":
-        """Return a budget for parallel paths that leaves `nodes` nodes and one call to another path; counters are shared."""
+        """Return a budget that leaves nodes and a call to another path."""
         path_share = _Share(max(0, self.nodes_left() - nodes), max(0, self.calls_left() - 1), until_found=False)
         return replace(self, attempt_share=path_share, parent=self)
 
     @property
     def nodes_visited(self) -> int:
-        """Number of nodes compared so far by all paths of the search."""
+        """Nodes compared so far by all paths of the search."""
         return self.spent.nodes_visited
 
     @property
     def rpc_calls(self) -> int:
-        """Number of calls made so far by all paths of the search."""
+        """Calls made so far by all paths of the search."""
         return self.spent.rpc_calls
 
     @property
     def depth(self) -> int:
-        """The deepest level that any path of the search reached; years are 1, 0 is none."""
+        """The deepest level reached; years are 1, 0 is none."""
         return self.spent.depth
 
     @property
@@ -186,47 +189,46 @@ class Budget:
 
     @property
     def hit(self) -> list[str]:
-        """Names of the bounds that were reached, in that order: the list itself, which callers add to."""
+        """Names of the bounds reached: the list itself, which callers extend."""
         return self.spent.hit
 
     def cancel(self) -> None:
-        """Cancel this path and every budget made from it: all are out of time from now on, for good."""
+        """Cancel this path and every budget made from it, for good."""
         self._cancelled.set()
 
     def is_cancelled(self) -> bool:
-        """Return whether this path, one it was made from, or the whole call (`GONE`) was cancelled."""
+        """Return whether this path, a parent or the call was cancelled."""
         if self._cancelled.is_set() or (self._gone is not None and self._gone.is_set()):
             return True
         return self.parent is not None and self.parent.is_cancelled()
 
     def elapsed_ms(self) -> int:
-        """Return the whole milliseconds since the search began: since the call arrived, if that is known."""
+        """Return the milliseconds since the search began or the call arrived."""
         return int((self.clock.monotonic() - self.started) * 1000)
 
     def left_ms(self) -> float:
-        """Return the milliseconds until this path must end, with those for a first find; negative once the time is up."""
+        """Return the milliseconds until this path must end; may be negative."""
         return self.ms_to_limit() if self.spent.satisfied else max(self.ms_to_limit(), self.ms_to_first_find())
 
     def ms_to_first_find(self) -> float:
-        """Return the milliseconds that are left for a first find; not above 0 where the time limit alone counts."""
+        """Return the milliseconds left for a first find."""
         return self.first_find_ms - (self.clock.monotonic() - self.begun) * 1000 if self.first_find_ms else 0.0
 
     def ms_to_limit(self) -> float:
-        """Return the milliseconds until the time limit of this path; negative beyond it."""
+        """Return the milliseconds until this path's limit; may be negative."""
         now = self.clock.monotonic()
         return min(self.bounds.timeout_ms - (now - self.started) * 1000, self._own_ms_left(now))
 
     def _own_ms_left(self, now: float) -> float:
-        """Return the milliseconds until the earliest path limit of this budget and its parents; inf for none."""
+        """Return the milliseconds until the earliest path limit; inf for none."""
         left_ms = math.inf if self.own_ms is None or self._is_released() else self.own_ms - (now - self.begun) * 1000
         return left_ms if self.parent is None else min(left_ms, self.parent._own_ms_left(now))
 
     def _is_released(self) -> bool:
-        """Return whether the limits of this attempt are lifted: it has `until_found` ones, and something was found."""
         return self.attempt_share is not None and self.attempt_share.until_found and self.spent.satisfied
 
     def limit(self, name: str) -> int:
-        """Return the current value of a bound by its name; for the one that was exceeded half more, rounded down."""
+        """Return a bound's current value: half more if it was exceeded."""
         bound: int = getattr(self.bounds, name)
         return bound + bound // 2 if self.spent.exceeded == name else bound
 
@@ -248,14 +250,14 @@ class Budget:
             return True
 
     def record_hit(self, name: str) -> None:
-        """Add the name of a bound that was reached to `hit`, unless it is there."""
+        """Add the name of a bound to `hit`, once."""
         with self.spent.lock:
             if name not in self.hit:
                 self.hit.append(name)
             self.note_cut(name)
 
     def note_cut(self, name: str) -> None:
-        """Note that a bound ended this path and those it was made from, though the search as a whole did not reach it."""
+        """Note that a bound ended this path, not the whole search."""
         with self.spent.lock:
             path: Budget | None = self
             while path is not None:
@@ -264,7 +266,7 @@ class Budget:
                 path = None if path.is_separate else path.parent
 
     def out_of_time(self) -> bool:
-        """Return whether this path must end: its time is up, which is recorded as a bound reached, or it was cancelled."""
+        """Return whether this path must end; a time limit is recorded."""
         if self.is_cancelled():
             return True
         if self.first_find_ms and not self.spent.satisfied:
@@ -275,14 +277,14 @@ class Budget:
         return self._is_stopped_by("timeout_ms", self.elapsed_ms(), 0)
 
     def is_short_of(self, ms: float) -> bool:
-        """Return whether less than `ms` milliseconds are left; if so, record the time limit as reached."""
+        """Return whether less than `ms` milliseconds are left, and record that."""
         if self.left_ms() >= ms:
             return False
         self.record_hit("timeout_ms")
         return True
 
     def count_call(self) -> bool:
-        """Count one call; return False and count nothing when none is left or the time is up."""
+        """Count one call; False if none is left or the time is up."""
         with self.spent.lock:
             if self.out_of_time():
                 return False
@@ -312,7 +314,7 @@ class Budget:
             return allowed
 
     def visit_named(self, names: Sequence[str]) -> int:
-        """Count nodes by name, each once in a whole search; return how many names from the start may be used.
+        """Count nodes by name, once; return how many names may be used.
 
         Names that were counted before cost nothing; the first one that does not fit ends it.
         """
@@ -327,22 +329,20 @@ class Budget:
             return len(names)
 
     def nodes_left(self) -> int:
-        """Return how many nodes may still be compared: what the search and the shares of this path both have left, 0 at least."""
+        """Return how many nodes may still be compared."""
         return int(max(0, min(self.limit("max_nodes_visited") - self.nodes_visited, self._own_left()[0])))
 
     def calls_left(self) -> int:
-        """Return how many calls may still be made: what the search and the shares of this path both have left, 0 at least."""
+        """Return how many calls may still be made."""
         return int(max(0, min(self.limit("max_rpc_calls") - self.rpc_calls, self._own_left()[1])))
 
     def _own_left(self) -> tuple[float, float]:
-        """Return the nodes and calls left to the attempts this path is part of, in that order; inf if it is part of none."""
         nodes, calls = (math.inf, math.inf) if self.parent is None or self.is_separate else self.parent._own_left()
         if self.attempt_share is None or self._is_released():
             return nodes, calls
         return min(nodes, self.attempt_share.nodes - self.used_nodes), min(calls, self.attempt_share.calls - self.used_calls)
 
     def _count_use(self, nodes: int, calls: int) -> None:
-        """Count nodes and calls as used by every path that this one is part of, up to the first budget that is `apart`."""
         self.used_nodes += nodes
         self.used_calls += calls
         if self.parent is not None and not self.is_separate:
@@ -360,7 +360,7 @@ class Budget:
             return True
 
     def spend_tokens(self, text: str) -> bool:
-        """Count the estimated tokens of a piece of the answer; if they do not fit, count nothing, record that, return False."""
+        """Count the tokens of a text; False, counting nothing, without room."""
         tokens = estimate_tokens(text, self.factor)
         with self.spent.lock:
             if self.tokens + tokens > self.bounds.max_token_budget:

@@ -8,13 +8,13 @@ from memory_mcp.tree.toc.tree import Tree
 
 
 class Coverage:
-    """Compares the cutoffs of one index (UTC milliseconds by level, as `LiveIndex.cutoffs`) with what the tree holds."""
+    """Compares an index's cutoffs (UTC milliseconds) with the tree."""
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
 
     def find_cut(self, cutoffs: Mapping[str, int]) -> tuple[int, str]:
-        """Return the moment before which segments are left out, and a remark with their share; 0 and "" if none is left out."""
+        """Return the time before which segments are left out, and a remark."""
         cut = cutoffs.get(TocLevel.SEGMENT, 0)
         before_ms = self._tree.count_before(cut, None)
         if not before_ms:
@@ -23,7 +23,7 @@ class Coverage:
         return cut, f"leaves out {share:.1%} of all segments, those before {self._tree.calendar.day_of(cut)}"
 
     def describe_gap(self, filters: Filters, cutoffs: Mapping[str, int]) -> list[str]:
-        """Return a notice of what a search with these filters lacks; none where it lacks nothing."""
+        """Return a notice of what a search with these filters lacks."""
         if filters.level is not None:
             cut = cutoffs.get(filters.level, 0)
         else:

@@ -13,7 +13,7 @@ _JUST_ASKED = 600_000
 
 
 def is_echo(question: str, hit: Hit, now_ms: int) -> bool:
-    """Return whether a hit repeats the question and says nothing else, whatever the case and punctuation.
+    """Return whether a hit only repeats the question.
 
     Only if either ends with a question mark, or a user said it within ten minutes of `now_ms` (UTC milliseconds).
     """
@@ -28,5 +28,4 @@ def is_echo(question: str, hit: Hit, now_ms: int) -> bool:
 
 @lru_cache(maxsize=256)
 def _letters_only(text: str) -> str:
-    """Return a text in lower case with letters and digits only, for comparing words."""
     return "".join(filter(str.isalnum, text.casefold()))

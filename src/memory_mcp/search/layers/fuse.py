@@ -23,7 +23,7 @@ _TABLES: dict[str, dict[DocType, Table]] = {"bm25": BM25, "vector": VECTOR}
 
 
 def fuse_matches(keyword: Sequence[Match], similar: Sequence[Match], limit: int | None = None) -> list[Match]:
-    """Return both lists as one, best first, at most `limit` of it (None: all); each document once, ties by id.
+    """Merge both lists, best first; each document once, ties by id.
 
     If only one side found anything, its matches are returned in their order with their own scores. Otherwise `score` is
     calibrated once more, `raw` is the fused number, and `parts` divides the score between "bm25" and "vector".
@@ -54,9 +54,9 @@ def fuse_matches(keyword: Sequence[Match], similar: Sequence[Match], limit: int 
 
 
 def fuse_pending(keyword: Sequence[PendingMatch], similar: Sequence[PendingMatch]) -> list[PendingMatch]:
-    """Return the events of both sides that are not indexed yet, each once with a fused score.
+    """Return the pending events of both sides, each once, in their order.
 
-    One found by meaning alone is left out below a score of `_SURE`. They are in the order in which they were found.
+    One found by meaning alone is left out below a score of `_SURE`.
     """
     shares_by_side: dict[str, dict[str, float]] = {}
     events: dict[str, PendingMatch] = {}
@@ -72,7 +72,7 @@ def fuse_pending(keyword: Sequence[PendingMatch], similar: Sequence[PendingMatch
 
 
 def _pool_scores(scores_by_side: Mapping[str, float], doc_type: DocType) -> float:
-    """Return the fused score, 0..1, of a document's scores by side; a missing side counts as its table's lowest."""
+    """Return the fused score; a missing side counts as its lowest."""
     odds = 0.0
     for name, share in _SHARES.items():
         score = scores_by_side.get(name, _lowest_score(name, doc_type))
@@ -81,10 +81,8 @@ def _pool_scores(scores_by_side: Mapping[str, float], doc_type: DocType) -> floa
 
 
 def _bounded_score(score: float, side: str, doc_type: DocType) -> float:
-    """Return a score bounded to what counts for a side: its table's lowest to `_SUREST`."""
     return min(max(score, _lowest_score(side, doc_type)), _SUREST)
 
 
 def _lowest_score(side: str, doc_type: DocType) -> float:
-    """Return the lowest score of a side's table, which a document has that the side did not return."""
     return _TABLES[side][doc_type][0][1]

@@ -28,7 +28,7 @@ class HybridLayer:
         self._vector = vector
 
     def status(self) -> LayerStatus:
-        """Return the status: healthy if both sides are usable, else the first that is not is the reason; the smaller count."""
+        """Return the status: healthy if both sides are usable."""
         sides = (self._bm25.status(), self._vector.status())
         lacking = next((s for s in sides if not s.usable), None)
         reason = f"{lacking.name}: {lacking.reason}" if lacking else ""
@@ -39,11 +39,10 @@ class HybridLayer:
         return LayerStatus(self.name, all(s.enabled for s in sides), lacking is None, count, reason, "", partial.covered_from)
 
     def teleport(self, query: IndexQuery) -> FoundHits:
-        """Return the best `query.limit` documents of both sides, or of the only one available, marked as partial then.
+        """Return the best documents of both sides, or of the only one.
 
-        Filters that exclude nodes give messages (see `messages`). A notice tells each side that could not answer. The total is
-        the keyword side's, or the number of distinct documents if that is more. Raises InvalidQuery for an empty text and
-        LayerUnavailable when neither side can answer.
+        Filters that exclude nodes give messages. A notice tells each side that could not answer. Raises InvalidQuery for an empty
+        text and LayerUnavailable when neither side can answer.
         """
         if not query.text.strip():
             raise InvalidQuery("the query is empty", "Give at least one word to look for.")
@@ -77,10 +76,10 @@ class HybridLayer:
             )
 
     def search_messages(self, query: IndexQuery) -> FoundHits:
-        """Return the best `query.limit` messages of both sides, or of the only one available, marked as partial then.
+        """Return the best messages of both sides, or of the only one.
 
-        Each side also rates what the other found, so that every message has both numbers whatever its rank.
-        Raises LayerUnavailable when neither can answer.
+        Each side also rates what the other found, so that every message has both numbers whatever its rank. Raises
+        LayerUnavailable when neither can answer.
         """
         with span("hybrid_search"):
             began = time.perf_counter()
@@ -95,10 +94,12 @@ class HybridLayer:
         return replace(teleported, took_ms=took, notices=notices, partial=teleported.partial or bool(missing))
 
     def search(self, query: Query, budget: Budget) -> LayerAnswer:
-        """Return the best messages of both sides, or of one, for one call. Raises LayerUnavailable if neither can answer."""
+        """Return the best messages for one call.
+
+        Raises LayerUnavailable if neither side can answer.
+        """
         return as_layer(query, budget, self.search_messages)
 
 
 def _partial_notices(missing: Mapping[LayerName, LayerUnavailable]) -> list[str]:
-    """Return a notice for each side that could not answer: "partial: NAME could not answer (REASON)"."""
     return [f"partial: {name} could not answer ({error.reason})" for name, error in missing.items()]

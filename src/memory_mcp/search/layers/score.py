@@ -36,7 +36,10 @@ _STEP = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Log odds per column of `Candidates.words` and of `Candidates.meaning` (the first of those squared)."""
+    """Log odds per column of `Candidates.words` and `Candidates.meaning`.
+
+    The first column of meaning counts squared.
+    """
 
     words: tuple[float, float, float, float]
     meaning: tuple[float, float]
@@ -49,16 +52,17 @@ BOTH = Weights((9.65, 11.75, 13.0, 6.86), (8.22, 2.42))
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Places of candidates, best first, with the score of each; `(n,)` arrays."""
+    """Positions of candidates, best first, and scores; `(n,)` arrays."""
 
     places: Array
     score: Array
 
 
 def join_sides(keyword: Candidates, similar: Candidates) -> Candidates:
-    """Return the messages of both sides, each once, by name, with the grip of the side that scores it higher.
+    """Return the messages of both sides, each once, by name.
 
-    Features are the higher of both; `raw` is the log odds, or the own score if only one side has messages.
+    Features are the higher of both, the grip that of the side that scores it higher; `raw` is the log odds, or the own score if
+    only one side has messages.
     """
     candidates = Candidates.concatenate([keyword, similar])
     names, first, inverse = np.unique(candidates.message, return_index=True, return_inverse=True)
@@ -78,7 +82,7 @@ def join_sides(keyword: Candidates, similar: Candidates) -> Candidates:
 
 
 def ground_replies(candidates: Candidates) -> Candidates:
-    """Return the candidates without what their neighbours and segment add to replies that tell nothing.
+    """Remove what neighbours and segment add to replies that tell nothing.
 
     Of a reply such as "I do not know" to a message that only asks, all of that comes from the question: one is meant that holds
     no term of the query, or came to nothing.
@@ -94,11 +98,11 @@ def ground_replies(candidates: Candidates) -> Candidates:
 
 
 def rank_candidates(candidates: Candidates, weights: Weights, literal: bool, limit: int, boost: Array | None = None) -> Ranking:
-    """Return at most `limit` candidates, best first, with scores 0..1 that never rise.
+    """Return at most `limit` candidates with scores 0..1, best first.
 
     Those with neither a query term nor any similarity nor a boost are left out; `boost`, `(n,)`, adds to the log odds.
-    Messages of one session are spread over the first five places; tool output and announcements are lowered unless
-    `literal`. Requests come last; of those with a reply it takes over what they would be worth.
+    Messages of one session are spread over the first five; tool output and announcements are lowered unless `literal`.
+    Requests come last; of those with a reply it takes over what they would be worth.
     """
     boost = np.zeros(len(candidates)) if boost is None else boost
     counts = (candidates.words[:, OWN_SCORE] > 0) | (candidates.meaning[:, SIMILARITY] > 0) | (boost > 0)
@@ -119,7 +123,7 @@ def rank_candidates(candidates: Candidates, weights: Weights, literal: bool, lim
 
 
 def _share_with_replies(odds: Array, candidates: Candidates) -> Array:
-    """Return log odds, `(n,)`, in which the best reply of each request's exchange has a share of what the request has more.
+    """Give the best reply of each request a share of its log odds.
 
     A reply that holds no term of the query and is far less similar to it than the request takes over nothing.
     """
@@ -136,7 +140,7 @@ def _share_with_replies(odds: Array, candidates: Candidates) -> Array:
 
 
 def _lower_doubted(odds: Array, candidates: Candidates) -> Array:
-    """Return log odds, `(n,)`, in which prompts that came to nothing are behind the best message that says much the same.
+    """Put prompts that came to nothing after messages that say the same.
 
     A reply does with any term of the query.
     """
@@ -156,7 +160,6 @@ def _lower_doubted(odds: Array, candidates: Candidates) -> Array:
 
 
 def _order_candidates(candidates: Candidates, places: Array, odds: Array) -> Ranking:
-    """Return the candidates at `places`, best first, by log odds, both `(n,)`, spread over sessions."""
     if not len(places):
         return Ranking(places, odds)
     total_mass = _summed_odds(odds, np.zeros(len(places), dtype=np.int64))[0]
@@ -168,7 +171,10 @@ def _order_candidates(candidates: Candidates, places: Array, odds: Array) -> Ran
 
 
 def log_odds(words: Array, meaning: Array, weights: Weights) -> Array:
-    """Return the log odds, `(n,)`, of `(n, 4)` words and `(n, 2)` meaning; the message's own similarity is squared."""
+    """Return the log odds, `(n,)`, of `(n, 4)` words and `(n, 2)` meaning.
+
+    The message's own similarity is squared.
+    """
     similarity = meaning.copy()
     similarity[:, SIMILARITY] **= 2
     odds: Array = words @ np.array(weights.words) + similarity @ np.array(weights.meaning)
@@ -176,7 +182,7 @@ def log_odds(words: Array, meaning: Array, weights: Weights) -> Array:
 
 
 def _summed_odds(odds: Array, group: Array) -> Array:
-    """Return the log of the summed odds of each group, `(groups,)`, from log odds; `group` is that of each, both `(n,)`."""
+    """Return the log of the summed odds of each group, `(groups,)`."""
     highest = odds.max()
     total = np.zeros(int(group.max()) + 1)
     np.add.at(total, group, np.exp(odds - highest))
@@ -185,7 +191,7 @@ def _summed_odds(odds: Array, group: Array) -> Array:
 
 
 def _spread_sessions(odds: Array, session: Array, order: Array) -> tuple[Array, Array]:
-    """Return an order whose first five places are spread over sessions, and the values in that order, which never rise.
+    """Spread the first five positions over sessions; values never rise.
 
     `order` is that by `odds`, best first; `session` is each one's, all `(n,)`.
     """

@@ -1,6 +1,6 @@
 """Turn matches of an index into hits with the words they stand for.
 
-The words are read from the copies beside the index where those are current, otherwise from the store. Matches that neither
+The words are read from the copies next to the index where those are current, otherwise from the store. Matches that neither
 holds, or that the caller may not see, are left out.
 """
 
@@ -30,7 +30,6 @@ _WITH_ASIDES = 10
 
 
 def _count_probes(probes: Sequence[str], text: str) -> int:
-    """Return how many probes a text may hold."""
     lower = text.lower()
     return sum(probe_text in lower for probe_text in probes)
 
@@ -44,10 +43,10 @@ class HitReader:
         self._shown = copies
 
     def read_hits(self, matches: Sequence[Match], filters: Filters, query_terms: frozenset[str]) -> list[Hit]:
-        """Return a hit, in order, for each match the store still holds for this caller; `query_terms` are the query's terms.
+        """Return a hit for each match that the caller may see.
 
-        A node shows its best grip, else the bullet with most of the terms, a statement's if it has any. Quotations of
-        other projects than the filter's are left out.
+        A node shows its best grip, else the bullet with most of the terms, a statement's if it has any. Quotations of other
+        projects than the filter's are left out.
         """
         nodes = self._read_nodes(matches, filters.project)
         bullets = self._choose_bullets(nodes, filters.excluded_sessions, query_terms)
@@ -69,7 +68,6 @@ class HitReader:
         return add_standing(self._with_asides(hits, query_terms), nodes, self._storage)
 
     def _with_asides(self, hits: Sequence[Hit], query_terms: frozenset[str]) -> list[Hit]:
-        """Return the hits with what tells more beside them: what a reply replies to, what a person's question got in return."""
         first = hits[:_WITH_ASIDES]
         quoted = [GripId(h.grip_id) for h in first if h.grip_id and (not h.speaker or h.quote.rstrip().endswith(QUESTION_MARKS))]
         asides = self._shown.read_companions(quoted)
@@ -89,7 +87,6 @@ class HitReader:
     def _choose_bullets(
         self, nodes: Mapping[NodeId, TocNode], excluded: frozenset[tuple[int, int]], query_terms: frozenset[str]
     ) -> dict[NodeId, TocBullet]:
-        """Return by node the bullet with most of the terms `query_terms`, a statement's if it has any, of no excluded session."""
         cited = {g for node in nodes.values() for b in node.bullets for g in b.grip_ids[:1]}
         left_out = dict(excluded)
         quotations = self.read_quotations(cited) if left_out else {}
@@ -104,7 +101,6 @@ class HitReader:
         return bullets
 
     def _read_nodes(self, matches: Sequence[Match], project: str | None) -> dict[NodeId, TocNode]:
-        """Return the nodes of matches, with bullets only where one is shown; with a project, that project's share of periods."""
         ids = {m.node_id for m in matches}
         with_bullets = {m.node_id for m in matches if m.grip_id is None and m.best_grip is None}
         full_nodes = self._shown.read_nodes(with_bullets)
@@ -115,7 +111,7 @@ class HitReader:
         return heads | self._storage.toc.get_heads([i for i in ids - with_bullets if i not in heads]) | full_nodes
 
     def read_quotations(self, ids: Collection[GripId]) -> dict[GripId, Quotation]:
-        """Return the quotations of grips with facts about their events; those that no longer resolve are left out."""
+        """Return the quotations of grips; unresolved ones are left out."""
         copied = self._shown.read_quotations(ids)
         grips = self._storage.grips.get_grips([i for i in ids if i not in copied])
         events = self._storage.events.get_events({i for g in grips.values() for i in (g.event_id_start, g.event_id_end)})
@@ -130,10 +126,6 @@ class HitReader:
         quotation: Quotation | None,
         bullet: TocBullet | None,
     ) -> Hit | None:
-        """Return the hit of a match; None without its node, or for a grip without its quotation.
-
-        `grip` is the grip quoted, `bullet` the node's best for the query. A hit names at most three grips.
-        """
         if node is None or (match.doc_type is DocType.GRIP and quotation is None):
             return None
         is_node = match.doc_type is DocType.NODE
@@ -165,7 +157,7 @@ class HitReader:
         )
 
     def pending_hits(self, pending_matches: Iterable[PendingMatch], query_terms: frozenset[str]) -> list[Hit]:
-        """Return a hit for each event not indexed yet, in order, quoting up to 400 characters with most query terms."""
+        """Return a hit for each event not indexed yet."""
         hits = []
         for pending in pending_matches:
             event = pending.event

@@ -15,7 +15,7 @@ from memory_mcp.search.layers.score import join_sides
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What one index returns for messages: candidates, events not indexed yet, and the score of each of those by id."""
+    """What one index returns for messages."""
 
     candidates: Candidates
     pending: tuple[PendingMatch, ...]
@@ -32,14 +32,17 @@ Sides = Mapping[LayerName, Side]
 
 
 def pending_events(*several: Sides) -> dict[int, PendingMatch]:
-    """Return the events not indexed yet that any side returns, by the name of their message; the last of equals."""
+    """Return the pending events of all sides, by message name."""
     indexed_names = {name for sides in several for side in sides.values() for name in side.candidates.message.tolist()}
     pending = ((keys.message_name(u.event.event_id), u) for sides in several for side in sides.values() for u in side.pending)
     return {name: unfiled for name, unfiled in pending if name not in indexed_names}
 
 
 def candidates_of(sides: Sides, pending: Mapping[int, PendingMatch], turns: Mapping[EventId, TurnKind]) -> Candidates:
-    """Return the messages of all sides, each once, and after them those events of `pending` that ask the memory nothing."""
+    """Return the messages of all sides, each once, then pending events.
+
+    Pending events that ask the memory are left out.
+    """
     indexed = join_sides(*(sides[n].candidates if n in sides else NO_CANDIDATES for n in (LayerName.BM25, LayerName.VECTOR)))
     pending_messages: list[Candidates] = []
     for name, unfiled in pending.items():

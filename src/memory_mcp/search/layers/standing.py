@@ -25,14 +25,17 @@ _KINDS = frozenset(k.value for k in MemoryKind)
 
 
 def add_standing(hits: Sequence[Hit], nodes: Mapping[NodeId, TocNode], storage: Storage) -> list[Hit]:
-    """Return `hits` with kind, salience (0 unless the hit's node is in `nodes`), pin and successor."""
+    """Return `hits` with kind, salience, pin and successor.
+
+    Salience is 0 unless the hit's node is in `nodes`.
+    """
     pins = storage.toc.list_pins()
     over = {} if storage.superseded.is_empty() else _find_supersessions(hits, storage)
     return [_add_standing(hit, nodes.get(hit.node_id), pins, over) for hit in hits]
 
 
 def _find_supersessions(hits: Sequence[Hit], storage: Storage) -> dict[GripId, Supersession]:
-    """Return the supersessions of the quoted words by grip; grips that hold are left out.
+    """Return the supersessions of the quoted words by grip.
 
     Words cited by a span count as superseded where a superseded stored grip of that event overlaps them.
     """
@@ -49,10 +52,10 @@ def _find_supersessions(hits: Sequence[Hit], storage: Storage) -> dict[GripId, S
 
 
 def _add_standing(hit: Hit, node: TocNode | None, pins: frozenset[str], over: Mapping[GripId, Supersession]) -> Hit:
-    """Return a hit with kind, salience, pin and successor; `over` maps superseded grips to their supersessions.
+    """Return a hit with its standing; `over` maps superseded grips.
 
-    A supersession counts only if it concerns the quoted words. The kind is read from the quotation, but "" without reading
-    where the node is an observation and the hit has no kind.
+    A supersession counts only if it concerns the quoted words. The kind is read from the quotation, but "" without reading where
+    the node is an observation and the hit has no kind.
     """
     grips = _grips_of(hit)
     ended = over.get(grips[0]) if grips else None
@@ -73,20 +76,19 @@ def _add_standing(hit: Hit, node: TocNode | None, pins: frozenset[str], over: Ma
 
 @lru_cache(maxsize=2)
 def _events_in(pins: frozenset[str]) -> frozenset[str]:
-    """Return the events that pins name by their own id: a note can be pinned before its grips are stored."""
+    """Return the events that pins name: a note can be pinned before its grips."""
     return frozenset(spanned[0] for spanned in map(parse_span_grip, pins) if spanned)
 
 
 def _grips_of(hit: Hit) -> tuple[GripId, ...]:
-    """Return the grips of a hit, that of the quoted words first, which may occur twice; () if it has none."""
     return (GripId(hit.grip_id), *hit.grip_ids) if hit.grip_id else hit.grip_ids
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def read_kind(words: str, author_kind: str = "") -> str:
-    """Return the most durable kind among the sentences of `words`, or the author's `author_kind`; "" for an observation.
+    """Return the most durable kind of `words`, or the author's.
 
-    `author_kind` counts only if it is a kind. The first 1200 characters are read.
+    "" for an observation. The first 1200 characters are read.
     """
     if author_kind in _KINDS:
         return author_kind if author_kind != MemoryKind.OBSERVATION else ""

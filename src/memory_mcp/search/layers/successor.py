@@ -23,16 +23,16 @@ _NOTHING = "a^"
 
 
 class Successors:
-    """Finds what supersedes a statement, and the latest decisions, in the store; as `policy.search.Successors`."""
+    """Finds what supersedes a statement; as `policy.search.Successors`."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
 
     def put_before(self, hits: Iterable[Hit]) -> list[Hit]:
-        """Return `hits` with the statement that holds now before each superseded one, once, if no hit shows it.
+        """Return the hits, each superseded one after the statement that holds now.
 
-        That statement scores at least as much as the best one it replaced. Retracted ones, and successors
-        that were forgotten or are of another project, get none. Costs nothing where none is superseded.
+        That statement scores at least as much as the best one it replaced. Retracted ones, and successors that were forgotten
+        or are of another project, get none.
         """
         hits = list(hits)
         worth: dict[str, float] = {}
@@ -53,10 +53,10 @@ class Successors:
         return hits_with_successors
 
     def list_decisions(self, project: str | None, subject_terms: Set[str], window: TimeWindow | None, most: int) -> list[Hit]:
-        """Return the newest `most` decisions that hold the terms `subject_terms`, oldest first, each after its successor.
+        """Return the newest `most` decisions on these terms, oldest first.
 
-        A decision must hold half of the terms, and 60% of what the best one holds. Reads every decision.
-        `project` None means all.
+        A decision must hold half of the terms, and 60% of what the best one holds. Each comes after its successor. Reads every
+        decision. `project` None means all.
         """
         decisions: list[tuple[float, int, GripId, str]] = []
         for statement in self._storage.superseded.list_statements([MemoryKind.DECISION.value], _NOTHING):
@@ -70,7 +70,6 @@ class Successors:
         return self.put_before(hits)
 
     def _read_statement(self, grip_id: GripId, project: str, score: float) -> list[Hit]:
-        """Return the statement as a list of one hit with this score; empty if it was forgotten or is not of exactly `project`."""
         try:
             expanded = Evidence(self._storage).expand(grip_id, 0, 0)
         except NotFound:

@@ -12,8 +12,8 @@ from memory_mcp.tree.toc.tree import Tree
 def find_target(storage: Storage, tree: Tree, missing: str, project: str | None = None) -> Target:
     """Return the target of a node's, a grip's or an event's id.
 
-    Raises NotFound for an unknown id, and for one of another project than `project` (None: any). Malformed
-    node ids raise as `parse_node_id`.
+    Raises NotFound for an unknown id, and for one of another project than `project` (None: any). Malformed node ids raise as
+    `parse_node_id`.
     """
     if missing.startswith("toc:"):
         return _node_target(storage, tree, missing, project)
@@ -24,7 +24,7 @@ def find_target(storage: Storage, tree: Tree, missing: str, project: str | None 
 
 
 def _find_quoted(storage: Storage, missing: str) -> Target | None:
-    """Return the target of a grip's or an event's id; None if there is no such grip or event.
+    """Return the target of a grip's or an event's id, if there is one.
 
     The ids of a longer duplicate stand for an event as well, and for a whole event those of all its grips.
     """
@@ -46,15 +46,10 @@ def _find_quoted(storage: Storage, missing: str) -> Target | None:
 
 
 def _make_target(missing: str, event: Event, ids: set[str]) -> Target:
-    """Return the target `missing` for an event, with its project, agent and time; `ids` stand for it in results."""
     return Target(missing, frozenset(ids), event.project, event.agent, event.timestamp)
 
 
 def _node_target(storage: Storage, tree: Tree, missing: str, project: str | None) -> Target:
-    """Return the target of a node's id. Raises NotFound for one that this project does not have.
-
-    A period has "" as project and agent.
-    """
     node = tree.node(parse_node_id(missing), project)
     ids = frozenset({node.node_id})
     if level_of(node.node_id) is not TocLevel.SEGMENT:

@@ -1,6 +1,6 @@
 """Layers 3 and 4: one class for the keyword and the vector index. The index gives ids, the store the words.
 
-Events that are not indexed yet are searched beside the index, so that everything acknowledged can be found.
+Events that are not indexed yet are searched next to the index, so that everything acknowledged can be found.
 """
 
 import heapq
@@ -90,18 +90,18 @@ class FoundHits:
 
 @dataclass(frozen=True, slots=True)
 class MissingIndex:
-    """Why a layer has no index: whether it is enabled, the reason, and the settings that would change it."""
+    """Why a layer has no index, and the settings that enable it."""
 
     enabled: bool
     reason: str = ""
     enable_with: str = ""
 
     def status(self, name: LayerName) -> LayerStatus:
-        """Return the status of a layer without an index: unhealthy, a count of 0, the reason, and the settings that enable it."""
+        """Return the status of a layer without an index."""
         return LayerStatus(name, self.enabled, healthy=False, reason=self.reason, enable_with=self.enable_with)
 
     def error(self, message: str, other_statuses: Sequence[LayerStatus]) -> LayerUnavailable:
-        """Return the error of a layer without an index, with what enables it and the tool of `other_statuses` to use instead."""
+        """Return the error, with the tool of `other_statuses` to use instead."""
         how = f"Enable with {self.enable_with}" if self.enable_with else self.reason[:1].upper() + self.reason[1:]
         return LayerUnavailable(message, f"{how}; use {best_tool(other_statuses)} meanwhile.", self.reason)
 
@@ -120,8 +120,7 @@ class TeleportLayer:
     ) -> None:
         """Create the keyword or the vector layer.
 
-        `searcher` returns the index, or why there is none, and is called on every use; `copies` are copies beside the keyword
-        index; `other_statuses` returns the status of the layers to suggest when this one cannot be used.
+        `searcher` returns the index, or why there is none, and is called on every use.
         """
         self.name = name
         self._others = other_statuses
@@ -134,7 +133,7 @@ class TeleportLayer:
         self._coverage = Coverage(tree)
 
     def status(self) -> LayerStatus:
-        """Return the status of the layer: why there is no index, or the index's health and number of documents."""
+        """Return why there is no index, or its health and size."""
         searcher = self._find()
         if isinstance(searcher, MissingIndex):
             return searcher.status(self.name)
@@ -147,14 +146,14 @@ class TeleportLayer:
 
     @property
     def searcher(self) -> Searcher:
-        """The index. Raises LayerUnavailable, with the tool to use instead, when there is none."""
+        """The index. Raises LayerUnavailable when there is none."""
         searcher = self._find()
         if isinstance(searcher, MissingIndex):
             raise searcher.error(NOT_ENABLED[self.name], self._others())
         return searcher
 
     def teleport(self, query: IndexQuery) -> FoundHits:
-        """Return the best documents for a text, events not indexed yet included.
+        """Return the best documents for a text, pending events included.
 
         Raises InvalidQuery for an empty text and LayerUnavailable when the index cannot answer.
         """
@@ -180,7 +179,7 @@ class TeleportLayer:
         return FoundDocuments(matches.best, tuple(pending), matches.total + len(pending), took, tuple(notices), bool(notices))
 
     def show_documents(self, query: IndexQuery, matches: FoundDocuments) -> FoundHits:
-        """Return at most `query.limit` hits of what was found, best first, without events not indexed yet that a hit shows."""
+        """Return at most `query.limit` hits of documents, best first."""
         with span("collect_results"):
             query_terms = _query_terms(query)
             hits = sorted(self._showing.read_hits(matches.matches, query.filters, query_terms), key=lambda h: h.asks)
@@ -193,7 +192,6 @@ class TeleportLayer:
         return FoundHits(tuple(hits), matches.total, matches.took_ms, matches.notices, matches.is_partial)
 
     def _pending_hits(self, pending_matches: Sequence[PendingMatch], query_terms: frozenset[str]) -> list[Hit]:
-        """Return hits of events not indexed yet, without questions to the memory; those that only ask are marked."""
         turns = turns_of(self._storage, (u.event for u in pending_matches))
         evidence = [u for u in pending_matches if not turns.get(u.event.event_id, TurnKind.PLAIN) & TurnKind.TO_MEMORY]
         hits = self._showing.pending_hits(evidence, query_terms)
@@ -201,7 +199,6 @@ class TeleportLayer:
 
     @contextmanager
     def _explain_unreadable(self) -> Iterator[None]:
-        """Turn IndexUnreadable of the block into IndexNotReady with the tool to use instead."""
         try:
             yield
         except IndexUnreadable as error:
@@ -209,10 +206,9 @@ class TeleportLayer:
             raise IndexNotReady(f"{_WORDS[self.name]} not ready: {error.message}", hint, error.message) from error
 
     def _search_pending(self, query: IndexQuery, done: int) -> tuple[list[PendingMatch], list[str]]:
-        """Return matches among events after sequence number `done`, which are not indexed yet, and what the search lacks.
+        """Return matches among events after sequence number `done`, and notices.
 
-        Nothing if the filters exclude grips or name a kind. Of more than 2000 events the newest 500 and the
-        live ones are compared, and a notice tells; by meaning only the newest 64.
+        Of more than 2000 events the newest 500 and the live ones are compared, and a notice tells; by meaning only the newest 64.
         """
         filters = query.filters
         lacking = self._coverage.describe_gap(filters, self.searcher.keeper.index.cutoffs)
@@ -257,7 +253,7 @@ class TeleportLayer:
         return Side(candidates, tuple(pending), shares, tuple(notices), bool(notices))
 
     def rate_messages(self, query: IndexQuery, names: Array) -> Candidates:
-        """Return candidates for the named messages only, `(n,)` uint64; unknown ones are left out.
+        """Return candidates for the named messages only, `(n,)` uint64.
 
         Raises IndexNotReady when the index cannot be read, LayerUnavailable when there is none.
         """
@@ -266,11 +262,10 @@ class TeleportLayer:
         return candidates
 
     def list_messages(self, sides: Sides, weights: Weights, query: IndexQuery, keyword_sides: Sides) -> FoundHits:
-        """Return one ranked list of messages from one or both sides, at most `query.limit`, with the words quoted of each.
+        """Rank the messages of both sides, and return their hits.
 
-        `keyword_sides` are those of the query's keywords, empty without any. The total is the number of candidates; an event
-        not indexed yet is one, as if it were its segment's only message. Messages that the store no longer holds are left
-        out. `took_ms` is 0.
+        `keyword_sides` are those of the query's keywords, empty without any. The total is the number of candidates; an event not
+        indexed yet is one, as if it were its segment's only message. Messages that the store no longer holds are left out.
         """
         pending = pending_events(keyword_sides, sides)
         # Each prompt costs a read: those that cannot be shown are not looked up.
@@ -294,11 +289,13 @@ class TeleportLayer:
         return FoundHits(tuple(hits), len(everything), 0.0, notices, any(side.is_partial for side in sides.values()))
 
     def search(self, query: Query, budget: Budget) -> LayerAnswer:
-        """Return the best messages of this index at the cost of one call; raises LayerUnavailable when it cannot answer."""
+        """Return the best messages of this index, for one call.
+
+        Raises LayerUnavailable when it cannot answer.
+        """
         weights = KEYWORDS if self.name is LayerName.BM25 else MEANING
 
         def jump(index_query: IndexQuery) -> FoundHits:
-            """Return the best messages of this index alone, at most `asked.limit`, chosen from its best 120."""
             with span(_SPANS[self.name]):
                 searched = search_sides([self], replace(index_query, limit=DEPTH))
                 if not searched.sides:
@@ -310,7 +307,7 @@ class TeleportLayer:
 
 @dataclass(frozen=True, slots=True)
 class SearchedSides:
-    """What each index returns for the messages of a query and of its keywords, and why others could not answer."""
+    """What indexes return for a query and its keywords."""
 
     sides: Sides
     keyword_sides: Sides
@@ -318,7 +315,7 @@ class SearchedSides:
 
 
 def search_sides(layers: Sequence[TeleportLayer], query: IndexQuery) -> SearchedSides:
-    """Search indexes for the messages of a query and of its keywords.
+    """Search indexes for the messages of a query and its keywords.
 
     Each index also rates what the others found, and for the query what was found for the keywords and the other way round, so
     that every message has all numbers whatever its rank.
@@ -337,7 +334,6 @@ def search_sides(layers: Sequence[TeleportLayer], query: IndexQuery) -> Searched
 def _search_layers(
     layers: Sequence[TeleportLayer], query: IndexQuery, names: Array
 ) -> tuple[dict[LayerName, Side], dict[LayerName, LayerUnavailable], Array]:
-    """Return what the indexes find, why others could not answer, and the names of all messages: `names` and those found."""
     sides: dict[LayerName, Side] = {}
     missing: dict[LayerName, LayerUnavailable] = {}
     for layer in layers:
@@ -350,7 +346,7 @@ def _search_layers(
 
 
 def _rate_missing(layers: Sequence[TeleportLayer], query: IndexQuery, sides: Sides, names: Array) -> dict[LayerName, Side]:
-    """Return the sides with those messages of `names`, `(n,)` uint64, that each did not find, rated."""
+    """Rate those messages of `names`, `(n,)` uint64, that a side lacks."""
     rated_sides: dict[LayerName, Side] = {}
     for layer in layers:
         side = rated_sides[layer.name] = sides[layer.name]
@@ -362,22 +358,21 @@ def _rate_missing(layers: Sequence[TeleportLayer], query: IndexQuery, sides: Sid
 
 
 def _query_terms(query: IndexQuery) -> frozenset[str]:
-    """Return the terms of a query and of its keywords, which quotations are chosen by."""
     question_terms = query_terms(query.text)
     return frozenset((*question_terms, *keyword_terms(query.keywords, question_terms)))
 
 
 def best_tool(statuses: Sequence[LayerStatus]) -> str:
-    """Return the name of the tool of the best usable layer: of hybrid, BM25, vector in this order; search_children if none is."""
+    """Return the tool of the best usable layer, else search_children."""
     usable = {status.name for status in statuses if status.usable}
     return next((tool for name, tool in TOOLS.items() if name in usable), _ALWAYS)
 
 
 def as_layer(query: Query, budget: Budget, jump: Jump) -> LayerAnswer:
-    """Run `jump` as a layer search: one call, each message one hit, each hit one node visited.
+    """Run `jump` as a layer search: one call, a node each hit.
 
-    No hits without a call left, and, with a notice, for a time without a word to look for. Hits that the node
-    bound has no room for are left out; those visited before cost nothing. Errors of `jump` are passed on.
+    No hits without a call left, and, with a notice, for a time without a word to look for. Hits that the node bound has no room
+    for are left out; those visited before cost nothing. Errors of `jump` are passed on.
     """
     if query.window is not None and not terms(query.text):
         return LayerAnswer((), window=query.window, notices=("a time and no word to look for",))

@@ -50,8 +50,7 @@ class TopicsLayer:
     ) -> None:
         """Create the layer.
 
-        `keeper` returns the maintainer of the topic graph, or why there is none, and is called on every use; `copies` are copies
-        of nodes beside the keyword index; `other_statuses` returns what to suggest when this one cannot be used.
+        `keeper` returns the maintainer of the topic graph, or why there is none, and is called on every use.
         """
         self.contract = CONTRACTS[self.name]
         self._find = keeper
@@ -62,15 +61,15 @@ class TopicsLayer:
         self._others = other_statuses
 
     def status(self) -> LayerStatus:
-        """Return the status of the layer: why there are no topics, or the graph's health and number of topics."""
+        """Return why there are no topics, or the graph's health and size."""
         keeper = self._find()
         if isinstance(keeper, MissingIndex):
             return keeper.status(self.name)
         status = keeper.status()
         return LayerStatus(self.name, enabled=True, healthy=status.healthy, count=status.topic_count, reason=status.message)
 
-    def describe_topic(self) -> TopicsStatus:
-        """Return the status of the topic graph; when it is off, one with the reason as message."""
+    def describe_status(self) -> TopicsStatus:
+        """Return the status of the topic graph, or why it is off."""
         keeper = self._find()
         if isinstance(keeper, MissingIndex):
             return TopicsStatus(keeper.enabled, healthy=False, message=keeper.reason)
@@ -78,7 +77,7 @@ class TopicsLayer:
 
     @property
     def keeper(self) -> "TopicKeeper":
-        """The maintainer of the graph. Raises LayerUnavailable when the layer is off."""
+        """The maintainer of the graph. Raises LayerUnavailable without one."""
         keeper = self._find()
         if isinstance(keeper, MissingIndex):
             raise keeper.error(NOT_ENABLED, self._others())
@@ -97,11 +96,11 @@ class TopicsLayer:
             raise IndexNotReady(f"{NOT_ENABLED} yet", hint, error.message) from error
 
     def read_view(self, project: str | None) -> View:
-        """Return a view of one project, or of all for None, at the current time."""
+        """Return a view of one project, or of all for None."""
         return View(self._clock.now_ms(), project)
 
     def label_topic(self, topic_id: str, label: str, project: str | None, by: str) -> Topic:
-        """Store a topic's label for viewers of a project, or of all for None; "" removes it. Return the topic as it is then.
+        """Store a topic's label for viewers of a project; "" removes it.
 
         `by` is the author, as in `model.toc`. Raises NotFound for an unknown topic, LayerUnavailable, IndexNotReady for no graph.
         """
@@ -110,9 +109,10 @@ class TopicsLayer:
         return self.read_graph().get_topic(topic.topic_id, self.read_view(project))
 
     def pin_topic(self, topic_id: str, on: bool, project: str | None, by: str) -> Topic:
-        """Pin or unpin a topic; a pinned one is listed first and however old it is. Return the topic as it is then.
+        """Pin or unpin a topic, and return it.
 
-        `by` is the author, as in `model.toc`. Raises NotFound for an unknown topic, LayerUnavailable, IndexNotReady for no graph.
+        A pinned one is listed first and however old it is. `by` is the author, as in `model.toc`. Raises NotFound for an
+        unknown topic, LayerUnavailable, IndexNotReady for no graph.
         """
         topic = self.read_graph().get_topic(topic_id, self.read_view(project))
         self._storage.toc.set_pin(topic.topic_id, on, by)
@@ -120,18 +120,18 @@ class TopicsLayer:
         return self.read_graph().get_topic(topic.topic_id, self.read_view(project))
 
     def rebuild_graph(self) -> "RebuildResult":
-        """Rebuild the topic graph and wait for it; return its number of segments (as `documents`) and the time it took.
+        """Rebuild the topic graph and wait for it.
 
-        Raises LayerUnavailable when the layer is off, IndexNotReady while a rebuild is running; other errors of the
-        rebuild are passed on.
+        Raises LayerUnavailable when the layer is off, IndexNotReady while a rebuild is running; other errors of the rebuild
+        are passed on.
         """
         return self.keeper.rebuild()
 
     def search(self, query: Query, budget: Budget) -> LayerAnswer:
-        """Return at most ten themes and no hits, at the cost of one call and the nodes read; a notice if no topic fits.
+        """Return at most ten themes and no hits, for one call.
 
-        Nothing for a query by role or speaker, which topics do not know, or without a call left. Raises
-        LayerUnavailable when the layer is off, IndexNotReady when the graph cannot be read.
+        Nothing for a query by role or speaker, which topics do not know. Raises LayerUnavailable when the layer is off,
+        IndexNotReady when the graph cannot be read.
         """
         graph = self.read_graph()
         if query.role is not None or query.speaker is not None or not budget.count_call():
@@ -147,16 +147,12 @@ class TopicsLayer:
         return LayerAnswer((), window=query.window, themes=tuple(themes), notices=notices)
 
     def read_nodes(self, ids: Sequence[NodeId]) -> dict[NodeId, TocNode]:
-        """Return segments by id, with their bullets, from the index's copies or the store; unknown ones are left out."""
+        """Return segments by id, from the index's copies or the store."""
         copies = self._shown.read_nodes(ids)
         return copies | self._tree.nodes([i for i in ids if i not in copies])
 
 
 def _make_theme(topic: Topic, links: Sequence[Link], nodes: dict[NodeId, TocNode], text: str) -> Theme:
-    """Return a topic as a theme with the statement that tells most about it and the text, of the first segment that has one.
-
-    `nodes` are the segments read; without a statement its quote is "".
-    """
     segments = (nodes[link.node_id] for link in links if link.node_id in nodes)
     bullet = next((statement for node in segments if (statement := find_telling(node, topic, text)) is not None), None)
     return Theme(
@@ -172,18 +168,20 @@ def _make_theme(topic: Topic, links: Sequence[Link], nodes: dict[NodeId, TocNode
 
 
 def find_telling(node: TocNode, topic: Topic, text: str = "") -> TocBullet | None:
-    """Return the bullet of a node that tells most about a topic and a text (see `by_telling`); None if no bullet has a grip."""
+    """Return the bullet that tells most about a topic and a text."""
     return next(iter(order_by_telling(node, topic, text)), None)
 
 
 def order_by_telling(node: TocNode, topic: Topic, text: str = "") -> list[TocBullet]:
-    """Return the bullets with a grip, those first that share most terms with text (twice) and topic, by weight."""
+    """Return the bullets with a grip, the most telling first.
+
+    Those first that share most terms with text (twice) and topic, by weight.
+    """
     from memory_mcp.indexes.topics.documents import terms_of
 
     weights = {**terms_of(" ".join((topic.label, *topic.keywords))), **{t: 2 * w for t, w in terms_of(text).items()}}
 
     def worth(bullet: TocBullet) -> float:
-        """Return the summed weight of the wanted terms that a bullet holds, each once."""
         return sum(weights.get(term, 0.0) for term in terms_of(bullet.text))
 
     return sorted((b for b in node.bullets if b.grip_ids), key=worth, reverse=True)

@@ -12,7 +12,7 @@ _BEFORE, AFTER = 6, 24
 
 
 def turns_of(storage: Storage, events: Iterable[Event]) -> dict[EventId, TurnKind]:
-    """Return the turns of prompts and of tools' events among some events; plain ones are left out.
+    """Return the turns of prompts and tool events; plain ones are left out.
 
     Each prompt costs a read of its neighbours.
     """

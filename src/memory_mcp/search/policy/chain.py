@@ -22,7 +22,7 @@ MADE_OF: Mapping[LayerName, frozenset[LayerName]] = {LayerName.HYBRID: frozenset
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How an intent is enforced (cognitive-architecture.md, Query Intent Classification; PRD section 5.5)."""
+    """How an intent is enforced (cognitive-architecture.md; PRD section 5.5)."""
 
     #: Bounds that differ from the settings' defaults.
     bounds: Mapping[str, int]

@@ -58,7 +58,7 @@ class Answer:
 
 
 class Engine:
-    """Plans how a question is answered, answers it, and explains the answer. Any thread may call it."""
+    """Plans, answers and explains questions; any thread may call it."""
 
     def __init__(self, parts: EngineParts) -> None:
         self._parts = parts
@@ -72,7 +72,10 @@ class Engine:
         self.questions = RecentQuestions()
 
     def read_statuses(self) -> list[LayerStatus]:
-        """Return each layer's status, in their order, asked anew and remembered; one that raises is unhealthy for that reason."""
+        """Return each layer's status, and remember them.
+
+        A layer whose status cannot be read is unhealthy for that reason.
+        """
         statuses = []
         for layer in self._parts.layers.values():
             try:
@@ -85,7 +88,10 @@ class Engine:
         return statuses
 
     def plan(self, query: Query, bounds: StopConditions, how: How = _USUAL) -> Plan:
-        """Return the plan of a question, not run; `bounds` are those of the settings. Raises InvalidQuery and ConfigError."""
+        """Return the plan of a question, not run.
+
+        `bounds` are those of the settings. Raises InvalidQuery and ConfigError.
+        """
         parts = self._parts
         with self._lock:
             at, lately = self._known
@@ -94,11 +100,10 @@ class Engine:
         return make_plan(query, how, context)
 
     def search(self, query: Query, bounds: StopConditions, how: How = _USUAL) -> Answer:
-        """Answer a question with a page of `query.limit` hits; works without any index, since agentic search always runs.
+        """Answer a question with a page of `query.limit` hits.
 
-        A further page is cut from the list of the first, which is cached, if that is long enough. May wait 3
-        seconds for indexes after a start. Raises InvalidQuery for an empty or impossible question,
-        StorageError when the store cannot be read; layers that fail are only explained.
+        A further page is cut from the cached list of the first, if that is long enough. May wait 3 seconds for indexes after a
+        start. Raises InvalidQuery, and StorageError when the store cannot be read; layers that fail are only explained.
         """
         with span("intelligent_search"):
             plan = replace(self._ready_plan(query, bounds, how), keeps_all=how.keeps_all)
@@ -132,17 +137,17 @@ class Engine:
         return answer
 
     def projects_with(self, word: str) -> tuple[str, ...]:
-        """Return the projects in which a word occurs in some form, sorted."""
+        """Return the projects that hold a word in some form, sorted."""
         return self._parts.words.projects_with(word)
 
     def forget_pages(self) -> None:
-        """Drop the cached lists that further pages are cut from, as what they show may be gone; such pages are searched anew."""
+        """Drop the cached lists: what they show may be gone."""
         self._pages.forget_lists()
 
     def _ready_plan(self, query: Query, bounds: StopConditions, how: How) -> Plan:
-        """Return the plan, made once indexes that a start has not read yet are read, or after 3 seconds.
+        """Return the plan once indexes are read, or after 3 seconds.
 
-        What a start has to read, the first plan's tables included, does not count against the question's own time.
+        What a start has to read does not count against the question's own time.
         """
         began = time.monotonic()
         waited = self._parts.wait(_LOADING)
@@ -156,16 +161,12 @@ class Engine:
 
 
 def _as_overview(answer: Answer, plan: Plan, query: Query) -> Answer:
-    """Return an answer with whether it is an overview, and whether that is told by project; who spoke is told by messages."""
     by_project = plan.is_overview and not asks_themes(query.text) and not (query.role or query.speaker)
     return replace(answer, overview=plan.is_overview, by_project=by_project)
 
 
 def _cut_page(listed: ResultList, limit: int, offset: int, budget: Budget, ranking: RankingSettings) -> Answer:
-    """Return one page of a list, at most `limit` hits from `offset` on and as many as the token budget has room for.
-
-    Themes come with the first page only. The tokens of the hits are counted in `budget`.
-    """
+    """Return a page of a list; its tokens are counted in `budget`."""
     good = listed.hits[offset:]
     fitting = fit_hits(good[:limit], budget)
     more = len(good) > len(fitting) or (bool(fitting) and listed.goes_on)
@@ -178,7 +179,7 @@ def _cut_page(listed: ResultList, limit: int, offset: int, budget: Budget, ranki
 
 
 def fit_hits(hits: Sequence[Hit], budget: Budget) -> list[Hit]:
-    """Return the first hits that fit into the token budget, and count their tokens there; the first that does not fit ends it."""
+    """Return the first hits that the token budget has room for, counted."""
     fitting = []
     for hit in hits:
         if not budget.spend_tokens(" ".join((hit.quote, hit.title, hit.node_id, *hit.grip_ids, hit.session_id, hit.project))):

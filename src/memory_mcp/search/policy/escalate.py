@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 AT_ONCE = 2
 #: Less for each hit that was said earlier.
 _LATER = 0.001
-#: Most words that every event found must hold; nobody said a longer question in those words.
+#: Most words that every event found must hold; no one says a longer question in those words.
 _MOST_WORDS = 6
 #: Least and most characters of a question that is searched for as a phrase.
 _SHORTEST_PHRASE, _LONGEST_PHRASE = 10, 200
@@ -37,7 +37,7 @@ _LOOK = 0.01
 
 
 def words_to_find(text: str, exact: Sequence[str]) -> tuple[str, ...]:
-    """Return what an event must contain: the literal pieces `exact` if there are any, else the words of `text`, else nothing.
+    """Return the literal pieces `exact`, else up to six words.
 
     Words are in lower case, without stop words and single characters; of more than six none is searched for.
     """
@@ -49,10 +49,10 @@ def words_to_find(text: str, exact: Sequence[str]) -> tuple[str, ...]:
 
 
 def iter_searches(plan: Plan, question: str, hits: Sequence[Hit], is_enough: bool, was_cut: bool) -> Iterator[tuple[str, ...]]:
-    """Yield what scans have to find, one after the other until one does: first a phrase, then words, either only if due.
+    """Yield what scans look for, in turn until one finds it.
 
-    Where a walk alone was asked and did not suffice or see everything, the question itself, word for word, if it has 10 to 200
-    characters and the best hit does not hold it; then the words that nothing found, or literal pieces not found surely.
+    Where a walk alone was asked and did not suffice or see everything, first the question itself, word for word, if it has 10
+    to 200 characters and the best hit does not hold it; then words that nothing found, or literal pieces not found surely.
     """
     alone = set(plan.order) <= {LayerName.TOPICS, LayerName.AGENTIC} and not plan.browses
     phrase = " ".join(question.strip().strip('"“”`').split())
@@ -65,10 +65,9 @@ def iter_searches(plan: Plan, question: str, hits: Sequence[Hit], is_enough: boo
 
 
 class _Scan:
-    """A scan at work: the slices for its threads, and what they found."""
+    """The slices of a scan for its threads, and what they found."""
 
     def __init__(self, scanner: Scanner, query: Query, words: Sequence[str], budget: Budget) -> None:
-        """Prepare a scan for events that hold all of `words`; nothing is read before `start`."""
         self._scanner = scanner
         self._query = query
         self._words = words
@@ -82,7 +81,10 @@ class _Scan:
         self.error: BaseException | None = None
 
     def start(self) -> None:
-        """Start two threads with the caller's context; the caller waits on `woken` until `working()` is empty."""
+        """Start two threads with the caller's context.
+
+        The caller waits on `woken` until no thread is at work.
+        """
         context = contextvars.copy_context()
         for number in range(AT_ONCE):
             thread = threading.Thread(target=context.copy().run, args=(self._work,), name=f"{SCAN}{number}", daemon=True)
@@ -91,16 +93,15 @@ class _Scan:
                 self._working.add(thread.ident or 0)
 
     def working_threads(self) -> list[int]:
-        """Return the identities of the threads still at work (as `threading.get_ident`), in a new list."""
+        """Return the identities of the threads still at work."""
         return list(self._working)
 
     def stop(self, interrupt: Interrupt) -> None:
-        """Cancel the scan and interrupt the threads that are still at work, without waiting for them."""
+        """Cancel the scan and interrupt its threads, without waiting."""
         self._budget.cancel()
         stop(self.working_threads, self.woken, interrupt)
 
     def _work(self) -> None:
-        """Read slices until none is left, there is enough, or a bound says so, keeping an error in `error`. A thread's body."""
         error: BaseException | None = None
         try:
             while (got := self._next_slice()) is not None:
@@ -108,7 +109,7 @@ class _Scan:
                 slice_read = self._scanner.read_slice(replace(self._query, window=window), self._words)
                 with self.woken:
                     self.read[number] = slice_read
-        except BaseException as caught:  # handed to whoever waits
+        except BaseException as caught:  # handed to the waiting thread
             error = caught
         with self.woken:
             self.error = self.error or error
@@ -116,10 +117,9 @@ class _Scan:
             self.woken.notify_all()
 
     def _next_slice(self) -> tuple[int, TimeWindow | None] | None:
-        """Return the number and window of the next slice, counted as one call; None if none is left or may be read.
+        """Return the next slice, counted as one call; None at the end.
 
-        The first call finds out the slices; where an index names the segments, it reads those, for one call, as slice 0,
-        and no other is left. Enough hits, an error of any thread and a cancelled budget end the scan.
+        Where an index names the segments, it reads those, for one call, as slice 0, and no other is left.
         """
         with self._handing_out:
             if self._left is None:
@@ -139,11 +139,10 @@ class _Scan:
 def scan_events(
     scanner: Scanner, query: Query, words: Sequence[str], budget: Budget, why: str, interrupt: Interrupt
 ) -> tuple[tuple[Hit, ...], Scanned]:
-    """Search the events of the query's time, newest first, within the budget; return the hits and what the scan cost.
+    """Search the events of the query's time, newest first.
 
-    Every event found holds all of `words`; at most the query's limit of hits is returned. When the budget ends the scan,
-    the slices read by then count. `why` is the trigger, for the explanation; `interrupt` stops the reads of a thread.
-    Raises StorageError where the store cannot be read; other errors end the scan and are logged.
+    Every event found holds all of `words`. When the budget ends the scan, the slices read by then count. `why` is the trigger,
+    for the explanation. Raises StorageError; other errors end the scan and are logged.
     """
     began = budget.clock.monotonic()
     scan = _Scan(scanner, query, words, budget.branch_path())

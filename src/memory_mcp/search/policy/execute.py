@@ -35,7 +35,7 @@ _SHARE = 0.7
 #: Share of the remaining nodes that parallel paths leave to the best layer at most.
 _FOR_BEST = 0.75
 #: Share of the nodes that paths leave to the walk if an index leaves something out, and nodes from which a walk is worth while
-#: beside others: it goes down five levels.
+#: next to others: it goes down five levels.
 _FOR_GAP, _TO_WALK = 0.5, 10
 
 
@@ -53,7 +53,7 @@ class Execution:
         self._interrupt = interrupt
 
     def run(self, plan: Plan, query: Query, budget: Budget, judge: Judge) -> Run:
-        """Run the plan's layers as its mode says: one by one, or side by side.
+        """Run the plan's layers one by one or side by side.
 
         A layer that cannot answer is a line of the result. Raises InvalidQuery, NotFound or StorageError that a layer raised.
         """
@@ -62,10 +62,9 @@ class Execution:
         return self._side_by_side(plan, query, budget, judge)
 
     def _one_by_one(self, plan: Plan, query: Query, budget: Budget, judge: Judge) -> Run:
-        """Run the plan's layers in order until one has enough evidence, and merge the hits of all that had any.
+        """Run the layers in order until one has enough evidence.
 
-        Skipped are parts of a layer that has answered, and all but the first when no time is left. After an index that lacks
-        something, the last layer is asked in any case.
+        After an index that lacks something, the last layer is asked in any case.
         """
         run, gap = Run(), plan.find_gap(query.window)
         for name in plan.order:
@@ -98,12 +97,10 @@ class Execution:
         return run.merge_answers(plan)
 
     def _side_by_side(self, plan: Plan, query: Query, budget: Budget, judge: Judge) -> Run:
-        """Run all paths at once and merge their hits; without any the plan's last layer follows, if no path and in time."""
         run = Run()
         strong: list[Path] = []
 
         def enough(paths: Sequence[Path], fresh: Sequence[Path]) -> bool:
-            """Judge the paths that have just ended; return whether one suffices and the others need not be waited for."""
             for path in fresh:
                 verdict = self._record_outcome(path, judge, run)
                 if verdict is not None:
@@ -132,10 +129,10 @@ class Execution:
         return run.merge_answers(plan)
 
     def _prepare_paths(self, plan: Plan, query: Query, budget: Budget) -> list[Path]:
-        """Return a path, not started, for each layer that runs at once, without the walk if it would have too few nodes.
+        """Return a path, not started, for each layer that runs at once.
 
-        The others leave the best accelerator among them nodes for its own list, at most three quarters of what is left, half if
-        an index leaves something out.
+        The others leave the best accelerator nodes for its own list, at most three quarters of what is left, half if an index
+        leaves something out; the walk is left out if it would have too few.
         """
         best = next((n for n in BEST if n in plan.paths), None)
         gap = plan.find_gap(query.window)
@@ -153,9 +150,9 @@ class Execution:
         return paths
 
     def _prepare_path(self, name: LayerName, query: Query, budget: Budget, share: float) -> Path:
-        """Return the path of a layer, not started, which may use a share, 0..1, of the time left after the answer's reserve.
+        """Return the path of a layer, not started.
 
-        The topics layer has counters of its own.
+        It may use a share, 0..1, of the time left after the answer's reserve. The topics layer has counters of its own.
         """
         own_ms = max(1, int((budget.left_ms() - reserve_ms(budget) * (1 + TO_HEAR)) * share))
         path_budget = budget.separate(own_ms) if name is LayerName.TOPICS else budget.branch_path(own_ms)
@@ -166,10 +163,9 @@ class Execution:
         return path
 
     def _run_paths(self, paths: list[Path], budget: Budget, enough: Enough) -> list[Path]:
-        """Start paths and wait until all have ended, `enough` says so, the time is up, or the budget is cancelled.
+        """Run paths until all have ended, or `enough` or a bound ends them.
 
-        Those still at work are abandoned: they answer with what they have reported, their budgets are cancelled, and their
-        reads interrupted in the background. Returns the paths.
+        Those still at work answer with what they have reported; their reads are interrupted in the background.
         """
         woken = paths[0].woken
         for path in paths:
@@ -198,7 +194,7 @@ class Execution:
         return paths
 
     def _record_outcome(self, path: Path, judge: Judge, run: Run) -> Verdict | None:
-        """Record the outcome of a path in `run` and return its verdict; None if it has no answer, or themes in place of hits.
+        """Record a path's outcome in `run` and return its verdict, if any.
 
         Raises the path's error if that ends the search (`_PASSED_UP`).
         """
@@ -229,11 +225,10 @@ class Execution:
 
 
 def _may_stop(paths: Sequence[Path], strong: Path, *, waits_for_walk: bool) -> bool:
-    """Return whether the paths still at work need not be waited for: all but the walk have had their time of grace.
+    """Return whether the paths still at work need not be waited for.
 
-    That is 50 ms from a path's start, or three times what `strong` took where that is more. The walk is only waited for if
-    `waits_for_walk`, to its end. Accelerators of about the same speed are waited for, so that the order in which they end does
-    not matter.
+    All but the walk have 50 ms from their start, or three times what `strong` took where that is more: accelerators of about
+    the same speed are waited for, so that the order in which they end does not matter.
     """
     grace = max(_GRACE, _FAR_LONGER * strong.ms)
     late = [p for p in paths if not p.done and p.name is not LayerName.AGENTIC]
@@ -243,11 +238,9 @@ def _may_stop(paths: Sequence[Path], strong: Path, *, waits_for_walk: bool) -> b
 
 
 def _limit_to_nodes(query: Query, budget: Budget) -> Query:
-    """Return the query for no more hits than a budget has nodes for."""
     return replace(query, limit=max(1, min(query.limit, budget.nodes_left())))
 
 
 def _narrow_to_gap(plan: Plan, query: Query) -> Query:
-    """Return the query for the time that an index leaves out, the query itself if none does."""
     gap = plan.find_gap(query.window)
     return query if gap is None else replace(query, window=gap)

@@ -28,7 +28,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """One layer that was run: how it ended, what it found, and why it was followed or left."""
+    """How one layer ended, what it found, and why it was left."""
 
     layer: str
     outcome: Outcome
@@ -53,7 +53,7 @@ class Scanned:
 
 @dataclass(frozen=True, slots=True)
 class WhyNot:
-    """Why something is not among the results, and a change of the call with which it would be."""
+    """Why something is not shown, and a change that shows it."""
 
     id: str
     reason: str
@@ -99,7 +99,7 @@ class Explanation:
 
     @property
     def used(self) -> Mapping[str, int]:
-        """What was used of each bound: a dict of max_depth, max_nodes_visited, max_rpc_calls, max_token_budget and timeout_ms."""
+        """What was used of each bound, by its name."""
         return {
             "max_depth": self.depth,
             "max_nodes_visited": self.nodes_visited,

@@ -16,22 +16,21 @@ _BLOCK, _INSIDE, _FURTHER = 5, 3, 4
 
 
 def hit_identity(hit: Hit) -> str:
-    """Return the identity of a hit: its event's id, or its node's if it quotes none."""
+    """Return the id of a hit's event, or of its node."""
     return hit.event_id or hit.node_id
 
 
 def put_first(first: Sequence[Hit], further: Sequence[Hit]) -> list[Hit]:
-    """Return `first` as it is, and behind it those of `further` whose identity is not in it."""
+    """Return `first`, then those of `further` that are not in it."""
     known_ids = {hit_identity(h) for h in first}
     return [*first, *(h for h in further if hit_identity(h) not in known_ids)]
 
 
 def merge_layers(hits_by_layer: Mapping[LayerName, Sequence[Hit]]) -> tuple[Hit, ...]:
-    """Return the best layer's list as it is, and behind it what other layers found besides, each hit once.
+    """Return the best layer's list, then what other layers found besides.
 
-    The best is the first of hybrid, bm25, vector and agentic that has hits. A further hit's score is its own, or 0.85
-    times the score before it where that is less. Layers that another one with hits is made of (`MADE_OF`) are left out.
-    Empty without hits.
+    The best is the first of hybrid, bm25, vector and agentic that has hits. A further hit's score is its own, or 0.85 times the
+    score before it where that is less. Layers that another one with hits is made of (`MADE_OF`) are left out.
     """
     lists = {name: hits for name, hits in hits_by_layer.items() if hits}
     order = [n for n in (*BEST, LayerName.AGENTIC, *lists) if n in lists]
@@ -50,7 +49,7 @@ def merge_layers(hits_by_layer: Mapping[LayerName, Sequence[Hit]]) -> tuple[Hit,
 
 
 def merge_by_odds(hits_by_layer: Mapping[LayerName, Sequence[Hit]], odds: Mapping[LayerName, float]) -> tuple[Hit, ...]:
-    """Return what the tree found and what indexes did as one list, where both looked at different times; scores never rise.
+    """Merge what tree and indexes found at different times; scores never rise.
 
     Each hit ranks by its score times how likely its layer's list holds the answer, 0..1 in `odds`.
     """
@@ -65,7 +64,7 @@ def merge_by_odds(hits_by_layer: Mapping[LayerName, Sequence[Hit]], odds: Mappin
 
 
 def describe_merging(hits_by_layer: Mapping[LayerName, Sequence[Hit]], *, by_odds: bool = False) -> str:
-    """Return how layers were merged: "merged bm25 5, vector 4: 3 of 6 in several; bm25 comes first"; "" below two with hits."""
+    """Return in words how layers were merged; "" below two with hits."""
     lists = {name: hits for name, hits in hits_by_layer.items() if hits}
     if len(lists) < 2:
         return ""
@@ -77,7 +76,7 @@ def describe_merging(hits_by_layer: Mapping[LayerName, Sequence[Hit]], *, by_odd
 
 
 def split_by_time(ranked: Sequence[Hit]) -> tuple[list[Hit], list[Hit]]:
-    """Return the hits inside the time that a question names, and those marked as `outside` it, both in order.
+    """Return the hits inside the time named, and those `outside` it.
 
     What holds now in the place of one inside goes with that one, whenever it was said.
     """
@@ -88,11 +87,11 @@ def split_by_time(ranked: Sequence[Hit]) -> tuple[list[Hit], list[Hit]]:
 
 
 def prefer_inside(inside: Sequence[Hit], everywhere: Sequence[Hit], window: TimeWindow) -> tuple[Hit, ...]:
-    """Return hits with those inside a time first: three of the first five, four of each further five.
+    """Return three hits inside a time of the first five, then four.
 
-    The others are from outside. Those outside are marked and are taken from `everywhere`; where either runs
-    out the other fills up. Scores never rise. What happened in a time is often told outside it: with three
-    and two the right session was among five for 134 of 156 questions that name a time, inside alone for 122.
+    The others are from outside, marked and taken from `everywhere`; where either runs out the other fills up. What happened in a
+    time is often told outside it: with three and two the right session was among five for 134 of 156 questions that name a time,
+    inside alone for 122.
     """
     inside_left = list(inside)
     outside = [copy_with(h, outside=True) for h in everywhere if not window.contains(h.timestamp)]
@@ -109,7 +108,7 @@ def prefer_inside(inside: Sequence[Hit], everywhere: Sequence[Hit], window: Time
 
 
 def lower_scores(hits: Sequence[Hit]) -> tuple[Hit, ...]:
-    """Return hits in their order with scores that never rise: one above the score before it gets less than that."""
+    """Return hits in their order with scores that never rise."""
     lowered: list[Hit] = []
     for hit in hits:
         score = min(hit.score, lowered[-1].score * BEHIND) if lowered else hit.score
@@ -118,15 +117,13 @@ def lower_scores(hits: Sequence[Hit]) -> tuple[Hit, ...]:
 
 
 def _with_score(hit: Hit, score: float) -> Hit:
-    """Return the hit with this score."""
     return hit if hit.score == score else copy_with(hit, score=score)
 
 
 def put_replies_first(hits: Sequence[Hit], query_terms: Set[str]) -> list[Hit]:
-    """Return the hits with each prompt that only asks as far as the terms `query_terms` go directly behind its reply.
+    """Put replies before prompts that only ask about `query_terms`.
 
-    Such a prompt asks in one sentence and tells in others, which hold none of them. A reply that stood behind it takes its place
-    and score. Prompts whose reply is no hit, with that beside it, stay.
+    Such a prompt asks in one sentence and tells in others, which hold none of them. The reply takes its place and score.
     """
     replies: dict[str, Hit] = {aside.event_id: hit for hit in hits if hit.role == Role.ASSISTANT for aside in hit.asides}
     ordered = list(hits)

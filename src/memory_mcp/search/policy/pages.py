@@ -42,21 +42,21 @@ class ResultList:
 
 
 class Pages:
-    """The lists of the latest questions, by everything in the request except the page. Any thread may call it."""
+    """The lists of the latest questions; any thread may call it."""
 
     def __init__(self) -> None:
         self._lists: OrderedDict[object, ResultList] = OrderedDict()
         self._lock = threading.Lock()
 
     def find_list(self, query: Query, how: How) -> ResultList | None:
-        """Return the list that a further page continues, perhaps too short for it; None for a first page, or if it is gone."""
+        """Return the list that a further page continues, if it is kept."""
         if not how.offset:
             return None
         with self._lock:
             return self._lists.get(_request_key(query, how))
 
     def keep_list(self, query: Query, how: How, listed: ResultList) -> None:
-        """Keep a list for further pages, in place of that of the same question; the oldest of more than 64 are dropped."""
+        """Keep a list for further pages; the oldest of more than 64 are dropped."""
         with self._lock:
             key = _request_key(query, how)
             self._lists[key] = listed
@@ -65,12 +65,11 @@ class Pages:
                 self._lists.popitem(last=False)
 
     def forget_lists(self) -> None:
-        """Drop all lists, so that further pages are searched anew."""
+        """Drop all lists: further pages are searched again."""
         with self._lock:
             self._lists.clear()
 
 
 def _request_key(query: Query, how: How) -> object:
-    """Return all of a request but the page and limits of time and tokens: requests with equal keys share a list."""
     bounds = tuple(sorted((name, value) for name, value in how.bounds.items() if name not in ("timeout_ms", "max_token_budget")))
     return replace(query, limit=0), how.intent, how.mode, bounds, how.min_confidence, how.without, how.as_of

@@ -41,17 +41,16 @@ class Path:
     thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Start the search in a new daemon thread, with the caller's context, without waiting."""
+        """Start the search in a daemon thread, without waiting."""
         context = contextvars.copy_context()
         self.thread = threading.Thread(target=context.run, args=(self._work,), name=f"{LAYER}{self.name}", daemon=True)
         self.thread.start()
 
     def _work(self) -> None:
-        """Search, keep the answer or the error and the time taken, and wake who waits. The body of the thread."""
         began = self.budget.clock.monotonic()
         try:
             answer, error = self.layer.search(self.query, self.budget), None
-        except BaseException as caught:  # handed to whoever waits
+        except BaseException as caught:  # handed to the waiting thread
             answer, error = None, caught
         with self.woken:
             self.done = True
@@ -61,13 +60,16 @@ class Path:
             self.woken.notify_all()
 
     def report(self, partial: LayerAnswer) -> None:
-        """Keep an answer as far as it goes, and wake who waits."""
+        """Keep a partial answer, and wake the waiting thread."""
         with self.woken:
             self.partial = partial
             self.woken.notify_all()
 
     def abandon_search(self, is_late: bool) -> bool:
-        """Cancel it, if it is still at work, and return whether it was; if `is_late`, what it has reported is its answer."""
+        """Cancel the search and return whether it was still at work.
+
+        If `is_late`, what it has reported is its answer.
+        """
         with self.woken:
             if self.done:
                 return False
@@ -85,13 +87,13 @@ class Path:
 
     @property
     def working(self) -> int:
-        """The identity of the thread that is at work; 0 for none."""
+        """The identity of the thread at work; 0 for none."""
         return 0 if self.done or self.thread is None else self.thread.ident or 0
 
     def ran_out(self) -> bool:
-        """Return whether it ended without hits because it was out of time or stopped; it then counts as no answer.
+        """Return whether it ended without hits for lack of time.
 
-        If it used up the time of the whole search, or of a strict one, the time limit is recorded as reached.
+        It then counts as no answer. If it used up the time of the whole search, the time limit is recorded as reached.
         """
         budget = self.budget
         if self.answer is None or self.answer.hits or (budget.left_ms() > 0 and not budget.is_cancelled()):
@@ -101,7 +103,7 @@ class Path:
         return True
 
     def find_cut(self, paths: Sequence["Path"]) -> Tried | None:
-        """Return the record of a path that found nothing because a bound ended it; None if none did."""
+        """Return the record of a path that a bound ended without finds."""
         bound = next((bound for bound in (_NODES, _CALLS) if bound in self.budget.cut_by), None)
         if bound is None:
             reason = "found nothing in its share of the time, not searched to the end"
@@ -116,7 +118,7 @@ class Path:
         return Tried(self.name, Outcome.CUT, reason, 0, 0.0, round(self.ms, 1))
 
     def record_end(self, winner: LayerName | None) -> Tried:
-        """Return the record of a path without an answer: unavailable, failed (which is logged), timed out, or cancelled.
+        """Return the record of a path without an answer.
 
         Without an error it was cancelled if there is a `winner`, else timed out.
         """
@@ -136,7 +138,7 @@ class Path:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """How long paths are waited for, by the machine's clock: milliseconds from `begun` (seconds), more while nothing is found."""
+    """How long paths are waited for, in milliseconds from `begun` (seconds)."""
 
     begun: float
     limit_ms: float
@@ -150,13 +152,13 @@ class Wait:
         return Wait(time.monotonic(), limit, max(path.budget.ms_to_first_find() for path in paths))
 
     def left_ms(self, paths: Sequence[Path]) -> float:
-        """Return the milliseconds until the paths still at work are abandoned; not above 0 once that is due."""
+        """Return the milliseconds until the paths still at work are abandoned."""
         allowed = self.limit_ms if any(path.hits for path in paths) else max(self.limit_ms, self.first_find_ms)
         return allowed - (time.monotonic() - self.begun) * 1000
 
 
 def record_untried(name: LayerName, paths: Sequence[Path], budget: Budget) -> Tried:
-    """Return the record of a layer that was not begun because the paths of the search left it too few nodes."""
+    """Return the record of a layer that had too few nodes left."""
     reason = _describe_usage(_NODES, paths, budget) or _describe_usage(_CALLS, paths, budget) or "no node was left"
     return Tried(name, Outcome.NOT_TRIED, f"not tried: {reason}", 0, 0.0, 0.0)
 

@@ -111,29 +111,29 @@ class Plan:
 
     @property
     def is_overview(self) -> bool:
-        """Whether nothing in particular is asked for, and no list of one time either."""
+        """Whether nothing in particular and no list of a time is asked for."""
         return self.browses and self.intent is Intent.EXPLORE
 
     def find_gap(self, window: TimeWindow | None) -> TimeWindow | None:
-        """Return the part of a window (None: of all time) that an index of the order does not cover; None if there is none."""
+        """Return the part of a window that an index does not cover."""
         part = TimeWindow(0, self.covered_from).intersection(window)
         return part if part.start_ms < part.end_ms else None
 
     @property
     def asks_parts_first(self) -> bool:
-        """Whether a layer is asked before the one that it is a part of."""
+        """Whether a layer is asked before one that it is part of."""
         return any(part in self.order[:at] for at, name in enumerate(self.order) for part in MADE_OF.get(name, ()))
 
     @property
     def looks_up(self) -> bool:
-        """Whether a keyword index may be asked: the order has the BM25 or the hybrid layer."""
+        """Whether a keyword index may be asked."""
         return not {LayerName.BM25, LayerName.HYBRID}.isdisjoint(self.order)
 
     @property
     def paths(self) -> tuple[LayerName, ...]:
-        """The layers that run at once in the parallel and hybrid modes: topics, and at most `bounds.beam_width` others.
+        """The layers that run at once: topics and `bounds.beam_width` others.
 
-        Of a layer and the layers it is made of only the whole runs. Topics return no hits and do not count.
+        Of a layer and the layers it is made of only the whole runs.
         """
         parts = {part for n in self.order for part in MADE_OF.get(n, ())}
         topic_layers = [n for n in self.order if n is LayerName.TOPICS]
@@ -142,7 +142,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class PlanContext:
-    """What a plan depends on besides the question: status and usual time of the layers, the settings, and the current time."""
+    """What a plan depends on besides the question."""
 
     statuses: Sequence[LayerStatus]
     settings: StopConditions
@@ -153,7 +153,10 @@ class PlanContext:
 
 
 def make_plan(query: Query, how: How, context: PlanContext) -> Plan:
-    """Return a question's plan; `how` wins over its words. Raises InvalidQuery if it is empty, ConfigError for bad bounds."""
+    """Return a question's plan; `how` wins over its words.
+
+    Raises InvalidQuery for an empty question, ConfigError for bad bounds.
+    """
     if not query.text.strip():
         raise InvalidQuery("the query is empty", "Give at least one word to look for.")
     now_ms = context.now_ms if how.as_of is None else how.as_of
@@ -195,7 +198,7 @@ def make_plan(query: Query, how: How, context: PlanContext) -> Plan:
 
 
 def pool_of(limit: int, offset: int) -> int:
-    """Return the number of hits to ask a layer for, more than are shown, for folding and further pages.
+    """Return the number of hits to ask a layer for.
 
     For a first page `limit` + 7, at least 14; for later ones 3 x (`limit` + `offset` + 1) + 14.
     """
@@ -204,7 +207,10 @@ def pool_of(limit: int, offset: int) -> int:
 
 
 def layers_named(names: Sequence[str]) -> frozenset[LayerName]:
-    """Return layers by name. Raises InvalidQuery for an unknown name and for the agentic layer, which cannot be left out."""
+    """Return layers by name; the agentic layer cannot be left out.
+
+    Raises InvalidQuery for another name.
+    """
     known_names = [n.value for n in LayerName if n not in (LayerName.TOC, LayerName.AGENTIC)]
     for name in names:
         if name not in known_names:
@@ -213,7 +219,6 @@ def layers_named(names: Sequence[str]) -> frozenset[LayerName]:
 
 
 def _leave_out(status: LayerStatus, left_out: frozenset[LayerName]) -> LayerStatus:
-    """Return the status of a layer, disabled with a reason if it, or one that it is made of, is left out."""
     if status.name in left_out:
         return replace(status, enabled=False, reason=_LEFT_OUT)
     missing = sorted(MADE_OF.get(status.name, frozenset()) & left_out)
@@ -221,9 +226,9 @@ def _leave_out(status: LayerStatus, left_out: frozenset[LayerName]) -> LayerStat
 
 
 def _too_slow(statuses: Sequence[LayerStatus], usual_ms: Mapping[LayerName, float], timeout_ms: int) -> dict[LayerName, str]:
-    """Return the accelerators that would use up a short time limit while a quicker one is usable, with the reason.
+    """Return layers too slow for a short time limit, with the reason.
 
-    That is: those that usually take more than 60% of `timeout_ms`. Those that have not run yet count as quick.
+    Those are slower than 60% of `timeout_ms`, while a quicker one is usable.
     """
     usable = [s.name for s in statuses if s.usable and s.name in BEST]
     quickest = min((usual_ms.get(n, 0.0) for n in usable), default=0.0)
@@ -237,10 +242,9 @@ def _too_slow(statuses: Sequence[LayerStatus], usual_ms: Mapping[LayerName, floa
 def _route_layers(
     intent: Intent, statuses: Sequence[LayerStatus], browsing: bool, slow: Mapping[LayerName, str]
 ) -> tuple[tuple[LayerName, ...], tuple[Skipped, ...], LayerName]:
-    """Return the usable layers of an intent's chain, those passed over with their reasons, and the layer wanted first.
+    """Return the layers to ask, those passed over, and the first choice.
 
-    The agentic layer is always among them, and last. `slow` are layers to pass over, with reasons; when `browsing` only topics
-    (to explore) and agentic are used. The chain follows what is live; the tier is a label for people.
+    The agentic layer is always asked last. The chain follows what is live; the tier is a label for people.
     """
     status_by_name = {s.name: s for s in statuses}
     if browsing:  # themes are what topics are for; the tree lists what happened
@@ -268,7 +272,6 @@ def _route_layers(
 
 
 def _choose_mode(how: How, question: Question) -> tuple[Mode, str]:
-    """Return how the layers run, and why: the caller's mode, parallel for a beam above 1, hybrid if unsure, else sequential."""
     beam = how.bounds.get("beam_width") or 1
     if how.mode is not None:
         return how.mode, "named by the caller"
@@ -287,10 +290,9 @@ def _choose_bounds(
     deadline_ms: int | None,
     least_nodes: int,
 ) -> StopConditions:
-    """Return the bounds of the settings, changed by those of the intent and then by the caller's.
+    """Return the settings' bounds, changed by the intent and then the caller.
 
-    An intent changes only bounds that the settings leave at their defaults. The number of nodes is at least `least_nodes`, unless
-    set. A deadline lowers the time limit; side by side the beam is at least 2. Raises ConfigError for a bound out of range.
+    An intent changes only bounds that the settings leave at their defaults. Raises ConfigError for a bound out of range.
     """
     usual = StopConditions()
     set_names = {f.name for f in dataclasses.fields(settings) if getattr(settings, f.name) != getattr(usual, f.name)}

@@ -76,7 +76,7 @@ class RankingSettings:
 
     @property
     def weights(self) -> dict[str, float]:
-        """The weight of each of the four `SIGNALS` by its name, in a new dict; they need not add up to 1."""
+        """The weight of each of the `SIGNALS`, in a new dict."""
         return dict(PRESETS[self.preset])
 
 
@@ -89,11 +89,11 @@ def rank_hits(
     exact: bool,
     usage: Mapping[GripId, GripUsage],
 ) -> list[Hit]:
-    """Return hits by final value, best first, ties by id, each with its signals and that value ("rank") in `parts`.
+    """Return hits by final value, best first, with their signals in `parts`.
 
     Requests come last. Superseded hits come after their successors and retracted ones last, all with lower scores than what
-    holds. Those that say the same are shown once, if the settings say so. Recency (`now_ms`: UTC milliseconds) does not
-    count where the query names a time or is `exact`, i.e. names an identifier, nor usage where no grip of a hit was opened.
+    holds. Recency (`now_ms`: UTC milliseconds) does not count where the query names a time or is `exact`, i.e. names an
+    identifier, nor usage where no grip of a hit was opened.
     """
     weights = settings.weights
     if names_time or exact:
@@ -118,7 +118,10 @@ def rank_hits(
 
 
 def show_values(hits: Sequence[Hit], settings: RankingSettings) -> tuple[Hit, ...]:
-    """Return hits with the score that is shown: with the weights of "spec" the value they are ranked by, which never rises."""
+    """Return hits with the score that is shown.
+
+    With the weights of "spec" that is the value they are ranked by, which never rises.
+    """
     if settings.preset != "spec":
         return tuple(hits)
     valued: list[Hit] = []
@@ -129,12 +132,15 @@ def show_values(hits: Sequence[Hit], settings: RankingSettings) -> tuple[Hit, ..
 
 
 def shown_id(hit: Hit) -> str:
-    """Return the id that a hit is shown under: its grip's, else its node's, else its event's."""
+    """Return the id of a hit's grip, else node, else event."""
     return hit.grip_id or hit.node_id or hit.event_id
 
 
 def salience(hit: Hit) -> float:
-    """Return the salience of a hit, 0..1: 1 if it is pinned, else the mean of its kind's and its node's, or its kind's alone."""
+    """Return the salience of a hit, 0..1.
+
+    1 if it is pinned, else the mean of its kind's and its node's, or its kind's alone.
+    """
     if hit.pinned:
         return 1.0
     kind_salience = KIND_SALIENCE[MemoryKind(hit.kind)] if hit.kind else KIND_SALIENCE[MemoryKind.OBSERVATION]
@@ -142,30 +148,30 @@ def salience(hit: Hit) -> float:
 
 
 def recency(timestamp: int, now_ms: int, half_life_days: float) -> float:
-    """Return how recent a time is, 0..1: 1 now and later, half after each half-life."""
+    """Return how recent a time is: 1 now, half after each half-life."""
     return float(0.5 ** (max(0, now_ms - timestamp) / _DAY_MS / half_life_days))
 
 
 def frequency(hit: Hit, now_ms: int, half_life_days: float, usage: Mapping[GripId, GripUsage]) -> float:
-    """Return how often a hit was opened, 0..1: 0 never, 0.5 once just now; an opening counts half after each half-life."""
+    """Return how often a hit was opened, 0..1.
+
+    0 never, 0.5 once just now; an opening counts half after each half-life.
+    """
     times = (at for i in _grips_of(hit) if i in usage for at in usage[i].times)
     return float(1 - 0.5 ** sum(recency(at, now_ms, half_life_days) for at in times))
 
 
 def _grips_of(hit: Hit) -> set[GripId]:
-    """Return the ids of all grips of a hit, its own among them; empty where it has none."""
     return {*hit.grip_ids, *([GripId(hit.grip_id)] if hit.grip_id else [])}
 
 
 def _order_by_succession(ordered: Sequence[Hit]) -> list[Hit]:
-    """Return hits in the same order, but superseded ones after their successors that are among them, retracted ones last."""
     holder = {i: at for at, hit in reversed(list(enumerate(ordered))) for i in _grips_of(hit)}
     waiting: dict[int, list[int]] = {}
     done: list[int] = []
     placed_positions: set[int] = set()
 
     def name(at: int) -> None:
-        """Append the index of a hit to `done`, and after it those of all that waited for it, which wait no more."""
         done.append(at)
         placed_positions.add(at)
         for later in waiting.pop(at, ()):
@@ -183,7 +189,6 @@ def _order_by_succession(ordered: Sequence[Hit]) -> list[Hit]:
 
 
 def _lower_superseded(placed: Sequence[Hit]) -> list[Hit]:
-    """Return hits in the same order, with superseded ones scored below those that supersede them, retracted ones below all."""
     if not any(hit.superseded_by for hit in placed):
         return list(placed)
     holding = [hit.score for hit in placed if hit.superseded_by != RETRACTED]
@@ -199,7 +204,7 @@ def _lower_superseded(placed: Sequence[Hit]) -> list[Hit]:
 
 
 def _fold_repetitions(ordered: Sequence[Hit]) -> list[Hit]:
-    """Return hits without repetitions: each is folded into the first better hit that says the same.
+    """Fold each hit into the first better one that says the same.
 
     That one takes its grips, three in all, counts it in `times` and in `parts` as "folded", and has the time of the last.
     """
@@ -224,7 +229,7 @@ def _fold_repetitions(ordered: Sequence[Hit]) -> list[Hit]:
 
 
 def drop_repetitions(earlier: Sequence[Hit], hits: Sequence[Hit], settings: RankingSettings) -> list[Hit]:
-    """Return the hits that add something to those of earlier pages, in order; all if results are not collapsed.
+    """Return the hits that add something to those of earlier pages.
 
     Among more hits another of those that say the same may come first, so that folding alone does not keep it from a page.
     """
@@ -237,7 +242,7 @@ def drop_repetitions(earlier: Sequence[Hit], hits: Sequence[Hit], settings: Rank
 def _position_of_same(
     better_hits: Sequence[Hit], better_runs: Sequence[frozenset[_Run]], hit: Hit, hit_runs: frozenset[_Run]
 ) -> int | None:
-    """Return the position of the first better hit to which `hit` adds nothing; None if it adds something to each.
+    """Return the position of the first better hit that says the same.
 
     Both have the same first grip, the same event, or nearly the same runs of words. What holds is not hidden by what does not.
     """
@@ -255,9 +260,10 @@ def _position_of_same(
 
 
 def _word_runs(quote: str) -> frozenset[_Run]:
-    """Return all runs of 3 words (8 characters in scripts without spaces), case folded; empty below 6 words (16 characters).
+    """Return all runs of 3 words, or 8 characters without spaces.
 
-    Signs around words do not count: the same sentence ends with a full stop here and with a colon there.
+    Empty below 6 words (16 characters). Signs around words do not count: the same sentence ends with a full stop here and with a
+    colon there.
     """
     folded = quote.casefold()
     # Of ASCII text the same in half the time: what stands between blanks is one word or none.

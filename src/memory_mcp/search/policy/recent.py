@@ -17,7 +17,7 @@ _MOST = 64
 
 @dataclass(frozen=True, slots=True)
 class QuestionTerms:
-    """What a question looks for: its terms with their weights, and its words as they were typed."""
+    """A question's weighted terms, and its words as typed."""
 
     weights: Mapping[str, float]
     words: Set[str]
@@ -29,18 +29,21 @@ NO_TERMS = QuestionTerms({}, frozenset())
 
 @dataclass(slots=True)
 class RecentQuestions:
-    """The newest answers: who got them, which messages they showed, and for which question."""
+    """The newest answers: their callers, messages and questions."""
 
     _answers: deque[tuple[Connection | None, frozenset[str], QuestionTerms]] = field(default_factory=lambda: deque(maxlen=_MOST))
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def remember(self, caller: Connection | None, event_ids: Iterable[str], question: QuestionTerms) -> None:
-        """Take notice of an answer that showed the messages with these ids."""
+        """Remember an answer that showed the messages with these ids."""
         with self._lock:
             self._answers.appendleft((caller, frozenset(event_ids), question))
 
     def find(self, caller: Connection | None, event_id: EventId) -> QuestionTerms:
-        """Return what the newest question of a caller looked for whose answer showed a message; `NO_TERMS` without any."""
+        """Return the terms of a caller's newest question that showed a message.
+
+        `NO_TERMS` without any.
+        """
         with self._lock:
             questions = (terms for reader, event_ids, terms in self._answers if reader == caller and event_id in event_ids)
             return next(questions, NO_TERMS)

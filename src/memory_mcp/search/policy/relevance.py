@@ -8,7 +8,7 @@ nowhere. What comes out is one probability, calibrated on questions of which thr
 Invariants
 1. Nothing is withheld from an answer that is strong or weak; one that is none keeps its nearest results.
 2. No answer is strong while a word of the question occurs nowhere in the scope, or where none of the first results holds any.
-3. A result that holds no word of the question gains nothing by what stands beside it: that may be the question itself.
+3. A result that holds no word of the question gains nothing by what is next to it: that may be the question itself.
 """
 
 import math
@@ -60,7 +60,7 @@ class Fit(StrEnum):
 
 
 class Signals(StrEnum):
-    """What the results were found by: each has weights of its own."""
+    """What the results were found by: each has its own weights."""
 
     BOTH = "both"
     KEYWORDS = "keywords"
@@ -107,8 +107,6 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class _JudgedResult:
-    """A result as it is judged: its parts, its terms, and those of the question among them, with their share by weight."""
-
     hit: Hit
     parts: Mapping[str, float]
     terms: set[str]
@@ -122,7 +120,7 @@ class _JudgedResult:
 
 
 class EvidenceReader:
-    """Reads what results show for one question; each text is taken apart once."""
+    """Reads what results show for one question, each text once."""
 
     def __init__(
         self, weighed: WordWeights, subjects: Set[str], missing: Set[str] = frozenset(), *, looks_up: bool = False
@@ -174,7 +172,7 @@ class EvidenceReader:
         )
 
     def terms_of(self, hits: Iterable[Hit]) -> set[str]:
-        """Return the terms of what results say and of who said it."""
+        """Return the terms of what hits say and of who said it."""
         return set[str]().union(*(self._terms_of(hit)[0] for hit in hits))
 
     def _terms_of(self, hit: Hit) -> tuple[set[str], set[str], float]:
@@ -249,23 +247,23 @@ def _segment_with_highest(results: Sequence[_JudgedResult], name: str) -> NodeId
 
 
 def probability(evidence: Evidence) -> float:
-    """Return how likely one of the first results holds the answer, 0..1; 0 without results."""
+    """Return how likely one of the first results holds the answer."""
     return logistic(ANSWER[evidence.signals], values_of(evidence)) if evidence.hits else 0.0
 
 
 def holds_words(evidence: Evidence) -> bool:
-    """Return whether one of the first results holds any word of the question, or what it names literally."""
+    """Return whether a first result holds a word or literal piece."""
     return any(hit.together or hit.literal for hit in evidence.hits)
 
 
 def holds_known(evidence: Evidence) -> bool:
-    """Return whether one of the first results holds all words of the question together that the scope knows, if it knows any."""
+    """Return whether a first result holds all words that are known."""
     known_share = 1 - evidence.unknown
     return known_share > 0 and any(hit.together >= _ALL * known_share for hit in evidence.hits)
 
 
 def values_of(evidence: Evidence) -> dict[str, float]:
-    """Return what speaks for an answer with results, by the names of the weights: its best result and all of them."""
+    """Return what speaks for an answer, by the names of the weights."""
     return hit_values(max(evidence.hits, key=lambda hit: hit.lead)) | {
         "unknown": evidence.unknown,
         "united": evidence.united,
@@ -294,10 +292,10 @@ def judge_confidence(
     all_missing: bool = False,
     holds_words: bool = True,
 ) -> Confidence:
-    """Return the word for a probability: never STRONG with a word missing, NONE where nothing relevant is known.
+    """Return the word for a probability.
 
-    Not NONE where a result `is_whole`, as it is exact or holds all that is known. `all_missing` is whether no word that names the
-    subject occurs, `holds_words` whether one of the first results holds any word of the question: without one none is STRONG.
+    Never STRONG with a word missing. Not NONE where a result `is_whole`, as it is exact or holds all that is known. `all_missing`
+    is whether no word that names the subject occurs; `holds_words` whether one of the first results holds any word.
     """
     if not has_hits or (sure < (ALL_MISSING if all_missing else NOTHING) and not is_whole):
         return Confidence.NONE

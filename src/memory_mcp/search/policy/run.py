@@ -52,16 +52,16 @@ class Run:
 
     @property
     def lacks_something(self) -> bool:
-        """Whether an index lacks something, and the tree was not searched for it."""
+        """Whether an index lacks something that the tree did not search."""
         return self.is_partial and LayerName.AGENTIC not in self.answers
 
     @property
     def fills_answer(self) -> bool:
-        """Whether a layer found as many as can be shown, of everything that was asked for."""
+        """Whether a layer found as many as can be shown."""
         return any(verdict.fills_answer for verdict in self.verdicts.values()) and not self.is_partial
 
     def merge_answers(self, plan: Plan) -> "Run":
-        """Make one list of what was found, say of layers that found nothing whether they looked everywhere, and return it."""
+        """Merge what was found, and return the run."""
         lists = {p.name: p.hits for p in self.paths if p.name in self.verdicts and p.hits}
         by_odds = self.is_partial and LayerName.AGENTIC in lists and len(lists) > 1
         odds = {name: self.verdicts[name].best for name in lists}
@@ -73,7 +73,6 @@ class Run:
         return self
 
     def _with_cause(self, tried: Tried) -> Tried:
-        """Return a record, changed for a layer that found nothing because what it needed was used up."""
         path = next((path for path in self.paths if path.name == tried.layer), None)
         cut = path.find_cut(self.paths) if path is not None and tried.outcome is Outcome.NOTHING else None
         return cut or tried
@@ -86,10 +85,6 @@ class Run:
             self.used, self.method = (*tellers, *self.used), "+".join((*tellers, *([self.method] if self.hits else [])))
 
     def _name_method(self, plan: Plan, names: Sequence[LayerName]) -> str:
-        """Return the name of the layer that answered, of the one that is made of those that did, or all names joined by "+".
-
-        Without hits the agentic layer if it was run, else the last of those planned.
-        """
         if not names:
             return LayerName.AGENTIC if any(p.name is LayerName.AGENTIC for p in self.paths) else plan.paths[-1]
         if len(names) == 1:

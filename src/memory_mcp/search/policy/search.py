@@ -53,11 +53,14 @@ class Successors(Protocol):
     """Finds what supersedes a statement, and what was decided last."""
 
     def put_before(self, hits: Iterable[Hit]) -> Sequence[Hit]:
-        """Return the hits with the statement that holds now before each superseded one; unchanged where none is."""
+        """Return the hits, superseded ones after what holds now."""
         ...
 
     def list_decisions(self, project: str | None, subject_terms: Set[str], window: TimeWindow | None, most: int) -> Sequence[Hit]:
-        """Return the newest decisions on these terms, at most `most`, with their successors; `project` and `window` None: all."""
+        """Return the newest `most` decisions on these terms, with successors.
+
+        `project` and `window` None: all.
+        """
         ...
 
 
@@ -87,7 +90,7 @@ class Search:
     """The state of answering one question."""
 
     def __init__(self, parts: EngineParts, execution: Execution, plan: Plan, query: Query, question: str, budget: Budget) -> None:
-        """Prepare one answer: `query` is the query to run by the plan, `question` its text as typed; nothing is run yet."""
+        """Prepare one answer; `question` is the text as typed."""
         self._parts = parts
         self._execution = execution
         self._plan = plan
@@ -121,10 +124,10 @@ class Search:
         return relevance.EvidenceReader(self._word_weights(), subjects, missing, looks_up=self._plan.looks_up)
 
     def list_results(self, earlier_list: ResultList | None, offset: int) -> ResultList:
-        """Run the search and return the full list of results; `earlier_list` is what earlier pages of the same question listed.
+        """Run the search and return the full list of results.
 
-        Earlier hits come first, unchanged. `offset` decides only which notice an empty page has. Call it once. Raises
-        InvalidQuery, NotFound or StorageError that a layer raised.
+        Hits of `earlier_list` (earlier pages of the question) come first, unchanged. Call it once. Raises InvalidQuery,
+        NotFound or StorageError that a layer raised.
         """
         plan = self._plan
         # If none of the judged words is stored, the words that ask for patterns are left out: alone they answer nothing.
@@ -152,10 +155,10 @@ class Search:
         return ResultList(everything, goes_on, self._explain_answer(run, scan), judgement, self._is_complete(run), themes)
 
     def _judge_results(self, hits: Sequence[Hit]) -> tuple[tuple[Hit, ...], Judgement]:
-        """Return the hits with how well each of the first fits, and how sure the answer is; the nearest alone if it is none.
+        """Return the hits with their fits, and how sure the answer is.
 
-        What only asks is no evidence: it comes last, and not at all behind some results that tell. What happened in a time is
-        not judged, as nothing in particular is asked for; nothing is left out where the caller names the least score.
+        What only asks is no evidence: it comes last, and not at all after some results that tell. What happened in a time is not
+        judged, as nothing in particular is asked for; nothing is left out where the caller names the least score.
         """
         if not self._plan.text:
             return tuple(hits), SURE if hits else NO_RESULT
@@ -188,7 +191,6 @@ class Search:
         return judged, Judgement(verdict, sure, missing)
 
     def _keep_nearest(self, hits: Sequence[Hit]) -> tuple[Hit, ...]:
-        """Return what an answer that has none shows: the nearest hits, or all if the caller keeps all or names a floor."""
         return tuple(hits if self._plan.keeps_all or self._plan.floor is not None else hits[: relevance.NEAREST])
 
     def _is_complete(self, run: Run) -> bool:
@@ -199,7 +201,6 @@ class Search:
         return bool(self._plan.text) and is_echo(self._question, hit, self._parts.clock.now_ms())
 
     def _run_plan(self, query: Query, budget: Budget) -> Run:
-        """Run the plan for a query, add the layers' notices to those of the answer, each once, and return the run."""
         self._inside = self._plan.window if query.window is None and self._plan.window_words else None
         run = self._execution.run(self._plan, query, budget, self._judge_layer)
         notices = [notice for answer in run.answers.values() for notice in answer.notices]
@@ -210,7 +211,7 @@ class Search:
         return run
 
     def _run_in_time(self) -> Run:
-        """Run the plan, inside the time given with the question, or with the time that it names preferred.
+        """Run the plan inside the time given, or preferring the time named.
 
         The latter runs it twice, over all time and inside; only over all time with less than .3 s left.
         """
@@ -231,10 +232,6 @@ class Search:
         return replace(everywhere, hits=hits, themes=inside.themes or everywhere.themes)
 
     def _widen_empty(self, run: Run, window: TimeWindow) -> Run:
-        """Return what to show for an empty window, with a notice: the run as it is, or what came before the window, marked.
-
-        The latter only for a time named in the question.
-        """
         if not self._plan.window_words:
             if self._is_complete(run):
                 self._notices.append("nothing found between since and until; leave them out to search all time")
@@ -273,7 +270,10 @@ class Search:
         return Verdict(sure >= max(self._plan.min_confidence, relevance.ENOUGH), sure, reason, self._fill_answer(hits))
 
     def _fill_answer(self, hits: Sequence[Hit]) -> bool:
-        """Return whether results are as many as can be shown; of a search of all time those outside the time named count."""
+        """Return whether results are as many as can be shown.
+
+        Of a search of all time those outside the time named count.
+        """
         shown_outside = [hit for hit in hits if self._inside is None or not self._inside.contains(hit.timestamp)]
         limit = self._asked.limit
         return len({hit_identity(hit) for hit in shown_outside}) >= min(limit, max(limit - _NOT_SHOWN, relevance.NEIGHBOURS))
@@ -290,15 +290,11 @@ class Search:
         return self._reader.read_evidence(hits, literal)
 
     def _find_literal(self, hits: Sequence[Hit]) -> str:
-        """Return the first literal piece of the question that a hit's title or quotation holds, ignoring case; "" for none."""
         texts = [f"{hit.title}\n{hit.quote}".lower() for hit in hits]
         return next((piece for piece in self._plan.exact if any(piece.lower() in text for text in texts)), "")
 
     def _escalate_run(self, run: Run) -> tuple[tuple[Hit, ...], Scanned | None]:
-        """Return the hits with those of a scan before them, and what the scan cost.
-
-        A scan runs where the intent allows one, nothing sufficed, and the bounds leave room; the cost is None if none ran.
-        """
+        """Return the hits with those of a scan before them, and its cost."""
         plan, budget, parts = self._plan, self._budget, self._parts
         query = replace(self._asked, window=None if plan.window_words else plan.window)
         scan: Scanned | None = None
@@ -343,7 +339,7 @@ class Search:
         return lower_scores(put_first(literal, ranked))
 
     def _fell_back(self, run: Run) -> bool:
-        """Return whether what the intent tries first has no part in the answer, because it could not or found nothing.
+        """Return whether the layer tried first has no part in the answer.
 
         Side by side, the parts of a layer stand for it, and one that was cancelled or outdone was not given up.
         """
@@ -357,10 +353,6 @@ class Search:
         return first not in answered
 
     def _explain_answer(self, run: Run, scan: Scanned | None) -> Explanation:
-        """Return the explanation of the answer: the plan, what was tried and skipped, and what was used of the bounds.
-
-        Skipped are only layers of the chain before the last that was tried, and what the run skipped.
-        """
         plan, budget, query = self._plan, self._budget, self._asked
         notices = [*self._notices]
         if budget.spent.exceeded:

@@ -19,21 +19,26 @@ _TO_ANSWER, _OF_LIMIT = 4.0, 0.25
 
 
 def reserve_ms(budget: Budget) -> float:
-    """Return the milliseconds reserved for putting the answer together: 4, at most a quarter of the limit; 0 for a soft one."""
+    """Return the milliseconds reserved for putting the answer together.
+
+    4, at most a quarter of the limit; 0 for a soft one.
+    """
     return min(_TO_ANSWER, budget.bounds.timeout_ms * _OF_LIMIT) if budget.strict else 0.0
 
 
 class _Stopping:
-    """One thread that ends others: starting a thread takes more than a millisecond, which a late search does not have."""
+    """One thread that ends others.
+
+    Starting a thread takes more than a millisecond, which a late search does not have.
+    """
 
     def __init__(self) -> None:
-        """Start without a thread: the first `add` starts it."""
         self._new: queue.SimpleQueue[Callable[[], bool] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
     def add(self, interrupted: Callable[[], bool]) -> None:
-        """Have a function called every 5 ms until it returns False, in the one thread for that, started if it is not running."""
+        """Have a function called every 5 ms until it returns False."""
         self._new.put(interrupted)
         with self._lock:
             if self._thread is None or not self._thread.is_alive():
@@ -42,7 +47,6 @@ class _Stopping:
                 atexit.register(self._end, self._thread)
 
     def _run(self) -> None:
-        """Call the functions that were added every 5 ms, each until it returns False. The body of the thread."""
         going: list[Callable[[], bool]] = []
         while True:
             with contextlib.suppress(queue.Empty):
@@ -53,7 +57,7 @@ class _Stopping:
             going = [interrupted for interrupted in going if interrupted()]
 
     def _end(self, thread: threading.Thread) -> None:
-        """End the thread at the process's end (libraries unloaded beside a running one report leaks); wait up to 5 seconds."""
+        """End the thread: libraries unloaded beside a running one report leaks."""
         self._new.put(None)
         thread.join(_GIVE_UP)
 
@@ -65,19 +69,18 @@ LAYER, SCAN = "layer ", "scan "
 
 
 def at_work() -> int:
-    """Return the number of searching threads of this process, abandoned ones included."""
+    """Return the number of searching threads, abandoned ones included."""
     return sum(thread.name.startswith((LAYER, SCAN)) for thread in threading.enumerate())
 
 
 def stop(working: Callable[[], Sequence[int]], woken: threading.Condition, interrupt: Interrupt) -> None:
-    """End the threads that `working` names, in the background, by interrupting their reads again and again for up to 5 seconds.
+    """Interrupt the reads of threads in the background, for 5 seconds.
 
     A thread says under `woken` that it has ended, so that while this holds it no other thread can have its identity.
     """
     until = time.monotonic() + _GIVE_UP
 
     def interrupted() -> bool:
-        """Interrupt the threads at work once; return whether to do it again: False if none was left, or after 5 seconds."""
         with woken:
             threads = working()
             for thread in threads:

@@ -25,7 +25,7 @@ class SubjectCheck:
     terms_of: Callable[[Sequence[Hit]], Set[str]]
 
     def find_uncertain_words(self, subjects: Sequence[str], hits: Sequence[Hit]) -> tuple[str, ...]:
-        """Return the words that the scope holds in another form or in parts, if no first hit holds these.
+        """Return words held in another form that no first hit holds.
 
         They may be other words: a rabbit is no rabbitmq, and what comes next in app.js is no next.js.
         """
@@ -34,10 +34,10 @@ class SubjectCheck:
         return self.words.absent_from(self.terms_of(hits[:COMPARED]), inexact_words) if inexact_words else ()
 
     def find_words_of_questions(self, subjects: Sequence[str], hits: Sequence[Hit]) -> tuple[str, ...]:
-        """Return the words that only questions hold: a recorded prompt tells nothing of what it asks for.
+        """Return the words that only questions hold.
 
-        Rare words that none of the hits holds are looked up in the segments that an index names, else in all events if few. A
-        question of a first hit's segment is part of what answers.
+        A recorded prompt tells nothing of what it asks for. Rare words that none of the hits holds are looked up in the
+        segments that an index names, else in all events if few.
         """
         # A stretch of ideographs may be rare where all of them are not.
         rare_words = [word for word in subjects if cjk_runs(word) or self._count_segments(word) <= _FEW_SEGMENTS]
@@ -48,11 +48,9 @@ class SubjectCheck:
         return tuple(word for word in absent_words if self._is_only_asked(word, segments))
 
     def _count_segments(self, word: str) -> int:
-        """Return how many segments hold the rarest term of a word."""
         return min((self.weighed.counts.get(term, 0) for term in terms(word)), default=_FEW_SEGMENTS + 1)
 
     def _is_only_asked(self, word: str, segments: Set[NodeId]) -> bool:
-        """Return whether all messages with a rare word only ask, or are of the session that asks; False if that is unknown."""
         count = self._count_segments(word)
         if count > _FEW_SEGMENTS:
             return False
@@ -67,5 +65,4 @@ class SubjectCheck:
         return not any(self._is_told(hit, word) for hit in mentions.hits if not hit.asks or hit.node_id in segments)
 
     def _is_told(self, hit: Hit, word: str) -> bool:
-        """Return whether a hit quotes a word, and is not of a session that is left out."""
         return hit.session_id not in self.query.excluded_sessions and not self.words.absent_from(term_set(hit.quote), [word])

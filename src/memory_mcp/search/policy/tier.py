@@ -17,12 +17,12 @@ class Tier(IntEnum):
 
     @property
     def label(self) -> str:
-        """The tier's name as people read it: Full, Hybrid, Semantic, Keyword or Agentic."""
+        """The tier's name as people read it."""
         return self.name.capitalize()
 
 
 def detect_tier(statuses: Sequence[LayerStatus]) -> Tier:
-    """Return the tier of the usable layers: FULL with topics, vector, BM25, HYBRID without topics, SEMANTIC, KEYWORD, AGENTIC."""
+    """Return the tier of the usable layers."""
     usable = {s.name for s in statuses if s.usable}
     topics, vector, bm25 = (n in usable for n in (LayerName.TOPICS, LayerName.VECTOR, LayerName.BM25))
     if vector and bm25:

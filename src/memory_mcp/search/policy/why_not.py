@@ -69,11 +69,14 @@ class SearchCalls(Protocol):
     """Runs calls as the caller would see their results."""
 
     def look(self, arguments: Arguments) -> UnderstoodCall:
-        """Return how a call is understood, without running it. Raises InvalidQuery for a call that cannot be."""
+        """Return how a call is understood, without running it.
+
+        Raises InvalidQuery for a call that cannot be.
+        """
         ...
 
     def ask(self, arguments: Arguments) -> Sequence[Collection[str]]:
-        """Run a call and return the ids that each of its results shows, in order.
+        """Run a call and return the ids that each result shows.
 
         Raises DeadlineExceeded when the time is over, InvalidQuery for a call that is refused.
         """
@@ -82,24 +85,23 @@ class SearchCalls(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """Arguments by name, those inside bounds as `bounds.<name>`, and the reason for each."""
-
     values: Mapping[str, Any]
     reasons: Mapping[str, str]
 
     def with_more(self, reason: str, **values: Any) -> "_Change":
-        """Return this change with more arguments, all for one reason; those inside bounds are named `bounds__NAME`."""
+        """Return this change with more arguments, all for one reason.
+
+        Those inside bounds are named `bounds__NAME`.
+        """
         changes = {k.replace("__", "."): v for k, v in values.items()}
         return _Change({**self.values, **changes}, {**self.reasons, **dict.fromkeys(changes, reason)})
 
     def arguments(self) -> dict[str, Any]:
-        """Return the change as arguments of a call; those named `bounds.<name>` are in one mapping `bounds`."""
         arguments = {k: v for k, v in self.values.items() if "." not in k}
         inner = {k.partition(".")[2]: v for k, v in self.values.items() if "." in k}
         return {**arguments, "bounds": inner} if inner else arguments
 
     def why(self) -> str:
-        """Return the reasons of the changes joined by "; ", each once."""
         return "; ".join(dict.fromkeys(self.reasons[k] for k in self.values if self.reasons[k]))
 
 
@@ -107,13 +109,13 @@ _NOTHING = _Change({}, {})
 
 
 def apply_change(arguments: Arguments, change: Arguments) -> dict[str, Any]:
-    """Return a call's arguments after a change, as a copy; a change of bounds leaves those it does not name."""
+    """Return a call's arguments after a change, as a copy."""
     bounds = {**arguments.get("bounds", {}), **change.get("bounds", {})}
     return {**arguments, **change, **({"bounds": bounds} if bounds else {})}
 
 
 def position_of(target: Target, ids_by_result: Sequence[Collection[str]]) -> int | None:
-    """Return which result, counted from 0, is the first to show one of the target's ids or a span of its event, or None."""
+    """Return the position of the first result that shows the target."""
     for position, ids in enumerate(ids_by_result):
         spans = (parse_span_grip(i) for i in ids)
         if not target.ids.isdisjoint(ids) or any(s is not None and s[0] in target.ids for s in spans):
@@ -122,10 +124,10 @@ def position_of(target: Target, ids_by_result: Sequence[Collection[str]]) -> int
 
 
 def why_not(target: Target, arguments: Arguments, door: SearchCalls) -> WhyNot:
-    """Return why a target is not among the results of a call, and a change of the call that shows it.
+    """Return why a target is not shown, and a change that shows it.
 
-    Runs many calls. If it is among the results, its place is told; if no change was found, or the time was over before, the
-    change is empty, or asks all projects for a target of another one. Raises InvalidQuery if the call itself is refused.
+    Runs many calls. If no change was found, or the time was over before, the change is empty, or asks all projects for a target
+    of another one. Raises InvalidQuery if the call itself is refused.
     """
     tries = _Tries(target, arguments, door)
     best_change: _Change | None = None
@@ -159,7 +161,7 @@ class _Tries:
         self._known: dict[str, int | None] = {}
 
     def find_position(self, change: _Change) -> int | None:
-        """Return which result shows the target, None where none does or the call is refused; equal calls run once.
+        """Return which result shows the target; equal calls run once.
 
         Raises DeadlineExceeded when the time is over.
         """
@@ -173,7 +175,7 @@ class _Tries:
         return self._known[key]
 
     def iter_smaller(self, change: _Change, call: UnderstoodCall) -> Iterator[_Change]:
-        """Yield ever smaller changes that still show the target: fewer arguments, then smaller numbers, then fewer again."""
+        """Yield ever smaller changes that still show the target."""
         change = yield from self._drop_arguments(change)
         walk = [((f"bounds.{name}",), call.bounds[name]) for name in ("max_nodes_visited", "max_rpc_calls", "max_depth")]
         tokens = (("token_budget", "bounds.max_token_budget"), call.bounds["max_token_budget"])
@@ -187,7 +189,6 @@ class _Tries:
         yield from self._drop_arguments(change)
 
     def _drop_arguments(self, change: _Change) -> Generator[_Change, None, _Change]:
-        """Yield changes with ever fewer arguments that still show the target, at least one each; return the last."""
         fewer = True
         while fewer:
             fewer = False
@@ -199,10 +200,7 @@ class _Tries:
         return change
 
     def _find_least(self, change: _Change, names: Sequence[str], low: int) -> _Change:
-        """Return the change with about the least number that these arguments may all have; `low` does not show the target."""
-
         def having(number: int) -> _Change:
-            """Return the change with this number for each of `names`."""
             return _Change({**change.values, **dict.fromkeys(names, number)}, change.reasons)
 
         position = self.find_position(change)
@@ -226,10 +224,9 @@ class _Tries:
 
 
 def _iter_candidates(target: Target, arguments: Arguments, door: SearchCalls, call: UnderstoodCall) -> Iterator[_Change]:
-    """Yield changes to try, the smallest first; each may change more than is needed.
+    """Yield changes to try, the smallest first.
 
-    In turn: no filters, another page, more results and tokens, for a period overviews of its time, each with several numbers of
-    results; then bounds, and other layers.
+    In turn: no filters, another page, more results and tokens, for a period overviews of its time; then bounds, and other layers.
     """
     change = _lift_filters(target, arguments, door)
     yield change
@@ -254,10 +251,6 @@ def _iter_candidates(target: Target, arguments: Arguments, door: SearchCalls, ca
 
 
 def _lift_filters(target: Target, arguments: Arguments, door: SearchCalls) -> _Change:
-    """Return the change that undoes every filter that excludes the target: project, agent, role, speaker, time, cursor.
-
-    Role and speaker are undone whenever they are given. May look at the call twice.
-    """
     change = _NOTHING
     call = door.look(arguments)
     if call.project is not None and (target.is_period or target.project != call.project):
@@ -286,21 +279,15 @@ def _lift_filters(target: Target, arguments: Arguments, door: SearchCalls) -> _C
 
 
 def _day_of(target: Target) -> dict[str, str]:
-    """Return the arguments that ask for the hours around a target."""
     since, until = (dt.datetime.fromtimestamp((target.timestamp + hours * _HOUR_MS) / 1000, dt.UTC) for hours in (-12, 12))
     return {"since": since.isoformat(), "until": until.isoformat()}
 
 
 def _is_outside(target: Target, window: TimeWindow | None) -> bool:
-    """Return whether a target is outside a window; a period always is."""
     return window is not None and (target.is_period or not window.contains(target.timestamp))
 
 
 def _iter_ways(arguments: Arguments, call: UnderstoodCall) -> Iterator[Callable[[_Change], _Change]]:
-    """Yield functions that add a floor of 0 and wide bounds to a change, and then another layer or mode.
-
-    What costs most, wide bounds, is tried with the call's own layers alone.
-    """
     floored = call.floor == 0
     floor = "what there is was taken for irrelevant" if call.floor is None else f"it scored less than {call.floor}"
     bounds: dict[str, Any] = {f"bounds__{k}": v for k, v in _WIDE.items()}
@@ -319,10 +306,7 @@ def _iter_ways(arguments: Arguments, call: UnderstoodCall) -> Iterator[Callable[
     ]
 
     def way(other: Mapping[str, Any], low: bool, *, wide: bool) -> Callable[[_Change], _Change]:
-        """Return the function that adds `other` arguments, a floor of 0 if `low`, and wide bounds if `wide`."""
-
         def apply(change: _Change) -> _Change:
-            """Return a change with these arguments, the floor and the bounds added, each with its reason."""
             if other:
                 change = change.with_more("the layers that were asked do not name it, others do", **other)
             change = change.with_more(floor, bounds__min_confidence=0) if low else change

@@ -60,7 +60,7 @@ def _topics(app: App) -> dict[str, dict[str, float]]:
     How far it is behind is there only while there is a graph, the seconds that a rebuild took only after one.
     """
     layer = app.topics()
-    status = layer.describe_topic()
+    status = layer.describe_status()
     told: dict[str, dict[str, float]] = {
         "topics_index_doc_count": {"topic": status.topic_count, "segment": status.segments},
         "topics_index_size_bytes": {"": status.size_bytes},

@@ -22,7 +22,10 @@ _CHARACTERS = 2
 
 
 def absent_in(words: Iterable[str], holds: Holds) -> tuple[str, ...]:
-    """Return the words that a scope holds in no form, in order, each once; of a CJK run the stretches that it does not hold."""
+    """Return the words that a scope holds in no form, each once.
+
+    Of a CJK run the stretches that it does not hold.
+    """
     absent_words: dict[str, None] = {}
     for word in words:
         if cjk_runs(word):
@@ -33,7 +36,10 @@ def absent_in(words: Iterable[str], holds: Holds) -> tuple[str, ...]:
 
 
 def is_absent(word: str, holds: Holds) -> bool:
-    """Return whether a scope holds a word nowhere, in none of its forms; a token of code if it or a name in it is absent."""
+    """Return whether a scope holds a word in none of its forms.
+
+    A token of code is absent if it or a name in it is.
+    """
     word_terms = terms(word)
     if not word_terms or any(map(holds, word_terms[:1])):
         return False
@@ -45,7 +51,6 @@ def is_absent(word: str, holds: Holds) -> bool:
 
 
 def _occurs_in_other_form(word: str, word_terms: list[str], holds: Holds) -> bool:
-    """Return whether a word without punctuation inside occurs in another form."""
     if len(word_terms) > 1:
         # A name of code is another one when only its words occur.
         return False
@@ -59,13 +64,13 @@ def _occurs_in_other_form(word: str, word_terms: list[str], holds: Holds) -> boo
 
 
 def _word_endings() -> Iterator[str]:
-    """Yield the endings that words take: one letter, and one after an e."""
+    """Yield the endings of words: one letter, and one after an e."""
     yield from ascii_lowercase
     yield from ("e" + letter for letter in ascii_lowercase)
 
 
 def absent_parts(run: str, holds: Holds) -> list[str]:
-    """Return the stretches of a run of CJK characters that are absent, each of two characters or more."""
+    """Return the absent stretches of a CJK run, of two characters or more."""
     absent = [not holds(run[at : at + 2]) for at in range(len(run) - 1)]
     # A character is absent if both pairs with its neighbours are; between two words one pair alone is.
     edges = [True, *absent, True]

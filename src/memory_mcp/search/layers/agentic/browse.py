@@ -19,10 +19,10 @@ _PERIODS = (TocLevel.DAY, TocLevel.WEEK, TocLevel.MONTH, TocLevel.YEAR)
 
 
 def list_nodes(tree: Tree, query: Query, scope: Scope) -> list[TocNode]:
-    """Return the nodes of the scope, newest first, at most `query.limit`; the node of exactly the window, if any, comes before.
+    """Return the nodes of the scope, newest first, at most `query.limit`.
 
-    These are segments, or for an overview the finest periods that number at most `query.limit`. An overview lists
-    segments too where one day holds everything, and where an agent is named, because periods mix agents.
+    The node of exactly the window, if any, comes before. These are segments, or for an overview the finest periods that number
+    at most `query.limit`; segments too where one day holds everything, and where an agent is named, because periods mix agents.
     """
     ids = _list_periods(tree, query, scope) if query.overview and scope.agent is None else []
     if not ids:
@@ -34,7 +34,6 @@ def list_nodes(tree: Tree, query: Query, scope: Scope) -> list[TocNode]:
 
 
 def _find_period_node(tree: Tree, scope: Scope) -> TocNode | None:
-    """Return the node of the period that equals the scope's window, the finest; None if none does or nothing happened in it."""
     if scope.window is None:
         return None
     inside = TimeWindow(scope.window.start_ms, scope.window.end_ms - 1)
@@ -46,10 +45,9 @@ def _find_period_node(tree: Tree, scope: Scope) -> TocNode | None:
 
 
 def _list_periods(tree: Tree, query: Query, scope: Scope) -> list[NodeId]:
-    """Return the periods of an overview, oldest first: those of the finest level that has at most `query.limit`.
+    """Return the periods of the finest level with at most `query.limit`.
 
-    The last `query.limit` years if no level does; without a window the latest `query.limit` days. Empty where one day
-    holds everything.
+    The last years if no level has so few; without a window the latest days. Empty where one day holds everything.
     """
     if scope.window is None:  # the latest days are overview enough
         days = tree.descendants(ROOT, TocLevel.DAY, scope.project)
@@ -64,7 +62,6 @@ def _list_periods(tree: Tree, query: Query, scope: Scope) -> list[NodeId]:
 
 
 def _list_segments(tree: Tree, query: Query, scope: Scope) -> list[NodeId]:
-    """Return the latest segments of the scope, newest first, at most `query.limit`."""
     if scope.window is not None or scope.agent is not None:
         return [s.node_id for s in tree.segments_below(ROOT, scope)[::-1][: query.limit]]
     segment_ids: list[NodeId] = []
@@ -76,9 +73,9 @@ def _list_segments(tree: Tree, query: Query, scope: Scope) -> list[NodeId]:
 
 
 def node_hit(node: TocNode, query: Query) -> Hit:
-    """Return a hit with a score of 1 for a node, quoting its first bullet, with at most three of its grips, or else its summary.
+    """Return a hit with a score of 1 for a node.
 
-    Project and agent are "" where the node has several; session, role and speaker always are.
+    It quotes the first bullet, or else the summary. Project and agent are "" where the node has several.
     """
     bullet = node.bullets[0] if node.bullets else None
     return Hit(
@@ -100,9 +97,9 @@ def node_hit(node: TocNode, query: Query) -> Hit:
 def list_window(
     tree: Tree, storage: Storage, query: Query, hint: TimeHint, scope: Scope, budget: Budget, pending: Iterable[Hit]
 ) -> LayerAnswer:
-    """Return what happened in the window, newest first, at the cost of a call and a node each; see `listed`.
+    """Return what happened in the window, newest first.
 
-    `pending` are hits of events without a node, read once the nodes are.
+    It costs a call, and a node for each. `pending` are hits of events without a node, read once the nodes are.
     """
     budget.count_call()
     nodes = list_nodes(tree, query, scope)

@@ -25,10 +25,7 @@ TERMS = "terms"
 
 
 def calibrate_hits(hits: Sequence[Hit]) -> list[Hit]:
-    """Return copies of hits, best first, with calibrated scores, 0..1, of four decimals; the order stays.
-
-    Takes their scores as those of one search, of which the first is the best. Empty for no hits.
-    """
+    """Return hits of one search with calibrated scores, in their order."""
     if not hits:
         return []
     scores = np.array([h.score for h in hits])

@@ -55,14 +55,14 @@ class WeightedQuery:
     keywords: frozenset[str] = frozenset()
 
     def may_be_in(self, text: str) -> bool:
-        """Return False only for a text that holds none of the terms; True for every text that is not ASCII."""
+        """Return False only for an ASCII text without any of the terms."""
         if not text.isascii():
             return True
         lower = text.lower()
         return any(probe in lower for probe in self.probes)
 
     def probes_in(self, text: str) -> int:
-        """Return the number of probes a text holds, whatever the case; all of them for a text that is not ASCII."""
+        """Return the number of probes that a text may hold."""
         if not text.isascii():
             return len(self.probes)
         lower = text.lower()
@@ -79,7 +79,10 @@ class WeightedQuery:
         return sum(weight for term, weight in self.weights.items() if term not in self.keywords)
 
     def share_of(self, held_terms: Iterable[str]) -> float:
-        """Return the share of the query's weight of some of its terms, 0..1. Raises KeyError for other terms."""
+        """Return the share of the query's weight of some terms, 0..1.
+
+        Raises KeyError for other terms.
+        """
         return min(sum(self.weights[t] for t in held_terms) / self.total_weight, 1.0) if self.total_weight else 0.0
 
 
@@ -95,7 +98,10 @@ class FieldMatch:
 
 
 def parse_fields(names: Sequence[str] | None) -> tuple[SearchField, ...]:
-    """Return fields by name, all for None or an empty list; raises InvalidQuery for an unknown name."""
+    """Return fields by name, all without any.
+
+    Raises InvalidQuery for an unknown name.
+    """
     fields_by_name = {f.value: f for f in FIELDS}
     for name in names or ():
         if name not in fields_by_name:
@@ -106,7 +112,7 @@ def parse_fields(names: Sequence[str] | None) -> tuple[SearchField, ...]:
 def weigh_query(
     text: str, frequencies: Frequencies, project: str | None, segments: int, keywords: Sequence[str] = ()
 ) -> WeightedQuery:
-    """Return a query's terms with IDF weights over the `segments` of a project (None: all).
+    """Return a query's terms with IDF weights in a project.
 
     Terms of `keywords` weigh less, all together at most `_KEYWORDS` of the others. Raises InvalidQuery without terms.
     """
@@ -125,9 +131,9 @@ def weigh_query(
 
 
 def shares_of(query: WeightedQuery, sets: Sequence[Hashes | None]) -> list[float]:
-    """Return the share of the query's weight that each term set holds; as `below`, but fast for thousands of sets.
+    """Return the share of the query's weight of each term set.
 
-    A set is `(n,)` uint32, sorted; one that is None holds nothing.
+    As `terms_below`, but fast for thousands of sets. A set is `(n,)` uint32, sorted; one that is None holds nothing.
     """
     query_hashes = np.fromiter(query.hashes.values(), dtype="<u4", count=len(query.hashes))
     weights = np.fromiter((query.weights[t] for t in query.hashes), dtype="f8", count=len(query.hashes))
@@ -144,7 +150,7 @@ def shares_of(query: WeightedQuery, sets: Sequence[Hashes | None]) -> list[float
 
 
 def terms_below(query: WeightedQuery, hashes: Hashes) -> frozenset[str]:
-    """Return the query terms whose hash is in a node's set, `(n,)` sorted uint32."""
+    """Return the query terms in a node's set, `(n,)` sorted uint32."""
     if not len(hashes):
         return frozenset()
     query_hashes = np.fromiter(query.hashes.values(), dtype="<u4", count=len(query.hashes))
@@ -153,10 +159,9 @@ def terms_below(query: WeightedQuery, hashes: Hashes) -> frozenset[str]:
 
 
 def match_node(node: TocNode, query: WeightedQuery, fields: Sequence[SearchField]) -> list[FieldMatch]:
-    """Return the matches in a node's own text, best first; ties in the order title, summary, bullets, keywords.
+    """Return the matches in a node's own text, best first.
 
-    Each bullet and keyword is a match of its own. A match's score is the share of the query's terms it holds, 0..1, by
-    number; its text is cut to 240 characters around the terms. Fields without a term are left out.
+    Ties are in the order title, summary, bullets, keywords. A score is the share of the query's terms, 0..1, by number.
     """
     candidates: list[tuple[SearchField, str, tuple[GripId, ...]]] = []
     if SearchField.TITLE in fields:
@@ -177,7 +182,7 @@ def match_node(node: TocNode, query: WeightedQuery, fields: Sequence[SearchField
 
 
 def text_score(query: WeightedQuery, counts: Mapping[str, int], length: float, mean_length: float) -> float:
-    """Return the score, 0..1, of a text of `length` terms: the saturated term frequencies by weight.
+    """Return the score, 0..1, of a text of `length` terms.
 
     `counts` are how often each term occurs; `mean_length` 0 leaves length out.
     """
@@ -187,7 +192,7 @@ def text_score(query: WeightedQuery, counts: Mapping[str, int], length: float, m
 
 
 def count_terms(query: WeightedQuery, text: str) -> Counter[str]:
-    """Return how often each of the query's terms occurs in a text; those that do not are left out."""
+    """Return how often each of the query's terms occurs in a text."""
     if text.isascii():
         # Tokens do not cross white space, and most runs hold no query word: an eighth of the time (measured).
         runs = zip(text.split(), text.lower().split(), strict=True)

@@ -71,7 +71,7 @@ class AgenticLayer:
     contract = CONTRACTS[LayerName.AGENTIC]
 
     def __init__(self, storage: Storage, tree: Tree, clock: Clock, is_indexed: Callable[[], bool] = lambda: False) -> None:
-        """Create the layer; `is_indexed` returns whether a keyword index holds the words of everything that has a node."""
+        """Create the layer; `is_indexed` tells whether a keyword index is whole."""
         self._storage = storage
         self._tree = tree
         self._clock = clock
@@ -81,23 +81,23 @@ class AgenticLayer:
         self._sift = Sift(storage, tree)
 
     def status(self) -> LayerStatus:
-        """Return the status: always usable, as it needs only the tree; its count is that of segments."""
+        """Return the status: always usable, with the count of segments."""
         return LayerStatus(self.name, enabled=True, healthy=True, count=self._tree.tally().segments)
 
     def search(self, query: Query, budget: Budget) -> LayerAnswer:
-        """Return cited messages found by walking the tree from the root, within the budget, best first.
+        """Walk the tree from the root, and return cited messages.
 
-        Without a word to look for, returns what happened in the query's window, newest first. Raises
-        InvalidQuery for a text without terms and without window. Time words are not read.
+        Without a word to look for, returns what happened in the query's window, newest first. Raises InvalidQuery for a text
+        without terms and without window. Time words are not read.
         """
         return self._navigate_measured(query, TimeHint(query.window, "", query.text), budget, ROOT, widen=False)
 
     def navigate(self, query: Query, budget: Budget, now_ms: int | None = None, start: NodeId = ROOT) -> LayerAnswer:
-        """Walk from `start`, with time expressions of the text read relative to `now_ms` (UTC milliseconds, None: now).
+        """Walk from `start`, with time words read relative to `now_ms` (UTC).
 
-        Unless the query has a window, they become it, and it is widened, with a notice, when nothing is found inside.
-        The limit changes no order: whatever it is, ten hits are looked for first, and further ones come behind them. Raises
-        InvalidQuery for a text that has no terms and names no time.
+        Unless the query has a window, they become it, and it is widened, with a notice, when nothing is found inside. The
+        limit changes no order: ten hits are looked for first, and further ones come after them. Raises InvalidQuery for a
+        text that has no terms and names no time.
         """
         hint = TimeHint(None, "", query.text)
         if query.window is None:
@@ -106,7 +106,7 @@ class AgenticLayer:
         return self._navigate_measured(query, hint, budget, start, widen=query.window is None, first=_WALKED)
 
     def find_pending(self, query: Query, budget: Budget) -> list[Hit]:
-        """Return the best events of the query's scope that have no node yet and hold its words, best first."""
+        """Return the best events of the scope that have no node yet."""
         weighted = self.nodes.weigh_query(query.text, query.project)
         return self._reader.search_pending(
             weighted, self._iter_pending(scope_of(query, None), budget, weighted.probes), query.limit
@@ -115,7 +115,6 @@ class AgenticLayer:
     def _navigate_measured(
         self, query: Query, hint: TimeHint, budget: Budget, start: NodeId, widen: bool, first: int = 0
     ) -> LayerAnswer:
-        """Return the answer of `_navigate`, and record the time it took and the nodes it visited as metrics."""
         visited_before = budget.nodes_visited
         with span("agentic_search"), metrics.timed("agentic_search_latency_seconds"):
             answer = self._navigate(query, hint, budget, start, widen, first)
@@ -123,7 +122,7 @@ class AgenticLayer:
         return answer
 
     def _navigate(self, query: Query, hint: TimeHint, budget: Budget, start: NodeId, widen: bool, first: int) -> LayerAnswer:
-        """Walk and collect hits; without terms but with a window or for an overview, list what happened instead.
+        """Walk and collect hits, or list what happened.
 
         With `widen`, the hint's window is widened when nothing is found inside; so many hits as `first` are looked for before
         others, 0 for the query's limit. Raises InvalidQuery for a text without terms otherwise.
@@ -151,9 +150,9 @@ class AgenticLayer:
         return LayerAnswer(tuple(hits[: query.limit]), tuple(walk.path), walk.scope.window, hint.words, tuple(walk.notices))
 
     def _walk_once(self, walk: Walk, start: NodeId) -> None:
-        """Expand the best nodes from `start` on within half of the bounds, until enough is found or nothing is left.
+        """Expand the best nodes within half of the bounds, then scan events.
 
-        Then scan events for what was not compared, unless an index was searched for it.
+        No scan follows if an index was searched for them.
         """
         budget = walk.budget
         walk.kept_nodes = int(budget.nodes_left() * (1 - _TO_WALK))
@@ -174,7 +173,6 @@ class AgenticLayer:
                 self._sift_slices(walk, start, self._sift.list_slices(walk.scope, start, is_hasty=walk.is_hasty))
 
     def _extend_walk(self, walk: Walk, hits: Sequence[Hit], limit: int) -> list[Hit]:
-        """Return the hits of a walk with further ones behind them, at most `limit`, for which it goes on."""
         walk.query, unread, walk.unread = replace(walk.query, limit=limit), walk.unread, []
         if not walk.is_cut:
             walk.found += self._read_segments(walk, sorted(unread, key=lambda pair: -pair[0]))
@@ -183,7 +181,6 @@ class AgenticLayer:
         return [*hits, *(hit for hit in self._collect_hits(walk) if hit.event_id not in names)]
 
     def _expand_best(self, walk: Walk) -> None:
-        """Expand the best nodes until enough is found, nothing is left, or a bound ends it."""
         budget = walk.budget
         while walk.frontier and not walk.is_cut and not walk.has_enough():
             batch = [heapq.heappop(walk.frontier)[3] for _ in range(min(budget.bounds.beam_width, len(walk.frontier)))]
@@ -193,7 +190,7 @@ class AgenticLayer:
                     break
 
     def _go_straight_down(self, walk: Walk) -> None:
-        """Follow the likeliest child of each node until a segment is found, whatever the time: an answer has something then."""
+        """Follow the likeliest children to a segment, whatever the time."""
         node_id = heapq.heappop(walk.frontier)[3]
         while not walk.found and not walk.is_cut:
             upper, walk.frontier = walk.frontier, []
@@ -206,7 +203,6 @@ class AgenticLayer:
                 heapq.heappush(walk.frontier, child)
 
     def _expand_node(self, walk: Walk, node_id: NodeId) -> bool:
-        """Compare what is below a node, for one call; False when a bound ends the walk, True also for a seen or empty node."""
         if node_id in walk.seen:
             return True
         walk.seen.add(node_id)
@@ -223,10 +219,6 @@ class AgenticLayer:
         return self._compare_children(walk, node_id)
 
     def _compare_children(self, walk: Walk, node_id: NodeId) -> bool:
-        """Compare the children and put those with query terms on the frontier; return False if some could not be.
-
-        Below the depth bound segments are compared instead.
-        """
         depth = DEPTH[level_of(node_id)] + 1
         if not walk.budget.go_down(depth):
             return self._compare_segments_below(walk, node_id)
@@ -244,10 +236,9 @@ class AgenticLayer:
         return allowed == len(ids)
 
     def _compare_segments_below(self, walk: Walk, node_id: NodeId) -> bool:
-        """Compare every segment below a node, newest first, and read those that may answer; return False if not all may be.
+        """Compare the segments below a node, newest first, and read likely ones.
 
-        At the depth limit they are compared all the same, as far as the other bounds allow: a segment that
-        holds a query word is never missed because of the depth limit.
+        At the depth limit they are compared all the same: a segment that holds a query word is never missed because of that.
         """
         if walk.budget.bounds.max_depth >= DEPTH[TocLevel.SEGMENT]:
             walk.budget.go_down(DEPTH[TocLevel.SEGMENT])
@@ -263,10 +254,6 @@ class AgenticLayer:
         return allowed == len(segments)
 
     def _sift_crowd(self, walk: Walk, node_id: NodeId) -> bool:
-        """Scan the latest events below a node with too many segments, and read the likeliest of them; return False.
-
-        What is left of its slices is scanned later.
-        """
         part, *walk.slices = self._sift.list_slices(walk.scope, node_id, is_hasty=walk.is_hasty)
         walk.crowded = node_id
         likely = [s for s in self._sift.find_likely(part, walk.weighted, _FEW)[0] if s.node_id not in walk.seen]
@@ -276,7 +263,6 @@ class AgenticLayer:
         return False
 
     def _compare_segments(self, walk: Walk, segments: Sequence[Segment]) -> list[SegmentFind]:
-        """Compare segments by term sets, noting them as seen, and read likely ones; add finds to `walk.found` and return them."""
         walk.seen.update(s.node_id for s in segments)
         sets = self._tree.term_sets([s.node_id for s in segments])
         shares = [(walk.weighted.share_of(terms_below(walk.weighted, sets[s.node_id])), s) for s in segments]
@@ -289,7 +275,6 @@ class AgenticLayer:
         return finds
 
     def _report_finds(self, walk: Walk, fresh: Sequence[SegmentFind]) -> None:
-        """In haste, report the best messages so far, those of `fresh` among them, if one is better than any reported before."""
         best = best_messages([*walk.found, *fresh], _REPORTED) if walk.is_hasty else []
         if not best or best[0][1].score <= walk.reported:
             return
@@ -299,7 +284,6 @@ class AgenticLayer:
             walk.budget.spent.satisfied = True
 
     def _sift_slices(self, walk: Walk, node_id: NodeId, slices: Sequence[Scope]) -> None:
-        """Scan events slice by slice, each for a call, and read the likely segments of each; `node_id` is what they are below."""
         budget, clock, took = walk.budget, walk.budget.clock, _SLICE_MS
         for number, part in enumerate(slices):
             if not budget.nodes_left():
@@ -345,10 +329,6 @@ class AgenticLayer:
         return finds
 
     def _walk_widening(self, walk: Walk, window: TimeWindow, start: NodeId) -> None:
-        """Search the window, then also as much time before and after it, then all time, until anything is found.
-
-        Each widening is a notice. `walk.scope` stays the last one tried.
-        """
         length = window.end_ms - window.start_ms
         wider = TimeWindow(window.start_ms - length, window.end_ms + length)
         ways = ((window, "", 0.5), (wider, "the periods beside it", 0.5), (None, "all time", 1.0))
@@ -367,10 +347,6 @@ class AgenticLayer:
         walk.budget = whole_budget
 
     def _collect_hits(self, walk: Walk) -> list[Hit]:
-        """Return at most `query.limit` calibrated hits, best first, the question itself left out.
-
-        Hits of events without a node are among them, which is a notice. Quoting ends when the time is up.
-        """
         ranked = best_messages(walk.found, walk.query.limit)
         hits: list[Hit] = []
         clock, took = walk.budget.clock, 0.0
@@ -390,12 +366,11 @@ class AgenticLayer:
         return self._calibrate_hits(walk, hits)
 
     def _calibrate_hits(self, walk: Walk, hits: Sequence[Hit]) -> list[Hit]:
-        """Return hits with calibrated scores, without the question itself: beside its score all others would be nothing."""
+        """Calibrate hits without the question: beside it all others would be nothing."""
         question, now_ms = walk.query.question, self._clock.now_ms()
         return calibrate_hits([h for h in hits if not question or not is_echo(question, h, now_ms)])
 
     def _iter_pending(self, scope: Scope, budget: Budget, probes: Sequence[str] = ()) -> Iterator[Event]:
-        """Return the events of the scope that have no node yet (with `probes`: that hold one), until the time is up."""
         done = self._tree.pending_from()
         if done is None:
             return iter(())

@@ -59,7 +59,7 @@ _SUMMARY_WEIGHT = 1
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """An event with query terms, and its score, 0..1, which includes its neighbours'."""
+    """An event with query terms, and its score with its neighbours'."""
 
     event: Event
     score: float
@@ -69,7 +69,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class SegmentFind:
-    """A segment whose stored words hold query terms, and its best messages."""
+    """A segment that holds query terms, and its best messages."""
 
     segment: Segment
     node: TocNode
@@ -100,10 +100,10 @@ class SegmentReader:
         gone: Callable[[], bool] = lambda: False,
         literal: bool = False,
     ) -> list[SegmentFind]:
-        """Return the segments whose events in the scope hold query terms, in order, with scores; stops once `gone()`.
+        """Return the segments whose events hold query terms, with scores.
 
-        Each has at most three messages. With `literal`, tool output counts as much as messages. Segments
-        without a node are left out.
+        Each has at most three messages. With `literal`, tool output counts as much as messages. Segments without a node are left
+        out. Stops once `gone()`.
         """
         nodes = self._tree.nodes([s.node_id for s in segments])
         events = self._read_events(segments, nodes)
@@ -121,7 +121,7 @@ class SegmentReader:
         return finds
 
     def _find_continued(self, segments: Sequence[Segment], events: Mapping[int, Sequence[Event]]) -> set[int]:
-        """Return the streams of those segments that end without a reply and that something follows.
+        """Return the streams of segments without a reply that go on.
 
         Each costs a read of what follows: most prompts without a reply are the last of their session.
         """
@@ -141,14 +141,13 @@ class SegmentReader:
     def _classify_turns(
         self, segment: Segment, events: Sequence[Event], query: WeightedQuery, is_continued: bool
     ) -> dict[EventId, TurnKind]:
-        """Return the turns of a segment's events, if one may hold a term; its last prompt may have its reply behind them."""
         if not any(query.may_be_in(searchable_text(e)) for e in events):
             return {}
         after = self._storage.events.get_neighbours(events[-1], 0, AFTER)[1] if is_continued and lacks_reply(events) else []
         return classify_turns((*events, *after), segment.is_begin)
 
     def _read_events(self, segments: Sequence[Segment], nodes: Mapping[NodeId, TocNode]) -> dict[int, list[Event]]:
-        """Return events by segment key; those of 128 segments are cached under the build they were read for.
+        """Return events by segment key, cached under their build.
 
         Segments that begin with a shorter duplicate of another event are left out.
         """
@@ -178,7 +177,7 @@ class SegmentReader:
         return cached_events | read if missing else cached_events
 
     def quote_messages(self, chosen: Sequence[tuple[SegmentFind, Message]], query: WeightedQuery) -> list[Hit]:
-        """Return a hit for each message, in order, with its best words exactly as stored and the one grip that cites them."""
+        """Return a hit for each message, with its best words and grip."""
         grips = self._storage.grips.grips_by_event({m.event.event_id for _, m in chosen})
         read = {m.event.event_id: m.event for _, m in chosen}
         every = [g for several in grips.values() for g in several]
@@ -190,7 +189,6 @@ class SegmentReader:
     def _message_hit(
         self, find: SegmentFind, message: Message, grips: Sequence[Grip], quotes: Mapping[GripId, str], query: WeightedQuery
     ) -> Hit:
-        """Return the hit of a message of a segment; `grips` are those of its event, `quotes` their words."""
         event = message.event
         grip, quote = _choose_quote(event, grips, quotes, query)
         return Hit(
@@ -214,7 +212,7 @@ class SegmentReader:
         )
 
     def iter_pending(self, after_seq: int, scope: Scope, stop: Callable[[], bool], probes: Sequence[str] = ()) -> Iterator[Event]:
-        """Yield the stored events of the scope after `after_seq`, which have no node yet; before every 5000 `stop()` may end it.
+        """Yield the events of the scope after `after_seq`, until `stop()`.
 
         With `probes` the store leaves out events that hold none of them: during an import thousands wait.
         """
@@ -224,9 +222,9 @@ class SegmentReader:
             after_seq += _WAITING
 
     def search_pending(self, query: WeightedQuery, events: Iterable[Event], limit: int) -> list[Hit]:
-        """Return the best hits among events that have no node yet, best first, at most `limit`.
+        """Return the best hits among events without a node.
 
-        Those with most of the query's words are read first, newest first; the others only while none of those matches.
+        Those with most of the query's words are read first, the others only while none of those matches.
         """
         likely = sorted(events, key=lambda e: (query.probes_in(searchable_text(e)), e.order), reverse=True)
         matched: list[tuple[Event, Counter[str]]] = []
@@ -255,29 +253,28 @@ class SegmentReader:
         return add_standing(hits, {}, self._storage)
 
     def event_hit(self, event: Event) -> Hit:
-        """Return a hit for an event found by its time alone: its first 400 characters, with a score of 1."""
+        """Return a hit for an event found by its time alone."""
         end = min(len(event.text), _SPAN)
         return _pending_hit(event, span_grip_id(event.event_id, 0, end), event.text[:end], 1.0, 1.0)
 
 
 def _pending_hit(event: Event, grip: GripId, quote: str, score: float, coverage: float) -> Hit:
-    """Return the hit of an event without a node; its only part is "coverage". Score and coverage get four decimals."""
     return replace(pending_hit(event, grip, quote, round(score, 4)), parts=(("coverage", round(coverage, 4)),))
 
 
 def best_messages(finds: Sequence[SegmentFind], limit: int) -> list[tuple[SegmentFind, Message]]:
-    """Return the best `limit` messages of some segments with those, best first, newest first among equals."""
+    """Return the best messages of some segments, best first, then newest."""
     every = ((f, m) for f in finds for m in f.messages)
     return sorted(every, key=lambda x: (-x[1].score, -x[1].event.timestamp, x[1].event.event_id))[:limit]
 
 
 def scope_of(query: Query, window: TimeWindow | None) -> Scope:
-    """Return the project, agent, role and speaker of a query as a scope, with `window` in place of the query's own."""
+    """Return a query's filters as a scope of this window."""
     return Scope(query.project, query.agent, window, query.role, query.speaker, query.excluded)
 
 
 def may_show(event: Event, scope: Scope) -> bool:
-    """Return whether an event is within the time, role and speaker of a scope, and not excluded.
+    """Return whether an event fits a scope's time, role and speaker.
 
     Project and agent are not compared.
     """
@@ -291,7 +288,7 @@ def may_show(event: Event, scope: Scope) -> bool:
 
 
 def fold_text(text: str) -> str:
-    """Return a text in lower case with single spaces and none at its ends, for verbatim comparison."""
+    """Return a text in lower case with single spaces."""
     return " ".join(text.split()).lower()
 
 
@@ -305,11 +302,6 @@ def _find_in_segment(
     mean_tokens: float,
     literal: bool,
 ) -> SegmentFind | None:
-    """Return a segment with its up to three best messages; None if no message of the scope holds a term.
-
-    With `literal`, tool output counts as much as messages. A message that holds a query of ten characters or more verbatim
-    scores 1.
-    """
     counts = [count_terms(query, text) if query.may_be_in(text := searchable_text(e)) else Counter[str]() for e in events]
     for at, event in enumerate(events):
         if turns.get(event.event_id, TurnKind.PLAIN) & TurnKind.TO_MEMORY:
@@ -334,10 +326,7 @@ def _find_in_segment(
 
 
 def _by_exchange(messages: Sequence[Message], events: Sequence[Event], turns: Mapping[EventId, TurnKind]) -> list[Message]:
-    """Return the messages with requests below all others; the best reply of each has a share of what the request has more.
-
-    What came to nothing counts less.
-    """
+    """Put requests last, and let their best replies take over a share."""
     if not any(turns.get(m.event.event_id, TurnKind.PLAIN) & (LISTED_LAST | TurnKind.DOUBTFUL) for m in messages):
         return list(messages)
     begun = list(accumulate(is_prompt(e) for e in events))
@@ -358,14 +347,13 @@ def _by_exchange(messages: Sequence[Message], events: Sequence[Event], turns: Ma
 
 
 def _turn_factor(turn: TurnKind) -> float:
-    """Return the factor on the score of a message with this turn."""
     return REQUEST_FACTOR if turn & LISTED_LAST else _DOUBTFUL if turn & TurnKind.DOUBTFUL else 1.0
 
 
 def _own_score(query: WeightedQuery, event: Event, counts: Mapping[str, int], literal: bool = False) -> float:
-    """Return the score of a message's own words, 0..1; tool output counts .7 of it unless `literal`.
+    """Return the score of a message's own words, 0..1.
 
-    `counts` are how often each term occurs in it; longer messages score less.
+    Tool output counts .7 of it unless `literal`; longer messages score less.
     """
     length = len(event.text) / _PER_TERM
     if not event.text.isascii() and len(event.text) >= _LONG_WORDS * (event.text.count(" ") + 1):
@@ -374,7 +362,6 @@ def _own_score(query: WeightedQuery, event: Event, counts: Mapping[str, int], li
 
 
 def _with_neighbours(own_scores: Sequence[float], at: int) -> float:
-    """Return a message's score plus shares of those one and two places away; `own_scores` are all scores of the segment."""
     score = own_scores[at]
     for distance, share in enumerate(NEIGHBOURS, start=1):
         earlier_score = own_scores[at - distance] if at >= distance else 0.0
@@ -384,10 +371,9 @@ def _with_neighbours(own_scores: Sequence[float], at: int) -> float:
 
 
 def _choose_quote(event: Event, grips: Sequence[Grip], quotes: Mapping[GripId, str], query: WeightedQuery) -> tuple[GripId, str]:
-    """Return the grip and words of the stored grip that holds most of the query, or a span chosen for it.
+    """Return the stored grip that holds most of the query, or a span.
 
-    A stored grip must hold 60% of what the whole event holds; of equals the shortest is taken. A span has about 400
-    characters, cut at white space.
+    A stored grip must hold 60% of what the whole event holds; of equals the shortest is taken.
     """
     scored = []
     for grip in grips:

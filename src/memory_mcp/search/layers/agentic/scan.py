@@ -35,19 +35,19 @@ _WEEK = dt.timedelta(days=7)
 
 
 class Scan:
-    """Searches the events of the store by slices of time, or in the segments that an index names; a `Scanner`."""
+    """Searches events by slices of time, or in named segments."""
 
     def __init__(self, storage: Storage, tree: Tree, holding: Holder) -> None:
-        """Create the scanner; `holding` returns the segments that hold some terms, or None if it cannot tell."""
+        """Create the scanner; `holding` returns the segments that hold terms."""
         self._storage = storage
         self._tree = tree
         self._holding = holding
 
     def read_named(self, query: Query, words: Sequence[str]) -> Slice | None:
-        """Return the events that hold all of `words`, of the segments that the index says hold them and of unindexed events.
+        """Return the events with all of `words`, in segments that an index names.
 
-        None if all events must be read: the index cannot tell, more than 300 segments hold the words, or too
-        few of a literal text were found among the newest.
+        None if all events must be read: the index cannot tell, more than 300 segments hold the words, or too few of a literal
+        text were found among the newest.
         """
         # A literal text may begin and end inside words, which an index does not know.
         inner = [" ".join(w.split()[1:-1]) for w in words] if query.literal else words
@@ -63,7 +63,7 @@ class Scan:
         return events_slice if len(events_slice.hits) >= least_count else None
 
     def read_replies(self, query: Query, word: str) -> tuple[Hit, ...]:
-        """Return the events, of those that the index names for a word, that surely do not ask, without their nodes."""
+        """Return the named events that surely do not ask, without nodes."""
         where = self._segments_with([word], query.project)
         if where is None or len(where.segments) > _FEW:
             return ()
@@ -71,9 +71,9 @@ class Scan:
         return tuple(_quote_around(event, [word], SCORE) for event in events)
 
     def list_slices(self, query: Query) -> list[TimeWindow]:
-        """Return the time with events in the query's scope, cut at Mondays into at most 8 stretches, newest first; [] for none.
+        """Return the scope's time, cut at Mondays into at most 8 stretches.
 
-        Each is cut down to the query's window, where it has one.
+        The newest comes first; each is cut down to the query's window.
         """
         calendar = self._tree.calendar
         span = self._storage.events.get_span(scope_of(query, query.window))
@@ -88,21 +88,18 @@ class Scan:
         return [w.intersection(query.window) for w in reversed(windows)]
 
     def read_slice(self, query: Query, words: Sequence[str]) -> Slice:
-        """Return the newest `query.limit` events of the window and scope that hold all of `words`, and the number compared."""
+        """Return the newest events that hold all of `words`, and the number compared."""
         count, events = self._storage.events.search_words(scope_of(query, query.window), words, query.limit)
         return Slice(tuple(self._make_hits(events, words)), count)
 
     def _segments_with(self, texts: Sequence[str], project: str | None) -> SegmentMatches | None:
-        """Return the segments that hold every word of some texts; None if the index cannot tell. `project` None means all."""
         return self._holding(list(dict.fromkeys(t for text in texts for t in terms(text))), project)
 
     def _read_segments(self, where: SegmentMatches, query: Query, words: Sequence[str]) -> Slice:
-        """Search some segments and the events stored since, in the way `EventStore.holding` searches all events."""
         count, events = self._newest_in(where, query, words)
         return Slice(tuple(self._make_hits(events, words)), count)
 
     def _newest_in(self, where: SegmentMatches, query: Query, words: Sequence[str]) -> tuple[int, list[Event]]:
-        """Return the number of events compared, and the newest `query.limit` of them that hold all of `words`."""
         scope = scope_of(query, query.window)
         last, folded_words = self._storage.events.last_seq(), [fold_text(w) for w in words]
         waiting = self._storage.events.list_arrivals(where.events, last, scope) if last > where.events else []
@@ -115,11 +112,6 @@ class Scan:
         return count, sorted(events.values(), key=lambda e: e.order, reverse=True)[: query.limit]
 
     def _make_hits(self, events: Sequence[Event], words: Sequence[str]) -> list[Hit]:
-        """Return a hit for each event, once, in order, quoting 400 characters around the words.
-
-        It has the node of a segment that cites the event, if any. A single text of several words scores
-        `WHOLE`, others `SCORE`.
-        """
         grips = self._storage.grips.grips_by_event([e.event_id for e in events])
         keys = {g.segment for several in grips.values() for g in several if g.segment}
         segments = self._storage.toc.get_segments(keys)
@@ -141,7 +133,6 @@ class Scan:
 
 
 def _quote_around(event: Event, words: Sequence[str], score: float) -> Hit:
-    """Return the hit of an event that quotes 400 characters around the words."""
     start = 0
     if len(event.text) > _SPAN:  # at white space up to 100 characters before the first of the words
         lower = event.text.lower()

@@ -31,7 +31,7 @@ _READ = 300
 
 @dataclass(frozen=True, slots=True)
 class NodeResult:
-    """A node and its matches; `relevance` is the IDF-weighted share of the query that it or its subtree holds."""
+    """A node, its matches, and the share of the query below it."""
 
     node: TocNode
     matches: tuple[FieldMatch, ...]
@@ -40,7 +40,7 @@ class NodeResult:
 
 @dataclass(frozen=True, slots=True)
 class ChildrenResult:
-    """Nodes, best first, the offset of the next page (None: no more), and how many nodes were considered in all."""
+    """Nodes, the next offset, and how many nodes were considered."""
 
     results: tuple[NodeResult, ...]
     next_offset: int | None
@@ -54,7 +54,10 @@ class NodeSearch:
         self._tree = tree
 
     def weigh_query(self, text: str, project: str | None, keywords: Sequence[str] = ()) -> WeightedQuery:
-        """Return the query's terms with IDF weights over a project's segments (None: all); raises InvalidQuery without terms."""
+        """Return the query's terms with IDF weights in a project.
+
+        Raises InvalidQuery without terms.
+        """
         return weigh_query(text, self._tree.frequencies(), project, self._tree.tally(project).segments, keywords)
 
     def search_node(
@@ -66,7 +69,7 @@ class NodeSearch:
         project: str | None,
         keywords: Sequence[str] = (),
     ) -> tuple[TocNode, list[FieldMatch]]:
-        """Return a node and the matches in its own fields, best first, at most `limit`.
+        """Return a node and the matches in its own fields, best first.
 
         Raises NotFound for an unknown node, InvalidQuery for a limit out of 1..100, an unknown field or an empty text.
         """
@@ -87,11 +90,11 @@ class NodeSearch:
         offset: int = 0,
         keywords: Sequence[str] = (),
     ) -> ChildrenResult:
-        """Return children (or all descendants of a finer level) that hold query terms, in themselves or below.
+        """Return children, or descendants of a level, that hold query terms.
 
-        With `fields`, only those fields count. Ties go to the node with more in its own text, then the newest. Of more than 300
-        nodes those are read whose term sets hold most of the query, and refined ones. Raises NotFound for an unknown parent,
-        InvalidQuery for a level that is not below it, a limit out of 1..100, an unknown field or an empty text.
+        With `fields`, only those fields count. Of more than 300 nodes those are read whose term sets hold most of the query,
+        and refined ones. Raises NotFound for an unknown parent, InvalidQuery for a level that is not below it, a limit out of
+        1..100, an unknown field or an empty text.
         """
         _check_limit(limit)
         chosen = parse_fields(fields)
@@ -112,7 +115,7 @@ class NodeSearch:
         return ChildrenResult(tuple(page), more, len(ids))
 
     def level_ids(self, parent: NodeId, level: TocLevel | None, project: str | None) -> list[NodeId]:
-        """Return the nodes of a children search: direct children, or all descendants at a finer level.
+        """Return the direct children, or all descendants at a level.
 
         Raises InvalidQuery for a level that is not below the parent's.
         """
@@ -129,7 +132,7 @@ class NodeSearch:
     def rank_nodes(
         self, ids: Sequence[NodeId], query: WeightedQuery, fields: Sequence[SearchField], below_too: bool, project: str | None
     ) -> list[NodeResult]:
-        """Return the nodes that match, best first, with at most three matches each.
+        """Return the nodes that match, best first.
 
         With `below_too` words of their events count as well; a node that has them only there gets a pointer as its match.
         """
@@ -152,7 +155,7 @@ class NodeSearch:
 
 
 def fit_results(results: Sequence[NodeResult], budget: Budget) -> list[NodeResult]:
-    """Return the first results that the token budget has room for, uncut, counting them; the first that does not fit ends it."""
+    """Return the first results that the token budget has room for, counted."""
     fitting = []
     for result in results:
         text = result.node.title + "".join(m.text + "".join(m.grip_ids) for m in result.matches) + result.node.node_id

@@ -34,16 +34,15 @@ class Sift:
         self._tree = tree
 
     def fits_slice(self, segments: int, project: str | None) -> bool:
-        """Return whether so many segments of a project (None: of all) have about the events of one slice, or fewer."""
+        """Return whether so many segments have the events of one slice."""
         return segments * self._events_per_segment(project) <= SLICE
 
     def _events_per_segment(self, project: str | None) -> float:
-        """Return the mean number of events of a segment."""
         tally = self._tree.tally(project)
         return tally.events / max(tally.segments, 1)
 
     def list_slices(self, scope: Scope, start: NodeId, *, is_hasty: bool) -> list[Scope]:
-        """Return the scope below a node, cut at weeks into parts of about a slice each, newest first."""
+        """Return the scope below a node, cut into slices, newest first."""
         size = SLICE if is_hasty else LARGE_SLICE
         if start != ROOT and level_of(start) is not TocLevel.SEGMENT:
             scope = replace(scope, window=self._tree.calendar.node_window(start).intersection(scope.window))
@@ -62,7 +61,7 @@ class Sift:
         return [scope if is_single else replace(scope, window=w) for w in parts if w.start_ms < w.end_ms]
 
     def find_likely(self, scope: Scope, query: WeightedQuery, most: int) -> tuple[list[Segment], bool]:
-        """Return at most `most` segments whose messages hold most of the query, and whether there may be more.
+        """Return the segments with most of the query, and whether more exist.
 
         Ordered by weight, latest first among equals; messages without a segment are left out.
         """

@@ -14,10 +14,10 @@ STRONG_MATCH = 0.5
 
 
 def descent_step(node_id: NodeId, terms_by_child: Mapping[NodeId, frozenset[str]], query: WeightedQuery, tell: bool) -> Step:
-    """Return the step of a descent from `node_id` to the child that holds most of the query.
+    """Return the step from a node to its best child.
 
-    `terms_by_child` maps each compared child to the query terms it holds; without any the branch is left.
-    Without `tell` the terms and the score are "" and 0: they may be of another project.
+    `terms_by_child` maps each compared child to the query terms it holds; without any the branch is left. Without `tell` the
+    terms and the score are "" and 0: they may be of another project.
     """
     level = finer(level_of(node_id))
     best = max(terms_by_child, key=lambda i: query.share_of(terms_by_child[i]), default=None)
@@ -40,9 +40,9 @@ def descent_step(node_id: NodeId, terms_by_child: Mapping[NodeId, frozenset[str]
 
 
 def comparison_step(node_id: NodeId, compared: int, finds: Sequence[SegmentFind], otherwise: str) -> Step:
-    """Return the step of comparing `compared` segments below a node, naming the best of `finds` by its title and coverage.
+    """Return the step of comparing segments, with the best of `finds`.
 
-    If nothing was found, `otherwise` is the decision, without title and with a score of 0.
+    If nothing was found, `otherwise` is the decision.
     """
     best = max(finds, key=lambda f: (f.coverage, f.score), default=None)
     if best is None:
@@ -52,7 +52,7 @@ def comparison_step(node_id: NodeId, compared: int, finds: Sequence[SegmentFind]
 
 
 def node_label(node_id: NodeId) -> str:
-    """Return a node's name for people: Root, Year 2026, Month 2026-01, Day 2026-01-30, Segment and the rest of its id."""
+    """Return a node's name for people, such as "Month 2026-01"."""
     if node_id == ROOT:
         return "Root"
     level = level_of(node_id)

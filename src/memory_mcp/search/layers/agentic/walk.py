@@ -55,19 +55,19 @@ class Walk:
         self.crowded, self.slices, self.unread = None, (), []
 
     def is_late(self, finds: Sequence[SegmentFind] = (), step_ms: float = 0.0) -> bool:
-        """Return whether the time is up, or only what is needed to quote the finds is left after a step of `step_ms`."""
+        """Return whether only time to quote is left after `step_ms`."""
         to_quote = max(_TO_QUOTE, min(_MOST_TO_QUOTE, _QUOTE_SHARE * self.budget.bounds.timeout_ms))
         has_finds = bool(self.found or finds)
         return self.budget.out_of_time() or (has_finds and self.budget.is_short_of(to_quote + step_ms))
 
     def end_scan(self) -> str:
-        """Lift what was reserved for scanning; return the name of the bound that ended the walk, if it was cut."""
+        """Lift the reserve for scanning; return the bound that ended the walk."""
         is_late, is_called = self.budget.clock.monotonic() > self.until, self.budget.calls_left() <= self.kept_calls
         self.kept_nodes, self.kept_calls, self.until = 0, 0, math.inf
         return "timeout_ms" if is_late else "max_rpc_calls" if is_called else "max_nodes_visited"
 
     def has_enough(self) -> bool:
-        """Return whether every segment with a term is found, or nothing left can cover more than the hits wanted."""
+        """Return whether nothing left can cover more than the hits wanted."""
         counts = Counter(t for f in self.found for t in f.terms)
         if self.found and all(counts[t] >= count for t, count in self.weighted.counts.items()):
             return True
@@ -77,9 +77,9 @@ class Walk:
         return -self.frontier[0][0] <= covered
 
     def nodes_left(self) -> int:
-        """Return how many nodes the walk may still compare, without those reserved for scanning; 0 at least."""
+        """Return how many nodes the walk may compare, without the reserve."""
         return max(0, self.budget.nodes_left() - self.kept_nodes)
 
     def visit_nodes(self, count: int) -> int:
-        """Count up to `count` nodes as visited, but none of the reserved ones; return how many may be compared."""
+        """Count nodes as visited; return how many may be compared."""
         return self.budget.visit_nodes(min(count, self.nodes_left()) if self.kept_nodes else count)

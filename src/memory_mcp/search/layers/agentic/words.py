@@ -16,14 +16,14 @@ _WAITING = 500
 
 
 class TreeWords:
-    """Weighs a query's words by their frequencies in the tree; a `Words`."""
+    """Weighs words by their frequencies in the tree; a `Words`."""
 
     def __init__(self, tree: Tree, storage: Storage) -> None:
         self._tree = tree
         self._storage = storage
 
     def weigh_words(self, text: str, project: str | None) -> WordWeights:
-        """Return the terms of a text with IDF weights in a project (None: all); no terms for a text without words."""
+        """Return the terms of a text with IDF weights in a project."""
         tally = self._tree.tally(project)
         if not query_terms(text):
             return WordWeights({}, {}, tally.segments, tally.events)
@@ -31,7 +31,7 @@ class TreeWords:
         return WordWeights(weighted.weights, weighted.counts, tally.segments, tally.events)
 
     def find_missing(self, words: Sequence[str], project: str | None) -> tuple[str, ...]:
-        """Return the words, or stretches of CJK runs, that no segment and no event without one holds."""
+        """Return the words that no segment and no waiting event holds."""
         absent = absent_in(words, self._holds_term(project))
         after = self._tree.pending_from() if absent else None
         if after is None:
@@ -44,7 +44,7 @@ class TreeWords:
         return absent_in(absent, spoken.__contains__)
 
     def absent_from(self, text_terms: Set[str], words: Sequence[str]) -> tuple[str, ...]:
-        """Return those words that a text with these terms holds in no form."""
+        """Return the words that a text with these terms holds in no form."""
         return absent_in(words, text_terms.__contains__)
 
     def projects_with(self, word: str) -> tuple[str, ...]:
@@ -55,11 +55,9 @@ class TreeWords:
         return tuple(project for project in projects if not absent_in([word], self._holds_term(project)))
 
     def _holds_term(self, project: str | None) -> Holds:
-        """Return a function that tells whether a segment of the project holds a term."""
         frequencies = self._tree.frequencies()
 
         def holds(term: str) -> bool:
-            """Return whether a segment holds the term."""
             return frequencies.segment_count(term_hash(term), project) > 0
 
         return holds
