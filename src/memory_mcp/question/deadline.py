@@ -53,17 +53,19 @@ def find_deadline(text: str, query: Sequence[Word], hurry: Sequence[Found], term
     One that would leave no other word to ask for is none. Of many durations the first and last 8 are read.
     """
     units = [i for i, word in enumerate(query) if word.key in terms.units]
-    found = [
-        each for i in (*units[:_MOST_UNITS], *units[_MOST_UNITS:][-_MOST_UNITS:]) for each in _at_unit(text, query, i, terms)
+    deadlines = [
+        deadline
+        for i in (*units[:_MOST_UNITS], *units[_MOST_UNITS:][-_MOST_UNITS:])
+        for deadline in _at_unit(text, query, i, terms)
     ]
     for phrase in hurry:
         # At its last unbroken run of words: of "find ... quickly" the last word, the others belong to the demand.
         start = end = phrase.at[-1]
         while start - 1 in phrase.at:
             start -= 1
-        found.append(Deadline(HURRY_MS, start, end + 1))
-    found = [each for each in found if each.end - each.start < len(query)]
-    return min(found, key=lambda d: d.ms, default=None)
+        deadlines.append(Deadline(HURRY_MS, start, end + 1))
+    deadlines = [deadline for deadline in deadlines if deadline.end - deadline.start < len(query)]
+    return min(deadlines, key=lambda d: d.ms, default=None)
 
 
 def _at_unit(text: str, query: Sequence[Word], unit: int, terms: Deadlines) -> list[Deadline]:
@@ -106,9 +108,9 @@ def _number(digits: str) -> float:
 
     Infinity for a text with more points or commas than a number has.
     """
-    whole, comma, part = digits.partition(",")
+    integer, comma, part = digits.partition(",")
     try:
-        return float(whole + part if comma and len(part) == 3 and whole != "0" else digits.replace(",", "."))
+        return float(integer + part if comma and len(part) == 3 and integer != "0" else digits.replace(",", "."))
     except ValueError:
         return float("inf")
 
@@ -130,28 +132,28 @@ def _span(query: Sequence[Word], clause: _Clause, start: int, end: int, terms: D
     It includes the demand or limit that sets it: a demand to reply, a clause of its own, a granted time, an added limit, or a
     limit at the query's edge. None for durations that are past, a minimum, known already, or asked about by yes or no.
     """
-    before, after = clause.before, clause.after
+    words_before, after = clause.before, clause.after
     if after and after[0] in terms.ago:
         return None
-    if terms.over & {*before[-_BESIDE:]} and not terms.denied & {*before}:  # a least: "tests that need more than 5 s"
+    if terms.over & {*words_before[-_BESIDE:]} and not terms.denied & {*words_before}:  # a least: "tests that need more than 5 s"
         return None
-    reply = _reply(before, terms)
-    behind = _run(after, terms)
-    tight = start - _run(reversed(before), terms), end + behind
+    reply = _reply(words_before, terms)
+    run_length = _run(after, terms)
+    tight = start - _run(reversed(words_before), terms), end + run_length
     if reply is not None:
-        while reply > 0 and before[reply - 1] in terms.joins:
+        while reply > 0 and words_before[reply - 1] in terms.joins:
             reply -= 1
         return clause.first + reply, tight[1]
     if _says_nothing_else(query, clause, terms) or _leads(query, clause, terms):
         return clause.first, clause.last
-    rest = after[behind:]
-    is_over = not rest or after[0] in terms.next or rest[0] in terms.next | terms.joins | terms.asks
-    if is_over and terms.has & {*before} and {*before} <= terms.limits | terms.company:  # "you have half a second"
+    words_after_run = after[run_length:]
+    is_over = not words_after_run or after[0] in terms.next or words_after_run[0] in terms.next | terms.joins | terms.asks
+    if is_over and terms.has & {*words_before} and {*words_before} <= terms.limits | terms.company:  # "you have half a second"
         is_own = len(query) > clause.last - clause.first and not {*after} & (terms.replies | terms.asks)
         return clause.first, (clause.last if is_own else tight[1])
-    if before[-1:] and before[-1] in terms.past | terms.known:
+    if words_before[-1:] and words_before[-1] in terms.past | terms.known:
         return None
-    if query[0].key in terms.polar and {*before[:1]} <= terms.polar and not terms.you & {*before[:2]}:
+    if query[0].key in terms.polar and {*words_before[:1]} <= terms.polar and not terms.you & {*words_before[:2]}:
         return None
     added = _added(query, clause, terms)
     if added is not None:
@@ -164,43 +166,42 @@ def _added(query: Sequence[Word], clause: _Clause, terms: Deadlines) -> int | No
 
     As in "list the threads but stop after 1 s". None for none; the number of these words for a limit behind the duration.
     """
-    before, usual = clause.before, terms.limits | terms.company
+    words_before, usual = clause.before, terms.limits | terms.company
     if clause.last != len(query) or not {*clause.after} <= usual | terms.next:
         return None
-    first = len(before)
-    while first > 1 and before[first - 1] in usual:
+    first = len(words_before)
+    while first > 1 and words_before[first - 1] in usual:
         first -= 1
-    for at in range(first, len(before)):
-        said = {*before[at:], *clause.after}
-        is_limit = bool(said & (terms.limits | terms.has | terms.replies)) or bool(terms.bounds & {*clause.after})
-        if before[at] in terms.adds and is_limit:
-            return at if _is_demand(query, before[:at], terms) else None
-    is_bare = not before[-1:] or before[-1] not in terms.limits | terms.inside
-    return len(before) if is_bare and terms.limits & {*clause.after} and _is_demand(query, before, terms) else None
+    for at in range(first, len(words_before)):
+        limit_words = {*words_before[at:], *clause.after}
+        is_limit = bool(limit_words & (terms.limits | terms.has | terms.replies)) or bool(terms.bounds & {*clause.after})
+        if words_before[at] in terms.adds and is_limit:
+            return at if _is_demand(query, words_before[:at], terms) else None
+    is_bare = not words_before[-1:] or words_before[-1] not in terms.limits | terms.inside
+    return len(words_before) if is_bare and terms.limits & {*clause.after} and _is_demand(query, words_before, terms) else None
 
 
-def _opening(query: Sequence[Word], told: tuple[str, ...], terms: Deadlines) -> set[str]:
-    """Return the words that say what kind of sentence it is: the query's first, that of `told`, and the one after "can you"."""
-    is_polite = bool(terms.polar & {*told[:1]} and terms.you & {*told[1:2]})
-    return {query[0].key, *told[:1], *(told[2:3] if is_polite else ())}
+def _opening(query: Sequence[Word], demand_words: tuple[str, ...], terms: Deadlines) -> set[str]:
+    is_polite = bool(terms.polar & {*demand_words[:1]} and terms.you & {*demand_words[1:2]})
+    return {query[0].key, *demand_words[:1], *(demand_words[2:3] if is_polite else ())}
 
 
-def _is_demand(query: Sequence[Word], told: tuple[str, ...], terms: Deadlines) -> bool:
+def _is_demand(query: Sequence[Word], demand_words: tuple[str, ...], terms: Deadlines) -> bool:
     """Return whether words ask for something, and not for a thing that lasts ("find the query that takes 2 s")."""
-    opening = _opening(query, told, terms)
+    opening = _opening(query, demand_words, terms)
     if opening & terms.asks:
-        return not terms.measured & {*told[-2:]}
-    return bool(opening & terms.questions and not terms.measured & {*told})
+        return not terms.measured & {*demand_words[-2:]}
+    return bool(opening & terms.questions and not terms.measured & {*demand_words})
 
 
 def _is_parenthesis(clause: _Clause, tight: tuple[int, int], terms: Deadlines) -> bool:
     """Return whether the limit in `tight` (first place, place after it) is inside a demand: "tell me in 2 s which port it is"."""
-    told = {*clause.before[: tight[0] - clause.first]}
+    demand_words = {*clause.before[: tight[0] - clause.first]}
     limits = {*clause.before[tight[0] - clause.first :]}
     usual = terms.limits | terms.company | terms.asks
     following = clause.after[tight[1] - clause.last + len(clause.after) :]
-    is_told = told <= usual and bool({*told, *following[:1]} & terms.asks)
-    return bool(told and following) and is_told and bool(limits & (terms.bounds | terms.limits))
+    is_told = demand_words <= usual and bool({*demand_words, *following[:1]} & terms.asks)
+    return bool(demand_words and following) and is_told and bool(limits & (terms.bounds | terms.limits))
 
 
 def _run(keys: Iterable[str], terms: Deadlines) -> int:
@@ -213,16 +214,16 @@ def _run(keys: Iterable[str], terms: Deadlines) -> int:
     return count
 
 
-def _reply(before: tuple[str, ...], terms: Deadlines) -> int | None:
-    """Return the index in `before` of a demand to reply; up to 6 words, all usual beside limits, separate it from the duration.
+def _reply(words_before: tuple[str, ...], terms: Deadlines) -> int | None:
+    """Return the index in `words_before` of a demand to reply.
 
-    It begins `before` or follows a joining word. None where there is none, or where it is directly before the duration.
+    Up to 6 words, all usual beside limits, separate it from the duration. It begins `words_before` or follows a joining word.
     """
     allowed = terms.limits | terms.company | terms.after
-    for i in range(len(before) - 1, max(-1, len(before) - 2 - _MOST_BETWEEN), -1):
-        if before[i] in terms.replies and (i == 0 or before[i - 1] in terms.joins):
-            return i if i + 1 < len(before) else None
-        if before[i] not in allowed:
+    for i in range(len(words_before) - 1, max(-1, len(words_before) - 2 - _MOST_BETWEEN), -1):
+        if words_before[i] in terms.replies and (i == 0 or words_before[i - 1] in terms.joins):
+            return i if i + 1 < len(words_before) else None
+        if words_before[i] not in allowed:
             return None
     return None
 
@@ -242,25 +243,31 @@ def _says_nothing_else(query: Sequence[Word], clause: _Clause, terms: Deadlines)
         is_dropped = bool(words & terms.over and words & terms.denied)
         return is_dropped or bool(words & (terms.limits | terms.bounds | terms.replies))
     last = clause.first - 1
-    said = {w.key for w in query[max(0, last - _MOST_BETWEEN) : clause.first] if w.clause == query[last].clause}
-    is_after_limit = last >= 0 and said <= usual
+    words_of_clause = {w.key for w in query[max(0, last - _MOST_BETWEEN) : clause.first] if w.clause == query[last].clause}
+    is_after_limit = last >= 0 and words_of_clause <= usual
     is_last = {word.key for word in query[clause.last :]} <= terms.company
     return clause.first == 0 or is_last or following in terms.then or is_after_limit
 
 
 def _leads(query: Sequence[Word], clause: _Clause, terms: Deadlines) -> bool:
     """Return whether a clause before the question, but for one word or one in 3, is about a limit: "no longer than 1 s, ..."."""
-    before, after = clause.before, clause.after
+    words_before, after = clause.before, clause.after
     usual = terms.limits | terms.company
-    if clause.first > 0 or clause.last == len(query) or not before or before[0] not in usual or before[-1] in terms.past:
+    if (
+        clause.first > 0
+        or clause.last == len(query)
+        or not words_before
+        or words_before[0] not in usual
+        or words_before[-1] in terms.past
+    ):
         return False
-    strange = [word for word in (*before, *after) if word not in usual]
-    if len(strange) > max(1, len(before + after) // _MOST_STRANGE) or {*strange} & (terms.measured | terms.questions):
+    strange = [word for word in (*words_before, *after) if word not in usual]
+    if len(strange) > max(1, len(words_before + after) // _MOST_STRANGE) or {*strange} & (terms.measured | terms.questions):
         return False
     is_asked = query[clause.last].key in terms.asks | terms.questions
-    said = {*before, *after}
-    is_dropped = bool(said & terms.over and said & terms.denied)
-    return is_dropped or bool(said & terms.limits - terms.nouns) or (not strange and is_asked)
+    clause_words = {*words_before, *after}
+    is_dropped = bool(clause_words & terms.over and clause_words & terms.denied)
+    return is_dropped or bool(clause_words & terms.limits - terms.nouns) or (not strange and is_asked)
 
 
 def _is_edge(query: Sequence[Word], clause: _Clause, start: int, terms: Deadlines) -> bool:
@@ -269,18 +276,18 @@ def _is_edge(query: Sequence[Word], clause: _Clause, start: int, terms: Deadline
     At the beginning something must be asked for next, or no measured thing follow; at the end the words before must be a
     demand or hold a word for a limit, and no measured thing.
     """
-    before, after = clause.before, clause.after
-    limits = before[start - clause.first :]
+    words_before, after = clause.before, clause.after
+    limits = words_before[start - clause.first :]
     if start == 0:
-        behind = _run(after, terms)
-        said = {*limits, *after[:behind]}
-        is_fact = bool(terms.measured & {*after[:_BESIDE], *after[behind : behind + _BESIDE]})
+        run_length = _run(after, terms)
+        limit_words = {*limits, *after[:run_length]}
+        is_fact = bool(terms.measured & {*after[:_BESIDE], *after[run_length : run_length + _BESIDE]})
         is_asked = bool({*after[:2]} & (terms.asks | terms.questions))
-        return is_asked or (not is_fact and bool(said & terms.limits - terms.nouns))
+        return is_asked or (not is_fact and bool(limit_words & terms.limits - terms.nouns))
     is_closing = clause.last == len(query) and {*after} <= terms.limits | terms.next
     if not is_closing or not {*limits} & terms.inside:
         return False
-    told = before[: start - clause.first]
-    if _opening(query, told, terms) & terms.asks:
-        return not terms.measured & {*told[-2:]}
-    return bool({*limits} & terms.limits - terms.nouns) and not terms.measured & {*told}
+    demand_words = words_before[: start - clause.first]
+    if _opening(query, demand_words, terms) & terms.asks:
+        return not terms.measured & {*demand_words[-2:]}
+    return bool({*limits} & terms.limits - terms.nouns) and not terms.measured & {*demand_words}

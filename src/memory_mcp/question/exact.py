@@ -98,25 +98,25 @@ def pieces(text: str) -> list[Piece]:
     """
     if not _ANY_QUOTE.search(text):
         return _code_in(text, 0, len(text))
-    found: list[Piece] = []
+    literals: list[Piece] = []
     at = 0
     for match in _QUOTE.finditer(text):
         quoted = next(group for group in match.groups() if group is not None).strip()
         if any(c.isalnum() for c in quoted):
-            found += _code_in(text, at, match.start())
-            found.append(Piece("quote", quoted, *match.span()))
+            literals += _code_in(text, at, match.start())
+            literals.append(Piece("quote", quoted, *match.span()))
             at = match.end()
-    return found + _code_in(text, at, len(text))
+    return literals + _code_in(text, at, len(text))
 
 
 def _code_in(text: str, start: int, end: int) -> list[Piece]:
     """Return the pieces of code in a part of a text, in reading order; an HTTP status such as HTTP 404 is one piece."""
-    found: list[Piece] = []
+    code_pieces: list[Piece] = []
     for match in _STATUS.finditer(text, start, end):
-        found += _chunks(text, start, match.start())
-        found.append(Piece("status", match[0], *match.span()))
+        code_pieces += _chunks(text, start, match.start())
+        code_pieces.append(Piece("status", match[0], *match.span()))
         start = match.end()
-    return found + _chunks(text, start, end)
+    return code_pieces + _chunks(text, start, end)
 
 
 def _chunks(text: str, start: int, end: int) -> list[Piece]:
@@ -125,7 +125,7 @@ def _chunks(text: str, start: int, end: int) -> list[Piece]:
     A package member such as `strings.Builder` counts only in a text of at most 4 words and 200 characters. Of a run that is
     no code as a whole its parts count: `TokenBucket/LRUCache`, `error:E0308`.
     """
-    found: list[Piece] = []
+    chunks: list[Piece] = []
     is_short = len(text) <= _MAX_CHUNK and len(text.split()) <= _WORDS_BESIDE
     for match in _CHUNK.finditer(text, start, end):
         chunk = match[0]
@@ -138,11 +138,11 @@ def _chunks(text: str, start: int, end: int) -> list[Piece]:
         if piece is None and is_short and _MEMBER.fullmatch(inner):
             piece = Piece("identifier", inner, at, at + len(inner))
         if piece is not None:
-            found.append(piece)
+            chunks.append(piece)
         elif not inner.isalnum():
             parts = (_piece(part[0], at + part.start()) for part in _INNER.finditer(inner))
-            found += [part for part in parts if part]
-    return found
+            chunks += [part for part in parts if part]
+    return chunks
 
 
 def _trimmed(chunk: str) -> tuple[int, int]:

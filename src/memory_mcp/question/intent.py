@@ -74,25 +74,27 @@ def classify(text: str, timeout_ms: int | None = None) -> Classified:
     literal = pieces(text)
     query = words(text, literal)
     reading = read_by(query)
-    found = find(query, reading)
-    hurry = [each for each in found if each.phrase.group == "hurry"]
+    phrases = find(query, reading)
+    hurry = [phrase for phrase in phrases if phrase.phrase.group == "hurry"]
     deadline = find_deadline(text, query, hurry, reading.deadlines)
     limited = range(deadline.start, deadline.end) if deadline else ()
-    asked = [each for each in found if each.phrase.group != "hurry" and not any(i in limited for i in each.at)]
+    intent_phrases = [phrase for phrase in phrases if phrase.phrase.group != "hurry" and not any(i in limited for i in phrase.at)]
     # A command line has a flag and no word that only sentences have.
     has_flag = any(piece.kind == "flag" for piece in literal) or bool(_SHORT_FLAG.search(text))
     is_command = has_flag and len(query) > 1 and reading.marks.isdisjoint(word.key for word in query)
     pasted = is_command or ("?" not in text and bool(_ERROR.match(text)))
-    scores = _scores(asked, literal, pasted)
-    said = [f'{each.phrase.group}: "{_quoted(text, query, each.at)}"' for each in asked]
-    said += [f'locate: quote "{p.text}"' if p.kind == "quote" else f"locate: {p.kind} {p.text}" for p in literal[:MOST_EXACT]]
-    signals = tuple(dict.fromkeys(said))
+    scores = _scores(intent_phrases, literal, pasted)
+    descriptions = [f'{phrase.phrase.group}: "{_quoted(text, query, phrase.at)}"' for phrase in intent_phrases]
+    descriptions += [
+        f'locate: quote "{p.text}"' if p.kind == "quote" else f"locate: {p.kind} {p.text}" for p in literal[:MOST_EXACT]
+    ]
+    signals = tuple(dict.fromkeys(descriptions))
     intent, confidence = _decide(scores)
     limits = [ms for ms in (timeout_ms, deadline.ms if deadline else None) if ms is not None]
     if limits:
         intent = Intent.TIME_BOXED
         confidence = 1.0 if timeout_ms is not None else _SURE_OF_DEADLINE
-        if timeout_ms is None and deadline and any(each.at[0] == deadline.start for each in hurry):
+        if timeout_ms is None and deadline and any(phrase.at[0] == deadline.start for phrase in hurry):
             confidence = _SURE_OF_HURRY
         if deadline:
             words_of = text[query[deadline.start].start : query[deadline.end - 1].end]
@@ -100,20 +102,20 @@ def classify(text: str, timeout_ms: int | None = None) -> Classified:
         if timeout_ms is not None:
             signals = (f"{Intent.TIME_BOXED}: timeout_ms={timeout_ms}", *signals)
     exact = tuple(dict.fromkeys(piece.text for piece in literal))[:MOST_EXACT]
-    rest = _without(text, query, [(deadline.start, deadline.end)]) if deadline else text
+    remaining_text = _without(text, query, [(deadline.start, deadline.end)]) if deadline else text
     if not pasted:
-        rest = _without_requests(text, query, reading, deadline) or rest
-    return Classified(intent, confidence, signals, exact, min(limits, default=None), rest)
+        remaining_text = _without_requests(text, query, reading, deadline) or remaining_text
+    return Classified(intent, confidence, signals, exact, min(limits, default=None), remaining_text)
 
 
 def last_of(text: str) -> str | None:
     """Return the subject of the latest decision that a query asks for; "" for any decision, None if it asks for none."""
     query = words(text, pieces(text))
-    asked = latest(query, read_by(query))
-    if not asked:
+    spans = latest(query, read_by(query))
+    if not spans:
         return None
-    rest = _without(text, query, sorted(asked))
-    return rest if rest != text else ""
+    subject = _without(text, query, sorted(spans))
+    return subject if subject != text else ""
 
 
 def is_overview(text: str) -> bool:
@@ -121,14 +123,14 @@ def is_overview(text: str) -> bool:
     return asks_overview(text, words(text, pieces(text)))
 
 
-def _scores(asked: Sequence[Found], literal: Sequence[Piece], is_pasted: bool) -> dict[Intent, float]:
+def _scores(phrases: Sequence[Found], literal: Sequence[Piece], is_pasted: bool) -> dict[Intent, float]:
     """Return the weight of each intent but time-boxed, from phrases and literal pieces.
 
     Where words ask to explore or answer (a weight of 2 or more), code and quotations count only 0.5, a pasted line nothing.
     """
     scores = {Intent.EXPLORE: 0.0, Intent.ANSWER: 0.0, Intent.LOCATE: 0.0}
-    for each in asked:
-        scores[Intent(each.phrase.group)] += each.phrase.weight
+    for phrase in phrases:
+        scores[Intent(phrase.phrase.group)] += phrase.phrase.weight
     strong = [piece for piece in literal if piece.kind not in FAINT]
     is_asking = scores[Intent.EXPLORE] + scores[Intent.ANSWER] >= _LITERAL
     if is_pasted and not is_asking:
@@ -145,9 +147,9 @@ def _decide(scores: dict[Intent, float]) -> tuple[Intent, float]:
 
     Answer, the default, gets 1 more and wins ties, then locate; where all weights are 0 the confidence is 0.7.
     """
-    seen = sorted(scores.values(), reverse=True)
+    ordered_scores = sorted(scores.values(), reverse=True)
     intent = max(Intent.ANSWER, Intent.LOCATE, Intent.EXPLORE, key=lambda i: scores[i] + _DEFAULT * (i is Intent.ANSWER))
-    if seen[0] == 0:
+    if ordered_scores[0] == 0:
         return intent, _UNSURE
     other = max(score for name, score in scores.items() if name is not intent)
     mine = scores[intent] + _DEFAULT * (intent is Intent.ANSWER)
@@ -156,11 +158,11 @@ def _decide(scores: dict[Intent, float]) -> tuple[Intent, float]:
 
 def _quoted(text: str, query: Sequence[Word], at: Sequence[int]) -> str:
     """Return the words at these places, in order and at least one, as written, with an ellipsis where some are left out."""
-    said = text[query[at[0]].start : query[at[0]].end]
-    for before, place in itertools.pairwise(at):
-        between = text[query[before].end : query[place].start] if place == before + 1 else " … "
-        said += between + text[query[place].start : query[place].end]
-    return said
+    quoted_text = text[query[at[0]].start : query[at[0]].end]
+    for previous, position in itertools.pairwise(at):
+        between = text[query[previous].end : query[position].start] if position == previous + 1 else " … "
+        quoted_text += between + text[query[position].start : query[position].end]
+    return quoted_text
 
 
 def _without_requests(text: str, query: Sequence[Word], reading: Table, deadline: Deadline | None) -> str:
@@ -168,22 +170,22 @@ def _without_requests(text: str, query: Sequence[Word], reading: Table, deadline
 
     "" where nothing asks for a search, no searchable word is left, or the text is a command line.
     """
-    asked = requests(query, reading)
-    if not asked or (_ANY_FLAG.search(text) and reading.marks.isdisjoint(word.key for word in query)):
+    spans = requests(query, reading)
+    if not spans or (_ANY_FLAG.search(text) and reading.marks.isdisjoint(word.key for word in query)):
         return ""
     if deadline:
-        asked.append((deadline.start, deadline.end))
-    rest = _without(text, query, sorted(asked))
-    return rest if any(terms(rest)) else ""
+        spans.append((deadline.start, deadline.end))
+    remaining_text = _without(text, query, sorted(spans))
+    return remaining_text if any(terms(remaining_text)) else ""
 
 
 def _without(text: str, query: Sequence[Word], spans: Sequence[tuple[int, int]]) -> str:
     """Return the text without the words of these spans, in order, and punctuation around; unchanged if no word would be left."""
-    kept, at = "", 0
+    remaining, at = "", 0
     for start, end in spans:
-        left = text[at : query[start].start].rstrip(_RIGHT_OVER)
-        kept, at = f"{kept} {left}".strip(), max(at, query[end - 1].end)
+        piece = text[at : query[start].start].rstrip(_RIGHT_OVER)
+        remaining, at = f"{remaining} {piece}".strip(), max(at, query[end - 1].end)
         at += len(text[at:]) - len(text[at:].lstrip(_LEFT_OVER))
     right = text[at:]
-    kept = f"{kept} {right}".strip() if any(c.isalnum() for c in right) else kept + right.strip()
-    return kept if any(c.isalnum() for c in kept) else text
+    remaining = f"{remaining} {right}".strip() if any(c.isalnum() for c in right) else remaining + right.strip()
+    return remaining if any(c.isalnum() for c in remaining) else text

@@ -142,8 +142,8 @@ def table(language: str) -> Table:
     rows = [
         (group, WEIGHTS[strength], row)
         for group in ("explore", "answer", "locate", "hurry")
-        for strength, said in data[group].items()
-        for row in said
+        for strength, patterns in data[group].items()
+        for row in patterns
     ]
     starts = _by_first(rows, lists)
     requests = _by_first([("request", 0.0, row) for row in data["requests"]["phrases"]], lists)
@@ -197,14 +197,14 @@ def is_general(text: str) -> bool:
     By whole words, not by their stems: *important* names nothing, *imports* do. English and one other language together must
     know all of them. Words that are not searched for do not count; a text without others is general.
     """
-    asked = {word.key for word in words(text) if terms(text[word.start : word.end])} - table("en").general
-    return not asked or any(asked <= table(language).general for language in LANGUAGES)
+    naming_words = {word.key for word in words(text) if terms(text[word.start : word.end])} - table("en").general
+    return not naming_words or any(naming_words <= table(language).general for language in LANGUAGES)
 
 
 def is_idle(text: str) -> bool:
     """Return whether a question offers help and names nothing: "is there anything else I can do", "¿algo más?"."""
-    asked = {word.key for word in words(text) if terms(text[word.start : word.end])}
-    return any(asked <= table(language).general | table(language).idle | table("en").idle for language in LANGUAGES)
+    naming_words = {word.key for word in words(text) if terms(text[word.start : word.end])}
+    return any(naming_words <= table(language).general | table(language).idle | table("en").idle for language in LANGUAGES)
 
 
 def particular(text: str) -> str:
@@ -227,7 +227,7 @@ def _by_first(rows: Sequence[tuple[str, float, str]], lists: Mapping[str, frozen
             phrase = Phrase(group, weight, tuple(chain(*chosen)), row.startswith("^"), row.endswith("$"))
             for word in phrase.steps[0] or ():
                 by_first.setdefault(word, []).append(phrase)
-    return {word: _start(found) for word, found in by_first.items()}
+    return {word: _start(phrases) for word, phrases in by_first.items()}
 
 
 def _start(phrases: Sequence[Phrase]) -> Start:
@@ -235,16 +235,16 @@ def _start(phrases: Sequence[Phrase]) -> Start:
     followed: dict[str, list[Phrase]] = {}
     gapped: dict[str, list[Phrase]] = {}
     for phrase in phrases:
-        rest = phrase.steps[1:3]
-        for word in rest[0] or () if rest else ():
+        next_steps = phrase.steps[1:3]
+        for word in next_steps[0] or () if next_steps else ():
             followed.setdefault(word, []).append(phrase)
-        if rest and rest[0] is None:
-            for word in rest[1] or ():
+        if next_steps and next_steps[0] is None:
+            for word in next_steps[1] or ():
                 gapped.setdefault(word, []).append(phrase)
     return Start(
-        alone=tuple(each for each in phrases if len(each.steps) == 1),
-        followed={word: tuple(found) for word, found in followed.items()},
-        gapped={word: tuple(found) for word, found in gapped.items()},
+        alone=tuple(phrase for phrase in phrases if len(phrase.steps) == 1),
+        followed={word: tuple(phrases_found) for word, phrases_found in followed.items()},
+        gapped={word: tuple(phrases_found) for word, phrases_found in gapped.items()},
     )
 
 
@@ -267,13 +267,13 @@ def _steps(part: str, lists: Mapping[str, frozenset[str]]) -> list[frozenset[str
     return [frozenset({word.key}) for word in words(part)]
 
 
-def read_by(found: Sequence[Word]) -> Table:
+def read_by(query: Sequence[Word]) -> Table:
     """Return the table of the language with most marks in the query, then most other known words, then first in `LANGUAGES`."""
-    keys = {word.key for word in found}
+    keys = {word.key for word in query}
     counts = {language: len(table(language).marks & keys) for language in LANGUAGES}
     most = max(counts.values())
     tied = [table(language) for language in LANGUAGES if counts[language] == most]
-    return max(tied, key=lambda each: len(keys & each.known))
+    return max(tied, key=lambda language_table: len(keys & language_table.known))
 
 
 def find(query: Sequence[Word], reading: Table) -> list[Found]:
@@ -283,7 +283,7 @@ def find(query: Sequence[Word], reading: Table) -> list[Found]:
 
 def latest(query: Sequence[Word], reading: Table) -> list[tuple[int, int]]:
     """Return where a query asks for what was decided last, as (first place, place after the last) of each phrase."""
-    return [(each.at[0], each.at[-1] + 1) for each in _find(query[:_MOST_WORDS], reading.latest, reading.courtesy)]
+    return [(phrase.at[0], phrase.at[-1] + 1) for phrase in _find(query[:_MOST_WORDS], reading.latest, reading.courtesy)]
 
 
 def asks_overview(text: str, query: Sequence[Word]) -> bool:
@@ -303,8 +303,8 @@ def asks_themes(text: str) -> bool:
 def _asks_overview(text: str, query: Sequence[Word], reading: Table) -> bool:
     phrases = _find(query, reading.overview, reading.courtesy)
     inside = {index for phrase in phrases for index in phrase.at}
-    known = reading.courtesy | reading.overview_beside
-    outside = [word for index, word in enumerate(query) if index not in inside and word.key not in known]
+    usual_words = reading.courtesy | reading.overview_beside
+    outside = [word for index, word in enumerate(query) if index not in inside and word.key not in usual_words]
     return bool(phrases) and is_general(" ".join(text[word.start : word.end] for word in outside))
 
 
@@ -315,11 +315,11 @@ def requests(query: Sequence[Word], reading: Table) -> list[tuple[int, int]]:
     thing (*find and replace*) is left out.
     """
     spans: list[tuple[int, int]] = []
-    for each in _find(query[:_MOST_WORDS], reading.requests, reading.courtesy):
-        start, end = each.at[0], each.at[-1] + 1
+    for phrase in _find(query[:_MOST_WORDS], reading.requests, reading.courtesy):
+        start, end = phrase.at[0], phrase.at[-1] + 1
         if end < len(query) and query[end].key in reading.no_request and query[end].clause == query[start].clause:
             continue
-        while each.phrase.is_first and start and query[start - 1].clause == query[start].clause:
+        while phrase.phrase.is_first and start and query[start - 1].clause == query[start].clause:
             start -= 1
         spans.append((start, end))
     return spans
@@ -328,7 +328,7 @@ def requests(query: Sequence[Word], reading: Table) -> list[tuple[int, int]]:
 def _find(query: Sequence[Word], starts: Mapping[str, Start], courtesy: frozenset[str]) -> list[Found]:
     """Return the phrases that begin at any word of a query and end within its clause, without those inside longer ones."""
     keys = [word.key for word in query]
-    found: list[Found] = []
+    matches: list[Found] = []
     for i, key in enumerate(keys):
         start = starts.get(key)
         if start is None:
@@ -347,8 +347,8 @@ def _find(query: Sequence[Word], starts: Mapping[str, Start], courtesy: frozense
             if opens or not phrase.is_first:
                 at = _rest(keys, i, end, phrase, 1)
                 if at:
-                    found.append(Found(phrase, at))
-    return _outermost(found)
+                    matches.append(Found(phrase, at))
+    return _outermost(matches)
 
 
 def _opens(query: Sequence[Word], at: int, courtesy: frozenset[str]) -> bool:
@@ -371,9 +371,9 @@ def _rest(keys: Sequence[str], at: int, end: int, phrase: Phrase, number: int) -
             after = steps[number + 1] or ()
             for i in range(at + 1, min(end, at + 2 + _GAP)):
                 if keys[i] in after:
-                    rest = _rest(keys, i, end, phrase, number + 2)
-                    if rest:
-                        return (*range(first, at + 1), *rest)
+                    following = _rest(keys, i, end, phrase, number + 2)
+                    if following:
+                        return (*range(first, at + 1), *following)
             return ()
         at += 1
         if at >= end or keys[at] not in step:
@@ -382,15 +382,15 @@ def _rest(keys: Sequence[str], at: int, end: int, phrase: Phrase, number: int) -
     return () if phrase.is_last and at + 1 != end else tuple(range(first, at + 1))
 
 
-def _outermost(found: list[Found]) -> list[Found]:
+def _outermost(phrases: list[Found]) -> list[Found]:
     """Return the phrases whose places are not all in a longer (or, at equal length, weightier) phrase's, in order."""
-    kept: list[Found] = []
-    taken: dict[int, list[frozenset[int]]] = {}
-    for each in sorted(found, key=lambda f: (-len(f.at), -f.phrase.weight, f.at)):
-        places = frozenset(each.at)
-        if any(places <= other for other in taken.get(each.at[0], ())):
+    outermost: list[Found] = []
+    positions_taken: dict[int, list[frozenset[int]]] = {}
+    for phrase in sorted(phrases, key=lambda f: (-len(f.at), -f.phrase.weight, f.at)):
+        places = frozenset(phrase.at)
+        if any(places <= other for other in positions_taken.get(phrase.at[0], ())):
             continue
-        kept.append(each)
-        for place in places:
-            taken.setdefault(place, []).append(places)
-    return sorted(kept, key=lambda f: f.at)
+        outermost.append(phrase)
+        for position in places:
+            positions_taken.setdefault(position, []).append(places)
+    return sorted(outermost, key=lambda f: f.at)

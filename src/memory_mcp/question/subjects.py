@@ -22,17 +22,17 @@ _SHORTEST = 2
 def subject_words(text: str) -> tuple[str, ...]:
     """Return the words that name what a question is about, each once, in order; a run of CJK characters is one of them."""
     typed = words(text)
-    asking = {place for each in find(typed, read_by(typed)) if each.phrase.group == _ASKS for place in each.at}
-    found: list[str] = []
-    for token, _ in tokens_with_terms(_blanked(text, [typed[place] for place in asking])):
+    asking = {position for phrase in find(typed, read_by(typed)) if phrase.phrase.group == _ASKS for position in phrase.at}
+    subjects: list[str] = []
+    for token, _ in tokens_with_terms(_blanked(text, [typed[position] for position in asking])):
         # Between ideographs a name of another script has no blanks around it: 为什么用kafka做队列.
         for is_cjk, characters in groupby(token, lambda character: bool(cjk_runs(character))):
             piece = "".join(characters)
             if is_cjk:
-                found += [run for run in cjk_runs(piece) if len(run) >= _SHORTEST]
+                subjects += [run for run in cjk_runs(piece) if len(run) >= _SHORTEST]
             else:
-                found += [word for word, _ in tokens_with_terms(piece) if _names_something(word)]
-    return tuple(dict.fromkeys(found))
+                subjects += [word for word, _ in tokens_with_terms(piece) if _names_something(word)]
+    return tuple(dict.fromkeys(subjects))
 
 
 def topic_subject(text: str) -> str:
@@ -44,10 +44,10 @@ def topic_subject(text: str) -> str:
     reading = read_by(typed)
     # Between ideographs there are no blanks, which `particular` goes by.
     asking = [word for word in typed if word.key in reading.general and cjk_runs(word.key)]
-    for found in find(typed, reading):
-        if found.phrase.group == _EXPLORES:
-            literal = frozenset[str]().union(*(step for step in found.phrase.steps if step is not None))
-            asking += [typed[place] for place in found.at if typed[place].key in literal]
+    for match in find(typed, reading):
+        if match.phrase.group == _EXPLORES:
+            literal = frozenset[str]().union(*(step for step in match.phrase.steps if step is not None))
+            asking += [typed[position] for position in match.at if typed[position].key in literal]
     return particular(_blanked(text, asking))
 
 

@@ -51,25 +51,25 @@ def understand(text: str, now_ms: int, calendar: Calendar, timeout_ms: int | Non
     Never raises. `now_ms` (UTC milliseconds) and `calendar` are what its times are relative to; of `timeout_ms`, a
     deadline given with it, and the question's own the shorter counts.
     """
-    seen = classify(text, timeout_ms)
-    rest = seen.rest if seen.rest.strip() else text
-    hint = find_time(rest, now_ms, calendar)
-    words = rest if hint.window is None else hint.rest
+    classified = classify(text, timeout_ms)
+    remaining_text = classified.rest if classified.rest.strip() else text
+    hint = find_time(remaining_text, now_ms, calendar)
+    words = remaining_text if hint.window is None else hint.rest
     # What asks for a search (where did) may be half of what asks how things stand.
-    asked = find_time(text, now_ms, calendar).rest if hint.window is not None else text
-    asks_overview = is_overview(asked)
+    searched_text = find_time(text, now_ms, calendar).rest if hint.window is not None else text
+    asks_overview = is_overview(searched_text)
     general = asks_overview or is_general(words)
-    intent = seen.intent
+    intent = classified.intent
     # Whatever its words, a question for nothing in particular explores, unless it wants something found.
     if intent is not Intent.TIME_BOXED and (asks_overview or (general and intent is Intent.ANSWER and hint.window is not None)):
         intent = Intent.EXPLORE
     return Question(
         text=text,
         intent=intent,
-        confidence=seen.confidence,
-        signals=seen.signals,
-        exact=seen.exact,
-        deadline_ms=seen.deadline_ms,
+        confidence=classified.confidence,
+        signals=classified.signals,
+        exact=classified.exact,
+        deadline_ms=classified.deadline_ms,
         window=hint.window,
         window_words=hint.words,
         words=words,

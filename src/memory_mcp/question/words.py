@@ -44,22 +44,22 @@ def words(text: str, literal: Sequence[Piece] = ()) -> list[Word]:
 
     `literal` pieces must be in order. Punctuation is no word, and begins a new clause.
     """
-    found: list[Word] = []
+    found_words: list[Word] = []
     clause = at = 0
     for piece in literal:
-        clause = _scan(text, at, piece.start, clause, found)
-        found.append(Word(QUOTE if piece.kind == "quote" else CODE, piece.start, piece.end, clause))
+        clause = _scan(text, at, piece.start, clause, found_words)
+        found_words.append(Word(QUOTE if piece.kind == "quote" else CODE, piece.start, piece.end, clause))
         at = piece.end
-    _scan(text, at, len(text), clause, found)
-    return found
+    _scan(text, at, len(text), clause, found_words)
+    return found_words
 
 
-def _scan(text: str, start: int, end: int, clause: int, found: list[Word]) -> int:
-    """Add the words between two places to `found`, the first in clause number `clause`; return the clause at the end."""
+def _scan(text: str, start: int, end: int, clause: int, scanned: list[Word]) -> int:
+    """Add the words between two places to `scanned`, the first in clause number `clause`; return the clause at the end."""
     for match in _WORD.finditer(text, start, end):
         kind = match.lastgroup
         if kind == "stop":
             clause += 1
         else:
-            found.append(Word(NUMBER if kind == "number" else fold(match[0]), *match.span(), clause))
+            scanned.append(Word(NUMBER if kind == "number" else fold(match[0]), *match.span(), clause))
     return clause

@@ -196,22 +196,22 @@ def read(query: str, on: Windows) -> Phrase | None:
         return None
     text = "".join(n if len(n := unicodedata.normalize("NFKC", c)) == 1 else c for c in query)
     text = _QUOTED.sub(lambda m: "\0" * len(m.group()), text)
-    behind = 0
+    next_start = 0
     for _ in range(_MOST_BLOCKED):
-        found = _next(text, behind, on)
-        if not found:
+        match = _next(text, next_start, on)
+        if not match:
             return None
-        window, start, end = found
+        window, start, end = match
         if not _BLOCKED.search(text[max(0, start - 2) : start]):
             return _extended(text, window, start, end, on)
-        behind = end
+        next_start = end
     return None
 
 
 def _next(text: str, at: int, on: Windows) -> tuple[TimeWindow, int, int] | None:
     """Return the first possible time at or after a place as (window, start, end), past impossible dates; None for none."""
-    found = [(m.start(), number, m) for number, (form, _) in enumerate(_FORMS) if (m := form.search(text, at))]
-    for start, number, m in sorted(found, key=lambda f: f[:2]):
+    matches = [(m.start(), number, m) for number, (form, _) in enumerate(_FORMS) if (m := form.search(text, at))]
+    for start, number, m in sorted(matches, key=lambda f: f[:2]):
         try:
             window = _FORMS[number][1](m, on)
         except (ValueError, OverflowError, OSError):
@@ -226,18 +226,18 @@ def _extended(text: str, window: TimeWindow, start: int, end: int, on: Windows) 
 
     Without any of them, or where the result would be empty, the time itself.
     """
-    beside = _BESIDE.match(text, end)
-    weekday = _WEEKDAYS[beside["w"] or beside["wj"]] if beside else 0
-    if beside and (near := on.beside(window, weekday, 1, 1, as_span=False)):
-        return _phrase(text, near, start, beside.end())
-    whole = _range(text, window, start, end, on)
-    if whole:
-        return whole
+    neighbour = _BESIDE.match(text, end)
+    weekday = _WEEKDAYS[neighbour["w"] or neighbour["wj"]] if neighbour else 0
+    if neighbour and (near := on.beside(window, weekday, 1, 1, as_span=False)):
+        return _phrase(text, near, start, neighbour.end())
+    joined = _range(text, window, start, end, on)
+    if joined:
+        return joined
     kind, last = next(((kind, m.end()) for form, kind in _BOUNDS if (m := form.match(text, end))), ("", end))
-    before = text[max(0, start - 2) : start]
-    led = _SINCE.search(before) or _UNTIL.search(before)
+    previous = text[max(0, start - 2) : start]
+    led = _SINCE.search(previous) or _UNTIL.search(previous)
     if led and kind in {"", "since"}:
-        kind = kind or ("since" if _SINCE.search(before) else "until")
+        kind = kind or ("since" if _SINCE.search(previous) else "until")
         start -= len(led.group())
     tomorrow = on.calendar.midnight_of(on.today + DAY)
     first = {"since": window.start_ms, "after": window.end_ms, "": window.start_ms}.get(kind, 0)

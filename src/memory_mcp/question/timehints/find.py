@@ -62,20 +62,20 @@ def find_time(query: str, now_ms: int, calendar: Calendar) -> TimeHint:
     windows = Windows(calendar, now_ms, dt.date.fromisoformat(calendar.day_of(now_ms)))
     other = cjk.read(query, windows)
     readers = [Reader(text, windows, language) for language in LANGUAGES]
-    behind = 0
+    last_end = 0
     for start, head in starts:
-        if head not in _BEGINS or start < behind:
+        if head not in _BEGINS or start < last_end:
             continue
         if other and other.start <= start:
             break
         if sum(r.effort for r in readers) > MOST_EFFORT:
             break
-        found = [f for r in readers if head in r.begins and (f := r.read(start, head)) and _END.match(text, f.end)]
-        if not found:
+        found_phrases = [f for r in readers if head in r.begins and (f := r.read(start, head)) and _END.match(text, f.end)]
+        if not found_phrases:
             continue
-        best = max(found, key=lambda f: f.end)
+        best = max(found_phrases, key=lambda f: f.end)
         if _BLOCKED.search(text[max(0, start - _BACK) : start]):
-            behind = best.end
+            last_end = best.end
         else:
             return TimeHint(best.window, query[best.start : best.end], _without(query, start, best.end))
     if other:
@@ -105,11 +105,11 @@ def _plain(query: str) -> tuple[str, list[tuple[int, str]]]:
 
 def _without(query: str, start: int, end: int) -> str:
     """Return the text, with single blanks, without the part from `start` to `end` and its punctuation; "" if no word is left."""
-    left, right = query[:start].rstrip(), query[end:].lstrip()
-    if left.endswith("(") and right.startswith(")"):
-        left, right = left[:-1].rstrip(), right[1:].lstrip()
-    if not left or not left[-1].isalnum():
+    text_before, right = query[:start].rstrip(), query[end:].lstrip()
+    if text_before.endswith("(") and right.startswith(")"):
+        text_before, right = text_before[:-1].rstrip(), right[1:].lstrip()
+    if not text_before or not text_before[-1].isalnum():
         right = right.lstrip(",;: ")
     is_tail = right[:1] in tuple(_CLOSING) and not right[1:2].isalnum()
-    rest = left.rstrip(",;: ") + right if is_tail else f"{left} {right}"
-    return " ".join(rest.split()) if any(c.isalnum() for c in rest) else ""
+    joined = text_before.rstrip(",;: ") + right if is_tail else f"{text_before} {right}"
+    return " ".join(joined.split()) if any(c.isalnum() for c in joined) else ""

@@ -163,9 +163,9 @@ class Language:
         )
         forms: dict[str, tuple[Form, ...]] = {}
         for resolver, heads, template in self.phrases:
-            one = form(resolver, heads, template, self.pieces)
-            for head in one.heads:
-                forms[head] = (*forms.get(head, ()), one)
+            phrase_form = form(resolver, heads, template, self.pieces)
+            for head in phrase_form.heads:
+                forms[head] = (*forms.get(head, ()), phrase_form)
         computed: dict[str, object] = {
             "forms": forms,
             "side": compiled(f" {any_of(self.sides)}" + r"(?!\w)"),

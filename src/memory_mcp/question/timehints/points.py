@@ -97,17 +97,17 @@ class Points(ABC):
         """Return the time of "noon yesterday"; without a day the latest after "since", or one a range completes, else None."""
         if lead in INSIDE:
             return None
-        place = self._words.lead.match(self._text, m.end() + 1)
-        begin = place.end() if place else m.end() + 1
+        lead_match = self._words.lead.match(self._text, m.end() + 1)
+        begin = lead_match.end() if lead_match else m.end() + 1
         day = self.point(begin, "inside on") if self._text[m.end() : m.end() + 1] == " " else None
         if day and day.at_ms is None and self._on.unit(day.window) == "day":
-            found = self._clock(m, self._on.calendar.to_local(day.window.start_ms).date(), day)
-            return replace(found, end=day.end)
-        whole = Found(self._on.day(self._on.today), m.start(), m.end(), floating=True, needs_day=lead in PAIR_LEADS)
-        found = self._clock(m, self._on.today, whole)
+            point = self._clock(m, self._on.calendar.to_local(day.window.start_ms).date(), day)
+            return replace(point, end=day.end)
+        whole_day = Found(self._on.day(self._on.today), m.start(), m.end(), floating=True, needs_day=lead in PAIR_LEADS)
+        point = self._clock(m, self._on.today, whole_day)
         if lead != "since":
-            return found if whole.needs_day else None
-        return found if found.first_ms <= self._on.now_ms else self._clock(m, self._on.today - DAY, whole)
+            return point if whole_day.needs_day else None
+        return point if point.first_ms <= self._on.now_ms else self._clock(m, self._on.today - DAY, whole_day)
 
     def _instant(self, m: re.Match[str], lead: str) -> Found | None:
         """Return the minute, or the second if given, of 2026-01-30T14:00 with or without a zone; None before 1970."""
@@ -151,11 +151,11 @@ class Points(ABC):
 
     def _nth_of(self, m: re.Match[str], lead: str) -> Found | None:
         """Return the first week of March, the last Friday of December, the second half of 2025; None where it has none such."""
-        whole, unit = self._inner(m.end(), lead), m["u"].lower()
+        period, unit = self._inner(m.end(), lead), m["u"].lower()
         number = self._words.ordinals[m["n"].lower()]
         weekday = self._words.weekdays.get(unit)
-        window = self._on.nth(whole.window, unit if weekday is None else weekday, number) if whole else None
-        return replace(whole, window=window) if whole and window else None
+        window = self._on.nth(period.window, unit if weekday is None else weekday, number) if period else None
+        return replace(period, window=window) if period and window else None
 
     def _nth_day(self, m: re.Match[str], lead: str) -> TimeWindow | None:
         """Return the day of "on the 3rd", the latest; None after another word than "on" and "since"."""
@@ -163,12 +163,12 @@ class Points(ABC):
 
     def _third(self, m: re.Match[str], lead: str) -> Found | None:
         """Return the time of "early 2025" or "the end of May", after "before" its last day; None if no whole period follows."""
-        whole, which = self._inner(m.end(), lead), self._words.thirds[(m["third"] or m["of"]).lower()]
-        window = self._on.third(whole.window, which) if whole else None
+        period, which = self._inner(m.end(), lead), self._words.thirds[(m["third"] or m["of"]).lower()]
+        window = self._on.third(period.window, which) if period else None
         dates = self._on.dates(window) if window else None
         if dates and which == 2 and lead == "before":
             window = self._on.days(dates[1] - DAY, dates[1])
-        return replace(whole, window=window) if whole and window else None
+        return replace(period, window=window) if period and window else None
 
     def _month(self, m: re.Match[str], lead: str) -> TimeWindow | None:
         """Return the month of "in January"; without a year the latest begun; None where no word says it is a month."""
@@ -221,10 +221,10 @@ class Points(ABC):
         day = self._inner(m.end(), lead)
         if not day or self._on.unit(day.window) != "day":
             return None
-        seen = self._on.seen_from(day.window.start_ms)
+        reference = self._on.seen_from(day.window.start_ms)
         if m["end"]:
-            return replace(day, window=seen.weekend(0)) if seen.today.weekday() >= 5 else None
-        return replace(day, window=seen.period("week", 0))
+            return replace(day, window=reference.weekend(0)) if reference.today.weekday() >= 5 else None
+        return replace(day, window=reference.period("week", 0))
 
     def _part_of(self, m: re.Match[str], lead: str) -> Found | None:
         """Return the hours of "the morning of 5 June"; None where no one day follows."""
@@ -235,15 +235,15 @@ class Points(ABC):
 
     def _beside(self, m: re.Match[str], lead: str) -> Found | None:
         """Return the Saturday after October 28, two days before 5 June, the week after that of May 5; None where unclear."""
-        beside, name, words = self._inner(m.end(), lead), m["u"].lower(), self._words
+        reference, name, words = self._inner(m.end(), lead), m["u"].lower(), self._words
         weekday = words.weekdays.get(name)
         count = 1 if not m["n"] else abs(words.ordinals.get(m["n"].lower(), 0)) if weekday is not None else self._count(m["n"])
-        if not beside or not count:
+        if not reference or not count:
             return None
         unit = words.units.get(name, "weekend") if weekday is None else weekday
         as_span = not m["n"] or lead in _SPAN_LEADS or self._has_the(m)
-        window = self._on.beside(beside.window, unit, count, words.sides[m["side"].lower()], as_span=as_span)
-        return replace(beside, window=window) if window else None
+        window = self._on.beside(reference.window, unit, count, words.sides[m["side"].lower()], as_span=as_span)
+        return replace(reference, window=window) if window else None
 
     def _lasting(self, m: re.Match[str], lead: str) -> TimeWindow | None:
         """Return the last units up to now for "seit zwei Wochen", where other languages say "since two weeks ago"; else None."""

@@ -63,8 +63,8 @@ class Reader(Points):
         b = self.point(joint.end(), lead) if joint else None
         if not a or not joint or not b or not (m or self.point(i, "") or self.point(joint.end(), "")):
             return None
-        both = None if b.needs_day else self._joined(a, b, lead)
-        return replace(both, start=i) if both else None
+        time_range = None if b.needs_day else self._joined(a, b, lead)
+        return replace(time_range, start=i) if time_range else None
 
     def _joined(self, a: Found, b: Found, lead: str) -> Found | None:
         """Return the range from the earlier beginning to the later end of two points; None if it is empty.
@@ -107,25 +107,25 @@ class Reader(Points):
         for resolve, m in self._matches(self._behind_article(i)):
             self.effort += 3
             try:
-                found = resolve(self, m, lead)
+                point = resolve(self, m, lead)
             except (ValueError, OverflowError, OSError):
                 continue
-            if isinstance(found, TimeWindow):
-                found = Found(found, i, m.end(), m.groupdict("").get("fixed") == "")
-            if found:
+            if isinstance(point, TimeWindow):
+                point = Found(point, i, m.end(), m.groupdict("").get("fixed") == "")
+            if point:
                 self.effort += RESOLVING
-                end = found.end + 2 * self._text.startswith(POSSESSIVES, found.end)
-                return self._at_clock(replace(found, start=i, end=end)) if lead not in INSIDE else replace(found, start=i)
+                end = point.end + 2 * self._text.startswith(POSSESSIVES, point.end)
+                return self._at_clock(replace(point, start=i, end=end)) if lead not in INSIDE else replace(point, start=i)
         return None
 
     def _matches(self, i: int) -> list[tuple[Resolver, re.Match[str]]]:
         """Return the forms that match at a place, whatever leads them, each with its resolver; kept for each place."""
-        known = self._known.get(i)
-        if known is None:
+        matches_here = self._known.get(i)
+        if matches_here is None:
             forms = self._words.forms.get(head_of(self._text, i), ())
             self.effort += len(forms)
-            known = self._known[i] = [(RESOLVERS[f.resolver], m) for f in forms if (m := matching(f.text)(self._text, i))]
-        return known
+            matches_here = self._known[i] = [(RESOLVERS[f.resolver], m) for f in forms if (m := matching(f.text)(self._text, i))]
+        return matches_here
 
     def _behind_article(self, i: int) -> int:
         """Return the place behind the article that is at a place; the place itself where there is none."""

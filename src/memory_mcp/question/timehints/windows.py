@@ -48,8 +48,8 @@ class Windows:
 
     def day(self, day: dt.date, hours: tuple[int, int] | None = None) -> TimeWindow:
         """Return a day, or its hours from `hours[0]` up to `hours[1]` (which may be above 24). Raises ValueError before 1970."""
-        whole = self.days(day, day + DAY)
-        return TimeWindow(self.at(day, hours[0] * 60), self.at(day, hours[1] * 60)) if hours else whole
+        day_window = self.days(day, day + DAY)
+        return TimeWindow(self.at(day, hours[0] * 60), self.at(day, hours[1] * 60)) if hours else day_window
 
     def at(self, day: dt.date, minute: int) -> int:
         """Return the UTC milliseconds at which a local clock shows `minute` minutes after a day's 0:00, the earlier of two."""
@@ -152,8 +152,8 @@ class Windows:
         first, after = self.dates(window) or (self.today, self.today)
         if (after - first, first.weekday()) == (WEEK, 0):
             return "week"
-        found = (name for name, n in _MONTHS_OF.items() if first.day == 1 and after == month_of(first.year, first.month + n))
-        return "day" if after - first == DAY else next(found, "")
+        unit_names = (name for name, n in _MONTHS_OF.items() if first.day == 1 and after == month_of(first.year, first.month + n))
+        return "day" if after - first == DAY else next(unit_names, "")
 
     def nth(self, window: TimeWindow, unit: str | int, n: int) -> TimeWindow | None:
         """Return the nth (-1: the last) part of a window: day, week, half, quarter, or weekday by its number.
@@ -161,15 +161,15 @@ class Windows:
         Weeks are counted from the window's first day, not by the calendar. None if there is none such, or the window is
         no whole month, quarter or year (of a week only days).
         """
-        dates, whole = self.dates(window), self.unit(window)
-        if not dates or (whole not in {"month", "quarter", "year"} and (whole, unit) != ("week", "day")):
+        dates, unit_name = self.dates(window), self.unit(window)
+        if not dates or (unit_name not in {"month", "quarter", "year"} and (unit_name, unit) != ("week", "day")):
             return None
         first, after = dates
         if unit == "half":
-            middle = month_of(first.year, 7) if whole == "year" else first + dt.timedelta(days=15)
-            parts = [(first, middle), (middle, after)] if whole in {"year", "month"} else []
+            middle = month_of(first.year, 7) if unit_name == "year" else first + dt.timedelta(days=15)
+            parts = [(first, middle), (middle, after)] if unit_name in {"year", "month"} else []
         elif unit == "quarter":
-            starts = [month_of(first.year, month) for month in (1, 4, 7, 10, 13)] if whole == "year" else []
+            starts = [month_of(first.year, month) for month in (1, 4, 7, 10, 13)] if unit_name == "year" else []
             parts = list(pairwise(starts))
         elif unit == "week":
             parts = [(start := first + (n - 1) * WEEK, start + WEEK)] if n > 0 else [(after - WEEK, after)]
@@ -197,10 +197,10 @@ class Windows:
             nearest = after if side > 0 else first - dt.timedelta(days=length)
             nearest += side * dt.timedelta(days=side * (weekday - nearest.weekday()) % 7) + side * (count - 1) * WEEK
             return self.days(nearest, nearest + length * DAY)
-        seen = self.seen_from(window.start_ms)
+        from_there = self.seen_from(window.start_ms)
         if unit in _MONTHS_OF:
             is_one = count == 1 if self.unit(window) == unit else self.unit(window) == "day" and not as_span
-            return seen.period(unit, -side * count) if is_one else None
+            return from_there.period(unit, -side * count) if is_one else None
         if unit not in _DAYS_OF:
             return None
         far = dt.timedelta(days=_DAYS_OF[unit] * count)
@@ -208,7 +208,7 @@ class Windows:
             return self.days(after, after + far) if side > 0 else self.days(first - far, first)
         if self.unit(window) != "day":
             return None
-        return self.day(first + side * far) if unit == "day" else seen.period(unit, -side * count)
+        return self.day(first + side * far) if unit == "day" else from_there.period(unit, -side * count)
 
 
 def _positive(window: TimeWindow) -> TimeWindow:
