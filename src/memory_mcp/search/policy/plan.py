@@ -153,10 +153,7 @@ class PlanContext:
 
 
 def make_plan(query: Query, how: How, context: PlanContext) -> Plan:
-    """Return a question's plan; `how` wins over its words.
-
-    Raises InvalidQuery for an empty question, ConfigError for bad bounds.
-    """
+    """Return a question's plan. Raises InvalidQuery, ConfigError for bad bounds."""
     if not query.text.strip():
         raise InvalidQuery("the query is empty", "Give at least one word to look for.")
     now_ms = context.now_ms if how.as_of is None else how.as_of
