@@ -192,10 +192,10 @@ def test_the_id_of_a_topic_that_was_merged_leads_to_the_one_it_is_in(app: App) -
     known, old = app.storage.topics.list_topics(), "topic:0123456789ab"
     gone = TopicRecord(old, 0, merged_into=known[0].topic_id, is_over=True)  # type: ignore[arg-type]
     app.storage.topics.replace_topics([*known, gone])
-    app.accelerators.find_topic_keeper().reread()  # type: ignore[union-attr]
+    app.accelerators.find_topic_keeper().reload_facts()  # type: ignore[union-attr]
     found = Door(app, "auto").ok("get_toc_nodes_for_topic", topic_id=old)
     app.storage.topics.replace_topics(known)
-    app.accelerators.find_topic_keeper().reread()  # type: ignore[union-attr]
+    app.accelerators.find_topic_keeper().reload_facts()  # type: ignore[union-attr]
     assert found["topic_id"] == known[0].topic_id
     assert found["notices"] == [f"{old} was merged into {known[0].topic_id}, which is shown"]
 
