@@ -55,7 +55,7 @@ def explored(data: Path, folder: Path, half: str) -> str:
         of_store = [row for row in questions if name in (row["corpus"], row["source"])]
         with stores.opened(name, 2, {"topics.enabled": True}) as app:
             if not app.topics().status().usable:
-                app.topics().rebuild()
+                app.topics().rebuild_graph()
             for row in of_store:
                 _by_topics(app, row, scores[row["source"]])
         with stores.opened(name, 2, {}) as app:
