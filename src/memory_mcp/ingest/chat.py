@@ -77,7 +77,7 @@ class ChatReader(SessionReader):
         super().__init__(agent, session_id, thinking, thread)
         #: Records without a time follow those that have one.
         self.infers_times = False
-        self._task = ""
+        self._task_text = ""
         self._id_counts: Counter[str] = Counter()
 
     def convert_record(self, record: dict[str, object]) -> Outcome:
@@ -126,8 +126,8 @@ class ChatReader(SessionReader):
         """
         if not self.session.thread:
             return message_part(Role.USER, text)
-        self._task = self._task or text
-        begins = text == self._task
+        self._task_text = self._task_text or text
+        begins = text == self._task_text
         return Part(Role.ASSISTANT, EventType.SUBAGENT_START if begins else EventType.NOTE, text.strip())
 
     def prompt_parts(self, content: object) -> list[Part]:
@@ -139,7 +139,7 @@ class ChatReader(SessionReader):
     def make_result(self, content: object, call_id: str, tool: str = "", error: bool = False, exit_status: str = "") -> Part:
         """Return a tool's result, named as the noted call by default."""
         text = result_text(content)
-        return result_part(tool or self.tools.get(call_id, ""), call_id, text, error, exit_status=exit_status)
+        return result_part(tool or self.tool_names.get(call_id, ""), call_id, text, error, exit_status=exit_status)
 
 
 def recap_part(text: str, record: str) -> Part:

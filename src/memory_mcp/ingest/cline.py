@@ -91,7 +91,7 @@ class _Reader(ChatReader):
 
         Raises OSError when a task's file is missing.
         """
-        self._first = True
+        self._is_first = True
         folder = file.parent
         history = as_mapping(chat.load_json_near(folder / "history_item.json"))
         roo = bool(history) or not _ROO.isdisjoint(file.parts)
@@ -130,9 +130,9 @@ class _Reader(ChatReader):
             outcome.parts = [part for block in blocks for part in self._iter_answer_parts(block)]
         else:
             outcome.skip_reason = _FOREIGN
-        if outcome.time is None and self._first and _MOMENT.match(self.session.session_id):
+        if outcome.time is None and self._is_first and _MOMENT.match(self.session.session_id):
             outcome.time = int(self.session.session_id)
-        self._first = False
+        self._is_first = False
         content = [record.get(key) for key in ("id", "ts", "role", "content")]
         outcome.source_id = self.number_id(content_id(self.session.session_id, self.session.thread, *content))
         return outcome
@@ -165,7 +165,7 @@ class _Reader(ChatReader):
     def _tool_result(self, block: Mapping[str, object], outcome: Outcome) -> Part:
         """Return a tool's result, or the user's answer or refusal."""
         call, tool = as_text(block.get("tool_use_id")), as_text(block.get("name"))
-        tool = tool or self.tools.get(call, "")
+        tool = tool or self.tool_names.get(call, "")
         words = PromptWords()
         for inner in as_blocks(block.get("content")):
             split_prompt(chat.words_of_block(inner), words)

@@ -51,7 +51,7 @@ class ExportImporter(DocumentImporter):
         archive holds no conversations, or there is no room to unpack.
         """
         if not foreign_files.is_zip(file):
-            yield from (replace(record, offset=record.reached) for record in iter_records(file))
+            yield from (replace(record, offset=record.bytes_read) for record in iter_records(file))
             return
         with tempfile.TemporaryDirectory(prefix="memory-mcp-") as private:
             members = _list_members(file)
@@ -60,8 +60,8 @@ class ExportImporter(DocumentImporter):
                 _unpack_member(file, name, loose)
                 loose_size = max(1, loose.stat().st_size)
                 for record in iter_records(loose):
-                    reached = int((number + record.reached / loose_size) / len(members) * file.stat().st_size)
-                    yield replace(record, reached=reached, offset=reached)
+                    reached = int((number + record.bytes_read / loose_size) / len(members) * file.stat().st_size)
+                    yield replace(record, bytes_read=reached, offset=reached)
                 loose.unlink()
 
 

@@ -38,7 +38,7 @@ class FileSummary:
 class FileState:
     """A file's last change (UTC milliseconds), size and unread bytes."""
 
-    written: int
+    changed_ms: int
     size: int
     unread_bytes: int
 
@@ -51,7 +51,7 @@ def summarize_files(importer: Importer, path: Path, marks: Mapping[str, str]) ->
     """
     files = list(iter_file_states(importer, path, marks))
     unread_sizes = [file.unread_bytes for file in files if file.unread_bytes]
-    written = [file.written for file in files]
+    written = [file.changed_ms for file in files]
     size, oldest, newest = sum(file.size for file in files), min(written, default=0), max(written, default=0)
     return FileSummary(
         importer.name, importer.title, path, len(files), size, len(unread_sizes), sum(unread_sizes), oldest, newest

@@ -60,7 +60,7 @@ class Record:
     quote: str
     error: str = ""
     #: About how many bytes of the file are read with it, inside an array too; never more than there are.
-    reached: int = 0
+    bytes_read: int = 0
 
 
 def iter_records(file: Path, offset: int = 0) -> Iterator[Record]:
@@ -139,7 +139,7 @@ class _RecordReader:
 
     def __init__(self, stream: BinaryIO, offset: int, number: int) -> None:
         self._stream = stream
-        self._number = number
+        self._line_number = number
         self._offset = offset
         self._failures = 0
         #: Objects on the first lines of the file, once a line is broken; None before.
@@ -186,8 +186,8 @@ class _RecordReader:
         end = start + len(raw)
         if too_long:
             raw, end = raw[:_QUOTED], self._next_feed(end)
-        self._offset, self._number = end, self._number + 1
-        return _Line(raw, start, end, self._number, too_long, array)
+        self._offset, self._line_number = end, self._line_number + 1
+        return _Line(raw, start, end, self._line_number, too_long, array)
 
     def _read_object(self, line: _Line, text: str) -> Record | None:
         """Return the object on a line, or an error; None while incomplete."""
@@ -273,7 +273,7 @@ class _RecordReader:
             if isinstance(value, dict):
                 objects += 1
                 quote, reached = window.text[at : at + _QUOTED], window.estimate_offset(end)
-                yield Record(value, line.number, line.start, quote, reached=reached)
+                yield Record(value, line.number, line.start, quote, bytes_read=reached)
             else:
                 non_objects += 1
             good = at = window.drop_before(end)
@@ -285,7 +285,7 @@ class _RecordReader:
         return True
 
     def _go_to(self, offset: int, number: int) -> None:
-        self._offset, self._number = offset, number
+        self._offset, self._line_number = offset, number
         self._stream.seek(offset)
 
     def _next_feed(self, offset: int) -> int:

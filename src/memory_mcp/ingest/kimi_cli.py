@@ -68,10 +68,10 @@ class _Reader(ChatReader):
         self.session.file_time = file_time(file)
         self._turns = _load_turns(folder / "wire.jsonl")
         # Without words, a turn can only be found by its place, and only in a session that was never shortened.
-        self._by_words = any(words for _, words in self._turns)
-        if not self._by_words and any(folder.glob("context_*.jsonl")):
+        self._turns_have_words = any(words for _, words in self._turns)
+        if not self._turns_have_words and any(folder.glob("context_*.jsonl")):
             self._turns = []
-        self._turn: int | None = None
+        self._turn_time: int | None = None
 
     def convert_record(self, record: dict[str, object]) -> Outcome:
         role = as_text(record.get("role"))
@@ -100,7 +100,7 @@ class _Reader(ChatReader):
             error = texts[:1] == ["ERROR"] or any(text.startswith("ERROR: ") for text in texts[:1])
             outcome.parts = [self.make_result(texts, call, error=error)]
         # Messages after a prompt get the start of its turn as their time.
-        outcome.time = self._turn
+        outcome.time = self._turn_time
         content, calls = record.get("content"), record.get("tool_calls")
         session = self.session
         outcome.source_id = self.number_id(content_id(session.session_id, session.thread, role, call, content, calls))
@@ -129,8 +129,8 @@ class _Reader(ChatReader):
             return
         # The next turn with the prompt's words, or where none has any the next one; those before it are used up.
         for number, (time_ms, turn_words) in enumerate(self._turns if not self.session.thread else ()):
-            if not self._by_words or turn_words == words:
-                self._turn, self._turns = time_ms, self._turns[number + 1 :]
+            if not self._turns_have_words or turn_words == words:
+                self._turn_time, self._turns = time_ms, self._turns[number + 1 :]
                 break
         outcome.parts = [self.make_prompt(words), *unknown_notes]
 

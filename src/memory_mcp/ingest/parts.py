@@ -52,11 +52,11 @@ class Part:
     #: Why it is left out; "" when it is not.
     left_out: str = ""
     #: The kind of the block whose words it has, where no reader knows that kind; "" for any other part.
-    unknown: str = ""
+    unknown_kind: str = ""
     #: What a call asks the person.
     questions: tuple[Question, ...] = ()
     #: Fields that the client keeps next to a result's text.
-    details: object = None
+    result_details: object = None
 
 
 def message_part(role: Role, text: str, **metadata: str) -> Part:
@@ -90,7 +90,7 @@ def unknown_block_notes(block: Mapping[str, object], kind: str = "") -> list[Par
     """Return the words of an unknown kind of block as a note."""
     kind = kind or as_text(block.get("type")) or as_text(block.get("kind")) or "block"
     words = unknown_words(block)
-    return [Part(Role.SYSTEM, EventType.NOTE, words.strip(), {RECORD: kind}, unknown=kind)] if words.strip() else []
+    return [Part(Role.SYSTEM, EventType.NOTE, words.strip(), {RECORD: kind}, unknown_kind=kind)] if words.strip() else []
 
 
 def unread_block_notes(blocks: Sequence[Mapping[str, object]], texts: Sequence[str]) -> list[Part]:
@@ -248,7 +248,7 @@ class Session:
         if part.type is not EventType.TOOL_RESULT:
             return part
         questions = self.questions.get(call_id, ())
-        answers = answers_in(questions, part.details, part.text)
+        answers = answers_in(questions, part.result_details, part.text)
         refusal = refusal_words(tool, part.text, questions) if part.metadata.get("is_error") else ""
         text = answer_text(answers) or refusal
         metadata = {**part.metadata, **reply_metadata(answers)}
@@ -268,14 +268,14 @@ class Tally:
 
         The reason is that of the first part left out, else "no content"; `quote` is the record, a text or any JSON value.
         """
-        concerned = [part for part in parts if part.left_out or part.unknown]
+        concerned = [part for part in parts if part.left_out or part.unknown_kind]
         left_out = [part.left_out for part in concerned if part.left_out]
         if drafts:
             self._report.lines += 1
             self._report.lines_used += 1
             if concerned:
                 self._report.left_out.update(left_out)
-                self._report.unknown.update(part.unknown for part in concerned if part.unknown)
+                self._report.unknown.update(part.unknown_kind for part in concerned if part.unknown_kind)
         else:
             self.skip_record(next(iter(left_out), EMPTY), line, quote)
         return tuple(drafts)
@@ -303,16 +303,16 @@ def separate_prompts(
     `find` names an author for `record` who is not the person, all of it is a note of that author. Exports of chat services,
     notes and events from elsewhere are not separated: there is nothing between the person and the record.
     """
-    concerned = [part for part in parts if part.type is EventType.USER_MESSAGE or part.unknown]
+    concerned = [part for part in parts if part.type is EventType.USER_MESSAGE or part.unknown_kind]
     if not concerned:
         return tuple(parts)
     author = find(record)
-    if not author and all(is_plain(part.text) and not part.unknown for part in concerned):
+    if not author and all(is_plain(part.text) and not part.unknown_kind for part in concerned):
         return tuple(parts)
     spoken: list[Part] = []
     notes: list[Part] = []
     for part in parts:
-        if part.unknown:
+        if part.unknown_kind:
             notes.append(part)
         elif part.type is not EventType.USER_MESSAGE or part.left_out or not part.text.strip():
             spoken.append(part)

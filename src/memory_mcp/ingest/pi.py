@@ -65,10 +65,10 @@ class _Reader(ChatReader):
             main, above = caller, caller.parent
         stem = own_stem if main == file else main.stem
         super().__init__("pi", stem.rpartition("_")[2] or stem, thinking, "" if main == file else file.stem)
-        self._agent_file = main != file
+        self._is_subagent_file = main != file
         if file.parent.name == "sessions" and file.parent.parent.parent.name == "agents":
             self.session.agent = "openclaw"
-        elif self._agent_file or ".omp" in file.parts:
+        elif self._is_subagent_file or ".omp" in file.parts:
             self.session.agent = "omp"
         self._last_entry = ""
 
@@ -79,7 +79,7 @@ class _Reader(ChatReader):
         if record.get("type") == "session":
             # A subagent's file belongs to the session of the file next to it.
             session = self.session
-            if not self._agent_file:
+            if not self._is_subagent_file:
                 session.session_id = as_text(record.get("id")) or session.session_id
             self.cwd = as_text(record.get("cwd")) or self.cwd
             version = record.get("version")
@@ -166,7 +166,7 @@ class _Reader(ChatReader):
             text, envelopes = _ENVELOPE.subn("", text)
             outcome.left_out[chat.INJECTED] += envelopes
             text = _RECEIVED.sub("", text.strip())
-        if not self._agent_file and (message.get("synthetic") is True or message.get("attribution") == "agent"):
+        if not self._is_subagent_file and (message.get("synthetic") is True or message.get("attribution") == "agent"):
             outcome.parts = [note_part(text, record="written by the client")]
         else:
             outcome.parts = [self.make_prompt(text)]

@@ -63,7 +63,7 @@ class QwenReader(SessionReader):
         """Learn the first directory and prompt."""
         self.cwd = self.cwd or as_text(record.get("cwd"))
         if record.get("type") == "user" and not record.get("subtype"):
-            self.prompt = self.prompt or _text_of(record)
+            self.first_prompt = self.first_prompt or _text_of(record)
 
     def parse_record(self, record: dict[str, object]) -> ParsedRecord:
         """Return what a record gives."""
@@ -134,7 +134,7 @@ class QwenReader(SessionReader):
         for block in _blocks_of(record):
             answer = as_mapping(block.get("functionResponse"))
             call_id = as_text(answer.get("id")) or as_text(call_result.get("callId"))
-            name = as_text(answer.get("name")) or self.tools.get(call_id, "")
+            name = as_text(answer.get("name")) or self.tool_names.get(call_id, "")
             text = response_text(answer) if answer else parts_text([block]) or words_within(block)
             parts.append(result_part(name, call_id, text or words_within(call_result.get("resultDisplay")), is_error=failed))
         return parts, EMPTY

@@ -109,9 +109,9 @@ class ReadingPool:
         self._setup = hello
         self._tasks = [NumberedTask(n, t) for n, t in enumerate(tasks)]
         self._steps: list[deque[TaskStep]] = [deque() for _ in tasks]
-        self._next = self._current = self._waiting = 0
+        self._next_task = self._current_task = self._waiting_files = 0
         self._error: BaseException | None = None
-        self._changed = threading.Condition()
+        self._condition = threading.Condition()
         self._is_ended = False
         self._children: list[Child] = []
 
@@ -134,9 +134,9 @@ class ReadingPool:
         self._end_children(at_once=kind is not None)
 
     def _end_children(self, *, at_once: bool) -> None:
-        with self._changed:
+        with self._condition:
             self._is_ended = True
-            self._changed.notify_all()
+            self._condition.notify_all()
         for child in self._children:
             child.end(at_once=at_once)
 
@@ -159,15 +159,15 @@ class ReadingPool:
 
     def _wait_for_step(self, number: int) -> TaskStep:
         """Return the next step; raises what made the reading fail."""
-        with self._changed:
-            self._current = number
-            self._changed.notify_all()
-            self._changed.wait_for(lambda: self._steps[number] or self._error is not None)
+        with self._condition:
+            self._current_task = number
+            self._condition.notify_all()
+            self._condition.wait_for(lambda: self._steps[number] or self._error is not None)
             if not self._steps[number]:
                 assert self._error is not None
                 raise self._error
             part = self._steps[number].popleft()
-            self._waiting -= bool(part.name)
+            self._waiting_files -= bool(part.name)
             return part
 
     def _feed_child(self, child: Child) -> None:
@@ -184,32 +184,32 @@ class ReadingPool:
             self._note_error(error)
 
     def _claim_task(self) -> NumberedTask | None:
-        with self._changed:
-            if self._is_ended or self._error is not None or self._next == len(self._tasks):
+        with self._condition:
+            if self._is_ended or self._error is not None or self._next_task == len(self._tasks):
                 return None
-            self._next += 1
-            return self._tasks[self._next - 1]
+            self._next_task += 1
+            return self._tasks[self._next_task - 1]
 
     def _add_step(self, number: int, part: TaskStep) -> bool:
         """Add a step, and wait; return False when reading was ended.
 
         There is room for 12 complete files in all; the task being stored has room for 12 steps of its own as well.
         """
-        with self._changed:
+        with self._condition:
             self._steps[number].append(part)
-            self._waiting += bool(part.name)
-            self._changed.notify_all()
-            self._changed.wait_for(
+            self._waiting_files += bool(part.name)
+            self._condition.notify_all()
+            self._condition.wait_for(
                 # The task that is being stored goes on while others fill the room: they wait for it.
                 lambda: (
                     self._is_ended
-                    or self._waiting < _MOST_WAITING
-                    or (number == self._current and len(self._steps[number]) < _MOST_WAITING)
+                    or self._waiting_files < _MOST_WAITING
+                    or (number == self._current_task and len(self._steps[number]) < _MOST_WAITING)
                 )
             )
             return not self._is_ended
 
     def _note_error(self, error: BaseException) -> None:
-        with self._changed:
+        with self._condition:
             self._error = self._error or error
-            self._changed.notify_all()
+            self._condition.notify_all()

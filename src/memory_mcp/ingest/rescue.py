@@ -54,7 +54,7 @@ def forecast_deletions(importers: Sequence[Importer], marks: Mapping[str, str], 
         for path in importer.default_paths():
             if path.exists() and (client_files := list(iter_file_states(importer, path, marks))):
                 days = RETENTION_DAYS[importer.name](path) if importer.name in RETENTION_DAYS else 0
-                ends = [(file.written + days * _DAY_MS, file.unread_bytes > 0) for file in client_files if days]
+                ends = [(file.changed_ms + days * _DAY_MS, file.unread_bytes > 0) for file in client_files if days]
                 going += [end for end in ends if end[0] <= soon]
                 files += client_files
                 days_of_paths.append(days)

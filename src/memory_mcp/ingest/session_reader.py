@@ -73,13 +73,13 @@ class SessionReader:
         self._thinking = thinking
         self.cwd = self.remote = self.branch = self.version = self.model = ""
         #: The folder that the session's worktree was made from; "" where nothing says so.
-        self.origin = ""
+        self.worktree_origin = ""
         #: Names of tools by the id of their call.
-        self.tools: OrderedDict[str, str] = OrderedDict()
+        self.tool_names: OrderedDict[str, str] = OrderedDict()
         #: The first prompt of the session, if the head of the file has it.
-        self.prompt = ""
+        self.first_prompt = ""
         #: The byte offset at which reading goes on.
-        self.offset = 0
+        self.resume_offset = 0
         self._last_time: int | None = None
 
     def learn_from(self, record: dict[str, object]) -> None:
@@ -117,9 +117,9 @@ class SessionReader:
     def remember_call(self, call_id: str, tool: str) -> None:
         """Note a call's tool for its result; keep the last 20,000."""
         if call_id and tool:
-            self.tools[call_id] = tool
-            if len(self.tools) > _REMEMBERED:
-                self.tools.popitem(last=False)
+            self.tool_names[call_id] = tool
+            if len(self.tool_names) > _REMEMBERED:
+                self.tool_names.popitem(last=False)
 
     def make_thought(self, text: str) -> Part:
         """Return the model's thinking, left out unless settings keep it."""
@@ -137,7 +137,7 @@ class SessionReader:
         """
         # Its own time counts: what came before was handled by `order_time`.
         self.session.last_time = None
-        self.session.project = project_of_session(self.cwd, self.remote, self.branch, self.origin)
+        self.session.project = project_of_session(self.cwd, self.remote, self.branch, self.worktree_origin)
         common = {"branch": self.branch, "cwd": self.cwd, "version": self.version}
         if any(part.role is Role.ASSISTANT for part in item.parts):
             common["model"] = self.model
@@ -180,19 +180,19 @@ def read_appended(reader: SessionReader, file: Path, offset: int, report: Import
     Records without an event, and all of a session of our own summarizer, give no drafts and are counted in `report`. The first
     50 records and the last 256 KB before the offset are read again, to learn from. Raises OSError when the file cannot be read.
     """
-    reader.offset = offset
+    reader.resume_offset = offset
     folder = ""
     for record in islice(iter_records(file), _HEAD_RECORDS):
         reader.learn_from(record.value)
         folder = folder or folder_in(record.value)
-        reader.origin = reader.origin or origin_in(record.value)
+        reader.worktree_origin = reader.worktree_origin or origin_in(record.value)
     reader.cwd = reader.cwd or folder
     for record in iter_tail(file, offset, LOOK_BACK) if offset else ():
         if record.offset > offset:
             break
         for item in reader.read_record(record.value).items if not record.error else ():
             reader.make_drafts(item)
-    is_own = opens_own_session(reader.prompt)
+    is_own = opens_own_session(reader.first_prompt)
     for record in iter_records(file, offset):
         parsed_record = (
             ParsedRecord(skip_reason=record.error or OWN_SESSION) if record.error or is_own else reader.read_record(record.value)
@@ -219,14 +219,14 @@ def count_record(
         # Without any time in the session, that of its file is nearer the truth than that of the import.
         reader.session.file_time = file_time(file)
     drafts = tuple(draft for item in parsed_record.items for draft in reader.make_drafts(item))
-    parts = [part for item in parsed_record.items for part in item.parts if part.left_out or part.unknown]
+    parts = [part for item in parsed_record.items for part in item.parts if part.left_out or part.unknown_kind]
     left_out = [part.left_out for part in parts if part.left_out]
     report.lines += 1
     if drafts:
         report.lines_used += 1
         if parts:
             report.left_out.update(left_out)
-            report.unknown.update(part.unknown for part in parts if part.unknown)
+            report.unknown.update(part.unknown_kind for part in parts if part.unknown_kind)
     else:
         report.skip_record(next(iter(left_out), parsed_record.skip_reason), file, line, as_plain(quote))
     return drafts

@@ -195,7 +195,7 @@ def _result_part(record: dict[str, object], state: SessionState, block: Mapping[
     the person's message.
     """
     call = as_text(block.get("tool_use_id"))
-    tool, details = state.tools.get(call, ""), record.get("toolUseResult")
+    tool, details = state.tool_names.get(call, ""), record.get("toolUseResult")
     fields = as_mapping(details)
     text = result_text(block.get("content"), details)
     saved_text = (
@@ -303,7 +303,7 @@ def _iter_other_parts(record: dict[str, object], state: SessionState, outcome: O
     kind = _kind_of(record)
     outcome.skip_reason = kind if kind in _BOOKKEEPING or kind.startswith("api-request") else _NOT_OURS
     if text := state.find_slipped_in(record):
-        author = find_author(as_mapping(record.get("attachment"))) or find_author(record) or state.authors.get(text, "")
+        author = find_author(as_mapping(record.get("attachment"))) or find_author(record) or state.queue_authors.get(text, "")
         for number, piece in enumerate(unwrap_prompt(text)):
             queued_piece = author_note(author, piece.text) if author and piece.role is Role.USER else piece
             yield _RecordPart(f"#n{number}" if number else "", queued_piece, {"queued": "true", RECORD: queued_piece.name})

@@ -41,7 +41,7 @@ class SessionState:
         #: Whether our own summarizer had this session: its first prompt says so.
         self.is_own_session = False
         #: Names of tools by the id of their call.
-        self.tools: OrderedDict[str, str] = OrderedDict()
+        self.tool_names: OrderedDict[str, str] = OrderedDict()
         #: What calls asked the person, by the id of the call.
         self.questions: dict[str, tuple[Question, ...]] = {}
         #: The session's file, next to which results are saved; None if it is not known.
@@ -49,11 +49,11 @@ class SessionState:
         #: Threads whose first prompt has been seen.
         self.begun_threads: set[str] = set()
         #: Prompts typed while the agent worked, not yet delivered.
-        self.queued: deque[str] = deque(maxlen=100)
+        self.queued_prompts: deque[str] = deque(maxlen=100)
         #: Who wrote those that the person did not, as the record of the queue says.
-        self.authors: OrderedDict[str, str] = OrderedDict()
+        self.queue_authors: OrderedDict[str, str] = OrderedDict()
         #: Kind of record and prompt of those slipped into a running turn that another kind of record may tell again.
-        self.delivered: deque[tuple[str, str]] = deque(maxlen=100)
+        self.delivered_prompts: deque[tuple[str, str]] = deque(maxlen=100)
         self._roots: OrderedDict[str, str] = OrderedDict()
         self._file = file
         self._resumed = False
@@ -93,21 +93,23 @@ class SessionState:
         if record.get("type") == "queue-operation":
             operation, content = record.get("operation"), as_text(record.get("content"))
             if operation == "enqueue" and content:
-                self.queued.append(content)
-                _remember_value(self.authors, content if (author := find_author(record)) else "", author)
+                self.queued_prompts.append(content)
+                _remember_value(self.queue_authors, content if (author := find_author(record)) else "", author)
                 # Typed again, it will be delivered again.
-                self.delivered = deque((d for d in self.delivered if d[1] != content), self.delivered.maxlen)
-            elif operation in ("dequeue", "remove") and self.queued:
-                self.queued.popleft()
+                self.delivered_prompts = deque(
+                    (d for d in self.delivered_prompts if d[1] != content), self.delivered_prompts.maxlen
+                )
+            elif operation in ("dequeue", "remove") and self.queued_prompts:
+                self.queued_prompts.popleft()
             elif operation == "popAll":
-                self.queued.clear()
+                self.queued_prompts.clear()
         if record.get("isSidechain") is True:
             self.begun_threads.add(self.thread_of(record))
         if record.get("type") == "assistant":
             for block in as_blocks(as_mapping(record.get("message")).get("content")):
                 if block.get("type") == "tool_use":
                     call_id, tool = as_text(block.get("id")), as_text(block.get("name"))
-                    _remember_value(self.tools, call_id, tool)
+                    _remember_value(self.tool_names, call_id, tool)
                     if questions := questions_in(tool, block.get("input")):
                         self.questions[call_id] = questions
 
@@ -127,16 +129,16 @@ class SessionState:
     def _note_delivery(self, record: dict[str, object]) -> None:
         text = self._delivered_prompt(record)
         if earlier := self._earlier_delivery(record, text):
-            self.delivered.remove(earlier)
+            self.delivered_prompts.remove(earlier)
         elif text:
-            self.delivered.append((as_text(record.get("type")), text))
+            self.delivered_prompts.append((as_text(record.get("type")), text))
 
     def _earlier_delivery(self, record: dict[str, object], text: str) -> tuple[str, str] | None:
-        return next((d for d in self.delivered if d[1] == text and d[0] != record.get("type")), None)
+        return next((d for d in self.delivered_prompts if d[1] == text and d[0] != record.get("type")), None)
 
     def _delivered_prompt(self, record: dict[str, object]) -> str:
-        if record.get("type") == "queue-operation" and record.get("operation") == "remove" and self.queued:
-            return self.queued[0]
+        if record.get("type") == "queue-operation" and record.get("operation") == "remove" and self.queued_prompts:
+            return self.queued_prompts[0]
         inner = as_mapping(record.get("attachment")) if record.get("type") == "attachment" else {}
         return words_of(inner.get("prompt")) if inner.get("type") == "queued_command" else ""
 

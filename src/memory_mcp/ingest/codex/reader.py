@@ -101,10 +101,10 @@ class CodexReader(SessionReader):
 
     def __init__(self, session_id: str, include_thinking: bool) -> None:
         super().__init__(AGENT, session_id, include_thinking)
-        self._met = self._subagent = self._prompted = False
+        self._has_head = self._is_subagent = self._has_task = False
         #: Of the head that is learned from, and of what is read.
-        self._head, self._ancestry = _Ancestry(), _Ancestry()
-        self._is_declared = False
+        self._head_ancestry, self._ancestry = _Ancestry(), _Ancestry()
+        self._has_named_fork = False
 
     def learn_from(self, record: dict[str, object]) -> None:
         """Learn from the file's own head; further heads are ancestors'.
@@ -112,19 +112,19 @@ class CodexReader(SessionReader):
         A subagent's session is its root's, with its own id as thread.
         """
         kind, content = _open_envelope(record)
-        if self._head.follow_record(kind, content, parse_time(record.get("timestamp")), False):
+        if self._head_ancestry.follow_record(kind, content, parse_time(record.get("timestamp")), False):
             # What was learned was its ancestor's.
-            self.prompt = ""
-        if not self._met and kind == "session_meta":
-            self._met = True
+            self.first_prompt = ""
+        if not self._has_head and kind == "session_meta":
+            self._has_head = True
             own_id = as_text(content.get("id")) or as_text(content.get("session_id"))
             source = as_mapping(as_mapping(content.get("source")).get("subagent"))
             parent = as_text(as_mapping(source.get("thread_spawn")).get("parent_thread_id"))
-            self._subagent = bool(source) or "subagent" in as_mapping(content.get("source"))
+            self._is_subagent = bool(source) or "subagent" in as_mapping(content.get("source"))
             root = as_text(content.get("session_id")) or parent or own_id
             self.session.session_id = root or self.session.session_id
             self.session.thread = own_id if own_id != root else ""
-            self._subagent = self._subagent or bool(self.session.thread)
+            self._is_subagent = self._is_subagent or bool(self.session.thread)
             git = as_mapping(content.get("git"))
             self.cwd = as_text(content.get("cwd"))
             self.remote, self.branch = as_text(git.get("repository_url")), as_text(git.get("branch"))
@@ -134,9 +134,9 @@ class CodexReader(SessionReader):
         elif kind == "turn_context":
             self.cwd = self.cwd or as_text(content.get("cwd"))
             self.model = self.model or as_text(content.get("model"))
-        elif kind == "message" and content.get("role") == "user" and not self.prompt:
+        elif kind == "message" and content.get("role") == "user" and not self.first_prompt:
             self.cwd = self.cwd or directory_of(content.get("content"))
-            self.prompt = next((p.text for p in self._prompt_parts(content) if p.role is Role.USER), "")
+            self.first_prompt = next((p.text for p in self._prompt_parts(content) if p.role is Role.USER), "")
 
     def parse_record(self, record: dict[str, object]) -> ParsedRecord:
         """Return what one record gives.
@@ -144,7 +144,7 @@ class CodexReader(SessionReader):
         Events that repeat an item give nothing; messages of the system or developer are left out.
         """
         kind, content = _open_envelope(record)
-        self._ancestry.follow_record(kind, content, parse_time(record.get("timestamp")), self._head.is_named)
+        self._ancestry.follow_record(kind, content, parse_time(record.get("timestamp")), self._head_ancestry.is_named)
         if kind in ITEMS:
             time = parse_time(record.get("timestamp"))
             if kind == "message" and content.get("role") not in ("user", "assistant"):
@@ -174,10 +174,10 @@ class CodexReader(SessionReader):
         """
         drafts = super().make_drafts(item)
         position = next((n for n, draft in enumerate(drafts) if draft.type is not EventType.NOTE), None)
-        if position is not None and not self._is_declared:
-            self._is_declared = True
+        if position is not None and not self._has_named_fork:
+            self._has_named_fork = True
             # Behind what is read again of a long file, the first one is long past.
-            if self._ancestry.ancestor and self.offset <= LOOK_BACK:
+            if self._ancestry.ancestor and self.resume_offset <= LOOK_BACK:
                 first = drafts[position]
                 drafts[position] = replace(first, metadata={**first.metadata, FORKED_FROM: self._ancestry.ancestor})
         return drafts
@@ -223,7 +223,7 @@ class CodexReader(SessionReader):
             return [self.make_thought("\n".join(filter(None, map(all_words, blocks))))]
         if kind.endswith("_output"):
             output = item.get("output") if "output" in item else item.get("tools")
-            return [tool_result(self.tools.get(call_id, ""), output, call_id)]
+            return [tool_result(self.tool_names.get(call_id, ""), output, call_id)]
         name, arguments = kind.removesuffix("_call"), item.get("input") if "input" in item else item.get("arguments")
         if kind in _ACTIONS:
             action = {k: v for k, v in as_mapping(item.get("action")).items() if k != "type"}
@@ -242,11 +242,11 @@ class CodexReader(SessionReader):
             words = "\n".join(filter(None, texts))
             return [message_part(Role.ASSISTANT, words), *unread_block_notes(blocks, texts)]
         parts = self._prompt_parts(item)
-        if not self._subagent or self._ancestry.is_copying:
+        if not self._is_subagent or self._ancestry.is_copying:
             return parts
         # What another agent wrote never gets the user's role.
-        first = not self._prompted and any(part.text == self.prompt for part in parts)
-        self._prompted = self._prompted or first
+        first = not self._has_task and any(part.text == self.first_prompt for part in parts)
+        self._has_task = self._has_task or first
         kind = EventType.SUBAGENT_START if first else EventType.NOTE
         return [Part(Role.ASSISTANT, kind, part.text) if part.role is Role.USER else part for part in parts]
 

@@ -65,8 +65,8 @@ class CopilotReader(SessionReader):
         kind = record.get("type")
         if kind == "session.start":
             self._start_session(data)
-        elif kind == "user.message" and not self.prompt and not _written_by_client(data):
-            self.prompt = as_text(data.get("content"))
+        elif kind == "user.message" and not self.first_prompt and not _written_by_client(data):
+            self.first_prompt = as_text(data.get("content"))
 
     def parse_record(self, record: dict[str, object]) -> ParsedRecord:
         """Return what one event gives; thoughts have their own id and time."""
@@ -157,7 +157,7 @@ class CopilotReader(SessionReader):
         status = ""
         if match := _EXIT.search(text):
             status, text = match[1], text[: match.start()]
-        tool = self.tools.get(call_id, "")
+        tool = self.tool_names.get(call_id, "")
         part = result_part(tool, call_id, text, is_error=data.get("success") is False, exit_status=status)
         return [replace(part, type=EventType.SUBAGENT_STOP) if tool == _AGENT_TOOL else part], ""
 

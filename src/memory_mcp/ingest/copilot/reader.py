@@ -52,11 +52,11 @@ def _iter_parts(message: Mapping[str, object], reader: CopilotReader) -> Iterato
     if role in ("system", "developer"):
         yield left_out_part(INJECTED)
     elif role == "user":
-        reader.prompt = reader.prompt or unwrap_prompt(text)[0].text
+        reader.first_prompt = reader.first_prompt or unwrap_prompt(text)[0].text
         yield message_part(Role.USER, text)
     elif role == "tool":
         call_id = as_text(message.get("tool_call_id"))
-        yield result_part(reader.tools.get(call_id, ""), call_id, without_ansi(text))
+        yield result_part(reader.tool_names.get(call_id, ""), call_id, without_ansi(text))
     elif role == "assistant":
         if text.strip():
             yield message_part(Role.ASSISTANT, text)
@@ -67,26 +67,26 @@ def _iter_parts(message: Mapping[str, object], reader: CopilotReader) -> Iterato
 
 class _MessageTimes:
     def __init__(self, session: Mapping[str, object]) -> None:
-        self._last = parse_time(session.get("startTime"))
-        self._spoken: defaultdict[str, list[int]] = defaultdict(list)
-        self._calls: dict[str, int] = {}
+        self._last_time = parse_time(session.get("startTime"))
+        self._message_times: defaultdict[str, list[int]] = defaultdict(list)
+        self._call_times: dict[str, int] = {}
         for entry in reversed(as_mappings(session.get("timeline"))):
             kind, time = as_text(entry.get("type")), parse_time(entry.get("timestamp"))
             if time is not None and kind in ("user", "copilot"):
-                self._spoken[kind].append(time)
+                self._message_times[kind].append(time)
             elif time is not None and (call_id := as_text(entry.get("callId"))):
-                self._calls[call_id] = time
+                self._call_times[call_id] = time
 
     def next_time(self, part: Part) -> int | None:
         """Return the next part's time (UTC ms), and use it up."""
         part_time = None
         if key := part.metadata.get("tool_use_id", ""):
-            part_time = self._calls.get(key)
-        elif times := self._spoken["user" if part.role is Role.USER else "copilot"]:
+            part_time = self._call_times.get(key)
+        elif times := self._message_times["user" if part.role is Role.USER else "copilot"]:
             part_time = times.pop() if not part.left_out else None
-        if self._last is not None:
-            part_time = max(part_time or 0, self._last + 1)
-        self._last = part_time
+        if self._last_time is not None:
+            part_time = max(part_time or 0, self._last_time + 1)
+        self._last_time = part_time
         return part_time
 
 
@@ -138,7 +138,7 @@ class CopilotImporter(GrowingImporter):
             for message, message_record in iter_messages(record.value, reader):
                 parsed_record = (
                     ParsedRecord(skip_reason=OWN_SESSION)
-                    if opens_own_session(reader.prompt)
+                    if opens_own_session(reader.first_prompt)
                     else reader.separate_prompts(message_record, message)
                 )
                 yield ReadStep(count_record(reader, parsed_record, report, file, record.line, message), record.offset)

@@ -69,7 +69,7 @@ def parts_of(bubble: Mapping[str, object], subagent: bool, keep_thinking: bool) 
     if bubble.get("type") != MODEL:
         kind = f"bubble {as_plain(bubble.get('type'))}"
         words = text or as_text(bubble.get("richText"))
-        note_part = Part(Role.SYSTEM, EventType.NOTE, words.strip(), {RECORD: kind}, unknown=kind)
+        note_part = Part(Role.SYSTEM, EventType.NOTE, words.strip(), {RECORD: kind}, unknown_kind=kind)
         return [note_part if words.strip() else left_out_part("bubble of another type")]
     thinking = bubble.get("thinking")
     thinks = as_text(thinking) or words_within(as_mapping(thinking).get("text"))
@@ -121,8 +121,8 @@ class Conversations:
     """One read of one database."""
 
     def __init__(self, file: Path, tally: Tally, keep_thinking: bool) -> None:
-        self._file, self._tally, self._keep = file, tally, keep_thinking
-        self._written = file_time(file)
+        self._file, self._tally, self._keep_thinking = file, tally, keep_thinking
+        self._file_time = file_time(file)
         user = file.absolute().parent.parent
         self._workspaces = Workspaces(user.parent if file.parent.parent.name == "workspaceStorage" else user)
 
@@ -140,7 +140,7 @@ class Conversations:
             data = as_mapping(decode_json(store.chat_value(f"composerData:{name}")))
             updated = parse_time(data.get("lastUpdatedAt")) or 0
             writing = data.get("status") == "generating" or bool(data.get("generatingBubbleIds"))
-            if writing and int(self._written) - updated < _SETTLED_MS:
+            if writing and int(self._file_time) - updated < _SETTLED_MS:
                 done = min(done, lowest - 1)
                 continue
             yield from (ReadStep(drafts, position) for drafts in self._iter_conversation(store, name, data, position))
@@ -164,7 +164,7 @@ class Conversations:
                 )
             began = next_time(own_time, session.last_time)
             if bubble is not None:
-                parts = separate_prompts(parts_of(bubble, bool(info.parent), self._keep), bubble)
+                parts = separate_prompts(parts_of(bubble, bool(info.parent), self._keep_thinking), bubble)
                 source_id = f"{name}:{bubble_id}"
                 model = as_text(as_mapping(bubble.get("modelInfo")).get("modelName"))
                 drafts = session.make_drafts(
@@ -195,7 +195,7 @@ class Conversations:
             "model": model,
         }
         thread = name if info.parent else ""
-        return Session(AGENT, info.parent or name, project_of(cwd), metadata, thread, file_time=self._written)
+        return Session(AGENT, info.parent or name, project_of(cwd), metadata, thread, file_time=self._file_time)
 
     def _iter_panel(self, store: Store) -> Iterator[tuple[EventDraft, ...]]:
         """Yield all messages of older clients' panel, at every read."""
@@ -203,7 +203,7 @@ class Conversations:
         cwd = folder_in(self._file.absolute().parent / "workspace.json")
         for tab in as_mappings(tabs):
             name = as_text(tab.get("tabId")) or content_id(tab.get("chatTitle"))
-            session = Session(AGENT, name, project_of(cwd), {"cwd": cwd}, file_time=self._written)
+            session = Session(AGENT, name, project_of(cwd), {"cwd": cwd}, file_time=self._file_time)
             session.last_time = parse_time(tab.get("lastSendTime"))
             for number, bubble in enumerate(as_mappings(tab.get("bubbles"))):
                 role = Role.USER if bubble.get("type") == "user" else Role.ASSISTANT

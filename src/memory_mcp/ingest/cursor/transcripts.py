@@ -51,7 +51,7 @@ class Transcripts:
     """Agent transcripts, with the editor's lists of conversations and folders."""
 
     def __init__(self, user: Path, keep_thinking: bool) -> None:
-        self._user, self._keep = user, keep_thinking
+        self._user, self._keep_thinking = user, keep_thinking
         self._workspaces = Workspaces(user)
         self._in_database: set[str] | None = None
 
@@ -114,7 +114,7 @@ class Transcripts:
             failed = block.get("is_error") is True
             return [result_part(as_text(block.get("name")), as_text(block.get("tool_use_id")), content, failed)]
         if kind == "thinking":
-            return [thought_part(words_within(block.get("thinking")), self._keep)]
+            return [thought_part(words_within(block.get("thinking")), self._keep_thinking)]
         if kind == "text" and not text:
             return [left_out_part("thinking")]
         return (

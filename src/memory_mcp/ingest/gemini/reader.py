@@ -78,7 +78,7 @@ def read_session(reader: GeminiReader, file: Path, offset: int, report: ImportRe
         if record.error or not isinstance(messages, list):
             yield from read_records(reader, file, (record,), report)
             continue
-        is_own = opens_own_session(reader.prompt)
+        is_own = opens_own_session(reader.first_prompt)
         for message in messages:
             fields = message if isinstance(message, dict) else {}
             parsed_record = (

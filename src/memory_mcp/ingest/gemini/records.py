@@ -56,15 +56,15 @@ class GeminiReader(SessionReader):
     def __init__(self, file: Path, agent: str, include_thinking: bool) -> None:
         super().__init__(agent, file.stem, include_thinking)
         self._file = file
-        self._subagent = self._begun = False
+        self._is_subagent = self._has_task = False
         self._sessions_with_file = sessions_beside(file) if file.name == "logs.json" else frozenset()
         #: Ids of messages by a digest of their words, and calls with a result; the values of the latter are unused.
-        self._words: OrderedDict[str, str] = OrderedDict()
-        self._results: OrderedDict[str, str] = OrderedDict()
+        self._message_ids: OrderedDict[str, str] = OrderedDict()
+        self._answered_calls: OrderedDict[str, str] = OrderedDict()
         #: First time of each message: a resumed session repeats its messages at new times.
         self._first_times: OrderedDict[str, int] = OrderedDict()
         #: When the conversation was summarised last.
-        self._summarised = -_AGAIN
+        self._last_summary = -_AGAIN
         self.cwd = directory_of(file, "")
 
     def learn_from(self, record: dict[str, object]) -> None:
@@ -74,9 +74,9 @@ class GeminiReader(SessionReader):
         """
         update = as_mapping(record.get("$set")) or record
         if session_id := as_text(update.get("sessionId")):
-            self._subagent = self._subagent or update.get("kind") == "subagent"
+            self._is_subagent = self._is_subagent or update.get("kind") == "subagent"
             parent = self._file.parent
-            if self._subagent and parent.parent.name == "chats":
+            if self._is_subagent and parent.parent.name == "chats":
                 self.session.session_id, self.session.thread = parent.name, session_id
             else:
                 self.session.session_id = session_id
@@ -86,8 +86,8 @@ class GeminiReader(SessionReader):
         for message in self._iter_messages(record):
             words = parts_text(message.get("content")).lstrip()
             self.cwd = self.cwd or stated_directory(words)
-            if message.get("type") == "user" and not self.prompt and not words.startswith(_CONTEXT):
-                self.prompt = words
+            if message.get("type") == "user" and not self.first_prompt and not words.startswith(_CONTEXT):
+                self.first_prompt = words
 
     def parse_record(self, record: dict[str, object]) -> ParsedRecord:
         """Return the message of a record, or all that it repeats.
@@ -96,14 +96,14 @@ class GeminiReader(SessionReader):
         """
         messages = list(self._iter_messages(record))
         is_repeat = "type" not in record
-        if is_repeat and messages and self.offset:
+        if is_repeat and messages and self.resume_offset:
             # A resumed or summarised session repeats its messages: their first times are before the offset, read once.
             for earlier in iter_records(self._file):
-                if earlier.offset > self.offset:
+                if earlier.offset > self.resume_offset:
                     break
                 for message in self._iter_messages(earlier.value):
                     self._first_time(as_text(message.get("id")), parse_time(message.get("timestamp")))
-            self.offset = 0
+            self.resume_offset = 0
         if not messages:
             is_known = "$set" in record or "$rewindTo" in record or "sessionId" in record
             return ParsedRecord(skip_reason="session" if is_known else UNKNOWN)
@@ -175,7 +175,7 @@ class GeminiReader(SessionReader):
         items = []
         for number, answer in enumerate(_values_of(message, "functionResponse")):
             call_id = as_text(answer.get("id"))
-            if call_id not in self._results and call_id not in self.tools:
+            if call_id not in self._answered_calls and call_id not in self.tool_names:
                 part = result_part(as_text(answer.get("name")), call_id, response_text(answer))
                 items.append(RecordItem(f"{call_id or source_id}#result", (part,), None if time is None else time + number))
         # As displayed, else as sent, without the contents of named files and additions of hooks.
@@ -183,7 +183,7 @@ class GeminiReader(SessionReader):
         unknown_notes = note_unknown_parts(message.get("content"))
         text = _ELEMENT.sub("", _HOOK.sub("", text.split(_FILES, 1)[0])) or text
         if text.lstrip().startswith(_SUMMARY):
-            self._summarised = time or self._summarised
+            self._last_summary = time or self._last_summary
             part = note_part(text, record="compacted", **{RECAP: "true"})
         elif text.lstrip().startswith(_CONTEXT):
             part = left_out_part(INJECTED)
@@ -192,9 +192,9 @@ class GeminiReader(SessionReader):
             return ParsedRecord(items, DUPLICATE if _values_of(message, "functionResponse") else EMPTY)
         elif self._is_repeated("user", text, source_id, time):
             return ParsedRecord(items, DUPLICATE)
-        elif self._subagent:
-            first = not self._begun and text.strip() == self.prompt.strip()
-            self._begun = self._begun or first
+        elif self._is_subagent:
+            first = not self._has_task and text.strip() == self.first_prompt.strip()
+            self._has_task = self._has_task or first
             part = Part(Role.ASSISTANT, EventType.SUBAGENT_START if first else EventType.NOTE, text.strip())
         else:
             part = message_part(Role.USER, text)
@@ -203,9 +203,9 @@ class GeminiReader(SessionReader):
     def _is_repeated(self, who: str, text: str, source_id: str, time: int | None) -> bool:
         """Return whether words are repeated within 5 s after a summary."""
         key = content_id(who, text.strip())
-        first = self._words.setdefault(key, source_id)
-        _drop_oldest(self._words)
-        return first != source_id and time is not None and 0 <= time - self._summarised <= _AGAIN
+        first = self._message_ids.setdefault(key, source_id)
+        _drop_oldest(self._message_ids)
+        return first != source_id and time is not None and 0 <= time - self._last_summary <= _AGAIN
 
     def _iter_thoughts(self, message: Mapping[str, object], source_id: str, time: int | None) -> Iterator[RecordItem]:
         thoughts = as_mappings(message.get("thoughts"))
@@ -218,7 +218,9 @@ class GeminiReader(SessionReader):
     def _iter_calls(self, message: Mapping[str, object], source_id: str, time: int | None) -> Iterator[RecordItem]:
         """Yield calls, each followed by its result, in time order."""
         calls = as_mappings(message.get("toolCalls"))
-        calls += [f for f in _values_of(message, "functionCall") if as_text(f.get("id")) not in self.tools] if not calls else []
+        calls += (
+            [f for f in _values_of(message, "functionCall") if as_text(f.get("id")) not in self.tool_names] if not calls else []
+        )
         called = answered = time
         for number, tool_call in enumerate(calls):
             name, call_id = as_text(tool_call.get("name")), as_text(tool_call.get("id"))
@@ -229,8 +231,8 @@ class GeminiReader(SessionReader):
                 answered = max(answered + 1, called + 1, own_time or 0)
             yield RecordItem(key, (self.make_call(name, tool_call.get("args"), call_id),), called)
             if "result" in tool_call or "resultDisplay" in tool_call:
-                self._results[call_id] = ""
-                _drop_oldest(self._results)
+                self._answered_calls[call_id] = ""
+                _drop_oldest(self._answered_calls)
                 failed = as_text(tool_call.get("status")) in _FAILED
                 yield RecordItem(
                     f"{key}#result", (result_part(name, call_id, _call_output(tool_call), is_error=failed),), answered

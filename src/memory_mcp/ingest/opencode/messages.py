@@ -68,7 +68,7 @@ class OpencodeReader(SessionReader):
         self.session.session_id = whose.root or whose.id
         self.session.thread = whose.id if whose.root else ""
         self.cwd = as_text(as_mapping(info.get("path")).get("cwd")) or whose.directory
-        self.origin = whose.origin
+        self.worktree_origin = whose.origin
         self.version = whose.version
         self.model = as_text(info.get("modelID"))
         time = parse_time(as_mapping(info.get("time")).get("created"))
@@ -148,7 +148,9 @@ class OpencodeReader(SessionReader):
         status = str(details["exit"]) if isinstance(details.get("exit"), int) else ""
         text = without_ansi(words_of(state.get("error" if failed else "output")))
         child = as_text(details.get("sessionId"))
-        outcome = replace(result_part(name, call_id, text, is_error=failed, exit_status=status, agent_id=child), details=details)
+        outcome = replace(
+            result_part(name, call_id, text, is_error=failed, exit_status=status, agent_id=child), result_details=details
+        )
         outcome = replace(outcome, type=EventType.SUBAGENT_STOP) if child else outcome
         yield RecordItem(f"{call_id or key}#result", (outcome,), time if ended is None else ended)
 
