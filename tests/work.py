@@ -75,7 +75,7 @@ def asked_of_the_store() -> Iterator[Read]:
         return cursor
 
     with (
-        patch.object(Connection, "reading", counted(Connection.reading)),
-        patch.object(Connection, "writing", counted(Connection.writing)),
+        patch.object(Connection, "lend_cursor", counted(Connection.lend_cursor)),
+        patch.object(Connection, "begin_transaction", counted(Connection.begin_transaction)),
     ):
         yield read

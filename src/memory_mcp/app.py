@@ -17,7 +17,7 @@ from memory_mcp.model.calendar import Calendar
 from memory_mcp.search.layers.base import Layer, LayerName, LayerStatus, Query
 
 if TYPE_CHECKING:
-    from memory_mcp.events.log import Write
+    from memory_mcp.events.log import LogWrite
     from memory_mcp.indexes.accelerators import Accelerators
     from memory_mcp.indexes.base import Searcher
     from memory_mcp.indexes.copy_reader import CopyReader
@@ -112,7 +112,7 @@ class App:
         self.backups = BackupKeeper(self.storage, settings.backup, directory, self.clock, callbacks.give_way)
         self.tree = Tree(self.storage, self.calendar, self.summarizer, lambda: _LAG if callbacks.importing() else 0.0)
         self.running, self.evidence = RunningSessions(self.storage.events, self.clock), Evidence(self.storage)
-        self.log = EventLog(self.storage.events, self.clock, callbacks.before_write, self.running.observe)
+        self.log = EventLog(self.storage.events, self.clock, callbacks.before_write, self.running.observe_events)
         self.gate = Gate(make_capture(settings.ingest, directory), self.storage.tombstones, (settings.server.http_token,))
         self.pipeline, self.spool = Pipeline(self.log, self.storage.outbox, self.gate), self._spool(directory)
         self.derivation, self.improver = self._derivation()
@@ -301,14 +301,14 @@ class App:
 
     def append(self, drafts: "Sequence[EventDraft]", source: str, request: "WriteRequest | None" = None) -> "AppendResult":
         """Store drafts cleaned elsewhere, less what was forgotten since; return new and known ids, committed; wake deriver."""
-        from memory_mcp.events.log import Write
+        from memory_mcp.events.log import LogWrite
 
-        return self.append_each([Write(drafts, source, request)])[0]
+        return self.append_each([LogWrite(drafts, source, request)])[0]
 
-    def append_each(self, writes: "Sequence[Write]") -> "list[AppendResult]":
+    def append_each(self, writes: "Sequence[LogWrite]") -> "list[AppendResult]":
         """Store several writes as `append` does each, together where the engine can; return their results in order."""
         clean = [replace(w, drafts=[c for d in w.drafts if (c := self.gate.recheck_draft(d)) is not None]) for w in writes]
-        appended = self.log.append_each(clean)
+        appended = self.log.append_writes(clean)
         self._callbacks.on_write()
         return appended
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from memory_mcp.archive import frames
-from memory_mcp.archive.blocks import Archive, rewrite, write
+from memory_mcp.archive.blocks import Archive, rewrite_archive, write_archive
 from memory_mcp.archive.frames import Block, Damaged
 from memory_mcp.storage.archive import TableRows
 
@@ -27,7 +27,9 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An archive of five blocks in two tables."""
     monkeypatch.setattr(frames, "MAX_ROWS", 10)
     target = tmp_path / "one.archive"
-    write(target, [TableRows("event", COLUMNS, rows_of(1, 40)), TableRows("pin", ("target", "at_ms"), [["grip:1", 5]])], ABOUT)
+    write_archive(
+        target, [TableRows("event", COLUMNS, rows_of(1, 40)), TableRows("pin", ("target", "at_ms"), [["grip:1", 5]])], ABOUT
+    )
     return target
 
 
@@ -52,7 +54,7 @@ def test_what_was_written_comes_back_as_it_was(path: Path) -> None:
         heads = archive.heads or []
     assert [(h.table, h.rows, h.first, h.last) for h in heads[:2]] == [("event", 10, 1, 10), ("event", 10, 11, 20)]
     assert (heads[1].from_ms, heads[1].to_ms, heads[1].sources) == (11_000, 20_000, {"s0": 5, "s1": 5})
-    assert frames.folded(h.ids for h in heads) == frames.folded(f"{row[1]:x}" for row in rows_of(1, 40))
+    assert frames.xor_hex(h.ids for h in heads) == frames.xor_hex(f"{row[1]:x}" for row in rows_of(1, 40))
 
 
 def test_a_byte_that_is_wrong_costs_one_block_wherever_it_lies_and_is_named(path: Path) -> None:
@@ -118,7 +120,7 @@ def test_a_row_left_out_by_rewriting_is_gone_from_the_file_and_nothing_else(path
             return None
         return row | {"text": "other"} if table == "event" and row["seq"] == 14 else row
 
-    told = rewrite(path, keep)
+    told = rewrite_archive(path, keep)
     assert (told.rows, told.dropped, told.changed, told.damaged) == (41, 1, 1, ())
     rows, damaged = read(path)
     assert damaged == []
@@ -130,7 +132,7 @@ def test_a_row_left_out_by_rewriting_is_gone_from_the_file_and_nothing_else(path
 
 def test_rewriting_that_changes_nothing_leaves_the_file(path: Path) -> None:
     before = path.stat().st_ino, path.read_bytes()
-    rewrite(path, lambda table, row: row)
+    rewrite_archive(path, lambda table, row: row)
     assert (path.stat().st_ino, path.read_bytes()) == before
 
 
@@ -140,13 +142,13 @@ def test_a_writer_that_fails_leaves_nothing(tmp_path: Path) -> None:
         raise RuntimeError("stop")
 
     with pytest.raises(RuntimeError):
-        write(tmp_path / "one.archive", batches(), ABOUT)
+        write_archive(tmp_path / "one.archive", batches(), ABOUT)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_long_text_ends_a_block(tmp_path: Path) -> None:
     long = [[n, n, n, "s", "x" * frames.MAX_BYTES, b""] for n in range(1, 4)]
-    heads = write(tmp_path / "one.archive", [TableRows("event", COLUMNS, long)], ABOUT)
+    heads = write_archive(tmp_path / "one.archive", [TableRows("event", COLUMNS, long)], ABOUT)
     assert [head.rows for head in heads] == [1, 1, 1]
     with Archive(tmp_path / "one.archive") as archive:
         assert sum(len(one.rows) for one in archive if isinstance(one, Block)) == 3

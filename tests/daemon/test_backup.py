@@ -13,11 +13,11 @@ import pytest
 from mcp import Client
 
 from bench.place import Place
-from memory_mcp.archive.backup import backups
-from memory_mcp.archive.blocks import Archive, write
+from memory_mcp.archive.backup import list_backups
+from memory_mcp.archive.blocks import Archive, write_archive
 from memory_mcp.archive.frames import Block
 from memory_mcp.storage.archive import TableRows
-from memory_mcp.storage.duckdb import look_at
+from memory_mcp.storage.duckdb import open_read_only
 from tests.daemon.inside import BARE, Inside
 from tests.daemon.places import NO_INDEXES, killed, needs_proc
 from tests.daemon.test_pump import call, talk
@@ -80,7 +80,7 @@ class Load:
 
 def stored(directory: Path) -> list[tuple[Any, ...]]:
     """Every event of a store that nobody has open, in order of arrival."""
-    store = look_at(directory)
+    store = open_read_only(directory)
     try:
         return [(s.seq, s.event.event_id, s.event.trust, s.event.text) for batch in store.events.iter_all() for s in batch]
     finally:
@@ -112,7 +112,7 @@ def test_a_restore_keeps_clients_and_what_was_there_and_a_backup_under_load_rest
     lasting = [row[3] for row in stored(place.directory)][:2]
     assert lasting == ["The lighthouse keeper prefers oil lamps.", "The third drawer sticks."]
     assert [row[3] for row in stored(Path(told["kept"]))][-1] == "The blue valve opens to the left."
-    store = look_at(place.directory)
+    store = open_read_only(place.directory)
     act, pinned = store.audit.list_entries()[:2]
     store.close()
     assert pinned.action == "pin"
@@ -136,7 +136,7 @@ def drill(place: Place, tmp_path: Path, rounds: int) -> None:
             load.wait(len(before) + WRITERS)
     place.stop()
     whole = stored(place.directory)
-    assert len(backups(folder)) == rounds
+    assert len(list_backups(folder)) == rounds
     for number, (path, before, sent) in enumerate(bounds):
         with Inside(tmp_path / f"other{number}", more=BARE) as other:
             told = json.loads(other.ok("restore", str(path), "--json"))
@@ -177,7 +177,7 @@ def test_a_backup_that_is_killed_leaves_the_others_and_the_next_one_whole(filled
         "ingest", "-", stdin=json.dumps({"text": "one more", "role": "user", "session_id": "s", "timestamp": 1768299000000})
     )
     killed(filled, point, "backup")
-    for path in [b.path for b in backups(filled.directory / "backups")]:
+    for path in [b.path for b in list_backups(filled.directory / "backups")]:
         filled.ok("backup", str(path), "--verify")
     made = json.loads(filled.ok("backup", "--json"))
     assert made["events"] == EVENTS + 1
@@ -291,11 +291,11 @@ def test_a_store_that_is_restored_elsewhere_records_no_paused_project_and_takes_
 
 
 def test_a_restore_that_does_not_fit_changes_nothing(filled: Place) -> None:
-    [backup] = backups(filled.directory / "backups")
+    [backup] = list_backups(filled.directory / "backups")
     with Archive(backup.path) as archive:
         parts = [p for p in archive if isinstance(p, Block)]
         about = archive.about | {"store_bytes": 1 << 60}
-    write(backup.path, [TableRows(p.head.table, p.head.columns, p.rows) for p in parts], about)
+    write_archive(backup.path, [TableRows(p.head.table, p.head.columns, p.rows) for p in parts], about)
     whole = stored(filled.directory)
     refused = filled.run("restore", str(backup.path))
     assert refused.returncode == 3

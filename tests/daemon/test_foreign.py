@@ -38,7 +38,7 @@ def other_rows(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[[
     def write(file: Path) -> None:
         _, columns, rows = rows_of(file)
         changed = [list(change(dict(zip(columns, row, strict=True))).values()) for row in rows]
-        with_body(zlib.compress(b"\n".join(map(frames.as_line, changed))), len(changed))(file)
+        with_body(zlib.compress(b"\n".join(map(frames.encode_json, changed))), len(changed))(file)
 
     return write
 
@@ -48,17 +48,17 @@ def with_body(body: bytes, rows: int = 2) -> Callable[[Path], None]:
 
     def write(file: Path) -> None:
         about, columns, _ = rows_of(file)
-        first = zlib.compress(frames.as_line(about))
+        first = zlib.compress(frames.encode_json(about))
         heads = (
-            frames.head_for(0, "", (), [], first),
-            dataclasses.replace(frames.head_for(1, "event", columns, [], body), rows=rows),
+            frames.make_head(0, "", (), [], first),
+            dataclasses.replace(frames.make_head(1, "event", columns, [], body), rows=rows),
         )
         content, places = frames.MAGIC, list[list[Any]]()
         for head, packed in zip(heads, (first, body), strict=True):
-            content += frames.framed(head)
+            content += frames.make_frame(head)
             places.append([len(content), dataclasses.asdict(head)])
             content += packed
-        file.write_bytes(content + ending(frames.as_line({"about": about, "blocks": places}), len(content)))
+        file.write_bytes(content + ending(frames.encode_json({"about": about, "blocks": places}), len(content)))
 
     return write
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from bench.place import Place
-from memory_mcp.archive.backup import write_folder
+from memory_mcp.archive.backup import write_to_folder
 from memory_mcp.base.errors import DiskFull
 from memory_mcp.forgetting.copies import ArchiveFiles
 from memory_mcp.ingest.tombstones import Tombstones
@@ -116,7 +116,7 @@ def test_forgetting_on_a_full_disk_removes_no_backup(tmp_path: Path) -> None:
     store = open_storage(tmp_path / "data", "UTC")
     store.events.append([event(f"number {n} " + os.urandom(90).hex(), at=1_767_225_600_000 + n) for n in range(400)])
     folder = tmp_path / "backups"
-    write_folder(store, folder, 1_767_225_700_000, "asked for", lambda: None, ())
+    write_to_folder(store, folder, 1_767_225_700_000, "asked for", lambda: None, ())
     store.close()
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     tombstones = Tombstones(tmp_path / "data")

@@ -90,7 +90,7 @@ def test_a_segment_says_when_and_what_and_every_bullet_names_its_proof(history: 
             assert node.title.startswith(f"{history.calendar.to_local(node.start_ms):%Y-%m-%d %H:%M} · ")
             assert node.keywords
             grips = history.storage.grips.get_grips(g for b in node.bullets for g in b.grip_ids)
-            quotes = history.evidence.quotes(list(grips.values()))
+            quotes = history.evidence.read_quotes(list(grips.values()))
             assert all(g in quotes for b in node.bullets for g in b.grip_ids)
 
 
@@ -182,7 +182,7 @@ def test_a_tool_call_and_its_result_are_paired_across_batches_of_arrival(app: Ap
     app.write([result], "test")
     app.derivation.run()
     pairs = [g for batch in app.storage.grips.iter_all() for g in batch if g.event_id_start != g.event_id_end]
-    assert list(app.evidence.quotes(pairs).values()) == ["make all\n⤷ built fine"]
+    assert list(app.evidence.read_quotes(pairs).values()) == ["make all\n⤷ built fine"]
 
 
 # plan

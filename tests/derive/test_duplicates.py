@@ -112,7 +112,7 @@ def test_an_id_and_a_grip_of_the_event_not_shown_keep_leading_to_its_words(app: 
     sound(app)
     assert app.storage.events.find_event(old.event_id) == old
     assert app.storage.events.get_events([old.event_id]) == {old.event_id: old}
-    found = app.evidence.expand(grip.grip_id)
+    found = app.evidence.expand_grip(grip.grip_id)
     assert found.verified
     assert "short words" in found.quote
     neighbours = [e.text for e in (*found.before, *found.after)]

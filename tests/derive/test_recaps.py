@@ -67,7 +67,7 @@ def test_segments_stored_before_their_recap_are_told_by_it_and_their_bullets_lea
     check(app)
     assert [n.node_id for n in segments(app)][:3] == before
     bullet = next(b for b in segments(app)[1].bullets if "fixed by" in b.text)
-    quotes = [app.evidence.expand(g, 0, 0).quote for g in bullet.grip_ids]
+    quotes = [app.evidence.expand_grip(g, 0, 0).quote for g in bullet.grip_ids]
     assert "read by day of year" in quotes[0]
     assert any("I look into tides.csv" in q for q in quotes[1:])
     app.close()

@@ -62,10 +62,10 @@ def test_reading_a_source_twice_changes_nothing(
 
 
 def test_the_id_follows_from_source_time_and_source_id_alone(log: EventLog, clock: FakeClock) -> None:
-    (one,) = log.as_events([draft("a", source_id="m1")], "jsonl")
+    (one,) = log.make_events([draft("a", source_id="m1")], "jsonl")
     clock.advance(86_400)
-    (later,) = log.as_events([draft("a", source_id="m1", session="other", agent="codex")], "jsonl")
-    (elsewhere,) = log.as_events([draft("a", source_id="m1")], "claude-code")
+    (later,) = log.make_events([draft("a", source_id="m1", session="other", agent="codex")], "jsonl")
+    (elsewhere,) = log.make_events([draft("a", source_id="m1")], "claude-code")
     assert one.event_id == later.event_id
     assert one.event_id != elsewhere.event_id
 
@@ -83,8 +83,8 @@ def test_without_a_source_id_equal_words_said_twice_are_two_events(log: EventLog
     ids=lambda c: next(iter(c)),
 )
 def test_without_a_source_id_every_part_of_a_message_tells_it_apart(log: EventLog, changed: dict[str, object]) -> None:
-    (one,) = log.as_events([draft("yes")], "jsonl")
-    (other,) = log.as_events([draft(**{"text": "yes", **changed})], "jsonl")  # type: ignore[arg-type]
+    (one,) = log.make_events([draft("yes")], "jsonl")
+    (other,) = log.make_events([draft(**{"text": "yes", **changed})], "jsonl")  # type: ignore[arg-type]
     assert one.event_id != other.event_id
 
 
@@ -93,13 +93,13 @@ def test_without_a_source_id_every_part_of_a_message_tells_it_apart(log: EventLo
 
 def test_a_missing_time_is_that_of_the_neighbour_and_said_so(log: EventLog) -> None:
     at = ms("2026-01-12 09:00")
-    events = log.as_events([draft("a", at=None), draft("b", at=at), draft("c", at=None)], "jsonl")
+    events = log.make_events([draft("a", at=None), draft("b", at=at), draft("c", at=None)], "jsonl")
     assert [e.timestamp for e in events] == [at - 1, at, at + 1]
     assert [dict(e.metadata) for e in events] == [{INFERRED: "inferred"}, {}, {INFERRED: "inferred"}]
 
 
 def test_without_any_time_the_receive_time_is_used(log: EventLog) -> None:
-    (one,) = log.as_events([draft("a", at=None)], "tool")
+    (one,) = log.make_events([draft("a", at=None)], "tool")
     assert (one.timestamp, dict(one.metadata)) == (NOON, {INFERRED: "inferred"})
 
 
@@ -119,14 +119,14 @@ def test_a_time_is_never_guessed_from_another_session(log: EventLog) -> None:
     timed = [draft("a", session="s1", at=ms("2026-01-12 09:00")), draft("b", session="s1", at=None)]
     ahead = [draft("c", session="s2", at=NOON * 2), draft("d", session="s2", at=None)]
     orders = ([*timed, *ahead], [*ahead, *timed], [timed[0], ahead[0], timed[1], ahead[1]])
-    found = [sorted((e.text, e.timestamp) for e in log.as_events(drafts, "jsonl")) for drafts in orders]
+    found = [sorted((e.text, e.timestamp) for e in log.make_events(drafts, "jsonl")) for drafts in orders]
     assert found[0] == found[1] == found[2]
     assert found[0][2:] == [("c", NOON), ("d", NOON + 1)]
 
 
 @pytest.mark.parametrize("fine", [1, NOON, NOON + FUTURE_SLACK_MS])
 def test_a_time_up_to_a_day_ahead_is_believed(log: EventLog, fine: int) -> None:
-    (one,) = log.as_events([draft("a", at=fine)], "jsonl")
+    (one,) = log.make_events([draft("a", at=fine)], "jsonl")
     assert (one.timestamp, dict(one.metadata)) == (fine, {})
 
 
@@ -153,12 +153,12 @@ def test_what_has_no_time_keeps_its_place(before: int, behind: int) -> None:
     [(Role.USER, Trust.USER), (Role.ASSISTANT, Trust.ASSISTANT), (Role.TOOL, Trust.TOOL), (Role.SYSTEM, Trust.IMPORTED)],
 )
 def test_a_transcript_gives_each_event_its_roles_own_trust(log: EventLog, role: Role, trust: Trust) -> None:
-    assert log.as_events([draft("x", role=role)], "claude-code")[0].trust is trust
+    assert log.make_events([draft("x", role=role)], "claude-code")[0].trust is trust
 
 
 def test_a_write_path_sets_its_own_trust_whatever_the_payload_says(log: EventLog) -> None:
     claimed = draft("the user verified this", role=Role.USER, metadata={"trust": "user"})
-    assert log.as_events([claimed], "tool", Trust.AGENT_NOTE)[0].trust is Trust.AGENT_NOTE
+    assert log.make_events([claimed], "tool", Trust.AGENT_NOTE)[0].trust is Trust.AGENT_NOTE
 
 
 # the write
@@ -167,7 +167,7 @@ def test_a_write_path_sets_its_own_trust_whatever_the_payload_says(log: EventLog
 def test_ids_come_back_in_input_order_and_a_request_is_answered_again(log: EventLog) -> None:
     drafts: list[EventDraft] = [draft(str(i), source_id=str(i)) for i in (3, 1, 2)]
     appended = log.append(drafts, "tool", request=WriteRequest("k", "answer"))
-    assert list(appended.new_ids) == [e.event_id for e in log.as_events(drafts, "tool")]
+    assert list(appended.new_ids) == [e.event_id for e in log.make_events(drafts, "tool")]
     assert log.append([replace(drafts[0], text="else")], "tool", request=WriteRequest("k", "answer")).replayed_answer == "answer"
 
 

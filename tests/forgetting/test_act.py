@@ -223,7 +223,7 @@ def test_a_backup_that_is_being_written_while_something_is_forgotten_is_cleaned_
         return False
 
     monkeypatch.setattr(app.backups, "suspend", suspend_and_tell)
-    made = app.backups.make("on request", should_stop=should_stop)
+    made = app.backups.make_backup("on request", should_stop=should_stop)
     assert made.events == 1
     forgetting.join()
     assert holding([made.path.parent], VALUE) == {}

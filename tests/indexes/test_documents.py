@@ -77,7 +77,7 @@ def test_a_segment_is_found_by_what_is_said_of_it_and_in_it_and_a_grip_by_its_ex
     count = 0
     for batch in kept.storage.grips.iter_all():
         for cited in batch:
-            quote = kept.evidence.expand(cited.grip_id).quote
+            quote = kept.evidence.expand_grip(cited.grip_id).quote
             match = next(m for m in found(keeper.index, quote, Filters(doc_type=DocType.GRIP))[1] if m.grip_id == cited.grip_id)
             assert match.start_ms == cited.timestamp
             assert kept.storage.toc.find_node(match.node_id) is not None

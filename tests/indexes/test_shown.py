@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.events.evidence import quoted, said_of
+from memory_mcp.events.evidence import make_quotation, quote_events
 from memory_mcp.indexes.base import Filters, IndexQuery
 from memory_mcp.indexes.bm25.index import Bm25Index
 from memory_mcp.indexes.copies import Copies, PackedTexts
@@ -40,22 +40,22 @@ def all_said(storage: Storage) -> dict[GripId, Quotation]:
         for grip in grips:
             events = storage.events.get_events([grip.event_id_start, grip.event_id_end])
             pair = [events[grip.event_id_start], events[grip.event_id_end]]
-            quote = quoted(grip, pair if pair[0].event_id != pair[1].event_id else pair[:1])
-            found[grip.grip_id] = said_of(grip, pair[0], quote)
+            quote = quote_events(grip, pair if pair[0].event_id != pair[1].event_id else pair[:1])
+            found[grip.grip_id] = make_quotation(grip, pair[0], quote)
     return found
 
 
 @contextmanager
 def statements(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     seen: list[str] = []
-    read = Connection.rows
+    read = Connection.fetch_rows
 
     def rows(self: Connection, sql: str, parameters: list[Any] | None = None) -> list[Any]:
         seen.append(sql)
         return read(self, sql, parameters)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Connection, "rows", rows)
+        patched.setattr(Connection, "fetch_rows", rows)
         yield seen
 
 

@@ -89,7 +89,7 @@ def test_an_event_that_arrives_alone_is_filed_at_a_cost_of_its_own(app: App, doo
     """The bars are 20 ms and 100 kB."""
 
     def kept() -> tuple[int, int]:
-        [(deltas, size)] = engine(app).connection.rows("SELECT count(*), sum(octet_length(hashes)) FROM term_delta")
+        [(deltas, size)] = engine(app).connection.fetch_rows("SELECT count(*), sum(octet_length(hashes)) FROM term_delta")
         return deltas, size
 
     app.derivation.run()

@@ -80,7 +80,7 @@ def test_a_briefing_tells_when_what_and_where_to_look_within_its_budget_and_ever
     assert len(lines) >= 5
     for line in lines:
         quoted, grip = line.split(': "', 1)[1].rsplit('" ', 1)
-        assert quoted.rstrip("….")[:40] in memory.evidence.expand(grip).quote
+        assert quoted.rstrip("….")[:40] in memory.evidence.expand_grip(grip).quote
 
 
 def test_the_budget_holds_whatever_it_is(memory: App, data_dir: Path) -> None:

@@ -149,10 +149,10 @@ def test_the_file_is_rewritten_only_when_much_of_it_is_dead(dead: int, size: int
 def test_upkeep_gives_back_the_room_of_what_is_gone(data_dir: Path) -> None:
     app = App(Settings(storage=StorageSettings(str(data_dir), "Europe/Berlin")), FakeClock())
     assert isinstance(app.storage, DuckStorage)
-    with app.storage.connection.writing() as con:
+    with app.storage.connection.begin_transaction() as con:
         con.execute("CREATE TABLE gone AS SELECT md5(i::VARCHAR) || md5((i + 1)::VARCHAR) AS text FROM range(500000) r(i)")
     app.storage.write_checkpoint()
-    with app.storage.connection.writing() as con:
+    with app.storage.connection.begin_transaction() as con:
         con.execute("DROP TABLE gone")
     before = (data_dir / "memory.duckdb").stat().st_size
     report = app.scheduler.run_now("housekeeping")
@@ -168,7 +168,7 @@ def test_upkeep_ends_between_two_steps_when_it_must() -> None:
     from memory_mcp.jobs.schedule import Daily
 
     looks = iter([False, True, True, True])
-    report = Housekeeping(app.storage, app.backups.before, Daily(3, 0)).run(0, lambda: next(looks))
+    report = Housekeeping(app.storage, app.backups.back_up_before, Daily(3, 0)).run(0, lambda: next(looks))
     assert set(report.counts) == {"folded"}
     assert report.words.endswith("stopped early")
     app.close()

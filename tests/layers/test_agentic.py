@@ -310,9 +310,9 @@ def test_a_question_is_answered_with_cited_words_and_the_way_to_them(history: Ap
     assert best.grip_ids
     for hit in answer.hits:
         for grip_id in hit.grip_ids:
-            expanded = history.evidence.expand(grip_id)
+            expanded = history.evidence.expand_grip(grip_id)
             assert expanded.verified
-        assert history.evidence.expand(hit.grip_ids[0]).quote == hit.quote
+        assert history.evidence.expand_grip(hit.grip_ids[0]).quote == hit.quote
     assert answer.path
     assert all(step.decision and step.label for step in answer.path)
 
@@ -523,7 +523,7 @@ def test_what_is_stored_and_not_yet_derived_is_found_all_the_same(app: App) -> N
     assert app.derivation.count_pending() == 1
     (hit,) = ask(app, RARE).hits
     assert hit.quote == f"The {RARE} adapter is pending."
-    assert app.evidence.expand(hit.grip_ids[0]).quote == hit.quote
+    assert app.evidence.expand_grip(hit.grip_ids[0]).quote == hit.quote
     app.derivation.run()
     (filed,) = ask(app, RARE).hits
     assert filed.node_id.startswith("toc:segment:2026-03-01:")

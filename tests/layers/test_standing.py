@@ -86,7 +86,7 @@ def test_what_a_search_asks_the_store_for_does_not_grow_with_pins_and_successors
     app: App, layer: LayerName, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    rows = Connection.rows
+    rows = Connection.fetch_rows
 
     def told(self: Connection, sql: str, parameters: list[Any] | None = None) -> list[Any]:
         asked.append(sql)
@@ -96,7 +96,7 @@ def test_what_a_search_asks_the_store_for_does_not_grow_with_pins_and_successors
     app.storage.superseded.record_supersession(Supersession(old, new, 1))
     app.storage.toc.set_pin("grip:1", True, "test")
     first(app, layer, "palladium zirconium")
-    monkeypatch.setattr(Connection, "rows", told)
+    monkeypatch.setattr(Connection, "fetch_rows", told)
     first(app, layer, "palladium zirconium")
     assert [sql for sql in asked if any(f"FROM {table}" in sql for table in ("pin", "superseded", "usage"))] == []
 

@@ -72,7 +72,7 @@ def test_each_hit_is_a_message_with_the_grip_that_proves_it_lifted_by_what_stand
     assert len([h for h in hits if h.session_id == "talk"]) == 3, "several messages of one segment"
     for hit in hits:
         assert hit.grip_ids == (hit.grip_id,)
-        assert talk.evidence.expand(hit.grip_ids[0]).quote == hit.quote
+        assert talk.evidence.expand_grip(hit.grip_ids[0]).quote == hit.quote
         assert hit.node_id.startswith("toc:segment:")
     # Both say it once in as many words; one of them follows a question about it.
     assert ask(talk, "backup tapes")[:2] == [TALK[0][0], TALK[1][0]]

@@ -159,7 +159,7 @@ class Life:
             answer = self.app.agentic.search(Query(name, 3, project), budget)
             assert answer.hits, name
             assert name in answer.hits[0].quote
-            assert self.app.evidence.expand(answer.hits[0].grip_ids[0]).verified
+            assert self.app.evidence.expand_grip(answer.hits[0].grip_ids[0]).verified
         other = BILLING if self.planted[name] == SHOP else SHOP
         budget = Budget(StopConditions(max_nodes_visited=5000, max_rpc_calls=500, timeout_ms=60_000), self.clock)
         assert self.app.agentic.search(Query(name, 3, other), budget).hits == ()

@@ -445,7 +445,7 @@ def stood_for(app: App, arguments: dict[str, Any]) -> dict[str, Any]:
     """Return arguments with what the names of a grip, a segment and a topic stand for."""
     grip = newest_grip(app) if any(name in str(arguments) for name in (GRIP, SEGMENT, EVENT)) else ""
     found = segment_id_of(app, grip) if grip else ""
-    event = app.evidence.expand(grip, 0, 0).excerpt[0].event_id if grip else ""
+    event = app.evidence.expand_grip(grip, 0, 0).excerpt[0].event_id if grip else ""
     topic = topic_of(app) if TOPIC in str(arguments) else ""
     told = json.dumps(arguments)
     for name, stands_for in ((GRIP, grip), (SEGMENT, found), (EVENT, event), (TOPIC, topic)):
@@ -460,7 +460,7 @@ def topic_of(app: App, project: str = SHOP) -> str:
 
 def segment_id_of(app: App, grip: str) -> str:
     """Return the segment that holds a citation."""
-    key = app.evidence.expand(grip, 0, 0).node_segment
+    key = app.evidence.expand_grip(grip, 0, 0).node_segment
     assert key is not None
     return str(app.storage.toc.get_segments([key])[key].node_id)
 

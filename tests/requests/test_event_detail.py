@@ -25,7 +25,7 @@ def test_an_event_in_full_says_whose_it_is_and_which_of_its_words_are_quoted(app
     assert (event["size"], event["project"], event["agent"]) == (len(words), "/shop", "codex")
     assert event["metadata"] == {"tool": "x" * 200}
     for quote in event["quotes"]:
-        grip = app.evidence.expand(quote["grip_id"], 0, 0)
+        grip = app.evidence.expand_grip(quote["grip_id"], 0, 0)
         assert grip.quote == words[quote["start"] : quote["end"]]
     assert len(event["quotes"]) > 1
 

@@ -43,7 +43,7 @@ def test_a_prompt_brings_back_what_was_said_about_it_dated_and_cited(app: App) -
     (line,) = [x for x in lines if "We agreed" in x]
     assert line.startswith(f'- 2026-01-21 10:30, user said: "{NORWAY}" [grip:')
     grip = line.rsplit("[", 1)[1].rstrip("]")
-    assert app.evidence.expand(grip).quote == NORWAY
+    assert app.evidence.expand_grip(grip).quote == NORWAY
 
 
 def test_at_most_three_are_told_and_a_long_one_is_cut(app: App) -> None:

@@ -209,7 +209,7 @@ def test_rows_of_another_schema_find_their_columns(kept_in: Where) -> None:
 
 
 def test_what_is_left_out_are_tables() -> None:
-    rows = engine(memory()).connection.rows("SELECT table_name FROM duckdb_tables() WHERE NOT internal")
+    rows = engine(memory()).connection.fetch_rows("SELECT table_name FROM duckdb_tables() WHERE NOT internal")
     assert {row[0] for row in rows} >= DERIVED
 
 

@@ -38,8 +38,8 @@ from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.grip import GripUsage
 from memory_mcp.model.ids import GripId, topic_id
 from memory_mcp.model.topic import TopicLabel, TopicRecord
-from memory_mcp.storage.duckdb import look_at, migrations, open_storage, publish
-from memory_mcp.storage.duckdb.connection import Connection, translated
+from memory_mcp.storage.duckdb import migrations, open_read_only, open_storage, publish
+from memory_mcp.storage.duckdb.connection import Connection, translate_errors
 from memory_mcp.storage.duckdb.store import DuckStorage
 from memory_mcp.storage.opening import find_zone, get_system_zone
 from memory_mcp.storage.values import Build, Scope, WriteRequest
@@ -72,7 +72,7 @@ def columns(con: duckdb.DuckDBPyConnection) -> list[tuple[object, ...]]:
 
 def test_the_schema_and_the_numbered_steps_that_lead_to_it_give_the_same_tables() -> None:
     fresh, stepped = duckdb.connect(), duckdb.connect()
-    migrations.create(fresh)
+    migrations.create_tables(fresh)
     for name in migrations.STEPS.values():
         stepped.execute(migrations.sql(f"steps/{name}"))
     assert columns(fresh) == columns(stepped)
@@ -227,10 +227,10 @@ def test_looking_at_a_store_changes_no_file_of_it_takes_its_lock_and_refuses_an_
     store = open_storage(data_dir, "Europe/Berlin")
     store.events.append(run_of(3))
     with pytest.raises(StorageLocked, match="is in use by"):
-        look_at(data_dir)
+        open_read_only(data_dir)
     store.close()
     before = {p.name: (p.stat().st_size, p.stat().st_mtime_ns) for p in (data_dir, *data_dir.iterdir())}
-    looked = look_at(data_dir)
+    looked = open_read_only(data_dir)
     assert (looked.events.last_seq(), looked.timezone) == (3, "Europe/Berlin")
     with pytest.raises(StorageLocked):
         open_storage(data_dir, "Europe/Berlin")
@@ -242,7 +242,7 @@ def test_looking_at_a_store_changes_no_file_of_it_takes_its_lock_and_refuses_an_
     with duckdb.connect(str(data_dir / FILE)) as con:
         con.execute("UPDATE meta SET value = '1' WHERE name = 'schema_version'")
     with pytest.raises(StorageError, match="has schema 1, which this program brings up to"):
-        look_at(data_dir)
+        open_read_only(data_dir)
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o2750])
@@ -443,8 +443,8 @@ def test_compaction_gives_back_the_space_of_what_is_gone_and_what_a_killed_one_l
     store = open_storage(data_dir, "Europe/Berlin")
     assert isinstance(store, DuckStorage)
     store.events.append([event(random.Random(i).randbytes(1000).hex(), at=i) for i in range(3000)])
-    store.connection.run("CHECKPOINT")
-    with store.connection.writing() as con:
+    store.connection.run_statement("CHECKPOINT")
+    with store.connection.begin_transaction() as con:
         con.execute("DELETE FROM event WHERE seq > 10")
     # As DuckDB leaves it where a copy took more memory than it may use.
     (data_dir / (FILE + ".tmp")).mkdir()
@@ -533,7 +533,7 @@ def test_duckdb_still_has_the_errors_that_we_know() -> None:
 
 @pytest.mark.parametrize("kind", ERRORS, ids=lambda c: c.__name__)
 def test_every_error_of_duckdb_is_one_of_ours(kind: type[Exception]) -> None:
-    with pytest.raises(MemoryMcpError) as caught, translated(Path("/data/memory.duckdb")):
+    with pytest.raises(MemoryMcpError) as caught, translate_errors(Path("/data/memory.duckdb")):
         raise kind("it went wrong\nwith a stack trace")
     assert not isinstance(caught.value, duckdb.Error)
     assert not any(word in str(caught.value).lower() for word in DAMAGE)
@@ -549,10 +549,10 @@ def test_every_error_of_duckdb_is_one_of_ours(kind: type[Exception]) -> None:
     ],
 )
 def test_trouble_with_files_says_what_it_is_and_an_error_of_ours_passes(text: str, kind: type[StorageError], words: str) -> None:
-    with pytest.raises(StorageError, match=words) as caught, translated(Path("x")):
+    with pytest.raises(StorageError, match=words) as caught, translate_errors(Path("x")):
         raise duckdb.IOException(text)
     assert type(caught.value) is kind
-    with pytest.raises(SchemaTooNew), translated(None):
+    with pytest.raises(SchemaTooNew), translate_errors(None):
         raise SchemaTooNew("newer")
 
 
@@ -563,7 +563,7 @@ def test_a_query_that_is_interrupted_says_so_within_a_moment() -> None:
 
     def run() -> None:
         try:
-            with con.reading() as cursor:
+            with con.lend_cursor() as cursor:
                 began.set()
                 cursor.execute("SELECT sum(a.range * b.range) FROM range(1000000) a, range(1000000) b").fetchall()
         except MemoryMcpError as error:
@@ -579,15 +579,15 @@ def test_a_query_that_is_interrupted_says_so_within_a_moment() -> None:
 
     until(is_interrupted)
     assert [type(e) for e in caught] == [DeadlineExceeded]
-    assert con.row("SELECT 1") == (1,)
+    assert con.fetch_row("SELECT 1") == (1,)
     con.close()
 
 
 def test_a_query_that_needs_too_much_memory_says_so_and_the_store_goes_on() -> None:
     con = Connection(None, 64, 1)
     with pytest.raises(ResourceExhausted, match="more memory than the store may use"):
-        con.rows("SELECT list(range::VARCHAR || 'xxxxxxxxxxxxxxxx') FROM range(20000000)")
-    assert con.row("SELECT 1") == (1,)
+        con.fetch_rows("SELECT list(range::VARCHAR || 'xxxxxxxxxxxxxxxx') FROM range(20000000)")
+    assert con.fetch_row("SELECT 1") == (1,)
     con.close()
 
 
@@ -596,7 +596,7 @@ def test_no_query_reaches_outside_the_store_and_a_variable_of_ours_is_no_table(s
     outside = ("SELECT * FROM read_csv('/etc/hosts')", "ATTACH '/tmp/x.duckdb'", "COPY (SELECT 1) TO '/tmp/x.csv'")
     for sql in (*outside, "INSTALL httpfs", "SELECT * FROM secrets"):
         with pytest.raises(StorageError):
-            storage.connection.rows(sql)
+            storage.connection.fetch_rows(sql)
 
 
 def test_a_failed_write_takes_its_numbers_back(storage: DuckStorage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -646,13 +646,13 @@ def test_the_mark_of_how_far_the_store_got_is_written_by_many_writers_at_once(tm
 
 def test_what_is_counted_is_read_again_only_after_a_commit(storage: DuckStorage, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    rows = Connection.rows
+    rows = Connection.fetch_rows
 
     def spy(self: Connection, sql: str, parameters: list[object] | None = None) -> list[tuple[object, ...]]:
         said.append(sql)
         return rows(self, sql, parameters)
 
-    monkeypatch.setattr(Connection, "rows", spy)
+    monkeypatch.setattr(Connection, "fetch_rows", spy)
     storage.events.append(run_of(3))
     assert storage.get_stats(text=False).rows["event"] == 3
     said.clear()
@@ -675,7 +675,7 @@ def test_reads_go_on_while_a_compacted_copy_is_made(data_dir: Path, monkeypatch:
     store = open_storage(data_dir)
     assert isinstance(store, DuckStorage)
     seen: list[int] = []
-    reading, here = Connection.reading, threading.current_thread()
+    reading, here = Connection.lend_cursor, threading.current_thread()
 
     @contextmanager
     def copying(self: Connection) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -686,7 +686,7 @@ def test_reads_go_on_while_a_compacted_copy_is_made(data_dir: Path, monkeypatch:
                 reader.start()
                 reader.join(PATIENCE)
 
-    monkeypatch.setattr(Connection, "reading", copying)
+    monkeypatch.setattr(Connection, "lend_cursor", copying)
     store.compact_files()
     assert seen == [50]
     store.close()

@@ -15,12 +15,12 @@ def test_a_disk_that_was_full_once_is_not_full_for_ever_and_a_query_that_found_n
     connection = Connection(tmp_path / "memory.duckdb", 20, 1)
     try:
         # As the engine sets it where it first needs room while there is none.
-        connection.rows("SET GLOBAL max_temp_directory_size = '0KB'")
-        with pytest.raises(ResourceExhausted), connection.reading() as cursor:
+        connection.fetch_rows("SET GLOBAL max_temp_directory_size = '0KB'")
+        with pytest.raises(ResourceExhausted), connection.lend_cursor() as cursor:
             cursor.execute(QUERY).fetchall()
-        assert len(connection.rows(QUERY)) == 1
+        assert len(connection.fetch_rows(QUERY)) == 1
         # As long as this lasts no other query has room; the first try mends it.
-        connection.rows("SET GLOBAL max_temp_directory_size = '0KB'")
-        assert len(connection.rows(QUERY)) == 1
+        connection.fetch_rows("SET GLOBAL max_temp_directory_size = '0KB'")
+        assert len(connection.fetch_rows(QUERY)) == 1
     finally:
         connection.close()

@@ -15,7 +15,7 @@ from memory_mcp.base.children import Child
 from memory_mcp.base.errors import StorageDamaged
 from memory_mcp.model.event import Event
 from memory_mcp.model.grip import Supersession
-from memory_mcp.storage.duckdb import blocks, logs, look_at, open_storage, saved
+from memory_mcp.storage.duckdb import blocks, logs, open_read_only, open_storage, saved
 from tests.factories import event
 
 FILE, LOG = "memory.duckdb", "memory.duckdb.wal"
@@ -90,8 +90,11 @@ def read(directory: Path) -> tuple[dict[str, Event], int]:
 def mended(directory: Path) -> bool:
     """Whether the right value of every damaged byte can be told."""
     log = (directory / LOG).read_bytes()
-    entries = logs.entries(log, len(logs.header_for(directory / FILE)))
-    harmed: list[blocks.Block | logs.Entry] = [*blocks.damaged(directory / FILE), *(e for e in entries if e.content is None)]
+    entries = logs.iter_entries(log, len(logs.make_header(directory / FILE)))
+    harmed: list[blocks.DamagedBlock | logs.LogEntry] = [
+        *blocks.iter_damaged(directory / FILE),
+        *(e for e in entries if e.content is None),
+    ]
     return all(one.mend for one in harmed)
 
 
@@ -164,7 +167,7 @@ def test_a_stretch_of_a_block_costs_what_is_read_with_it_and_no_more_where_a_sal
     if once_killed:
         (copy / "salvage.json").write_text(json.dumps({"place": ""}))
         with monkeypatch.context() as patched:
-            patched.setattr("memory_mcp.storage.duckdb.store.store_what_is_left", killed)
+            patched.setattr("memory_mcp.storage.duckdb.store.store_saved", killed)
             with pytest.raises(Killed):
                 open_storage(copy)
     found, told = read(copy)
@@ -172,7 +175,7 @@ def test_a_stretch_of_a_block_costs_what_is_read_with_it_and_no_more_where_a_sal
     assert 0 < told == len(stored) - len(found) <= 2 * STRETCH
     # What the log alone held is there, and so is what was written first.
     assert {e.event_id for e in live()} <= found.keys()
-    store, sound = open_storage(copy), look_at(directory.with_name("copy"))
+    store, sound = open_storage(copy), open_read_only(directory.with_name("copy"))
     assert (store.timezone, store.get_stats().store_id) == ("Asia/Tokyo", sound.get_stats().store_id)
     assert len(store.superseded.list_recorded()) == 1
     # Importing again brings back what is missing: nothing says that it was read.
@@ -183,10 +186,10 @@ def test_a_stretch_of_a_block_costs_what_is_read_with_it_and_no_more_where_a_sal
 
 def test_the_header_of_a_log_is_known_from_the_file(whole: tuple[Path, dict[str, Event]]) -> None:
     directory, _ = whole
-    log, expected = (directory / LOG).read_bytes(), logs.header_for(directory / FILE)
-    assert logs.is_sound(log, expected)
-    assert all(entry.content is not None for entry in logs.entries(log, len(expected)))
-    assert list(blocks.damaged(directory / FILE)) == []
+    log, expected = (directory / LOG).read_bytes(), logs.make_header(directory / FILE)
+    assert logs.is_whole(log, expected)
+    assert all(entry.content is not None for entry in logs.iter_entries(log, len(expected)))
+    assert list(blocks.iter_damaged(directory / FILE)) == []
 
 
 @pytest.mark.slow  # in the short form: test_duckdb.py::test_a_damaged_file_is_set_aside....
@@ -204,7 +207,7 @@ def test_a_file_that_cannot_be_opened_is_tried_twice_and_not_for_every_table(
             super().__init__(module, hello)
 
     monkeypatch.setattr(saved, "Child", Counted)
-    assert list(saved.tables(file)) == []
+    assert list(saved.iter_tables(file)) == []
     assert len(begun) == 2
-    assert list(saved.events_of(file)) == []
+    assert list(saved.iter_events(file)) == []
     assert len(begun) == 4

@@ -10,7 +10,7 @@ import pytest
 from bench.place import Place
 from memory_mcp.base import paths, pauses
 from memory_mcp.storage.base import Storage
-from memory_mcp.storage.duckdb import look_at
+from memory_mcp.storage.duckdb import open_read_only
 from memory_mcp.storage.opening import OpenOptions
 from memory_mcp_team.postgres.store import open_storage
 from tests.daemon.inside import BARE, SERVED, Beside, Inside
@@ -100,12 +100,12 @@ def test_a_memory_is_copied_there_and_back_with_what_was_forgotten_killed_at_eve
     here: Place, database_url: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     points = POINTS if request.config.getoption("--slow") else POINTS[:1]
-    before = held(look_at(here.directory))
+    before = held(open_read_only(here.directory))
     for point in points:
         killed(here, point, *words(database_url, "killed"))
     told = to_postgres(here, database_url, "killed")
     assert (told["rows"]["event"], told["came_meanwhile"]) == (EVENTS, 0)
-    assert held(look_at(here.directory)) == before
+    assert held(open_read_only(here.directory)) == before
     assert copied(database_url, "killed") == before
 
     # Used without the folder that it was made from.
@@ -120,7 +120,7 @@ def test_a_memory_is_copied_there_and_back_with_what_was_forgotten_killed_at_eve
     for point in points:
         killed(there, point, "admin", "migrate-to", "duckdb", "--to", str(back))
     there.ok("admin", "migrate-to", "duckdb", "--to", str(back))
-    assert held(look_at(back)) == before
+    assert held(open_read_only(back)) == before
     assert copied(database_url, "killed") == before
     for name in (paths.TOMBSTONES, paths.TOMBSTONES_KEY):
         assert (back / name).read_bytes().strip() == (here.directory / name).read_bytes().strip() != b""
@@ -149,7 +149,7 @@ def test_it_is_copied_by_the_daemon_which_goes_on_and_again_for_what_came_meanwh
         place.ok("forget", "--session", "s3", "--yes")
         assert to_postgres(place, database_url, "daemon")["rows"]["event"] == EVENTS + 50 - 100
         place.stop()
-        assert copied(database_url, "daemon") == held(look_at(place.directory))
+        assert copied(database_url, "daemon") == held(open_read_only(place.directory))
 
 
 def test_a_place_that_holds_something_else_is_left_alone(here: Place, database_url: str, tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def run_sql(app: App, *statements: str) -> None:
             writer.head.resets += 1
         app.storage.drop_caches()
         return
-    with engine(app).connection.writing() as con:
+    with engine(app).connection.begin_transaction() as con:
         for statement in statements:
             con.execute(statement)
     app.storage.drop_caches()
@@ -61,8 +61,9 @@ def run_sql(app: App, *statements: str) -> None:
 
 def one(app: App, sql: str) -> object:
     """One value."""
-    storage: Any = app.storage
-    row = storage.connection.row(sql)
+    connection: Any = app.storage.connection  # type: ignore[attr-defined]
+    fetch = connection.fetch_row if hasattr(connection, "fetch_row") else connection.row
+    row = fetch(sql)
     assert row is not None
     return row[0]
 

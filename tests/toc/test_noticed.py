@@ -50,7 +50,7 @@ def test_only_the_newer_stands_against_the_older_whichever_comes_first(memory: A
     tell(memory, draft(OLD, "2026-01-20 09:00", session="a"))
     [one] = marks(memory)
     assert (one.author, one.reason, one.words) == (CONTRADICTION_AUTHOR, CONTRADICTION_REASON, OLD)
-    assert memory.evidence.expand(one.old, 0, 0).quote == OLD
+    assert memory.evidence.expand_grip(one.old, 0, 0).quote == OLD
 
 
 def test_a_live_event_costs_no_more_among_many_statements(memory: App) -> None:

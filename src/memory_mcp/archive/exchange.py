@@ -22,8 +22,8 @@ from pathlib import Path
 
 from memory_mcp.archive.blocks import MALFORMED, Archive
 from memory_mcp.archive.frames import LONGEST_EVENT, Block, Damaged
-from memory_mcp.archive.others import drafts_in, unknown
-from memory_mcp.archive.outgoing import MACHINE, Clean, Outgoing, used_before
+from memory_mcp.archive.others import parse_drafts, select_unknown
+from memory_mcp.archive.outgoing import MACHINE, Clean, FolderWriter, was_used_before
 from memory_mcp.base import foreign_files
 from memory_mcp.base.errors import StorageError
 from memory_mcp.model.event import EventDraft
@@ -39,13 +39,13 @@ _TEXTS = ("session_id", "text", "source_id", "agent", "project", "thread", "spea
 _TURN = threading.Lock()
 
 
-class Malformed(Exception):
-    """A shared file whose checksums hold and whose content is none of this program's."""
+class MalformedFile(Exception):
+    """A shared file whose content is none of this program's."""
 
 
 @dataclass(slots=True)
-class Synced:
-    """What a run did, in events; files that are not whole yet, and other machines."""
+class SyncReport:
+    """Outcome of a run, in events, files and machines."""
 
     written: int = 0
     new: int = 0
@@ -64,76 +64,80 @@ class Exchange:
     def __init__(
         self, storage: Storage, data_dir: Path, folder: Path, take: Callable[[Sequence[EventDraft]], AppendResult], clean: Clean
     ) -> None:
-        """`take` stores drafts, but for what may not come in; `clean` returns a draft as it may go out, None where it may not."""
+        """`take` stores drafts; `clean` returns a draft as it may go out.
+
+        None where it may not.
+        """
         self._storage, self._data_dir, self._folder = storage, data_dir, folder
         self._take, self._clean = take, clean
 
-    def run(self, should_stop: Callable[[], bool] = lambda: False) -> Synced:
-        """Write the new events of this store, take in those of others, and return the counts of both.
+    def run(self, should_stop: Callable[[], bool] = lambda: False) -> SyncReport:
+        """Write new events of this store and take in those of others.
 
         Runs of this process wait for each other. Everything is written once more when another machine's folder is gone.
         `should_stop` is asked before each file of others; what was taken in until then stays. Raises StorageError when the
         folder cannot be used.
         """
-        done = Synced()
+        report = SyncReport()
         with _TURN:
             try:
-                self._there()
-                own = Outgoing(self._storage, self._data_dir, self._folder, self._clean)
-                there = [p for p in sorted(self._folder.iterdir()) if p.name.startswith(MACHINE)]
-                others = [p for p in there if p.is_dir() and not p.is_symlink() and p.name != own.machine]
-                marks = self._marks(own)
-                gone = marks.keys() - {place.name for place in others}
-                done.written, written = own.write(anew=bool(gone))
-                self._storage.outbox.set_positions({self._mark(own, name): "" for name in gone})
-                for place in others:
-                    done.machines += 1
-                    self._read(place, own, marks.get(place.name, {}), done, should_stop)
+                self._ensure_folder()
+                writer = FolderWriter(self._storage, self._data_dir, self._folder, self._clean)
+                folders = [p for p in sorted(self._folder.iterdir()) if p.name.startswith(MACHINE)]
+                other_folders = [p for p in folders if p.is_dir() and not p.is_symlink() and p.name != writer.machine]
+                marks = self._read_positions(writer)
+                missing_names = marks.keys() - {folder.name for folder in other_folders}
+                report.written, written = writer.write_events(rewrite_all=bool(missing_names))
+                self._storage.outbox.set_positions({self._position_name(writer, name): "" for name in missing_names})
+                for folder in other_folders:
+                    report.machines += 1
+                    self._read_machine(folder, writer, marks.get(folder.name, {}), report, should_stop)
             except OSError as error:
                 text = f"the shared folder {self._folder} cannot be used: {error.strerror or error}"
                 raise StorageError(text, "Look whether it is there and can be written, or name another one.") from error
             # What came from others need not go back to them; where somebody else wrote meanwhile it does, and is known there.
             reached = self._storage.events.last_seq()
-            if done.new and reached - written == done.new:
-                own.reached(reached)
-        return done
+            if report.new and reached - written == report.new:
+                writer.note_position(reached)
+        return report
 
-    def _there(self) -> None:
-        """Make the folder if it was never used. Raises StorageError for one that was: its disk may not be connected."""
+    def _ensure_folder(self) -> None:
+        """Make the folder if it was never used, else raise StorageError."""
         if not self._folder.is_dir():
-            if used_before(self._storage, self._folder):
+            if was_used_before(self._storage, self._folder):
                 text = f"the shared folder {self._folder} is not there"
                 raise StorageError(text, "Connect the disk or start the program that brings it; nothing is lost meanwhile.")
             self._folder.mkdir(mode=0o700)
 
-    def _mark(self, own: Outgoing, machine: str = "") -> str:
-        """Return the name of the position of what this machine's folder has read of `machine`, "" for its prefix."""
-        return f"{READ_ELSEWHERE}{own.machine}:{machine}"
+    def _position_name(self, writer: FolderWriter, machine: str = "") -> str:
+        return f"{READ_ELSEWHERE}{writer.machine}:{machine}"
 
-    def _marks(self, own: Outgoing) -> dict[str, dict[str, str]]:
-        """Return the state in which files of other machines were read, by the machine's folder and by the file's name.
+    def _read_positions(self, writer: FolderWriter) -> dict[str, dict[str, str]]:
+        """Return the states of other machines' files, by folder and name.
 
-        A state is "whole:SIZE:MTIME_NS", "refused:SIZE:MTIME_NS" or "torn". Folders whose stored states are no JSON are left out.
+        A state is "whole:SIZE:MTIME_NS", "refused:SIZE:MTIME_NS" or "torn".
         """
-        prefix, found = self._mark(own), {}
-        for name, told in self._storage.outbox.get_positions(prefix).items():
+        prefix, states = self._position_name(writer), {}
+        for name, text in self._storage.outbox.get_positions(prefix).items():
             with suppress(ValueError):
-                found[name.removeprefix(prefix)] = dict(json.loads(told))
-        return found
+                states[name.removeprefix(prefix)] = dict(json.loads(text))
+        return states
 
-    def _read(self, place: Path, own: Outgoing, before: dict[str, str], done: Synced, should_stop: Callable[[], bool]) -> None:
-        """Take in the new files of one machine and note in the store how far, after each file.
+    def _read_machine(
+        self, folder: Path, writer: FolderWriter, old_states: dict[str, str], report: SyncReport, should_stop: Callable[[], bool]
+    ) -> None:
+        """Take in the new files of one machine, noting each in the store.
 
-        Files that are not there any more are not remembered; one that is not whole is read again by the next run, and
-        counted as waiting. One that is refused is read again once it is another.
+        One that is not whole is read again by the next run, and counted as waiting. One that is refused is read again once
+        it is another.
         """
         try:
-            entries = sorted(place.iterdir())
+            entries = sorted(folder.iterdir())
         except FileNotFoundError:
             # Taken away after it was listed: the next run finds it gone.
             return
         files = [file for file in entries if file.suffix == ".archive" and file.name.startswith("events-")]
-        now = {f.name: before[f.name] for f in files if f.name in before}
+        states = {f.name: old_states[f.name] for f in files if f.name in old_states}
         for file in files:
             if should_stop():
                 return
@@ -141,18 +145,18 @@ class Exchange:
             with suppress(FileNotFoundError):
                 state = file.lstat()
                 stamp = f":{state.st_size}:{state.st_mtime_ns}"
-                if now.get(file.name) not in (_WHOLE + stamp, _REFUSED + stamp):
-                    outcome = self._take_file(file, done)
-                    now[file.name] = outcome if outcome == _TORN else outcome + stamp
-                    self._storage.outbox.set_positions({self._mark(own, place.name): json.dumps(now)})
-            done.waiting += now.get(file.name) == _TORN
-            if now.get(file.name, "").startswith(_REFUSED):
-                done.refused.append(str(file))
-        if now.keys() != before.keys() or not before:
-            self._storage.outbox.set_positions({self._mark(own, place.name): json.dumps(now)})
+                if states.get(file.name) not in (_WHOLE + stamp, _REFUSED + stamp):
+                    outcome = self._take_file(file, report)
+                    states[file.name] = outcome if outcome == _TORN else outcome + stamp
+                    self._storage.outbox.set_positions({self._position_name(writer, folder.name): json.dumps(states)})
+            report.waiting += states.get(file.name) == _TORN
+            if states.get(file.name, "").startswith(_REFUSED):
+                report.refused.append(str(file))
+        if states.keys() != old_states.keys() or not old_states:
+            self._storage.outbox.set_positions({self._position_name(writer, folder.name): json.dumps(states)})
 
-    def _take_file(self, file: Path, done: Synced) -> str:
-        """Store unknown events of a file's whole blocks, counted in `done`; return "whole", "torn" or "refused"."""
+    def _take_file(self, file: Path, report: SyncReport) -> str:
+        """Store a file's unknown events; return "whole", "torn" or "refused"."""
         try:
             with Archive(file, LONGEST_EVENT) as archive:
                 # Many blocks together unpack no further than the one member of another archive may.
@@ -164,32 +168,32 @@ class Exchange:
                     if isinstance(part, Damaged):
                         outcome = _TORN if part.lost else outcome
                     elif part.head.table == "event":
-                        self._take_rows(part, done)
+                        self._take_rows(part, report)
                 return outcome
-        except (foreign_files.NotAFile, foreign_files.TooLarge, Malformed) as error:
+        except (foreign_files.NotAFile, foreign_files.TooLarge, MalformedFile) as error:
             log.warning("shared file refused", extra={"file": str(file), "reason": str(error)})
             return _REFUSED
         except ValueError:
             return _TORN
 
-    def _take_rows(self, block: Block, done: Synced) -> None:
-        """Store the unknown events of a block, counted in `done`. Raises Malformed for rows that are no events."""
+    def _take_rows(self, block: Block, report: SyncReport) -> None:
+        """Store the unknown events of a block. Raises for other rows."""
         try:
-            drafts = drafts_in(TableRows("event", block.head.columns, block.rows))
+            drafts = parse_drafts(TableRows("event", block.head.columns, block.rows))
         except MALFORMED as error:
-            raise Malformed(f"rows that are no events: {error}") from None
+            raise MalformedFile(f"rows that are no events: {error}") from None
         if not all(map(_well_formed, drafts)):
-            raise Malformed("rows that are no events: a value of another kind")
-        fresh = unknown(self._storage, drafts)
-        done.known += len(drafts) - len(fresh)
+            raise MalformedFile("rows that are no events: a value of another kind")
+        fresh = select_unknown(self._storage, drafts)
+        report.known += len(drafts) - len(fresh)
         if fresh:
             stored = self._take(fresh)
-            done.new += len(stored.new_ids)
-            done.known += len(stored.known_ids)
+            report.new += len(stored.new_ids)
+            report.known += len(stored.known_ids)
 
 
 def _well_formed(draft: EventDraft) -> bool:
-    """Return whether the values of an event from a file have their kinds, whoever wrote the file."""
+    """Return whether the values of an event have their kinds."""
     texts = all(isinstance(getattr(draft, name), str) for name in _TEXTS)
     source = draft.original.source if draft.original else ""
     return texts and type(draft.timestamp) is int and isinstance(draft.metadata, dict) and isinstance(source, str)

@@ -80,27 +80,27 @@ class Damaged:
     malformed: bool = False
 
 
-def packed(value: Any) -> Any:
-    """Return a value as JSON takes it: bytes as {"b64": text}, any other as it is."""
+def pack_value(value: Any) -> Any:
+    """Return a value for JSON: bytes as {"b64": text}."""
     return {"b64": base64.b64encode(value).decode("ascii")} if isinstance(value, (bytes, bytearray, memoryview)) else value
 
 
-def unpacked(value: Any) -> Any:
-    """Return the value that `packed` gave: bytes for {"b64": text}, any other as it is."""
+def unpack_value(value: Any) -> Any:
+    """Return the value that was packed for JSON."""
     return base64.b64decode(value["b64"]) if isinstance(value, dict) and list(value) == ["b64"] else value
 
 
-def as_line(value: Any) -> bytes:
+def encode_json(value: Any) -> bytes:
     """Return a value as compact JSON in ASCII."""
     # Lone surrogates, which a store may hold, are no UTF-8: they stay escaped.
     return json.dumps(value, separators=(",", ":")).encode("ascii")
 
 
-def head_for(number: int, table: str, columns: tuple[str, ...], rows: Sequence[Sequence[Any]], body: bytes) -> Head:
-    """Return the head of some rows, whose compressed form is `body`; lists and times are taken from columns by their names."""
+def make_head(number: int, table: str, columns: tuple[str, ...], rows: Sequence[Sequence[Any]], body: bytes) -> Head:
+    """Return the head of some rows, whose compressed form is `body`."""
 
     def column(*names: str) -> list[Any]:
-        """Return the values of the first of these columns that there is; [] where there is none."""
+        """Return the values of the first existing one of these columns."""
         name = next((n for n in names if n in columns), None)
         return [row[columns.index(name)] for row in rows] if name else []
 
@@ -117,40 +117,43 @@ def head_for(number: int, table: str, columns: tuple[str, ...], rows: Sequence[S
         from_ms=min(times, default=0),
         to_ms=max(times, default=0),
         sources=dict(Counter(column("source"))),
-        ids=print_of(table, columns, rows),
+        ids=fingerprint_rows(table, columns, rows),
     )
 
 
-def print_of(table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Return a fingerprint of rows: the XOR of the ids of events, or of grips and their segments, in hexadecimal.
+def fingerprint_rows(table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Return the XOR of rows' ids, in hexadecimal, or "".
 
-    It is "" for other tables and without rows. The order of rows does not matter; `Snapshot.print_of` gives the same.
+    Of events, or of grips and their segments; the order of rows does not matter; `Snapshot.fingerprint` gives the same.
     """
     if table == "grip":
         grip, segment = columns.index("grip_id"), columns.index("segment")
-        return folded(f"{int(row[grip]) ^ int(row[segment]):x}" for row in rows)
+        return xor_hex(f"{int(row[grip]) ^ int(row[segment]):x}" for row in rows)
     if "event_id" not in columns:
         return ""
-    place = columns.index("event_id")
-    return folded(f"{row[place]:x}" for row in rows)
+    index = columns.index("event_id")
+    return xor_hex(f"{row[index]:x}" for row in rows)
 
 
-def folded(ids: Iterable[str]) -> str:
-    """Return the XOR of hexadecimal numbers, in hexadecimal; "" for none."""
-    found, some = 0, False
+def xor_hex(ids: Iterable[str]) -> str:
+    """Return the XOR of hexadecimal numbers; "" for none."""
+    total, has_any = 0, False
     for text in ids:
         if text:
-            found, some = found ^ int(text, 16), True
-    return f"{found:x}" if some else ""
+            total, has_any = total ^ int(text, 16), True
+    return f"{total:x}" if has_any else ""
 
 
-def framed(head: Head) -> bytes:
-    """Return the bytes that precede a block's body: mark, length and checksum of its head, and the head as JSON."""
-    told = as_line(asdict(head))
-    return MARK + FRAME.pack(len(told), hashlib.sha256(told).digest()) + told
+def make_frame(head: Head) -> bytes:
+    """Return the bytes that precede a block's body."""
+    head_bytes = encode_json(asdict(head))
+    return MARK + FRAME.pack(len(head_bytes), hashlib.sha256(head_bytes).digest()) + head_bytes
 
 
-def head_of(told: Mapping[str, Any]) -> Head:
-    """Return a head from its JSON; unknown fields are left out. Raises KeyError or TypeError where one is missing."""
-    known = {name: told[name] for name in Head.__dataclass_fields__ if name in told}
-    return Head(**known | {"columns": tuple(known["columns"])})
+def parse_head(document: Mapping[str, Any]) -> Head:
+    """Return a head from its JSON; unknown fields are left out.
+
+    Raises KeyError or TypeError where one is missing.
+    """
+    fields = {name: document[name] for name in Head.__dataclass_fields__ if name in document}
+    return Head(**fields | {"columns": tuple(fields["columns"])})

@@ -1,7 +1,6 @@
-"""Reads another memory as rows: a data directory that nobody has open, a backup, or any archive file.
+"""Reads another memory as rows: a closed data directory, a backup, or an archive file.
 
-Nothing of the other memory changes. Rows are read by the names of their columns, so that another version's are
-understood.
+Nothing of the other memory changes. Rows are read by the names of their columns, so that another version's are understood.
 """
 
 import json
@@ -11,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from memory_mcp.archive.backup import backups, find
-from memory_mcp.archive.reading import Missing, rows_of
+from memory_mcp.archive.backup import find_backup, list_backups
+from memory_mcp.archive.reading import Missing, iter_rows
 from memory_mcp.base.errors import SourceUnreadable
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.event import Event, EventDraft, EventType, OriginalIdentity, Role, Trust
@@ -28,9 +27,9 @@ RECORDS = frozenset(
 )
 _DATABASE = "memory.duckdb"
 #: Marks in the place of a secret, and of what was forgotten.
-_TAKEN_OUT = re.compile(r"\[(?:REDACTED:[^\]\n]{1,100}|forgotten)\]")
+_REMOVED_MARK = re.compile(r"\[(?:REDACTED:[^\]\n]{1,100}|forgotten)\]")
 #: Events of a session that are looked at together.
-_PART = 1000
+_BATCH = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +39,15 @@ class Records:
     rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
 
-def slices_of(place: Path, look_at: Callable[[Path], Storage], missing: list[Missing]) -> Iterator[TableRows]:
-    """Yield every row of another memory, events first; what cannot be read is added to `missing`.
+def iter_slices(path: Path, look_at: Callable[[Path], Storage], missing: list[Missing]) -> Iterator[TableRows]:
+    """Yield every row of another memory, events first.
 
-    A data directory is opened by `look_at` and closed at the end; else a backup file, or the newest backup of a
-    folder, is read. Raises SourceUnreadable where there is no memory, and what opening a store raises.
+    What cannot be read is added to `missing`. A data directory is opened by `look_at` and closed at the end; else a backup
+    file, or the newest backup of a folder, is read. Raises SourceUnreadable where there is no memory, and what opening a
+    store raises.
     """
-    if (place / _DATABASE).is_file():
-        storage = look_at(place)
+    if (path / _DATABASE).is_file():
+        storage = look_at(path)
         try:
             with storage.archive.open_snapshot() as snapshot:
                 for table in SHARED:
@@ -56,13 +56,13 @@ def slices_of(place: Path, look_at: Callable[[Path], Storage], missing: list[Mis
         finally:
             storage.close()
         return
-    if not (place.is_file() or backups(place)):
-        raise SourceUnreadable(f"there is no memory and no backup in {place}", "Name a data directory, or a backup.")
-    yield from rows_of(find(place), missing=missing)
+    if not (path.is_file() or list_backups(path)):
+        raise SourceUnreadable(f"there is no memory and no backup in {path}", "Name a data directory, or a backup.")
+    yield from iter_rows(find_backup(path), missing=missing)
 
 
-def drafts_in(part: TableRows) -> list[EventDraft]:
-    """Return the events of a slice of the table of events as drafts that keep id, source and trust."""
+def parse_drafts(part: TableRows) -> list[EventDraft]:
+    """Return events as drafts that keep id, source and trust."""
     return [
         EventDraft(
             session_id=row["session_id"],
@@ -82,94 +82,95 @@ def drafts_in(part: TableRows) -> list[EventDraft]:
     ]
 
 
-def unknown(storage: Storage, drafts: Sequence[EventDraft]) -> list[EventDraft]:
-    """Return those events of another memory, in order, that are not stored here, be it with parts redacted or forgotten."""
-    return [draft for draft, own in zip(drafts, matches(storage, drafts), strict=True) if own is None]
+def select_unknown(storage: Storage, drafts: Sequence[EventDraft]) -> list[EventDraft]:
+    """Return those events of another memory that are not stored here.
 
-
-def matches(storage: Storage, drafts: Sequence[EventDraft]) -> list[Event | None]:
-    """Return for each event of another memory the stored event that it is, None for a new one, in their order.
-
-    It is the one with its id and the same words, else one of the session with the same time, role and words. The two
-    may differ in what was redacted or forgotten of either. No stored event is given twice.
+    Also not with parts redacted or forgotten.
     """
-    here = storage.events.get_events([draft.original.event_id for draft in drafts if draft.original])
-    found: list[Event | None] = [None] * len(drafts)
+    return [draft for draft, stored in zip(drafts, match_events(storage, drafts), strict=True) if stored is None]
+
+
+def match_events(storage: Storage, drafts: Sequence[EventDraft]) -> list[Event | None]:
+    """Return the stored event of each draft, None for a new one.
+
+    It is the one with its id and the same words, else one of the session with the same time, role and words. The two may
+    differ in what was redacted or forgotten of either. No stored event is given twice.
+    """
+    stored_events = storage.events.get_events([draft.original.event_id for draft in drafts if draft.original])
+    matched: list[Event | None] = [None] * len(drafts)
     # Something taken out gives an event another id.
     sessions: dict[str, list[int]] = {}
-    for place, draft in enumerate(drafts):
-        own = here.get(draft.original.event_id) if draft.original else None
-        if own is None:
-            sessions.setdefault(draft.session_id, []).append(place)
-        elif same_words(own.text, draft.text):
-            found[place] = own
-    taken = set(here)
-    for session, places in sessions.items():
-        said = _said(storage, session, [drafts[place] for place in places])
-        for place in places:
-            draft = drafts[place]
-            there = said.get((draft.timestamp or 0, draft.role), ())
-            own = next((e for e in there if e.event_id not in taken and same_words(e.text, draft.text)), None)
-            if own is not None:
-                taken.add(own.event_id)
-                found[place] = own
-    return found
+    for index, draft in enumerate(drafts):
+        stored = stored_events.get(draft.original.event_id) if draft.original else None
+        if stored is None:
+            sessions.setdefault(draft.session_id, []).append(index)
+        elif is_same_text(stored.text, draft.text):
+            matched[index] = stored
+    used_ids = set(stored_events)
+    for session, indices in sessions.items():
+        session_events = _read_session(storage, session, [drafts[index] for index in indices])
+        for index in indices:
+            draft = drafts[index]
+            candidates = session_events.get((draft.timestamp or 0, draft.role), ())
+            stored = next((e for e in candidates if e.event_id not in used_ids and is_same_text(e.text, draft.text)), None)
+            if stored is not None:
+                used_ids.add(stored.event_id)
+                matched[index] = stored
+    return matched
 
 
-def _said(storage: Storage, session: str, drafts: Sequence[EventDraft]) -> dict[tuple[int, Role], list[Event]]:
-    """Return a session's shown events, by time and role, from first to last time of `drafts`; {} where none has a time."""
+def _read_session(storage: Storage, session: str, drafts: Sequence[EventDraft]) -> dict[tuple[int, Role], list[Event]]:
+    """Return a session's shown events around `drafts`, by time and role."""
     moments = [draft.timestamp for draft in drafts if draft.timestamp is not None]
-    found: dict[tuple[int, Role], list[Event]] = {}
+    events_by_time: dict[tuple[int, Role], list[Event]] = {}
     if not moments:
-        return found
+        return events_by_time
     span, after = Scope(window=TimeWindow(min(moments), max(moments) + 1)), None
-    while part := storage.events.list_events(span, session, _PART, after):
+    while part := storage.events.list_events(span, session, _BATCH, after):
         for event in part:
-            found.setdefault((event.timestamp, event.role), []).append(event)
+            events_by_time.setdefault((event.timestamp, event.role), []).append(event)
         after = (part[-1].timestamp, part[-1].event_id)
-        if len(part) < _PART:
+        if len(part) < _BATCH:
             break
-    return found
+    return events_by_time
 
 
-def same_words(one: str, other: str) -> bool:
-    """Return whether two texts are the same but for marks in the place of what was redacted or forgotten.
+def is_same_text(first: str, second: str) -> bool:
+    """Return whether two texts differ only in redacted or forgotten parts."""
+    return first == second or _fits_marked(first, second) or _fits_marked(second, first)
 
-    One of them has to be the other with marks in the place of some of its words.
+
+def _fits_marked(marked: str, text: str) -> bool:
+    return _match_gaps(_REMOVED_MARK.split(marked), text) is not None
+
+
+def find_forgotten(marked: str, text: str) -> tuple[tuple[int, int], ...] | None:
+    """Return spans of `text` that are marks of forgetting in `marked`.
+
+    None where they differ otherwise, or `marked` has no mark; spans that are empty or hold just a mark are left out.
     """
-    return one == other or _fits(one, other) or _fits(other, one)
-
-
-def _fits(marked: str, whole: str) -> bool:
-    """Return whether `whole` is `marked` with any text in the place of its marks; False where `marked` has no mark."""
-    return _filled(_TAKEN_OUT.split(marked), whole) is not None
-
-
-def forgotten_in(marked: str, whole: str) -> tuple[tuple[int, int], ...] | None:
-    """Return (start, end) of the parts of `whole` that are marks of forgetting in `marked`; None where they differ otherwise.
-
-    Also None where `marked` has no mark; spans that are empty or hold just a mark are left out.
-    """
-    spans = _filled(_TAKEN_OUT.split(marked), whole)
+    spans = _match_gaps(_REMOVED_MARK.split(marked), text)
     if spans is None:
         return None
-    told = zip(_TAKEN_OUT.findall(marked), spans, strict=True)
-    return tuple((start, end) for mark, (start, end) in told if mark == FORGOTTEN and whole[start:end] not in ("", FORGOTTEN))
+    marked_spans = zip(_REMOVED_MARK.findall(marked), spans, strict=True)
+    return tuple(
+        (start, end) for mark, (start, end) in marked_spans if mark == FORGOTTEN and text[start:end] not in ("", FORGOTTEN)
+    )
 
 
-def _filled(parts: Sequence[str], whole: str) -> tuple[tuple[int, int], ...] | None:
-    """Return (start, end) of the text between each two `parts`; None where one is missing or out of order, or there is only one.
+def _match_gaps(parts: Sequence[str], text: str) -> tuple[tuple[int, int], ...] | None:
+    """Return the spans between each two `parts` of a text, or None.
 
     The first part has to begin the text, the last to end it; those between are looked for from the left.
     """
-    first, *rest = parts
-    if not rest or not whole.startswith(first) or not whole.endswith(rest[-1]):
+    first, *following = parts
+    if not following or not text.startswith(first) or not text.endswith(following[-1]):
         return None
-    at, last = len(first), len(whole) - len(rest[-1])
+    position, last = len(first), len(text) - len(following[-1])
     spans: list[tuple[int, int]] = []
-    for part in rest[:-1]:
-        if (found := whole.find(part, at, last)) < 0:
+    for part in following[:-1]:
+        if (start := text.find(part, position, last)) < 0:
             return None
-        spans.append((at, found))
-        at = found + len(part)
-    return None if at > last else (*spans, (at, last))
+        spans.append((position, start))
+        position = start + len(part)
+    return None if position > last else (*spans, (position, last))

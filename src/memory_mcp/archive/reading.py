@@ -6,7 +6,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from memory_mcp.archive.backup import Backup, SharedFile, backups
+from memory_mcp.archive.backup import Backup, SharedFile, list_backups
 from memory_mcp.archive.blocks import Archive
 from memory_mcp.archive.frames import Block, Damaged
 from memory_mcp.base.errors import SourceUnreadable
@@ -43,20 +43,21 @@ class Verified:
 
     @property
     def cuts_lost(self) -> bool:
-        """Whether the cuts that are left cannot be used: rows of cuts, positions or of an unknown table are missing."""
+        """Whether remaining cuts are unusable: related rows are missing."""
         return any(m.table in _CUTS or not m.table for m in self.missing)
 
 
-def verify(backup: Backup, step: Callable[[], None] = lambda: None) -> Verified:
-    """Read all of a backup, calling `step` between blocks; return its rows by table, what is missing, and harmless damage.
+def verify_backup(backup: Backup, step: Callable[[], None] = lambda: None) -> Verified:
+    """Read all of a backup; return rows by table and what is damaged.
 
-    Nothing is compared with the store. Raises SourceUnreadable when it is none, or cannot be read at all.
+    `step` is called between blocks. Nothing is compared with the store. Raises SourceUnreadable when it is no backup, or
+    cannot be read at all.
     """
     rows: dict[str, int] = {}
     missing: list[Missing] = []
     harmless: list[str] = []
-    about = about_of(backup)
-    for file, part in parts(backup):
+    about = read_about(backup)
+    for file, part in iter_parts(backup):
         step()
         if isinstance(part, Missing):
             missing.append(part)
@@ -67,9 +68,14 @@ def verify(backup: Backup, step: Callable[[], None] = lambda: None) -> Verified:
     return Verified(about, rows, missing, harmless)
 
 
-def rows_of(backup: Backup, step: Callable[[], None] = lambda: None, missing: list[Missing] | None = None) -> Iterator[TableRows]:
-    """Yield the rows of a backup's whole blocks; the rest is added to `missing`. Raises SourceUnreadable for no backup."""
-    for _, part in parts(backup):
+def iter_rows(
+    backup: Backup, step: Callable[[], None] = lambda: None, missing: list[Missing] | None = None
+) -> Iterator[TableRows]:
+    """Yield the rows of a backup's whole blocks.
+
+    The rest is added to `missing`. Raises SourceUnreadable for no backup.
+    """
+    for _, part in iter_parts(backup):
         if isinstance(part, Block):
             yield TableRows(part.head.table, part.head.columns, part.rows)
             step()
@@ -77,25 +83,27 @@ def rows_of(backup: Backup, step: Callable[[], None] = lambda: None, missing: li
             missing.append(part)
 
 
-def damaged(folder: Path) -> Iterator[tuple[str, Missing]]:
-    """Yield (file name, Missing) for each loss in the backups of a folder; each shared file is read once.
+def iter_losses(folder: Path) -> Iterator[tuple[str, Missing]]:
+    """Yield (file name, Missing) for each loss in a folder's backups.
 
-    A backup that cannot be read at all is one entry of an unknown number of rows (-1).
+    Each shared file is read once. A backup that cannot be read at all is one entry of an unknown number of rows (-1).
     """
-    seen: set[str] = set()
-    for backup in backups(folder):
+    read_files: set[str] = set()
+    for backup in list_backups(folder):
         try:
-            told = about_of(backup)["files"]
+            shared_files = read_about(backup)["files"]
         except SourceUnreadable as error:
             yield backup.path.name, Missing(backup.path.name, error.message, "", -1)
             continue
-        shared = (one for file in told if file["name"] not in seen for one in _shared(folder, SharedFile(**file)))
-        yield from ((name, part) for name, part in chain(shared, _own(backup)) if isinstance(part, Missing))
-        seen |= {file["name"] for file in told}
+        shared = (
+            entry for file in shared_files if file["name"] not in read_files for entry in _iter_shared(folder, SharedFile(**file))
+        )
+        yield from ((name, part) for name, part in chain(shared, _iter_own(backup)) if isinstance(part, Missing))
+        read_files |= {file["name"] for file in shared_files}
 
 
-def about_of(backup: Backup) -> dict[str, Any]:
-    """Return what a backup says of itself: kind, at_ms, why, store_id, schema, timezone, store_bytes, last_seq and files (dicts).
+def read_about(backup: Backup) -> dict[str, Any]:
+    """Return what a backup says of itself (see `backup`).
 
     Raises SourceUnreadable when it is none, or cannot be read.
     """
@@ -108,25 +116,23 @@ def about_of(backup: Backup) -> dict[str, Any]:
         raise SourceUnreadable(str(error), "Choose another one: memory-mcp backup --list") from error
 
 
-def parts(backup: Backup) -> Iterator[tuple[str, Block | Damaged | Missing]]:
-    """Yield (file name, part) of a backup, events and grips first: a Block, Missing for lost rows, or Damaged that costs none.
+def iter_parts(backup: Backup) -> Iterator[tuple[str, Block | Damaged | Missing]]:
+    """Yield (file name, part) of a backup, events and grips first.
 
-    Raises SourceUnreadable if it is none.
+    A Block, Missing for lost rows, or Damaged that costs none. Raises SourceUnreadable if it is none.
     """
-    for told in about_of(backup)["files"]:
-        yield from _shared(backup.path.parent, SharedFile(**told))
-    yield from _own(backup)
+    for fields in read_about(backup)["files"]:
+        yield from _iter_shared(backup.path.parent, SharedFile(**fields))
+    yield from _iter_own(backup)
 
 
-def _own(backup: Backup) -> Iterator[tuple[str, Block | Damaged | Missing]]:
-    """Yield (file name, part) of a backup's own file, as `parts` does. Raises OSError or ValueError as `Archive` does."""
+def _iter_own(backup: Backup) -> Iterator[tuple[str, Block | Damaged | Missing]]:
     with Archive(backup.path) as archive:
         for part in archive:
-            yield backup.path.name, _missing(backup.path.name, part)
+            yield backup.path.name, _assess_part(backup.path.name, part)
 
 
-def _shared(folder: Path, file: SharedFile) -> Iterator[tuple[str, Block | Damaged | Missing]]:
-    """Yield (file name, part) of a shared file, as `parts` does; one Missing where it is gone or cannot be read."""
+def _iter_shared(folder: Path, file: SharedFile) -> Iterator[tuple[str, Block | Damaged | Missing]]:
     try:
         archive = Archive(folder / file.name)
     except (OSError, ValueError) as error:
@@ -135,16 +141,16 @@ def _shared(folder: Path, file: SharedFile) -> Iterator[tuple[str, Block | Damag
         return
     with archive:
         for part in archive:
-            yield file.name, _missing(file.name, part)
+            yield file.name, _assess_part(file.name, part)
 
 
-def _missing(file: str, part: Block | Damaged) -> Block | Damaged | Missing:
-    """Return what a part costs, by its head, or of unknown number (-1) between its neighbours; the part if it costs no rows."""
+def _assess_part(file: str, part: Block | Damaged) -> Block | Damaged | Missing:
+    """Return what a damaged part costs; the part if it costs no rows."""
     if isinstance(part, Block) or not part.lost:
         return part
     if (head := part.head) is not None:
         return Missing(file, part.why, head.table, head.rows, head.from_ms, head.to_ms, dict(head.sources))
-    before, behind = part.between
+    previous, following = part.between
     # Between blocks of two tables it can be either's.
-    table = before.table if before and behind and before.table == behind.table else ""
-    return Missing(file, part.why, table, -1, before.to_ms if before else 0, behind.from_ms if behind else 0)
+    table = previous.table if previous and following and previous.table == following.table else ""
+    return Missing(file, part.why, table, -1, previous.to_ms if previous else 0, following.from_ms if following else 0)

@@ -1,4 +1,4 @@
-"""Makes a store from a backup beside the present one, and puts it in its place; what was there stays in a folder of its own."""
+"""Makes a store from a backup and puts it in place; the present one is kept."""
 
 import datetime as dt
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from memory_mcp.archive import beside
 from memory_mcp.archive.backup import Backup
-from memory_mcp.archive.reading import Verified, rows_of
+from memory_mcp.archive.reading import Verified, iter_rows
 from memory_mcp.base import machine
 from memory_mcp.base.errors import DiskFull, SchemaTooNew, StorageError
 from memory_mcp.base.failpoints import failpoint
@@ -31,15 +31,14 @@ _WAIT = 8.0
 _ROOM, _RESERVE = 2.0, 16_000_000
 
 
-def load(
+def load_backup(
     backup: Backup, verified: Verified, directory: Path, schema: int, make: Callable[[Path], Storage], step: Callable[[], None]
 ) -> tuple[Path, LoadCounts]:
-    """Make a new store with the rows of a backup in a folder of the data directory; return the folder and what was loaded.
+    """Make a new store with a backup's rows in a separate folder.
 
-    An earlier such folder is removed; the present store is not touched. Cuts are left out where they cannot be
-    believed. What is derived has to be rebuilt in it. `schema` is the newest that this program knows. Raises
-    SchemaTooNew when the backup is of a newer one, DiskFull when there is no room, and what `prepare` and the store
-    raise.
+    Of the data directory; an earlier such folder is removed; the present store is not touched. Cuts are left out where they
+    cannot be believed. What is derived has to be rebuilt in it. `schema` is the newest that this program knows. Raises
+    SchemaTooNew when the backup is of a newer one, DiskFull when there is no room, and what opening the store raises.
     """
     theirs = int(verified.about["schema"])
     if theirs > schema:
@@ -56,16 +55,17 @@ def load(
     fresh.mkdir(mode=0o700)
     with closing(make(fresh)) as storage:
         lost = any(m.table in ("event", "") for m in verified.missing)
-        loaded = storage.archive.load_rows(_for_here(rows_of(backup, step), lost), without_cuts=verified.cuts_lost)
+        loaded = storage.archive.load_rows(_iter_store_rows(iter_rows(backup, step), lost), without_cuts=verified.cuts_lost)
         # What it holds now is what there is to be, or its next start would tell of a loss.
         storage.accept_contents()
         return fresh, loaded
 
 
-def _for_here(parts: Iterable[TableRows], lost: bool) -> Iterator[TableRows]:
-    """Yield the rows that belong into the store, without the pauses and tombstones that are kept beside it.
+def _iter_store_rows(parts: Iterable[TableRows], lost: bool) -> Iterator[TableRows]:
+    """Yield the rows that belong into the store.
 
-    Where events are `lost`, the marks of what was read are left out: sources may have these events still.
+    Without pauses and tombstones. Where events are `lost`, the marks of what was read are left out: sources may have these
+    events still.
     """
     for part in parts:
         if part.table == "checkpoint" and lost:
@@ -77,15 +77,15 @@ def _for_here(parts: Iterable[TableRows], lost: bool) -> Iterator[TableRows]:
 
 
 def put_in_place(directory: Path, fresh: Path, now_ms: int) -> Path | None:
-    """Put a finished store in the place of the present one, which must not be open; return the folder that keeps that one.
+    """Replace the closed present store; return the folder that keeps it.
 
-    None where there was no store. Indexes and briefings are removed. Killed anywhere, the present store or the new
-    one is whole in its place, and the folder has everything that was there; the next restore begins again. Raises
-    StorageLocked when the store is in use for more than 8 seconds, StorageError when a file cannot be moved.
+    None where there was no store. Indexes and briefings are removed. Killed anywhere, the present store or the new one is
+    whole in its place, and the folder has everything that was there; the next restore begins again. Raises StorageLocked
+    when the store is in use for more than 8 seconds, StorageError when a file cannot be moved.
     """
     lock = DirectoryLock(directory, _WAIT)
     try:
-        kept = _keep(directory, now_ms)
+        kept_folder = _keep_present(directory, now_ms)
         failpoint("restore.built")
         for name in _DERIVED:
             shutil.rmtree(directory / name, ignore_errors=True)
@@ -97,7 +97,7 @@ def put_in_place(directory: Path, fresh: Path, now_ms: int) -> Path | None:
         os.replace(fresh / "high-water.json", directory / "high-water.json")
         machine.sync_names(directory)
         shutil.rmtree(fresh, ignore_errors=True)
-        return kept
+        return kept_folder
     except OSError as error:
         text = f"the restored store could not be put in its place: {error}"
         raise StorageError(text, "What was there is kept; free some space and restore again.") from error
@@ -105,19 +105,21 @@ def put_in_place(directory: Path, fresh: Path, now_ms: int) -> Path | None:
         lock.release()
 
 
-def _keep(directory: Path, now_ms: int) -> Path | None:
-    """Give the files of the present store a second name in a folder of its own, and return that; None where there is no store."""
-    there = [name for name in _STORE if (directory / name).exists()]
-    if "memory.duckdb" not in there:
+def _keep_present(directory: Path, now_ms: int) -> Path | None:
+    """Give the present files a second name in a separate folder."""
+    present_files = [name for name in _STORE if (directory / name).exists()]
+    if "memory.duckdb" not in present_files:
         return None
-    kept = directory / f"before-restore-{dt.datetime.fromtimestamp(now_ms / 1000, dt.UTC):%Y%m%dT%H%M%S}-{now_ms % 1000:03}"
-    kept.mkdir(mode=0o700)
-    for name in there:
+    kept_folder = (
+        directory / f"before-restore-{dt.datetime.fromtimestamp(now_ms / 1000, dt.UTC):%Y%m%dT%H%M%S}-{now_ms % 1000:03}"
+    )
+    kept_folder.mkdir(mode=0o700)
+    for name in present_files:
         try:
-            os.link(directory / name, kept / name)
+            os.link(directory / name, kept_folder / name)
         except OSError:
             # This file system has no second names.
-            shutil.copy2(directory / name, kept / name)
-    machine.sync_names(kept)
+            shutil.copy2(directory / name, kept_folder / name)
+    machine.sync_names(kept_folder)
     machine.sync_names(directory)
-    return kept
+    return kept_folder

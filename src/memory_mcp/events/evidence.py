@@ -15,7 +15,7 @@ MAX_NEIGHBOURS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Expanded:
+class ExpandedGrip:
     """A quotation with the events around it; `verified`: the stored event still holds exactly these words, as they were said."""
 
     grip_id: GripId
@@ -29,75 +29,73 @@ class Expanded:
 
 
 class Evidence:
-    """Expands grips. Context never leaves the session, project and thread of the quote."""
+    """Expands grips, within the session, project and thread of the quote."""
 
     def __init__(self, storage: Storage) -> None:
-        """Read events and grips from `storage`; nothing is written."""
         self._storage = storage
 
-    def expand(self, grip_id: str, before: int = 3, after: int = 3) -> Expanded:
-        """Return the quotation with up to `before` and `after` shown neighbours, 50 at most on each side (0 where negative).
+    def expand_grip(self, grip_id: str, before: int = 3, after: int = 3) -> ExpandedGrip:
+        """Return the quotation with its shown neighbours, 50 at most each side.
 
-        `verified` is False where the words have another hash now, or something was forgotten in them. Raises NotFound
-        for an unknown grip or one whose events are gone, InvalidQuery for text that is no grip id. Nothing is written.
+        `verified` is False where the words have another hash now, or something was forgotten in them. Raises NotFound for
+        an unknown grip or one whose events are gone, InvalidQuery for text that is no grip id.
         """
-        grip, events = self._find(grip_id)
-        quote = quoted(grip, events)
+        grip, events = self._find_grip(grip_id)
+        quote = quote_events(grip, events)
         verified = hash_quote(quote) == grip.quote_hash and FORGOTTEN not in quote
         earlier, _ = self._storage.events.get_neighbours(events[0], min(max(before, 0), MAX_NEIGHBOURS), 0)
         _, later = self._storage.events.get_neighbours(events[-1], 0, min(max(after, 0), MAX_NEIGHBOURS))
-        around = tuple(earlier), tuple(events), tuple(later)
-        return Expanded(grip.grip_id, quote, verified, grip.timestamp, grip.segment or None, *around)
+        contexts = tuple(earlier), tuple(events), tuple(later)
+        return ExpandedGrip(grip.grip_id, quote, verified, grip.timestamp, grip.segment or None, *contexts)
 
-    def quotes(self, grips: Sequence[Grip]) -> dict[GripId, str]:
-        """Return by grip id the quoted words of stored grips; those whose events are gone are left out, no hash is checked."""
+    def read_quotes(self, grips: Sequence[Grip]) -> dict[GripId, str]:
+        """Return the quoted words of stored grips, without a check."""
         ids = {i for g in grips for i in (g.event_id_start, g.event_id_end)}
-        return quotes_in(grips, self._storage.events.get_events(ids))
+        return quote_grips(grips, self._storage.events.get_events(ids))
 
-    def _find(self, grip_id: str) -> tuple[Grip, list[Event]]:
-        """Return a grip and the one or two events that it quotes, the first one first.
+    def _find_grip(self, grip_id: str) -> tuple[Grip, list[Event]]:
+        """Return a grip and the one or two events that it quotes, in order.
 
-        A grip of a span (event id and places) is made from its event. Raises NotFound for an unknown grip, a span
-        outside of the text, or a grip whose events are gone.
+        A grip of a span (event id and offsets) is made from its event. Raises NotFound for an unknown grip, a span outside
+        of the text, or a grip whose events are gone.
         """
         if spanned := parse_span_grip(grip_id):
             event_id, start, end = spanned
             event = self._storage.events.find_event(event_id)
             if event is None or not start < end <= len(event.text):
-                raise unknown_grip(grip_id)
+                raise make_unknown_grip(grip_id)
             # It is not stored and filed under no segment; its time is that of the event's id, its hash that of the words now.
-            whole, said_at = span_grip_id(event_id, start, end), event_key(event_id) >> 80
+            full_id, said_at = span_grip_id(event_id, start, end), event_key(event_id) >> 80
             words = hash_quote(event.text[start:end])
-            return Grip(whole, event_id, event_id, start, end, quote_hash=words, timestamp=said_at, segment=0), [event]
+            return Grip(full_id, event_id, event_id, start, end, quote_hash=words, timestamp=said_at, segment=0), [event]
         grip = self._storage.grips.find_grip(grip_id)
         if grip is None:
-            raise unknown_grip(grip_id)
+            raise make_unknown_grip(grip_id)
         events = self._storage.events.get_events([grip.event_id_start, grip.event_id_end])
         if not {grip.event_id_start, grip.event_id_end} <= set(events):
-            raise unknown_grip(grip_id)
+            raise make_unknown_grip(grip_id)
         return grip, sorted(events.values(), key=lambda e: (e.event_id != grip.event_id_start, e.order))
 
 
-def quoted(grip: Grip, events: Sequence[Event]) -> str:
-    """Return the quoted words, from the grip's one or two events (the first and the last); the hash is not checked."""
+def quote_events(grip: Grip, events: Sequence[Event]) -> str:
+    """Return the words of a grip from its events; no hash is checked."""
     return join_quote(events[0].text, events[1].text if len(events) > 1 else None, grip.span_start, grip.span_end)
 
 
-def quotes_in(grips: Iterable[Grip], events: Mapping[EventId, Event]) -> dict[GripId, str]:
-    """Return by grip id the quoted words of those grips whose events are all given; others are left out, no hash is checked."""
-    found = {}
+def quote_grips(grips: Iterable[Grip], events: Mapping[EventId, Event]) -> dict[GripId, str]:
+    """Return the words of those grips whose events are all given."""
+    quotes = {}
     for grip in grips:
         if grip.event_id_start in events and grip.event_id_end in events:
             pair = [events[grip.event_id_start], events[grip.event_id_end]]
-            found[grip.grip_id] = quoted(grip, pair if pair[0].event_id != pair[1].event_id else pair[:1])
-    return found
+            quotes[grip.grip_id] = quote_events(grip, pair if pair[0].event_id != pair[1].event_id else pair[:1])
+    return quotes
 
 
-def said_of(grip: Grip, event: Event, quote: str) -> Quotation:
-    """Return the quotation as a hit shows it: its words and hash, and time, session, project, agent, role, speaker, kind.
+def make_quotation(grip: Grip, event: Event, quote: str) -> Quotation:
+    """Return the quotation as a hit shows it.
 
-    `event` is the grip's first event, from which these come, and `quote` the quoted words; `kind` is "" where its
-    author gave none.
+    `event` is the grip's first event, `quote` the quoted words.
     """
     return Quotation(
         quote=quote,
@@ -113,6 +111,6 @@ def said_of(grip: Grip, event: Event, quote: str) -> Quotation:
     )
 
 
-def unknown_grip(grip_id: str) -> NotFound:
-    """Return the NotFound error for a grip that does not exist or that the caller may not see; it is not raised here."""
+def make_unknown_grip(grip_id: str) -> NotFound:
+    """Return the NotFound error for a grip; it is not raised here."""
     return NotFound(f"no grip {grip_id}", "Take grip ids from search results or from a node's bullets (browse_toc).")

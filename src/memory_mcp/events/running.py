@@ -1,9 +1,9 @@
-"""Find the session that a caller runs in, from what hooks and followed transcripts recorded of it.
+"""Find the session that a caller runs in, from recorded hooks and transcripts.
 
 Invariants
 1. A call comes from within a turn: a session whose last turn has ended, or that has ended itself, is not the caller's.
-2. A session is the caller's for sure where both have the client's process; else by client and working directory, where it was
-   heard of lately. Where that fits several, all of them are left out: one of them asks.
+2. A session is the caller's for sure where both have the client's process; else by client and working directory, where it
+was heard of lately. Where that fits several, all of them are left out: one of them asks.
 """
 
 import threading
@@ -33,7 +33,7 @@ _COMPACTED = "(compact)"
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class CallerProcess:
     """What is known of the process that a caller runs in."""
 
     #: As the client names itself; "" if unknown.
@@ -73,53 +73,62 @@ class RunningSessions:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _is_loaded: bool = False
 
-    def observe(self, events: Iterable[Event]) -> None:
-        """Take notice of events that were stored just now; those that no client recorded are passed over."""
+    def observe_events(self, events: Iterable[Event]) -> None:
+        """Note newly stored events that a client recorded."""
         now = self.clock.now_ms()
         with self._lock:
             for event in events:
                 if now - event.timestamp < _LONG_TURN and _is_by_client(event):
-                    self._observe(event)
+                    self._observe_event(event)
             for name in list(self._sessions)[: max(0, len(self._sessions) - _MOST)]:
                 del self._sessions[name]
 
-    def of(self, caller: Connection) -> frozenset[ExcludedSession]:
-        """Return the sessions that a caller runs in, each with the moment from which its agent still knows it."""
+    def find_sessions(self, caller: CallerProcess) -> frozenset[ExcludedSession]:
+        """Return the sessions that a caller runs in.
+
+        Each with the time from which its agent still knows it.
+        """
         now = self.clock.now_ms()
-        self._load()
+        self._load_recent()
         with self._lock:
             alive = {n: s for n, s in self._sessions.items() if now - s.heard_ms < _LONG_TURN}
-        names = [n for n in alive if n in caller.sessions] or _nearest(caller, alive, now) or _likely(caller, alive, now)
+        names = (
+            [n for n in alive if n in caller.sessions]
+            or _match_processes(caller, alive, now)
+            or _match_directory(caller, alive, now)
+        )
         return frozenset(ExcludedSession(name, self.known_from(name)) for name in names)
 
     def known_from(self, session: str) -> int:
-        """Return when a session was compacted last, UTC milliseconds: what came before is forgotten; 0 for never."""
-        with self._lock:
-            found = self._sessions.get(session)
-        if found is not None and found.compacted_ms is not None:
-            return found.compacted_ms
-        if found is None:
-            return 0
-        moment = max((e.timestamp for e in self.store.list_recaps([found.stream])), default=0)
-        found.compacted_ms = max(moment, found.compacted_ms or 0)
-        return found.compacted_ms
+        """Return when a session was last compacted (UTC ms); 0 for never.
 
-    def _load(self) -> None:
-        """Observe the newest stored events, once."""
+        What came before is forgotten by its agent.
+        """
+        with self._lock:
+            known_session = self._sessions.get(session)
+        if known_session is not None and known_session.compacted_ms is not None:
+            return known_session.compacted_ms
+        if known_session is None:
+            return 0
+        moment = max((e.timestamp for e in self.store.list_recaps([known_session.stream])), default=0)
+        known_session.compacted_ms = max(moment, known_session.compacted_ms or 0)
+        return known_session.compacted_ms
+
+    def _load_recent(self) -> None:
         if not self._is_loaded:
             last = self.store.last_seq()
             recent = self.store.list_arrivals(max(0, last - _RECENT), last, Scope()) if last else []
-            self.observe(sorted(recent, key=lambda e: e.order))
+            self.observe_events(sorted(recent, key=lambda e: e.order))
             self._is_loaded = True
 
-    def _observe(self, event: Event) -> None:
+    def _observe_event(self, event: Event) -> None:
         """Note one event of a client in its session; the lock is held."""
         session = self._sessions.pop(event.session_id, None) or _Session(event.agent, event.stream)
         session.stream = session.stream if event.thread else event.stream
         self._sessions[event.session_id] = session
         session.cwd = event.metadata.get("cwd", "") or session.cwd
-        if told := mark_of(event, PIDS):
-            session.pids = tuple(int(pid) for pid in told.split() if pid.isdecimal())
+        if pid_text := mark_of(event, PIDS):
+            session.pids = tuple(int(pid) for pid in pid_text.split() if pid.isdecimal())
         if is_recap(event) or (event.type is EventType.SESSION_START and _COMPACTED in event.text):
             session.compacted_ms = max(event.timestamp, session.compacted_ms or 0)
         if event.timestamp < session.heard_ms:
@@ -133,20 +142,20 @@ class RunningSessions:
             session.turn_until_ms = 0 if event.source.startswith(HOOK) else event.timestamp + _GOES_ON
 
 
-def _nearest(caller: Connection, sessions: dict[str, _Session], now_ms: int) -> list[str]:
-    """Return the sessions within a turn whose hooks have the caller's client above them."""
-    places: dict[str, int] = {}
+def _match_processes(caller: CallerProcess, sessions: dict[str, _Session], now_ms: int) -> list[str]:
+    """Return sessions within a turn that share the caller's processes."""
+    distances: dict[str, int] = {}
     for name, session in sessions.items():
         above = session.pids[:_ABOVE]
-        place = next((at for at, pid in enumerate(caller.pids[:_ABOVE]) if pid in above), None)
-        if place is not None and now_ms < session.turn_until_ms and _fits(caller, session, unknown=True):
-            places[name] = place
-    least = min(places.values(), default=0)
-    return [name for name, place in places.items() if place == least]
+        distance = next((index for index, pid in enumerate(caller.pids[:_ABOVE]) if pid in above), None)
+        if distance is not None and now_ms < session.turn_until_ms and _is_client(caller, session, unknown=True):
+            distances[name] = distance
+    least = min(distances.values(), default=0)
+    return [name for name, distance in distances.items() if distance == least]
 
 
-def _likely(caller: Connection, sessions: dict[str, _Session], now_ms: int) -> list[str]:
-    """Return the sessions of the caller's client in its directory that were heard of lately and are within a turn.
+def _match_directory(caller: CallerProcess, sessions: dict[str, _Session], now_ms: int) -> list[str]:
+    """Return recent sessions of the caller's client in its directory.
 
     A session known by another client's process is not the caller's.
     """
@@ -158,17 +167,19 @@ def _likely(caller: Connection, sessions: dict[str, _Session], now_ms: int) -> l
         and caller.cwd
         and session.cwd == caller.cwd
         and now_ms < min(session.turn_until_ms, session.heard_ms + _LATELY)
-        and _fits(caller, session, unknown=False)
+        and _is_client(caller, session, unknown=False)
     ]
 
 
-def _fits(caller: Connection, session: _Session, unknown: bool) -> bool:
-    """Return whether the caller's client may be the session's: "codex-mcp-client" is codex; `unknown`: where it has no name."""
+def _is_client(caller: CallerProcess, session: _Session, unknown: bool) -> bool:
+    """Return whether the caller's client may be the session's.
+
+    "codex-mcp-client" is codex; `unknown`: the result if it has no name.
+    """
     if not caller.agent:
         return unknown
     return bool(session.agent) and caller.agent.lower().replace(" ", "-").startswith(session.agent.lower())
 
 
 def _is_by_client(event: Event) -> bool:
-    """Return whether a client recorded an event, by its hook or in its own transcript."""
     return bool(event.agent) and (event.source.startswith(HOOK) or event.source == event.agent)

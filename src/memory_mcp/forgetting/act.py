@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from memory_mcp.app import App
-from memory_mcp.archive.outgoing import own_folders
+from memory_mcp.archive.outgoing import list_own_folders
 from memory_mcp.base import extensions, foreign_files, machine
 from memory_mcp.base.errors import IndexNotReady
 from memory_mcp.base.failpoints import failpoint
@@ -152,7 +152,7 @@ class Forgetting:
         # A backup that began before the erasure holds what was erased, and one under way lets nothing be compacted.
         with app.backups.suspend():
             swept["backups"] = self._backup_files(app.gate.tombstones).remove_forgotten()
-            shared = own_folders(app.storage, self._directory.absolute())
+            shared = list_own_folders(app.storage, self._directory.absolute())
             swept["shared files"] = sum(ArchiveFiles(folder, app.gate.tombstones).remove_forgotten() for folder in shared)
             failpoint("forget.swept")
             app.storage.compact_files()

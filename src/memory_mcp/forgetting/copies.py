@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from memory_mcp.archive.backup import SUFFIX
-from memory_mcp.archive.blocks import rewrite
+from memory_mcp.archive.blocks import rewrite_archive
 from memory_mcp.base.errors import DiskFull
 from memory_mcp.ingest.tombstones import Tombstones
 from memory_mcp.model.ids import grip_id_from
-from memory_mcp.storage.forgotten import kept_row
+from memory_mcp.storage.forgotten import clean_row
 from memory_mcp.storage.rows import members_of
 
 #: Columns that name a quotation, of tables whose rows go with it.
@@ -56,10 +56,10 @@ class ArchiveFiles:
         changed = 0
         for path in self._archive_files():
             try:
-                done = rewrite(path, self._clean_row)
+                done = rewrite_archive(path, self._clean_row)
                 if self._nodes or self._grips or self._names:
                     # Tables stand in the order of their names: statements before their nodes, acts before quotations.
-                    rewrite(path, self._drop_dependents)
+                    rewrite_archive(path, self._drop_dependents)
                 changed += bool(done.dropped or done.changed)
             except FileNotFoundError:
                 # A backup that ends meanwhile removes what it replaces.
@@ -89,7 +89,7 @@ class ArchiveFiles:
         Besides what `kept_row` takes out, removed are quotations of events that go or change, and nodes that others than the
         summarizer wrote and whose time holds such an event. Events have to be looked through before the other tables.
         """
-        remaining = kept_row(self._tombstones, table, row)
+        remaining = clean_row(self._tombstones, table, row)
         if table == "event":
             (self._leaving if remaining is None else self._staying).update((row["project"], row["stream"]))
         if table == "event" and remaining is not row:

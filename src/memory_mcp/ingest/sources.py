@@ -8,7 +8,7 @@ from memory_mcp.base import paths
 from memory_mcp.base.errors import InvalidQuery
 
 if TYPE_CHECKING:
-    from memory_mcp.archive.exchange import Exchange, Synced
+    from memory_mcp.archive.exchange import Exchange, SyncReport
     from memory_mcp.archive.shared import SyncSettings
     from memory_mcp.ingest.base import Importer
     from memory_mcp.ingest.capture import CaptureRules
@@ -75,14 +75,14 @@ def make_exchange(storage: "Storage", data_dir: Path, folder: Path, gate: "Gate"
 
 def make_syncer(
     settings: "SyncSettings", storage: "Storage", data_dir: Path | None, gate: "Gate", store: "StoreDrafts"
-) -> "Callable[[Callable[[], bool]], Synced | None]":
+) -> "Callable[[Callable[[], bool]], SyncReport | None]":
     """Return a function that exchanges once through the settings' folder.
 
     It returns None where no folder is set or the store is in memory, ends early when its argument says so, and raises what the
     exchange raises.
     """
 
-    def work(should_stop: Callable[[], bool]) -> "Synced | None":
+    def work(should_stop: Callable[[], bool]) -> "SyncReport | None":
         if not settings.directory or data_dir is None:
             return None
         return make_exchange(storage, data_dir.absolute(), Path(settings.directory).expanduser(), gate, store).run(should_stop)

@@ -32,12 +32,12 @@ class BackUp:
         Once `should_stop` returns true it ends early, and the unfinished backup is removed. Raises what making one
         raises. The report counts "events".
         """
-        if not self._backups.enabled:
+        if not self._backups.is_enabled:
             return JobReport("off (backup.enabled = false)")
         while self._busy() and not should_stop():
             time.sleep(_LOOK)
         try:
-            backup = self._backups.make("daily", should_stop=should_stop)
+            backup = self._backups.make_backup("daily", should_stop=should_stop)
         except DeadlineExceeded:
             if not should_stop():
                 raise

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from memory_mcp.archive.exchange import Synced
+from memory_mcp.archive.exchange import SyncReport
 from memory_mcp.jobs.base import Job, JobReport
 from memory_mcp.jobs.schedule import Every, Schedule
 
@@ -106,7 +106,7 @@ def prune_indexes_job(prune: Callable[[], Mapping[str, Mapping[str, int]]], sche
     return FunctionJob("prune_indexes", "leave aged documents out of the indexes", schedule, prune_aged)
 
 
-def sync_folder_job(exchange: Callable[[ShouldStop], Synced | None], busy: Callable[[], bool]) -> Job:
+def sync_folder_job(exchange: Callable[[ShouldStop], SyncReport | None], busy: Callable[[], bool]) -> Job:
     """Return the job that exchanges events through a folder.
 
     `exchange` returns None where no folder is set. The report counts events as "written" and "new", and nothing where

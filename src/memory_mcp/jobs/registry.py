@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from memory_mcp.archive.exchange import Synced
+from memory_mcp.archive.exchange import SyncReport
 from memory_mcp.archive.keeper import BackupKeeper
 from memory_mcp.jobs import calls
 from memory_mcp.jobs.back_up import BackUp
@@ -52,7 +52,7 @@ class JobParts:
     group_topics: Callable[[], bool]
     backups: BackupKeeper
     #: Exchanges events through the folder of the settings; None where there is none.
-    sync: Callable[[Callable[[], bool]], Synced | None]
+    sync: Callable[[Callable[[], bool]], SyncReport | None]
     summarizer: SummarizerSettings
     #: What the summarizer's job works with.
     improve_summaries: SummaryParts
@@ -70,5 +70,5 @@ JOBS: dict[str, Callable[[JobParts], Job]] = {
     "sync_folder": lambda parts: calls.sync_folder_job(parts.sync, parts.busy),
     "back_up": lambda parts: BackUp(parts.backups, parts.busy, Daily.at(parts.housekeeping_at)),
     "prune_indexes": lambda parts: calls.prune_indexes_job(parts.prune_indexes, Daily.at(parts.housekeeping_at)),
-    "housekeeping": lambda parts: Housekeeping(parts.storage, parts.backups.before, Daily.at(parts.housekeeping_at)),
+    "housekeeping": lambda parts: Housekeeping(parts.storage, parts.backups.back_up_before, Daily.at(parts.housekeeping_at)),
 }

@@ -213,7 +213,7 @@ class RenderBriefings:
         for target in sorted(self._storage.toc.list_pins()):
             if target.startswith("grip:"):
                 with suppress(NotFound):
-                    quotation = self._evidence.expand(target, 0, 0)
+                    quotation = self._evidence.expand_grip(target, 0, 0)
                     first_event = quotation.excerpt[0]
                     # Output has no speaker.
                     speaker = speaker_of(first_event) or "tool"

@@ -110,4 +110,4 @@ def day(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
         for cut in cuts
         if cut.node_id in nodes
     ]
-    return {"segments": segments, "quotes": app.evidence.quotes(list(app.storage.grips.get_grips(grips).values()))}
+    return {"segments": segments, "quotes": app.evidence.read_quotes(list(app.storage.grips.get_grips(grips).values()))}

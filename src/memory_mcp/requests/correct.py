@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery
-from memory_mcp.events.evidence import Expanded
+from memory_mcp.events.evidence import ExpandedGrip
 from memory_mcp.model.event import Trust
 from memory_mcp.model.grip import Supersession
 from memory_mcp.model.ids import GripId, hash_parts
@@ -140,7 +140,7 @@ def audit(app: App, request: Audit, caller: Caller) -> Audited:
     )
 
 
-def _supersede(app: App, old: Expanded, new: GripId | None, request: Correct | Retract) -> None:
+def _supersede(app: App, old: ExpandedGrip, new: GripId | None, request: Correct | Retract) -> None:
     """Record that `new` (None: a retraction) supersedes every grip that quotes the statement, and the act in the audit log.
 
     These are grips whose quotation holds the statement's or is part of it. Does nothing where the same is recorded already. The
@@ -155,7 +155,7 @@ def _supersede(app: App, old: Expanded, new: GripId | None, request: Correct | R
     ids = {e.event_id for e in old.excerpt}
     pairs = app.storage.events.find_duplicates(ids)
     grips = [g for several in app.storage.grips.grips_by_event(ids | set(pairs) | set(pairs.values())).values() for g in several]
-    inside = (i for i, quote in app.evidence.quotes(grips).items() if quote in old.quote or old.quote in quote)
+    inside = (i for i, quote in app.evidence.read_quotes(grips).items() if quote in old.quote or old.quote in quote)
     for grip in dict.fromkeys([old.grip_id, *inside]):
         app.storage.superseded.record_supersession(Supersession(grip, new, now, reason, author))
     what = "correct" if new is not None else "retract"

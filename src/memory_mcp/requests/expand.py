@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 from memory_mcp.app import App
-from memory_mcp.events.evidence import Expanded
+from memory_mcp.events.evidence import ExpandedGrip
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.event import DEFAULT_TYPES, Event, Role
 from memory_mcp.model.grip import JOINT, RETRACTED, Supersession
@@ -150,7 +150,7 @@ class _Fitting:
 
     def __init__(
         self,
-        found: Expanded,
+        found: ExpandedGrip,
         node_id: str,
         project: str,
         calendar: Calendar,
@@ -311,7 +311,7 @@ class _Fitting:
         )
 
 
-def _spans(found: Expanded) -> list[tuple[int, int]]:
+def _spans(found: ExpandedGrip) -> list[tuple[int, int]]:
     """Return (start, end) of the quoted words in the text of each event that they are of: one event, or two.
 
     Of two, the words are the end of the first text and the beginning of the second.

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memory_mcp.app import App
-from memory_mcp.archive.others import unknown
+from memory_mcp.archive.others import select_unknown
 from memory_mcp.base.errors import MemoryMcpError
 from memory_mcp.model.event import EventDraft, EventType, OriginalIdentity, Role, Trust
 from memory_mcp.model.grip import Supersession
@@ -36,7 +36,7 @@ def known(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
         )
         for told in asked["events"]
     ]
-    fresh = {id(draft) for draft in unknown(app.storage, drafts)}
+    fresh = {id(draft) for draft in select_unknown(app.storage, drafts)}
     return {"known": [number for number, draft in enumerate(drafts) if id(draft) not in fresh]}
 
 

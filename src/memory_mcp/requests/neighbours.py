@@ -1,7 +1,7 @@
 """Chooses which messages around a quotation are worth a line each. Pure."""
 
 from memory_mcp.base.text import term_set
-from memory_mcp.events.evidence import Expanded
+from memory_mcp.events.evidence import ExpandedGrip
 from memory_mcp.model.event import Event
 from memory_mcp.model.exchange import TurnKind, classify_turns
 from memory_mcp.search.policy.recent import QuestionTerms
@@ -10,7 +10,7 @@ from memory_mcp.search.policy.recent import QuestionTerms
 _READ = 2000
 
 
-def choose_neighbours(quotation: Expanded, question: QuestionTerms, most_before: int, most_after: int) -> list[Event]:
+def choose_neighbours(quotation: ExpandedGrip, question: QuestionTerms, most_before: int, most_after: int) -> list[Event]:
     """Return the neighbours that tell something: those that bear most on a question first, among equals the nearest.
 
     Announcements of what comes next are none. Without a question they are the nearest `most_before` and `most_after` ones.

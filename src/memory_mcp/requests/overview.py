@@ -7,7 +7,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from memory_mcp.app import App
-from memory_mcp.archive.keeper import held
+from memory_mcp.archive.keeper import read_folder
 from memory_mcp.base import extensions, machine, paths
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.config import Settings
@@ -194,9 +194,9 @@ def _backups(app: App) -> Backups:
     folder = app.backups.folder
     if folder is None:
         return Backups(enabled=False)
-    found = held(folder)
+    found = read_folder(folder)
     last = app.calendar.format_iso(found.newest_ms) if found.newest_ms is not None else ""
-    return Backups(enabled=app.backups.enabled, folder=str(folder), count=found.count, size_bytes=found.size_bytes, last=last)
+    return Backups(enabled=app.backups.is_enabled, folder=str(folder), count=found.count, size_bytes=found.size_bytes, last=last)
 
 
 def _outgoing(app: App) -> Iterator[Outgoing]:

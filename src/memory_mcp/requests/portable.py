@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memory_mcp.app import App
-from memory_mcp.events.evidence import quotes_in
+from memory_mcp.events.evidence import quote_grips
 from memory_mcp.ingest.draft_rows import pack_drafts
 from memory_mcp.model.calendar import TimeWindow, rollup_targets
 from memory_mcp.model.event import Event, make_carried_draft
@@ -153,7 +153,7 @@ def _segment(app: App, cut: Segment, window: TimeWindow | None, events: Sequence
     quoted = {i: grips[i] for b in kept for i in b.grip_ids if i in grips}
     said = app.storage.events.get_events({e for g in quoted.values() for e in (g.event_id_start, g.event_id_end)})
     quotes = {}
-    for grip_id, text in quotes_in(quoted.values(), said).items():
+    for grip_id, text in quote_grips(quoted.values(), said).items():
         first, when = said[quoted[grip_id].event_id_start], _stamp(app, quoted[grip_id].timestamp)
         quotes[str(grip_id)] = {"text": text, "when": when, "role": first.role.value, "speaker": first.speaker}
     return told | (_node(node) if whole else {}) | {"bullets": [_bullet(b, over) for b in kept], "quotes": quotes}

@@ -349,7 +349,7 @@ def _cut_of(app: App, given: str, node: TocNode, scoped: Scoped) -> tuple[GripId
     hint = f"{_UNCHANGED} Every bullet must name existing grips: take them from refine_show, get_node or search results."
     unknown = NotFound(f"no grip {given}", hint)
     try:
-        found = app.evidence.expand(given, 0, 0)
+        found = app.evidence.expand_grip(given, 0, 0)
     except NotFound:
         raise unknown from None
     said = found.excerpt[0]

@@ -8,8 +8,8 @@ from enum import StrEnum
 from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.base.scope import is_place
-from memory_mcp.events.evidence import Expanded, unknown_grip
-from memory_mcp.events.running import Connection
+from memory_mcp.events.evidence import ExpandedGrip, make_unknown_grip
+from memory_mcp.events.running import CallerProcess
 from memory_mcp.model.event import ExcludedSession
 from memory_mcp.requests.limits import choice
 from memory_mcp.storage.values import Scope
@@ -38,11 +38,11 @@ class Caller:
     #: Whether the caller may see that project alone (`server.scope_lock`).
     locked: bool = False
     #: The process that it runs in, where that is known.
-    connection: Connection | None = None
+    connection: CallerProcess | None = None
 
     def excluded(self, app: App, include_current: bool) -> frozenset[ExcludedSession]:
         """Return the sessions that a search of this caller leaves out: the one it runs in, unless that is wanted."""
-        return frozenset() if include_current or self.connection is None else app.running.of(self.connection)
+        return frozenset() if include_current or self.connection is None else app.running.find_sessions(self.connection)
 
     def bound(self, app: App) -> str | None:
         """Return the only project that the caller may see, None for all. Raises InvalidQuery if that project is unknown."""
@@ -156,14 +156,14 @@ def known_project(app: App, name: str) -> str:
     raise InvalidQuery(f"no project is called {name!r}", f"{meant}Projects: {names or 'none yet'}.")
 
 
-def visible_evidence(app: App, caller: Caller, grip_id: str, before: int = 0, after: int = 0) -> Expanded:
+def visible_evidence(app: App, caller: Caller, grip_id: str, before: int = 0, after: int = 0) -> ExpandedGrip:
     """Return a citation with its events and at most `before` and `after` events around them.
 
     Raises NotFound for an unknown citation, or one whose project the caller may not see.
     """
-    found = app.evidence.expand(grip_id, before, after)
+    found = app.evidence.expand_grip(grip_id, before, after)
     if not caller.sees(app, found.excerpt[0].project):
-        raise unknown_grip(grip_id)
+        raise make_unknown_grip(grip_id)
     return found
 
 

@@ -340,7 +340,7 @@ def _further_quotes(app: App, hits: Sequence[Hit]) -> Mapping[str, tuple[Quote, 
     """Return by node up to `_FURTHER` quotations of its further stored grips, cut to `_WIDTH`, without what its result says."""
     stored = {h.node_id: [g for g in h.grip_ids[1:] if parse_span_grip(g) is None][:_FURTHER] for h in hits if h.node_id}
     grips = app.storage.grips.get_grips([g for several in stored.values() for g in several])
-    quotes = app.evidence.quotes(list(grips.values()))
+    quotes = app.evidence.read_quotes(list(grips.values()))
     own = {h.node_id: h.quote for h in hits}
 
     def told(node: NodeId, grip: GripId) -> bool:

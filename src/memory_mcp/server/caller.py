@@ -6,7 +6,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from memory_mcp.events.running import Connection
+from memory_mcp.events.running import CallerProcess
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import Context
@@ -29,7 +29,7 @@ class Caller:
     #: Whether its own settings bind it to that project, whatever those of the memory say.
     locked: bool = False
     #: Returns the client's process, where that is known: a client names itself only with its first request.
-    connection: Callable[[], Connection] | None = None
+    connection: Callable[[], CallerProcess] | None = None
 
 
 _NOBODY = Caller()

@@ -291,7 +291,7 @@ class Service:
         """
         app = self.host.opened
         if app is not None:
-            compact_if_worth_it(app.storage, app.backups.before)
+            compact_if_worth_it(app.storage, app.backups.back_up_before)
 
     def close(self, patience: float = 2 * _PATIENCE) -> None:
         """Stop deriving and close the store, waiting for it at most `patience` seconds; later it goes on in a thread.

@@ -9,11 +9,11 @@ from memory_mcp.storage.opening import Engine, OpenOptions
 
 def _open_duckdb(opening: OpenOptions) -> Storage:
     """Open the DuckDB store, for reading if it may only be read."""
-    from memory_mcp.storage.duckdb import look_at, open_storage
+    from memory_mcp.storage.duckdb import open_read_only, open_storage
 
     directory, lock = opening.directory, opening.lock
     if directory is not None and lock is None and is_read_only(directory):
-        return look_at(directory)
+        return open_read_only(directory)
     return open_storage(directory, opening.timezone, lock=lock)
 
 

@@ -14,7 +14,7 @@ from memory_mcp.cli.commands.base import Subparsers, leaf, opened, print_result
 
 if TYPE_CHECKING:
     from memory_mcp.app import App
-    from memory_mcp.archive.moving import Copied
+    from memory_mcp.archive.moving import CopyResult
     from memory_mcp.config import Settings
 
 _ENGINES = ("postgres", "duckdb")
@@ -33,6 +33,10 @@ def add(parsers: Subparsers, about: str) -> None:
     parser.add_argument("--to", metavar="DIR", default="", help="with duckdb: the data directory to make")
 
 
+def _report_progress(bar: render.Progress, done: int, total: int) -> None:
+    bar.at(done / max(total, 1), f"{done:,} events")
+
+
 def run(args: argparse.Namespace) -> int:
     """Copy the memory into another engine's store, derive the tree there, check it, and print how to use it; return 0.
 
@@ -49,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     with opened(args, settled=True) as app, render.Progress("copying") as bar:
         target = _target(app.settings, args)
         with closing(_open(target)) as copy, copy.derivation.publishing:
-            copied = moving.copy(app.storage, copy.storage, lambda done, all_: bar.at(done / max(all_, 1), f"{done:,} events"))
+            copied = moving.copy_memory(app.storage, copy.storage, partial(_report_progress, bar))
             copy.storage.accept_contents()
         failpoint("migrate.copied")
         # Its days are counted in the zone of the memory from now on.
@@ -66,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
             subject, counts = copy.settings.storage.engine, {"events": copied.last_seq}
             copy.storage.audit.record_entry(AuditEntry("migrate", copy.clock.now_ms(), "person", subject, "", counts))
             copy.storage.accept_contents(acknowledge=True)
-            moving.complete(copy.storage)
+            moving.mark_complete(copy.storage)
         tombstones_left = _beside(app, target)
         later = app.storage.events.last_seq() - copied.last_seq
     rows = {table: count for table, count in sorted(copied.rows.items()) if count}
@@ -105,14 +109,14 @@ def _beside(app: "App", target: "Settings") -> int:
     """Copy tombstones and, to a data directory, pauses beside the copy's store; return how many tombstones it cannot take."""
     from memory_mcp.archive import beside
 
-    rows = beside.rows(app.settings.storage.directory, app.storage.tombstones)
+    rows = beside.read_rows(app.settings.storage.directory, app.storage.tombstones)
     if target.storage.engine == "duckdb":
-        return beside.take(target.storage.directory, rows)
+        return beside.add_rows(target.storage.directory, rows)
     with closing(_open(target)) as copy:
-        return beside.take(None, rows, copy.storage.tombstones)
+        return beside.add_rows(None, rows, copy.storage.tombstones)
 
 
-def _lines(copied: "Copied", segments: int, later: int, tombstones_left: int, target: "Settings") -> Iterator[str]:
+def _lines(copied: "CopyResult", segments: int, later: int, tombstones_left: int, target: "Settings") -> Iterator[str]:
     """Yield what was copied, what could not be, whether events came meanwhile, and the settings by which the copy is used."""
     other = sum(count for table, count in copied.rows.items() if table != "event")
     yield f"copied {copied.last_seq:,} events ({copied.new:,} by this run) in {segments:,} segments and {other:,} other rows"

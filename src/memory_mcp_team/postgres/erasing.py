@@ -12,7 +12,7 @@ from memory_mcp.base.failpoints import failpoint
 from memory_mcp.model.ids import event_key
 from memory_mcp.storage import forgotten
 from memory_mcp.storage.archive import SYNCED
-from memory_mcp.storage.forgotten import EVENT_COLUMNS, READ, Findings
+from memory_mcp.storage.forgotten import EVENT_COLUMNS, READ_LIMIT, Findings
 from memory_mcp.storage.rows import event_columns
 from memory_mcp.storage.values import Cleaner, ErasureResult
 from memory_mcp_team.postgres.archive import count_events
@@ -28,7 +28,7 @@ _SPELLED = {
     "names": "= ANY(%(names)s::text[])",
     "list": "%(list)s::text[]",
 }
-_BEHIND = f"{forgotten.BEHIND.format(own=own(), after='%(after)s')} LIMIT {READ}"
+_BEHIND = f"{forgotten.EVENTS_AFTER.format(own=own(), after='%(after)s')} LIMIT {READ_LIMIT}"
 _COLUMNS = ", ".join(EVENT_COLUMNS)
 _IDS, _STREAMS = "ANY(%(ids)s::uuid[])", "ANY(%(streams)s::bigint[])"
 _ELSEWHERE = "ALL(%(streams)s::bigint[])"
@@ -71,7 +71,7 @@ def erase(con: Connection, keep: Cleaner, dry: bool, after: int) -> ErasureResul
     return erased
 
 
-class _Erasing(forgotten.Erasing):
+class _Erasing(forgotten.Eraser):
     """One pass over a memory, inside the caller's transaction: with a reader, what goes is only counted."""
 
     _keys = dict.fromkeys((*forgotten.CLEANED, *forgotten.DROPPED), "number") | {
@@ -85,7 +85,7 @@ class _Erasing(forgotten.Erasing):
         super().__init__(keep, findings, dry=not isinstance(rows, Writer))
         self._reader = rows
         if isinstance(rows, Writer):
-            self._change, self._without_sets = rows.change, partial(without_sets, rows)
+            self._add_changes, self._subtract_sets = rows.change, partial(without_sets, rows)
 
     @property
     def _writer(self) -> Writer:
@@ -93,17 +93,17 @@ class _Erasing(forgotten.Erasing):
         assert isinstance(self._reader, Writer)
         return self._reader
 
-    def _rows(self, statement: str, **values: Any) -> list[Row]:
+    def _fetch_rows(self, statement: str, **values: Any) -> list[Row]:
         """Run a statement of `storage.forgotten` with its parameters `values`, in the caller's transaction; return all rows."""
         text, parameters = _spelled(statement, values)
         return self._reader.rows(text, **parameters)
 
-    def _each(self, statement: str) -> Iterator[Row]:
+    def _iter_rows(self, statement: str) -> Iterator[Row]:
         """Yield the rows of a statement without parameters but {own} one by one, read 2000 at a time."""
-        for rows in self._reader.stream(statement.format(**_SPELLED), READ):
+        for rows in self._reader.stream(statement.format(**_SPELLED), READ_LIMIT):
             yield from rows
 
-    def _run(self, statement: str, **values: Any) -> None:
+    def _execute_write(self, statement: str, **values: Any) -> None:
         """Run a statement of `storage.forgotten` that writes, in the caller's transaction; AssertionError in a dry run."""
         text, parameters = _spelled(statement, values)
         self._writer.run(text, **parameters)
@@ -116,7 +116,7 @@ class _Erasing(forgotten.Erasing):
         events moved.
         """
         writer = self._writer
-        streams, gone, changed = list(self._findings.streams), uuids_of(self._findings.gone), uuids_of(self._findings.changed)
+        streams, gone, changed = list(self._findings.streams), uuids_of(self._findings.removed), uuids_of(self._findings.changed)
         sql = f"SELECT min(seq) FROM event WHERE {own()} AND stream = {_STREAMS}"
         first = (writer.row(sql, streams=streams) or (None,))[0]
         writer.run(f"DELETE FROM duplicate WHERE {own()} AND (event_id = {_IDS} OR canonical = {_IDS})", ids=gone)
@@ -128,7 +128,7 @@ class _Erasing(forgotten.Erasing):
             writer.run(sql, name=name, place=str(position))
         (writer.head.derived,) = writer.rows(_DERIVED, derived=writer.head.derived, streams=streams)[0]
         if first is not None:
-            writer.change(self._findings.news(first))
+            writer.change(self._findings.make_changes(first))
             writer.run(_NUMBER_ANEW, streams=streams, first=first)
         count_events(writer)
 

@@ -17,7 +17,7 @@ import anyio.to_thread
 
 from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery, MemoryMcpError, NotFound, StorageError
-from memory_mcp.events.log import Write
+from memory_mcp.events.log import LogWrite
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.hooks.base import Envelope, Hooks, MalformedPayload
 from memory_mcp.model.event import HOOK
@@ -123,7 +123,7 @@ def store(app: App, entries: Sequence[_Entry], hooks: Mapping[str, Hooks]) -> No
     When they are refused together (such as by a quota), each is stored on its own and gets its own error. Raises
     StorageError when the store fails, and what storing a single payload raises.
     """
-    written: list[tuple[_Entry, Write]] = []
+    written: list[tuple[_Entry, LogWrite]] = []
     for entry in entries:
         try:
             result = read(app, entry.payload, hooks)
@@ -150,7 +150,7 @@ def store(app: App, entries: Sequence[_Entry], hooks: Mapping[str, Hooks]) -> No
                 entry.outcome = own_error
 
 
-def read(app: App, payload: Payload, hooks: Mapping[str, Hooks]) -> Write | Taken:
+def read(app: App, payload: Payload, hooks: Mapping[str, Hooks]) -> LogWrite | Taken:
     """Return a payload's events, as far as the gate lets them pass, as a Write; where none are left, a Taken of 0 that says why.
 
     `payload.project` replaces the events' own. Raises NotFound for an unknown client, InvalidQuery for an unreadable payload.
@@ -168,4 +168,4 @@ def read(app: App, payload: Payload, hooks: Mapping[str, Hooks]) -> Write | Take
     clean = [cleaned for draft in drafts if (cleaned := app.gate.clean_draft(draft, report)) is not None]
     if not clean:
         return Taken(0, heard.skip_reason or next(iter(report.dropped), "nothing to keep"))
-    return Write(clean, HOOK + payload.client, WriteRequest(f"hook:{payload.key}") if payload.key else None)
+    return LogWrite(clean, HOOK + payload.client, WriteRequest(f"hook:{payload.key}") if payload.key else None)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from memory_mcp.app import App
-from memory_mcp.archive.others import forgotten_in
+from memory_mcp.archive.others import find_forgotten
 from memory_mcp.forgetting.act import Forgetting
 from memory_mcp.ingest.tombstones import ForgetRequest, TextCut
 from memory_mcp.model.event import Event, EventDraft
@@ -42,7 +42,7 @@ def cuts_of(event: Event, copy: EventDraft) -> list[TextCut] | None:
     for stored_text, copy_text in pairs:
         if FORGOTTEN not in copy_text or stored_text == copy_text:
             continue
-        spans = forgotten_in(copy_text, stored_text)
+        spans = find_forgotten(copy_text, stored_text)
         if spans is None:
             return None
         if spans:

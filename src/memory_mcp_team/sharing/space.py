@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from memory_mcp.app import App
-from memory_mcp.archive.others import matches
+from memory_mcp.archive.others import match_events
 from memory_mcp.base.errors import InvalidQuery, PermissionDenied, ResourceExhausted
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.model.event import SHARED_BY, Event, EventDraft, make_carried_draft
@@ -125,7 +125,7 @@ def _store(app: App, drafts: Sequence[EventDraft], member: Member, done: Receive
     What is forgotten in the copy of a known event is added to `removal`; nothing is removed yet.
     """
     report, fresh = ImportReport(), list[EventDraft]()
-    for draft, stored_event in zip(drafts, matches(app.storage, drafts), strict=True):
+    for draft, stored_event in zip(drafts, match_events(app.storage, drafts), strict=True):
         if stored_event is not None:
             done.known += 1
             _compare(stored_event, draft, member, done, removal)

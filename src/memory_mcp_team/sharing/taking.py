@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memory_mcp.app import App
-from memory_mcp.archive.others import matches
+from memory_mcp.archive.others import match_events
 from memory_mcp.base.errors import PermissionDenied
 from memory_mcp.base.failpoints import failpoint
 from memory_mcp.ingest.base import ImportReport
@@ -102,7 +102,7 @@ class Taking:
         """
         report, fresh, known_pairs = ImportReport(), list[tuple[EventDraft, EventId]](), list[tuple[Event, EventDraft]]()
         published = self._ledger.here() if drafts else {}
-        for draft, stored_event in zip(drafts, matches(self.app.storage, drafts), strict=True):
+        for draft, stored_event in zip(drafts, match_events(self.app.storage, drafts), strict=True):
             if stored_event is not None:
                 known_pairs.append((stored_event, draft))
             # Published from here in other words than are stored here.

@@ -173,7 +173,7 @@ def test_a_retraction_and_a_correction_travel_and_the_last_one_holds(laptop: Mak
     two.exchange()
     one.exchange()
     assert one.app.storage.superseded.get_successors([grip])[grip].new == told.grip_id
-    assert one.app.evidence.expand(told.grip_id, 0, 0).quote == "The cause was the network."
+    assert one.app.evidence.expand_grip(told.grip_id, 0, 0).quote == "The cause was the network."
 
 
 def test_own_events_that_others_forgot_stay_until_a_person_agrees_when_they_are_many(laptop: Make) -> None:

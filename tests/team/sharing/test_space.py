@@ -37,7 +37,7 @@ def events(*texts: str, session: str = "s1", source_id: str = "") -> list[Event]
         draft(text, at=1768212000000 + n * 1000, session=session, source_id=f"{source_id}{n}" if source_id else "")
         for n, text in enumerate(texts)
     ]
-    return EventLog(_Nothing(), FakeClock()).as_events(drafts, "jsonl")  # type: ignore[arg-type]
+    return EventLog(_Nothing(), FakeClock()).make_events(drafts, "jsonl")  # type: ignore[arg-type]
 
 
 class _Nothing:

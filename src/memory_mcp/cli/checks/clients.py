@@ -90,10 +90,10 @@ def _list_sources(look: Look) -> list[str]:
             line.close()
     if not (look.directory / "memory.duckdb").is_file():
         return []
-    from memory_mcp.storage.duckdb import look_at
+    from memory_mcp.storage.duckdb import open_read_only
 
     try:
-        storage = look_at(look.directory)
+        storage = open_read_only(look.directory)
     except MemoryMcpError:
         return []
     try:

@@ -90,10 +90,10 @@ def _check_here(look: Look, secrets: bool) -> Iterator[Check]:
     if look.settings is None:
         return
     from memory_mcp.model.calendar import Calendar
-    from memory_mcp.storage.duckdb import look_at
+    from memory_mcp.storage.duckdb import open_read_only
 
     try:
-        storage = look_at(look.directory)
+        storage = open_read_only(look.directory)
     except StorageLocked as error:
         yield Check(WARN, "lock", error.message, "for the checks of the store itself, run this again when that has ended")
         return

@@ -4,8 +4,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from memory_mcp.archive.keeper import held
-from memory_mcp.archive.reading import damaged
+from memory_mcp.archive.keeper import read_folder
+from memory_mcp.archive.reading import iter_losses
 from memory_mcp.base import foreign_files, paths
 from memory_mcp.cli import render
 from memory_mcp.cli.checks.base import FAIL, OK, WARN, Check, Look, Opened
@@ -79,13 +79,13 @@ def check_backups(look: Look) -> Iterator[Check]:
     """
     if look.settings is None or not (look.directory / "memory.duckdb").is_file():
         return
-    backups = held(look.settings.backup.folder(look.directory))
+    backups = read_folder(look.settings.backup.folder(look.directory))
     if backups.newest_ms is None:
         enabled = look.settings.backup.enabled
         detail = "there is none yet" if enabled else "there is none, and none is made (backup.enabled = false)"
         yield Check(OK if enabled else WARN, "backups", detail, "memory-mcp backup")
         return
-    for name, missing in damaged(backups.folder):
+    for name, missing in iter_losses(backups.folder):
         span = " to ".join(Calendar("UTC").format_iso(ms) for ms in (missing.from_ms, missing.to_ms)) if missing.to_ms else ""
         sources = ", ".join(f"{count:,} of {source or 'no source'}" for source, count in missing.sources.items())
         detail = (f" ({sources})" if sources else "") + (f", {span}" if span else "")

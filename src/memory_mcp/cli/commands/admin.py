@@ -95,7 +95,7 @@ def run_rebuild(args: argparse.Namespace) -> int:
 
     with opened(args, catch_up=False) as app, app.derivation.publishing, render.Progress("rebuilding") as bar:
         file_pending(app)
-        app.backups.before("the tree was derived again")
+        app.backups.back_up_before("the tree was derived again")
         job = TocRebuild(app.storage, app.calendar, app.summarizer, app.settings.toc)
         report = job.run(args.timezone, partial(bar.count, noun="segments"))
         zone = app.storage.timezone
@@ -124,14 +124,14 @@ def run_audit(args: argparse.Namespace) -> int:
 
 def run_stats(args: argparse.Namespace) -> int:
     """Print counts and sizes, or the text for Prometheus."""
-    from memory_mcp.archive.keeper import held
+    from memory_mcp.archive.keeper import read_folder
 
     if args.prometheus:
         return _run_prometheus(args)
     with opened(args, catch_up=False) as app:
         stats = app.storage.get_stats()
         iso = app.calendar.format_iso
-        backups = held(app.backups.folder) if app.backups.folder else None
+        backups = read_folder(app.backups.folder) if app.backups.folder else None
         data: dict[str, Any] = {
             "rows": dict(stats.rows),
             "size_bytes": stats.size_bytes,
@@ -215,7 +215,7 @@ def _run_prometheus(args: argparse.Namespace) -> int:
 def run_compact(args: argparse.Namespace) -> int:
     """Rewrite the database file without dead space, after a backup."""
     with opened(args, catch_up=False) as app:
-        app.backups.before("the file was rewritten")
+        app.backups.back_up_before("the file was rewritten")
         size_before, size_after = app.storage.compact_files()
     lines = [f"Compacted from {render.size(size_before)} to {render.size(size_after)}."]
     return print_result(args, {"before_bytes": size_before, "after_bytes": size_after}, lines)

@@ -71,7 +71,7 @@ def run_backup(args: argparse.Namespace) -> int:
         refuse_command_word(args.place, "backup")
         refuse_missing_parent(place_of(args.place))
     with opened(args, catch_up=False) as app:
-        backup = app.backups.make("asked for", place_of(args.place) if args.place else None)
+        backup = app.backups.make_backup("asked for", place_of(args.place) if args.place else None)
     data = asdict(backup) | {"path": str(backup.path)}
     more = f"{render.size(backup.added_bytes)} more on disk"
     lines = [
@@ -83,7 +83,7 @@ def run_backup(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
-    from memory_mcp.archive.backup import backups, size_of
+    from memory_mcp.archive.backup import list_backups, measure_folder
 
     folder = place_of(args.place) if args.place else usual_place(args)
     if folder.is_file():
@@ -92,22 +92,24 @@ def _list(args: argparse.Namespace) -> int:
     # One that has no size was replaced by a newer one meanwhile.
     listed = [
         {"path": str(b.path), "made": calendar.format_iso(b.at_ms), "store": b.store, "size_bytes": size}
-        for b in backups(folder)
+        for b in list_backups(folder)
         if (size := machine.size_of(b.path))
     ]
-    data = {"folder": str(folder), "size_bytes": size_of(folder), "backups": listed}
+    data = {"folder": str(folder), "size_bytes": measure_folder(folder), "backups": listed}
     lines = [f"{b['made']}  {b['path']}" for b in listed]
-    lines.append(f"{render.plural(len(listed), 'backup')} in {folder}, {render.size(size_of(folder))} with the events they share")
+    lines.append(
+        f"{render.plural(len(listed), 'backup')} in {folder}, {render.size(measure_folder(folder))} with the events they share"
+    )
     return print_result(args, data, lines)
 
 
 def _verify(args: argparse.Namespace) -> int:
     """Return 1 when anything is damaged."""
-    from memory_mcp.archive.backup import find
-    from memory_mcp.archive.reading import verify
+    from memory_mcp.archive.backup import find_backup
+    from memory_mcp.archive.reading import verify_backup
 
-    backup = find(place_of(args.place) if args.place else usual_place(args))
-    verified = verify(backup)
+    backup = find_backup(place_of(args.place) if args.place else usual_place(args))
+    verified = verify_backup(backup)
     damaged = bool(verified.missing or verified.harmless)
     data = {"path": str(backup.path), "ok": not damaged, **verified_shape(verified)}
     render.emit(as_json(args), data, [str(backup.path), *verified_lines(verified)])
@@ -189,7 +191,7 @@ def run_restore(args: argparse.Namespace) -> int:
     The daemon is stopped for it; what was there is kept. Returns 1 when a part of the backup is missing. When building fails,
     what was built is removed and the memory stays. Raises InvalidQuery for a memory in a database.
     """
-    from memory_mcp.archive.reading import verify
+    from memory_mcp.archive.reading import verify_backup
     from memory_mcp.archive.restore import FRESH, put_in_place
 
     settings = settings_of(args)
@@ -197,7 +199,7 @@ def run_restore(args: argparse.Namespace) -> int:
     directory = settings.storage.directory.absolute()
     refuse_command_word(args.source, "restore")
     backup = _choose_backup(place_of(args.source), args.at)
-    verified = verify(backup)
+    verified = verify_backup(backup)
     try:
         fresh, counts = _build(settings, directory, backup, verified)
     except BaseException:
@@ -232,22 +234,22 @@ def _require_directory(settings: "Settings") -> None:
 
 def _choose_backup(source: Path, at: str) -> "Backup":
     """The time is read in the zone of the newest backup."""
-    from memory_mcp.archive.backup import find
-    from memory_mcp.archive.reading import about_of
+    from memory_mcp.archive.backup import find_backup
+    from memory_mcp.archive.reading import read_about
     from memory_mcp.model.calendar import Calendar
     from memory_mcp.requests.times import Times
 
     if not at:
-        return find(source)
-    zone = about_of(find(source))["timezone"]
-    return find(source, Times(Calendar(zone), time.time_ns() // 1_000_000).until(at))
+        return find_backup(source)
+    zone = read_about(find_backup(source))["timezone"]
+    return find_backup(source, Times(Calendar(zone), time.time_ns() // 1_000_000).until(at))
 
 
 def _build(settings: "Settings", directory: Path, backup: "Backup", verified: "Verified") -> tuple[Path, dict[str, int]]:
     """Return (folder, counts); what was forgotten here is forgotten again. The folder stays where an error is raised."""
     from memory_mcp.app import App
     from memory_mcp.archive import beside, restore
-    from memory_mcp.archive.reading import rows_of
+    from memory_mcp.archive.reading import iter_rows
     from memory_mcp.ingest.tombstones import Tombstones
     from memory_mcp.model.ledger import AuditEntry
     from memory_mcp.storage.duckdb import SCHEMA, open_storage
@@ -255,9 +257,9 @@ def _build(settings: "Settings", directory: Path, backup: "Backup", verified: "V
     from memory_mcp.tree.derive.rebuild_toc import TocRebuild
 
     with render.Progress("restoring") as bar:
-        fresh, loaded = restore.load(backup, verified, directory, SCHEMA, open_storage, lambda: None)
+        fresh, loaded = restore.load_backup(backup, verified, directory, SCHEMA, open_storage, lambda: None)
         app = App(replace(settings, storage=replace(settings.storage, data_dir=str(fresh))))
-        foreign = beside.take(directory, rows_of(backup))
+        foreign = beside.add_rows(directory, iter_rows(backup))
         tombstones = Tombstones(directory)
         try:
             if not tombstones.is_empty:

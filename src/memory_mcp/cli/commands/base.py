@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from memory_mcp.cli.bulk import Memory
     from memory_mcp.cli.checks.base import Look
     from memory_mcp.config import Settings
-    from memory_mcp.events.running import Connection
+    from memory_mcp.events.running import CallerProcess
     from memory_mcp.service.client import link
 
 
@@ -31,7 +31,7 @@ class Session(NamedTuple):
     environ: Mapping[str, str]
     #: Called when the daemon must open the store again.
     reopen: Callable[[], None]
-    connection: "Connection | None" = None
+    connection: "CallerProcess | None" = None
 
 
 #: Set while a command runs in the daemon.

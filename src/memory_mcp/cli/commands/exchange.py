@@ -166,20 +166,20 @@ def run_merge(args: argparse.Namespace) -> int:
 
 
 def _events(memory: "Memory", other: Path, records: "Records", missing: "list[Missing]", dry_run: bool) -> dict[str, int]:
-    from memory_mcp.archive.others import RECORDS, drafts_in, slices_of
+    from memory_mcp.archive.others import RECORDS, iter_slices, parse_drafts
     from memory_mcp.ingest.base import ImportReport
     from memory_mcp.ingest.gate import Gate
-    from memory_mcp.storage.duckdb import look_at
+    from memory_mcp.storage.duckdb import open_read_only
 
     gate, report, new_count, known_count = Gate(memory.capture), ImportReport(), 0, 0
     with render.Progress("merging") as bar:
-        for part in slices_of(other, look_at, missing):
+        for part in iter_slices(other, open_read_only, missing):
             if part.table in RECORDS:
                 rows = (dict(zip(part.columns, row, strict=True)) for row in part.rows)
                 records.rows.setdefault(part.table, []).extend(rows)
             if part.table != "event":
                 continue
-            drafts = [clean for draft in drafts_in(part) if (clean := gate.clean_draft(draft, report)) is not None]
+            drafts = [clean for draft in parse_drafts(part) if (clean := gate.clean_draft(draft, report)) is not None]
             fresh = _fresh(memory, drafts)
             added, stored_count = (len(fresh), 0) if dry_run or not fresh else memory.append(fresh, "merge")
             new_count, known_count = new_count + added, known_count + stored_count + len(drafts) - len(fresh)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from memory_mcp.base.text import densest, probe, term_set
-from memory_mcp.events.evidence import quotes_in, said_of
+from memory_mcp.events.evidence import make_quotation, quote_grips
 from memory_mcp.indexes.base import DocType, Filters, Match, PendingMatch
 from memory_mcp.indexes.copy_reader import CopyReader
 from memory_mcp.indexes.keys import session_name
@@ -115,8 +115,8 @@ class HitReader:
         copied = self._shown.read_quotations(ids)
         grips = self._storage.grips.get_grips([i for i in ids if i not in copied])
         events = self._storage.events.get_events({i for g in grips.values() for i in (g.event_id_start, g.event_id_end)})
-        quotes = quotes_in(grips.values(), events)
-        return copied | {i: said_of(grips[i], events[grips[i].event_id_start], quote) for i, quote in quotes.items()}
+        quotes = quote_grips(grips.values(), events)
+        return copied | {i: make_quotation(grips[i], events[grips[i].event_id_start], quote) for i, quote in quotes.items()}
 
     def _make_hit(
         self,

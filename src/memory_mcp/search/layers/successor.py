@@ -71,7 +71,7 @@ class Successors:
 
     def _read_statement(self, grip_id: GripId, project: str, score: float) -> list[Hit]:
         try:
-            expanded = Evidence(self._storage).expand(grip_id, 0, 0)
+            expanded = Evidence(self._storage).expand_grip(grip_id, 0, 0)
         except NotFound:
             return []
         event = expanded.excerpt[0]

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
-from memory_mcp.events.running import Connection
+from memory_mcp.events.running import CallerProcess
 from memory_mcp.model.ids import EventId
 
 #: Answers remembered: an agent opens what it was shown a few calls ago.
@@ -31,15 +31,17 @@ NO_TERMS = QuestionTerms({}, frozenset())
 class RecentQuestions:
     """The newest answers: their callers, messages and questions."""
 
-    _answers: deque[tuple[Connection | None, frozenset[str], QuestionTerms]] = field(default_factory=lambda: deque(maxlen=_MOST))
+    _answers: deque[tuple[CallerProcess | None, frozenset[str], QuestionTerms]] = field(
+        default_factory=lambda: deque(maxlen=_MOST)
+    )
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def remember(self, caller: Connection | None, event_ids: Iterable[str], question: QuestionTerms) -> None:
+    def remember(self, caller: CallerProcess | None, event_ids: Iterable[str], question: QuestionTerms) -> None:
         """Remember an answer that showed the messages with these ids."""
         with self._lock:
             self._answers.appendleft((caller, frozenset(event_ids), question))
 
-    def find(self, caller: Connection | None, event_id: EventId) -> QuestionTerms:
+    def find(self, caller: CallerProcess | None, event_id: EventId) -> QuestionTerms:
         """Return the terms of a caller's newest question that showed a message.
 
         `NO_TERMS` without any.

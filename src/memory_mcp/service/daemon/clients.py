@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from memory_mcp.events.running import Connection
+from memory_mcp.events.running import CallerProcess
 
 
 @dataclass(slots=True)
@@ -34,9 +34,9 @@ class Client:
         return round(time.monotonic() - self.since, 1)
 
     @property
-    def connection(self) -> Connection:
+    def connection(self) -> CallerProcess:
         """The connection as searches take it, under the name that the client has told by now."""
-        return Connection(self.name, self.cwd, self.above, self.sessions, is_server=self.kind == "mcp")
+        return CallerProcess(self.name, self.cwd, self.above, self.sessions, is_server=self.kind == "mcp")
 
     def shape(self) -> dict[str, Any]:
         """Return the connection as JSON values: kind, name, version, pid, era, cwd, and connected_s (seconds until now)."""

@@ -17,7 +17,7 @@ import anyio.from_thread
 
 from memory_mcp.base import lines
 from memory_mcp.base.errors import InvalidQuery, MemoryMcpError
-from memory_mcp.events.running import Connection
+from memory_mcp.events.running import CallerProcess
 
 if TYPE_CHECKING:
     from memory_mcp.app import App
@@ -40,7 +40,7 @@ class Conversation:
     lines: Lines
     cwd: str
     environ: Mapping[str, str]
-    connection: Connection = field(default_factory=Connection)
+    connection: CallerProcess = field(default_factory=CallerProcess)
     #: Called when the caller has disconnected.
     at_end: list[Callable[[], None]] = field(default_factory=list)
 

@@ -40,22 +40,22 @@ class DuckSnapshot:
     def __init__(self, cursor: duckdb.DuckDBPyConnection) -> None:
         """Read columns and facts; the first read fixes the moment."""
         self._cursor = cursor
-        self._columns = _columns(cursor)
+        self._columns = _read_columns(cursor)
         meta = dict(cursor.execute("SELECT name, value FROM meta").fetchall())
         self.schema = int(meta["schema_version"])
         self.store_id = str(meta["store_id"])
-        self.last_seq = int(self._one("SELECT coalesce(max(seq), 0) FROM event")[0])
+        self.last_seq = int(self._fetch_row("SELECT coalesce(max(seq), 0) FROM event")[0])
 
-    def _one(self, sql: str, parameters: list[Any] | None = None) -> Any:
+    def _fetch_row(self, sql: str, parameters: list[Any] | None = None) -> Any:
         return self._cursor.execute(sql, parameters or []).fetchall()[0]
 
     def last_key(self, table: str) -> int:
-        return int(self._one(f"SELECT coalesce(max({_KEYS[table][0]}), 0) FROM {table}")[0])
+        return int(self._fetch_row(f"SELECT coalesce(max({_KEYS[table][0]}), 0) FROM {table}")[0])
 
     def fingerprint(self, table: str, first: int, last: int) -> tuple[int, str]:
         key, expression = _KEYS[table]
         sql = f"SELECT count(*), bit_xor({expression}) FROM {table} WHERE {key} BETWEEN ?::HUGEINT AND ?::HUGEINT"
-        rows, ids = self._one(sql, [first, last])
+        rows, ids = self._fetch_row(sql, [first, last])
         return rows, "" if ids is None else f"{ids:x}"
 
     def iter_shared(self, table: str, after: int) -> Iterator[TableRows]:
@@ -63,12 +63,12 @@ class DuckSnapshot:
         if table != "event":
             key = _KEYS[table][0]
             self._cursor.execute(f"SELECT {', '.join(columns)} FROM {table} WHERE {key} > ?::HUGEINT ORDER BY {key}", [after])
-            yield from self._slices(table, columns)
+            yield from self._iter_slices(table, columns)
             return
         sql = f"SELECT {', '.join(columns)} FROM event WHERE seq > ? AND seq <= ? ORDER BY seq"
         for start in range(after, self.last_seq, _EVENTS):
             self._cursor.execute(sql, [start, min(start + _EVENTS, self.last_seq)])
-            yield from self._slices("event", columns)
+            yield from self._iter_slices("event", columns)
 
     def iter_others(self) -> Iterator[TableRows]:
         """Yield tables by name; of the tree only texts not by the summarizer.
@@ -80,9 +80,9 @@ class DuckSnapshot:
                 columns = tuple(types)
                 selected = select_lists(columns) if table == "node" else ", ".join(columns)
                 self._cursor.execute(f"SELECT {selected} FROM {table} {_SOME.get(table, '')} ORDER BY rowid")
-                yield from self._slices(table, columns)
+                yield from self._iter_slices(table, columns)
 
-    def _slices(self, table: str, columns: tuple[str, ...]) -> Iterator[TableRows]:
+    def _iter_slices(self, table: str, columns: tuple[str, ...]) -> Iterator[TableRows]:
         while rows := self._cursor.fetchmany(_SLICE):
             yield TableRows(table, columns, rows)
 
@@ -99,7 +99,7 @@ class DuckArchive:
     @contextmanager
     def open_snapshot(self) -> Iterator[DuckSnapshot]:
         """Lend a read transaction to a block, rolled back after it."""
-        with self._con.reading() as cursor:
+        with self._con.lend_cursor() as cursor:
             cursor.execute("BEGIN TRANSACTION")
             try:
                 # The first read fixes the moment.
@@ -113,11 +113,11 @@ class DuckArchive:
         Each slice is a transaction; with `replace_all` all of it is one, and all tables but event and meta are emptied
         first. Rows of meta replace those of the same name. Without a position of the deriver all cuts are removed too.
         """
-        with self._con.reading() as cursor:
-            types_by_table = _columns(cursor)
+        with self._con.lend_cursor() as cursor:
+            types_by_table = _read_columns(cursor)
         rows: dict[str, int] = {}
         unknown: set[str] = set()
-        with self._con.writing() if replace_all else nullcontext() as transaction:
+        with self._con.begin_transaction() if replace_all else nullcontext() as transaction:
             if transaction:
                 for table in types_by_table.keys() - {"event", "meta"}:
                     transaction.execute(f"DELETE FROM {table}")
@@ -125,10 +125,10 @@ class DuckArchive:
                 if table_rows.table not in types_by_table or table_rows.table in DERIVED:
                     unknown.add(table_rows.table)
                     continue
-                with nullcontext(transaction) if transaction else self._con.writing() as con:
-                    _insert(con, table_rows, types_by_table[table_rows.table])
+                with nullcontext(transaction) if transaction else self._con.begin_transaction() as con:
+                    _insert_rows(con, table_rows, types_by_table[table_rows.table])
                 rows[table_rows.table] = rows.get(table_rows.table, 0) + len(table_rows.rows)
-            with nullcontext(transaction) if transaction else self._con.writing() as con:
+            with nullcontext(transaction) if transaction else self._con.begin_transaction() as con:
                 if without_cuts or con.execute("SELECT 1 FROM checkpoint WHERE name = ?", [DERIVER]).fetchone() is None:
                     # Every event is derived again.
                     con.execute("DELETE FROM segment_cut")
@@ -139,7 +139,7 @@ class DuckArchive:
         return LoadCounts(rows, dangling, tuple(sorted(unknown)))
 
 
-def _columns(con: duckdb.DuckDBPyConnection) -> dict[str, dict[str, str]]:
+def _read_columns(con: duckdb.DuckDBPyConnection) -> dict[str, dict[str, str]]:
     """Return the types of columns by table, in the table's order."""
     columns: dict[str, dict[str, str]] = {}
     sql = """SELECT table_name, column_name, data_type FROM duckdb_columns()
@@ -149,7 +149,7 @@ def _columns(con: duckdb.DuckDBPyConnection) -> dict[str, dict[str, str]]:
     return columns
 
 
-def _insert(con: duckdb.DuckDBPyConnection, table_rows: TableRows, types: dict[str, str]) -> None:
+def _insert_rows(con: duckdb.DuckDBPyConnection, table_rows: TableRows, types: dict[str, str]) -> None:
     """Insert rows by the names of their columns.
 
     A column that came later is empty, one that no longer exists is left out. Rows of meta replace those of the same name.

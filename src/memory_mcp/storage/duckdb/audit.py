@@ -14,9 +14,11 @@ class DuckAudit:
 
     def record_entry(self, act: AuditEntry) -> None:
         row = [act.at_ms, act.action, act.author, act.subject, act.reason, json.dumps(dict(act.counts))]
-        with self._con.writing() as con:
+        with self._con.begin_transaction() as con:
             con.execute("INSERT INTO audit VALUES (?, ?, ?, ?, ?, ?)", row)
 
     def list_entries(self, limit: int = 100) -> list[AuditEntry]:
         sql = "SELECT what, at_ms, author, subject, reason, counts FROM audit ORDER BY at_ms DESC, rowid DESC LIMIT ?"
-        return [AuditEntry(what, ms, who, on, why, json.loads(n)) for what, ms, who, on, why, n in self._con.rows(sql, [limit])]
+        return [
+            AuditEntry(what, ms, who, on, why, json.loads(n)) for what, ms, who, on, why, n in self._con.fetch_rows(sql, [limit])
+        ]

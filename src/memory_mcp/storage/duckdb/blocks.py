@@ -39,7 +39,7 @@ class Mend:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class DamagedBlock:
     """A damaged block: offset, size, and its mend if certain."""
 
     offset: int
@@ -52,12 +52,12 @@ def checksum(content: bytes) -> int:
 
     The up to 7 bytes after the last whole 8-byte word count too.
     """
-    words, tail = _split(content)
-    whole = int(np.bitwise_xor.reduce(_products(words))) if len(words) else 0
-    return _SEED ^ whole ^ (_of_tail(tail) if tail else 0)
+    words, tail = _split_words(content)
+    whole = int(np.bitwise_xor.reduce(_multiply_words(words))) if len(words) else 0
+    return _SEED ^ whole ^ (_hash_tail(tail) if tail else 0)
 
 
-def mend_of(stored: int, content: bytes) -> tuple[int, int] | None:
+def find_mend(stored: int, content: bytes) -> tuple[int, int] | None:
     """Return position and right value of the one damaged byte.
 
     None if that is not certain, or if two bytes would do. `stored` is the checksum on disk, `content` the bytes after it.
@@ -68,13 +68,13 @@ def mend_of(stored: int, content: bytes) -> tuple[int, int] | None:
         [odd] = unused
         mended = content[:odd] + b"\0" + content[odd + 1 :]
         return (_SUM + odd, 0) if checksum(mended) == stored else None
-    words, tail = _split(content)
+    words, tail = _split_words(content)
     delta = stored ^ checksum(content)
     if (alone := _alone(words, delta)) is not None:
         return _SUM + 8 * alone[0] + alone[1], 0
     if not delta & ((1 << (_SURE - len(words).bit_length())) - 1):
         return None
-    fitting = (_products(words) ^ np.uint64(delta)) * np.uint64(_INVERSE)
+    fitting = (_multiply_words(words) ^ np.uint64(delta)) * np.uint64(_INVERSE)
     differ = (fitting ^ words).view(np.uint8).reshape(-1, 8) != 0
     found = [(_SUM + 8 * i + int(np.flatnonzero(differ[i])[0]), i) for i in np.flatnonzero(differ.sum(axis=1) == 1).tolist()]
     mends = [(place, int(fitting[i]) >> (8 * (place % 8)) & 0xFF) for place, i in found]
@@ -82,10 +82,10 @@ def mend_of(stored: int, content: bytes) -> tuple[int, int] | None:
         # The high bytes of its small numbers are nought, and few words are in use: fewer bits do.
         mends = [m for m in mends if m[1] == 0]
     if tail:
-        wanted = _of_tail(tail) ^ delta
+        wanted = _hash_tail(tail) ^ delta
         tails = ((p, v) for p in range(len(tail)) for v in range(256))
-        mends += [(_SUM + 8 * len(words) + p, v) for p, v in tails if _of_tail(tail[:p] + bytes([v]) + tail[p + 1 :]) == wanted]
-    if (place := _one_byte(delta)) is not None:
+        mends += [(_SUM + 8 * len(words) + p, v) for p, v in tails if _hash_tail(tail[:p] + bytes([v]) + tail[p + 1 :]) == wanted]
+    if (place := _find_one_byte(delta)) is not None:
         mends.append((place, ((stored ^ delta) >> (8 * place)) & 0xFF))
     return mends[0] if len(mends) == 1 else None
 
@@ -101,7 +101,7 @@ def _alone(words: Words, delta: int) -> tuple[int, int] | None:
     found = []
     for place in np.flatnonzero(words == fitting).tolist():
         near = words[max(place - _NEAR, 0) : place + _NEAR + 1]
-        if np.count_nonzero(near) == 1 and (byte := _one_byte(int(fitting))) is not None:
+        if np.count_nonzero(near) == 1 and (byte := _find_one_byte(int(fitting))) is not None:
             found.append((place, byte))
     return found[0] if len(found) == 1 else None
 
@@ -110,7 +110,7 @@ def _is_header(content: bytes) -> bool:
     return len(content) == HEADER - _SUM
 
 
-def damaged(path: Path) -> Iterator[Block]:
+def iter_damaged(path: Path) -> Iterator[DamagedBlock]:
     """Yield every header and block whose checksum does not fit.
 
     In order; reads the whole file. Blocks of zeros and a last piece that is no whole number of words are passed over.
@@ -120,13 +120,13 @@ def damaged(path: Path) -> Iterator[Block]:
         while content := file.read(HEADER if offset < HEADER * HEADERS else BLOCK):
             stored, payload = int.from_bytes(content[:_SUM], "little"), content[_SUM:]
             if len(payload) % 8 == 0 and any(payload) and checksum(payload) != stored:
-                found = mend_of(stored, payload)
+                found = find_mend(stored, payload)
                 mend = Mend(offset + found[0], content[found[0]], found[1]) if found else None
-                yield Block(offset, len(content), mend)
+                yield DamagedBlock(offset, len(content), mend)
             offset += len(content)
 
 
-def accept(path: Path, block: Block, right: bool) -> None:
+def write_checksum(path: Path, block: DamagedBlock, right: bool) -> None:
     """Write a checksum into a copy's block, unsynced.
 
     With `right` that of its content, else one that does not fit.
@@ -138,24 +138,24 @@ def accept(path: Path, block: Block, right: bool) -> None:
         file.write((fitting if right else fitting ^ 1).to_bytes(_SUM, "little"))
 
 
-def _split(content: bytes) -> tuple[Words, bytes]:
+def _split_words(content: bytes) -> tuple[Words, bytes]:
     """Return 8-byte words, shape (n,) uint64, and the rest."""
     whole = len(content) // 8 * 8
     return np.frombuffer(content[:whole], dtype="<u8"), content[whole:]
 
 
-def _products(words: Words) -> Words:
+def _multiply_words(words: Words) -> Words:
     """Return each word times DuckDB's constant, modulo 2**64."""
     return words * np.uint64(_MULTIPLY)
 
 
-def _one_byte(value: int) -> int | None:
+def _find_one_byte(value: int) -> int | None:
     """Return which byte of a 64-bit number alone is not 0."""
     there = [n for n in range(8) if (value >> (8 * n)) & 0xFF]
     return there[0] if len(there) == 1 else None
 
 
-def _of_tail(tail: bytes) -> int:
+def _hash_tail(tail: bytes) -> int:
     """Return what the last bytes add to a checksum (MurmurHash64A's last step)."""
     mixed = (_TAIL_SEED ^ (len(tail) * _TAIL_MULTIPLY)) & _ALL
     mixed = ((mixed ^ int.from_bytes(tail, "little")) * _TAIL_MULTIPLY) & _ALL

@@ -14,7 +14,7 @@ _TEXT = "CASE WHEN ts IS NOT NULL THEN text END"
 _PAIRS = "SELECT unnest(?::VARCHAR[]), unnest(?::VARCHAR[])"
 
 
-def conditions_of(scope: Scope, session_id: str | None, names: ProjectNames) -> tuple[list[str], list[Any]]:
+def make_conditions(scope: Scope, session_id: str | None, names: ProjectNames) -> tuple[list[str], list[Any]]:
     """Return SQL conditions and parameters of a scope and a session.
 
     To be joined by AND; what is None restricts nothing. The window's end is not included.
@@ -48,16 +48,16 @@ def conditions_of(scope: Scope, session_id: str | None, names: ProjectNames) -> 
     return where, parameters
 
 
-def held(text: str) -> tuple[str, str]:
+def make_text_condition(text: str) -> tuple[str, str]:
     """Return the condition that an event holds a text, and its parameter.
 
     Neither case nor the kind of white space matters. The parameter is a regular expression in RE2's syntax: it takes a
     third of the time of folding every text and looking for the folded one.
     """
-    return f"regexp_matches({_TEXT}, ?)", "\\s+".join(map(either_case, text.split()))
+    return f"regexp_matches({_TEXT}, ?)", "\\s+".join(map(make_case_pattern, text.split()))
 
 
-def either_case(piece: str) -> str:
+def make_case_pattern(piece: str) -> str:
     """Return a regular expression for these characters in either case.
 
     Both letters are named, since an expression that ignores case takes s and k for the long s and the sign of Kelvin
@@ -74,6 +74,6 @@ def either_case(piece: str) -> str:
     return pattern
 
 
-def all_of(conditions: Sequence[str]) -> str:
+def make_where(conditions: Sequence[str]) -> str:
     """Return the WHERE clause of all conditions; "" for none."""
     return "WHERE " + " AND ".join(conditions) if conditions else ""

@@ -23,8 +23,8 @@ from memory_mcp.base.errors import (
     StorageError,
     StorageLocked,
 )
-from memory_mcp.storage.duckdb.files import FILES, InPlace, compacting, sweep_compacting
-from memory_mcp.storage.duckdb.space import Space, disk_full, says_full
+from memory_mcp.storage.duckdb.files import FILES, FileIdentity, compact_path, remove_compact_copy
+from memory_mcp.storage.duckdb.space import Space, is_full_error, make_disk_full
 
 #: Oldest file format that costs nothing: DuckDB 1.5 can still read the file.
 STORAGE_FORMAT = "v1.5.0"
@@ -66,10 +66,10 @@ class Connection:
             "checkpoint_threshold": _LOG,
         }
         self._write_lock = threading.RLock()
-        self._reading: dict[int, list[duckdb.DuckDBPyConnection]] = {}
+        self._cursors: dict[int, list[duckdb.DuckDBPyConnection]] = {}
         self._reading_lock, self._short_of_memory = threading.Condition(), threading.Lock()
         #: While set, no read begins: the file is being replaced.
-        self._held = False
+        self._is_held = False
         #: Called after a rollback, so that numbers handed out inside it are taken back.
         self.on_rollback: Callable[[], None] = lambda: None
         #: Called after a commit, before the next transaction begins.
@@ -94,22 +94,22 @@ class Connection:
         for file in (self._path.with_name(self._path.name + end) for end in FILES) if self._path else ():
             if file.is_symlink():
                 raise StorageError(f"{file} is a link, and no store is read or written through one", "Move it away.")
-        with translated(self._path):
+        with translate_errors(self._path):
             config = self._config | ({"temp_directory": tempfile.gettempdir()} if looking else {})
             con = duckdb.connect(str(self._path) if self._path else ":memory:", looking, config)
             if self._path and not looking:
                 # The one database beside its own that statements may name; this can only be said before the door is shut.
-                copy = compacting(self._path)
+                copy = compact_path(self._path)
                 con.execute("SET allowed_paths = ?", [[f"{copy}{end}" for end in FILES]])
             con.execute("SET enable_external_access = false")
-            self._place = InPlace(None if looking else self._path)
+            self._file_identity = FileIdentity(None if looking else self._path)
             return con
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         """Raise the engine's errors as ours, and react to damage and lack of memory."""
         try:
-            with translated(self._path):
+            with translate_errors(self._path):
                 yield
         except StorageDamaged:
             self.on_damage()
@@ -121,62 +121,62 @@ class Connection:
             raise
 
     @contextmanager
-    def reading(self) -> Iterator[duckdb.DuckDBPyConnection]:
+    def lend_cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """Lend a cursor to this block; it sees whole transactions only.
 
         Waits, unbounded, while the file is being replaced.
         """
         me = threading.get_ident()
         with self._reading_lock:
-            self._reading_lock.wait_for(lambda: not self._held)
-            with translated(self._path):
+            self._reading_lock.wait_for(lambda: not self._is_held)
+            with translate_errors(self._path):
                 cursor = self._con.cursor()
-            self._reading.setdefault(me, []).append(cursor)
+            self._cursors.setdefault(me, []).append(cursor)
         try:
-            with self._translated():
+            with self._translate_errors():
                 yield cursor
         finally:
             with self._reading_lock:
-                self._reading[me].remove(cursor)
-                if not self._reading[me]:
-                    del self._reading[me]
+                self._cursors[me].remove(cursor)
+                if not self._cursors[me]:
+                    del self._cursors[me]
                 self._reading_lock.notify_all()
             cursor.close()
 
-    def rows(self, sql: str, parameters: list[Any] | None = None) -> list[Row]:
+    def fetch_rows(self, sql: str, parameters: list[Any] | None = None) -> list[Row]:
         """Return all rows of one query.
 
         They are fetched here, since an open result occupies its connection. The query runs once more where the engine gave
         the file up, and alone where readers together used up its memory.
         """
         try:
-            return self._rows(sql, parameters)
+            return self._fetch_once(sql, parameters)
         except ResourceExhausted:
             with self._short_of_memory:
-                return self._rows(sql, parameters)
+                return self._fetch_once(sql, parameters)
         except StorageError:
-            if self._path is None or threading.get_ident() in self._reading:
+            if self._path is None or threading.get_ident() in self._cursors:
                 raise
-            self._open_if_given_up()
-            return self._rows(sql, parameters)
+            self._reopen_if_unusable()
+            return self._fetch_once(sql, parameters)
 
-    def _rows(self, sql: str, parameters: list[Any] | None) -> list[Row]:
-        with self.reading() as cursor:
+    def _fetch_once(self, sql: str, parameters: list[Any] | None) -> list[Row]:
+        with self.lend_cursor() as cursor:
             return cursor.execute(sql, parameters or []).fetchall()
 
-    def row(self, sql: str, parameters: list[Any] | None = None) -> Row | None:
+    def fetch_row(self, sql: str, parameters: list[Any] | None = None) -> Row | None:
         """Return the first row of a query, or None."""
-        return next(iter(self.rows(sql, parameters)), None)
+        return next(iter(self.fetch_rows(sql, parameters)), None)
 
     @contextmanager
-    def writing(self) -> Iterator[duckdb.DuckDBPyConnection]:
+    def begin_transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """Open a transaction under the write lock.
 
         Committed when the block ends, rolled back when it raises; then `on_commit` or `on_rollback` is called. Raises
         DiskFull while there is no room.
         """
-        with self._guarded():
-            self._place.require(self.on_deleted)
+        with self._hold_write_lock():
+            self._file_identity.require_in_place(self.on_deleted)
             self._con.execute("BEGIN TRANSACTION")
             self._within_transaction = True
             try:
@@ -185,39 +185,39 @@ class Connection:
                 self._within_transaction = False
                 self.commits += 1
                 self.on_commit()
-                self._place.require(self.on_deleted)
+                self._file_identity.require_in_place(self.on_deleted)
             except BaseException as error:
                 self._within_transaction = False
                 # A failed COMMIT has already ended the transaction; then there is nothing left to undo.
                 with suppress(duckdb.Error):
                     self._con.execute("ROLLBACK")
-                self._mend(error)
+                self._handle_failure(error)
                 self.on_rollback()
                 raise
 
     @contextmanager
-    def _guarded(self) -> Iterator[None]:
+    def _hold_write_lock(self) -> Iterator[None]:
         """Hold the write lock while there is room, else raise DiskFull."""
-        with self._write_lock, self._translated():
-            self.space.require()
+        with self._write_lock, self._translate_errors():
+            self.space.require_space()
             if self._read_only:
                 self._reopen()
             if self._read_only:
-                raise disk_full(self._path)
+                raise make_disk_full(self._path)
             try:
                 yield
             except duckdb.Error as error:
-                self._mend(error)
+                self._handle_failure(error)
                 raise
 
-    def _mend(self, error: BaseException) -> None:
+    def _handle_failure(self, error: BaseException) -> None:
         """Note a lack of room; reopen the file if the engine gave it up."""
-        if isinstance(error, DiskFull) or (isinstance(error, duckdb.Error) and says_full(str(error))):
-            self.space.lacking = True
+        if isinstance(error, DiskFull) or (isinstance(error, duckdb.Error) and is_full_error(str(error))):
+            self.space.is_lacking = True
         if isinstance(error, (StorageError, duckdb.Error)):
-            self._open_if_given_up()
+            self._reopen_if_unusable()
 
-    def _open_if_given_up(self) -> None:
+    def _reopen_if_unusable(self) -> None:
         """Reopen the file unless it answers a query, outside a transaction."""
         with self._write_lock:
             if self._within_transaction or isinstance(self._con, _Closed):
@@ -229,22 +229,22 @@ class Connection:
                 self._reopen()
 
     def _reopen(self) -> None:
-        with self._alone():
+        with self._hold_reads():
             self._con.close()
-            self._open_again()
+            self._open_closed()
         self.commits += 1
         self.on_reopened()
 
-    def _open_again(self) -> None:
+    def _open_closed(self) -> None:
         """Open the closed file, only for reading if there is no room."""
         try:
             self._con, self._read_only = self._open(), False
         except DiskFull:
-            self.space.lacking = True
+            self.space.is_lacking = True
             self._con, self._read_only = self._open(looking=True), True
 
     @contextmanager
-    def still(self) -> Iterator[None]:
+    def hold_writes(self) -> Iterator[None]:
         """Hold the write lock; reads go on, this thread may write."""
         with self._write_lock:
             yield
@@ -252,39 +252,39 @@ class Connection:
     def interrupt(self, thread: int | None = None) -> None:
         """Stop running reads of one thread or all; they raise DeadlineExceeded."""
         with self._reading_lock:
-            for owner, cursors in self._reading.items():
+            for owner, cursors in self._cursors.items():
                 if thread is None or owner == thread:
                     for cursor in cursors:
                         cursor.interrupt()
 
-    def run(self, sql: str) -> None:
+    def run_statement(self, sql: str) -> None:
         """Run a statement outside any transaction, such as CHECKPOINT.
 
         Raises DiskFull while there is no room.
         """
-        with self._guarded():
+        with self._hold_write_lock():
             self._con.execute(sql)
 
     @contextmanager
-    def rewritten(self) -> Iterator[Path]:
+    def make_dense_copy(self) -> Iterator[Path]:
         """Yield a dense copy of the file; reads go on while it is made.
 
         While the block runs the file is closed; a copy that the block has not moved is removed after it.
         """
         assert self._path is not None
-        fresh = compacting(self._path)
-        with self._guarded():
+        fresh = compact_path(self._path)
+        with self._hold_write_lock():
             try:
-                self._copy(fresh)
-                with self.replaced():
+                self._copy_database(fresh)
+                with self.close_for_replacement():
                     yield fresh
             finally:
-                sweep_compacting(self._path)
+                remove_compact_copy(self._path)
 
-    def _copy(self, fresh: Path) -> None:
+    def _copy_database(self, fresh: Path) -> None:
         assert self._path is not None
-        sweep_compacting(self._path)
-        with self.reading() as cursor:
+        remove_compact_copy(self._path)
+        with self.lend_cursor() as cursor:
             (name,) = cursor.execute("SELECT current_database()").fetchall()[0]
             quoted = str(fresh).replace("'", "''")
             cursor.execute(f"ATTACH '{quoted}' AS fresh (STORAGE_VERSION '{STORAGE_FORMAT}')")
@@ -295,33 +295,33 @@ class Connection:
                 cursor.execute("DETACH fresh")
 
     @contextmanager
-    def replaced(self) -> Iterator[None]:
+    def close_for_replacement(self) -> Iterator[None]:
         """Close the file, after a checkpoint, while the block runs.
 
         It is opened again after it; reads and writes wait.
         """
-        with self._guarded():
+        with self._hold_write_lock():
             # Before anything is closed: where it fails, the file is as it was.
             self._con.execute("CHECKPOINT")
-            with self._alone():
+            with self._hold_reads():
                 self._con.close()
                 try:
                     yield
                 finally:
-                    self._open_again()
+                    self._open_closed()
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _hold_reads(self) -> Iterator[None]:
         """Let nothing be read or written; wait for running reads, unbounded."""
         with self._write_lock:
             with self._reading_lock:
-                self._held = True
-                self._reading_lock.wait_for(lambda: not self._reading)
+                self._is_held = True
+                self._reading_lock.wait_for(lambda: not self._cursors)
             try:
                 yield
             finally:
                 with self._reading_lock:
-                    self._held = False
+                    self._is_held = False
                     self._reading_lock.notify_all()
 
     def close(self) -> None:
@@ -332,18 +332,18 @@ class Connection:
         """
         with self._write_lock, self._reading_lock:
             # Closing it closes its cursors, which fails while one is being read.
-            self._reading_lock.wait_for(lambda: not self._reading, _LAST_READS)
+            self._reading_lock.wait_for(lambda: not self._cursors, _LAST_READS)
             if not isinstance(self._con, _Closed):
                 self._con.close()
                 self._con = cast("duckdb.DuckDBPyConnection", _Closed())
 
 
-def copy_config() -> dict[str, Any]:
+def make_copy_config() -> dict[str, Any]:
     """Return the settings for a file that was set aside."""
     return {"threads": 1, "memory_limit": "256MB", "python_enable_replacements": False, "autoinstall_known_extensions": False}
 
 
-def insert(con: duckdb.DuckDBPyConnection, table: str, types: Sequence[str], columns: Sequence[list[Any]]) -> None:
+def insert_columns(con: duckdb.DuckDBPyConnection, table: str, types: Sequence[str], columns: Sequence[list[Any]]) -> None:
     """Insert the rows of `columns`, lists in the table's order.
 
     `types` are the SQL types of the columns. A single row, as a live write has, is planned in half the time as values
@@ -363,7 +363,7 @@ class _Closed:
 
 
 @contextmanager
-def translated(path: Path | None) -> Iterator[None]:
+def translate_errors(path: Path | None) -> Iterator[None]:
     """Raise DuckDB's errors as ours; `path` is named in the messages.
 
     DeadlineExceeded for an interrupted statement, ResourceExhausted for want of memory, DiskFull, StorageDamaged,
@@ -378,8 +378,8 @@ def translated(path: Path | None) -> Iterator[None]:
     except duckdb.Error as e:
         if isinstance(e, MemoryMcpError):
             raise
-        if says_full(str(e)):
-            raise disk_full(path) from e
+        if is_full_error(str(e)):
+            raise make_disk_full(path) from e
         if _DAMAGED.search(str(e)):
             raise StorageDamaged(f"the store is damaged: {_first_line(str(e))}", _SAVED) from e
         if "read-only mode" in str(e):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import duckdb
 
-from memory_mcp.storage.duckdb.connection import Row, copy_config
+from memory_mcp.storage.duckdb.connection import Row, make_copy_config
 
 
 def begin(file: str) -> Callable[[str], list[Row] | None]:
@@ -16,7 +16,7 @@ def begin(file: str) -> Callable[[str], list[Row] | None]:
 
     Ends this process with status 1 when the engine gives up the file. Raises duckdb.Error when the file cannot be opened.
     """
-    con = duckdb.connect(file, True, copy_config())
+    con = duckdb.connect(file, True, make_copy_config())
 
     def rows(sql: str) -> list[Row] | None:
         try:

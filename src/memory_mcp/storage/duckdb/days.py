@@ -14,7 +14,7 @@ from memory_mcp.storage.values import Tally
 
 
 @dataclass(slots=True)
-class Day:
+class DaySums:
     """The sums of one day."""
 
     events: int = 0
@@ -24,7 +24,7 @@ class Day:
     agents: set[str] = field(default_factory=set)
     projects: set[str] = field(default_factory=set)
 
-    def add(self, cut: Segment, sign: int = 1) -> None:
+    def add_cut(self, cut: Segment, sign: int = 1) -> None:
         """Add a cut; with `sign` -1 subtract its earlier form's numbers."""
         self.events += sign * cut.events
         self.tokens += sign * cut.tokens
@@ -34,19 +34,19 @@ class Day:
         self.projects.add(cut.project)
 
 
-class Days:
+class DaySumCache:
     """The sums of all days, read when first needed."""
 
-    def __init__(self, read: Callable[[], dict[str, Day]], still: Callable[[], AbstractContextManager[object]]) -> None:
+    def __init__(self, read: Callable[[], dict[str, DaySums]], still: Callable[[], AbstractContextManager[object]]) -> None:
         """Take a reader of all sums; nothing is written within `still`."""
         self._sums = read
         self._still = still
         self._lock = threading.Lock()
-        self._days: dict[str, Day] | None = None
+        self._days: dict[str, DaySums] | None = None
         self._order: list[str] = []
 
     @contextmanager
-    def _read(self) -> Iterator[dict[str, Day]]:
+    def _hold_sums(self) -> Iterator[dict[str, DaySums]]:
         """Yield the days' sums by name, with the lock held."""
         while True:
             if self._days is None:
@@ -60,7 +60,7 @@ class Days:
                     yield self._days
                     return
 
-    def add(self, cuts: Iterable[Segment], old_cuts: Mapping[int, Segment]) -> None:
+    def add_cuts(self, cuts: Iterable[Segment], old_cuts: Mapping[int, Segment]) -> None:
         """Count the cuts of a build, less their earlier forms.
 
         Does nothing before the first read.
@@ -71,30 +71,30 @@ class Days:
             for cut in cuts:
                 if cut.day not in self._days:
                     insort(self._order, cut.day)
-                day = self._days.setdefault(cut.day, Day())
+                day = self._days.setdefault(cut.day, DaySums())
                 if cut.key in old_cuts:
-                    day.add(old_cuts[cut.key], -1)
-                day.add(cut)
+                    day.add_cut(old_cuts[cut.key], -1)
+                day.add_cut(cut)
 
-    def forget(self) -> None:
+    def drop_sums(self) -> None:
         """Drop the sums, to be read again when next needed."""
         with self._lock:
             self._days = None
 
-    def between(self, first: str, after: str, project: str | None = None) -> list[str]:
+    def list_days(self, first: str, after: str, project: str | None = None) -> list[str]:
         """Return the days of a span that have a segment, in order."""
-        with self._read() as days:
+        with self._hold_sums() as days:
             span = self._order[bisect_left(self._order, first) : bisect_left(self._order, after)]
             return span if project is None else [day for day in span if project in days[day].projects]
 
-    def counts(self) -> list[tuple[str, int]]:
+    def count_segments(self) -> list[tuple[str, int]]:
         """Return every day with its number of segments, in order."""
-        with self._read() as days:
+        with self._hold_sums() as days:
             return [(day, days[day].segments) for day in self._order]
 
-    def tally(self, first: str, after: str) -> Tally:
+    def tally_days(self, first: str, after: str) -> Tally:
         """Return the sums of a span; a session of several days counts once."""
-        with self._read() as days:
+        with self._hold_sums() as days:
             span = [days[day] for day in self._order[bisect_left(self._order, first) : bisect_left(self._order, after)]]
             return Tally(
                 sessions=len(set[str]().union(*(d.sessions for d in span))),

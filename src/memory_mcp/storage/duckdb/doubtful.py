@@ -28,7 +28,7 @@ _NOBODY = (Role.SYSTEM, EventType.NOTE, Trust.IMPORTED)
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownStreams:
     """What undamaged blocks of other tables say of events."""
 
     #: Session, project and thread of streams.
@@ -37,7 +37,7 @@ class Known:
     agents: Mapping[int, str] = field(default_factory=dict)
 
 
-def event_from(row: Mapping[str, Any], doubtful: frozenset[str], known: Known) -> Event | None:
+def make_event(row: Mapping[str, Any], doubtful: frozenset[str], known: KnownStreams) -> Event | None:
     """Return the event of a row, or None if too little is certain.
 
     `row` has a value for each of `COLUMNS`, None where it could not be read; `doubtful` are the columns that lay in damaged
@@ -77,7 +77,7 @@ def event_from(row: Mapping[str, Any], doubtful: frozenset[str], known: Known) -
     )
 
 
-def _stream(row: Mapping[str, Any], doubtful: frozenset[str], known: Known) -> tuple[str, str, str] | None:
+def _stream(row: Mapping[str, Any], doubtful: frozenset[str], known: KnownStreams) -> tuple[str, str, str] | None:
     """Return session, project and thread if certain.
 
     Certain is what is undoubtful, what hashes to the row's stream, or what undamaged cuts say of an undoubtful stream.

@@ -46,7 +46,7 @@ _FIRST = "SELECT event_id FROM event WHERE session_id = ? AND thread = ? AND sou
 _STREAM = f"SELECT {COLUMNS} FROM event WHERE session_id = ? AND thread = ? AND source = ? ORDER BY seq"
 
 
-class _CopyFinder(CopyFinder):
+class _DuckCopyFinder(CopyFinder):
     """Looks for copies inside the transaction of an append."""
 
     #: The connection of that transaction.
@@ -73,15 +73,15 @@ class Duplicates:
 
     def __init__(self, con: Connection) -> None:
         self._con = con
-        row = con.row("SELECT count(*) FROM (SELECT 1 FROM duplicate LIMIT 1)")
+        row = con.fetch_row("SELECT count(*) FROM (SELECT 1 FROM duplicate LIMIT 1)")
         #: Whether there may be any pair.
         self.any: bool = bool(row and row[0])
         #: Sessions that a hook recorded, and those that another source did; read with the first append. A session too many,
         #: after a rollback, is harmless.
         self._sessions: tuple[set[str], set[str]] | None = None
-        self._copies = _CopyFinder()
+        self._copies = _DuckCopyFinder()
 
-    def decide(self, con: duckdb.DuckDBPyConnection, fresh: Sequence[Event], stored_times: Set[int]) -> set[EventId]:
+    def store_pairs(self, con: duckdb.DuckDBPyConnection, fresh: Sequence[Event], stored_times: Set[int]) -> set[EventId]:
         """Store the pairs of `fresh`; return its ids that repeat others.
 
         `fresh` is stored in this transaction; `stored_times` are those of `fresh` at which others are stored.
@@ -93,7 +93,7 @@ class Duplicates:
         )
         new_pairs = [*self._pair_hooks(con, fresh, sessions), *copies]
         if new_pairs:
-            self._hide(con, new_pairs)
+            self._insert_pairs(con, new_pairs)
         return repeated_ids(copies, fresh)
 
     def _read_sessions(self, con: duckdb.DuckDBPyConnection) -> tuple[set[str], set[str]]:
@@ -103,7 +103,7 @@ class Duplicates:
             self._sessions = {row[0] for row in rows if row[1]}, {row[0] for row in rows if row[2]}
         return self._sessions
 
-    def _hide(self, con: duckdb.DuckDBPyConnection, new_pairs: Sequence[Pair]) -> None:
+    def _insert_pairs(self, con: duckdb.DuckDBPyConnection, new_pairs: Sequence[Pair]) -> None:
         """Store pairs (hidden, shown), joined with stored ones of these events."""
         keys = sorted({key for pair in new_pairs for key in pair})
         hidden = resolve_pairs(new_pairs, dict(con.execute(_PAIRS, [keys, []]).fetchall()) if self.any else {})
@@ -132,19 +132,21 @@ class Duplicates:
         messages = [make_message(e) for e in fresh if e.session_id in hooked]
         if not messages:
             return []
-        older = _older(con, [m for m in messages if m.hook and m.session in mixed], False)
-        older += _older(con, [m for m in messages if not m.hook and m.session in met], True)
+        older = _read_older(con, [m for m in messages if m.hook and m.session in mixed], False)
+        older += _read_older(con, [m for m in messages if not m.hook and m.session in met], True)
         return [(hidden.key, shown_key.key) for hidden, shown_key in iter_pairs([*older, *messages])]
 
-    def of(self, ids: Iterable[EventId]) -> dict[EventId, EventId]:
+    def find_pairs(self, ids: Iterable[EventId]) -> dict[EventId, EventId]:
         """Return the pairs with one of `ids`: hidden id to shown id."""
         keys = [event_key(i) for i in ids] if self.any else []
         if not keys:
             return {}
-        return {event_id_from(hidden): event_id_from(shown_key) for hidden, shown_key in self._con.rows(_PAIRS, [keys, keys])}
+        return {
+            event_id_from(hidden): event_id_from(shown_key) for hidden, shown_key in self._con.fetch_rows(_PAIRS, [keys, keys])
+        }
 
 
-def _older(con: duckdb.DuckDBPyConnection, fresh: Sequence[Message], hook: bool) -> list[Message]:
+def _read_older(con: duckdb.DuckDBPyConnection, fresh: Sequence[Message], hook: bool) -> list[Message]:
     """Return unpaired stored events that may form a pair with `fresh`.
 
     Of hooks or (`hook` False) of other sources; of its session, at most 120 s away or with the same id of a tool call or of

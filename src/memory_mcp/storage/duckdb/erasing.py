@@ -18,7 +18,7 @@ import duckdb
 from memory_mcp.model.ids import event_key
 from memory_mcp.storage import forgotten
 from memory_mcp.storage.archive import SYNCED
-from memory_mcp.storage.duckdb.connection import Row, insert
+from memory_mcp.storage.duckdb.connection import Row, insert_columns
 from memory_mcp.storage.duckdb.events import EVENT_TYPES
 from memory_mcp.storage.duckdb.outbox import Numbers, add_changes
 from memory_mcp.storage.duckdb.terms import without_sets
@@ -36,10 +36,10 @@ _SPELLED = {
 }
 _KEYS, _IDS = "(SELECT unnest(?::BIGINT[]))", "(SELECT unnest(?::HUGEINT[]))"
 #: Parameter: the number of an event behind which some are read.
-BEHIND = f"{forgotten.BEHIND.format(own='true', after='?')} LIMIT {forgotten.READ}"
+EVENTS_AFTER = f"{forgotten.EVENTS_AFTER.format(own='true', after='?')} LIMIT {forgotten.READ_LIMIT}"
 
 
-class Erasing(forgotten.Erasing):
+class DuckEraser(forgotten.Eraser):
     """One pass over the store, inside the caller's transaction."""
 
     _keys = dict.fromkeys((*forgotten.CLEANED, *forgotten.DROPPED), "rowid")
@@ -47,9 +47,9 @@ class Erasing(forgotten.Erasing):
     def __init__(self, con: duckdb.DuckDBPyConnection, numbers: Numbers, keep: Cleaner, dry: bool, findings: Findings) -> None:
         super().__init__(keep, findings, dry)
         self._con = con
-        self._change, self._without_sets = partial(add_changes, con, numbers), partial(without_sets, con)
+        self._add_changes, self._subtract_sets = partial(add_changes, con, numbers), partial(without_sets, con)
 
-    def _rows(self, statement: str, **parameters: Any) -> list[Row]:
+    def _fetch_rows(self, statement: str, **parameters: Any) -> list[Row]:
         spelled = statement.format(**{name: f"${name}" for name in parameters} | _SPELLED)
         return self._con.execute(spelled, parameters).fetchall()
 
@@ -61,17 +61,17 @@ class Erasing(forgotten.Erasing):
         them.
         """
         con, streams = self._con, list(self._findings.streams)
-        gone, changed = list(self._findings.gone), self._findings.changed
-        if first := self._one("SELECT coalesce(min(seq), 0) FROM event WHERE stream {keys}", keys=streams):
-            self._change(self._findings.news(first))
+        gone, changed = list(self._findings.removed), self._findings.changed
+        if first := self._fetch_number("SELECT coalesce(min(seq), 0) FROM event WHERE stream {keys}", keys=streams):
+            self._add_changes(self._findings.make_changes(first))
         con.execute(f"DELETE FROM duplicate WHERE event_id IN {_IDS} OR canonical IN {_IDS}", [gone, gone])
         con.execute(f"DELETE FROM event WHERE event_id IN {_IDS}", [[*gone, *changed]])
         for old, (seq, event) in changed.items():
             key = event_key(event.event_id)
-            if self._one("SELECT count(*) FROM event WHERE event_id = {key}", key=key):
+            if self._fetch_number("SELECT count(*) FROM event WHERE event_id = {key}", key=key):
                 con.execute("DELETE FROM duplicate WHERE event_id = ? OR canonical = ?", [old, old])
                 continue
-            insert(con, "event", EVENT_TYPES, event_columns([event], seq))
+            insert_columns(con, "event", EVENT_TYPES, event_columns([event], seq))
             con.execute("UPDATE duplicate SET event_id = ? WHERE event_id = ?", [key, old])
             con.execute("UPDATE duplicate SET canonical = ? WHERE canonical = ?", [key, old])
         # Whoever counts in numbers of events goes on where it was; what was touched comes to everybody again.

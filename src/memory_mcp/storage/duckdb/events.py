@@ -13,8 +13,8 @@ from memory_mcp.model.event import HOOK, TOOL, Event, is_recap
 from memory_mcp.model.ids import HASH_MASK, EventId, event_id_from, event_key
 from memory_mcp.model.segment import Segment
 from memory_mcp.storage.arriving import ArrivalSorter, StoredValue, make_append_result
-from memory_mcp.storage.duckdb.conditions import all_of, conditions_of, either_case, held
-from memory_mcp.storage.duckdb.connection import Connection, Row, insert
+from memory_mcp.storage.duckdb.conditions import make_case_pattern, make_conditions, make_text_condition, make_where
+from memory_mcp.storage.duckdb.connection import Connection, Row, insert_columns
 from memory_mcp.storage.duckdb.duplicates import SHOWN, SHOWN_IN_SESSION, Duplicates
 from memory_mcp.storage.duckdb.outbox import Numbers, add_changes, forget_old_requests
 from memory_mcp.storage.duckdb.projects import DuckProjects
@@ -85,15 +85,15 @@ class DuckEvents:
 
         The mark next to the store is written after the commit, without a sync.
         """
-        with self._con.writing() as con:
-            replay = self._replay(con, request)
+        with self._con.begin_transaction() as con:
+            replay = self._find_answer(con, request)
             if replay is not None:
                 return AppendResult((), (), replay)
             # An id begins with its time: most events that come alone are later than all before, so nothing need be looked up.
             newest = self._numbers.newest
-            stored = _stored(con, [e for e in events if event_key(e.event_id) <= newest])
-            fresh, known_ids = ArrivalSorter(stored, lambda variants: _stored(con, variants)).sort_events(events)
-            copies = self._insert(con, fresh, stored) if fresh else set[EventId]()
+            stored = _read_stored(con, [e for e in events if event_key(e.event_id) <= newest])
+            fresh, known_ids = ArrivalSorter(stored, lambda variants: _read_stored(con, variants)).sort_events(events)
+            copies = self._insert_events(con, fresh, stored) if fresh else set[EventId]()
             if request:
                 answer = request.answer or " ".join(e.event_id for e in fresh)
                 con.execute("INSERT INTO request VALUES (?, ?, ?)", [request.key, answer, self._clock.now_ms()])
@@ -107,7 +107,7 @@ class DuckEvents:
         """Append each batch in its own transaction."""
         return [self.append(batch.events, batch.request) for batch in batches]
 
-    def _insert(self, con: duckdb.DuckDBPyConnection, fresh: Sequence[Event], stored: Iterable[EventId]) -> set[EventId]:
+    def _insert_events(self, con: duckdb.DuckDBPyConnection, fresh: Sequence[Event], stored: Iterable[EventId]) -> set[EventId]:
         """Number and store new events; return ids that repeat others.
 
         Inside the caller's transaction, with their pairs and one outbox entry; `stored` are the ids at their times. Mark,
@@ -116,21 +116,21 @@ class DuckEvents:
         first = self._numbers.last_event + 1
         self._numbers.last_event += len(fresh)
         columns = event_columns(fresh, first)
-        insert(con, "event", EVENT_TYPES, columns)
-        copies = self._pairs.decide(con, fresh, {event_key(i) >> 80 for i in stored})
+        insert_columns(con, "event", EVENT_TYPES, columns)
+        copies = self._pairs.store_pairs(con, fresh, {event_key(i) >> 80 for i in stored})
         add_changes(con, self._numbers, [(ChangeKind.EVENTS_APPENDED, str(first + len(fresh) - 1))])
         self._numbers.newest = max(self._numbers.newest, *columns[1])
         write_count = self._quoted.writes
 
         def settle() -> None:
             self._mark.add_events(columns[0][-1], columns[1], columns[14], columns[12], columns[2])
-            self._recent.add(first, self._projects.take(fresh))
-            self._quoted.keep(dict.fromkeys((e.event_id for e in fresh), ()), write_count)
+            self._recent.add_events(first, self._projects.take(fresh))
+            self._quoted.keep_grips(dict.fromkeys((e.event_id for e in fresh), ()), write_count)
 
         self._numbers.once_committed(settle)
         return copies
 
-    def _replay(self, con: duckdb.DuckDBPyConnection, request: WriteRequest | None) -> str | None:
+    def _find_answer(self, con: duckdb.DuckDBPyConnection, request: WriteRequest | None) -> str | None:
         """Return the answer of a repeated request; remove old answers now and then."""
         if request is None:
             return None
@@ -142,48 +142,48 @@ class DuckEvents:
         rows = con.execute(sql, [request.key, now - REQUEST_KEPT_MS]).fetchall()
         return str(rows[0][0]) if rows else None
 
-    def _event(self, row: Row) -> Event:
+    def _parse_event(self, row: Row) -> Event:
         event = event_of(row)
         return event.with_display_project(self._projects.names.display_name(event.project, event.session_id))
 
-    def reread(self) -> None:
+    def drop_recent(self) -> None:
         """Drop the events kept in memory: numbers or names may have changed."""
-        self._recent.forget()
+        self._recent.drop_all()
 
     def find_event(self, event_id: EventId) -> Event | None:
-        if recent := self._recent.get(event_id):
+        if recent := self._recent.find_event(event_id):
             return recent
-        row = self._con.row(f"SELECT {EVENT} FROM event WHERE event_id = ?", [event_key(event_id)])
-        return self._event(row) if row else None
+        row = self._con.fetch_row(f"SELECT {EVENT} FROM event WHERE event_id = ?", [event_key(event_id)])
+        return self._parse_event(row) if row else None
 
     def get_events(self, ids: Iterable[EventId]) -> dict[EventId, Event]:
         requested_ids = set(ids)
-        events = {i: event for i in requested_ids if (event := self._recent.get(i)) is not None}
+        events = {i: event for i in requested_ids if (event := self._recent.find_event(i)) is not None}
         if keys := list({event_key(i) for i in requested_ids if i not in events}):
-            rows = self._con.rows(f"SELECT {EVENT} FROM event WHERE event_id IN (SELECT unnest(?::HUGEINT[]))", [keys])
-            events |= {e.event_id: e for e in map(self._event, rows)}
+            rows = self._con.fetch_rows(f"SELECT {EVENT} FROM event WHERE event_id IN (SELECT unnest(?::HUGEINT[]))", [keys])
+            events |= {e.event_id: e for e in map(self._parse_event, rows)}
         return events
 
     def find_tails(self, tails: Sequence[int]) -> dict[int, EventId]:
         sql = "SELECT event_id FROM event WHERE (event_id & ?::HUGEINT) IN (SELECT unnest(?::HUGEINT[]))"
-        rows = self._con.rows(sql, [HASH_MASK, list(tails)])
+        rows = self._con.fetch_rows(sql, [HASH_MASK, list(tails)])
         return {row[0] & HASH_MASK: event_id_from(row[0]) for row in rows}
 
     def read_after(self, seq: int, limit: int) -> list[StoredEvent]:
         if seq >= self._numbers.committed_event:
             return []
-        recent = self._recent.after(seq, limit)
+        recent = self._recent.read_after(seq, limit)
         if recent is not None:
             return recent
         sql = f"SELECT seq, {EVENT} FROM event WHERE seq > ? AND seq <= ? ORDER BY seq"
-        return [StoredEvent(row[0], self._event(row[1:])) for row in self._con.rows(sql, [seq, seq + limit])]
+        return [StoredEvent(row[0], self._parse_event(row[1:])) for row in self._con.fetch_rows(sql, [seq, seq + limit])]
 
     def list_arrivals(self, after: int, to: int, scope: Scope, probes: Sequence[str] = (), live: bool = False) -> list[Event]:
         """Return arrivals; text other than ASCII counts as holding a probe.
 
         It may be folded in ways that the engine does not know.
         """
-        where, parameters = self._conditions(scope, None)
+        where, parameters = self._make_conditions(scope, None)
         if live:
             where.append("(source = ? OR starts_with(source, ?))")
             parameters += [TOOL, HOOK]
@@ -194,14 +194,14 @@ class DuckEvents:
         sql = f"""SELECT {EVENT} FROM (
                     SELECT seq, {EVENT}, lower(concat_ws(' ', speaker, text, metadata)) AS folded FROM event
                     WHERE seq > ? AND seq <= ?)
-                  {all_of(where)} ORDER BY seq"""
-        return [self._event(row) for row in self._con.rows(sql, [after, to, *parameters])]
+                  {make_where(where)} ORDER BY seq"""
+        return [self._parse_event(row) for row in self._con.fetch_rows(sql, [after, to, *parameters])]
 
     def last_seq(self) -> int:
         return self._numbers.last_event
 
     def find_duplicates(self, ids: Iterable[EventId]) -> dict[EventId, EventId]:
-        return self._pairs.of(ids)
+        return self._pairs.find_pairs(ids)
 
     def segment_events(self, segment: Segment) -> list[Event]:
         return self.events_by_segment([segment]).get(segment.key, [])
@@ -210,49 +210,49 @@ class DuckEvents:
         """Return events; hidden ones whose shown other was stored later come first."""
         events: dict[int, list[Event]] = {}
         for segment in segments if len(segments) <= _LIVE else ():
-            if recent := self._live(segment, last_seq):
+            if recent := self._recent_segment(segment, last_seq):
                 events[segment.key] = recent
         remaining = [s for s in segments if s.key not in events]
         if not remaining:
             return events
         if not self._pairs.any:
-            return events | self._in_segments(remaining, last_seq, "", [])
+            return events | self._read_segments(remaining, last_seq, "", [])
         ends = [event_key(event_id) for s in remaining for _, event_id in (s.start, s.end)]
-        events |= self._in_segments(remaining, last_seq, _SHOWN_IN, [min(ends), max(ends)])
+        events |= self._read_segments(remaining, last_seq, _SHOWN_IN, [min(ends), max(ends)])
         # Copies may also be hidden by what was stored before them.
         for condition in (_OUTDONE_IN, ""):
             if empty := [s for s in remaining if s.key not in events]:
-                events |= self._in_segments(empty, last_seq, condition, [])
+                events |= self._read_segments(empty, last_seq, condition, [])
         return events
 
-    def _live(self, segment: Segment, last_seq: int | None) -> list[Event]:
+    def _recent_segment(self, segment: Segment, last_seq: int | None) -> list[Event]:
         """Return a growing segment's shown events from memory, or [].
 
         The stream's end is read from the file once if it is not in memory and the segment is open.
         """
-        recent = self._recent.inside(segment, last_seq)
+        recent = self._recent.segment_events(segment, last_seq)
         if recent is None and segment.open:
             last_seen = self._numbers.committed_event
             start = (segment.start[0], segment.start[0], event_key(segment.start[1]))
-            rows = self._con.rows(_TAIL, [segment.stream, *start])
-            self._recent.keep(
-                segment.stream, segment.start, [StoredEvent(row[0], self._event(row[1:])) for row in rows], last_seen
+            rows = self._con.fetch_rows(_TAIL, [segment.stream, *start])
+            self._recent.keep_stream_end(
+                segment.stream, segment.start, [StoredEvent(row[0], self._parse_event(row[1:])) for row in rows], last_seen
             )
-            recent = self._recent.inside(segment, last_seq)
-        hidden = self._pairs.of(e.event_id for e in recent) if recent else {}
+            recent = self._recent.segment_events(segment, last_seq)
+        hidden = self._pairs.find_pairs(e.event_id for e in recent) if recent else {}
         return [e for e in recent or () if e.event_id not in hidden]
 
-    def _in_segments(
+    def _read_segments(
         self, segments: Sequence[Segment], last_seq: int | None, condition: str, bounds: Sequence[int]
     ) -> dict[int, list[Event]]:
-        parameters: list[Any] = [[s.key for s in segments], *_spans(segments), *(last_seq, last_seq), *bounds]
+        parameters: list[Any] = [[s.key for s in segments], *_span_columns(segments), *(last_seq, last_seq), *bounds]
         events: dict[int, list[Event]] = {}
-        for row in self._con.rows(_IN_SEGMENTS.format(which=condition), parameters):
-            events.setdefault(row[0], []).append(self._event(row[1:]))
+        for row in self._con.fetch_rows(_IN_SEGMENTS.format(which=condition), parameters):
+            events.setdefault(row[0], []).append(self._parse_event(row[1:]))
         return events
 
     def list_recaps(self, streams: Iterable[int]) -> list[Event]:
-        return list(filter(is_recap, map(self._event, self._con.rows(_RECAPS, [list(streams)]))))
+        return list(filter(is_recap, map(self._parse_event, self._con.fetch_rows(_RECAPS, [list(streams)]))))
 
     def get_neighbours(self, event: Event, earlier_limit: int, later_limit: int) -> tuple[list[Event], list[Event]]:
         key = event_key(event.event_id)
@@ -262,76 +262,76 @@ class DuckEvents:
             # What is shown in the place of a hidden event is no neighbour of it.
             condition = f"AND {SHOWN_IN_SESSION} AND event_id NOT IN (SELECT canonical FROM duplicate WHERE event_id = ?)"
             parameters += [event.session_id, key]
-        earlier = self._con.rows(_BEFORE.format(which=condition), [*parameters, earlier_limit]) if earlier_limit else []
-        later = self._con.rows(_AFTER.format(which=condition), [*parameters, later_limit]) if later_limit else []
-        return [self._event(row) for row in reversed(earlier)], [self._event(row) for row in later]
+        earlier = self._con.fetch_rows(_BEFORE.format(which=condition), [*parameters, earlier_limit]) if earlier_limit else []
+        later = self._con.fetch_rows(_AFTER.format(which=condition), [*parameters, later_limit]) if later_limit else []
+        return [self._parse_event(row) for row in reversed(earlier)], [self._parse_event(row) for row in later]
 
     def list_events(
         self, scope: Scope, session_id: str | None = None, limit: int = 100, after: tuple[int, str] | None = None
     ) -> list[Event]:
-        where, parameters = self._conditions(scope, session_id)
+        where, parameters = self._make_conditions(scope, session_id)
         if after:
             where.append("(ts > ? OR (ts = ? AND event_id > ?))")
             parameters += [after[0], after[0], event_key(after[1])]
-        sql = f"SELECT {EVENT} FROM event {all_of(where)} ORDER BY ts, event_id LIMIT ?"
-        return [self._event(row) for row in self._con.rows(sql, [*parameters, limit])]
+        sql = f"SELECT {EVENT} FROM event {make_where(where)} ORDER BY ts, event_id LIMIT ?"
+        return [self._parse_event(row) for row in self._con.fetch_rows(sql, [*parameters, limit])]
 
     def search_words(
         self, scope: Scope, words: Sequence[str], limit: int, segments: Sequence[Segment] | None = None
     ) -> tuple[int, list[Event]]:
         """Search texts alone; with `segments` the count is their stored sum."""
-        where, parameters = self._conditions(scope, None)
+        where, parameters = self._make_conditions(scope, None)
         table, within = "event", list[Any]()
         if segments is None:
-            (count,) = self._con.rows(f"SELECT count(*) FROM event {all_of(where)}", parameters)[0]
+            (count,) = self._con.fetch_rows(f"SELECT count(*) FROM event {make_where(where)}", parameters)[0]
         else:
-            count, table, within = sum(s.events for s in segments), _WITHIN, _spans(segments)
+            count, table, within = sum(s.events for s in segments), _WITHIN, _span_columns(segments)
         for word in words:
-            condition, pattern = held(word)
+            condition, pattern = make_text_condition(word)
             where.append(condition)
             parameters.append(pattern)
-        sql = f"SELECT {EVENT} FROM {table} {all_of(where)} ORDER BY ts DESC, event_id DESC LIMIT ?"
-        return count, [self._event(row) for row in self._con.rows(sql, [*within, *parameters, limit])]
+        sql = f"SELECT {EVENT} FROM {table} {make_where(where)} ORDER BY ts DESC, event_id DESC LIMIT ?"
+        return count, [self._parse_event(row) for row in self._con.fetch_rows(sql, [*within, *parameters, limit])]
 
     def rank_positions(self, scope: Scope, probes: Mapping[str, float], limit: int) -> tuple[int, list[EventPosition]]:
         """Rank by speaker, text and metadata; events without a probe are left out."""
-        where, parameters = self._conditions(scope, None)
+        where, parameters = self._make_conditions(scope, None)
         weight_sum = " + ".join(["? * regexp_matches(whole, ?)::INTEGER"] * len(probes)) or "0"
-        weights = [part for text, weight in probes.items() for part in (weight, either_case(text))]
+        weights = [part for text, weight in probes.items() for part in (weight, make_case_pattern(text))]
         sql = f"""SELECT stream, ts, event_id, ({weight_sum}) / ln(20 + length(whole) / 10.0) AS weight, count(*) OVER () FROM (
                     SELECT stream, ts, event_id, concat_ws(' ', speaker, text, metadata) AS whole
-                    FROM event {all_of(where)})
+                    FROM event {make_where(where)})
                   ORDER BY weight DESC, ts DESC, event_id DESC LIMIT ?"""
-        rows = self._con.rows(sql, [*weights, *parameters, limit])
+        rows = self._con.fetch_rows(sql, [*weights, *parameters, limit])
         places = [EventPosition(row[0], (row[1], event_id_from(row[2]))) for row in rows if row[3] > 0]
         return rows[0][4] if rows else 0, places
 
     def get_span(self, scope: Scope) -> TimeWindow | None:
-        where, parameters = self._conditions(scope, None)
-        first, last = self._con.rows(f"SELECT min(ts), max(ts) FROM event {all_of(where)}", parameters)[0]
+        where, parameters = self._make_conditions(scope, None)
+        first, last = self._con.fetch_rows(f"SELECT min(ts), max(ts) FROM event {make_where(where)}", parameters)[0]
         return None if first is None else TimeWindow(first, last + 1)
 
     def list_sessions(self, scope: Scope, limit: int = 100) -> list[SessionInfo]:
-        where, parameters = self._conditions(scope, None)
-        sql = f"""SELECT session_id, project, max(agent), min(ts), max(ts), count(*) FROM event {all_of(where)}
+        where, parameters = self._make_conditions(scope, None)
+        sql = f"""SELECT session_id, project, max(agent), min(ts), max(ts), count(*) FROM event {make_where(where)}
                   GROUP BY session_id, project ORDER BY max(ts) DESC, session_id LIMIT ?"""
-        return sessions_of(self._con.rows(sql, [*parameters, limit]), self._projects.names)
+        return sessions_of(self._con.fetch_rows(sql, [*parameters, limit]), self._projects.names)
 
     def list_speakers(self, scope: Scope) -> list[str]:
-        where, parameters = self._conditions(scope, None)
-        sql = f"SELECT DISTINCT speaker FROM event {all_of([*where, 'speaker <> ?'])} ORDER BY speaker"
-        return [row[0] for row in self._con.rows(sql, [*parameters, ""])]
+        where, parameters = self._make_conditions(scope, None)
+        sql = f"SELECT DISTINCT speaker FROM event {make_where([*where, 'speaker <> ?'])} ORDER BY speaker"
+        return [row[0] for row in self._con.fetch_rows(sql, [*parameters, ""])]
 
     def count_matches(self, begin: str, pattern: str) -> dict[str, int]:
-        where, parameters = self._conditions(Scope(), None)
-        condition = all_of([*where, "(contains(text, ?) OR contains(metadata, ?))"])
+        where, parameters = self._make_conditions(Scope(), None)
+        condition = make_where([*where, "(contains(text, ?) OR contains(metadata, ?))"])
         sql = f"""SELECT mark, count(*) FROM (
                     SELECT unnest(regexp_extract_all(text || chr(10) || metadata, ?, 1)) AS mark FROM event {condition})
                   GROUP BY mark ORDER BY mark"""
-        return {row[0]: row[1] for row in self._con.rows(sql, [pattern, *parameters, begin, begin])}
+        return {row[0]: row[1] for row in self._con.fetch_rows(sql, [pattern, *parameters, begin, begin])}
 
-    def _conditions(self, scope: Scope, session_id: str | None) -> tuple[list[str], list[Any]]:
-        where, parameters = conditions_of(scope, session_id, self._projects.names)
+    def _make_conditions(self, scope: Scope, session_id: str | None) -> tuple[list[str], list[Any]]:
+        where, parameters = make_conditions(scope, session_id, self._projects.names)
         if not self._pairs.any:
             return where, parameters
         return ([SHOWN, *where], parameters) if session_id is None else ([SHOWN_IN_SESSION, *where], [session_id, *parameters])
@@ -343,7 +343,7 @@ class DuckEvents:
             seq = events[-1].seq
 
 
-def _spans(segments: Sequence[Segment]) -> list[Any]:
+def _span_columns(segments: Sequence[Segment]) -> list[Any]:
     """Return the parameters of `_SPANS`."""
     return [
         [s.stream for s in segments],
@@ -354,7 +354,7 @@ def _spans(segments: Sequence[Segment]) -> list[Any]:
     ]
 
 
-def _stored(con: duckdb.DuckDBPyConnection, events: Sequence[Event]) -> dict[EventId, StoredValue]:
+def _read_stored(con: duckdb.DuckDBPyConnection, events: Sequence[Event]) -> dict[EventId, StoredValue]:
     """Return text and session of events stored at these times, by id."""
     if not events:
         return {}

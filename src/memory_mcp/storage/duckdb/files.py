@@ -10,24 +10,24 @@ from memory_mcp.base.errors import StorageMoved
 FILES = ("", ".wal", ".wal.checkpoint", ".wal.recovery")
 
 
-def log_of(file: Path) -> Path:
+def log_path(file: Path) -> Path:
     """Return the path of a database file's write-ahead log."""
     return file.with_name(file.name + ".wal")
 
 
-def compacting(path: Path) -> Path:
+def compact_path(path: Path) -> Path:
     """Return the path where a compacted copy is made."""
     return path.with_name(path.name + ".compact")
 
 
-def sweep_compacting(path: Path) -> None:
+def remove_compact_copy(path: Path) -> None:
     """Remove the copy that a compaction made, with its logs."""
-    copy = compacting(path)
+    copy = compact_path(path)
     for end in FILES:
         copy.with_name(copy.name + end).unlink(missing_ok=True)
 
 
-class InPlace:
+class FileIdentity:
     """Whether an open store is still the one at its path.
 
     What is committed to one that was moved or deleted, no one finds.
@@ -37,9 +37,9 @@ class InPlace:
         """Note which file is at a path now; None is never checked."""
         self._path = path
         self._identity = paths.identity(str(path)) if path else []
-        self._surroundings = _surroundings(path) if path else []
+        self._surroundings = _folder_identities(path) if path else []
 
-    def require(self, write_anew: Callable[[], object]) -> None:
+    def require_in_place(self, write_anew: Callable[[], object]) -> None:
         """Call `write_anew` if the file alone is gone.
 
         Raises StorageMoved where its folder or another file is in its place. The folder is still this process's as long as
@@ -47,7 +47,7 @@ class InPlace:
         """
         if self._path is None or (current := paths.identity(str(self._path))) == self._identity:
             return
-        if not current and _surroundings(self._path) == self._surroundings:
+        if not current and _folder_identities(self._path) == self._surroundings:
             write_anew()
             return
         raise StorageMoved(
@@ -56,5 +56,5 @@ class InPlace:
         )
 
 
-def _surroundings(path: Path) -> list[list[int]]:
+def _folder_identities(path: Path) -> list[list[int]]:
     return [paths.identity(str(folder)) for folder in (path.parent, path.with_name("lock"))]

@@ -26,39 +26,39 @@ class DuckGrips:
     def find_grip(self, grip_id: str) -> Grip | None:
         key, is_complete = grip_key(grip_id)
         if is_complete:
-            row = self._con.row(f"SELECT {GRIP} FROM grip WHERE grip_id = ?", [key])
+            row = self._con.fetch_row(f"SELECT {GRIP} FROM grip WHERE grip_id = ?", [key])
         else:
-            row = self._con.row(f"SELECT {GRIP} FROM grip WHERE (grip_id & ?::HUGEINT) = ?::HUGEINT", [HASH_MASK, key])
+            row = self._con.fetch_row(f"SELECT {GRIP} FROM grip WHERE (grip_id & ?::HUGEINT) = ?::HUGEINT", [HASH_MASK, key])
         return grip_of(row) if row else None
 
     def get_grips(self, ids: Iterable[GripId]) -> dict[GripId, Grip]:
-        cached = {i: grip for i in ids if (grip := self._recent.get(i)) is not None} if (ids := list(ids)) else {}
+        cached = {i: grip for i in ids if (grip := self._recent.find_grip(i)) is not None} if (ids := list(ids)) else {}
         keys = list({grip_key(i)[0] for i in ids if i not in cached})
         if not keys:
             return cached
-        rows = self._con.rows(f"SELECT {GRIP} FROM grip WHERE grip_id IN (SELECT unnest(?::HUGEINT[]))", [keys])
+        rows = self._con.fetch_rows(f"SELECT {GRIP} FROM grip WHERE grip_id IN (SELECT unnest(?::HUGEINT[]))", [keys])
         return cached | {g.grip_id: g for g in map(grip_of, rows)}
 
     def grips_by_event(self, ids: Iterable[EventId]) -> dict[EventId, list[Grip]]:
         """Return grips; those of up to 200 events are then kept in memory."""
         event_ids = list(dict.fromkeys(ids))
         write_count = self._recent.writes
-        grips = {i: cached for i in event_ids if (cached := self._recent.of(i)) is not None}
+        grips = {i: cached for i in event_ids if (cached := self._recent.event_grips(i)) is not None}
         if missing := [i for i in event_ids if i not in grips]:
             keys = [event_key(i) for i in missing]
             read: dict[EventId, list[Grip]] = {i: [] for i in map(event_id_from, keys)}
-            for grip in map(grip_of, self._con.rows(_OF_EVENTS, [keys, keys])):
+            for grip in map(grip_of, self._con.fetch_rows(_OF_EVENTS, [keys, keys])):
                 for event_id in dict.fromkeys((grip.event_id_start, grip.event_id_end)):
                     if event_id in read:
                         read[event_id].append(grip)
             if len(missing) <= _KEPT_AT_ONCE:
-                self._recent.keep(read, write_count)
+                self._recent.keep_grips(read, write_count)
             grips |= read
         return {event_id: cached for event_id, cached in grips.items() if cached}
 
     def iter_all(self, batch: int = 5000) -> Iterator[list[Grip]]:
         last = -1
         sql = f"SELECT {GRIP} FROM grip WHERE grip_id > ?::HUGEINT ORDER BY grip_id LIMIT ?"
-        while rows := self._con.rows(sql, [last, batch]):
+        while rows := self._con.fetch_rows(sql, [last, batch]):
             yield [grip_of(row) for row in rows]
             last = rows[-1][0]

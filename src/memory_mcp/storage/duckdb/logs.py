@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from memory_mcp.storage.duckdb.blocks import HEADER, HEADERS, Mend, checksum, mend_of
+from memory_mcp.storage.duckdb.blocks import HEADER, HEADERS, Mend, checksum, find_mend
 
 _FRAME = struct.Struct("<QQ")
 #: Bytes before the content of an entry.
@@ -22,7 +22,7 @@ _ID, _ID_BYTES, _ITERATION = 124, 16, 8
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LogEntry:
     """An entry: offset of its frame, and content if its checksum fits."""
 
     offset: int
@@ -30,7 +30,7 @@ class Entry:
     mend: Mend | None = None
 
 
-def is_sound(log: bytes, expected: bytes) -> bool:
+def is_whole(log: bytes, expected: bytes) -> bool:
     """Return whether a log's header and lengths are right.
 
     Checksums are left to DuckDB.
@@ -44,7 +44,7 @@ def is_sound(log: bytes, expected: bytes) -> bool:
     return offset == len(log)
 
 
-def header_for(file: Path) -> bytes:
+def make_header(file: Path) -> bytes:
     """Return the bytes with which the log of this file begins.
 
     From its number and count of checkpoints.
@@ -52,11 +52,11 @@ def header_for(file: Path) -> bytes:
     with file.open("rb") as opened:
         top = opened.read(HEADER * HEADERS)
     rounds = [int.from_bytes(top[at + _ITERATION : at + _ITERATION + 8], "little") for at in (HEADER, 2 * HEADER)]
-    number = b"".join(_short(value) for value in top[_ID : _ID + _ID_BYTES])
-    return b"d\0be\0\2f\0" + _short(_ID_BYTES) + number + b"g\0" + _short(max(rounds)) + b"\xff\xff"
+    number = b"".join(_encode_varint(value) for value in top[_ID : _ID + _ID_BYTES])
+    return b"d\0be\0\2f\0" + _encode_varint(_ID_BYTES) + number + b"g\0" + _encode_varint(max(rounds)) + b"\xff\xff"
 
 
-def entries(log: bytes, start: int) -> Iterator[Entry]:
+def iter_entries(log: bytes, start: int) -> Iterator[LogEntry]:
     """Yield each entry from an offset on, damaged ones without content.
 
     After one that cannot be mended, reading goes on at the next whole entry; without one it ends. A last entry that is cut
@@ -67,33 +67,33 @@ def entries(log: bytes, start: int) -> Iterator[Entry]:
         size, stored = _FRAME.unpack_from(log, offset)
         content = log[offset + FRAME : offset + FRAME + size]
         if len(content) == size and checksum(content) == stored:
-            yield Entry(offset, content)
+            yield LogEntry(offset, content)
             offset += FRAME + size
             continue
-        mend = _mended(log, offset, size, stored)
+        mend = _find_mend(log, offset, size, stored)
         if mend is not None:
             fixed = bytearray(log[offset : offset + FRAME])
-            yield Entry(offset, None, mend)
+            yield LogEntry(offset, None, mend)
             if mend.offset < offset + 8:
                 fixed[mend.offset - offset] = mend.becomes
             offset += FRAME + _FRAME.unpack_from(fixed)[0]
             continue
-        later = _next_whole(log, offset + 1)
+        later = _find_next(log, offset + 1)
         if later is not None or len(content) == size:
-            yield Entry(offset, None)
+            yield LogEntry(offset, None)
         if later is None:
             return
         offset = later
 
 
-def rows_behind(log: bytes, start: int, tables: Sequence[str]) -> bytes:
+def extract_rows(log: bytes, start: int, tables: Sequence[str]) -> bytes:
     """Return rows that whole entries add to some tables, as one transaction.
 
     An insert counts only if the entry that names its table was read before it, with no damage or end of a transaction between.
     """
     names = [b"f\0" + bytes([len(name)]) + name.encode("ascii") for name in tables]
     kept, wanted = list[bytes](), False
-    for entry in entries(log, start):
+    for entry in iter_entries(log, start):
         content = entry.content
         if content is None or content.startswith(FLUSH):
             wanted = False
@@ -107,10 +107,10 @@ def rows_behind(log: bytes, start: int, tables: Sequence[str]) -> bytes:
     return b"".join(_FRAME.pack(len(content), checksum(content)) + content for content in kept)
 
 
-def _mended(log: bytes, offset: int, size: int, stored: int) -> Mend | None:
+def _find_mend(log: bytes, offset: int, size: int, stored: int) -> Mend | None:
     """Return the one byte that makes the entry at `offset` whole, or None."""
     content = log[offset + FRAME : offset + FRAME + size]
-    if len(content) == size and content.startswith(_KINDS) and (found := mend_of(stored, content)):
+    if len(content) == size and content.startswith(_KINDS) and (found := find_mend(stored, content)):
         at = offset + 8 + found[0]
         return Mend(at, log[at], found[1])
     for place in range(8):
@@ -124,7 +124,7 @@ def _mended(log: bytes, offset: int, size: int, stored: int) -> Mend | None:
     return None
 
 
-def _next_whole(log: bytes, start: int) -> int | None:
+def _find_next(log: bytes, start: int) -> int | None:
     at = start
     while (frame_start := log.find(_KINDS, at + FRAME)) >= 0:
         at = frame_start - FRAME
@@ -135,7 +135,7 @@ def _next_whole(log: bytes, start: int) -> int | None:
     return None
 
 
-def _short(value: int) -> bytes:
+def _encode_varint(value: int) -> bytes:
     """Return a number as DuckDB writes it: 7 bits a byte, low first."""
     out = bytearray()
     while True:

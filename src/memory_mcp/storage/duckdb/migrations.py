@@ -25,7 +25,7 @@ def sql(name: str) -> str:
     return resources.files("memory_mcp.storage.duckdb").joinpath(name).read_text(encoding="utf-8")
 
 
-def version_of(con: duckdb.DuckDBPyConnection) -> int:
+def read_version(con: duckdb.DuckDBPyConnection) -> int:
     """Return the schema version of an open file; 0 for one without a table `meta` or without a version in it."""
     try:
         # Whether there is the table is not asked first: a list of tables takes ten times as long.
@@ -35,13 +35,13 @@ def version_of(con: duckdb.DuckDBPyConnection) -> int:
     return int(row[0][0]) if row else 0
 
 
-def create(con: duckdb.DuckDBPyConnection) -> None:
+def create_tables(con: duckdb.DuckDBPyConnection) -> None:
     """Create today's tables in an empty file and store their version, inside the caller's transaction."""
     con.execute(sql("schema.sql"))
     con.execute("INSERT INTO meta VALUES ('schema_version', ?)", [str(CURRENT)])
 
 
-def migrate(con: duckdb.DuckDBPyConnection, have: int) -> None:
+def migrate_tables(con: duckdb.DuckDBPyConnection, have: int) -> None:
     """Run every step after version `have` and store today's version, inside the caller's transaction."""
     for step in range(have + 1, CURRENT + 1):
         con.execute(sql(f"steps/{STEPS[step]}"))

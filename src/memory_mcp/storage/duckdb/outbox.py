@@ -6,8 +6,8 @@ from typing import Any
 import duckdb
 
 from memory_mcp.model.change import NODE_CHANGES, Change, ChangeKind
-from memory_mcp.storage.duckdb.connection import Connection, insert
-from memory_mcp.storage.duckdb.recent import Changes
+from memory_mcp.storage.duckdb.connection import Connection, insert_columns
+from memory_mcp.storage.duckdb.recent import RecentChanges
 from memory_mcp.storage.records import DERIVER, REQUEST_KEPT_MS
 
 _OUTBOX = ("BIGINT", "VARCHAR", "VARCHAR")
@@ -28,7 +28,7 @@ class Numbers:
         self.committed_event: int = 0
         #: How far the deriver got.
         self.derived: int = 0
-        self.changes = Changes()
+        self.changes = RecentChanges()
         #: What to do once the transaction under way is committed.
         self._settling: list[Callable[[], None]] = []
         self.load()
@@ -36,7 +36,7 @@ class Numbers:
     def load(self) -> None:
         """Read the counters from the store, after opening or a rollback."""
         self._settling.clear()
-        row = self._con.row(
+        row = self._con.fetch_row(
             """SELECT (SELECT coalesce(max(seq), 0) FROM event), (SELECT coalesce(max(seq), 0) FROM outbox),
                       (SELECT coalesce(max(event_id), -1) FROM event), (SELECT max(value) FROM checkpoint WHERE name = ?)""",
             [DERIVER],
@@ -66,8 +66,8 @@ def add_changes(con: duckdb.DuckDBPyConnection, numbers: Numbers, changes: Seque
         entries = [Change(seq, kind, subject) for seq, (kind, subject) in enumerate(changes, numbers.last_change + 1)]
         numbers.last_change += len(changes)
         columns: list[list[Any]] = [[c.seq for c in entries], [c.kind.value for c in entries], [c.subject for c in entries]]
-        insert(con, "outbox", _OUTBOX, columns)
-        numbers.once_committed(lambda: numbers.changes.add(entries))
+        insert_columns(con, "outbox", _OUTBOX, columns)
+        numbers.once_committed(lambda: numbers.changes.add_changes(entries))
     return numbers.last_change
 
 
@@ -105,7 +105,7 @@ class DuckOutbox:
         if seq >= last:
             return frozenset()
         if self._changed[0] != (seq, last):
-            later = self._numbers.changes.after(seq)
+            later = self._numbers.changes.read_after(seq)
             if later is None:
                 return None
             subjects = (c.subject if c.kind in NODE_CHANGES else "" for c in later if c.seq <= last)
@@ -115,32 +115,32 @@ class DuckOutbox:
     def read_after(self, seq: int, limit: int) -> list[Change]:
         if seq >= self._numbers.committed:
             return []
-        recent = self._numbers.changes.after(seq, limit)
+        recent = self._numbers.changes.read_after(seq, limit)
         if recent is not None:
             return recent
-        rows = self._con.rows("SELECT seq, kind, subject FROM outbox WHERE seq > ? ORDER BY seq LIMIT ?", [seq, limit])
+        rows = self._con.fetch_rows("SELECT seq, kind, subject FROM outbox WHERE seq > ? ORDER BY seq LIMIT ?", [seq, limit])
         return [Change(row[0], ChangeKind(row[1]), row[2]) for row in rows]
 
     def get_checkpoint(self, follower: str) -> int:
         if follower == DERIVER:
             return self._numbers.derived
-        row = self._con.row("SELECT value FROM checkpoint WHERE name = ?", [follower])
+        row = self._con.fetch_row("SELECT value FROM checkpoint WHERE name = ?", [follower])
         return int(row[0]) if row else 0
 
     def set_position(self, follower: str, value: str) -> None:
-        with self._con.writing() as con:
+        with self._con.begin_transaction() as con:
             put_checkpoint(con, self._numbers, follower, value)
 
     def set_positions(self, values: Mapping[str, str]) -> None:
         """Store positions; the deriver's must not be among them."""
-        with self._con.writing() as con:
+        with self._con.begin_transaction() as con:
             con.execute("DELETE FROM checkpoint WHERE name IN (SELECT unnest(?::VARCHAR[]))", [list(values)])
             columns = [list(values), list(values.values())]
             con.execute("INSERT INTO checkpoint SELECT unnest(?::VARCHAR[]), unnest(?::VARCHAR[])", columns)
 
     def get_positions(self, prefix: str) -> dict[str, str]:
-        return dict(self._con.rows("SELECT name, value FROM checkpoint WHERE starts_with(name, ?)", [prefix]))
+        return dict(self._con.fetch_rows("SELECT name, value FROM checkpoint WHERE starts_with(name, ?)", [prefix]))
 
     def forget_requests(self, now_ms: int) -> int:
-        with self._con.writing() as con:
+        with self._con.begin_transaction() as con:
             return forget_old_requests(con, now_ms)

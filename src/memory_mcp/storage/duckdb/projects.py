@@ -39,18 +39,18 @@ class DuckProjects:
     def names(self) -> ProjectNames:
         return self._names
 
-    def reread(self) -> None:
+    def drop_rules(self) -> None:
         """Read the rules again, without calling `changed`."""
         self._names = self._read()
 
     def _read(self) -> ProjectNames:
         aliases = [
-            Alias(*row) for row in self._con.rows("SELECT old, new, author, at_ms FROM project_alias ORDER BY at_ms, rowid")
+            Alias(*row) for row in self._con.fetch_rows("SELECT old, new, author, at_ms FROM project_alias ORDER BY at_ms, rowid")
         ]
         columns = "project, session_id, folder, new, at_ms"
-        splits = [Split(*row) for row in self._con.rows(f"SELECT {columns} FROM project_split ORDER BY at_ms, rowid")]
+        splits = [Split(*row) for row in self._con.fetch_rows(f"SELECT {columns} FROM project_split ORDER BY at_ms, rowid")]
         watched = ProjectNames(aliases, splits).names_needing_folders()
-        rows = self._con.rows(_BEGAN, [sorted(watched)]) if watched else []
+        rows = self._con.fetch_rows(_BEGAN, [sorted(watched)]) if watched else []
         return ProjectNames(aliases, splits, {(row[0], row[1]): folder_of(row[2]) for row in rows})
 
     def take(self, events: Sequence[Event]) -> list[Event]:
@@ -70,20 +70,20 @@ class DuckProjects:
 
     def take_new_names(self) -> list[str]:
         if self._known is None:
-            self._known = {row[0] for row in self._con.rows("SELECT DISTINCT project FROM event")}
+            self._known = {row[0] for row in self._con.fetch_rows("SELECT DISTINCT project FROM event")}
             self._fresh |= self._known
         fresh, self._fresh = self._fresh, set()
         return sorted(fresh - {""})
 
     def list_recorded(self) -> list[str]:
-        return sorted({row[0] for row in self._con.rows("SELECT DISTINCT project FROM event")} - {""})
+        return sorted({row[0] for row in self._con.fetch_rows("SELECT DISTINCT project FROM event")} - {""})
 
     def has_branch(self, project: str) -> bool:
         sql = """SELECT 1 FROM event WHERE project = ? AND contains(metadata, '"branch":"') LIMIT 1"""
-        return self._con.row(sql, [project]) is not None
+        return self._con.fetch_row(sql, [project]) is not None
 
     def get_root_commits(self) -> dict[str, str]:
-        return {row[0]: root_commit_in(row[1]) for row in self._con.rows(_ROOTS)}
+        return {row[0]: root_commit_in(row[1]) for row in self._con.fetch_rows(_ROOTS)}
 
     def list_streams(self) -> list[tuple[int, str, str, str]]:
         """Return streams; the recorded project is that of any event."""
@@ -91,45 +91,45 @@ class DuckProjects:
                  FROM (SELECT stream, any_value(project) AS project, any_value(session_id) AS session_id
                        FROM event GROUP BY stream) e
                  JOIN (SELECT DISTINCT stream, project FROM segment_cut) s ON s.stream = e.stream"""
-        return [(row[0], row[1], row[2], row[3]) for row in self._con.rows(sql)]
+        return [(row[0], row[1], row[2], row[3]) for row in self._con.fetch_rows(sql)]
 
     def list_projects(self) -> list[Activity]:
-        return [activity_of(row) for row in self._con.rows(_ACTIVITY.format(column="project", other="agent"))]
+        return [activity_of(row) for row in self._con.fetch_rows(_ACTIVITY.format(column="project", other="agent"))]
 
     def list_agents(self) -> list[Activity]:
-        return [activity_of(row) for row in self._con.rows(_ACTIVITY.format(column="agent", other="project"))]
+        return [activity_of(row) for row in self._con.fetch_rows(_ACTIVITY.format(column="agent", other="project"))]
 
     def daily_activity(
         self, first_day: str, after_day: str, project: str | None = None, agent: str | None = None
     ) -> DailyActivity:
-        return daily_of(self._con.rows(_DAILY, [first_day, after_day, project, project, agent, agent]))
+        return daily_of(self._con.fetch_rows(_DAILY, [first_day, after_day, project, project, agent, agent]))
 
     def list_years(self, project: str | None = None, agent: str | None = None) -> list[int]:
-        return [row[0] for row in self._con.rows(_YEARS, [project, project, agent, agent])]
+        return [row[0] for row in self._con.fetch_rows(_YEARS, [project, project, agent, agent])]
 
     def add_alias(self, alias: Alias) -> None:
-        with self._con.writing() as con:
+        with self._con.begin_transaction() as con:
             con.execute("DELETE FROM project_alias WHERE old = ?", [alias.old])
             con.execute("INSERT INTO project_alias VALUES (?, ?, ?, ?)", [alias.old, alias.new, alias.author, alias.at_ms])
         self._follow()
 
     def drop_alias(self, old: str) -> None:
-        with self._con.writing() as con:
+        with self._con.begin_transaction() as con:
             con.execute("DELETE FROM project_alias WHERE old = ?", [old])
         self._follow()
 
     def add_splits(self, splits: Sequence[Split]) -> None:
-        with self._con.writing() as con:
+        with self._con.begin_transaction() as con:
             for s in splits:
                 row = [s.project, s.session_id, s.folder, s.new, s.at_ms]
                 con.execute("INSERT INTO project_split VALUES (?, ?, ?, ?, ?)", row)
         self._follow()
 
     def drop_splits(self, new: str) -> None:
-        with self._con.writing() as con:
+        with self._con.begin_transaction() as con:
             con.execute("DELETE FROM project_split WHERE new = ?", [new])
         self._follow()
 
     def _follow(self) -> None:
-        self.reread()
+        self.drop_rules()
         self._changed()

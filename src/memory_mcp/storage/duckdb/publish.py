@@ -10,7 +10,7 @@ from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import event_key, grip_key, node_key
 from memory_mcp.model.segment import Segment
 from memory_mcp.storage.builds import VERSIONS_KEPT, make_bullet_columns, make_changes, make_parent_columns, select_outdated
-from memory_mcp.storage.duckdb.connection import Connection, insert
+from memory_mcp.storage.duckdb.connection import Connection, insert_columns
 from memory_mcp.storage.duckdb.names import join_names
 from memory_mcp.storage.duckdb.outbox import Numbers, add_changes, put_checkpoint
 from memory_mcp.storage.duckdb.recent import RecentGrips
@@ -42,7 +42,7 @@ _OLD = f"""key IN {_IN} AND version <=
   (SELECT n.version FROM node n WHERE n.current AND n.key = {{table}}.key) - {VERSIONS_KEPT}"""
 
 
-def publish(
+def publish_build(
     file: Connection,
     numbers: Numbers,
     build: Build,
@@ -55,26 +55,26 @@ def publish(
     `settle` is called once it is committed. `old_cuts` has the stored cuts of the build's segments by key. Old versions of
     nodes are removed now and then; grips that are stored already stay as they are, but for their segment with `relist`.
     """
-    with file.writing() as con:
+    with file.begin_transaction() as con:
         numbers.once_committed(settle)
         built = add_changes(con, numbers, make_changes(build.nodes))
-        _cuts(con, build.segments, old_cuts)
-        _nodes(con, build, built)
+        _write_cuts(con, build.segments, old_cuts)
+        _write_nodes(con, build, built)
         if build.count_updates:
             keys = [node_key(n.node_id) for n in build.count_updates]
             sessions, events = [n.session_count for n in build.count_updates], [n.event_count for n in build.count_updates]
             con.execute(_COUNTED, [built, keys, sessions, events])
-        new_grips = _grips(con, build.grips, recent)
+        new_grips = _write_grips(con, build.grips, recent)
         if build.relist and build.grips:
             con.execute(_MOVED, [[grip_key(g.grip_id)[0] for g in build.grips], [g.segment for g in build.grips]])
-        numbers.once_committed(lambda: recent.add(new_grips))
+        numbers.once_committed(lambda: recent.add_grips(new_grips))
         if build.reset_terms:
             con.execute(f"DELETE FROM term_delta WHERE key IN {_IN}", [[node_key(n) for n in build.reset_terms]])
         if build.reset_frequencies:
             con.execute("DELETE FROM frequency")
         if build.terms:
             terms: list[list[Any]] = [[node_key(t.node_id) for t in build.terms], [t.hashes for t in build.terms]]
-            insert(con, "term_delta", ("BIGINT", "BLOB"), terms)
+            insert_columns(con, "term_delta", ("BIGINT", "BLOB"), terms)
         for f in build.frequencies:
             con.execute("INSERT INTO frequency VALUES (?, ?, ?)", [f.project, f.hashes, f.counts])
         if build.derived_to is not None:
@@ -84,7 +84,7 @@ def publish(
     return built
 
 
-def _cuts(con: duckdb.DuckDBPyConnection, segments: Sequence[Segment], old_cuts: Mapping[int, Segment]) -> None:
+def _write_cuts(con: duckdb.DuckDBPyConnection, segments: Sequence[Segment], old_cuts: Mapping[int, Segment]) -> None:
     """Write the cuts of a build; a single stored one is updated."""
     if len(segments) == 1 and (cut := segments[0]).key in old_cuts:
         values = [cut.project, cut.end[0], event_key(cut.end[1]), cut.events, cut.tokens, cut.open, cut.key]
@@ -94,10 +94,10 @@ def _cuts(con: duckdb.DuckDBPyConnection, segments: Sequence[Segment], old_cuts:
     if replaced:
         con.execute(f"DELETE FROM segment_cut WHERE key IN {_IN}", [replaced])
     if segments:
-        insert(con, "segment_cut", CUT_TYPES, segment_columns(segments))
+        insert_columns(con, "segment_cut", CUT_TYPES, segment_columns(segments))
 
 
-def _nodes(con: duckdb.DuckDBPyConnection, build: Build, built: int) -> None:
+def _write_nodes(con: duckdb.DuckDBPyConnection, build: Build, built: int) -> None:
     """Write nodes as current versions, and remove outdated ones.
 
     Only new nodes are listed under their parents, all with `relist`.
@@ -112,13 +112,13 @@ def _nodes(con: duckdb.DuckDBPyConnection, build: Build, built: int) -> None:
         condition, parameter = ("= ?", replaced[0]) if len(replaced) == 1 else (f"IN {_IN}", replaced)
         con.execute(f"UPDATE node SET current = false WHERE current AND key {condition}", [parameter])
     columns = node_columns(nodes, keys, built)
-    insert(con, "node", _NODE, [list(map(join_names, c)) if isinstance(c[0], list) else c for c in columns])
+    insert_columns(con, "node", _NODE, [list(map(join_names, c)) if isinstance(c[0], list) else c for c in columns])
     bullets, links = make_bullet_columns(nodes)
     if bullets:
-        insert(con, "bullet", _BULLET, bullets)
+        insert_columns(con, "bullet", _BULLET, bullets)
     if links:
         # Rows of a bullet keep the order of its grips by themselves: there is no column for their place.
-        insert(con, "bullet_grip", _BULLET_GRIP, [*links[:3], links[4]])
+        insert_columns(con, "bullet_grip", _BULLET_GRIP, [*links[:3], links[4]])
     aged = [node_key(n.node_id) for n in select_outdated(nodes)]
     if aged:
         for table in ("bullet", "bullet_grip", "node"):
@@ -127,12 +127,12 @@ def _nodes(con: duckdb.DuckDBPyConnection, build: Build, built: int) -> None:
     if build.relist:
         con.execute(f"DELETE FROM node_parent WHERE child IN {_IN}", [[node_key(n.node_id) for n in listed]])
     if listed:
-        insert(con, "node_parent", _PARENT, make_parent_columns(listed))
+        insert_columns(con, "node_parent", _PARENT, make_parent_columns(listed))
 
 
-def _grips(con: duckdb.DuckDBPyConnection, grips: Sequence[Grip], recent: RecentGrips) -> list[Grip]:
+def _write_grips(con: duckdb.DuckDBPyConnection, grips: Sequence[Grip], recent: RecentGrips) -> list[Grip]:
     """Write those grips that are not stored; return these."""
-    stored_flags = [(g, recent.known(g)) for g in {g.grip_id: g for g in grips}.values()]
+    stored_flags = [(g, recent.is_stored(g)) for g in {g.grip_id: g for g in grips}.values()]
     new_grips = {grip_key(g.grip_id)[0]: g for g, is_stored in stored_flags if not is_stored}
     uncertain = [grip_key(g.grip_id)[0] for g, is_stored in stored_flags if is_stored is None]
     if uncertain:
@@ -140,5 +140,5 @@ def _grips(con: duckdb.DuckDBPyConnection, grips: Sequence[Grip], recent: Recent
         for row in con.execute(sql, [uncertain]).fetchall():
             del new_grips[row[0]]
     if new_grips:
-        insert(con, "grip", _GRIP, grip_columns(list(new_grips.values()), list(new_grips)))
+        insert_columns(con, "grip", _GRIP, grip_columns(list(new_grips.values()), list(new_grips)))
     return list(new_grips.values())

@@ -30,24 +30,24 @@ _CHANGES, _QUOTED = 20_000, 4096
 _Placed = tuple[Position, int, Event]
 
 
-class Changes:
+class RecentChanges:
     """The last entries of the outbox, without gaps."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._kept: deque[Change] = deque(maxlen=_CHANGES)
 
-    def add(self, changes: Iterable[Change]) -> None:
+    def add_changes(self, changes: Iterable[Change]) -> None:
         """Add what a transaction has written; over 20,000 the oldest go."""
         with self._lock:
             self._kept.extend(changes)
 
-    def forget(self) -> None:
+    def drop_all(self) -> None:
         """Drop every entry."""
         with self._lock:
             self._kept.clear()
 
-    def after(self, seq: int, limit: int = _CHANGES) -> list[Change] | None:
+    def read_after(self, seq: int, limit: int = _CHANGES) -> list[Change] | None:
         """Return changes above `seq`; None when some are not here."""
         with self._lock:
             changes = self._kept
@@ -59,7 +59,7 @@ class Changes:
 
 
 @dataclass(slots=True)
-class _Tail:
+class _StreamEnd:
     """Every event of one stream from a position on."""
 
     floor: Position
@@ -76,10 +76,10 @@ class RecentEvents:
         self._arrived: deque[StoredEvent] = deque()
         self._by_id: dict[EventId, Event] = {}
         self._chars = 0
-        self._tails: OrderedDict[int, _Tail] = OrderedDict()
+        self._tails: OrderedDict[int, _StreamEnd] = OrderedDict()
         self._tail_chars = 0
 
-    def add(self, first_seq: int, events: Sequence[Event]) -> None:
+    def add_events(self, first_seq: int, events: Sequence[Event]) -> None:
         """Add events numbered from `first_seq`; drop the oldest.
 
         Transactions may come in any order: where the numbers do not follow those kept, these are dropped first.
@@ -90,17 +90,17 @@ class RecentEvents:
             for seq, event in enumerate(events, first_seq):
                 self._arrived.append(StoredEvent(seq, event))
                 self._by_id[event.event_id] = event
-                self._chars += _size(event)
+                self._chars += _measure_event(event)
                 tail = self._tails.get(event.stream) if self._tails else None
                 if tail is not None and event.order >= tail.floor and event.event_id not in tail.ids:
-                    self._put(tail, seq, event)
+                    self._insert_event(tail, seq, event)
             while self._chars > _ARRIVED_CHARS:
                 old = self._arrived.popleft().event
                 del self._by_id[old.event_id]
-                self._chars -= _size(old)
-            self._trim()
+                self._chars -= _measure_event(old)
+            self._drop_oldest()
 
-    def forget(self) -> None:
+    def drop_all(self) -> None:
         """Drop all events."""
         with self._lock:
             self._forget_arrived()
@@ -112,24 +112,24 @@ class RecentEvents:
         self._by_id.clear()
         self._chars = 0
 
-    def _put(self, tail: _Tail, seq: int, event: Event) -> None:
+    def _insert_event(self, tail: _StreamEnd, seq: int, event: Event) -> None:
         insort(tail.events, (event.order, seq, event), key=lambda placed: placed[0])
         tail.ids.add(event.event_id)
-        tail.chars += _size(event)
-        self._tail_chars += _size(event)
+        tail.chars += _measure_event(event)
+        self._tail_chars += _measure_event(event)
 
-    def _trim(self) -> None:
+    def _drop_oldest(self) -> None:
         """Drop the least recently used tails beyond the bound."""
         while self._tail_chars > _TAILS_CHARS:
             _, tail = self._tails.popitem(last=False)
             self._tail_chars -= tail.chars
 
-    def get(self, event_id: EventId) -> Event | None:
+    def find_event(self, event_id: EventId) -> Event | None:
         """Return an event that is kept here; None for any other."""
         with self._lock:
             return self._by_id.get(event_id)
 
-    def after(self, seq: int, limit: int) -> list[StoredEvent] | None:
+    def read_after(self, seq: int, limit: int) -> list[StoredEvent] | None:
         """Return events above `seq`; None when some are not here."""
         with self._lock:
             if not self._arrived or self._arrived[0].seq > seq + 1:
@@ -137,7 +137,7 @@ class RecentEvents:
             first = seq + 1 - self._arrived[0].seq
             return list(islice(self._arrived, first, first + limit))
 
-    def inside(self, segment: Segment, last_seq: int | None) -> list[Event] | None:
+    def segment_events(self, segment: Segment, last_seq: int | None) -> list[Event] | None:
         """Return a segment's events in order; None when some are not here."""
         with self._lock:
             tail = self._tails.get(segment.stream)
@@ -148,7 +148,7 @@ class RecentEvents:
             end = bisect_right(tail.events, segment.end, key=lambda placed: placed[0])
             return [event for _, seq, event in tail.events[first:end] if last_seq is None or seq <= last_seq]
 
-    def keep(self, stream: int, floor: Position, events: Iterable[StoredEvent], last_seen: int) -> None:
+    def keep_stream_end(self, stream: int, floor: Position, events: Iterable[StoredEvent], last_seen: int) -> None:
         """Keep a stream's events from `floor` on, as read at `last_seen`.
 
         Events that arrived since are added from those kept by arrival; where some of them are not here, nothing is changed.
@@ -159,12 +159,12 @@ class RecentEvents:
                 return
             old = self._tails.pop(stream, None)
             self._tail_chars -= old.chars if old else 0
-            self._tails[stream] = tail = _Tail(floor, [], set(), 0)
+            self._tails[stream] = tail = _StreamEnd(floor, [], set(), 0)
             arrivals = [s for s in self._arrived if s.event.stream == stream and s.event.order >= floor]
             for stored in (*events, *arrivals):
                 if stored.event.event_id not in tail.ids:
-                    self._put(tail, stored.seq, stored.event)
-            self._trim()
+                    self._insert_event(tail, stored.seq, stored.event)
+            self._drop_oldest()
 
 
 class RecentGrips:
@@ -177,24 +177,24 @@ class RecentGrips:
         #: Transactions taken in so far.
         self.writes = 0
 
-    def of(self, event_id: EventId) -> list[Grip] | None:
+    def event_grips(self, event_id: EventId) -> list[Grip] | None:
         """Return an event's grips in order; None when unknown here."""
         with self._lock:
             grips = self._of.get(event_id)
             return None if grips is None else sorted(grips.values(), key=lambda g: (g.event_id_start, g.span_start, g.span_end))
 
-    def get(self, grip_id: GripId) -> Grip | None:
+    def find_grip(self, grip_id: GripId) -> Grip | None:
         """Return a grip that is kept here; None for any other."""
         with self._lock:
             return self._by_id.get(grip_id)
 
-    def known(self, grip: Grip) -> bool | None:
+    def is_stored(self, grip: Grip) -> bool | None:
         """Return whether a grip is stored; None when unknown here."""
         with self._lock:
             grips = self._of.get(grip.event_id_start)
             return None if grips is None else grip.grip_id in grips
 
-    def keep(self, grips: Mapping[EventId, Sequence[Grip]], write_count: int) -> None:
+    def keep_grips(self, grips: Mapping[EventId, Sequence[Grip]], write_count: int) -> None:
         """Keep the grips of events (of 4096 at most).
 
         As read when `writes` was `write_count`; nothing if there was a write since.
@@ -211,7 +211,7 @@ class RecentGrips:
                 for grip_id in old:
                     self._by_id.pop(grip_id, None)
 
-    def add(self, grips: Iterable[Grip]) -> None:
+    def add_grips(self, grips: Iterable[Grip]) -> None:
         """Add grips that a transaction has stored; counts as a write."""
         with self._lock:
             self.writes += 1
@@ -221,7 +221,7 @@ class RecentGrips:
                         self._of[event_id][grip.grip_id] = grip
                         self._by_id[grip.grip_id] = grip
 
-    def forget(self) -> None:
+    def drop_all(self) -> None:
         """Drop all grips after a failed transaction; counts as a write."""
         with self._lock:
             self.writes += 1
@@ -229,5 +229,5 @@ class RecentGrips:
             self._by_id.clear()
 
 
-def _size(event: Event) -> int:
+def _measure_event(event: Event) -> int:
     return len(event.text) + _EACH

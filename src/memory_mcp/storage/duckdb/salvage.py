@@ -24,10 +24,10 @@ import duckdb
 from memory_mcp.base import machine
 from memory_mcp.model.event import Event
 from memory_mcp.storage.duckdb import blocks, logs, migrations
-from memory_mcp.storage.duckdb.connection import Connection, Row, copy_config
+from memory_mcp.storage.duckdb.connection import Connection, Row, make_copy_config
 from memory_mcp.storage.duckdb.doubtful import SALVAGED
-from memory_mcp.storage.duckdb.files import log_of
-from memory_mcp.storage.duckdb.saved import APPENDED, accept, events_of, rows_in_log, tables
+from memory_mcp.storage.duckdb.files import log_path
+from memory_mcp.storage.duckdb.saved import APPENDED, accept_blocks, iter_events, iter_tables, read_log_rows
 from memory_mcp.storage.highwater import DAMAGE_FILE, is_damage_noted
 
 log = logging.getLogger(__name__)
@@ -40,76 +40,76 @@ _MEMORY_MB = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Salvaged:
+class SalvageResult:
     """What was done about damage, before the file was opened."""
 
     #: Relative to the data directory; "" where nothing was damaged.
-    place: str = ""
+    folder: str = ""
     #: Bytes that are again what they were.
-    mended: int = 0
+    mended_bytes: int = 0
     #: Whether there are events that are to be stored anew.
-    unfinished: bool = False
+    is_unfinished: bool = False
 
 
-def note(directory: Path) -> None:
+def note_damage(directory: Path) -> None:
     """Write `salvage.json`, so that the next start looks for damage."""
     if not is_damage_noted(directory):
-        _say(directory, {"place": ""})
+        _write_note(directory, {"place": ""})
 
 
-def look_at_log(file: Path, now_ms: int) -> Salvaged:
+def check_log(file: Path, now_ms: int) -> SalvageResult:
     """Mend or cut the log before DuckDB reads it; return what was done.
 
     DuckDB silently leaves out what it cannot read.
     """
-    path = log_of(file)
+    path = log_path(file)
     if not path.exists() or not file.exists():
-        return Salvaged()
+        return SalvageResult()
     content = path.read_bytes()
-    expected = logs.header_for(file)
-    return Salvaged() if not content or logs.is_sound(content, expected) else _mend_log(file, content, expected, now_ms)
+    expected = logs.make_header(file)
+    return SalvageResult() if not content or logs.is_whole(content, expected) else _mend_log(file, content, expected, now_ms)
 
 
-def salvage(file: Path, now_ms: int) -> Salvaged:
+def salvage_store(file: Path, now_ms: int) -> SalvageResult:
     """Mend what can be mended, set aside the rest; return what was done.
 
     The file has to be closed. A salvage that was begun is only reported as unfinished. Otherwise the log is mended or cut,
     then single bytes of blocks; if blocks stay damaged or the file cannot be opened, a fresh file without events takes its
     place. `salvage.json` is removed where nothing is left to be stored.
     """
-    if begun := _begun(file.parent):
-        return Salvaged(begun, 0, unfinished=True)
-    done = look_at_log(file, now_ms)
-    path = log_of(file)
-    if not done.place and path.exists():
-        done = _mend_log(file, path.read_bytes(), logs.header_for(file), now_ms)
+    if begun := _find_begun(file.parent):
+        return SalvageResult(begun, 0, is_unfinished=True)
+    done = check_log(file, now_ms)
+    path = log_path(file)
+    if not done.folder and path.exists():
+        done = _mend_log(file, path.read_bytes(), logs.make_header(file), now_ms)
     mended, left = _mend_file(file, now_ms)
     if mended or left:
-        done = Salvaged(_relative(_place(file.parent, now_ms)), done.mended + mended, done.unfinished)
-    if left or not _opens(file):
-        _begin_anew(file, now_ms)
-        done = Salvaged(_relative(_place(file.parent, now_ms)), done.mended, unfinished=True)
-    if not done.unfinished:
-        finish(file.parent)
+        done = SalvageResult(_relative_folder(_make_folder(file.parent, now_ms)), done.mended_bytes + mended, done.is_unfinished)
+    if left or not _can_open(file):
+        _replace_file(file, now_ms)
+        done = SalvageResult(_relative_folder(_make_folder(file.parent, now_ms)), done.mended_bytes, is_unfinished=True)
+    if not done.is_unfinished:
+        finish_salvage(file.parent)
     return done
 
 
-def finish(directory: Path) -> None:
+def finish_salvage(directory: Path) -> None:
     """Remove `salvage.json`, since everything is stored."""
     (directory / DAMAGE_FILE).unlink(missing_ok=True)
 
 
-def left(directory: Path) -> Iterator[tuple[str, list[Event] | list[Row]]]:
+def iter_saved(directory: Path) -> Iterator[tuple[str, list[Event] | list[Row]]]:
     """Yield (table, events or rows) to be stored again, if any."""
-    if begun := _begun(directory):
+    if begun := _find_begun(directory):
         for file in sorted((directory / begun).glob("*.duckdb")):
-            for events in events_of(file):
+            for events in iter_events(file):
                 yield EVENTS, events
         for part in sorted((directory / begun).glob("*.events")):
-            yield from rows_in_log(part)
+            yield from read_log_rows(part)
 
 
-def _begun(directory: Path) -> str:
+def _find_begun(directory: Path) -> str:
     """Return the relative folder of a salvage under way, or ""."""
     try:
         place = str(json.loads((directory / DAMAGE_FILE).read_text(encoding="utf-8"))["place"])
@@ -118,14 +118,14 @@ def _begun(directory: Path) -> str:
     return place if place.startswith(f"{FOLDER}/") and ".." not in place else ""
 
 
-def _mend_log(file: Path, content: bytes, expected: bytes, now_ms: int) -> Salvaged:
+def _mend_log(file: Path, content: bytes, expected: bytes, now_ms: int) -> SalvageResult:
     """Mend or cut a damaged log; a copy is set aside first.
 
     A log that is empty but for a header, or of another file or an earlier round, is left alone: an empty result. Where an
     entry cannot be mended, the log is cut at the end of the last whole transaction, and rows after it are set aside for
     `left`.
     """
-    path, fixed, mended = log_of(file), bytearray(content), 0
+    path, fixed, mended = log_path(file), bytearray(content), 0
     start = len(expected)
     wrong = [n for n in range(min(start, len(content))) if content[n] != expected[n]]
     if (
@@ -134,11 +134,11 @@ def _mend_log(file: Path, content: bytes, expected: bytes, now_ms: int) -> Salva
         or (wrong and content[wrong[0]] == expected[wrong[0]] - 1 and wrong[0] > start - 5)
     ):
         # Of the round of the file before this one: it was taken in already, which DuckDB knows. More is another file's.
-        return Salvaged()
+        return SalvageResult()
     for n in wrong:
         fixed[n], mended = expected[n], mended + 1
     begun, cut = start, None
-    for entry in logs.entries(content, start):
+    for entry in logs.iter_entries(content, start):
         if entry.mend is not None:
             fixed[entry.mend.offset], mended = entry.mend.becomes, mended + 1
         elif entry.content is None:
@@ -147,16 +147,16 @@ def _mend_log(file: Path, content: bytes, expected: bytes, now_ms: int) -> Salva
         elif entry.content.startswith(logs.FLUSH):
             begun = entry.offset + logs.FRAME + len(entry.content)
     if not mended and cut is None:
-        return Salvaged()
-    place = _place(file.parent, now_ms)
+        return SalvageResult()
+    place = _make_folder(file.parent, now_ms)
     shutil.copy2(path, place / (path.name + ".damaged"))
     if cut is not None:
-        (place / f"{path.name}.events").write_bytes(logs.rows_behind(bytes(fixed), cut, SAVED))
-        _say(file.parent, {"place": _relative(place)})
+        (place / f"{path.name}.events").write_bytes(logs.extract_rows(bytes(fixed), cut, SAVED))
+        _write_note(file.parent, {"place": _relative_folder(place)})
         del fixed[cut:]
     machine.put(path, bytes(fixed))
     log.error("the log was damaged: %d bytes mended, %s", mended, "nothing lost" if cut is None else f"cut at byte {cut}")
-    return Salvaged(_relative(place), mended, cut is not None)
+    return SalvageResult(_relative_folder(place), mended, cut is not None)
 
 
 def _mend_file(file: Path, now_ms: int) -> tuple[int, int]:
@@ -165,10 +165,10 @@ def _mend_file(file: Path, now_ms: int) -> tuple[int, int]:
     A copy of each damaged block is set aside first, and each mended byte synced.
     """
     mended = left = 0
-    for block in list(blocks.damaged(file)):
+    for block in list(blocks.iter_damaged(file)):
         with file.open("rb+") as opened:
             opened.seek(block.offset)
-            (_place(file.parent, now_ms) / f"{file.name}.block-{block.offset}").write_bytes(opened.read(block.size))
+            (_make_folder(file.parent, now_ms) / f"{file.name}.block-{block.offset}").write_bytes(opened.read(block.size))
             if block.mend is None:
                 left += 1
                 continue
@@ -181,10 +181,10 @@ def _mend_file(file: Path, now_ms: int) -> tuple[int, int]:
     return mended, left
 
 
-def _opens(file: Path) -> bool:
+def _can_open(file: Path) -> bool:
     """Return whether DuckDB can open the file, and it is complete."""
     try:
-        with duckdb.connect(str(file), True, copy_config()) as con:
+        with duckdb.connect(str(file), True, make_copy_config()) as con:
             con.execute("SELECT count(*) FROM event").fetchall()
             [(count, size)] = con.execute("SELECT total_blocks, block_size FROM pragma_database_size()").fetchall()
     except duckdb.Error:
@@ -193,27 +193,27 @@ def _opens(file: Path) -> bool:
     return bool(file.stat().st_size >= blocks.HEADER * blocks.HEADERS + count * size)
 
 
-def _begin_anew(file: Path, now_ms: int) -> None:
+def _replace_file(file: Path, now_ms: int) -> None:
     """Set file and log aside, and put a fresh file without events in place.
 
     It has what is not derived. Notes in `salvage.json` the folder and how many rows of which tables could not be read;
     events are stored by the caller.
     """
-    place, fresh = _place(file.parent, now_ms), file.with_name(file.name + ".salvage")
-    for path in (file, log_of(file)):
+    place, fresh = _make_folder(file.parent, now_ms), file.with_name(file.name + ".salvage")
+    for path in (file, log_path(file)):
         if path.exists() and not (place / path.name).exists():
             shutil.copy2(path, place / path.name)
-    if (rest := log_of(file)).exists():
+    if (rest := log_path(file)).exists():
         content = rest.read_bytes()
-        (place / f"{rest.name}.whole.events").write_bytes(logs.rows_behind(content, len(logs.header_for(file)), SAVED))
+        (place / f"{rest.name}.whole.events").write_bytes(logs.extract_rows(content, len(logs.make_header(file)), SAVED))
     fresh.unlink(missing_ok=True)
     lost: dict[str, int] = {}
     con = Connection(fresh, _MEMORY_MB, 1)
     try:
-        with con.writing() as writer:
-            migrations.create(writer)
-            accept(place / file.name)
-            for table, rows, missing in tables(place / file.name):
+        with con.begin_transaction() as writer:
+            migrations.create_tables(writer)
+            accept_blocks(place / file.name)
+            for table, rows, missing in iter_tables(place / file.name):
                 if missing:
                     lost[f"rows of {table}"] = missing
                 if rows:
@@ -222,27 +222,27 @@ def _begin_anew(file: Path, now_ms: int) -> None:
     finally:
         con.close()
     fresh.chmod(0o600)
-    _say(file.parent, {"place": _relative(place), "lost": lost})
-    log_of(file).unlink(missing_ok=True)
+    _write_note(file.parent, {"place": _relative_folder(place), "lost": lost})
+    log_path(file).unlink(missing_ok=True)
     os.replace(fresh, file)
 
 
-def _place(directory: Path, now_ms: int) -> Path:
+def _make_folder(directory: Path, now_ms: int) -> Path:
     name = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
     place = directory / FOLDER / name
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     return place
 
 
-def _relative(place: Path) -> str:
+def _relative_folder(place: Path) -> str:
     return f"{FOLDER}/{place.name}"
 
 
-def _say(directory: Path, what: dict[str, Any]) -> None:
+def _write_note(directory: Path, what: dict[str, Any]) -> None:
     machine.put(directory / DAMAGE_FILE, json.dumps(what).encode("ascii"))
 
 
-def store_what_is_left(
+def store_saved(
     directory: Path, append: Callable[[list[Event]], object], add: Callable[[str, list[Row]], object]
 ) -> dict[str, int]:
     """Store what could be saved; return how much was lost, by what.
@@ -254,12 +254,12 @@ def store_what_is_left(
     with suppress(OSError, ValueError, TypeError, AttributeError):
         told = json.loads((directory / DAMAGE_FILE).read_text(encoding="utf-8")).get("lost", {})
         lost = {str(what): int(count) for what, count in told.items()}
-    for table, rows in left(directory):
+    for table, rows in iter_saved(directory):
         if table == EVENTS:
             events = cast("list[Event]", rows)
             append(events)
             narrowed += sum(SALVAGED in event.metadata for event in events)
         else:
             add(table, cast("list[Row]", rows))
-    finish(directory)
+    finish_salvage(directory)
     return lost | ({"events without all that was known of them": narrowed} if narrowed else {})

@@ -21,9 +21,9 @@ from memory_mcp.base.children import Child
 from memory_mcp.base.errors import StorageError
 from memory_mcp.model.event import Event, stream_key
 from memory_mcp.storage.duckdb import blocks, logs, migrations
-from memory_mcp.storage.duckdb.connection import Connection, Row, copy_config
-from memory_mcp.storage.duckdb.doubtful import COLUMNS, Known, event_from
-from memory_mcp.storage.duckdb.files import log_of
+from memory_mcp.storage.duckdb.connection import Connection, Row, make_copy_config
+from memory_mcp.storage.duckdb.doubtful import COLUMNS, KnownStreams, make_event
+from memory_mcp.storage.duckdb.files import log_path
 
 log = logging.getLogger(__name__)
 
@@ -55,13 +55,13 @@ class DamagedReader:
         self._file = file
         self._child: Child | None = None
         #: Queries that could not be answered: each may have ended the child, which takes half a second to begin anew.
-        self.failed = 0
+        self.failures = 0
         #: The file cannot even be opened; nothing more is tried, as each try begins a child.
-        self.unreadable = False
+        self.is_unreadable = False
 
-    def rows(self, sql: str) -> list[Row] | None:
+    def fetch_rows(self, sql: str) -> list[Row] | None:
         """Return a query's rows; None, which is counted, if it fails."""
-        if self.unreadable:
+        if self.is_unreadable:
             return None
         try:
             if self._child is None:
@@ -69,52 +69,52 @@ class DamagedReader:
             found = cast("list[Row] | None", self._child.ask(sql))
         except (OSError, EOFError, ArithmeticError, ValueError, MemoryError, UnpicklingError):
             # What ends the engine may write into the answer before.
-            self.end()
+            self.stop()
             found = None
-        self.failed += found is None
+        self.failures += found is None
         return found
 
-    def end(self) -> None:
+    def stop(self) -> None:
         """End the child process; the next query starts another."""
         if self._child is not None:
             self._child.end()
             self._child = None
 
 
-def tables(file: Path) -> Iterator[tuple[str, list[Row], int]]:
+def iter_tables(file: Path) -> Iterator[tuple[str, list[Row], int]]:
     """Yield each kept table's readable rows, and how many are not.
 
     Without meta's schema version.
     """
-    with _reading(file) as reader:
+    with _open_reader(file) as reader:
         for table in ("meta", *_KEPT):
             where = "name <> 'schema_version'" if table == "meta" else "true"
-            rows = [row for batch in _stretches(reader, table, where) for row in batch]
-            ((there,),) = reader.rows(f"SELECT count(*) FROM {table} WHERE {where}") or [(len(rows),)]
+            rows = [row for batch in _iter_stretches(reader, table, where) for row in batch]
+            ((there,),) = reader.fetch_rows(f"SELECT count(*) FROM {table} WHERE {where}") or [(len(rows),)]
             if rows or there:
                 yield table, rows, max(there - len(rows), 0)
 
 
-def events_of(file: Path) -> Iterator[list[Event]]:
+def iter_events(file: Path) -> Iterator[list[Event]]:
     """Yield a file's events by arrival, up to 2048 at a time.
 
     Values in damaged blocks are checked by hashes or left empty; too uncertain events are left out.
     """
-    doubts: list[Doubt] = []
+    doubts: list[DoubtfulRows] = []
     with suppress(OSError, ValueError, TypeError):
-        doubts = [Doubt(*told) for told in json.loads(file.with_name(file.name + _DOUBTS).read_text(encoding="ascii"))]
-    with _reading(file) as reader:
+        doubts = [DoubtfulRows(*told) for told in json.loads(file.with_name(file.name + _DOUBTS).read_text(encoding="ascii"))]
+    with _open_reader(file) as reader:
         # What the cuts say of streams, as far as their keys fit.
-        told = [row for row in reader.rows(_STREAMS) or () if stream_key(*row[1:4]) == row[0]] if doubts else []
-        known = Known({row[0]: row[1:4] for row in told}, {row[0]: row[4] for row in told if row[4] == row[5]})
-        ((last,),) = reader.rows("SELECT coalesce(max(rowid), -1) FROM event") or [(-1,)]
+        told = [row for row in reader.fetch_rows(_STREAMS) or () if stream_key(*row[1:4]) == row[0]] if doubts else []
+        known = KnownStreams({row[0]: row[1:4] for row in told}, {row[0]: row[4] for row in told if row[4] == row[5]})
+        ((last,),) = reader.fetch_rows("SELECT coalesce(max(rowid), -1) FROM event") or [(-1,)]
         for start in range(0, last + 1, _STRETCH):
             doubtful = frozenset(d.column for d in doubts if d.first < start + _STRETCH and start <= d.last)
-            rows = _rows_of(reader, start, doubtful)
-            yield [event for row in rows if (event := event_from(row, doubtful, known)) is not None]
+            rows = _iter_rows(reader, start, doubtful)
+            yield [event for row in rows if (event := make_event(row, doubtful, known)) is not None]
 
 
-def _rows_of(reader: DamagedReader, start: int, doubtful: frozenset[str]) -> Iterator[dict[str, Any]]:
+def _iter_rows(reader: DamagedReader, start: int, doubtful: frozenset[str]) -> Iterator[dict[str, Any]]:
     """Yield up to 2048 rows of events by column, from a rowid on.
 
     A value that cannot be read is None. `doubtful` are the columns suspected of it. Rows whose text cannot be read are left
@@ -123,7 +123,7 @@ def _rows_of(reader: DamagedReader, start: int, doubtful: frozenset[str]) -> Ite
 
     def ask(columns: Sequence[str], first: int, count: int) -> list[Row] | None:
         named = ", ".join(columns)
-        return reader.rows(f"SELECT {named} FROM event WHERE rowid >= {first} AND rowid < {first + count} ORDER BY rowid")
+        return reader.fetch_rows(f"SELECT {named} FROM event WHERE rowid >= {first} AND rowid < {first + count} ORDER BY rowid")
 
     def stretch(first: int, count: int, columns: Sequence[str], suspects: Sequence[str]) -> Iterator[dict[str, Any]]:
         """Yield rows without unreadable columns, else in halves; log failures."""
@@ -133,7 +133,7 @@ def _rows_of(reader: DamagedReader, start: int, doubtful: frozenset[str]) -> Ite
             yield from (nothing | dict(zip(columns, row, strict=True)) for row in rows)
             return
         # Looked for in ever smaller parts, until that has taken long enough.
-        least = _LEAST if reader.failed < _FAILURES else count
+        least = _LEAST if reader.failures < _FAILURES else count
         # A column that fails at both ends is one whose stretch cannot be opened; else a few rows of it fail.
         ends = (first, first + count - _LEAST)
         bad = [c for c in suspects if ask([c], first, count) is None]
@@ -153,7 +153,7 @@ def _rows_of(reader: DamagedReader, start: int, doubtful: frozenset[str]) -> Ite
 
 
 @contextmanager
-def _reading(file: Path) -> Iterator[DamagedReader]:
+def _open_reader(file: Path) -> Iterator[DamagedReader]:
     """Yield a reader of a file that was set aside.
 
     With its log where that can be replayed; a log that keeps the file from opening is renamed. Where it still cannot be
@@ -161,19 +161,19 @@ def _reading(file: Path) -> Iterator[DamagedReader]:
     """
     reader = DamagedReader(file)
     try:
-        rest = log_of(file)
-        if reader.rows("SELECT 1") is None and rest.exists():
+        rest = log_path(file)
+        if reader.fetch_rows("SELECT 1") is None and rest.exists():
             rest.rename(rest.with_name(rest.name + ".damaged"))
-        if reader.rows("SELECT 1") is None:
+        if reader.fetch_rows("SELECT 1") is None:
             log.error("nothing can be read of %s", file)
-            reader.unreadable = True
+            reader.is_unreadable = True
         yield reader
     finally:
-        reader.end()
+        reader.stop()
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class DoubtfulRows:
     """Rows of an event column that are in a damaged block: first, last rowid."""
 
     column: str
@@ -181,7 +181,7 @@ class Doubt:
     last: int
 
 
-def accept(file: Path) -> None:
+def accept_blocks(file: Path) -> None:
     """Have damaged blocks with events read all the same; note doubtful values.
 
     Blocks that hold other tables get a checksum that does not fit again. Done once: nothing where the note next to the copy
@@ -190,31 +190,31 @@ def accept(file: Path) -> None:
     notes = file.with_name(file.name + _DOUBTS)
     if notes.exists():
         return
-    bad = list(blocks.damaged(file))
+    bad = list(blocks.iter_damaged(file))
     for block in bad:
-        blocks.accept(file, block, right=True)
+        blocks.write_checksum(file, block, right=True)
     numbers = {(block.offset - blocks.HEADER * blocks.HEADERS) // blocks.BLOCK: block for block in bad}
-    with _reading(file) as reader:
+    with _open_reader(file) as reader:
         for table in ("meta", "segment_cut", *_KEPT):
             sql = f"SELECT DISTINCT block_id, additional_block_ids FROM pragma_storage_info('{table}')"
-            for number, more in reader.rows(sql) or ():
+            for number, more in reader.fetch_rows(sql) or ():
                 for wrong in numbers.keys() & {number, *(more or ())}:
-                    blocks.accept(file, numbers[wrong], right=False)
+                    blocks.write_checksum(file, numbers[wrong], right=False)
         whole = (file.stat().st_size - blocks.HEADER * blocks.HEADERS) // blocks.BLOCK
-        doubts = _doubtful(reader, set(numbers), whole)
+        doubts = _find_doubtful(reader, set(numbers), whole)
     notes.write_text(json.dumps([astuple(doubt) for doubt in doubts]), encoding="ascii")
 
 
-def _doubtful(reader: DamagedReader, wrong: set[int], whole: int) -> list[Doubt]:
+def _find_doubtful(reader: DamagedReader, wrong: set[int], whole: int) -> list[DoubtfulRows]:
     """Return which rows and columns of events are in bad blocks.
 
     Blocks numbered `wrong`, or after the file's `whole` blocks. All rows of all columns, where the blocks that say this are
     among them.
     """
-    layout, told = reader.rows(_LAYOUT), reader.rows("SELECT block_id FROM pragma_metadata_info()")
+    layout, told = reader.fetch_rows(_LAYOUT), reader.fetch_rows("SELECT block_id FROM pragma_metadata_info()")
     if layout is None or told is None or wrong & {row[0] for row in told}:
-        return [Doubt(column, 0, sys.maxsize) for column in COLUMNS]
-    found: list[Doubt] = []
+        return [DoubtfulRows(column, 0, sys.maxsize) for column in COLUMNS]
+    found: list[DoubtfulRows] = []
     ends: dict[int, int] = {}
     begin, now = 0, None
     for group, column, start, count, number, more in layout:
@@ -224,20 +224,22 @@ def _doubtful(reader: DamagedReader, wrong: set[int], whole: int) -> list[Doubt]
         ends[group] = max(ends.get(group, 0), begin + start + count)
         at = {number, *(more or ())} - {None}
         if wrong & at or max(at, default=0) >= whole:
-            found.append(Doubt(column, begin + start, begin + start + count - 1))
+            found.append(DoubtfulRows(column, begin + start, begin + start + count - 1))
     return found
 
 
-def _stretches(reader: DamagedReader, table: str, where: str) -> Iterator[list[Row]]:
+def _iter_stretches(reader: DamagedReader, table: str, where: str) -> Iterator[list[Row]]:
     """Yield readable rows of a table, 2048 or fewer at a time.
 
     A stretch that fails is halved down to 32 rows, which are then given up and logged.
     """
-    ((last,),) = reader.rows(f"SELECT coalesce(max(rowid), -1) FROM {table}") or [(-1,)]
+    ((last,),) = reader.fetch_rows(f"SELECT coalesce(max(rowid), -1) FROM {table}") or [(-1,)]
     waiting = [(start, _STRETCH) for start in reversed(range(0, last + 1, _STRETCH))]
     while waiting:
         start, size = waiting.pop()
-        rows = reader.rows(f"SELECT * FROM {table} WHERE rowid >= {start} AND rowid < {start + size} AND {where} ORDER BY rowid")
+        rows = reader.fetch_rows(
+            f"SELECT * FROM {table} WHERE rowid >= {start} AND rowid < {start + size} AND {where} ORDER BY rowid"
+        )
         if rows is not None:
             yield rows
         elif size > _LEAST:
@@ -246,31 +248,31 @@ def _stretches(reader: DamagedReader, table: str, where: str) -> Iterator[list[R
             log.warning("rows %d to %d of %s cannot be read", start, start + size - 1, table)
 
 
-def rows_in_log(part: Path) -> Iterator[tuple[str, list[Event] | list[Row]]]:
+def read_log_rows(part: Path) -> Iterator[tuple[str, list[Event] | list[Row]]]:
     """Yield events and rows of log entries, replayed on an empty file."""
     content = part.read_bytes()
     if not content:
         return
     scratch = part.with_name("scratch.duckdb-replay")
-    _clear(scratch)
+    _remove_scratch(scratch)
     try:
         con = Connection(scratch, _MEMORY_MB, 1)
-        with con.writing() as writer:
-            migrations.create(writer)
+        with con.begin_transaction() as writer:
+            migrations.create_tables(writer)
         con.close()
-        log_of(scratch).write_bytes(logs.header_for(scratch) + content)
-        with duckdb.connect(str(scratch), False, copy_config()) as replayed:
+        log_path(scratch).write_bytes(logs.make_header(scratch) + content)
+        with duckdb.connect(str(scratch), False, make_copy_config()) as replayed:
             rows = replayed.execute(f"SELECT {', '.join(COLUMNS)} FROM event ORDER BY seq").fetchall()
             told = (dict(zip(COLUMNS, row, strict=True)) for row in rows)
-            yield "event", [e for one in told if (e := event_from(one, frozenset({"text"}), Known())) is not None]
+            yield "event", [e for one in told if (e := make_event(one, frozenset({"text"}), KnownStreams())) is not None]
             for table in APPENDED:
                 yield table, replayed.execute(f"SELECT * FROM {table}").fetchall()
     except (duckdb.Error, StorageError) as error:
         log.warning("what followed the damage cannot be replayed: %s", str(error).splitlines()[0])
     finally:
-        _clear(scratch)
+        _remove_scratch(scratch)
 
 
-def _clear(scratch: Path) -> None:
-    for path in (scratch, log_of(scratch)):
+def _remove_scratch(scratch: Path) -> None:
+    for path in (scratch, log_path(scratch)):
         path.unlink(missing_ok=True)

@@ -27,7 +27,7 @@ _SPANS = 64
 _STREAMS = 128
 
 
-class Spans:
+class SpanCuts:
     """Segments of spans of days and projects, kept up to date."""
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Spans:
         self._writes = 0
         self._lock = threading.Lock()
 
-    def of(self, span: tuple[str, str, str | None], read: Callable[[], list[Segment]]) -> list[Segment]:
+    def get_cuts(self, span: tuple[str, str, str | None], read: Callable[[], list[Segment]]) -> list[Segment]:
         """Return the segments of a span, from memory or from `read`.
 
         A span is its first day, the day after its last ("" for both: all days), and the project, None for all. What was
@@ -54,7 +54,7 @@ class Spans:
                     self._kept.popitem(last=False)
         return list(cuts)
 
-    def put(self, cuts: Iterable[Segment]) -> None:
+    def put_cuts(self, cuts: Iterable[Segment]) -> None:
         """Put a build's cuts into the kept spans."""
         with self._lock:
             self._writes += 1
@@ -62,16 +62,16 @@ class Spans:
                 for (first, after, project), cuts_of_span in self._kept.items():
                     is_all_days = not first and not after
                     if (is_all_days or first <= cut.day < after) and project in (None, cut.project):
-                        _set(cuts_of_span, cut)
+                        _replace_cut(cuts_of_span, cut)
 
-    def forget(self) -> None:
+    def drop_all(self) -> None:
         """Drop every span; counts as a write."""
         with self._lock:
             self._writes += 1
             self._kept.clear()
 
 
-class Streams:
+class StreamCuts:
     """All cuts of the streams that were asked for last, by start."""
 
     def __init__(self, read: Callable[[list[int]], dict[int, list[Segment]]]) -> None:
@@ -82,7 +82,7 @@ class Streams:
         self._writes = 0
         self._lock = threading.Lock()
 
-    def of(self, streams: Sequence[int]) -> dict[int, list[Segment]]:
+    def get_cuts(self, streams: Sequence[int]) -> dict[int, list[Segment]]:
         """Return the cuts of each stream; missing ones are read together.
 
         What was read is kept, for up to 128 streams, unless there was a write meanwhile or more were read at once.
@@ -107,22 +107,22 @@ class Streams:
                         self._by_key.pop(cut.key, None)
         return cached | loaded
 
-    def named(self, keys: Iterable[int]) -> dict[int, Segment]:
+    def find_cached(self, keys: Iterable[int]) -> dict[int, Segment]:
         """Return those cuts that are kept in memory, by key."""
         with self._lock:
             return {key: self._by_key[key] for key in keys if key in self._by_key}
 
-    def put(self, cuts: Iterable[Segment]) -> None:
+    def put_cuts(self, cuts: Iterable[Segment]) -> None:
         """Put a build's cuts into the kept streams."""
         with self._lock:
             self._writes += 1
             for cut in cuts:
                 stream_cuts = self._kept.get(cut.stream)
                 if stream_cuts is not None:
-                    _set(stream_cuts, cut)
+                    _replace_cut(stream_cuts, cut)
                     self._by_key[cut.key] = cut
 
-    def forget(self) -> None:
+    def drop_all(self) -> None:
         """Drop every cut; counts as a write."""
         with self._lock:
             self._writes += 1
@@ -130,7 +130,7 @@ class Streams:
             self._by_key.clear()
 
 
-def _set(cached_cuts: list[Segment], cut: Segment) -> None:
+def _replace_cut(cached_cuts: list[Segment], cut: Segment) -> None:
     at = bisect_left(cached_cuts, cut.start, key=lambda c: c.start)
     while at < len(cached_cuts) and cached_cuts[at].start == cut.start:
         if cached_cuts[at].key == cut.key:
@@ -140,7 +140,7 @@ def _set(cached_cuts: list[Segment], cut: Segment) -> None:
     cached_cuts.insert(at, cut)
 
 
-class ByNode(Generic[V]):
+class NodeCache(Generic[V]):
     """What was read of each node, by key; None if it does not exist."""
 
     def __init__(self, read: Callable[[Sequence[int]], dict[int, V]], most: int, at_once: int | None = None) -> None:
@@ -155,7 +155,7 @@ class ByNode(Generic[V]):
         self._writes = 0
         self._lock = threading.Lock()
 
-    def of(self, keys: Sequence[int]) -> list[V]:
+    def get_values(self, keys: Sequence[int]) -> list[V]:
         """Return the values of existing nodes, in order of keys.
 
         Keys that are not kept are read together; what was read is kept unless there was a write meanwhile or it is more
@@ -177,7 +177,7 @@ class ByNode(Generic[V]):
                     self._kept |= fresh
         return [value for key in keys if (value := cached[key]) is not None]
 
-    def put(self, values: Mapping[int, V]) -> None:
+    def put_values(self, values: Mapping[int, V]) -> None:
         """Add what a build wrote; more than `at_once` only drops those kept."""
         with self._lock:
             self._writes += 1
@@ -189,7 +189,7 @@ class ByNode(Generic[V]):
                 for key in values:
                     self._kept.pop(key, None)
 
-    def forget(self, keys: Iterable[int] | None = None) -> None:
+    def drop_values(self, keys: Iterable[int] | None = None) -> None:
         """Drop the values of these nodes; None: of all."""
         with self._lock:
             self._writes += 1

@@ -19,15 +19,15 @@ from memory_mcp.storage.duckdb import migrations
 from memory_mcp.storage.duckdb.archive import DuckArchive
 from memory_mcp.storage.duckdb.audit import DuckAudit
 from memory_mcp.storage.duckdb.connection import Connection, Row
-from memory_mcp.storage.duckdb.erasing import BEHIND, Erasing
+from memory_mcp.storage.duckdb.erasing import EVENTS_AFTER, DuckEraser
 from memory_mcp.storage.duckdb.events import DuckEvents
-from memory_mcp.storage.duckdb.files import log_of, sweep_compacting
+from memory_mcp.storage.duckdb.files import log_path, remove_compact_copy
 from memory_mcp.storage.duckdb.grips import DuckGrips
 from memory_mcp.storage.duckdb.outbox import DuckOutbox, Numbers
 from memory_mcp.storage.duckdb.projects import DuckProjects
 from memory_mcp.storage.duckdb.recent import RecentGrips
-from memory_mcp.storage.duckdb.salvage import Salvaged, look_at_log, note, salvage, store_what_is_left
-from memory_mcp.storage.duckdb.space import disk_full
+from memory_mcp.storage.duckdb.salvage import SalvageResult, check_log, note_damage, salvage_store, store_saved
+from memory_mcp.storage.duckdb.space import make_disk_full
 from memory_mcp.storage.duckdb.spending import DuckSpending
 from memory_mcp.storage.duckdb.superseded import DuckSuperseded
 from memory_mcp.storage.duckdb.toc import DuckToc
@@ -81,7 +81,7 @@ def open_storage(
         raise
 
 
-def look_at(directory: Path) -> "DuckStorage":
+def open_read_only(directory: Path) -> "DuckStorage":
     """Open the store of a data directory only for reading.
 
     No file of it changes, also not when it is closed. Raises StorageLocked when another process holds it, SchemaTooNew when
@@ -103,25 +103,25 @@ class DuckStorage:
     ) -> None:
         self._directory = directory
         self._lock = lock
-        self._looking = looking
+        self._is_read_only = looking
         self._path = directory / FILE_NAME if directory else None
         self._closed = False
-        self._mark = HighWater(directory, clock, looking)
+        self._high_water = HighWater(directory, clock, looking)
         #: Commits when the rows were last counted, and what came of it.
-        self._counted: tuple[int, StoreStats | None] = (0, None)
+        self._cached_stats: tuple[int, StoreStats | None] = (0, None)
         if self._path and not looking:
-            sweep_compacting(self._path)
-        self._con, salvaged = self._connected(clock)
+            remove_compact_copy(self._path)
+        self._con, salvaged = self._connect(clock)
         try:
-            self._bring_up(timezone)
+            self._migrate_schema(timezone)
             if self._path and not looking:
                 self._path.chmod(0o600)
             self._numbers = Numbers(self._con)
             self._con.on_rollback = self._numbers.load
             self._con.on_commit = self._numbers.settle
             self._quoted = quoted = RecentGrips()
-            self.projects = DuckProjects(self._con, lambda: self.events.reread())  # noqa: PLW0108 - made below
-            self.events = DuckEvents(self._con, self._numbers, clock, self._mark, quoted, self.projects)
+            self.projects = DuckProjects(self._con, lambda: self.events.drop_recent())  # noqa: PLW0108 - made below
+            self.events = DuckEvents(self._con, self._numbers, clock, self._high_water, quoted, self.projects)
             self.toc = DuckToc(self._con, self._numbers, clock, quoted)
             self.grips = DuckGrips(self._con, quoted)
             self.usage = DuckUsage(self._con)
@@ -139,41 +139,44 @@ class DuckStorage:
             self._con.close()
             raise
 
-    def _connected(self, clock: Clock) -> tuple[Connection, Salvaged]:
+    def _connect(self, clock: Clock) -> tuple[Connection, SalvageResult]:
         """Connect to the file, after a look for damage.
 
         The log of every file is looked at; the file itself where damage was met, now or before. A store that is only read
         is opened as it is.
         """
-        if self._path is None or self._looking:
-            return Connection(self._path, _MEMORY_MB, _THREADS, self._looking), Salvaged()
+        if self._path is None or self._is_read_only:
+            return Connection(self._path, _MEMORY_MB, _THREADS, self._is_read_only), SalvageResult()
         directory = self._path.parent
-        done = salvage(self._path, clock.now_ms()) if is_damage_noted(directory) else look_at_log(self._path, clock.now_ms())
+        done = salvage_store(self._path, clock.now_ms()) if is_damage_noted(directory) else check_log(self._path, clock.now_ms())
         try:
             con = Connection(self._path, _MEMORY_MB, _THREADS)
         except StorageDamaged as error:
             log.error("%s", error)  # noqa: TRY400 - what it says is the whole of it
-            more = salvage(self._path, clock.now_ms())
-            done = replace(more, mended=done.mended + more.mended)
+            more = salvage_store(self._path, clock.now_ms())
+            done = replace(more, mended_bytes=done.mended_bytes + more.mended_bytes)
             con = Connection(self._path, _MEMORY_MB, _THREADS)
-        con.on_damage = lambda: note(directory)
+        con.on_damage = lambda: note_damage(directory)
         return con, done
 
-    def _settle_damage(self, salvaged: Salvaged, clock: Clock) -> None:
+    def _settle_damage(self, salvaged: SalvageResult, clock: Clock) -> None:
         """Store what was saved, compare with the mark, and audit it."""
         other_losses: dict[str, int] = {}
-        if salvaged.unfinished and self._directory:
-            other_losses = store_what_is_left(self._directory, self.events.append, self._add)
+        if salvaged.is_unfinished and self._directory:
+            other_losses = store_saved(self._directory, self.events.append, self._add_rows)
             self.drop_caches()
             self.superseded.drop_records()
-        self._mark.check_mark(self._read_mark, salvaged.place if salvaged.unfinished else "", other_losses)
-        if salvaged.place:
-            counts = {"bytes mended": salvaged.mended, "events missing": self.loss.events if self.loss else 0} | other_losses
-            self.audit.record_entry(AuditEntry("salvage", clock.now_ms(), "memory-mcp", salvaged.place, counts=counts))
+        self._high_water.check_mark(self._read_mark, salvaged.folder if salvaged.is_unfinished else "", other_losses)
+        if salvaged.folder:
+            counts = {
+                "bytes mended": salvaged.mended_bytes,
+                "events missing": self.loss.events if self.loss else 0,
+            } | other_losses
+            self.audit.record_entry(AuditEntry("salvage", clock.now_ms(), "memory-mcp", salvaged.folder, counts=counts))
 
-    def _add(self, table: str, rows: list[Row]) -> None:
+    def _add_rows(self, table: str, rows: list[Row]) -> None:
         """Add rows that are not in a table yet, in one transaction."""
-        with self._con.writing() as con:
+        with self._con.begin_transaction() as con:
             for row in rows:
                 columns = [name for name, *_ in con.execute(f"SELECT * FROM {table} LIMIT 0").description]
                 same = " AND ".join(f"{name} IS NOT DISTINCT FROM ?" for name in columns[: 1 if table == "pin" else None])
@@ -181,70 +184,72 @@ class DuckStorage:
                 sql = f"INSERT INTO {table} SELECT {marks} WHERE NOT EXISTS (SELECT 1 FROM {table} WHERE {same})"
                 con.execute(sql, [*row, *(row[:1] if table == "pin" else row)])
 
-    def _bring_up(self, timezone: str) -> None:
+    def _migrate_schema(self, timezone: str) -> None:
         """Create or migrate the tables, after a copy NAME.schema-HAVE.backup.
 
         Raises SchemaTooNew, SchemaTooOld for an older one that is only read, InvalidQuery for a zone that does not exist. A
         file begun again after damage keeps the store id of the mark next to it.
         """
-        with self._con.reading() as cursor:
-            have = migrations.version_of(cursor) if self._path else 0
+        with self._con.lend_cursor() as cursor:
+            have = migrations.read_version(cursor) if self._path else 0
         current = migrations.CURRENT
         if have > current:
             message = f"the store was written by a newer version (schema {have}, this program knows {current})"
             raise SchemaTooNew(message, "Install the newer memory-mcp; the store is untouched.")
-        if self._looking and have < current:
+        if self._is_read_only and have < current:
             raise SchemaTooOld(f"the store has schema {have}, which this program brings up to {current}", _BRING_UP)
-        if have == 0 or not self._meta("store_id"):
+        if have == 0 or not self._read_meta("store_id"):
             zone = timezone or get_system_zone()
             Calendar(zone).day_of(0)
-            with self._con.writing() as con:
+            with self._con.begin_transaction() as con:
                 if have == 0:
-                    migrations.create(con)
+                    migrations.create_tables(con)
                 # A file that was begun anew after damage is still the store that the mark is about.
                 mark = load_mark(self._directory) if have and self._directory else None
                 number = mark.store_id if mark and mark.store_id else uuid.uuid4().hex
                 con.execute("INSERT INTO meta VALUES ('timezone', ?), ('store_id', ?)", [zone, number])
         elif have < current:
             if self._path:
-                with self._con.replaced():
+                with self._con.close_for_replacement():
                     shutil.copy2(self._path, self._path.with_name(f"{self._path.stem}.schema-{have}.backup{self._path.suffix}"))
-            with self._con.writing() as con:
-                migrations.migrate(con, have)
+            with self._con.begin_transaction() as con:
+                migrations.migrate_tables(con, have)
 
-    def _meta(self, name: str) -> str:
-        row = self._con.row("SELECT value FROM meta WHERE name = ?", [name])
+    def _read_meta(self, name: str) -> str:
+        row = self._con.fetch_row("SELECT value FROM meta WHERE name = ?", [name])
         return str(row[0]) if row else ""
 
     @property
     def timezone(self) -> str:
-        return self._meta("timezone") or "UTC"
+        return self._read_meta("timezone") or "UTC"
 
     def set_timezone(self, name: str) -> None:
         Calendar(name).day_of(0)
-        with self._con.writing() as con:
+        with self._con.begin_transaction() as con:
             con.execute("UPDATE meta SET value = ? WHERE name = 'timezone'", [name])
 
     def get_stats(self, text: bool = True) -> StoreStats:
-        commits, stats = self._counted
+        commits, stats = self._cached_stats
         if stats is None or commits != self._con.commits:
             # Read before the rows: what is committed meanwhile is counted again by the next caller.
             commits = self._con.commits
-            facts = (self._meta("store_id"), self.timezone, migrations.CURRENT)
-            stats = stats_of(self._con.rows(_COUNTS), *facts, derived_to=self.outbox.get_checkpoint(DERIVER))
-            self._counted = (commits, stats)
-        (text_bytes,) = (self._con.row(_TEXT_BYTES) if text else None) or (0,)
-        if self._con.space.lacking:
-            stats = replace(stats, no_room=disk_full(self._path).message)
-        return replace(stats, size_bytes=self._size(), text_bytes=text_bytes, last_seq=self._numbers.last_event, loss=self.loss)
+            facts = (self._read_meta("store_id"), self.timezone, migrations.CURRENT)
+            stats = stats_of(self._con.fetch_rows(_COUNTS), *facts, derived_to=self.outbox.get_checkpoint(DERIVER))
+            self._cached_stats = (commits, stats)
+        (text_bytes,) = (self._con.fetch_row(_TEXT_BYTES) if text else None) or (0,)
+        if self._con.space.is_lacking:
+            stats = replace(stats, no_room=make_disk_full(self._path).message)
+        return replace(
+            stats, size_bytes=self._file_bytes(), text_bytes=text_bytes, last_seq=self._numbers.last_event, loss=self.loss
+        )
 
-    def _size(self) -> int:
+    def _file_bytes(self) -> int:
         if self._path is None:
             return 0
-        return machine.size_of(self._path) + machine.size_of(log_of(self._path))
+        return machine.size_of(self._path) + machine.size_of(log_path(self._path))
 
     def latest_times(self) -> dict[str, int]:
-        return {str(source): int(ms) for source, ms in self._con.rows("SELECT source, max(ts) FROM event GROUP BY source")}
+        return {str(source): int(ms) for source, ms in self._con.fetch_rows("SELECT source, max(ts) FROM event GROUP BY source")}
 
     def interrupt_reads(self, thread: int | None = None) -> None:
         self._con.interrupt(thread)
@@ -254,18 +259,18 @@ class DuckStorage:
         return nullcontext(False)
 
     def drop_caches(self) -> None:
-        with self._con.still():
+        with self._con.hold_writes():
             self._numbers.load()
-            self._numbers.changes.forget()
-            self.projects.reread()
-            self.events.reread()
-            self.toc.reread()
+            self._numbers.changes.drop_all()
+            self.projects.drop_rules()
+            self.events.drop_recent()
+            self.toc.drop_caches()
             self.superseded.drop_contradictions()
-            self._quoted.forget()
+            self._quoted.drop_all()
 
     def write_checkpoint(self) -> None:
-        with self._con.still():
-            self._con.run("CHECKPOINT")
+        with self._con.hold_writes():
+            self._con.run_statement("CHECKPOINT")
 
     def erase_forgotten(self, keep: Cleaner, dry: bool = False, after: int = 0) -> ErasureResult:
         """Erase; events are looked through while others write.
@@ -273,13 +278,13 @@ class DuckStorage:
         Afterwards, unless `dry`, caches are dropped and the mark begun again.
         """
         findings = Findings(after)
-        findings.look_through(lambda seq: self._con.rows(BEHIND, [seq]), keep)
-        with self._con.still():
-            with self._con.writing() as con:
-                erased = Erasing(con, self._numbers, keep, dry, findings).run()
+        findings.look_through(lambda seq: self._con.fetch_rows(EVENTS_AFTER, [seq]), keep)
+        with self._con.hold_writes():
+            with self._con.begin_transaction() as con:
+                erased = DuckEraser(con, self._numbers, keep, dry, findings).run()
                 if not dry:
                     rows = con.execute(_MARKED.format(where="")).fetchall()
-                    self._mark.write_mark(sync=True, next_mark=self._mark_of(rows))
+                    self._high_water.write_mark(sync=True, next_mark=self._mark_of(rows))
                 failpoint("forget.before_commit")
             if not dry:
                 failpoint("forget.erased")
@@ -290,7 +295,7 @@ class DuckStorage:
         return erased
 
     def dead_bytes(self) -> int:
-        row = self._con.row("SELECT free_blocks * block_size FROM pragma_database_size()")
+        row = self._con.fetch_row("SELECT free_blocks * block_size FROM pragma_database_size()")
         return int(row[0]) if row and self._path else 0
 
     def rewrite_deleted_file(self) -> bool:
@@ -303,8 +308,8 @@ class DuckStorage:
     def compact_files(self) -> tuple[int, int]:
         if self._path is None:
             return 0, 0
-        with self._con.rewritten() as fresh:
-            old_size = self._size()
+        with self._con.make_dense_copy() as fresh:
+            old_size = self._file_bytes()
             # Somebody may have deleted the file while it is open: this writes it anew.
             with suppress(FileNotFoundError):
                 shutil.copymode(self._path, fresh)
@@ -318,25 +323,25 @@ class DuckStorage:
             with suppress(OSError):
                 self._path.with_name(self._path.name + ".tmp").rmdir()
         self.drop_caches()
-        return old_size, self._size()
+        return old_size, self._file_bytes()
 
     def _read_mark(self, last_seq: int | None) -> ContentMark:
         where, parameters = ("", []) if last_seq is None else ("WHERE seq <= ?", [last_seq])
-        return self._mark_of(self._con.rows(_MARKED.format(where=where), parameters))
+        return self._mark_of(self._con.fetch_rows(_MARKED.format(where=where), parameters))
 
     def _mark_of(self, rows: Sequence[Row]) -> ContentMark:
-        return make_mark(self._meta("store_id"), [(row[0], *map(int, row[1:])) for row in rows])
+        return make_mark(self._read_meta("store_id"), [(row[0], *map(int, row[1:])) for row in rows])
 
     @property
     def loss(self) -> Loss | None:
-        return self._mark.loss
+        return self._high_water.loss
 
     def accept_contents(self, acknowledge: bool = False) -> None:
-        with self._con.still():
+        with self._con.hold_writes():
             now = self._read_mark(None)
             if acknowledge:
-                self._mark.drop_loss()
-            self._mark.reset_mark(now)
+                self._high_water.drop_loss()
+            self._high_water.reset_mark(now)
 
     @property
     def connection(self) -> Connection:
@@ -352,9 +357,9 @@ class DuckStorage:
             return
         self._closed = True
         try:
-            if not self._looking:
-                self._con.run("CHECKPOINT")
-                self._mark.write_mark(sync=True)
+            if not self._is_read_only:
+                self._con.run_statement("CHECKPOINT")
+                self._high_water.write_mark(sync=True)
         except DiskFull as error:
             log.warning("closed without taking the log in, which the next start does: %s", error)
         except StorageDamaged as error:

@@ -25,19 +25,19 @@ class DuckSuperseded(SupersessionBase):
         super().__init__()
 
     def record_supersession(self, superseded: Supersession) -> None:
-        with self._con.writing() as con:
+        with self._con.begin_transaction() as con:
             row = [superseded.old, superseded.new, superseded.at_ms, superseded.reason, superseded.author]
             con.execute("INSERT INTO superseded VALUES (?, ?, ?, ?, ?)", row)
         self.drop_records()
 
     def list_statements(self, kinds: Sequence[str], pattern: str) -> list[StoredStatement]:
         """Return statements with their first quotation, if they have any."""
-        rows = self._con.rows(_STATED, [EXTRACTIVE, list(kinds), pattern])
+        rows = self._con.fetch_rows(_STATED, [EXTRACTIVE, list(kinds), pattern])
         return [
             StoredStatement(NodeId(node), text, kind, project, grip_id_from(grip)) for node, text, kind, project, grip in rows
         ]
 
     def _read(self) -> Known:
         sql = "SELECT old_id, new_id, at_ms, reason, author FROM superseded ORDER BY at_ms, rowid"
-        records = (Supersession(GripId(o), GripId(n) if n else None, *fields) for o, n, *fields in self._con.rows(sql))
+        records = (Supersession(GripId(o), GripId(n) if n else None, *fields) for o, n, *fields in self._con.fetch_rows(sql))
         return {record.old: record for record in records}

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import duckdb
 
 from memory_mcp.model.ids import NodeId, node_key
-from memory_mcp.storage.duckdb.connection import Connection, insert
+from memory_mcp.storage.duckdb.connection import Connection, insert_columns
 from memory_mcp.storage.termsets import fold_counts, fold_sets, group_sets, subtract_sets
 
 
@@ -21,29 +21,29 @@ class DuckTerms:
             return {}
         sql = "SELECT key, hashes FROM term_delta WHERE key IN (SELECT unnest(?::BIGINT[]))"
         sets: dict[NodeId, list[bytes]] = {}
-        for key, hashes in self._con.rows(sql, [list(by_key)]):
+        for key, hashes in self._con.fetch_rows(sql, [list(by_key)]):
             sets.setdefault(by_key[key], []).append(bytes(hashes))
         return sets
 
     def list_day_terms(self, first_day: str, after_day: str, project: str) -> list[bytes]:
         sql = """SELECT t.hashes FROM term_delta t JOIN segment_cut s ON s.key = t.key
                  WHERE s.project = ? AND s.day >= ? AND s.day < ?"""
-        return [bytes(row[0]) for row in self._con.rows(sql, [project, first_day, after_day])]
+        return [bytes(row[0]) for row in self._con.fetch_rows(sql, [project, first_day, after_day])]
 
     def list_frequencies(self) -> list[tuple[str, bytes, bytes]]:
-        rows = self._con.rows("SELECT project, hashes, counts FROM frequency")
+        rows = self._con.fetch_rows("SELECT project, hashes, counts FROM frequency")
         return [(row[0], bytes(row[1]), bytes(row[2])) for row in rows]
 
     def fold_terms(self, more_than: int) -> int:
         many = "SELECT key FROM term_delta GROUP BY key HAVING count(*) > ?"
-        with self._con.writing() as con:
+        with self._con.begin_transaction() as con:
             rows = con.execute(f"SELECT rowid, key, hashes FROM term_delta WHERE key IN ({many})", [more_than]).fetchall()
             old_numbers, joined = fold_sets(rows, more_than)
             if joined:
                 # Ids of rows hold good until the transaction ends.
                 numbers = [number for group in old_numbers.values() for number in group]
                 con.execute("DELETE FROM term_delta WHERE rowid IN (SELECT unnest(?::BIGINT[]))", [numbers])
-                insert(con, "term_delta", ("BIGINT", "BLOB"), [list(joined), list(joined.values())])
+                insert_columns(con, "term_delta", ("BIGINT", "BLOB"), [list(joined), list(joined.values())])
             many = "SELECT project FROM frequency GROUP BY project HAVING count(*) > ?"
             sql = f"SELECT rowid, project, hashes, counts FROM frequency WHERE project IN ({many})"
             folded = list(fold_counts(con.execute(sql, [more_than]).fetchall(), more_than))

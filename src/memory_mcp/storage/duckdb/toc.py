@@ -13,13 +13,13 @@ from memory_mcp.model.change import ChangeKind
 from memory_mcp.model.ids import NodeId, day_id, node_key, segment_id
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import EXTRACTIVE, LLM, TocBullet, TocNode
-from memory_mcp.storage.duckdb.connection import Connection, Row, insert
-from memory_mcp.storage.duckdb.days import Day, Days
+from memory_mcp.storage.duckdb.connection import Connection, Row, insert_columns
+from memory_mcp.storage.duckdb.days import DaySumCache, DaySums
 from memory_mcp.storage.duckdb.names import NODE, list_of
 from memory_mcp.storage.duckdb.outbox import Numbers, add_changes
-from memory_mcp.storage.duckdb.publish import CUT_TYPES, publish
+from memory_mcp.storage.duckdb.publish import CUT_TYPES, publish_build
 from memory_mcp.storage.duckdb.recent import RecentGrips
-from memory_mcp.storage.duckdb.stamps import AT_ONCE, HEADS, NODES, STAMPS, ByNode, Spans, Stamped, Streams
+from memory_mcp.storage.duckdb.stamps import AT_ONCE, HEADS, NODES, STAMPS, NodeCache, SpanCuts, Stamped, StreamCuts
 from memory_mcp.storage.duckdb.terms import DuckTerms
 from memory_mcp.storage.rows import SEGMENT, bullet_of, node_of, segment_columns, segment_of
 from memory_mcp.storage.values import Build, Freshness, Scope, Tally
@@ -39,12 +39,12 @@ class DuckToc(DuckTerms):
         self._numbers = numbers
         self._clock = clock
         self._pins: frozenset[str] | None = None
-        self._stamps = ByNode(self._read_stamps, STAMPS)
-        self._heads = ByNode(self._read_heads, HEADS)
-        self._whole = ByNode(self._read_whole, NODES, AT_ONCE)
-        self._spans = Spans()
-        self._streams = Streams(self._read_cuts)
-        self._days = Days(self._read_days, con.still)
+        self._stamps = NodeCache(self._read_stamps, STAMPS)
+        self._heads = NodeCache(self._read_heads, HEADS)
+        self._nodes = NodeCache(self._read_nodes, NODES, AT_ONCE)
+        self._spans = SpanCuts()
+        self._streams = StreamCuts(self._read_cuts)
+        self._days = DaySumCache(self._read_days, con.hold_writes)
         self._grips = grips
 
     def current_version(self) -> int:
@@ -57,68 +57,68 @@ class DuckToc(DuckTerms):
         old_cuts = self.get_segments(s.key for s in build.segments)
 
         def settle() -> None:
-            self._stamps.forget([*term_keys, *node_keys])
-            self._heads.forget(node_keys)
+            self._stamps.drop_values([*term_keys, *node_keys])
+            self._heads.drop_values(node_keys)
             # As they will be read from now on; pins are added when read.
             built = self._numbers.last_change
             fresh = {node_key(n.node_id): replace(n, built=built, pinned=False) for n in (*build.nodes, *build.count_updates)}
-            self._whole.put(fresh)
+            self._nodes.put_values(fresh)
             if any(old_cuts[s.key].project != s.project for s in build.segments if s.key in old_cuts):
                 self._forget_cuts()
                 return
-            self._spans.put(build.segments)
-            self._streams.put(build.segments)
-            self._days.add(build.segments, old_cuts)
+            self._spans.put_cuts(build.segments)
+            self._streams.put_cuts(build.segments)
+            self._days.add_cuts(build.segments, old_cuts)
 
         try:
-            return publish(self._con, self._numbers, build, old_cuts, self._grips, settle)
+            return publish_build(self._con, self._numbers, build, old_cuts, self._grips, settle)
         except BaseException:
-            self.reread()
-            self._grips.forget()
+            self.drop_caches()
+            self._grips.drop_all()
             raise
 
-    def reread(self) -> None:
+    def drop_caches(self) -> None:
         """Drop what is kept in memory."""
-        self._forget()
+        self._forget_nodes()
         self._forget_cuts()
         self._pins = None
 
-    def _forget(self, keys: Sequence[int] | None = None) -> None:
-        self._stamps.forget(keys)
-        self._heads.forget(keys)
-        self._whole.forget(keys)
+    def _forget_nodes(self, keys: Sequence[int] | None = None) -> None:
+        self._stamps.drop_values(keys)
+        self._heads.drop_values(keys)
+        self._nodes.drop_values(keys)
 
     def _forget_cuts(self) -> None:
-        self._spans.forget()
-        self._streams.forget()
-        self._days.forget()
+        self._spans.drop_all()
+        self._streams.drop_all()
+        self._days.drop_sums()
 
     def get_cuts(self, streams: Iterable[int]) -> dict[int, list[Segment]]:
-        return self._streams.of(list(dict.fromkeys(streams)))
+        return self._streams.get_cuts(list(dict.fromkeys(streams)))
 
     def _read_cuts(self, streams: list[int]) -> dict[int, list[Segment]]:
         sql = f"""SELECT {SEGMENT} FROM segment_cut WHERE stream IN (SELECT unnest(?::BIGINT[]))
                   ORDER BY stream, start_ts, start_id"""
         cuts: dict[int, list[Segment]] = {stream: [] for stream in streams}
-        for segment in map(segment_of, self._con.rows(sql, [streams])):
+        for segment in map(segment_of, self._con.fetch_rows(sql, [streams])):
             cuts[segment.stream].append(segment)
         return cuts
 
     def iter_cuts(self) -> Iterator[Segment]:
-        yield from map(segment_of, self._con.rows(f"SELECT {SEGMENT} FROM segment_cut ORDER BY stream, start_ts, start_id"))
+        yield from map(segment_of, self._con.fetch_rows(f"SELECT {SEGMENT} FROM segment_cut ORDER BY stream, start_ts, start_id"))
 
-    def _read_days(self) -> dict[str, Day]:
+    def _read_days(self) -> dict[str, DaySums]:
         sql = """SELECT day, sum(events)::BIGINT, count(*), sum(tokens)::BIGINT, list(DISTINCT session_id), list(DISTINCT agent),
                  list(DISTINCT project) FROM segment_cut GROUP BY day"""
-        rows = self._con.rows(sql)
-        return {row[0]: Day(row[1], row[2], row[3], set(row[4]), set(row[5]) - {""}, set(row[6])) for row in rows}
+        rows = self._con.fetch_rows(sql)
+        return {row[0]: DaySums(row[1], row[2], row[3], set(row[4]), set(row[5]) - {""}, set(row[6])) for row in rows}
 
     def get_segments(self, keys: Iterable[int]) -> dict[int, Segment]:
         requested_keys = list(keys)
-        segments = self._streams.named(requested_keys)
+        segments = self._streams.find_cached(requested_keys)
         if missing := [key for key in requested_keys if key not in segments]:
             sql = f"SELECT {SEGMENT} FROM segment_cut WHERE key IN (SELECT unnest(?::BIGINT[]))"
-            segments |= {s.key: s for s in map(segment_of, self._con.rows(sql, [missing]))}
+            segments |= {s.key: s for s in map(segment_of, self._con.fetch_rows(sql, [missing]))}
         return segments
 
     def list_segments(self, scope: Scope) -> list[Segment]:
@@ -134,9 +134,9 @@ class DuckToc(DuckTerms):
         sql = f"SELECT {SEGMENT} FROM segment_cut WHERE {' AND '.join(where)} ORDER BY start_ts, start_id"
 
         def read() -> list[Segment]:
-            return [segment_of(row) for row in self._con.rows(sql, parameters)]
+            return [segment_of(row) for row in self._con.fetch_rows(sql, parameters)]
 
-        return read() if scope.window or scope.agent is not None else self._spans.of(("", "", scope.project), read)
+        return read() if scope.window or scope.agent is not None else self._spans.get_cuts(("", "", scope.project), read)
 
     def find_node(self, node_id: NodeId) -> TocNode | None:
         visited: set[NodeId] = set()
@@ -145,33 +145,33 @@ class DuckToc(DuckTerms):
             nodes = self.get_nodes([node_id])
             if nodes:
                 return next(iter(nodes.values()))
-            row = self._con.row("SELECT new FROM alias WHERE old = ?", [node_id])
+            row = self._con.fetch_row("SELECT new FROM alias WHERE old = ?", [node_id])
             node_id = NodeId(row[0]) if row else node_id
         return None
 
     def get_nodes(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
-        nodes = self._whole.of(list({node_key(i) for i in ids}))
+        nodes = self._nodes.get_values(list({node_key(i) for i in ids}))
         pins = self.list_pins() if nodes else frozenset()
         return {n.node_id: replace(n, pinned=True) if n.node_id in pins else n for n in nodes}
 
     def get_heads(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
-        return {n.node_id: n for n in self._heads.of(list({node_key(i) for i in ids}))}
+        return {n.node_id: n for n in self._heads.get_values(list({node_key(i) for i in ids}))}
 
     def _read_heads(self, keys: Sequence[int]) -> dict[int, TocNode]:
-        return {row[0]: node_of(row, (), False) for row in self._rows(list(keys))}
+        return {row[0]: node_of(row, (), False) for row in self._read_rows(list(keys))}
 
-    def _rows(self, keys: list[int]) -> list[Row]:
-        return self._con.rows(f"SELECT {NODE} FROM node WHERE current AND key IN (SELECT unnest(?::BIGINT[]))", [keys])
+    def _read_rows(self, keys: list[int]) -> list[Row]:
+        return self._con.fetch_rows(f"SELECT {NODE} FROM node WHERE current AND key IN (SELECT unnest(?::BIGINT[]))", [keys])
 
-    def _read_whole(self, node_keys: Sequence[int]) -> dict[int, TocNode]:
+    def _read_nodes(self, node_keys: Sequence[int]) -> dict[int, TocNode]:
         keys = list(node_keys)
-        rows = self._rows(keys)
+        rows = self._read_rows(keys)
         grips: dict[tuple[int, int, int], list[int]] = {}
-        for key, version, pos, grip_id in self._con.rows(_GRIPS, [keys]):
+        for key, version, pos, grip_id in self._con.fetch_rows(_GRIPS, [keys]):
             grips.setdefault((key, version, pos), []).append(grip_id)
         current = {row[0]: row[3] for row in rows}
         bullets: dict[int, list[TocBullet]] = {}
-        for key, version, pos, text, kind, project, agent in sorted(self._con.rows(_BULLETS, [keys]), key=itemgetter(0, 2)):
+        for key, version, pos, text, kind, project, agent in sorted(self._con.fetch_rows(_BULLETS, [keys]), key=itemgetter(0, 2)):
             if current.get(key) == version:
                 bullets.setdefault(key, []).append(bullet_of(text, kind, project, agent, grips.get((key, version, pos), ())))
         return {row[0]: node_of(row, bullets.get(row[0], ()), False) for row in rows}
@@ -180,22 +180,22 @@ class DuckToc(DuckTerms):
         return [node_id for node_id, author in self.get_authors().items() if not author.startswith(LLM)]
 
     def get_authors(self) -> dict[NodeId, str]:
-        rows = self._con.rows("SELECT node_id, author FROM node WHERE current AND author <> ?", [EXTRACTIVE])
+        rows = self._con.fetch_rows("SELECT node_id, author FROM node WHERE current AND author <> ?", [EXTRACTIVE])
         return {NodeId(row[0]): row[1] for row in rows}
 
     def get_stamps(self, ids: Iterable[NodeId]) -> dict[NodeId, tuple[int, int, int]]:
-        return dict(self._stamps.of(list({node_key(i) for i in ids})))
+        return dict(self._stamps.get_values(list({node_key(i) for i in ids})))
 
     def _read_stamps(self, keys: Sequence[int]) -> dict[int, Stamped]:
         sql = """SELECT n.key, n.node_id, n.built, coalesce(t.rows, 0), coalesce(t.last, 0) FROM node n LEFT JOIN (
                    SELECT key, count(*) AS rows, max(rowid) AS last FROM term_delta
                    WHERE key IN (SELECT unnest(?::BIGINT[])) GROUP BY key) t ON t.key = n.key
                  WHERE n.current AND n.key IN (SELECT unnest(?::BIGINT[]))"""
-        return {r[0]: (NodeId(r[1]), (r[2], r[3], r[4])) for r in self._con.rows(sql, [keys, keys])}
+        return {r[0]: (NodeId(r[1]), (r[2], r[3], r[4])) for r in self._con.fetch_rows(sql, [keys, keys])}
 
     def child_ids(self, parent: NodeId) -> list[NodeId]:
         sql = "SELECT child_id FROM node_parent WHERE parent = ? ORDER BY start_ms, child_id"
-        return [NodeId(row[0]) for row in self._con.rows(sql, [node_key(parent)])]
+        return [NodeId(row[0]) for row in self._con.fetch_rows(sql, [node_key(parent)])]
 
     def list_ids(self, level: TocLevel, window: TimeWindow | None = None, project: str | None = None) -> list[NodeId]:
         where, parameters = ["current", "level = ?"], [level.value]
@@ -206,48 +206,50 @@ class DuckToc(DuckTerms):
             where.append(f"list_contains({list_of('projects')}, ?)")
             parameters.append(project)
         sql = f"SELECT node_id FROM node WHERE {' AND '.join(where)} ORDER BY start_ms, node_id"
-        return [NodeId(row[0]) for row in self._con.rows(sql, list(parameters))]
+        return [NodeId(row[0]) for row in self._con.fetch_rows(sql, list(parameters))]
 
     def tally_days(self, first_day: str, after_day: str, project: str | None) -> Tally:
         """Return counts; without a project from sums kept in memory."""
         if project is None:
-            return self._days.tally(first_day, after_day)
+            return self._days.tally_days(first_day, after_day)
         sql = f"""SELECT {_TALLY} FROM segment_cut s
                   WHERE s.day >= ? AND s.day < ? AND s.project = ?"""
-        row = self._con.row(sql, [first_day, after_day, project]) or (0, 0, 0, 0, (), ())
+        row = self._con.fetch_row(sql, [first_day, after_day, project]) or (0, 0, 0, 0, (), ())
         return Tally(row[0], row[1] or 0, row[2], row[3] or 0, tuple(row[4] or ()), tuple(row[5] or ()))
 
     def list_salient(self, first_day: str, after_day: str, project: str, limit: int) -> list[NodeId]:
         sql = """SELECT n.node_id FROM node n JOIN segment_cut s ON s.key = n.key
                  WHERE n.current AND s.project = ? AND s.day >= ? AND s.day < ?
                  ORDER BY n.salience DESC, n.start_ms DESC, n.node_id LIMIT ?"""
-        return [NodeId(row[0]) for row in self._con.rows(sql, [project, first_day, after_day, limit])]
+        return [NodeId(row[0]) for row in self._con.fetch_rows(sql, [project, first_day, after_day, limit])]
 
     def count_segments_by_day(self, project: str | None = None) -> list[tuple[str, int]]:
         if project is None:
-            return self._days.counts()
+            return self._days.count_segments()
         sql = "SELECT day, count(*) FROM segment_cut WHERE project = ? GROUP BY day ORDER BY day"
-        return [(r[0], r[1]) for r in self._con.rows(sql, [project])]
+        return [(r[0], r[1]) for r in self._con.fetch_rows(sql, [project])]
 
     def list_days(self, project: str | None, first_day: str, after_day: str) -> list[str]:
-        return self._days.between(first_day, after_day, project)
+        return self._days.list_days(first_day, after_day, project)
 
     def list_day_segments(self, first_day: str, after_day: str, project: str | None) -> list[Segment]:
         sql = f"""SELECT {SEGMENT} FROM segment_cut WHERE day >= ? AND day < ? AND (?::VARCHAR IS NULL OR project = ?)
                   ORDER BY start_ts, start_id"""
         parameters = [first_day, after_day, project, project]
-        return self._spans.of((first_day, after_day, project), lambda: [segment_of(r) for r in self._con.rows(sql, parameters)])
+        return self._spans.get_cuts(
+            (first_day, after_day, project), lambda: [segment_of(r) for r in self._con.fetch_rows(sql, parameters)]
+        )
 
     def get_freshness(self) -> Freshness:
-        days = self._con.rows(
+        days = self._con.fetch_rows(
             """SELECT s.day, max(n.built) FROM node n JOIN segment_cut s ON s.key = n.key
                WHERE n.current AND n.level = 'segment' GROUP BY s.day"""
         )
-        periods = self._con.rows("SELECT node_id, built FROM node WHERE current AND level <> 'segment'")
+        periods = self._con.fetch_rows("SELECT node_id, built FROM node WHERE current AND level <> 'segment'")
         return Freshness({r[0]: r[1] for r in days}, {NodeId(r[0]): r[1] for r in periods})
 
     def set_pin(self, target: str, on: bool, by: str) -> None:
-        with self._con.writing() as con:
+        with self._con.begin_transaction() as con:
             con.execute("DELETE FROM pin WHERE target = ?", [target])
             if on:
                 con.execute("INSERT INTO pin VALUES (?, ?, ?)", [target, by, self._clock.now_ms()])
@@ -255,13 +257,13 @@ class DuckToc(DuckTerms):
 
     def list_pins(self) -> frozenset[str]:
         if self._pins is None:
-            self._pins = frozenset(row[0] for row in self._con.rows("SELECT target FROM pin"))
+            self._pins = frozenset(row[0] for row in self._con.fetch_rows("SELECT target FROM pin"))
         return self._pins
 
     def drop_nodes(self, ids: Iterable[NodeId]) -> None:
-        with self._con.writing() as con:
+        with self._con.begin_transaction() as con:
             self._drop_nodes(con, list(dict.fromkeys(ids)))
-        self._forget()
+        self._forget_nodes()
 
     def _drop_nodes(self, con: duckdb.DuckDBPyConnection, ids: Sequence[NodeId]) -> None:
         keys = list({node_key(i) for i in ids})
@@ -272,12 +274,12 @@ class DuckToc(DuckTerms):
 
     def replace_cuts(self, cuts: Sequence[Segment], new_ids: Mapping[NodeId, NodeId]) -> None:
         old_keys, new_keys = ([node_key(i) for i in ids] for ids in (new_ids, new_ids.values()))
-        with self._con.writing() as con:
+        with self._con.begin_transaction() as con:
             con.execute(
                 "DELETE FROM segment_cut WHERE key IN (SELECT unnest(?::BIGINT[]))", [[*old_keys, *(c.key for c in cuts)]]
             )
             if cuts:
-                insert(con, "segment_cut", CUT_TYPES, segment_columns(cuts))
+                insert_columns(con, "segment_cut", CUT_TYPES, segment_columns(cuts))
             con.execute(
                 """UPDATE grip SET segment = m.new FROM (SELECT unnest(?::BIGINT[]) AS old, unnest(?::BIGINT[]) AS new) m
                    WHERE grip.segment = m.old""",
@@ -286,19 +288,19 @@ class DuckToc(DuckTerms):
             self._drop_nodes(con, list(new_ids))
             con.execute("DELETE FROM alias WHERE old IN (SELECT unnest(?::VARCHAR[]))", [list(new_ids)])
             if new_ids:
-                insert(con, "alias", ("VARCHAR", "VARCHAR"), [list(new_ids), list(new_ids.values())])
-        self._grips.forget()
-        self.reread()
+                insert_columns(con, "alias", ("VARCHAR", "VARCHAR"), [list(new_ids), list(new_ids.values())])
+        self._grips.drop_all()
+        self.drop_caches()
 
     def fold_terms(self, more_than: int) -> int:
         folded = super().fold_terms(more_than)
         if folded:
-            self._stamps.forget()
+            self._stamps.drop_values()
         return folded
 
     def move_segments(self, days: Mapping[int, str]) -> None:
         """Move segments; an id with the old day still finds its node."""
-        with self._con.writing() as con:
+        with self._con.begin_transaction() as con:
             source = "(SELECT unnest(?::BIGINT[]) AS key, unnest(?::VARCHAR[]) AS day, unnest(?::VARCHAR[]) AS id) m"
             ids = [segment_id(day, key) for key, day in days.items()]
             add_changes(con, self._numbers, [(ChangeKind.SEGMENT_PUBLISHED, i) for i in ids])
@@ -312,13 +314,13 @@ class DuckToc(DuckTerms):
                    WHERE node_parent.child = m.key""",
                 columns,
             )
-        self._forget()
+        self._forget_nodes()
         self._forget_cuts()
 
     def iter_nodes(self) -> Iterator[TocNode]:
-        rows = self._con.rows("SELECT key FROM node WHERE current ORDER BY level, start_ms, node_id")
+        rows = self._con.fetch_rows("SELECT key FROM node WHERE current ORDER BY level, start_ms, node_id")
         keys = [row[0] for row in rows]
         for start in range(0, len(keys), 1000):
             batch = keys[start : start + 1000]
-            pins, nodes = self.list_pins(), self._read_whole(batch)
+            pins, nodes = self.list_pins(), self._read_nodes(batch)
             yield from (replace(nodes[key], pinned=nodes[key].node_id in pins) for key in batch if key in nodes)

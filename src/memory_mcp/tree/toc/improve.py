@@ -105,12 +105,14 @@ class Improver:
             cited = self._storage.grips.get_grips({g for child in children for b in child.bullets for g in b.grip_ids})
             cuts = self._storage.toc.get_segments({grip.segment for grip in cited.values()})
             owners = {grip_id: cuts[grip.segment] for grip_id, grip in cited.items() if grip.segment in cuts}
-            words = self._evidence.quotes(list(cited.values()))
+            words = self._evidence.read_quotes(list(cited.values()))
             material = period_material(node_id, children, words, owners, source_of_children(children))
         elif (cut := self._find_segment(node_id)) is not None:
             events = self._storage.events.segment_events(cut)
             grips = self._storage.grips.grips_by_event(e.event_id for e in events)
-            words = self._evidence.quotes(list({g.grip_id: g for event_grips in grips.values() for g in event_grips}.values()))
+            words = self._evidence.read_quotes(
+                list({g.grip_id: g for event_grips in grips.values() for g in event_grips}.values())
+            )
             material = segment_material(cut, events, grips, words, source_of_events(events))
         else:
             return None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from memory_mcp.base.text import densest, term_set
-from memory_mcp.events.evidence import Evidence, quotes_in
+from memory_mcp.events.evidence import Evidence, quote_grips
 from memory_mcp.indexes.calibrate import REQUEST_FACTOR
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.event import Event, EventType, note_kind
@@ -182,7 +182,7 @@ class SegmentReader:
         read = {m.event.event_id: m.event for _, m in chosen}
         every = [g for several in grips.values() for g in several]
         missing = [g for g in every if not {g.event_id_start, g.event_id_end} <= read.keys()]
-        quotes = quotes_in(every, read) | (self._evidence.quotes(missing) if missing else {})
+        quotes = quote_grips(every, read) | (self._evidence.read_quotes(missing) if missing else {})
         hits = [self._message_hit(f, m, grips.get(m.event.event_id, ()), quotes, query) for f, m in chosen]
         return add_standing(hits, {f.node.node_id: f.node for f, _ in chosen}, self._storage)
 
