@@ -207,8 +207,8 @@ from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.storage.duckdb import open_storage
 pipeline.BATCH = 10
 storage = open_storage(Path(sys.argv[1]), timezone="UTC")
-run = pipeline.Pipeline(EventLog(storage.events, SystemClock()), storage.outbox, Gate())
-run.run(JsonlImporter(IngestSettings()), Path(sys.argv[2]))
+importing = pipeline.Pipeline(EventLog(storage.events, SystemClock()), storage.outbox, Gate())
+importing.import_source(JsonlImporter(IngestSettings()), Path(sys.argv[2]))
 """
 
 
