@@ -170,7 +170,7 @@ def test_ctrl_c_ends_with_status_130(cli: Cli, monkeypatch: pytest.MonkeyPatch, 
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("memory_mcp.cli.commands.base.opened", stop)
+    monkeypatch.setattr("memory_mcp.cli.commands.base.open_memory", stop)
     done = cli("query", "root", "--data-dir", str(built))
     assert (done.status, done.err) == (130, "stopped\n")
 

@@ -48,7 +48,7 @@ def visited(directory: Path, *drafts: EventDraft) -> Iterator[tuple[Door, Visito
     with opened(directory, visits=visits) as door:
         door.app.write(drafts, "test")
         door.app.derivation.run()
-        yield door, entered(door.base + visits.ticket())
+        yield door, entered(door.base + visits.issue_ticket())
 
 
 @dataclass
@@ -60,7 +60,7 @@ class Served:
     clock: Clock
 
     def visit(self, is_person: bool = False) -> Visitor:
-        return entered(self.door.base + self.visits.ticket(is_person))
+        return entered(self.door.base + self.visits.issue_ticket(is_person))
 
     def ask(self, request: Any) -> dict[str, Any]:
         """A response by another door."""

@@ -83,7 +83,7 @@ class Explorer:
 
     def ticket(self, is_person: bool = False) -> str:
         """An address that opens a visit, once."""
-        return self.door.base + self.visits.ticket(is_person)
+        return self.door.base + self.visits.issue_ticket(is_person)
 
     def visit(self, is_person: bool = False) -> Visitor:
         """A visit of its own."""

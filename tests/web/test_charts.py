@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from memory_mcp.web import charts, topic_drawing
 from memory_mcp.web.charts import Column, Tally
-from memory_mcp.web.packing import Circle, around, pack_circles, pack_groups
+from memory_mcp.web.packing import Circle, enclosing_circle, pack_circles, pack_groups
 from memory_mcp.web.rendering import plain
 
 HOSTILE = "</title><script>alert(1)</script>\" onload='x' \u202egnp\x1b[31m&"
@@ -44,18 +44,18 @@ def days_of(year: ElementTree.Element) -> Iterator[tuple[str, str, str]]:
     [(2026, 365, 53, "Week 1 of 2026"), (2027, 365, 53, "Week 53 of 2026"), (2012, 366, 54, "")],
 )
 def test_a_year_has_a_column_for_each_week_and_a_cell_for_each_day(year: int, days: int, columns: int, first: str) -> None:
-    drawn = parsed(charts.year(year, {}, to))
+    drawn = parsed(charts.draw_year(year, {}, to))
     cells = list(days_of(drawn))
     weeks = drawn.findall("./g[@transform]")
     assert (len(cells), len(weeks)) == (days, columns)
     assert weeks[0][-1].findtext("title") == (first or "Week 52 of 2011")
-    assert cells[0][0] == f"{charts.date(dt.date(year, 1, 1))}: nothing"
-    assert cells[-1][0] == f"{charts.date(dt.date(year, 12, 31))}: nothing"
+    assert cells[0][0] == f"{charts.day_name(dt.date(year, 1, 1))}: nothing"
+    assert cells[-1][0] == f"{charts.day_name(dt.date(year, 12, 31))}: nothing"
     assert {(shade, href) for _, shade, href in cells} == {("heat-0", "")}
 
 
 def test_a_day_that_holds_something_says_how_much_and_leads_to_it() -> None:
-    drawn = parsed(charts.year(2026, {"2026-03-03": Tally(124, 3), "2026-03-04": Tally(1, 1)}, to))
+    drawn = parsed(charts.draw_year(2026, {"2026-03-03": Tally(124, 3), "2026-03-04": Tally(1, 1)}, to))
     held = [cell for cell in days_of(drawn) if cell[2]]
     assert held == [
         ("Tue 3 Mar 2026: 124 events in 3 sessions", "heat-4", "/there/toc:day:2026-03-03?a=1&b=2"),
@@ -66,7 +66,7 @@ def test_a_day_that_holds_something_says_how_much_and_leads_to_it() -> None:
 
 
 def test_weekdays_are_rows_and_weeks_are_columns() -> None:
-    drawn = parsed(charts.year(2026, {}, to))
+    drawn = parsed(charts.draw_year(2026, {}, to))
     rows: dict[str, set[str]] = {}
     for column in drawn.findall("./g[@transform]"):
         for cell in column:
@@ -79,13 +79,13 @@ def test_weekdays_are_rows_and_weeks_are_columns() -> None:
 
 @pytest.mark.parametrize(("count", "expected"), [(0, 0), (1, 1), (6, 1), (7, 2), (25, 2), (26, 3), (56, 3), (57, 4), (100, 4)])
 def test_the_shade_goes_by_the_root(count: int, expected: int) -> None:
-    assert charts.step(count, 100) == expected
+    assert charts.shade_step(count, 100) == expected
 
 
 @given(st.integers(1, 10**9), st.integers(1, 10**9))
 def test_whatever_is_not_nothing_has_a_shade_and_the_most_the_darkest(count: int, more: int) -> None:
-    assert 1 <= charts.step(count, count + more) <= charts.STEPS
-    assert charts.step(count, count) == charts.STEPS
+    assert 1 <= charts.shade_step(count, count + more) <= charts.STEPS
+    assert charts.shade_step(count, count) == charts.STEPS
 
 
 # columns, sparklines, bars
@@ -93,7 +93,7 @@ def test_whatever_is_not_nothing_has_a_shade_and_the_most_the_darkest(count: int
 
 def test_columns_are_as_high_as_their_counts_and_each_says_its_own() -> None:
     shown = [Column(10, "ten", "/ten", "A"), Column(5, "five"), Column(0, "none"), Column(1, "one", label="2026")]
-    drawn = parsed(charts.columns(shown, "Four", height=50))
+    drawn = parsed(charts.draw_columns(shown, "Four", height=50))
     parts = [part for part in drawn if part.tag in ("a", "g")]
     assert [(part.tag, part.findtext("title"), part.get("href")) for part in parts] == [
         ("a", "ten", "/ten"),
@@ -107,13 +107,13 @@ def test_columns_are_as_high_as_their_counts_and_each_says_its_own() -> None:
 
 
 def test_a_chart_without_addresses_is_an_image_and_one_without_values_is_drawn() -> None:
-    assert parsed(charts.columns([Column(1, "one")], "One")).get("role") == "img"
-    assert parsed(charts.columns([], "None")).get("role") == "img"
-    assert parsed(charts.sparkline([], "none")).findtext("title") == "none"
+    assert parsed(charts.draw_columns([Column(1, "one")], "One")).get("role") == "img"
+    assert parsed(charts.draw_columns([], "None")).get("role") == "img"
+    assert parsed(charts.draw_sparkline([], "none")).findtext("title") == "none"
 
 
 def test_a_sparkline_has_a_column_where_something_was_and_says_what() -> None:
-    drawn = parsed(charts.sparkline([0, 4, 0, 1], "5 mentions", height=20))
+    drawn = parsed(charts.draw_sparkline([0, 4, 0, 1], "5 mentions", height=20))
     assert drawn.findtext("title") == "5 mentions"
     assert drawn.findall("path")[1].attrib["d"] == "M4 20v-20.0h3V20zM12 20v-5.0h3V20z"
 
@@ -122,13 +122,13 @@ def test_a_sparkline_has_a_column_where_something_was_and_says_what() -> None:
     ("count", "most", "wide"), [(10, 10, "100.0"), (5, 10, "50.0"), (1, 10_000, "1.0"), (0, 10, "0.0"), (0, 0, "0.0")]
 )
 def test_a_bar_is_as_long_as_its_share_and_not_told_twice(count: int, most: int, wide: str) -> None:
-    drawn = parsed(charts.bar(count, most))
+    drawn = parsed(charts.draw_bar(count, most))
     assert (drawn.findall("rect")[1].attrib["width"], drawn.get("aria-hidden")) == (wide, "true")
 
 
 def test_layers_of_a_month_are_as_high_as_their_shares_and_lie_on_each_other() -> None:
     series = [("one", {"2026-01": 30, "2026-02": 10}), (HOSTILE, {"2026-01": 10})]
-    drawn = parsed(charts.stacked_columns(["2026-01", "2026-02", "2026-03"], series, "Months"))
+    drawn = parsed(charts.draw_stacked_columns(["2026-01", "2026-02", "2026-03"], series, "Months"))
     layers = [(g.findtext("title", ""), g.find("rect")) for g in drawn.findall("g")]
     assert [title for title, _ in layers][::2] == ["one, Jan 2026: 30 events", "one, Feb 2026: 10 events"]
     shapes = [(rect.attrib["y"], rect.attrib["height"], rect.attrib["class"]) for _, rect in layers if rect is not None]
@@ -139,20 +139,20 @@ def test_layers_of_a_month_are_as_high_as_their_shares_and_lie_on_each_other() -
 
 def test_more_series_than_shades_share_the_last_and_none_is_a_chart_too() -> None:
     series = [(str(n), {"2026-01": 1}) for n in range(charts.SERIES + 2)]
-    drawn = parsed(charts.stacked_columns(["2026-01"], series, "Months"))
+    drawn = parsed(charts.draw_stacked_columns(["2026-01"], series, "Months"))
     assert [rect.attrib["class"] for rect in drawn.iter("rect")][-3:] == [f"series-{charts.SERIES - 1}"] * 3
-    assert parsed(charts.stacked_columns(["2026-01"], [], "Months")).get("role") == "img"
+    assert parsed(charts.draw_stacked_columns(["2026-01"], [], "Months")).get("role") == "img"
 
 
 def test_hostile_texts_stay_texts() -> None:
-    column = parsed(charts.columns([Column(1, HOSTILE, HOSTILE, HOSTILE)], HOSTILE))
+    column = parsed(charts.draw_columns([Column(1, HOSTILE, HOSTILE, HOSTILE)], HOSTILE))
     assert [part.tag for part in column] == ["a", "text"]
     assert {one.tag for one in column.iter()} == {"svg", "a", "title", "rect", "text"}
     said = column.findtext("./a/title", "")
     assert said.startswith("</title><script>alert(1)</script>")
     assert not {"\u202e", "\x1b"} & set(said)
     assert set(column.attrib) == {"viewBox", "width", "role", "aria-label", "class"}
-    assert "<script" not in str(charts.sparkline([1], HOSTILE))
+    assert "<script" not in str(charts.draw_sparkline([1], HOSTILE))
 
 
 # circles
@@ -182,7 +182,7 @@ def test_also_circles_in_no_order_do_not_overlap(radii: list[float]) -> None:
 @given(sizes)
 def test_the_circle_around_others_holds_them_all(radii: list[float]) -> None:
     circles = pack_circles(radii)
-    whole = around(circles)
+    whole = enclosing_circle(circles)
     assert all(math.hypot(one.x - whole.x, one.y - whole.y) + one.r <= whole.r + 1e-6 for one in circles)
 
 
@@ -261,4 +261,4 @@ def test_the_map_is_the_same_each_time_and_of_nothing_too() -> None:
     ],
 )
 def test_a_label_is_broken_into_lines_that_fit(text: str, width: float, lines: int, expected: list[str]) -> None:
-    assert topic_drawing.broken(text, width, lines) == expected
+    assert topic_drawing.break_lines(text, width, lines) == expected

@@ -30,7 +30,7 @@ def rows(drawing: str) -> list[tuple[str, list[tuple[str, float]]]]:
 
 
 def test_layers_are_drawn_in_the_order_tried_each_as_long_as_its_time_and_those_left_out_follow() -> None:
-    drawing = pictures.layers(TRIED, SKIPPED)
+    drawing = pictures.draw_layers(TRIED, SKIPPED)
     assert rows(drawing) == [
         ("bm25: 4 found, 5 ms, insufficient: confidence 0.2", [("heat-0", 360), ("column", 90)]),
         ("agentic: 0 found, 20 ms, nothing: no word of it", [("heat-0", 360), ("series-3", 360)]),
@@ -42,7 +42,7 @@ def test_layers_are_drawn_in_the_order_tried_each_as_long_as_its_time_and_those_
 def test_a_bound_is_filled_as_far_as_it_was_used_and_one_that_ended_the_search_says_so() -> None:
     limits = {"max_nodes_visited": {"limit": 50, "used": 25}, "timeout_ms": {"limit": 100, "used": 130}}
     given = {**limits, "beam_width": {"limit": 1}}
-    assert rows(pictures.bounds(given, ["timeout_ms"])) == [
+    assert rows(pictures.draw_bounds(given, ["timeout_ms"])) == [
         ("nodes visited: 25 of 50", [("heat-0", 360), ("column", 180)]),
         ("milliseconds: 130 of 100, the search ended here", [("heat-0", 360), ("series-2", 360)]),
     ]
@@ -50,7 +50,7 @@ def test_a_bound_is_filled_as_far_as_it_was_used_and_one_that_ended_the_search_s
 
 def test_why_a_result_is_here_is_three_reasons_each_by_its_largest_part() -> None:
     parts = {"coverage": 0.5, "terms": 0.25, "folded": 3.0, "segment": 0.1, "salience": 1.0}
-    assert rows(pictures.reasons(parts)) == [
+    assert rows(pictures.draw_reasons(parts)) == [
         ("Same words: 50%", [("heat-0", 360), ("column", 180)]),
         ("Same meaning: 0%", [("heat-0", 360)]),
         ("Same conversation: 10%", [("heat-0", 360), ("column", 36)]),
@@ -60,8 +60,8 @@ def test_why_a_result_is_here_is_three_reasons_each_by_its_largest_part() -> Non
 def test_nothing_in_a_picture_is_markup_of_others() -> None:
     tried: list[dict[str, Any]] = [{**TRIED[0], "layer": HOSTILE, "reason": HOSTILE, "outcome": HOSTILE}]
     for drawing in (
-        pictures.layers(tried, [{"layer": HOSTILE, "reason": HOSTILE}]),
-        pictures.bounds({HOSTILE: {"limit": 1, "used": 1}}),
+        pictures.draw_layers(tried, [{"layer": HOSTILE, "reason": HOSTILE}]),
+        pictures.draw_bounds({HOSTILE: {"limit": 1, "used": 1}}),
     ):
         assert "<script" not in drawing
         assert "\u202e" not in drawing

@@ -85,10 +85,10 @@ def test_an_address_that_nobody_was_given_opens_nothing(explorer: Explorer, path
 
 def test_the_oldest_ticket_and_visit_go_for_one_too_many() -> None:
     visits = Visits(FakeClock().monotonic)
-    tickets = [visits.ticket() for _ in range(40)]
+    tickets = [visits.issue_ticket() for _ in range(40)]
     opened = [visit for ticket in tickets if (visit := visits.enter(ticket))]
     assert len(opened) == 32
-    more = visits.enter(visits.ticket())
+    more = visits.enter(visits.issue_ticket())
     assert more is not None
     assert visits.find(f"{opened[0].base}/tree", [opened[0].cookie]) is None
     assert visits.find(f"{more.base}/tree", [more.cookie]) is more
@@ -351,7 +351,7 @@ def test_pages_are_the_persons_under_a_lock_that_binds_clients(tmp_path_factory:
     ) as door:
         door.app.write(a_small_history(1), "test")
         door.app.derivation.run()
-        visitor = entered(door.base + visits.ticket())
+        visitor = entered(door.base + visits.issue_ticket())
         shown = visitor.page("tree/toc:day:2026-01-19", project="github.com/acme/billing")
         assert re.search("invoices|VAT|ledger", shown)
         # No client gets there: neither its token nor its header opens a page.
@@ -401,7 +401,7 @@ def told_by(reply: object) -> Iterator[dict[str, int]]:
 
 def test_every_visit_ends_with_the_door() -> None:
     visits = Visits(FakeClock().monotonic)
-    visit, waiting = visits.enter(visits.ticket()), visits.ticket()
+    visit, waiting = visits.enter(visits.issue_ticket()), visits.issue_ticket()
     assert visit is not None
     visits.end()
     assert visits.find(f"{visit.base}/tree", [visit.cookie]) is None

@@ -15,7 +15,7 @@ from memory_mcp.app import App
 from memory_mcp.base import machine, paths
 from memory_mcp.base.children import few_collections
 from memory_mcp.base.errors import LayerUnavailable
-from memory_mcp.cli.failures import ours
+from memory_mcp.cli.failures import translate_refusal
 from memory_mcp.config import Settings
 from memory_mcp.ingest.sources import all_importers, make_importer
 from memory_mcp.service.client import link
@@ -274,7 +274,7 @@ class There:
                     self._line = link.reach(self._wanted, "rpc")
                 return link.converse(self._line, method, params, hear)
             except link.Refused as error:
-                raise ours(error) from None
+                raise translate_refusal(error) from None
             except OSError as error:
                 # The files stay: the next daemon stores those that were not acknowledged.
                 self._hang_up()

@@ -37,6 +37,6 @@ def reach(target: link.Wanted) -> link.Line:
         raise LayerUnavailable(f"the daemon could not be started: {error}", "memory-mcp doctor looks into it.") from None
 
 
-def ours(error: link.Refused) -> MemoryMcpError:
+def translate_refusal(error: link.Refused) -> MemoryMcpError:
     """Return the daemon's error as one of this package."""
     return _Told(error.code, str(error), error.status, error.hint)

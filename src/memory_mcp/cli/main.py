@@ -19,7 +19,7 @@ from memory_mcp import __version__
 from memory_mcp.base.errors import DiskFull, InvalidQuery, MemoryMcpError
 from memory_mcp.cli import render
 from memory_mcp.cli.commands import registry
-from memory_mcp.cli.commands.base import common, forwarded
+from memory_mcp.cli.commands.base import common, run_in_daemon
 
 INTERRUPTED = 130
 _DEBUG = "MEMORY_MCP_DEBUG"
@@ -298,7 +298,7 @@ def _run(argv: list[str]) -> int:
 
         # It raises with the nearest name.
         load()
-    if getattr(args, "is_forwarded", False) and (forwarded_status := forwarded(args, argv)) is not None:
+    if getattr(args, "is_forwarded", False) and (forwarded_status := run_in_daemon(args, argv)) is not None:
         return forwarded_status
     with _interrupted_by_signals():
         status: int = args.run(args)

@@ -159,7 +159,7 @@ def out_json(data: Mapping[str, Any], recalled: bool = False) -> None:
     print(json.dumps(marked, ensure_ascii=not _is_utf8(), indent=2, default=str).translate(_ESCAPES), file=_out())
 
 
-def styled(lines: Iterable["Text"], recalled: bool = False) -> None:
+def print_styled(lines: Iterable["Text"], recalled: bool = False) -> None:
     """Print lines in colours, cut to the terminal's width.
 
     Off a terminal as plain text. `recalled`: they contain stored text, and are fenced off a terminal.
@@ -197,10 +197,10 @@ def is_persons(argv: Sequence[str]) -> bool:
     terminal = TERMINAL.get()
     if terminal is not None:
         return terminal.confirmed
-    return can_ask() and agreed(question_of(argv))
+    return can_ask() and ask_consent(question_of(argv))
 
 
-def agreed(question: str) -> bool:
+def ask_consent(question: str) -> bool:
     """Ask a question on stderr; the return key alone means yes."""
     print(f"{safe(question)} [Y/n] ", end="", file=_err(), flush=True)
     return sys.stdin.readline().strip().lower() in ("", "y", "yes")
@@ -216,7 +216,7 @@ def one_line(text: str, width: int = 0) -> str:
     return (cut[:space] if space > width * 0.6 else cut).rstrip(" ,;:") + "…"
 
 
-def wrapped(text: str, indent: str = "", first: str | None = None, width: int = WIDTH) -> list[str]:
+def wrap_text(text: str, indent: str = "", first: str | None = None, width: int = WIDTH) -> list[str]:
     """Return a text wrapped to indented lines.
 
     Its own line breaks stay; an empty text is one line.

@@ -82,7 +82,7 @@ class Ask:
 
     def link(self, page: str, /, **query: object) -> Markup:
         """Return the escaped address of another page of this visit."""
-        return Markup.escape(rendering.address(self.visit, page, **query))
+        return Markup.escape(rendering.page_address(self.visit, page, **query))
 
     def short(self, project: str) -> str:
         """Return the shortest unambiguous name of a project."""
@@ -110,7 +110,7 @@ class Ask:
             "project_names": self.memory.project_names,
             **values,
         }
-        html = rendering.environment().get_template(template).render(**context, visit=self.visit, link=self.link)
+        html = rendering.template_environment().get_template(template).render(**context, visit=self.visit, link=self.link)
         return HTMLResponse(html, code, HEADERS)
 
 

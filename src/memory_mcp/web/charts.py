@@ -72,7 +72,7 @@ def svg_link(href: str, title: str, *inner: Markup, **attributes: object) -> Mar
     )
 
 
-def step(count: int, most: int) -> int:
+def shade_step(count: int, most: int) -> int:
     """Return a shade: 0 for no count, else 1 to `STEPS`.
 
     By the square root of count / most, so that quiet days show.
@@ -80,7 +80,7 @@ def step(count: int, most: int) -> int:
     return min(math.ceil(STEPS * math.sqrt(count / most)), STEPS) if count and most else 0
 
 
-def date(day: dt.date) -> str:
+def day_name(day: dt.date) -> str:
     """Return a day as "Mon 5 Jan 2026", in English."""
     return f"{_DAY_OF_WEEK[day.weekday()]} {day.day} {MONTHS[day.month - 1]} {day.year}"
 
@@ -88,7 +88,7 @@ def date(day: dt.date) -> str:
 def week_of(monday: dt.date) -> tuple[str, str]:
     """Return (node id, name) of the week of a Monday."""
     year, week, _ = monday.isocalendar()
-    return week_id(year, week), f"Week of {date(monday)}"
+    return week_id(year, week), f"Week of {day_name(monday)}"
 
 
 def month_of(year: int, month_index: int) -> tuple[str, str]:
@@ -99,11 +99,11 @@ def month_of(year: int, month_index: int) -> tuple[str, str]:
 def day_title(day: dt.date, tally: Tally | None) -> str:
     """Return the title of a day: "Mon 5 Jan 2026: 12 events"."""
     if tally is None:
-        return f"{date(day)}: nothing"
-    return f"{date(day)}: {counted(tally.events, 'event')} in {counted(tally.sessions, 'session')}"
+        return f"{day_name(day)}: nothing"
+    return f"{day_name(day)}: {counted(tally.events, 'event')} in {counted(tally.sessions, 'session')}"
 
 
-def year(number: int, days: Mapping[str, Tally], to: ToNode) -> Markup:
+def draw_year(number: int, days: Mapping[str, Tally], to: ToNode) -> Markup:
     """Return a year as SVG: weeks as columns, days as cells.
 
     `days` has what was recorded by ISO date, without empty days; `to` makes the address of a day, week or month from its
@@ -147,7 +147,7 @@ def _week(number: int, monday: dt.date, x: int, days: Mapping[str, Tally], most:
             continue
         tally = days.get(day.isoformat())
         holds = holds or tally is not None
-        shade = f"heat-{step(tally.events, most) if tally else 0}"
+        shade = f"heat-{shade_step(tally.events, most) if tally else 0}"
         square = svg_element("rect", y=_TOP + weekday * _PITCH, width=_SIDE, height=_SIDE, rx=2.5, class_=shade)
         href = to(day_id(day.isoformat())) if tally else ""
         cells.append(svg_link(href, day_title(day, tally), square, data_day=day.isoformat() if tally else None))
@@ -157,7 +157,7 @@ def _week(number: int, monday: dt.date, x: int, days: Mapping[str, Tally], most:
     return svg_element("g", *cells, below, transform=f"translate({x} 0)")
 
 
-def legend() -> Markup:
+def draw_legend() -> Markup:
     """Return a picture of the shades of a heat map."""
     cells = [
         svg_element("rect", x=n * _PITCH, y=0, width=_SIDE, height=_SIDE, rx=2.5, class_=f"heat-{n}") for n in range(STEPS + 1)
@@ -168,7 +168,7 @@ def legend() -> Markup:
     )
 
 
-def columns(items: Sequence[Column], label: str, height: int = 56) -> Markup:
+def draw_columns(items: Sequence[Column], label: str, height: int = 56) -> Markup:
     """Return an SVG of one titled column per item.
 
     Heights are relative to the largest count; a count of 0 is a thin line. `height` is in units of the drawing.
@@ -195,7 +195,7 @@ def columns(items: Sequence[Column], label: str, height: int = 56) -> Markup:
     )
 
 
-def stacked_columns(months: Sequence[str], series: Sequence[tuple[str, Mapping[str, int]]], label: str) -> Markup:
+def draw_stacked_columns(months: Sequence[str], series: Sequence[tuple[str, Mapping[str, int]]], label: str) -> Markup:
     """Return an SVG with a layered column for each month.
 
     `months` are as 2026-01. Each series is (name, events by month); from the fifth on they share a shade. `label` describes
@@ -220,7 +220,7 @@ def stacked_columns(months: Sequence[str], series: Sequence[tuple[str, Mapping[s
     return svg_element("svg", *parts, viewBox=f"0 0 {wide} {height + 18}", role="img", aria_label=label, class_="stacked")
 
 
-def sparkline(counts: Sequence[int], label: str, height: int = 22) -> Markup:
+def draw_sparkline(counts: Sequence[int], label: str, height: int = 22) -> Markup:
     """Return an SVG with a small column for each count.
 
     A count of 0 has no column, any other one of at least 2 units. `height` is in units of the drawing.
@@ -238,7 +238,7 @@ def sparkline(counts: Sequence[int], label: str, height: int = 22) -> Markup:
     )
 
 
-def bar(count: int, most: int) -> Markup:
+def draw_bar(count: int, most: int) -> Markup:
     """Return an SVG bar filled to count / most.
 
     At least 1 % for a count above 0; empty where `most` is 0. Hidden from screen readers: a number next to it says the same.

@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from memory_mcp.model.sentinel import CLOSE, OPEN
 from memory_mcp.web.pages import talk
-from memory_mcp.web.rendering import environment
+from memory_mcp.web.rendering import template_environment
 
 #: Of the page's script, in this order.
 _SCRIPTS = ("file_words.js", "file_search.js")
@@ -29,7 +29,9 @@ class FilePage:
         """`quoted` has the id of the element that shows a quotation, by its grip; it may still be filled."""
         self._quoted = quoted
         marks = {"open": Markup.escape(OPEN), "close": Markup.escape(CLOSE)}
-        self._pieces: Any = environment().get_template("file.html").make_module({**marks, "link": self._link, "is_file": True})
+        self._pieces: Any = (
+            template_environment().get_template("file.html").make_module({**marks, "link": self._link, "is_file": True})
+        )
         self._style, self._script = _static("style.css"), "".join(map(_static, _SCRIPTS))
 
     def _link(self, page: str, **_: object) -> str:

@@ -105,7 +105,7 @@ def _is_free(placed: Sequence[Circle], x: float, y: float, radius: float) -> boo
     return True
 
 
-def around(circles: Sequence[Circle]) -> Circle:
+def enclosing_circle(circles: Sequence[Circle]) -> Circle:
     """Return a circle around all of them."""
     if not circles:
         return Circle(0.0, 0.0, 0.0)
@@ -129,7 +129,7 @@ def pack_groups(
     The circle of a group is `margin` larger than its circles need.
     """
     inner = [pack_circles(radii, gap) for radii in groups]
-    rings = [around(circles) for circles in inner]
+    rings = [enclosing_circle(circles) for circles in inner]
     outer = pack_circles([ring.r + margin for ring in rings], gap, wide, pulls)
     return [
         (outer_circle, [circle.shift(outer_circle.x - ring.x, outer_circle.y - ring.y) for circle in circles])

@@ -41,7 +41,7 @@ def milliseconds(took: float) -> str:
     return f"{took:.0f} ms" if took >= 1 else f"{took:.1f} ms"
 
 
-def layers(tried: Sequence[Mapping[str, Any]], skipped: Sequence[Mapping[str, Any]]) -> Markup:
+def draw_layers(tried: Sequence[Mapping[str, Any]], skipped: Sequence[Mapping[str, Any]]) -> Markup:
     """Return an SVG row for each layer, by its time.
 
     Each of `tried` has layer and outcome, and ms, hits (both 0 if absent) and reason ("" if absent). Rows of `skipped`, each
@@ -60,7 +60,7 @@ def layers(tried: Sequence[Mapping[str, Any]], skipped: Sequence[Mapping[str, An
     return _rows(rows, label, "layers")
 
 
-def bounds(usage_by_bound: Mapping[str, Mapping[str, int]], hit: Sequence[str] = ()) -> Markup:
+def draw_bounds(usage_by_bound: Mapping[str, Mapping[str, int]], hit: Sequence[str] = ()) -> Markup:
     """Return an SVG row for each bound, filled by its use.
 
     `usage_by_bound` has the bounds by name, each {"limit", "used"}; those without `used` are left out. A bound among `hit`
@@ -76,7 +76,7 @@ def bounds(usage_by_bound: Mapping[str, Mapping[str, int]], hit: Sequence[str] =
     return _rows(rows, "How much of each bound was used", "bounds")
 
 
-def reasons(parts: Mapping[str, float]) -> Markup:
+def draw_reasons(parts: Mapping[str, float]) -> Markup:
     """Return an SVG row for each reason for a result."""
     rows: list[tuple[str, str, float | None, str]] = []
     for reason, names in _REASONS.items():

@@ -139,7 +139,7 @@ def duration(seconds: float) -> str:
 
 
 @cache
-def environment() -> Environment:
+def template_environment() -> Environment:
     """Return the environment of the templates, made once.
 
     Every value is escaped and made plain. Filters are functions of this module; globals are version, new_key (makes a random
@@ -162,7 +162,7 @@ def environment() -> Environment:
     return templates
 
 
-def address(visit: Visit, page: str, /, **query: object) -> str:
+def page_address(visit: Visit, page: str, /, **query: object) -> str:
     """Return the path of a page of a visit with its arguments.
 
     Arguments "" and None are left out, 0 stays.

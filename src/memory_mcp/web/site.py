@@ -44,7 +44,7 @@ Handler = Callable[[Ask], Awaitable[Response]]
 Act = Callable[[Ask], Awaitable[Done]]
 
 
-def routes(memory: Memory, visits: Visits) -> list[BaseRoute]:
+def list_routes(memory: Memory, visits: Visits) -> list[BaseRoute]:
     """Return the routes below `/ui/`.
 
     Whether a request belongs to a visit must have been checked before they are reached.
@@ -83,17 +83,17 @@ class _Site:
             return Response(status_code=503, headers=HEADERS)
         visit = self._visits.enter(request.url.path)
         if visit is None:
-            html = rendering.environment().get_template("used.html").render(style=Markup(LONE_STYLE))
+            html = rendering.template_environment().get_template("used.html").render(style=Markup(LONE_STYLE))
             return HTMLResponse(html, 403, LONE_HEADERS)
         self._visits.touch()
-        html = rendering.environment().get_template("enter.html").render(target=f"{visit.base}/")
+        html = rendering.template_environment().get_template("enter.html").render(target=f"{visit.base}/")
         response = HTMLResponse(html, headers=HEADERS)
         response.set_cookie(COOKIE, visit.cookie, path=visit.base, httponly=True, samesite="strict")
         return response
 
     async def first(self, request: Request) -> Response:
         """Redirect (303) to the page that a visit begins with, today."""
-        return RedirectResponse(rendering.address(_visit(request), FIRST), 303, HEADERS)
+        return RedirectResponse(rendering.page_address(_visit(request), FIRST), 303, HEADERS)
 
     async def static(self, request: Request) -> Response:
         """Return a style sheet, script or picture of the package.
@@ -151,11 +151,11 @@ class _Site:
             try:
                 done = await _once(ask, act)
                 if ask.part:
-                    page = rendering.address(ask.visit, done.page)
+                    page = rendering.page_address(ask.visit, done.page)
                     return JSONResponse({"note": rendering.plain(done.note), "page": page, **done.values}, 200, HEADERS)
                 if done.note:
                     ask.visit.notes.append(done.note)
-                return RedirectResponse(rendering.address(ask.visit, done.page), 303, HEADERS)
+                return RedirectResponse(rendering.page_address(ask.visit, done.page), 303, HEADERS)
             except MemoryMcpError as error:
                 if ask.part:
                     return _respond_with_error(ask, error)

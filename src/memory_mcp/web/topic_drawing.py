@@ -95,7 +95,7 @@ def _line(relation: _Given, circles: Mapping[str, Circle]) -> Markup:
 
 
 def _topic(topic: _Given, circle: Circle, to: Callable[[str], str]) -> Markup:
-    lines = broken(topic["label"], 1.75 * circle.r / _CHARACTER, max(int(1.5 * circle.r / _LINE), 1))
+    lines = break_lines(topic["label"], 1.75 * circle.r / _CHARACTER, max(int(1.5 * circle.r / _LINE), 1))
     first = circle.y - (len(lines) - 1) * _LINE / 2 + 3.5
     texts = [
         svg_element("text", line, x=_at(circle.x), y=_at(first + n * _LINE), text_anchor="middle") for n, line in enumerate(lines)
@@ -116,7 +116,7 @@ def _at(number: float) -> str:
     return f"{number:.1f}"
 
 
-def broken(text: str, width: float, lines: int) -> list[str]:
+def break_lines(text: str, width: float, lines: int) -> list[str]:
     """Return a text broken between words into lines.
 
     At most `lines` lines of `width` characters, wide ones counted twice; what has no room is left out, with an ellipsis. A

@@ -77,7 +77,7 @@ class Visits:
         #: When a person last asked for a page; None before the first.
         self.last_used: float | None = None
 
-    def ticket(self, is_person: bool = False) -> str:
+    def issue_ticket(self, is_person: bool = False) -> str:
         """Return the path with a new single-use ticket.
 
         Of more than 32 tickets the oldest is dropped.

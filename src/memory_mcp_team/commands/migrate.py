@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from memory_mcp.base.errors import InvalidQuery, StorageError
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.backup import place_of
-from memory_mcp.cli.commands.base import Subparsers, leaf, opened, print_result
+from memory_mcp.cli.commands.base import Subparsers, leaf, open_memory, print_result
 
 if TYPE_CHECKING:
     from memory_mcp.app import App
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     from memory_mcp.tree.derive.rebuild_toc import TocRebuild
     from memory_mcp.tree.toc.check import check_store
 
-    with opened(args, settled=True) as app, render.Progress("copying") as bar:
+    with open_memory(args, settled=True) as app, render.Progress("copying") as bar:
         target = _target(app.settings, args)
         with closing(_open(target)) as copy, copy.derivation.publishing:
             copied = moving.copy_memory(app.storage, copy.storage, partial(_report_progress, bar))

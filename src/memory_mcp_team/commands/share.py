@@ -11,12 +11,12 @@ from memory_mcp.cli.commands.base import (
     COMMAND_LINE,
     SESSION,
     Subparsers,
-    answered,
+    answer_request,
     as_json,
     ask,
     family,
     leaf,
-    opened,
+    open_memory,
     print_result,
     project_typed,
 )
@@ -65,8 +65,8 @@ def run_add(args: argparse.Namespace) -> int:
     """Publish a project from now on, with what is stored of it, and return 0; InvalidQuery for an unknown one or no server."""
     from memory_mcp_team.sharing.requests import ShareProject
 
-    with opened(args) as app:
-        data = answered(app, ShareProject(project_typed(app, args.project), args.space, COMMAND_LINE))
+    with open_memory(args) as app:
+        data = answer_request(app, ShareProject(project_typed(app, args.project), args.space, COMMAND_LINE))
     return _print_projects(args, data)
 
 
@@ -74,8 +74,8 @@ def run_remove(args: argparse.Namespace) -> int:
     """Publish a project no more, and return 0; what was published stays there. InvalidQuery for one that is not shared."""
     from memory_mcp_team.sharing.requests import UnshareProject
 
-    with opened(args) as app:
-        data = answered(app, UnshareProject(project_typed(app, args.project), COMMAND_LINE))
+    with open_memory(args) as app:
+        data = answer_request(app, UnshareProject(project_typed(app, args.project), COMMAND_LINE))
     return _print_projects(args, data)
 
 

@@ -14,7 +14,17 @@ from memory_mcp.base import extensions, machine
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.cli import chart, render
 from memory_mcp.cli.commands import retrieval, upkeep
-from memory_mcp.cli.commands.base import Subparsers, answered, as_json, family, file_pending, leaf, opened, print_result, reopen
+from memory_mcp.cli.commands.base import (
+    Subparsers,
+    answer_request,
+    as_json,
+    family,
+    file_pending,
+    leaf,
+    open_memory,
+    print_result,
+    reopen,
+)
 from memory_mcp.cli.commands.registry import add_foreign_command
 from memory_mcp.cli.commands.topics import status_lines
 from memory_mcp.model.calendar import TocLevel
@@ -71,7 +81,7 @@ def run_check(args: argparse.Namespace) -> int:
     """
     from memory_mcp.tree.toc.check import check_store
 
-    with opened(args, settled=True) as app, app.derivation.publishing:
+    with open_memory(args, settled=True) as app, app.derivation.publishing:
         findings = check_store(app.storage, app.calendar)
         counts = {"events": app.storage.events.last_seq(), "segments": app.tree.tally().segments}
     data = {"ok": not findings, **counts, "findings": [asdict(finding) for finding in findings]}
@@ -93,7 +103,7 @@ def run_rebuild(args: argparse.Namespace) -> int:
     """
     from memory_mcp.tree.derive.rebuild_toc import TocRebuild
 
-    with opened(args, catch_up=False) as app, app.derivation.publishing, render.Progress("rebuilding") as bar:
+    with open_memory(args, catch_up=False) as app, app.derivation.publishing, render.Progress("rebuilding") as bar:
         file_pending(app)
         app.backups.back_up_before("the tree was derived again")
         job = TocRebuild(app.storage, app.calendar, app.summarizer, app.settings.toc)
@@ -112,8 +122,8 @@ def run_audit(args: argparse.Namespace) -> int:
     """Print the newest acts upon the memory."""
     from memory_mcp.requests.correct import Audit
 
-    with opened(args, catch_up=False) as app:
-        data = answered(app, Audit(args.limit))
+    with open_memory(args, catch_up=False) as app:
+        data = answer_request(app, Audit(args.limit))
     lines = [
         f"{act['when'][:16]}  {act['what']:<11} {act['author']:<12} "
         + f"{render.one_line(act.get('subject', ''))}  {render.one_line(act.get('reason', ''))}".rstrip()
@@ -128,7 +138,7 @@ def run_stats(args: argparse.Namespace) -> int:
 
     if args.prometheus:
         return _run_prometheus(args)
-    with opened(args, catch_up=False) as app:
+    with open_memory(args, catch_up=False) as app:
         stats = app.storage.get_stats()
         iso = app.calendar.format_iso
         backups = read_folder(app.backups.folder) if app.backups.folder else None
@@ -205,7 +215,7 @@ def _pictures(data: dict[str, Any], blocks: bool) -> Iterator[str]:
 def _run_prometheus(args: argparse.Namespace) -> int:
     from memory_mcp.service.daemon.gauges import exposition
 
-    with opened(args, catch_up=False) as app:
+    with open_memory(args, catch_up=False) as app:
         text = exposition(app)
     for line in text.splitlines():
         render.out(line)
@@ -214,7 +224,7 @@ def _run_prometheus(args: argparse.Namespace) -> int:
 
 def run_compact(args: argparse.Namespace) -> int:
     """Rewrite the database file without dead space, after a backup."""
-    with opened(args, catch_up=False) as app:
+    with open_memory(args, catch_up=False) as app:
         app.backups.back_up_before("the file was rewritten")
         size_before, size_after = app.storage.compact_files()
     lines = [f"Compacted from {render.size(size_before)} to {render.size(size_after)}."]
@@ -229,7 +239,7 @@ def run_acknowledge(args: argparse.Namespace) -> int:
     from memory_mcp.model.ledger import AuditEntry
 
     is_person = render.is_persons(["admin", "acknowledge-loss"])
-    with opened(args, catch_up=False) as app:
+    with open_memory(args, catch_up=False) as app:
         loss = app.storage.loss
         if loss is not None:
             if not is_person:
@@ -247,7 +257,7 @@ def run_rebuild_index(args: argparse.Namespace) -> int:
     """Build one index, or all, from the store."""
     if args.type not in (*_INDEXES, _TOPICS, "all"):
         raise InvalidQuery(f"unknown index: {args.type!r}", f"Indexes are {', '.join(_INDEXES)}, {_TOPICS} and all.")
-    with opened(args) as app:
+    with open_memory(args) as app:
         names = [args.type]
         if args.type == "all":
             names = [n for n in _INDEXES if app.accelerators.find_searcher(n) is not None]
@@ -289,9 +299,9 @@ def run_prune(args: argparse.Namespace) -> int:
     """
     from memory_mcp.requests.indexes import PruneIndex
 
-    with opened(args) as app:
+    with open_memory(args) as app:
         retrieval.settle(app, args.index)
-        data = answered(app, PruneIndex(args.index, args.age_days, args.level))
+        data = answer_request(app, PruneIndex(args.index, args.age_days, args.level))
     pruned: dict[str, int] = data["pruned"]
     levels = f" ({', '.join(f'{count:,} {level}' for level, count in pruned.items())})" if pruned else ""
     total = render.plural(sum(pruned.values()), "document")
@@ -303,9 +313,9 @@ def run_index_stats(args: argparse.Namespace) -> int:
     """Print the health and numbers of the indexes and topics."""
     from memory_mcp.requests.indexes import GetTeleportStatus, GetTopicGraphStatus
 
-    with opened(args, catch_up=False) as app:
-        index_details = answered(app, GetTeleportStatus()).get("indexes", {})
-        topics = answered(app, GetTopicGraphStatus())
+    with open_memory(args, catch_up=False) as app:
+        index_details = answer_request(app, GetTeleportStatus()).get("indexes", {})
+        topics = answer_request(app, GetTopicGraphStatus())
         health = {name: status.health.value for name, status in app.accelerators.index_statuses().items()}
         layers = {s.name.value: s for s in app.engine.read_statuses()}
     data: dict[str, Any] = {}

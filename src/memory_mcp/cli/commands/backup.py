@@ -13,7 +13,16 @@ from memory_mcp.base import extensions, machine
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.cli import render
 from memory_mcp.cli.commands import daemon
-from memory_mcp.cli.commands.base import Subparsers, as_json, caller_directory, leaf, opened, print_result, settings_of, wanted
+from memory_mcp.cli.commands.base import (
+    Subparsers,
+    as_json,
+    caller_directory,
+    leaf,
+    open_memory,
+    print_result,
+    settings_of,
+    wanted,
+)
 from memory_mcp.cli.mistakes import refuse_command_word, refuse_missing_parent
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.service.client import link
@@ -70,7 +79,7 @@ def run_backup(args: argparse.Namespace) -> int:
     if args.place:
         refuse_command_word(args.place, "backup")
         refuse_missing_parent(place_of(args.place))
-    with opened(args, catch_up=False) as app:
+    with open_memory(args, catch_up=False) as app:
         backup = app.backups.make_backup("asked for", place_of(args.place) if args.place else None)
     data = asdict(backup) | {"path": str(backup.path)}
     more = f"{render.size(backup.added_bytes)} more on disk"

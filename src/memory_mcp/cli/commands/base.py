@@ -144,7 +144,7 @@ def look_of(args: argparse.Namespace) -> "Look":
 
 
 @contextmanager
-def opened(args: argparse.Namespace, catch_up: bool = True, settled: bool = False) -> Iterator["App"]:
+def open_memory(args: argparse.Namespace, catch_up: bool = True, settled: bool = False) -> Iterator["App"]:
     """Yield the memory of this command.
 
     In the daemon that is the one it has open, which stays open. `catch_up`: file stored events in the tree first, in the daemon
@@ -200,7 +200,7 @@ def wanted(args: argparse.Namespace) -> "link.Wanted":
 
 
 @contextmanager
-def filling(args: argparse.Namespace) -> "Iterator[Memory]":
+def open_bulk_memory(args: argparse.Namespace) -> "Iterator[Memory]":
     """Yield the memory of a bulk command; raises LayerUnavailable."""
     from memory_mcp.cli import bulk
     from memory_mcp.service.client import link
@@ -210,11 +210,11 @@ def filling(args: argparse.Namespace) -> "Iterator[Memory]":
         with bulk.there(settings, wanted(args)) as memory:
             yield memory
         return
-    with opened(args, catch_up=False) as app:
+    with open_memory(args, catch_up=False) as app:
         yield bulk.Here(app)
 
 
-def forwarded(args: argparse.Namespace, argv: Sequence[str]) -> int | None:
+def run_in_daemon(args: argparse.Namespace, argv: Sequence[str]) -> int | None:
     """Run `argv` in the daemon; return its status, None without one."""
     from memory_mcp.service.client import forward, link
 
@@ -289,17 +289,17 @@ def ask(
     """
     from dataclasses import replace
 
-    with opened(args, catch_up) as app:
+    with open_memory(args, catch_up) as app:
         if prepare is not None:
             prepare(app)
         if hint:
             refuse_empty(app, args)
         if hasattr(args, "all"):
             request = replace(request, **whose(app, args))
-        return answered(app, request)
+        return answer_request(app, request)
 
 
-def answered(app: "App", request: Any) -> dict[str, Any]:
+def answer_request(app: "App", request: Any) -> dict[str, Any]:
     """Return the response of a request to an open memory."""
     from memory_mcp.requests.registry import answer
     from memory_mcp.requests.scope import Caller

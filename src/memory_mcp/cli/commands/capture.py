@@ -12,14 +12,14 @@ from memory_mcp.base.errors import ConfigError, InvalidQuery, SourceUnreadable
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import (
     Subparsers,
-    answered,
+    answer_request,
     as_json,
     ask,
     caller_directory,
     family,
-    filling,
     leaf,
-    opened,
+    open_bulk_memory,
+    open_memory,
     print_result,
     project_typed,
     settings_file,
@@ -75,8 +75,8 @@ def run_pause(args: argparse.Namespace) -> int:
     """
     from memory_mcp.requests.capturing import PauseCapture
 
-    with opened(args) as app:
-        status = print_state(args, answered(app, PauseCapture(project_typed(app, args.project), args.duration, "person")))
+    with open_memory(args) as app:
+        status = print_state(args, answer_request(app, PauseCapture(project_typed(app, args.project), args.duration, "person")))
     if not settings_of(args).storage.is_in_directory:
         render.err("On this machine alone: other machines and servers with this memory go on recording.")
     return status
@@ -105,8 +105,8 @@ def run_resume(args: argparse.Namespace) -> int:
     """Record a paused project again."""
     from memory_mcp.requests.capturing import ResumeCapture
 
-    with opened(args) as app:
-        return print_state(args, answered(app, ResumeCapture(project_typed(app, args.project), "person")))
+    with open_memory(args) as app:
+        return print_state(args, answer_request(app, ResumeCapture(project_typed(app, args.project), "person")))
 
 
 def add_exclude(parsers: Subparsers, about: str) -> None:
@@ -145,12 +145,12 @@ def run_change_exclude(args: argparse.Namespace) -> int:
     path = args.path
     if path in (".", "..") or path.startswith(("./", "../")):
         path = str((caller_directory() / path).resolve())
-    with opened(args) as app:
+    with open_memory(args) as app:
         config_file = settings_file(args)
         if config_file is not None and config_file.resolve() != app.settings_file.resolve():
             hint = f"memory-mcp daemon restart --config {config_file} uses the other one."
             raise ConfigError(f"the running daemon uses {app.settings_file}, not {config_file}", hint)
-        data = answered(app, request(project_typed(app, args.project), path, args.tool, "person"))
+        data = answer_request(app, request(project_typed(app, args.project), path, args.tool, "person"))
     return print_result(args, data, _exclude_lines(data))
 
 
@@ -195,7 +195,7 @@ def run_ingest(args: argparse.Namespace) -> int:
 
     if args.file != "-":
         refuse_no_transcript(Path(args.file).expanduser())
-    with filling(args) as app:
+    with open_bulk_memory(args) as app:
         path = Path(args.file).expanduser()
         size = 0 if args.file == "-" else machine.size_of(path)
         with Work(size) as work:
@@ -258,7 +258,7 @@ def add_watch(parsers: Subparsers, about: str) -> None:
 
 def run_status(args: argparse.Namespace) -> int:
     """Print every client that can be followed."""
-    with opened(args, catch_up=False) as app:
+    with open_memory(args, catch_up=False) as app:
         clients = status_of(app)
     return print_result(args, {"clients": clients}, _watch_lines(clients))
 
@@ -272,7 +272,7 @@ def run_change_watch(args: argparse.Namespace) -> int:
     from memory_mcp.ingest.following import set_followed
 
     on = args.watch_command == "on"
-    with opened(args, catch_up=False) as app:
+    with open_memory(args, catch_up=False) as app:
         clients_by_name = {client["name"]: client for client in status_of(app)}
         names = args.clients
         if ALL in names:

@@ -10,11 +10,11 @@ from memory_mcp.cli.commands.base import (
     Subparsers,
     add_scope,
     add_times,
-    answered,
+    answer_request,
     as_json,
     ask,
     leaf,
-    opened,
+    open_memory,
     print_result,
     project_typed,
     refuse_empty,
@@ -51,14 +51,14 @@ def run_today(args: argparse.Namespace) -> int:
     from memory_mcp.requests.scope import ScopeName
     from memory_mcp.requests.today import GetToday
 
-    with opened(args) as app:
+    with open_memory(args) as app:
         refuse_empty(app, args)
         project = project_typed(app, args.project)
-        data = answered(app, GetToday(args.limit, project, "" if project else ScopeName.ALL.value))
+        data = answer_request(app, GetToday(args.limit, project, "" if project else ScopeName.ALL.value))
     if as_json(args):
         render.out_json(data)
     else:
-        render.styled(_today_lines(data), recalled=True)
+        render.print_styled(_today_lines(data), recalled=True)
     return 0
 
 
@@ -128,7 +128,7 @@ def run_timeline(args: argparse.Namespace) -> int:
     if as_json(args):
         render.out_json(data)
     else:
-        render.styled(_timeline_lines(data, render.draws_blocks()), recalled=True)
+        render.print_styled(_timeline_lines(data, render.draws_blocks()), recalled=True)
     return 0
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from memory_mcp.base.errors import ConfigError, InvalidQuery, LayerUnavailable, MemoryMcpError
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import Subparsers, family, leaf, opened, print_result, settings_file, settings_of, wanted
+from memory_mcp.cli.commands.base import Subparsers, family, leaf, open_memory, print_result, settings_file, settings_of, wanted
 from memory_mcp.cli.commands.retrieval import settle, state
 from memory_mcp.embed.models import BUNDLED, FILES, PRETRAINED, Model, iter_fetched_models, locate_model, resolve_model
 
@@ -31,7 +31,7 @@ def add_embedder(parsers: Subparsers, about: str) -> None:
 
 def run_status(args: argparse.Namespace) -> int:
     """Print the model in use and the vector index."""
-    with opened(args) as app:
+    with open_memory(args) as app:
         # What cannot be built is what the status is to tell.
         with suppress(MemoryMcpError):
             settle(app, "vector")

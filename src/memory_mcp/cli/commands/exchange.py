@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.backup import missing_lines, missing_shape, place_of
-from memory_mcp.cli.commands.base import Subparsers, add_times, as_json, filling, leaf, opened, print_result
+from memory_mcp.cli.commands.base import Subparsers, add_times, as_json, leaf, open_bulk_memory, open_memory, print_result
 from memory_mcp.cli.commands.import_ import Work, build
 from memory_mcp.cli.mistakes import refuse_command_word, refuse_missing_parent
 
@@ -64,7 +64,7 @@ def run_export(args: argparse.Namespace) -> int:
     from memory_mcp.cli.exporting import Export, replacing
 
     filters = _filters_of(args)
-    with filling(args) as memory, render.Progress("exporting") as bar:
+    with open_bulk_memory(args) as memory, render.Progress("exporting") as bar:
         export = Export(memory.carry, filters, lambda done, events: bar.at(done, f"{events:,} events"))
         if args.format == "markdown" and path is not None:
             export.markdown(path, args.force)
@@ -87,7 +87,7 @@ def run_export(args: argparse.Namespace) -> int:
 def _write_html(args: argparse.Namespace, path: Path) -> int:
     from memory_mcp.cli.html_export.writing import HtmlExport
 
-    with filling(args) as memory, render.Progress("exporting") as bar:
+    with open_bulk_memory(args) as memory, render.Progress("exporting") as bar:
         export = HtmlExport(memory.carry, _filters_of(args), lambda done, events: bar.at(done, f"{events:,} messages"))
         done = export.write(path)
     counts = (
@@ -139,7 +139,7 @@ def run_merge(args: argparse.Namespace) -> int:
     from memory_mcp.model.calendar import Calendar
 
     other = args.other.expanduser().absolute()
-    with filling(args) as memory:
+    with open_bulk_memory(args) as memory:
         own_directory = memory.settings.storage.directory.absolute()
         if other == own_directory or (other.exists() and own_directory.exists() and other.samefile(own_directory)):
             raise InvalidQuery("that is this memory itself", "Name another data directory, or a backup of another one.")
@@ -221,7 +221,7 @@ def run_sync(args: argparse.Namespace) -> int:
     from memory_mcp.ingest.sources import make_exchange
 
     refuse_command_word(args.folder, "sync")
-    with opened(args, catch_up=False) as app:
+    with open_memory(args, catch_up=False) as app:
         folder_name = args.folder or app.settings.sync.directory
         if not folder_name:
             raise InvalidQuery("no folder is named", "memory-mcp sync DIR, or set sync.directory.")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from memory_mcp.base import machine
 from memory_mcp.base.errors import InvalidQuery, SourceUnreadable
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import Subparsers, as_json, filling, leaf
+from memory_mcp.cli.commands.base import Subparsers, as_json, leaf, open_bulk_memory
 from memory_mcp.cli.import_report import brief_line, holdings_line, report_lines, report_shape, source_lines
 from memory_mcp.cli.mistakes import nothing_used, refuse_no_transcript
 
@@ -76,7 +76,7 @@ def run_import(args: argparse.Namespace) -> int:
         raise InvalidQuery(f"--newest must be at least 1, not {args.newest}")
     if args.path is not None:
         refuse_no_transcript(args.path.expanduser())
-    with filling(args) as app:
+    with open_bulk_memory(args) as app:
         is_search = args.source == AUTO and args.path is None
         shares = _choose_shares(app, args.yes) if is_search else shares_at(app, args.source, args.path)
         if not shares:
@@ -167,7 +167,7 @@ def shares_at(app: "Memory", source: str, path: Path | None) -> list[Share]:
     return shares
 
 
-def found_here(app: "Memory") -> "list[FileSummary]":
+def find_histories(app: "Memory") -> "list[FileSummary]":
     """Return a finding for each client's usual place with files."""
     from memory_mcp.ingest.finding import summarize_usual_paths
 
@@ -175,7 +175,7 @@ def found_here(app: "Memory") -> "list[FileSummary]":
 
 
 def _choose_shares(app: "Memory", yes: bool) -> list[Share]:
-    findings = found_here(app)
+    findings = find_histories(app)
     if not findings:
         render.err("Looked for the conversations of:")
         for importer in app.importers():
@@ -191,7 +191,7 @@ def _choose_shares(app: "Memory", yes: bool) -> list[Share]:
     elif not yes:
         if not render.can_ask():
             raise InvalidQuery("nothing was imported: nobody can be asked here", "To import it without a question, add --yes.")
-        if not render.agreed(f"Import {render.plural(sum(f.new_files for f in findings), 'file')} now?"):
+        if not render.ask_consent(f"Import {render.plural(sum(f.new_files for f in findings), 'file')} now?"):
             render.err("Nothing was imported.")
             return []
     return shares

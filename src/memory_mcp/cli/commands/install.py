@@ -87,11 +87,11 @@ def run_install(args: argparse.Namespace) -> int:
         possible = client.configs(machine_state, order.level) and (client.takes_addresses or not args.http)
         return bool(possible) and is_here(client, machine_state)
 
-    clients = chosen(args.client, fits, "no client that this fits was found here; name the one to prepare for")
+    clients = choose_clients(args.client, fits, "no client that this fits was found here; name the one to prepare for")
     state = State()
     absent = [client for client in clients if not is_here(client, machine_state)]
     work = work_for(order, state, args.dry_run, absent)
-    return print_all(args, [tried(client, work) for client in clients], state, INSTALLED, notes)
+    return print_all(args, [run_for_client(client, work) for client in clients], state, INSTALLED, notes)
 
 
 def work_for(order: Order, state: State, dry_run: bool, absent: Sequence[Client]) -> Callable[[Client], Outcome]:
@@ -113,7 +113,7 @@ def here() -> Place:
     return Place(sys.platform, os.environ, str(Path.home()), str(Path.cwd()))
 
 
-def chosen(name: str, fits: Callable[[Client], bool], none: str) -> list[Client]:
+def choose_clients(name: str, fits: Callable[[Client], bool], none: str) -> list[Client]:
     """Return the named client, or for "all" those that `fits`.
 
     Raises InvalidQuery with the message `none` where none fits.
@@ -126,7 +126,7 @@ def chosen(name: str, fits: Callable[[Client], bool], none: str) -> list[Client]
     return clients
 
 
-def tried(client: Client, work: Callable[[Client], Outcome]) -> Outcome:
+def run_for_client(client: Client, work: Callable[[Client], Outcome]) -> Outcome:
     """Return the outcome of `work`; errors of ours are outcomes."""
     try:
         return work(client)
@@ -275,6 +275,6 @@ def run_uninstall(args: argparse.Namespace) -> int:
         done = undo.plan if args.dry_run else undo.uninstall
         return Outcome(client, done(client, machine_state, levels, state), plugin_notes(client, machine_state))
 
-    outcomes = [tried(client, work) for client in chosen(args.client, lambda _: True, "")]
+    outcomes = [run_for_client(client, work) for client in choose_clients(args.client, lambda _: True, "")]
     reported = [outcome for outcome in outcomes if outcome.changed or outcome.error or outcome.notes] or outcomes
     return print_all(args, reported, state, UNINSTALLED)

@@ -7,10 +7,10 @@ from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import (
     COMMAND_LINE,
     Subparsers,
-    answered,
+    answer_request,
     ask,
     leaf,
-    opened,
+    open_memory,
     print_result,
     project_typed,
 )
@@ -58,17 +58,17 @@ def run_alias(args: argparse.Namespace) -> int:
     """Show project A under the name of project B."""
     from memory_mcp.requests.projects import AliasProject
 
-    with opened(args) as app:
+    with open_memory(args) as app:
         request = AliasProject(project_typed(app, args.project), project_typed(app, args.same_as), COMMAND_LINE)
-        return _print_change(args, answered(app, request))
+        return _print_change(args, answer_request(app, request))
 
 
 def run_undo(args: argparse.Namespace) -> int:
     """Take back an alias, a guess or a split."""
     from memory_mcp.requests.projects import UndoProject
 
-    with opened(args) as app:
-        return _print_change(args, answered(app, UndoProject(project_typed(app, args.project), COMMAND_LINE)))
+    with open_memory(args) as app:
+        return _print_change(args, answer_request(app, UndoProject(project_typed(app, args.project), COMMAND_LINE)))
 
 
 def _print_change(args: argparse.Namespace, data: dict[str, Any]) -> int:

@@ -20,10 +20,10 @@ from memory_mcp.cli.commands.base import (
     add_scope,
     ask,
     family,
-    forwarded,
     leaf,
     note_lines,
     print_result,
+    run_in_daemon,
 )
 from memory_mcp.requests.limits import MATERIAL, PAGE
 
@@ -96,7 +96,7 @@ def run_write(args: argparse.Namespace) -> int:
     text = _read_text(args.file) if args.text is None else args.text
     argv = ["refine", "write", args.id, f"--text={text}", *(["--all"] if args.all else [])]
     argv += [f"--project={args.project}"] if args.project else []
-    if (status := forwarded(args, argv)) is not None:
+    if (status := run_in_daemon(args, argv)) is not None:
         return status
     from memory_mcp.requests.refine import refinement
 

@@ -16,13 +16,13 @@ from memory_mcp.cli.commands.base import (
     add_times,
     add_who,
     add_words,
-    answered,
+    answer_request,
     as_json,
     ask,
     family,
     leaf,
     note_lines,
-    opened,
+    open_memory,
     print_result,
     words_of,
 )
@@ -147,10 +147,10 @@ def run_status(args: argparse.Namespace) -> int:
     from memory_mcp.requests.indexes import GetTeleportStatus
     from memory_mcp.requests.status import GetStatus
 
-    with opened(args) as app:
+    with open_memory(args) as app:
         settle(app, _BM25, _VECTOR)
-        data = answered(app, GetTeleportStatus())
-        reasons = {layer["name"]: layer.get("reason", "") for layer in answered(app, GetStatus())["layers"]}
+        data = answer_request(app, GetTeleportStatus())
+        reasons = {layer["name"]: layer.get("reason", "") for layer in answer_request(app, GetStatus())["layers"]}
     lines: list[str] = []
     for name in (_BM25, _VECTOR):
         lines.append(f"{name}: {state(data[f'{name}_enabled'], data[f'{name}_healthy'], reasons[name])}")

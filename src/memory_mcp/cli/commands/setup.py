@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.cli import render
 from memory_mcp.cli.commands import import_
-from memory_mcp.cli.commands.base import Subparsers, as_json, filling, leaf
-from memory_mcp.cli.commands.install import here, order_of, tried, work_for
+from memory_mcp.cli.commands.base import Subparsers, as_json, leaf, open_bulk_memory
+from memory_mcp.cli.commands.install import here, order_of, run_for_client, work_for
 from memory_mcp.install.command import NAME, executable
 from memory_mcp.install.registry import CLIENTS
 from memory_mcp.install.state import State
@@ -87,12 +87,12 @@ def _install(args: argparse.Namespace) -> list[str]:
     if not clients:
         render.err(f"No client was found here. Known: {', '.join(CLIENTS)}.")
     titles = ", ".join(client.title for client in fresh)
-    if not fresh or not (args.yes or render.agreed(f"Make {titles} use this memory?")):
+    if not fresh or not (args.yes or render.ask_consent(f"Make {titles} use this memory?")):
         return []
     args.level, args.name, args.http, args.no_hooks, args.dry_run = None, NAME, False, False, False
     order, notes = order_of(args, here())
     work = work_for(order, State(), False, ())
-    outcomes = [tried(CLIENTS[client.client], work) for client in fresh]
+    outcomes = [run_for_client(CLIENTS[client.client], work) for client in fresh]
     for outcome in outcomes:
         render.err(f"{outcome.client.title}: {f'not set up. {outcome.error.sentence}' if outcome.error else 'set up'}")
     for note in notes:
@@ -102,12 +102,12 @@ def _install(args: argparse.Namespace) -> list[str]:
 
 def _import(args: argparse.Namespace) -> "tuple[dict[str, Any] | None, str, Sequence[FileSummary]]":
     """Return the report (None without an import), a question that the memory answers ("" for none), and what was found."""
-    with filling(args) as app:
-        findings = import_.found_here(app)
+    with open_bulk_memory(args) as app:
+        findings = import_.find_histories(app)
         for line in import_.finding_lines(findings) if findings else ["No client keeps conversations here yet."]:
             render.err(line)
         shares = import_.shares_of(app, findings)
-        if shares and not (args.yes or render.agreed("Import them now? The memory answers meanwhile.")):
+        if shares and not (args.yes or render.ask_consent("Import them now? The memory answers meanwhile.")):
             shares = []
         if shares:
             data = import_.import_shares(app, shares, args.newest)
@@ -127,7 +127,7 @@ def _follow(args: argparse.Namespace, findings: "Sequence[FileSummary]") -> list
     names = [name for name in titled if name not in recording or name in _DELETING]
     titles = ", ".join(titled[name] for name in names)
     question = f"Keep storing what {titles} write into their own files, before they delete any?"
-    if not names or not (args.yes or render.agreed(question)):
+    if not names or not (args.yes or render.ask_consent(question)):
         return []
     _run(args, "watch", "on", *names, quiet=True)
     return names

@@ -14,17 +14,17 @@ from memory_mcp.cli.commands.base import (
     EMPTY_HINT,
     Subparsers,
     add_scope,
-    answered,
+    answer_request,
     as_json,
     leaf,
-    opened,
+    open_memory,
     print_result,
     settings_of,
     wanted,
     whose,
 )
 from memory_mcp.cli.commands.tree import events_lines, expanded_lines, node_lines
-from memory_mcp.cli.failures import ours
+from memory_mcp.cli.failures import translate_refusal
 from memory_mcp.service.client import link
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def add_show(parsers: Subparsers, about: str) -> None:
 def run_show(args: argparse.Namespace) -> int:
     """Print what has the given id or time."""
     name = " ".join(args.words).strip("[] ")
-    with opened(args) as app:
+    with open_memory(args) as app:
         if app.is_empty:
             render.err(EMPTY_HINT)
         item = _find(app, args, name)
@@ -83,7 +83,7 @@ def _find(app: "App", args: argparse.Namespace, name: str) -> Shown:
         from memory_mcp.requests.one_topic import GetTopic
 
         settle(app)
-        data = answered(app, GetTopic(name, **whose(app, args)))
+        data = answer_request(app, GetTopic(name, **whose(app, args)))
         lines = ["".join(text for text, _ in line) for line in whole_lines(data)]
         return Shown("topic", data, lines, [f"memory-mcp topics nodes {name}", f"memory-mcp topics related {name}"])
     if name.startswith("grip:") or _TAIL.match(name):
@@ -103,7 +103,7 @@ def _find(app: "App", args: argparse.Namespace, name: str) -> Shown:
         from memory_mcp.requests.events import GetEvents
 
         try:
-            data = answered(app, GetEvents(session_id=name))
+            data = answer_request(app, GetEvents(session_id=name))
         except NotFound:
             raise NotFound(f"nothing has the id {name[:80]!r}", _WHERE) from None
         commands = [f"memory-mcp show {event['event_id']}" for event in data["events"][:1]]
@@ -115,7 +115,7 @@ def _find(app: "App", args: argparse.Namespace, name: str) -> Shown:
 def _quotation(app: "App", grip: str, kind: str = "quotation") -> Shown:
     from memory_mcp.requests.expand import ExpandRequest
 
-    data = answered(app, ExpandRequest(grip_id=grip))
+    data = answer_request(app, ExpandRequest(grip_id=grip))
     session = next((event["session_id"] for event in data["excerpt_events"] if event.get("session_id")), "")
     ids = (data["grip"].get("node_id", ""), session)
     return Shown(kind, data, expanded_lines(data), [f"memory-mcp show {event}" for event in ids if event])
@@ -125,7 +125,7 @@ def _node(app: "App", args: argparse.Namespace, name: str) -> Shown:
     from memory_mcp.requests.nodes import GetNode
 
     try:
-        data = answered(app, GetNode(name, **whose(app, args)))
+        data = answer_request(app, GetNode(name, **whose(app, args)))
     except NotFound as error:
         raise NotFound(error.message, _NO_PERIOD) from None
     node, context = data["node"], data.get("context", {})
@@ -184,6 +184,6 @@ def _address(args: argparse.Namespace, is_person: bool) -> str:
     try:
         return str(link.converse(line, "pages/open", {"port": args.port, "is_person": is_person}, lambda _: None)["url"])
     except link.Refused as error:
-        raise ours(error) from None
+        raise translate_refusal(error) from None
     finally:
         line.close()

@@ -10,13 +10,13 @@ from memory_mcp.cli.commands.base import (
     SESSION,
     Subparsers,
     add_times,
-    answered,
+    answer_request,
     ask,
-    forwarded,
     leaf,
-    opened,
+    open_memory,
     print_result,
     project_typed,
+    run_in_daemon,
 )
 
 #: The author of a correction that no person confirmed.
@@ -108,14 +108,14 @@ def run_forget(args: argparse.Namespace) -> int:
     for name in ("event", "session", "project", "topic", "value", "since", "until"):
         if value := getattr(args, name):
             argv.append(f"--{name}={value}")
-    if (status := forwarded(args, argv)) is not None:
+    if (status := run_in_daemon(args, argv)) is not None:
         return status
     from memory_mcp.requests.forget import PERSON, Forget
 
-    with opened(args) as app:
+    with open_memory(args) as app:
         project = project_typed(app, args.project)
         what = (args.event, args.session, project, args.since or "", args.until or "", args.topic, args.value)
-        data = answered(app, Forget(*what, dry_run=not args.yes, by=PERSON))
+        data = answer_request(app, Forget(*what, dry_run=not args.yes, by=PERSON))
     counts = data["counts"]
     head = ("Forgotten" if data["forgotten"] else "Would be forgotten") if counts else "Nothing of it is stored"
     lines = [f"{head}:" if counts else f"{head}.", *(f"  {count:>8,}  {kind}" for kind, count in counts.items())]

@@ -198,7 +198,9 @@ def emit(args: argparse.Namespace, data: Mapping[str, Any], lines: Iterable[_Lin
         return 0
     from rich.text import Text
 
-    render.styled((Text.assemble(*((render.safe(text), style) for text, style in line)) for line in all_lines), recalled=True)
+    render.print_styled(
+        (Text.assemble(*((render.safe(text), style) for text, style in line)) for line in all_lines), recalled=True
+    )
     return 0
 
 
@@ -326,6 +328,6 @@ def _node(node: Mapping[str, Any]) -> Iterator[_Line]:
 
 def _statement(text: str, grips: Sequence[str]) -> Iterator[_Line]:
     if text:
-        yield from ([(line, "")] for line in render.wrapped(text, "       "))
+        yield from ([(line, "")] for line in render.wrap_text(text, "       "))
     if grips:
         yield [(f"       {' '.join(f'[{grip}]' for grip in grips)}", "dim")]

@@ -122,7 +122,7 @@ def _browse_lines(data: dict[str, Any]) -> Iterator[str]:
         if node.get(key):
             yield f"  {key}: {', '.join(map(render.project_name, node[key]))}"
     if node.get("summary"):
-        yield from render.wrapped(node["summary"], "  ")
+        yield from render.wrap_text(node["summary"], "  ")
     yield from _child_lines(data)
     yield from note_lines(data)
 
@@ -157,7 +157,7 @@ def node_lines(data: dict[str, Any]) -> Iterator[str]:
         yield f"  Keywords: {', '.join(node['keywords'])}"
     if node.get("summary"):
         yield ""
-        yield from render.wrapped(node["summary"])
+        yield from render.wrap_text(node["summary"])
     yield from _section("Bullets", (f"{b['text']} {' '.join(f'[{g}]' for g in b['grip_ids'])}" for b in node.get("bullets", ())))
     above = [f"{n['node_id']}  {n['title']}" for n in context.get("parents", ())] or node.get("parents", [])
     yield from _section("Above", iter(above))
@@ -200,7 +200,7 @@ def expanded_lines(data: dict[str, Any]) -> Iterator[str]:
         if name == "Excerpt":
             yield ""
             yield "Quote:"
-            yield from render.wrapped(grip["quote"], "  > ")
+            yield from render.wrap_text(grip["quote"], "  > ")
         if data[key]:
             yield ""
             yield f"{name}:"

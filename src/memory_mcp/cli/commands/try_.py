@@ -235,7 +235,7 @@ def _content(result: "CallToolResult") -> dict[str, Any]:
 def _story(data: dict[str, Any]) -> Iterator[str]:
     built, done = data["built"], data["import"]
     counts = [render.plural(built[k], k[:-1]) for k in ("events", "sessions", "segments")]
-    yield from render.wrapped(
+    yield from render.wrap_text(
         f"A memory made from {data['source']}: {', '.join(counts)} in {render.plural(len(built['projects']), 'project')}, "
         f"{built['first']} to {built['last']}; {render.plural(built['nodes'], 'node')} in the time tree, "
         f"{render.plural(built['grips'], 'quotation')}."
@@ -246,7 +246,7 @@ def _story(data: dict[str, Any]) -> Iterator[str]:
         yield f"Secrets redacted before storing: {', '.join(f'{c} {rule}' for rule, c in done['redacted'].items())}."
     for number, answer in enumerate(data["questions"], 1):
         yield from ("", "=" * render.WIDTH)
-        yield from render.wrapped(f"Question {number}: {answer['question']}")
+        yield from render.wrap_text(f"Question {number}: {answer['question']}")
         yield from _answer_lines(answer)
 
 
@@ -259,16 +259,16 @@ def _answer_lines(answer: dict[str, Any]) -> Iterator[str]:
         yield f"    {number}. {step['label']}: searched {render.plural(step['searched'], 'node')}"
         if step.get("matched"):
             matched = render.one_line(render.gist(step["matched"]), 80)
-            yield from render.wrapped(f'matched "{matched}" (score {step["score"]:.2f})', "       ")
-        yield from render.wrapped(step["decision"], "       ")
+            yield from render.wrap_text(f'matched "{matched}" (score {step["score"]:.2f})', "       ")
+        yield from render.wrap_text(step["decision"], "       ")
     if not answer["results"]:
         yield "  Answer: nothing was found."
         return
     result = answer["results"][0]
     project = render.project_name(result.get("project", ""))
     yield from ("", f"  Answer ({render.minute(result['when'])}{', ' + project if project else ''})")
-    yield from render.wrapped(render.gist(result.get("title", "")), "    ")
-    yield from render.wrapped(f'"{render.one_line(result["quote"], 700)}"', "      ", "    > ")
+    yield from render.wrap_text(render.gist(result.get("title", "")), "    ")
+    yield from render.wrap_text(f'"{render.one_line(result["quote"], 700)}"', "      ", "    > ")
     yield f"    [{result['grip_ids'][0]}]" if result["grip_ids"] else "    (no grip)"
     if "expanded" in answer:
         expanded = answer["expanded"]
@@ -277,4 +277,4 @@ def _answer_lines(answer: dict[str, Any]) -> Iterator[str]:
         for mark, key in (("   ", "events_before"), (" > ", "excerpt_events"), ("   ", "events_after")):
             for event in expanded[key]:
                 lead = f"   {mark}{event.get('when', '')[11:16]:5} {event.get('speaker') or event['role']:<9} "
-                yield from render.wrapped(render.one_line(event.get("text", ""), 230), " " * len(lead), lead)
+                yield from render.wrap_text(render.one_line(event.get("text", ""), 230), " " * len(lead), lead)

@@ -93,7 +93,7 @@ class Doors:
             raise InvalidQuery(f"HTTP is served at {self.url} already", "Leave --port out.")
         # An address that means every interface is bound, not visited.
         url = self.url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
-        return {"url": url + self.visits.ticket(bool(params.get("is_person")))}
+        return {"url": url + self.visits.issue_ticket(bool(params.get("is_person")))}
 
     def close_unvisited(self, idle_s: float) -> None:
         """Close a door that was opened for browsers alone and that they have not used for more than `idle_s` seconds.

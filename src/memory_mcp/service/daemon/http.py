@@ -110,7 +110,7 @@ class HttpDoor:
         self.address = listener.getsockname()[:2]
         pages: list[BaseRoute] = []
         if self._pages is not None:
-            from memory_mcp.web.site import routes as page_routes
+            from memory_mcp.web.site import list_routes as page_routes
 
             pages = page_routes(*self._pages)
         app = routes(self._server, self._asked, self._rules.max_body, pages)

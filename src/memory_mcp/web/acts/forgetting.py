@@ -24,7 +24,7 @@ _PAGE, _FOUND, _TICK, _SESSION = "forget", 30, "tick.", "session."
 _FIELDS = ("event", "session", "since", "until", "topic", "value")
 
 
-async def find(ask: Ask) -> Done:
+async def find_to_forget(ask: Ask) -> Done:
     """Search for the form's `words`; the results are to be ticked.
 
     The words are in no address.
@@ -35,7 +35,7 @@ async def find(ask: Ask) -> Done:
     return Done("", _PAGE)
 
 
-async def show(ask: Ask) -> Done:
+async def preview_forget(ask: Ask) -> Done:
     """Preview what the form's request would forget.
 
     What is ticked is a request for each message and each whole conversation. A preview that takes longer than a second goes on
@@ -79,14 +79,14 @@ async def _carry_out(run: Callable[[Forget], Awaitable[dict[str, Any]]], request
     return response
 
 
-async def start(ask: Ask) -> Done:
+async def start_forget(ask: Ask) -> Done:
     """Start the waiting time (10 s) of a previewed request."""
     pending = _pending(ask)
     ask.visit.later.start(pending)
     return Done("", f"forget/{pending.id}")
 
 
-async def undo(ask: Ask) -> Done:
+async def undo_forget(ask: Ask) -> Done:
     """Drop a request to forget that has not begun."""
     pending = _pending(ask)
     if ask.visit.later.undo(pending):

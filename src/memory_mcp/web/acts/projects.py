@@ -15,7 +15,7 @@ _ALL = "*"
 _KINDS = ("project", "path", "tool")
 
 
-async def alias(ask: Ask) -> Done:
+async def alias_projects(ask: Ask) -> Done:
     """Show two projects, the fields `pick.N`, as one.
 
     Under the name that is no folder, else that of more events. Raises InvalidQuery unless exactly two are picked.
@@ -30,7 +30,7 @@ async def alias(ask: Ask) -> Done:
     return Done(f"{ask.short(done['project'])} is shown as {ask.short(done['shown_as'])} now.", _PAGE)
 
 
-async def split(ask: Ask) -> Done:
+async def split_project(ask: Ask) -> Done:
     """Make the sessions below `folder` a project of their own."""
     request = SplitProject(ask.argument("name"), ask.argument("folder"), name=ask.argument("new_name"), by=ask.by)
     done = await ask.memory.write(request)
@@ -43,20 +43,20 @@ async def undo_project(ask: Ask) -> Done:
     return Done(f"{ask.short(done['project'])} is as it was recorded again.", _PAGE)
 
 
-async def pause(ask: Ask) -> Done:
+async def pause_project(ask: Ask) -> Done:
     """Record nothing of a project (* for all) for `duration`."""
     done = await ask.memory.write(PauseCapture(ask.argument("name"), ask.argument("duration"), ask.by))
     until = f"until {done['until'][:16].replace('T', ' ')}" if done.get("until") else "until you resume it"
     return Done(f"Nothing of {_display_name(ask, done['project'], 'any project')} is recorded {until}.", ask.back or _PAGE)
 
 
-async def resume(ask: Ask) -> Done:
+async def resume_project(ask: Ask) -> Done:
     """Record a project (* for all) again."""
     done = await ask.memory.write(ResumeCapture(ask.argument("name"), ask.by))
     return Done(f"{_display_name(ask, done['project'], 'Every project')} is recorded again.", ask.back or _PAGE)
 
 
-async def exclude(ask: Ask) -> Done:
+async def exclude_pattern(ask: Ask) -> Done:
     """Exclude a pattern from recording; what is stored stays.
 
     Raises InvalidQuery for an unknown kind.
@@ -67,7 +67,7 @@ async def exclude(ask: Ask) -> Done:
     return Done(f"Nothing of {ask.short(pattern)} is recorded from now on.{stays}", _PAGE)
 
 
-async def include(ask: Ask) -> Done:
+async def include_pattern(ask: Ask) -> Done:
     """Record again what a pattern excluded."""
     kind, pattern = _pattern(ask)
     await ask.memory.write(Include(**{kind: pattern}, by=ask.by))

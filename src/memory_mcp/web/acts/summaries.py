@@ -4,7 +4,7 @@ from memory_mcp.requests.refine import MAX_BULLETS, RefineSummary, Statement
 from memory_mcp.web.asking import Ask, Done
 
 
-async def refine(ask: Ask) -> Done:
+async def refine_node(ask: Ask) -> Done:
     """Replace a node's title and statements by those of the form.
 
     The form has node_id and title, and for each statement text.N, grips.N (ids between blanks) and kind.N, N from 0.

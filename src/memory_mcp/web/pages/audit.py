@@ -9,7 +9,7 @@ from memory_mcp.web.asking import Ask
 _ACTS, _MOST = 100, 1000
 
 
-async def audit(ask: Ask) -> Response:
+async def show_audit(ask: Ask) -> Response:
     """Show the acts upon the memory, newest first.
 
     100, or the address's `limit`, at most 1000; InvalidQuery for no whole number.

@@ -15,7 +15,7 @@ from memory_mcp.web.asking import Ask
 _LISTED = 12
 
 
-async def calendar(ask: Ask) -> Response:
+async def show_calendar(ask: Ask) -> Response:
     """Show a year of days, of one project or agent if named.
 
     The address's year (InvalidQuery if it is no number), else this year, or where it is empty the last that is not.
@@ -37,8 +37,8 @@ async def calendar(ask: Ask) -> Response:
         years=sorted({*years, year}, reverse=True),
         found=activity,
         agent=agent,
-        chart=charts.year(year, days, lambda node: ask.link(f"tree/{node}", project=project)),
-        legend=charts.legend(),
+        chart=charts.draw_year(year, days, lambda node: ask.link(f"tree/{node}", project=project)),
+        legend=charts.draw_legend(),
         projects=_choices(all_activity.get("projects", ()), project),
         agents=_choices(all_activity.get("agents", ()), agent),
         totals=[
@@ -58,7 +58,7 @@ def _totals(ask: Ask, of: str, totals: Sequence[Mapping[str, Any]], chosen: Mapp
         {
             **total,
             "href": "" if total["name"] == NO_NAME else ask.link("calendar", **{**chosen, of: total["name"]}),
-            "bar": charts.bar(total["events"], most),
+            "bar": charts.draw_bar(total["events"], most),
         }
         for total in totals
     ]
@@ -76,4 +76,4 @@ def _by_month(ask: Ask, of: str, totals: Sequence[Mapping[str, Any]], year: int)
         for month in total["months"]:
             events[month["month"]] = events.get(month["month"], 0) + month["events"]
     months = [f"{year:04}-{month:02}" for month in range(1, 13)]
-    return charts.stacked_columns(months, series, f"Events of each month by {of}, of which the table has the sums")
+    return charts.draw_stacked_columns(months, series, f"Events of each month by {of}, of which the table has the sums")

@@ -21,7 +21,7 @@ _LEAD = 400
 _AROUND, _MORE = AROUND.default, 10
 
 
-async def grip(ask: Ask) -> Response:
+async def show_grip(ask: Ask) -> Response:
     """Show a citation's words and the events around them.
 
     `before` and `after` of the address say how many events, 3 if absent, at most 50.
@@ -73,7 +73,7 @@ async def _at_its_words(ask: Ask, event: dict[str, Any], grip_id: str) -> dict[s
     return {**cut, "offset": start + spare, "text": cut["text"][spare:], "quotes": quotes}
 
 
-async def session(ask: Ask) -> Response:
+async def show_session(ask: Ask) -> Response:
     """Show 50 events of a session.
 
     From its beginning, after a cursor, or before (`to`) or from (`from`) one of its events, whose session it then is. Raises
@@ -101,7 +101,7 @@ async def session(ask: Ask) -> Response:
         "end": end,
         "cursor": ask.argument("cursor"),
         "events": events,
-        "exchanges": talk.exchanges(events),
+        "exchanges": talk.group_exchanges(events),
         "first": "" if begins or not events else events[0]["event_id"],
         "last": events[-1]["event_id"] if events and (end or (start and len(events) > _EVENTS)) else "",
         "next_cursor": response.get("next_cursor", ""),
@@ -111,7 +111,7 @@ async def session(ask: Ask) -> Response:
     return ask.page("part_talk.html" if ask.part else "session.html", **values)
 
 
-async def event(ask: Ask) -> Response:
+async def show_event(ask: Ask) -> Response:
     """Show 20,000 characters of one event's text from `offset`."""
     offset = ask.number("offset", 0)
     request = GetEvents(

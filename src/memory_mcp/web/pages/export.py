@@ -12,7 +12,7 @@ from memory_mcp.web.headers import HEADERS
 _TEXTS = ("node", "session", "grip", "since", "until", "agent", "role", "speaker", "cursor", "start", "end", "project")
 
 
-async def export(ask: Ask) -> Response:
+async def download_shown(ask: Ask) -> Response:
     """Return what another page shows as a file to download."""
     arguments: dict[str, Any] = {name: ask.argument(name) for name in _TEXTS}
     scope = "" if arguments["project"] else "all"

@@ -9,7 +9,7 @@ from memory_mcp.web.asking import Ask
 _FIELDS = ("event", "session", "of_project", "since", "until", "topic")
 
 
-async def form(ask: Ask) -> Response:
+async def show_form(ask: Ask) -> Response:
     """Show the forms and what this visit found to tick.
 
     Filled in from the address, but for the value, which none may contain.
@@ -17,7 +17,7 @@ async def form(ask: Ask) -> Response:
     return ask.page("forget.html", given={name: ask.argument(name) for name in _FIELDS}, found=ask.visit.to_forget)
 
 
-async def pending(ask: Ask) -> Response:
+async def show_pending(ask: Ask) -> Response:
     """Show a request to forget: preview, seconds left, or result."""
     later = ask.visit.later
     request = later.find(ask.visit.name, ask.path("id"))

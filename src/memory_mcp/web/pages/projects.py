@@ -11,7 +11,7 @@ from memory_mcp.web.asking import Ask
 _PROJECTS = 50
 
 
-async def projects(ask: Ask) -> Response:
+async def show_projects(ask: Ask) -> Response:
     """Show 50 projects, and what is paused and excluded."""
     page = await ask.memory.ask(ListProjects(_PROJECTS, ask.argument("cursor")))
     paused = (await ask.memory.ask(ListPaused()))["paused"]

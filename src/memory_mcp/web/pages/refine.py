@@ -9,7 +9,7 @@ from memory_mcp.web.asking import Ask
 _TOKENS = 6000
 
 
-async def refine(ask: Ask) -> Response:
+async def show_form(ask: Ask) -> Response:
     """Show the form of a node's text, with events to cite."""
     node = await ask.memory.ask(RefineShow(ask.path("node_id"), _TOKENS, **ask.scope_arguments))
     fields = {"node_id": node["node_id"], "title": node["title"]}

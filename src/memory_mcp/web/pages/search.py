@@ -31,7 +31,7 @@ _SURE = {
 _NOTHING = "Nothing here fits the question."
 
 
-async def search(ask: Ask) -> Response:
+async def show_search(ask: Ask) -> Response:
     """Show the form with results, or the part `how` or `why`.
 
     A search that fails shows its error in the page, with the error's status; without a query there is only the form.
@@ -109,8 +109,8 @@ async def _how(ask: Ask, question: Question) -> Response:
         "why": why,
         "tried": [{**layer, "took": pictures.milliseconds(layer.get("ms", 0))} for layer in tried],
         "bounds": {pictures.bound_name(name): usage for name, usage in why.get("bounds", {}).items()},
-        "layers_picture": pictures.layers(tried, skipped),
-        "bounds_picture": pictures.bounds(why.get("bounds", {}), why.get("bounds_hit", ())),
+        "layers_picture": pictures.draw_layers(tried, skipped),
+        "bounds_picture": pictures.draw_bounds(why.get("bounds", {}), why.get("bounds_hit", ())),
     }
     return ask.render("how", question=question, **values)
 
@@ -123,7 +123,7 @@ async def _why(ask: Ask, question: Question) -> Response:
     )
     parts = result.get("score_parts", {})
     numbers = [(name.replace("_", " "), value) for name, value in parts.items()]
-    return ask.render("why", question=question, one=result, numbers=numbers, picture=pictures.reasons(parts))
+    return ask.render("why", question=question, one=result, numbers=numbers, picture=pictures.draw_reasons(parts))
 
 
 _PARTS = {"how": _how, "why": _why}

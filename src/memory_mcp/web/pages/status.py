@@ -13,7 +13,7 @@ from memory_mcp.requests.status import GetStatus
 from memory_mcp.web.asking import Ask
 
 
-async def status(ask: Ask) -> Response:
+async def show_status(ask: Ask) -> Response:
     """Show the status, or for a script `part` jobs or now."""
     part = ask.argument("part")
     if ask.part and part == "jobs":

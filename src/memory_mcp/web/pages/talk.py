@@ -15,7 +15,7 @@ _LINKED = 8
 _TOOLS = frozenset({"tool_call", "tool_result"})
 
 
-def exchanges(events: Sequence[Mapping[str, Any]], cited: Collection[str] = ()) -> list[dict[str, Any]]:
+def group_exchanges(events: Sequence[Mapping[str, Any]], cited: Collection[str] = ()) -> list[dict[str, Any]]:
     """Return a conversation as prompts with all that followed each.
 
     Each has prompt (the first words that are no tool's, in one line of at most 160 characters; "" for none), events (as
@@ -54,7 +54,7 @@ def describe_event(event: Mapping[str, Any], cited: Collection[str] = ()) -> dic
         "failed": failed,
         "who": event.get("speaker") or event["role"],
         "line": cut_at_word(text, _LINE),
-        "pieces": pieces(text, start, [q for q in quotes if q["grip_id"] in cited]),
+        "pieces": split_at_quotes(text, start, [q for q in quotes if q["grip_id"] in cited]),
         "grips": [q for q in quotes if q["grip_id"] not in cited][:_LINKED],
         "left": max(event.get("size", 0) - start - len(text), 0),
         "next": start + len(text),
@@ -67,7 +67,7 @@ def _to_a_word(text: str) -> str:
     return text[: spaces[-1]] if spaces and spaces[-1] > 0.8 * len(text) else text
 
 
-def pieces(text: str, offset: int, quotes: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+def split_at_quotes(text: str, offset: int, quotes: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
     """Return a text in pieces (text, citation that quotes it or "").
 
     `offset` is where the text begins in the event, whose offsets the quotes have; what overlaps belongs to the first.

@@ -15,7 +15,7 @@ from memory_mcp.web.asking import Ask
 _DAYS = 14
 
 
-async def today(ask: Ask) -> Response:
+async def show_today(ask: Ask) -> Response:
     """Show where each project was left off."""
     response = await ask.memory.ask(GetToday(**ask.scope_arguments))
     activity = await ask.memory.ask(GetAgentActivity(days=_DAYS, **ask.scope_arguments))
@@ -28,5 +28,5 @@ async def today(ask: Ask) -> Response:
         columns.append(charts.Column(tally.events if tally else 0, charts.day_title(day, tally), href, str(day.day)))
     days = activity.get("days", ())
     held_on = f"something was recorded on {len(days)} of them" if days else "nothing was recorded"
-    chart = charts.columns(columns, f"The last {_DAYS} days: {held_on}")
+    chart = charts.draw_columns(columns, f"The last {_DAYS} days: {held_on}")
     return ask.render("today", found=response, activity=activity, chart=chart, nameless=NO_NAME)

@@ -20,25 +20,27 @@ _LEAST, _WEEKS = 26, 60
 _WEEK = dt.timedelta(weeks=1)
 
 
-async def topics(ask: Ask) -> Response:
+async def show_topics(ask: Ask) -> Response:
     """Show the map and 60 topics from the cursor on."""
     try:
         topic_map = await ask.memory.ask(GetTopicMap(_TOPICS, ask.argument("cursor"), **ask.scope_arguments))
     except LayerUnavailable:
         return ask.render("topics", status=await ask.memory.ask(GetTopicGraphStatus()))
     areas = {name: area for area in topic_map.get("areas", ()) for name in area["topics"]}
-    sparks = {entry["topic_id"]: charts.sparkline(entry["weeks"], _by_week(entry["weeks"])) for entry in topic_map["topics"]}
+    sparks = {entry["topic_id"]: charts.draw_sparkline(entry["weeks"], _by_week(entry["weeks"])) for entry in topic_map["topics"]}
     drawing = topic_drawing.topic_map(topic_map, lambda name: ask.link(f"topics/{name}", project=ask.argument("project")))
     return ask.render("topics", found=topic_map, areas=areas, sparks=sparks, drawing=drawing)
 
 
-async def topic(ask: Ask) -> Response:
+async def show_topic(ask: Ask) -> Response:
     """Show one topic, its segments, relations and mentions over time."""
     scope = ask.scope_arguments
     response = await ask.memory.ask(GetTopic(ask.path("topic_id"), **scope))
     page = await ask.memory.ask(TopicNodes(response["topic"]["topic_id"], _SEGMENTS, ask.argument("cursor"), **scope))
     nodes = sorted(page["nodes"], key=lambda segment: (segment["when"], segment["node_id"]), reverse=True)
-    chart = charts.columns(_over_time(ask, response.get("by_week", ()), response["topic"].get("weeks", ())), "Mentions over time")
+    chart = charts.draw_columns(
+        _over_time(ask, response.get("by_week", ()), response["topic"].get("weeks", ())), "Mentions over time"
+    )
     return ask.page("topic.html", found=response, page=page, nodes=nodes, chart=chart)
 
 

@@ -19,12 +19,12 @@ _NEWEST_FIRST = ("root", "year", "month", "week")
 _FEW, _FEW_OTHERS = 4, 2
 
 
-async def root(ask: Ask) -> Response:
+async def show_root(ask: Ask) -> Response:
     """Show the root of the tree with its years."""
     return await _show_node(ask, "")
 
 
-async def node(ask: Ask) -> Response:
+async def show_node(ask: Ask) -> Response:
     """Show a node, or what a script unfolds of it."""
     return await _show_node(ask, ask.path("node_id"))
 
@@ -58,7 +58,7 @@ async def _talk(ask: Ask, node: Mapping[str, Any], cursor: str = "") -> dict[str
     cited = {grip for bullet in node.get("bullets", ()) for grip in bullet["grip_ids"]}
     events = response["events"]
     return {
-        "exchanges": talk.exchanges(events, cited),
+        "exchanges": talk.group_exchanges(events, cited),
         "more_talk": response.get("next_cursor", ""),
         "session_id": events[0]["session_id"] if events else "",
         "first": events[0]["event_id"] if events else "",
