@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 
 from memory_mcp.embed.model2vec import Model2Vec
 from memory_mcp.embed.models import BUNDLED, resolve_model
+from memory_mcp.importers.base import ImportReport
+from memory_mcp.importers.claude_code.reader import ClaudeCodeImporter
+from memory_mcp.importers.settings import IngestSettings
 from memory_mcp.indexes.base import DocType
 from memory_mcp.indexes.files import FolderContents, seal_folder
 from memory_mcp.indexes.vector import stored
 from memory_mcp.indexes.vector.rows import CodedQuery, VectorRows
-from memory_mcp.ingest.base import ImportReport
-from memory_mcp.ingest.claude_code.reader import ClaudeCodeImporter
-from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.model.event import EventType
 from memory_mcp.tree.derive.grips import MAX_EXCERPT, spans_of
 

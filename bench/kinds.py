@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.titles import segments
-from memory_mcp.ingest.base import ImportReport
-from memory_mcp.ingest.claude_code.reader import ClaudeCodeImporter
-from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.importers.base import ImportReport
+from memory_mcp.importers.claude_code.reader import ClaudeCodeImporter
+from memory_mcp.importers.settings import IngestSettings
 from memory_mcp.model.event import DEFAULT_TYPES, Event, EventDraft, Role, Trust
 from memory_mcp.model.ids import event_id
 from memory_mcp.model.toc import MemoryKind

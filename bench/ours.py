@@ -9,7 +9,7 @@ does not end. In proportion the ratio is 4, for squares it would be 16; small nu
 import argparse
 import time
 
-from memory_mcp.ingest.own_output import remove_own_output
+from memory_mcp.importers.own_output import remove_own_output
 from memory_mcp.model.fencing import fence_text
 from memory_mcp.model.sentinel import CLOSE, MARK, OPEN
 

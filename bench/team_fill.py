@@ -17,7 +17,7 @@ import psycopg
 from bench import corpus, histories
 from memory_mcp.app import App
 from memory_mcp.config import Settings
-from memory_mcp.ingest.base import ImportReport
+from memory_mcp.importers.base import ImportReport
 from memory_mcp.model.event import EventDraft, EventType, Role
 from memory_mcp_team.access.administration import Administration
 from memory_mcp_team.access.who import Role as Grant

@@ -19,15 +19,15 @@ from mcp.types import Tool
 
 from memory_mcp.app import App
 from memory_mcp.base.errors import MemoryMcpError
+from memory_mcp.capture.hooks.registry import HOOKS
 from memory_mcp.cli.commands.base import common
 from memory_mcp.cli.commands.registry import FIRST, GROUPS, group_further
 from memory_mcp.cli.main import build_parser
 from memory_mcp.config import PREFIX, REMOVED, ServerSettings, Settings, StorageSettings, iter_keys
-from memory_mcp.ingest.base import Importer
-from memory_mcp.ingest.hooks.registry import HOOKS
-from memory_mcp.ingest.jsonl import FIELDS, draft_of
-from memory_mcp.ingest.registry import IMPORTERS
-from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.importers.base import Importer
+from memory_mcp.importers.jsonl import FIELDS, draft_of
+from memory_mcp.importers.registry import IMPORTERS
+from memory_mcp.importers.settings import IngestSettings
 from memory_mcp.model.event import DEFAULT_TYPES, EventType, Role
 from memory_mcp.server.build import build_server
 from memory_mcp.server.errors import hint_of

@@ -48,7 +48,7 @@ UNNEEDED = {
     "memory_mcp.app": "duckdb mcp pydantic numpy anyio detect_secrets",
     "memory_mcp.cli.main": "duckdb mcp pydantic anyio detect_secrets rich",
     # A command is asked only if the summarizer names one.
-    "memory_mcp.jobs.registry": "http.client ssl memory_mcp.tree.llm.command",
+    "memory_mcp.upkeep.jobs.registry": "http.client ssl memory_mcp.tree.llm.command",
     "memory_mcp.search.layers.agentic.navigate": "duckdb mcp pydantic anyio bm25s usearch model2vec numba",
     "memory_mcp.storage.duckdb": "mcp pydantic anyio",
     # A command is answered without the protocol.

@@ -62,7 +62,7 @@ def inside(room: str) -> str:
 def test_a_file_without_a_place_a_package_without_a_row_and_an_import_of_what_has_an_owner_are_refused(copy: Path) -> None:
     for package in PACKAGES:
         copy.joinpath("src", *package.split("."), "planted.py").write_text('"""New."""\n', encoding="utf-8")
-    folder = copy / "src" / "memory_mcp" / "events" / "sown"
+    folder = copy / "src" / "memory_mcp" / "capture" / "sown"
     folder.mkdir()
     for name in ("__init__.py", "inside.py"):
         (folder / name).write_text('"""New."""\n', encoding="utf-8")
@@ -71,8 +71,8 @@ def test_a_file_without_a_place_a_package_without_a_row_and_an_import_of_what_ha
         file.writelines(f"\nimport {name if '.' not in name else f'memory_mcp.{name}'}\n" for name in names)
     said = broken(copy)
     assert sorted(re.findall(r"^- (\S+)\.planted$", said, re.M)) == PACKAGES
-    assert "memory_mcp.events.sown has no row\n" in said
-    assert "- memory_mcp.events.sown\n" in said
+    assert "memory_mcp.capture.sown has no row\n" in said
+    assert "- memory_mcp.capture.sown\n" in said
     assert re.findall(r"^Importers of (\S+)$", said, re.M) == names
 
 

@@ -13,11 +13,11 @@ from mkdocs.commands import build
 from mkdocs.config import load_config
 
 from memory_mcp.base.failpoints import FAILPOINTS
+from memory_mcp.capture.hooks.base import NO_TEXT, Envelope
+from memory_mcp.capture.hooks.claude_code import ClaudeCodeHooks
 from memory_mcp.cli.main import build_parser
 from memory_mcp.config import iter_keys
-from memory_mcp.ingest.hooks.base import NO_TEXT, Envelope
-from memory_mcp.ingest.hooks.claude_code import ClaudeCodeHooks
-from memory_mcp.ingest.registry import IMPORTERS
+from memory_mcp.importers.registry import IMPORTERS
 from memory_mcp.install.registry import CLIENTS
 
 ROOT = Path(__file__).resolve().parent.parent

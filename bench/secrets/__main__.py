@@ -18,8 +18,8 @@ from bench.secrets import tokens, told
 from bench.secrets.fifth import FIFTH
 from bench.secrets.fourth import FOURTH
 from bench.secrets.kind import ALL, Kind
-from memory_mcp.ingest.base import ImportReport
-from memory_mcp.ingest.gate import Gate
+from memory_mcp.capture.gate import Gate
+from memory_mcp.importers.base import ImportReport
 from memory_mcp.model.event import EventDraft, EventType, Role
 
 PER_KIND = 60

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from memory_mcp.ingest.redact import Redactor
+from memory_mcp.redact.redact import Redactor
 
 SIZE = 30_000_000
 #: A file that is longer is data; and a text of a session is about so long.

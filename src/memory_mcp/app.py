@@ -6,29 +6,27 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memory_mcp.archive.keeper import BackupKeeper
 from memory_mcp.base import extensions, paths
 from memory_mcp.base.children import few_collections
 from memory_mcp.base.clock import Clock, SystemClock
 from memory_mcp.base.errors import MemoryMcpError
+from memory_mcp.capture.sources import all_importers, make_capture, make_follower, make_importer
 from memory_mcp.config import Settings, config_path
-from memory_mcp.ingest.sources import all_importers, make_capture, make_follower, make_importer, make_syncer
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.search.layers.base import Layer, LayerName, LayerStatus, Query
+from memory_mcp.upkeep.archive.keeper import BackupKeeper
+from memory_mcp.upkeep.archive.syncing import make_syncer
 
 if TYPE_CHECKING:
-    from memory_mcp.events.log import LogWrite
+    from memory_mcp.capture.log import LogWrite
+    from memory_mcp.capture.pipeline import Source
+    from memory_mcp.capture.spool import DrainReport, Spool
+    from memory_mcp.capture.watch import DirectoryWatch
+    from memory_mcp.importers.base import Importer, ImportReport
     from memory_mcp.indexes.accelerators import Accelerators
     from memory_mcp.indexes.base import Searcher
     from memory_mcp.indexes.copy_reader import CopyReader
     from memory_mcp.indexes.topics.keeper import TopicKeeper
-    from memory_mcp.ingest.base import Importer, ImportReport
-    from memory_mcp.ingest.pipeline import Source
-    from memory_mcp.ingest.spool import DrainReport, Spool
-    from memory_mcp.ingest.watch import DirectoryWatch
-    from memory_mcp.jobs.base import Job
-    from memory_mcp.jobs.improve_summaries import SummaryParts
-    from memory_mcp.jobs.scheduler import Scheduler
     from memory_mcp.model.event import EventDraft, Trust
     from memory_mcp.model.ids import GripId
     from memory_mcp.search.layers.hybrid import HybridLayer
@@ -44,6 +42,9 @@ if TYPE_CHECKING:
     from memory_mcp.storage.values import AppendResult, WriteRequest
     from memory_mcp.tree.derive.derivation import Derivation
     from memory_mcp.tree.toc.improve import Improver
+    from memory_mcp.upkeep.jobs.base import Job
+    from memory_mcp.upkeep.jobs.improve_summaries import SummaryParts
+    from memory_mcp.upkeep.jobs.scheduler import Scheduler
 
 log = logging.getLogger(__name__)
 
@@ -93,11 +94,11 @@ class App:
         storage: "Storage | None" = None,
     ) -> None:
         """Open the directory of `settings`, whose `lock` the caller may hold, or take an open `storage`; `in_memory`: none."""
-        from memory_mcp.events.evidence import Evidence
-        from memory_mcp.events.log import EventLog
-        from memory_mcp.events.running import RunningSessions
-        from memory_mcp.ingest.gate import Gate
-        from memory_mcp.ingest.pipeline import Pipeline
+        from memory_mcp.capture.evidence import Evidence
+        from memory_mcp.capture.gate import Gate
+        from memory_mcp.capture.log import EventLog
+        from memory_mcp.capture.pipeline import Pipeline
+        from memory_mcp.capture.running import RunningSessions
         from memory_mcp.search.layers.agentic.navigate import AgenticLayer
         from memory_mcp.search.policy.engine import Engine
         from memory_mcp.storage.registry import get_engine
@@ -148,8 +149,8 @@ class App:
 
     def _spool(self, directory: Path | None) -> "Spool | None":
         """Return the spool of the hooks' payloads, None in memory; with hooks.refine it asks for refining at a session's end."""
-        from memory_mcp.ingest.hooks.registry import HOOKS
-        from memory_mcp.ingest.spool import Spool
+        from memory_mcp.capture.hooks.registry import HOOKS
+        from memory_mcp.capture.spool import Spool
         from memory_mcp.tree.toc import refining
 
         if directory is None:
@@ -159,7 +160,7 @@ class App:
 
     def _watched(self, directory: Path | None) -> "DirectoryWatch | None":
         """Return a watch of the spool's folder `new`, made if missing; None without a data directory, and off Linux."""
-        from memory_mcp.ingest.watch import DirectoryWatch
+        from memory_mcp.capture.watch import DirectoryWatch
 
         return None if directory is None else DirectoryWatch.open_watch(Path(paths.spool_dir(str(directory))) / "new")
 
@@ -172,10 +173,10 @@ class App:
 
     def _scheduler(self, directory: Path | None) -> "Scheduler":
         """Return the scheduler with every job of `JOBS`; a process that keeps the App open for long starts it."""
-        from memory_mcp.jobs.registry import JOBS, JobParts
-        from memory_mcp.jobs.render_briefings import BriefingSettings
-        from memory_mcp.jobs.scheduler import Scheduler
         from memory_mcp.tree.derive.derivation import Depth
+        from memory_mcp.upkeep.jobs.registry import JOBS, JobParts
+        from memory_mcp.upkeep.jobs.render_briefings import BriefingSettings
+        from memory_mcp.upkeep.jobs.scheduler import Scheduler
 
         factor, hooks, gap = self.settings.retrieval.token_factor, self.settings.hooks, self.settings.toc.gap_minutes
         parts = JobParts(
@@ -206,8 +207,8 @@ class App:
         return [make(self) for make in extensions.load_all(extensions.JOBS).values()]
 
     def _hands(self, directory: Path | None) -> "SummaryParts":
-        from memory_mcp.jobs.improve_summaries import SummaryParts
         from memory_mcp.tree.derive.derivation import Depth
+        from memory_mcp.upkeep.jobs.improve_summaries import SummaryParts
 
         def publishing(publish: Callable[[], bool]) -> bool:
             with self.derivation.publishing:
@@ -301,7 +302,7 @@ class App:
 
     def append(self, drafts: "Sequence[EventDraft]", source: str, request: "WriteRequest | None" = None) -> "AppendResult":
         """Store drafts cleaned elsewhere, less what was forgotten since; return new and known ids, committed; wake deriver."""
-        from memory_mcp.events.log import LogWrite
+        from memory_mcp.capture.log import LogWrite
 
         return self.append_each([LogWrite(drafts, source, request)])[0]
 
@@ -336,7 +337,7 @@ class App:
 
     def drain(self, limit: int | None = None) -> "DrainReport":
         """Store spooled payloads, `limit` at most, each exactly once, and wake the deriver; nothing without a spool."""
-        from memory_mcp.ingest.spool import DrainReport
+        from memory_mcp.capture.spool import DrainReport
 
         report = self.spool.drain(limit) if self.spool else DrainReport()
         if report.new:

@@ -17,19 +17,19 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from memory_mcp.archive.settings import BackupSettings
-from memory_mcp.archive.shared import SyncSettings
 from memory_mcp.base import extensions, foreign_files, machine, paths
 from memory_mcp.base.errors import ConfigError
 from memory_mcp.embed.settings import EmbedderSettings
+from memory_mcp.importers.settings import HooksSettings, IngestSettings
 from memory_mcp.indexes.settings import TeleportSettings, TopicsSettings
-from memory_mcp.ingest.settings import HooksSettings, IngestSettings
-from memory_mcp.jobs.schedule import SchedulerSettings
 from memory_mcp.search.layers.budget import StopConditions
 from memory_mcp.search.policy.rank import RankingSettings
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.tree.derive.segments import SegmentSettings
 from memory_mcp.tree.llm.settings import SummarizerSettings
+from memory_mcp.upkeep.archive.settings import BackupSettings
+from memory_mcp.upkeep.archive.shared import SyncSettings
+from memory_mcp.upkeep.jobs.schedule import SchedulerSettings
 
 PREFIX = paths.PREFIX
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import duckdb
 
-from memory_mcp.archive.blocks import Archive
-from memory_mcp.archive.frames import Damaged
-from memory_mcp.ingest.respelling import normalize_key
+from memory_mcp.capture.respelling import normalize_key
+from memory_mcp.upkeep.archive.blocks import Archive
+from memory_mcp.upkeep.archive.frames import Damaged
 from tests.files import read_at_rest
 
 #: What pages of a database are padded with; an even number of bytes, so that two-byte letters behind them stay whole.

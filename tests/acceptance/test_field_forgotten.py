@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from bench.place import Place
-from memory_mcp.ingest.tombstones import MARK
+from memory_mcp.capture.tombstones import MARK
 from tests.acceptance.field import alone, bound, history, line
 from tests.acceptance.leftovers import cells, holding
 from tests.daemon.inside import ALONE, BARE, Beside, Inside

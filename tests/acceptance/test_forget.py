@@ -17,8 +17,8 @@ from mcp import Client, stdio_client
 from bench.place import Place
 from memory_mcp.base import paths
 from memory_mcp.base.failpoints import FAILPOINTS
-from memory_mcp.ingest.respelling import normalize_key
-from memory_mcp.ingest.tombstones import MARK, ForgetRequest, TimeRange, Tombstones
+from memory_mcp.capture.respelling import normalize_key
+from memory_mcp.capture.tombstones import MARK, ForgetRequest, TimeRange, Tombstones
 from memory_mcp.model.orders import CUT_FLAG
 from tests.acceptance import leftovers
 from tests.daemon.inside import ALONE, WORDS, Beside, Inside, run_inside

@@ -19,7 +19,7 @@ from memory_mcp.app import App
 from memory_mcp.base import paths
 from memory_mcp.base.failpoints import VARIABLE
 from memory_mcp.config import Settings
-from memory_mcp.ingest import redact as _loaded_before  # noqa: F401 - so that no child process compiles the rules
+from memory_mcp.redact import redact as _loaded_before  # noqa: F401 - so that no child process compiles the rules
 from memory_mcp.service.client.hook import CLIENTS, main
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Scope
@@ -348,9 +348,11 @@ OF_A_HOOK = (
 )
 #: Where no daemon answers: what takes secrets out.
 RULES = (
-    "ingest.own_secrets",
-    *("ingest", "ingest.payloads", "ingest.redact", "ingest.secret_rules", "ingest.secret_checks", "ingest.secret_values"),
-    *("ingest.secrets_in_code", "ingest.secrets_in_text"),
+    "redact",
+    "capture",
+    "capture.payloads",
+    *(f"redact.{name}" for name in ("own_secrets", "redact", "secret_checks")),
+    *(f"redact.{name}" for name in ("secret_rules", "secret_values", "secrets_in_code", "secrets_in_text")),
 )
 
 

@@ -43,7 +43,7 @@ TOKEN = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"
 SAID = f"The token is {TOKEN}, <private>osprey</private> and the rest is for all."
 SECRET = payload("UserPromptSubmit", prompt=SAID)
 #: Of a hook that takes the secrets out itself, and of none other.
-RULES = "memory_mcp.ingest.payloads"
+RULES = "memory_mcp.capture.payloads"
 
 
 @pytest.fixture
@@ -249,7 +249,7 @@ def test_a_name_or_request_that_is_none_is_refused(served: Path) -> None:
 
 def test_a_daemon_that_does_not_know_the_request_leaves_the_payload_to_the_hook(served: Path) -> None:
     code = "import sys; from memory_mcp.service.client import handing, hook; handing.METHOD = 'hook/none'; "
-    code += "hook.main(['claude-code']); print('memory_mcp.ingest.payloads' in sys.modules)"
+    code += "hook.main(['claude-code']); print('memory_mcp.capture.payloads' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], input=SECRET, env=environment(served), capture_output=True, timeout=LIMIT, check=True
     )
@@ -286,7 +286,7 @@ def test_what_cannot_be_read_is_kept_without_its_secrets(given: bytes, directory
 
 def broken(directory: Path, given: bytes) -> Done:
     """A run of an installation whose rules about secrets cannot be loaded."""
-    code = f"import sys; sys.modules['memory_mcp.ingest.redact'] = None; {IN_PROCESS.partition('; ')[2]}"
+    code = f"import sys; sys.modules['memory_mcp.redact.redact'] = None; {IN_PROCESS.partition('; ')[2]}"
     return subprocess.run(
         [sys.executable, "-c", code, "claude-code"], input=given, env=environment(directory), capture_output=True, timeout=LIMIT,
         check=True, cwd=ROOT,

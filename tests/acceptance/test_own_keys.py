@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from memory_mcp.base import paths
-from memory_mcp.ingest.payloads import PayloadCleaner
+from memory_mcp.capture.payloads import PayloadCleaner
 from tests.daemon.inside import BARE, Inside
 
 #: No rule would take it for a secret.
@@ -41,7 +41,7 @@ def test_an_own_key_is_stored_nowhere_whatever_it_looks_like(tmp_path: Path, kep
 
 
 def test_a_key_that_comes_later_is_known_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from memory_mcp.ingest import own_secrets
+    from memory_mcp.redact import own_secrets
 
     now = [0.0]
     monkeypatch.setattr(own_secrets, "monotonic", lambda: now[0])

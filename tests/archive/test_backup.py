@@ -10,15 +10,15 @@ import duckdb
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.archive import backup as module
-from memory_mcp.archive.backup import Backup, SharedFile, find_backup, list_backups, read_shared_files, select_kept
-from memory_mcp.archive.blocks import Archive, rewrite_archive
-from memory_mcp.archive.keeper import read_folder
-from memory_mcp.archive.reading import iter_rows, verify_backup
-from memory_mcp.archive.settings import BackupSettings
 from memory_mcp.base.errors import ConfigError, DeadlineExceeded, NotFound, SourceUnreadable, StorageError
 from memory_mcp.config import Settings
 from memory_mcp.storage.settings import StorageSettings
+from memory_mcp.upkeep.archive import backup as module
+from memory_mcp.upkeep.archive.backup import Backup, SharedFile, find_backup, list_backups, read_shared_files, select_kept
+from memory_mcp.upkeep.archive.blocks import Archive, rewrite_archive
+from memory_mcp.upkeep.archive.keeper import read_folder
+from memory_mcp.upkeep.archive.reading import iter_rows, verify_backup
+from memory_mcp.upkeep.archive.settings import BackupSettings
 from tests.factories import SHOP, a_day_of_drafts, a_small_history, draft
 from tests.fakes import FakeClock
 from tests.filled import filled

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from memory_mcp.archive import frames
-from memory_mcp.archive.blocks import Archive, rewrite_archive, write_archive
-from memory_mcp.archive.frames import Block, Damaged
 from memory_mcp.storage.archive import TableRows
+from memory_mcp.upkeep.archive import frames
+from memory_mcp.upkeep.archive.blocks import Archive, rewrite_archive, write_archive
+from memory_mcp.upkeep.archive.frames import Block, Damaged
 
 COLUMNS = ("seq", "event_id", "ts", "source", "text", "extra")
 ABOUT = {"store": "abc", "last_seq": 40}

@@ -10,7 +10,7 @@ import pytest
 
 from memory_mcp.cli.commands.import_ import SOURCES
 from memory_mcp.cli.render import Progress
-from memory_mcp.ingest.registry import IMPORTERS
+from memory_mcp.importers.registry import IMPORTERS
 from tests.cli.conftest import Cli
 
 TRANSCRIPTS = Path(__file__).parents[1] / "acceptance" / "samples"

@@ -14,7 +14,7 @@ from memory_mcp.app import App
 from memory_mcp.cli.commands import registry
 from memory_mcp.cli.main import build_parser, main
 from memory_mcp.config import load
-from memory_mcp.ingest.own_output import remove_own_output
+from memory_mcp.importers.own_output import remove_own_output
 from memory_mcp.model.sentinel import MARK
 from tests.cli.conftest import EVENTS, Cli, Told, said
 from tests.daemon.inside import SERVED, Beside

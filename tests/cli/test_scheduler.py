@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from memory_mcp.base import extensions, paths
-from memory_mcp.jobs.registry import JOBS
+from memory_mcp.upkeep.jobs.registry import JOBS
 from tests.cli.conftest import Cli
 
 HARBOUR = "github.com/acme/harbour"

@@ -13,11 +13,11 @@ import pytest
 from mcp import Client
 
 from bench.place import Place
-from memory_mcp.archive.backup import list_backups
-from memory_mcp.archive.blocks import Archive, write_archive
-from memory_mcp.archive.frames import Block
 from memory_mcp.storage.archive import TableRows
 from memory_mcp.storage.duckdb import open_read_only
+from memory_mcp.upkeep.archive.backup import list_backups
+from memory_mcp.upkeep.archive.blocks import Archive, write_archive
+from memory_mcp.upkeep.archive.frames import Block
 from tests.daemon.inside import BARE, Inside
 from tests.daemon.places import NO_INDEXES, killed, needs_proc
 from tests.daemon.test_pump import call, talk

@@ -22,7 +22,7 @@ pytestmark = needs_proc
 PLACES, KIND = WORDS, Beside
 
 #: Modules that children run: of an import, of the daemon for the tree, and of the daemon for the indexes.
-KINDS = ("memory_mcp.ingest.reading_pool", "memory_mcp.tree.derive.workers", "memory_mcp.indexes.child")
+KINDS = ("memory_mcp.capture.reading_pool", "memory_mcp.tree.derive.workers", "memory_mcp.indexes.child")
 #: Enough bytes for an import to have children, enough segments (each event is a session) for the tree and the indexes to have
 #: some; few events, so that all else is quick.
 FILES, EVENTS, SIZE = 2, 100, 46_000

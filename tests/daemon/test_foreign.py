@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from bench.place import Place
-from memory_mcp.archive import frames
-from memory_mcp.archive.blocks import Archive
-from memory_mcp.archive.frames import Block
+from memory_mcp.upkeep.archive import frames
+from memory_mcp.upkeep.archive.blocks import Archive
+from memory_mcp.upkeep.archive.frames import Block
 from tests.daemon.inside import BARE, Inside
 from tests.daemon.test_sync import held, say
 from tests.test_foreign_files import ODD

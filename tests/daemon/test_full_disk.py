@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from bench.place import Place
-from memory_mcp.archive.backup import write_to_folder
 from memory_mcp.base.errors import DiskFull
+from memory_mcp.capture.tombstones import Tombstones
 from memory_mcp.forgetting.copies import ArchiveFiles
-from memory_mcp.ingest.tombstones import Tombstones
 from memory_mcp.storage.duckdb import open_storage
+from memory_mcp.upkeep.archive.backup import write_to_folder
 from tests.daemon.inside import Beside
 from tests.daemon.places import NO_INDEXES, look, needs_proc
 from tests.daemon.test_commands import lines

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench.place import Place
-from memory_mcp.ingest.payloads import PayloadCleaner
+from memory_mcp.capture.payloads import PayloadCleaner
 from memory_mcp.service.daemon.intake import Intake
 from tests.daemon.inside import BARE, Inside
 from tests.daemon.places import needs_proc

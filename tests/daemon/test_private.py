@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from mcp import ClientSession, stdio_client
 
-from memory_mcp.ingest.redact import strip_private
+from memory_mcp.redact.redact import strip_private
 from tests.daemon.inside import WORDS, Beside
 from tests.daemon.places import needs_proc
 from tests.daemon.test_capture import hook, raw

@@ -12,12 +12,12 @@ import pytest
 
 from bench.place import Place
 from memory_mcp.app import App
-from memory_mcp.archive.blocks import Archive
-from memory_mcp.archive.frames import Block
 from memory_mcp.base.failpoints import VARIABLE
 from memory_mcp.config import Settings
 from memory_mcp.indexes.settings import TeleportSettings
 from memory_mcp.storage.settings import StorageSettings
+from memory_mcp.upkeep.archive.blocks import Archive
+from memory_mcp.upkeep.archive.frames import Block
 from tests.daemon.inside import BARE, Inside
 from tests.factories import draft
 from tests.files import iter_files

@@ -3,7 +3,7 @@
 import pytest
 
 from memory_mcp.base.errors import InvalidQuery, NotFound
-from memory_mcp.events.evidence import Evidence
+from memory_mcp.capture.evidence import Evidence
 from memory_mcp.model.event import Event, EventType, Role
 from memory_mcp.model.grip import JOINT, Grip
 from memory_mcp.model.ids import span_grip_id

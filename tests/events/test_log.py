@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_mcp.events.log import FUTURE_SLACK_MS, EventLog, fill_times
+from memory_mcp.capture.log import FUTURE_SLACK_MS, EventLog, fill_times
 from memory_mcp.model.event import FILE_TIME, INFERRED, SOURCE_TIME, Event, EventDraft, Role, Trust
 from memory_mcp.model.ids import event_key
 from memory_mcp.storage.base import Storage

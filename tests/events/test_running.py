@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from memory_mcp.events.running import PIDS, CallerProcess, RunningSessions
+from memory_mcp.capture.running import PIDS, CallerProcess, RunningSessions
 from memory_mcp.model.event import HOOK, RECAP, Event, EventType, ExcludedSession, Role
 from memory_mcp.storage.duckdb.store import DuckStorage
 from tests.factories import event

@@ -12,18 +12,18 @@ from typing import Any
 import pytest
 
 from memory_mcp.app import App
+from memory_mcp.capture.tombstones import ForgetRequest, TimeRange, Tombstones
 from memory_mcp.config import Settings
 from memory_mcp.embed.settings import EmbedderSettings
 from memory_mcp.forgetting.act import NOTE, Forgetting
 from memory_mcp.indexes import follow
 from memory_mcp.indexes.document import unit_of
-from memory_mcp.ingest.tombstones import ForgetRequest, TimeRange, Tombstones
-from memory_mcp.jobs.render_briefings import RenderBriefings
 from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import Build
 from memory_mcp.tree.derive import close_segments, rebuild_toc
 from memory_mcp.tree.derive.build import derive_segments
+from memory_mcp.upkeep.jobs.render_briefings import RenderBriefings
 from tests.acceptance.leftovers import holding
 from tests.factories import BILLING, SHOP, SITE, draft
 from tests.fakes import FakeClock

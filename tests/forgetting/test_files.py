@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from memory_mcp.base import machine
+from memory_mcp.capture.tombstones import ForgetRequest, Tombstones
 from memory_mcp.forgetting.files import DataFiles
-from memory_mcp.ingest.tombstones import ForgetRequest, Tombstones
 from tests.files import read_files
 from tests.ingest.test_restating import sketches
 

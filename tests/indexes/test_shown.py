@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.events.evidence import make_quotation, quote_events
+from memory_mcp.capture.evidence import make_quotation, quote_events
 from memory_mcp.indexes.base import Filters, IndexQuery
 from memory_mcp.indexes.bm25.index import Bm25Index
 from memory_mcp.indexes.copies import Copies, PackedTexts

@@ -11,8 +11,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from memory_mcp.ingest.registry import IMPORTERS
-from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.importers.registry import IMPORTERS
+from memory_mcp.importers.settings import IngestSettings
 from tests.ingest.suite import SESSIONS, session_of
 
 SAMPLES = Path(__file__).parent / "samples"

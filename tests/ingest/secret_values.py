@@ -7,7 +7,7 @@ from collections.abc import Callable
 from importlib.resources import files
 
 #: The English list of BIP-39, a public standard.
-SEED_WORDS = (files("memory_mcp.ingest") / "seed_words.txt").read_text(encoding="utf-8").split()
+SEED_WORDS = (files("memory_mcp.redact") / "seed_words.txt").read_text(encoding="utf-8").split()
 
 _WORDS = (
     "harbour copper window silent garden orange rocket marble winter forest candle bridge purple anchor velvet thunder "

@@ -15,7 +15,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from memory_mcp.ingest.base import Importer, ImportReport, ReadStep
+from memory_mcp.importers.base import Importer, ImportReport, ReadStep
 from memory_mcp.model.event import FILE_TIME, EventDraft
 from tests.ingest.suite_sessions import (
     amp_session,
@@ -229,9 +229,9 @@ def outcome(
 _PEAK = """
 import resource, sys
 from pathlib import Path
-from memory_mcp.ingest.base import ImportReport
-from memory_mcp.ingest.registry import IMPORTERS
-from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.importers.base import ImportReport
+from memory_mcp.importers.registry import IMPORTERS
+from memory_mcp.importers.settings import IngestSettings
 events = sum(len(s.drafts) for s in IMPORTERS[sys.argv[1]](IngestSettings()).read_file(Path(sys.argv[2]), 0, ImportReport()))
 print(events, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 """

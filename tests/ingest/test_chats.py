@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from memory_mcp.ingest.base import BEGINNING, Growth, Importer
-from memory_mcp.ingest.json_records import iter_records
-from memory_mcp.ingest.registry import IMPORTERS
-from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.importers.base import BEGINNING, Growth, Importer
+from memory_mcp.importers.json_records import iter_records
+from memory_mcp.importers.registry import IMPORTERS
+from memory_mcp.importers.settings import IngestSettings
 from memory_mcp.model.event import RECORD, EventDraft, EventType, Role
 from tests.ingest.suite import goose_session, ids, outcome, pi_line, plain, read, texts
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_mcp.ingest.base import ImportReport
-from memory_mcp.ingest.finding import find_owners
-from memory_mcp.ingest.registry import IMPORTERS
-from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.capture.finding import find_owners
+from memory_mcp.importers.base import ImportReport
+from memory_mcp.importers.registry import IMPORTERS
+from memory_mcp.importers.settings import IngestSettings
 from memory_mcp.model.event import RECORD, EventDraft
 from tests.examples import examples
 from tests.ingest.suite import outcome, peak, plain, read

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from memory_mcp.ingest.base import ImportReport
-from memory_mcp.ingest.claude_code.reader import ClaudeCodeImporter
-from memory_mcp.ingest.pipeline import Pipeline
-from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.capture.pipeline import Pipeline
+from memory_mcp.importers.base import ImportReport
+from memory_mcp.importers.claude_code.reader import ClaudeCodeImporter
+from memory_mcp.importers.settings import IngestSettings
 from memory_mcp.model.event import EventDraft, EventType, Role
 from memory_mcp.model.fencing import fence_text
 from memory_mcp.model.sentinel import SUMMARIZER

@@ -18,17 +18,17 @@ from typing import Any
 import pytest
 
 from memory_mcp.base.clock import SystemClock
-from memory_mcp.events.log import EventLog
-from memory_mcp.ingest.base import Growth, Importer, ImportReport
-from memory_mcp.ingest.database import MAGIC, DatabaseImporter
-from memory_mcp.ingest.finding import find_owners
-from memory_mcp.ingest.gate import Gate
-from memory_mcp.ingest.pipeline import Pipeline
-from memory_mcp.ingest.registry import IMPORTERS
-from memory_mcp.ingest.rescue import forecast_deletions
-from memory_mcp.ingest.settings import IngestSettings
-from memory_mcp.ingest.times import parse_time
-from memory_mcp.ingest.window import NOT_JSON
+from memory_mcp.capture.finding import find_owners
+from memory_mcp.capture.gate import Gate
+from memory_mcp.capture.log import EventLog
+from memory_mcp.capture.pipeline import Pipeline
+from memory_mcp.capture.rescue import forecast_deletions
+from memory_mcp.importers.base import Growth, Importer, ImportReport
+from memory_mcp.importers.database import MAGIC, DatabaseImporter
+from memory_mcp.importers.registry import IMPORTERS
+from memory_mcp.importers.settings import IngestSettings
+from memory_mcp.importers.times import parse_time
+from memory_mcp.importers.window import NOT_JSON
 from memory_mcp.storage.duckdb import open_storage
 from tests.ingest.suite import peak, read, session_of, texts
 from tests.ingest.suite_sessions import BEGAN_MS

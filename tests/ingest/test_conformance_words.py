@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from memory_mcp.ingest.base import ImportReport
-from memory_mcp.ingest.hooks.base import Envelope
-from memory_mcp.ingest.hooks.registry import HOOKS
-from memory_mcp.ingest.parts import EMPTY
-from memory_mcp.ingest.registry import IMPORTERS
-from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.capture.hooks.base import Envelope
+from memory_mcp.capture.hooks.registry import HOOKS
+from memory_mcp.importers.base import ImportReport
+from memory_mcp.importers.parts import EMPTY
+from memory_mcp.importers.registry import IMPORTERS
+from memory_mcp.importers.settings import IngestSettings
 from memory_mcp.model.event import EventDraft, EventType, Role
 from tests.ingest.mutations import KINDS, Cells, Path_, Position, iter_positions, replace_value, samples_of, shape_of
 

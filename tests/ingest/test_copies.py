@@ -10,10 +10,10 @@ import pytest
 
 from memory_mcp.app import App
 from memory_mcp.config import Settings
-from memory_mcp.ingest.draft_rows import unpack_drafts
-from memory_mcp.ingest.jsonl import mapping_of
-from memory_mcp.ingest.registry import IMPORTERS
-from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.importers.draft_rows import unpack_drafts
+from memory_mcp.importers.jsonl import mapping_of
+from memory_mcp.importers.registry import IMPORTERS
+from memory_mcp.importers.settings import IngestSettings
 from memory_mcp.model.event import EventDraft, EventType
 from memory_mcp.requests.carrying import page
 from memory_mcp.requests.events import GetEvents, get_events

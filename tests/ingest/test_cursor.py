@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_mcp.ingest import database as store_module
-from memory_mcp.ingest.base import ImportReport
-from memory_mcp.ingest.cursor.reader import CursorImporter
-from memory_mcp.ingest.cursor.transcripts import IN_DATABASE
-from memory_mcp.ingest.cursor.workspaces import slug_of, user_folder
-from memory_mcp.ingest.pipeline import Pipeline
-from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.capture.pipeline import Pipeline
+from memory_mcp.importers import database as store_module
+from memory_mcp.importers.base import ImportReport
+from memory_mcp.importers.cursor.reader import CursorImporter
+from memory_mcp.importers.cursor.transcripts import IN_DATABASE
+from memory_mcp.importers.cursor.workspaces import slug_of, user_folder
+from memory_mcp.importers.settings import IngestSettings
 from tests.examples import examples
 from tests.ingest.suite import peak, read, texts, write
 from tests.ingest.suite_sessions import BEGAN_MS, cursor_bubble, cursor_session, put_cursor

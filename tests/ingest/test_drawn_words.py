@@ -7,9 +7,9 @@ from collections import Counter
 
 import pytest
 
-from memory_mcp.ingest import secret_values
-from memory_mcp.ingest.redact import redactor
-from memory_mcp.ingest.secret_values import holds_drawn, is_placeholder
+from memory_mcp.redact import secret_values
+from memory_mcp.redact.redact import redactor
+from memory_mcp.redact.secret_values import holds_drawn, is_placeholder
 
 #: Every word that a placeholder may begin with, as the rule has it.
 WORDS = re.search(r"\(\?P<word>([^()]*)\)", secret_values._PLACEHOLDER.pattern)

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from memory_mcp.ingest.finding import assign_files, summarize_files
-from memory_mcp.ingest.marks import Mark, mark_name
-from memory_mcp.ingest.registry import IMPORTERS
-from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.capture.finding import assign_files, summarize_files
+from memory_mcp.importers.marks import Mark, mark_name
+from memory_mcp.importers.registry import IMPORTERS
+from memory_mcp.importers.settings import IngestSettings
 from tests.ingest.suite import claude_line, jsonl_line, write
 
 ALL = [make(IngestSettings()) for make in IMPORTERS.values()]

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_mcp.ingest.base import ImportReport
-from memory_mcp.ingest.gate import SIZE_KEY, Gate, shorten_text
-from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.capture.gate import SIZE_KEY, Gate, shorten_text
+from memory_mcp.importers.base import ImportReport
+from memory_mcp.importers.settings import IngestSettings
 from memory_mcp.model.event import EventDraft, EventType, Role
 from memory_mcp.model.fencing import fence_text
 from memory_mcp.model.sentinel import CLOSE, MARK, OPEN
@@ -124,7 +124,7 @@ def test_a_tool_result_has_its_own_bound_and_a_message_does_not() -> None:
 
 
 def test_a_secret_at_the_cut_goes_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memory_mcp.ingest.gate.MAX_TOOL_RESULT_BYTES", 1024)
+    monkeypatch.setattr("memory_mcp.capture.gate.MAX_TOOL_RESULT_BYTES", 1024)
     secret = "gh" + "p_16C7e42F292c6912E7710c838347Ae178B4a"
     for place in range(460, 530, 7):
         text = "x" * place + " " + secret + " " + "y " * 1500

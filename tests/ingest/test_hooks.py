@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from memory_mcp.ingest.base import ImportReport
-from memory_mcp.ingest.claude_code.reader import ClaudeCodeImporter
-from memory_mcp.ingest.gate import OWN_OUTPUT, Gate
-from memory_mcp.ingest.hooks.base import Envelope, HookEvents, MalformedPayload
-from memory_mcp.ingest.hooks.registry import HOOKS
-from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.capture.gate import OWN_OUTPUT, Gate
+from memory_mcp.capture.hooks.base import Envelope, HookEvents, MalformedPayload
+from memory_mcp.capture.hooks.registry import HOOKS
+from memory_mcp.importers.base import ImportReport
+from memory_mcp.importers.claude_code.reader import ClaudeCodeImporter
+from memory_mcp.importers.settings import IngestSettings
 from memory_mcp.model.event import EventDraft, EventType, Role
 from memory_mcp.model.fencing import fence_text
 from memory_mcp.model.sentinel import MARK

@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_mcp.base.errors import SourceUnreadable
-from memory_mcp.ingest import elements
-from memory_mcp.ingest.base import BEGINNING, Growth, Importer, ImportReport
-from memory_mcp.ingest.blocks import result_text
-from memory_mcp.ingest.elements import cut_elements
-from memory_mcp.ingest.finding import find_owners
-from memory_mcp.ingest.json_records import iter_records
-from memory_mcp.ingest.parts import folder_in
-from memory_mcp.ingest.pipeline import Pipeline
-from memory_mcp.ingest.registry import IMPORTERS
-from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.capture.finding import find_owners
+from memory_mcp.capture.pipeline import Pipeline
+from memory_mcp.importers import elements
+from memory_mcp.importers.base import BEGINNING, Growth, Importer, ImportReport
+from memory_mcp.importers.blocks import result_text
+from memory_mcp.importers.elements import cut_elements
+from memory_mcp.importers.json_records import iter_records
+from memory_mcp.importers.parts import folder_in
+from memory_mcp.importers.registry import IMPORTERS
+from memory_mcp.importers.settings import IngestSettings
 from memory_mcp.model.event import Role
 from tests.examples import examples
 from tests.ingest.suite import LINES, SESSIONS, Line, ids, peak, read, session_of, texts, write

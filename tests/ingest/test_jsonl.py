@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from memory_mcp.base.errors import InvalidQuery
-from memory_mcp.ingest.jsonl import JsonlImporter, draft_of
-from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.importers.jsonl import JsonlImporter, draft_of
+from memory_mcp.importers.settings import IngestSettings
 from memory_mcp.model.event import EventDraft, EventType, Role
 from tests.ingest.suite import read, write
 

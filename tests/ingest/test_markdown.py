@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_mcp.ingest.base import BEGINNING
-from memory_mcp.ingest.markdown.note import MAX_SECTION, front_matter, iter_sections, time_of
-from memory_mcp.ingest.markdown.reader import MarkdownImporter
-from memory_mcp.ingest.pipeline import Pipeline
-from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.capture.pipeline import Pipeline
+from memory_mcp.importers.base import BEGINNING
+from memory_mcp.importers.markdown.note import MAX_SECTION, front_matter, iter_sections, time_of
+from memory_mcp.importers.markdown.reader import MarkdownImporter
+from memory_mcp.importers.settings import IngestSettings
 from memory_mcp.model.event import FILE_TIME, INFERRED, EventDraft, EventType
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope

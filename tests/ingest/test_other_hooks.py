@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from memory_mcp.ingest.hooks.base import Envelope, HookEvents, MalformedPayload
-from memory_mcp.ingest.hooks.claude_code import RECORDED_EVENTS
-from memory_mcp.ingest.hooks.gemini import EVENTS
-from memory_mcp.ingest.hooks.registry import HOOKS
+from memory_mcp.capture.hooks.base import Envelope, HookEvents, MalformedPayload
+from memory_mcp.capture.hooks.claude_code import RECORDED_EVENTS
+from memory_mcp.capture.hooks.gemini import EVENTS
+from memory_mcp.capture.hooks.registry import HOOKS
 from memory_mcp.install import capture
 from memory_mcp.model.event import EventDraft, EventType, Role
 

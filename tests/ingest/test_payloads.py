@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from memory_mcp.ingest.payloads import PayloadCleaner
+from memory_mcp.capture.payloads import PayloadCleaner
 from tests.ingest.secret_kinds import KINDS, remains
 from tests.waiting import PATIENCE
 
@@ -132,7 +132,7 @@ def test_hardly_a_secret_of_any_kind_is_left_in_any_form() -> None:
 
 def test_every_process_makes_the_same_of_a_payload() -> None:
     given = json.dumps(told(prompt=f"{KEY} {TOKEN}", tool_use_id=f"a {TOKEN}", tool_input={TOKEN: 1, "b": [TOKEN, "c"]})).encode()
-    code = "import sys; from memory_mcp.ingest.payloads import PayloadCleaner; "
+    code = "import sys; from memory_mcp.capture.payloads import PayloadCleaner; "
     code += "sys.stdout.buffer.write(PayloadCleaner().clean_payload(sys.stdin.buffer.read()))"
     done = subprocess.run([sys.executable, "-c", code], input=given, capture_output=True, check=True, timeout=PATIENCE)
     assert done.stdout == payloads.clean_payload(given) != given

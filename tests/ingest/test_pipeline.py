@@ -13,14 +13,14 @@ import pytest
 
 from memory_mcp.base.clock import SystemClock
 from memory_mcp.base.errors import InvalidQuery, SourceUnreadable
-from memory_mcp.events.log import EventLog
-from memory_mcp.ingest import pipeline as pipeline_module
-from memory_mcp.ingest.base import ImportReport
-from memory_mcp.ingest.claude_code.reader import ClaudeCodeImporter
-from memory_mcp.ingest.gate import Gate
-from memory_mcp.ingest.jsonl import JsonlImporter
-from memory_mcp.ingest.pipeline import Pipeline
-from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.capture import pipeline as pipeline_module
+from memory_mcp.capture.gate import Gate
+from memory_mcp.capture.log import EventLog
+from memory_mcp.capture.pipeline import Pipeline
+from memory_mcp.importers.base import ImportReport
+from memory_mcp.importers.claude_code.reader import ClaudeCodeImporter
+from memory_mcp.importers.jsonl import JsonlImporter
+from memory_mcp.importers.settings import IngestSettings
 from memory_mcp.model.event import INFERRED, Event, EventDraft, EventType, Role, Trust
 from memory_mcp.model.fencing import fence_text
 from memory_mcp.storage.base import Storage
@@ -199,11 +199,11 @@ _CHILD = """
 import sys
 from pathlib import Path
 from memory_mcp.base.clock import SystemClock
-from memory_mcp.events.log import EventLog
+from memory_mcp.capture.log import EventLog
 from memory_mcp.ingest import pipeline
-from memory_mcp.ingest.gate import Gate
-from memory_mcp.ingest.jsonl import JsonlImporter
-from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.capture.gate import Gate
+from memory_mcp.importers.jsonl import JsonlImporter
+from memory_mcp.importers.settings import IngestSettings
 from memory_mcp.storage.duckdb import open_storage
 pipeline.BATCH = 10
 storage = open_storage(Path(sys.argv[1]), timezone="UTC")

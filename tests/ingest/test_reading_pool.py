@@ -11,15 +11,15 @@ import pytest
 from memory_mcp.base.clock import SystemClock
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.base.foreign_files import NotAFile
-from memory_mcp.events.log import EventLog
-from memory_mcp.ingest import handover, pipeline, reading_pool
-from memory_mcp.ingest.base import Importer, ImportReport
-from memory_mcp.ingest.capture import CaptureRules
-from memory_mcp.ingest.claude_code.reader import ClaudeCodeImporter
-from memory_mcp.ingest.gate import Gate
-from memory_mcp.ingest.jsonl import JsonlImporter
-from memory_mcp.ingest.reading_pool import ChildSetup, ReadingPool
-from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.capture import handover, pipeline, reading_pool
+from memory_mcp.capture.exclusions import CaptureRules
+from memory_mcp.capture.gate import Gate
+from memory_mcp.capture.log import EventLog
+from memory_mcp.capture.reading_pool import ChildSetup, ReadingPool
+from memory_mcp.importers.base import Importer, ImportReport
+from memory_mcp.importers.claude_code.reader import ClaudeCodeImporter
+from memory_mcp.importers.jsonl import JsonlImporter
+from memory_mcp.importers.settings import IngestSettings
 from memory_mcp.model.event import EventDraft, EventType, Role
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.duckdb import open_storage

@@ -11,7 +11,7 @@ from collections import Counter
 
 import pytest
 
-from memory_mcp.ingest.redact import Redactor, strip_private
+from memory_mcp.redact.redact import Redactor, strip_private
 from tests.work import calls
 
 REDACTOR = Redactor()
@@ -305,7 +305,7 @@ def test_private_spans_go(text: str, left: str) -> None:
 
 def test_the_detectors_are_imported_on_the_first_hit_only() -> None:
     script = (
-        "import sys; from collections import Counter; from memory_mcp.ingest.redact import Redactor; r = Redactor();"
+        "import sys; from collections import Counter; from memory_mcp.redact.redact import Redactor; r = Redactor();"
         "r.redact('plain words and a token = getToken() /usr/lib/python3.11/site-packages', Counter());"
         "assert not any(m.startswith('detect_secrets') for m in sys.modules);"
         "r.redact('S' + 'K7f8a9b0c1d2e3f4a5b6c7d8e9f0a1b2c3', Counter());"

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from memory_mcp.ingest.finding import summarize_files
-from memory_mcp.ingest.marks import Mark, mark_name
-from memory_mcp.ingest.registry import IMPORTERS
-from memory_mcp.ingest.rescue import DeletionForecast, forecast_deletions
-from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.capture.finding import summarize_files
+from memory_mcp.capture.rescue import DeletionForecast, forecast_deletions
+from memory_mcp.importers.marks import Mark, mark_name
+from memory_mcp.importers.registry import IMPORTERS
+from memory_mcp.importers.settings import IngestSettings
 from tests.ingest.suite import claude_line, write
 
 DAY = 86_400_000

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memory_mcp.ingest.restating import Sketch
-from memory_mcp.ingest.tombstones import ForgetRequest, Tombstones
+from memory_mcp.capture.restating import Sketch
+from memory_mcp.capture.tombstones import ForgetRequest, Tombstones
 
 #: Texts of four lines in scripts with spaces and without, and of code.
 TEXTS = {

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from memory_mcp.ingest.redact import Redactor
+from memory_mcp.redact.redact import Redactor
 from tests.ingest.secret_kinds import KINDS, survivors
 
 REDACTOR = Redactor()

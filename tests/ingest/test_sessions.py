@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from memory_mcp.ingest.base import Importer, ImportReport
-from memory_mcp.ingest.json_records import iter_records
-from memory_mcp.ingest.pipeline import Pipeline
-from memory_mcp.ingest.registry import IMPORTERS
-from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.capture.pipeline import Pipeline
+from memory_mcp.importers.base import Importer, ImportReport
+from memory_mcp.importers.json_records import iter_records
+from memory_mcp.importers.registry import IMPORTERS
+from memory_mcp.importers.settings import IngestSettings
 from memory_mcp.model.event import RECAP, RECORD, EventDraft, EventType, Role
 from memory_mcp.model.fencing import fence_text
 from memory_mcp.tree.llm.prompt import Prompt

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from memory_mcp.ingest.base import BEGINNING, Growth
-from memory_mcp.ingest.pipeline import Pipeline
-from memory_mcp.ingest.registry import IMPORTERS
-from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.capture.pipeline import Pipeline
+from memory_mcp.importers.base import BEGINNING, Growth
+from memory_mcp.importers.registry import IMPORTERS
+from memory_mcp.importers.settings import IngestSettings
 from tests.ingest.suite import read
 
 Told = tuple[str, str, str, int | None]
@@ -183,7 +183,7 @@ def test_a_real_file_gives_nothing_new_the_second_time(
         assert (again.new, again.lines, again.files_unchanged) == (0, 0, 1)
         with monkeypatch.context() as patched:
             # A mark that is not found: only the ids tell that everything is known.
-            patched.setattr("memory_mcp.ingest.pipeline.mark_name", lambda importer, path: f"import:{importer}:other:{path}")
+            patched.setattr("memory_mcp.capture.pipeline.mark_name", lambda importer, path: f"import:{importer}:other:{path}")
             unmarked = pipeline.import_source(IMPORTERS[name_of(kind)](IngestSettings()), file)
         assert (unmarked.new, unmarked.known) == (0, first.new)
 

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from memory_mcp.base.clock import SystemClock
-from memory_mcp.events.log import EventLog
-from memory_mcp.ingest.base import BEGINNING, Growth, ImportReport
-from memory_mcp.ingest.gate import Gate
-from memory_mcp.ingest.pipeline import Pipeline
-from memory_mcp.ingest.registry import IMPORTERS
-from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.capture.gate import Gate
+from memory_mcp.capture.log import EventLog
+from memory_mcp.capture.pipeline import Pipeline
+from memory_mcp.importers.base import BEGINNING, Growth, ImportReport
+from memory_mcp.importers.registry import IMPORTERS
+from memory_mcp.importers.settings import IngestSettings
 from memory_mcp.model.event import Event, EventType
 from memory_mcp.storage.duckdb import open_storage
 from memory_mcp.storage.values import Scope

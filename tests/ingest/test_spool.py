@@ -14,8 +14,8 @@ import pytest
 from memory_mcp.app import App, Callbacks
 from memory_mcp.base import paths
 from memory_mcp.base.errors import StorageError
+from memory_mcp.capture.spool import REPEATED, REPEATED_MS, STALE_S, DrainReport
 from memory_mcp.config import Settings
-from memory_mcp.ingest.spool import REPEATED, REPEATED_MS, STALE_S, DrainReport
 from memory_mcp.model.event import HOOK, EventType, Role
 from memory_mcp.search.layers.base import Query
 from memory_mcp.storage.settings import StorageSettings

@@ -14,11 +14,11 @@ import pytest
 
 from memory_mcp.base import paths
 from memory_mcp.base.errors import InvalidQuery
-from memory_mcp.ingest.base import ImportReport
-from memory_mcp.ingest.capture import CaptureRules
-from memory_mcp.ingest.gate import FORGOTTEN, Gate
-from memory_mcp.ingest.tombstone_file import find_old_values
-from memory_mcp.ingest.tombstones import MARK, ForgetRequest, TimeRange, Tombstones
+from memory_mcp.capture.exclusions import CaptureRules
+from memory_mcp.capture.gate import FORGOTTEN, Gate
+from memory_mcp.capture.tombstone_file import find_old_values
+from memory_mcp.capture.tombstones import MARK, ForgetRequest, TimeRange, Tombstones
+from memory_mcp.importers.base import ImportReport
 from memory_mcp.model.event import Event, EventDraft, EventType, Role, Trust
 from memory_mcp.model.ids import event_id
 
@@ -204,7 +204,7 @@ def test_a_short_value_is_refused_and_a_dry_run_writes_nothing(tmp_path: Path) -
 
 def test_with_nothing_forgotten_nothing_is_loaded(tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from memory_mcp.ingest.tombstones import Tombstones; "
+        "import sys; from pathlib import Path; from memory_mcp.capture.tombstones import Tombstones; "
         f"t = Tombstones(Path({str(tmp_path)!r})); assert t.clean_text('abc') == 'abc'; "
         "print([m for m in ('numpy',) if m in sys.modules])"
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_mcp.ingest.watch import DirectoryWatch
+from memory_mcp.capture.watch import DirectoryWatch
 from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells")

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from memory_mcp.ingest.hooks.base import Envelope
-from memory_mcp.ingest.hooks.registry import HOOKS
+from memory_mcp.capture.hooks.base import Envelope
+from memory_mcp.capture.hooks.registry import HOOKS
 from memory_mcp.install import capture
 from memory_mcp.install.base import Level, Order, PlaceFile
 from memory_mcp.install.registry import CLIENTS

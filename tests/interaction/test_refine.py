@@ -11,7 +11,7 @@ from mcp import Client
 
 from memory_mcp.app import App
 from memory_mcp.config import ServerSettings, Settings
-from memory_mcp.ingest.jsonl import draft_of
+from memory_mcp.importers.jsonl import draft_of
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.ids import NodeId
 from memory_mcp.requests.plain import tokens_of

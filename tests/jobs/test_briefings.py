@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from memory_mcp.app import App
 from memory_mcp.base import paths
-from memory_mcp.ingest.own_output import remove_own_output
-from memory_mcp.jobs.render_briefings import BriefingSettings, RenderBriefings
+from memory_mcp.importers.own_output import remove_own_output
 from memory_mcp.model.event import EventDraft, EventType, Role, Trust
 from memory_mcp.model.ids import NodeId
 from memory_mcp.model.sentinel import CLOSE, MARK, OPEN
@@ -24,6 +23,7 @@ from memory_mcp.requests.scope import Scoped
 from memory_mcp.storage.values import Build
 from memory_mcp.tree.toc.briefing import EARLIER, HEAD, LEFT_OFF, MORE, PINNED, PinnedMemory, render_briefing
 from memory_mcp.tree.toc.statements import QuotedStatement, StretchView, label_of
+from memory_mcp.upkeep.jobs.render_briefings import BriefingSettings, RenderBriefings
 from tests.examples import examples
 from tests.factories import BILLING, CALENDAR, SHOP, SITE, a_day_of_drafts, draft, ms
 from tests.fakes import FakeClock
@@ -409,7 +409,7 @@ def test_a_file_is_whole_or_the_one_before_and_a_job_that_was_stopped_goes_on_wi
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("memory_mcp.jobs.render_briefings.os.fsync", full_disk)
+        patch.setattr("memory_mcp.upkeep.jobs.render_briefings.os.fsync", full_disk)
         with pytest.raises(OSError, match="No space"):
             run(made)
     assert {n: v for n, v in files(data_dir).items() if n.endswith(".txt")} == before

@@ -14,7 +14,6 @@ import pytest
 
 from memory_mcp.app import App
 from memory_mcp.config import Settings
-from memory_mcp.jobs.base import JobReport
 from memory_mcp.model.calendar import TocLevel, level_of
 from memory_mcp.model.event import EventDraft
 from memory_mcp.model.ids import NodeId
@@ -28,6 +27,7 @@ from memory_mcp.storage.values import Build
 from memory_mcp.tree.derive.derivation import Depth
 from memory_mcp.tree.llm.settings import SummarizerSettings
 from memory_mcp.tree.toc.tree import share_of
+from memory_mcp.upkeep.jobs.base import JobReport
 from tests.factories import BILLING, SHOP, SITE, a_day_of_drafts, draft, ms
 from tests.fakes import FakeClock
 from tests.filled import filled

@@ -12,7 +12,6 @@ from memory_mcp.app import App
 from memory_mcp.config import Settings
 from memory_mcp.indexes.topics import keeper as keeping
 from memory_mcp.indexes.topics.base import TopicName
-from memory_mcp.jobs.base import JobReport
 from memory_mcp.model.ids import TopicId, is_topic_id
 from memory_mcp.model.ledger import ModelCall, Outcome
 from memory_mcp.model.toc import AGENT
@@ -20,6 +19,7 @@ from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.spend import GetSpend, get_spend
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.tree.llm.settings import SummarizerSettings
+from memory_mcp.upkeep.jobs.base import JobReport
 from tests.factories import BILLING, SHOP
 from tests.fakes import FakeClock
 from tests.llm.scripted import USED, Asked, Script, label_of, labelled, scripted
@@ -63,7 +63,7 @@ def nodes_told(at_rest: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Another, whose nodes have been told; of topics nobody was asked."""
     place = Path(shutil.copytree(at_rest, tmp_path_factory.mktemp("told") / "data"))
     with scripted() as script, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("memory_mcp.jobs.improve_summaries._LABELS", 0)
+        patch.setattr("memory_mcp.upkeep.jobs.improve_summaries._LABELS", 0)
         app = opened(place, script.command)
         assert run(app).counts["ok"] == NODES
         app.close()
@@ -208,7 +208,7 @@ def test_the_budget_is_one_and_nodes_come_first(place: Path, script: Script) -> 
 
 def test_one_run_asks_for_a_bounded_number_of_labels(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     count = len(due(app))
-    monkeypatch.setattr("memory_mcp.jobs.improve_summaries._LABELS", 4)
+    monkeypatch.setattr("memory_mcp.upkeep.jobs.improve_summaries._LABELS", 4)
     assert run(app).counts == {"ok": 4, "fallback": 0, "failed": 0, "left": count - 4}
     assert run(app).counts["ok"] == min(4, count - 4)
 

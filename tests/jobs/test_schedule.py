@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_mcp.jobs.schedule import Daily, Every, Schedule, next_due, retry_after
 from memory_mcp.model.calendar import Calendar
+from memory_mcp.upkeep.jobs.schedule import Daily, Every, Schedule, next_due, retry_after
 
 BERLIN, NEW_YORK, KOLKATA, APIA = "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Pacific/Apia"
 UTC = Calendar("UTC")

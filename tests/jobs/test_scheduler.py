@@ -15,12 +15,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from memory_mcp.base.clock import Clock, SystemClock
 from memory_mcp.base.errors import InvalidQuery
-from memory_mcp.jobs.base import JobReport
-from memory_mcp.jobs.schedule import Daily, Every, Schedule
-from memory_mcp.jobs.scheduler import PREFIX, JobStatus, Scheduler
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.duckdb import open_storage
+from memory_mcp.upkeep.jobs.base import JobReport
+from memory_mcp.upkeep.jobs.schedule import Daily, Every, Schedule
+from memory_mcp.upkeep.jobs.scheduler import PREFIX, JobStatus, Scheduler
 from tests.examples import examples
 from tests.fakes import NOON, FakeClock
 from tests.waiting import PATIENCE, together, until

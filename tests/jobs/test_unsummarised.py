@@ -8,10 +8,10 @@ import pytest
 from memory_mcp.app import App
 from memory_mcp.base import paths
 from memory_mcp.config import Settings
-from memory_mcp.ingest.jsonl import draft_of
-from memory_mcp.jobs.render_briefings import BriefingSettings, RenderBriefings
+from memory_mcp.importers.jsonl import draft_of
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.tree.toc.refining import mark_requests
+from memory_mcp.upkeep.jobs.render_briefings import BriefingSettings, RenderBriefings
 from tests.factories import BILLING, SHOP, ms
 from tests.fakes import FakeClock
 from tests.sessions import DAYS, sessions, stretch

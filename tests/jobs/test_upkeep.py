@@ -14,16 +14,16 @@ from memory_mcp.app import App
 from memory_mcp.base import extensions
 from memory_mcp.base.clock import SystemClock
 from memory_mcp.config import Settings
-from memory_mcp.jobs.base import JobReport
-from memory_mcp.jobs.drain_spool import DrainSpool
-from memory_mcp.jobs.registry import JOBS
-from memory_mcp.jobs.schedule import SchedulerSettings
 from memory_mcp.model.event import Trust
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.duckdb.store import DuckStorage
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.storage.values import WriteRequest
 from memory_mcp.tree.derive.derivation import Depth
+from memory_mcp.upkeep.jobs.base import JobReport
+from memory_mcp.upkeep.jobs.drain_spool import DrainSpool
+from memory_mcp.upkeep.jobs.registry import JOBS
+from memory_mcp.upkeep.jobs.schedule import SchedulerSettings
 from tests.factories import a_small_history, draft
 from tests.fakes import FakeClock
 from tests.toc.helpers import findings, memory, one, run_sql
@@ -138,7 +138,7 @@ class Half:
 
 @pytest.mark.parametrize(("dead", "size", "freed"), [(16, 100, 16), (100, 700, 0), (15, 20, 0), (0, 0, 0)])
 def test_the_file_is_rewritten_only_when_much_of_it_is_dead(dead: int, size: int, freed: int) -> None:
-    from memory_mcp.jobs.housekeeping import compact_if_worth_it
+    from memory_mcp.upkeep.jobs.housekeeping import compact_if_worth_it
 
     store = Half(dead * 1_000_000, size * 1_000_000)
     asked: list[str] = []
@@ -164,8 +164,8 @@ def test_upkeep_gives_back_the_room_of_what_is_gone(data_dir: Path) -> None:
 
 def test_upkeep_ends_between_two_steps_when_it_must() -> None:
     app = memory(a_small_history(1))
-    from memory_mcp.jobs.housekeeping import Housekeeping
-    from memory_mcp.jobs.schedule import Daily
+    from memory_mcp.upkeep.jobs.housekeeping import Housekeeping
+    from memory_mcp.upkeep.jobs.schedule import Daily
 
     looks = iter([False, True, True, True])
     report = Housekeeping(app.storage, app.backups.back_up_before, Daily(3, 0)).run(0, lambda: next(looks))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_mcp.ingest.own_output import remove_own_output
+from memory_mcp.importers.own_output import remove_own_output
 from memory_mcp.model.fencing import fence_text
 from memory_mcp.model.sentinel import CLOSE, MARK, OPEN
 from memory_mcp.model.tokens import estimate_tokens

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from memory_mcp.app import App
+from memory_mcp.capture.gate import Gate
 from memory_mcp.config import ServerSettings, Settings
 from memory_mcp.embed.settings import EmbedderSettings
+from memory_mcp.importers.base import ImportReport
 from memory_mcp.indexes.settings import TeleportSettings
-from memory_mcp.ingest.base import ImportReport
-from memory_mcp.ingest.gate import Gate
 from memory_mcp.model.sentinel import CLOSE, OPEN
 from memory_mcp.search.layers.base import Query
 from memory_mcp.server.recall import recall_text

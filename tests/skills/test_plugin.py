@@ -13,7 +13,7 @@ import pytest
 from bench.clients import PACKAGES, Node
 from bench.skills import PLUGIN, PREFIX, SERVER
 from memory_mcp import __version__
-from memory_mcp.ingest.hooks.claude_code import RECORDED_EVENTS
+from memory_mcp.capture.hooks.claude_code import RECORDED_EVENTS
 from tests.skills.documents import COMMANDS, FOLDER, PREFIXES, ROOT, SKILLS
 
 MANIFEST = json.loads((FOLDER / ".claude-plugin/plugin.json").read_text(encoding="utf-8"))

@@ -830,7 +830,7 @@ def test_followers_are_told_which_events_are_gone_and_from_where_on_numbers_are_
 
 
 def test_an_event_that_loses_words_and_with_them_its_id_is_gone_under_the_old_one(store: Storage) -> None:
-    from memory_mcp.events.log import EventLog
+    from memory_mcp.capture.log import EventLog
     from tests.factories import draft
 
     drafts = [draft("keeps hunter2 inside", source_id=""), draft("else", source_id="x")]

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from memory_mcp.app import App
 from memory_mcp.base.clock import SystemClock
+from memory_mcp.capture.log import EventLog
 from memory_mcp.config import load
-from memory_mcp.events.log import EventLog
 from memory_mcp.model.event import EventDraft, EventType, Role
 from memory_mcp.model.grip import Supersession
 from memory_mcp.model.ids import GripId, NodeId, TopicId, encode_base32, hash_parts, span_grip_id

@@ -10,7 +10,7 @@ import psycopg
 from anyio import wait_all_tasks_blocked
 
 from memory_mcp.base.errors import InvalidQuery, NotFound, QuotaExceeded
-from memory_mcp.ingest import sources
+from memory_mcp.capture import sources
 from memory_mcp_team.access.who import Role
 from memory_mcp_team.server.host import SERVED
 from memory_mcp_team.server.intake import Intake, Payload, Taken

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from memory_mcp.base.clock import SystemClock
-from memory_mcp.events.log import EventLog
+from memory_mcp.capture.log import EventLog
 from memory_mcp.model.event import EventDraft, EventType
 from memory_mcp.model.event import Role as DraftRole
 from memory_mcp_team.access.who import ACTS, LOWEST, SCOPES, Role

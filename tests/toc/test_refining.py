@@ -2,7 +2,7 @@
 
 import pytest
 
-from memory_mcp.ingest.jsonl import draft_of
+from memory_mcp.importers.jsonl import draft_of
 from memory_mcp.model.tokens import estimate_tokens
 from memory_mcp.tree.toc.briefing import render_briefing
 from memory_mcp.tree.toc.refining import RECENT_DAYS, count_requested, mark_requests, read_requests

@@ -7,8 +7,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from memory_mcp.ingest.base import ImportReport
-from memory_mcp.ingest.gate import OWN_OUTPUT, Gate
+from memory_mcp.capture.gate import OWN_OUTPUT, Gate
+from memory_mcp.importers.base import ImportReport
 from memory_mcp.model.sentinel import CLOSE, MARK, OPEN
 from memory_mcp.requests.events import GetEvents
 from memory_mcp.requests.expand import ExpandRequest

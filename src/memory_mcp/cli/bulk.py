@@ -15,16 +15,16 @@ from memory_mcp.app import App
 from memory_mcp.base import machine, paths
 from memory_mcp.base.children import few_collections
 from memory_mcp.base.errors import LayerUnavailable
+from memory_mcp.capture.sources import all_importers, make_importer
 from memory_mcp.cli.failures import translate_refusal
 from memory_mcp.config import Settings
-from memory_mcp.ingest.sources import all_importers, make_importer
 from memory_mcp.service.client import link
 
 if TYPE_CHECKING:
-    from memory_mcp.ingest.base import Importer, ImportReport
-    from memory_mcp.ingest.capture import CaptureRules
-    from memory_mcp.ingest.handover import ImportClaim
-    from memory_mcp.ingest.pipeline import Source
+    from memory_mcp.capture.exclusions import CaptureRules
+    from memory_mcp.capture.handover import ImportClaim
+    from memory_mcp.capture.pipeline import Source
+    from memory_mcp.importers.base import Importer, ImportReport
     from memory_mcp.model.event import EventDraft
 
 #: Niceness of bulk work: below interactive work.
@@ -141,7 +141,7 @@ class There:
     """
 
     def __init__(self, settings: Settings, target: link.Wanted) -> None:
-        from memory_mcp.ingest.capture import CaptureRules
+        from memory_mcp.capture.exclusions import CaptureRules
 
         self.settings = settings
         self.capture = CaptureRules.from_settings(settings.ingest, settings.storage.directory)
@@ -169,10 +169,10 @@ class There:
 
         Cleaned events are handed over in order as files in the spool.
         """
-        from memory_mcp.ingest.base import ImportReport
-        from memory_mcp.ingest.gate import Gate
-        from memory_mcp.ingest.pipeline import finish_report, list_tasks, mark_prefix
-        from memory_mcp.ingest.reading_pool import ChildSetup, ReadingPool
+        from memory_mcp.capture.gate import Gate
+        from memory_mcp.capture.pipeline import finish_report, list_tasks, mark_prefix
+        from memory_mcp.capture.reading_pool import ChildSetup, ReadingPool
+        from memory_mcp.importers.base import ImportReport
 
         importer, report = self.importer(name), ImportReport()
         tasks = list_tasks(importer, source, self.marks(mark_prefix(importer)), newest, report)
@@ -193,8 +193,8 @@ class There:
 
     def append(self, drafts: "Sequence[EventDraft]", source: str) -> Counts:
         """Hand drafts over as files in the spool."""
-        from memory_mcp.ingest.base import ImportReport
-        from memory_mcp.ingest.handover import SliceWriter
+        from memory_mcp.capture.handover import SliceWriter
+        from memory_mcp.importers.base import ImportReport
 
         report = ImportReport()
         token = self._claim()
@@ -207,7 +207,7 @@ class There:
         return report.new, report.known
 
     def _claim(self) -> "ImportClaim":
-        from memory_mcp.ingest.handover import ImportClaim
+        from memory_mcp.capture.handover import ImportClaim
 
         if self._token is None:
             self._token = ImportClaim(Path(paths.spool_dir(str(self.settings.storage.directory.absolute()))))

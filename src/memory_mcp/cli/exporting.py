@@ -18,11 +18,11 @@ from typing import IO, Any
 
 from memory_mcp.base import foreign_files, machine
 from memory_mcp.base.errors import InvalidQuery, StorageError
-from memory_mcp.ingest.base import ImportReport
-from memory_mcp.ingest.draft_rows import unpack_drafts
-from memory_mcp.ingest.gate import Gate
-from memory_mcp.ingest.jsonl import mapping_of
-from memory_mcp.ingest.markdown.exported import MARK, day_page, is_exported
+from memory_mcp.capture.gate import Gate
+from memory_mcp.importers.base import ImportReport
+from memory_mcp.importers.draft_rows import unpack_drafts
+from memory_mcp.importers.jsonl import mapping_of
+from memory_mcp.importers.markdown.exported import MARK, day_page, is_exported
 from memory_mcp.model.event import EventDraft
 
 #: Returns a piece of the memory, for a method's name and its arguments.

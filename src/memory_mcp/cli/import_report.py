@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from memory_mcp.cli import render
 
 if TYPE_CHECKING:
-    from memory_mcp.ingest.base import ImportReport
+    from memory_mcp.importers.base import ImportReport
 
 #: All quotes are shown of a reason that occurred at most so often, else the first.
 _FEW = 3

@@ -19,18 +19,18 @@ from pathlib import Path
 from typing import Any
 
 from memory_mcp.app import App
-from memory_mcp.archive.outgoing import list_own_folders
 from memory_mcp.base import extensions, foreign_files, machine
 from memory_mcp.base.errors import IndexNotReady
 from memory_mcp.base.failpoints import failpoint
+from memory_mcp.capture.tombstones import ForgetRequest, Tombstones
 from memory_mcp.forgetting.copies import ArchiveFiles
 from memory_mcp.forgetting.files import DataFiles
-from memory_mcp.ingest.tombstones import ForgetRequest, Tombstones
 from memory_mcp.model.ledger import AuditEntry
 from memory_mcp.storage.values import ErasureResult
 from memory_mcp.tree.derive.derivation import ExecutionMode
 from memory_mcp.tree.derive.rebuild_toc import TocRebuild
 from memory_mcp.tree.derive.terms import refit_all
+from memory_mcp.upkeep.archive.outgoing import list_own_folders
 
 log = logging.getLogger(__name__)
 

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from memory_mcp.archive.backup import SUFFIX
-from memory_mcp.archive.blocks import rewrite_archive
 from memory_mcp.base.errors import DiskFull
-from memory_mcp.ingest.tombstones import Tombstones
+from memory_mcp.capture.tombstones import Tombstones
 from memory_mcp.model.ids import grip_id_from
 from memory_mcp.storage.forgotten import clean_row
 from memory_mcp.storage.rows import members_of
+from memory_mcp.upkeep.archive.backup import SUFFIX
+from memory_mcp.upkeep.archive.blocks import rewrite_archive
 
 #: Columns that name a quotation, of tables whose rows go with it.
 _NAMING = {"superseded": "old_id", "pin": "target", "usage": "grip_id"}

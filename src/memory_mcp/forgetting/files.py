@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from memory_mcp.base import foreign_files, machine, paths, pauses
-from memory_mcp.ingest import handover
-from memory_mcp.ingest.tombstones import Tombstones
+from memory_mcp.capture import handover
+from memory_mcp.capture.tombstones import Tombstones
 from memory_mcp.model.event import EventDraft, EventType, Role
 
 #: Copies of the database that migrations and repairs left, and what DuckDB or a killed compaction left next to it.

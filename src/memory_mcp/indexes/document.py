@@ -7,7 +7,7 @@ shard, so that a grip's neighbours do not depend on when it was indexed.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from memory_mcp.events.evidence import make_quotation
+from memory_mcp.capture.evidence import make_quotation
 from memory_mcp.indexes.base import DocType, Visibility
 from memory_mcp.indexes.keys import grip_doc, message_name, node_doc, session_name
 from memory_mcp.model.calendar import TocLevel

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from memory_mcp.app import App
-from memory_mcp.ingest.draft_rows import pack_drafts
+from memory_mcp.importers.draft_rows import pack_drafts
 from memory_mcp.model.event import COPY_OF, HOOK, Event, make_carried_draft
 from memory_mcp.model.ids import EventId
 from memory_mcp.requests.scope import known_project

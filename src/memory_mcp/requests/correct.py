@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery
-from memory_mcp.events.evidence import ExpandedGrip
+from memory_mcp.capture.evidence import ExpandedGrip
 from memory_mcp.model.event import Trust
 from memory_mcp.model.grip import Supersession
 from memory_mcp.model.ids import GripId, hash_parts

@@ -7,9 +7,9 @@ from typing import Any
 
 from memory_mcp.app import App
 from memory_mcp.base.errors import ConfigError, InvalidQuery, ReadOnly
+from memory_mcp.capture.exclusions import CaptureRules, split_rules
 from memory_mcp.config import load, store, variables
-from memory_mcp.ingest.capture import CaptureRules, split_rules
-from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.importers.settings import IngestSettings
 from memory_mcp.model.ledger import AuditEntry
 from memory_mcp.requests.limits import MAX_PATTERN
 from memory_mcp.requests.scope import Caller

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 from memory_mcp.app import App
-from memory_mcp.events.evidence import ExpandedGrip
+from memory_mcp.capture.evidence import ExpandedGrip
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.event import DEFAULT_TYPES, Event, Role
 from memory_mcp.model.grip import JOINT, RETRACTED, Supersession

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery, NotFound
+from memory_mcp.capture.tombstones import MARK, NAMES, ForgetRequest, TimeRange, Tombstones
 from memory_mcp.forgetting.act import Forgetting, ForgettingOutcome
 from memory_mcp.forgetting.survey import Survey, survey_store
-from memory_mcp.ingest.tombstones import MARK, NAMES, ForgetRequest, TimeRange, Tombstones
 from memory_mcp.model.event import Event
 from memory_mcp.model.ids import event_id_from, event_key, parse_topic_id
 from memory_mcp.requests.response import Recalled

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memory_mcp.app import App
-from memory_mcp.archive.others import select_unknown
 from memory_mcp.base.errors import MemoryMcpError
 from memory_mcp.model.event import EventDraft, EventType, OriginalIdentity, Role, Trust
 from memory_mcp.model.grip import Supersession
@@ -15,6 +14,7 @@ from memory_mcp.model.toc import count_author_bullets, is_by_agent
 from memory_mcp.model.topic import TopicLabel
 from memory_mcp.requests.refine import RefineSummary, Statement, refine_summary
 from memory_mcp.requests.scope import Caller
+from memory_mcp.upkeep.archive.others import select_unknown
 
 Row = Mapping[str, Any]
 

@@ -1,7 +1,7 @@
 """Chooses which messages around a quotation are worth a line each. Pure."""
 
 from memory_mcp.base.text import term_set
-from memory_mcp.events.evidence import ExpandedGrip
+from memory_mcp.capture.evidence import ExpandedGrip
 from memory_mcp.model.event import Event
 from memory_mcp.model.exchange import TurnKind, classify_turns
 from memory_mcp.search.policy.recent import QuestionTerms

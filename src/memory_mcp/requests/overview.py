@@ -7,16 +7,16 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from memory_mcp.app import App
-from memory_mcp.archive.keeper import read_folder
 from memory_mcp.base import extensions, machine, paths
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.config import Settings
-from memory_mcp.ingest.redact import MARK_BEGIN, MARK_PATTERN
 from memory_mcp.model.calendar import TimeWindow
+from memory_mcp.redact.redact import MARK_BEGIN, MARK_PATTERN
 from memory_mcp.requests import capturing
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.shapes import NO_NAME, newest_first
 from memory_mcp.storage.values import Scope
+from memory_mcp.upkeep.archive.keeper import read_folder
 
 _DAY_MS = 86_400_000
 #: Sessions of the last 24 hours that are counted.

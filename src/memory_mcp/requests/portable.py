@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memory_mcp.app import App
-from memory_mcp.events.evidence import quote_grips
-from memory_mcp.ingest.draft_rows import pack_drafts
+from memory_mcp.capture.evidence import quote_grips
+from memory_mcp.importers.draft_rows import pack_drafts
 from memory_mcp.model.calendar import TimeWindow, rollup_targets
 from memory_mcp.model.event import Event, make_carried_draft
 from memory_mcp.model.ids import GripId, NodeId

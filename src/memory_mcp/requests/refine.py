@@ -11,8 +11,8 @@ from typing import Any
 
 from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery, NotFound
-from memory_mcp.ingest.base import ImportReport
-from memory_mcp.ingest.gate import Gate
+from memory_mcp.capture.gate import Gate
+from memory_mcp.importers.base import ImportReport
 from memory_mcp.model.calendar import EVERY_DAY, TocLevel, level_of, span_of
 from memory_mcp.model.event import EventDraft, EventType, Role
 from memory_mcp.model.ids import ROOT, GripId, segment_key_of

@@ -8,8 +8,8 @@ from enum import StrEnum
 from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.base.scope import is_place
-from memory_mcp.events.evidence import ExpandedGrip, make_unknown_grip
-from memory_mcp.events.running import CallerProcess
+from memory_mcp.capture.evidence import ExpandedGrip, make_unknown_grip
+from memory_mcp.capture.running import CallerProcess
 from memory_mcp.model.event import ExcludedSession
 from memory_mcp.requests.limits import choice
 from memory_mcp.storage.values import Scope

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memory_mcp.app import App
-from memory_mcp.jobs.improve_summaries import left_today
 from memory_mcp.model.calendar import level_of
 from memory_mcp.model.ids import is_topic_id
 from memory_mcp.model.ledger import ModelCall, Outcome
 from memory_mcp.requests.limits import DAYS
 from memory_mcp.requests.scope import Caller
+from memory_mcp.upkeep.jobs.improve_summaries import left_today
 
 
 @dataclass(frozen=True, slots=True)

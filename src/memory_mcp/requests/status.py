@@ -8,7 +8,6 @@ from typing import Annotated
 from memory_mcp.app import App
 from memory_mcp.base import environment, paths, pauses
 from memory_mcp.base.errors import DiskFull, InvalidQuery, ReadOnly
-from memory_mcp.jobs.improve_summaries import last_problem
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.ids import ROOT
 from memory_mcp.requests import capturing
@@ -21,6 +20,7 @@ from memory_mcp.search.policy.tier import detect_tier
 from memory_mcp.storage.lock import is_read_only
 from memory_mcp.storage.opening import find_zone
 from memory_mcp.storage.values import Scope, StoreStats
+from memory_mcp.upkeep.jobs.improve_summaries import last_problem
 
 _BOUND = "counts are those of project {} alone: a layer's are its segments; quotations and bytes are not counted apart"
 

@@ -6,7 +6,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from memory_mcp.events.running import CallerProcess
+from memory_mcp.capture.running import CallerProcess
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import Context

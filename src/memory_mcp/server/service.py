@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from memory_mcp.app import App, Callbacks
 from memory_mcp.base import paths
 from memory_mcp.base.children import few_collections
+from memory_mcp.capture import handover
 from memory_mcp.config import Settings
 from memory_mcp.forgetting.act import resume
-from memory_mcp.ingest import handover
-from memory_mcp.jobs.housekeeping import compact_if_worth_it
 from memory_mcp.server.host import Host
 from memory_mcp.tree.derive.derivation import Depth, ExecutionMode
 from memory_mcp.tree.derive.deriver import NotifiedWorker, Patience, PendingNotices
+from memory_mcp.upkeep.jobs.housekeeping import compact_if_worth_it
 
 if TYPE_CHECKING:
     from memory_mcp.storage.lock import DirectoryLock

@@ -14,8 +14,8 @@ from memory_mcp.cli.commands.base import Subparsers, leaf, open_memory, print_re
 
 if TYPE_CHECKING:
     from memory_mcp.app import App
-    from memory_mcp.archive.moving import CopyResult
     from memory_mcp.config import Settings
+    from memory_mcp.upkeep.archive.moving import CopyResult
 
 _ENGINES = ("postgres", "duckdb")
 
@@ -43,12 +43,12 @@ def run(args: argparse.Namespace) -> int:
     This memory is not changed; run again it goes on, and copies what came meanwhile. Raises StorageError when the
     copy is not sound, and InvalidQuery where no target is named.
     """
-    from memory_mcp.archive import moving
     from memory_mcp.base.failpoints import failpoint
     from memory_mcp.model.ledger import AuditEntry
     from memory_mcp.tree.derive.derivation import ExecutionMode
     from memory_mcp.tree.derive.rebuild_toc import TocRebuild
     from memory_mcp.tree.toc.check import check_store
+    from memory_mcp.upkeep.archive import moving
 
     with open_memory(args, settled=True) as app, render.Progress("copying") as bar:
         target = _target(app.settings, args)
@@ -107,7 +107,7 @@ def _open(target: "Settings") -> "App":
 
 def _beside(app: "App", target: "Settings") -> int:
     """Copy tombstones and, to a data directory, pauses beside the copy's store; return how many tombstones it cannot take."""
-    from memory_mcp.archive import beside
+    from memory_mcp.upkeep.archive import beside
 
     rows = beside.read_rows(app.settings.storage.directory, app.storage.tombstones)
     if target.storage.engine == "duckdb":

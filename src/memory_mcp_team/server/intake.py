@@ -17,9 +17,9 @@ import anyio.to_thread
 
 from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery, MemoryMcpError, NotFound, StorageError
-from memory_mcp.events.log import LogWrite
-from memory_mcp.ingest.base import ImportReport
-from memory_mcp.ingest.hooks.base import Envelope, Hooks, MalformedPayload
+from memory_mcp.capture.hooks.base import Envelope, Hooks, MalformedPayload
+from memory_mcp.capture.log import LogWrite
+from memory_mcp.importers.base import ImportReport
 from memory_mcp.model.event import HOOK
 from memory_mcp.service.client import spoolfile
 from memory_mcp.storage.values import WriteRequest

@@ -22,8 +22,8 @@ from memory_mcp.app import App, Callbacks
 from memory_mcp.base import metrics
 from memory_mcp.base.children import few_collections
 from memory_mcp.base.errors import ConfigError
+from memory_mcp.capture import sources
 from memory_mcp.config import Settings
-from memory_mcp.ingest import sources
 from memory_mcp.model.event import EventDraft
 from memory_mcp.server.build import assemble
 from memory_mcp.server.ending import signals_of_end

@@ -15,7 +15,7 @@ from pathlib import Path
 from memory_mcp.app import App
 from memory_mcp.base import foreign_files
 from memory_mcp.base.errors import InvalidQuery, StorageError
-from memory_mcp.ingest.tombstone_file import append_lines
+from memory_mcp.capture.tombstone_file import append_lines
 from memory_mcp.storage.records import TombstoneLog
 from memory_mcp_team.settings import team_settings
 

@@ -14,9 +14,9 @@ from typing import cast
 from memory_mcp.base import metrics
 from memory_mcp.base.errors import MemoryMcpError, NotFound
 from memory_mcp.forgetting.act import Forgetting, lift_lines
-from memory_mcp.jobs.schedule import Daily, next_due
 from memory_mcp.tree.derive.derivation import Depth
 from memory_mcp.tree.derive.derivation import ExecutionMode as Where
+from memory_mcp.upkeep.jobs.schedule import Daily, next_due
 from memory_mcp_team.postgres.connection import EVENTS
 from memory_mcp_team.postgres.store import PostgresStorage
 from memory_mcp_team.postgres.tombstones import FORGET

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 from memory_mcp.app import App
 from memory_mcp.base import paths
-from memory_mcp.jobs.base import Job, JobReport
-from memory_mcp.jobs.calls import ShouldStop, WaitingFunctionJob
-from memory_mcp.jobs.schedule import Every
 from memory_mcp.requests.overview import Outgoing
 from memory_mcp.requests.registry import Entry
+from memory_mcp.upkeep.jobs.base import Job, JobReport
+from memory_mcp.upkeep.jobs.calls import ShouldStop, WaitingFunctionJob
+from memory_mcp.upkeep.jobs.schedule import Every
 from memory_mcp_team.sharing.place import SharePlace
 
 _MODULE = "memory_mcp_team.sharing.requests"

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from memory_mcp.app import App
-from memory_mcp.ingest.base import ImportReport
+from memory_mcp.importers.base import ImportReport
 from memory_mcp.model.event import Event, EventDraft, EventType, make_carried_draft
 from memory_mcp.model.ids import hash_parts
 from memory_mcp.model.project import ProjectNames

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from memory_mcp.app import App
-from memory_mcp.archive.others import find_forgotten
+from memory_mcp.capture.tombstones import ForgetRequest, TextCut
 from memory_mcp.forgetting.act import Forgetting
-from memory_mcp.ingest.tombstones import ForgetRequest, TextCut
 from memory_mcp.model.event import Event, EventDraft
 from memory_mcp.model.sentinel import FORGOTTEN
+from memory_mcp.upkeep.archive.others import find_forgotten
 
 
 @dataclass(slots=True)

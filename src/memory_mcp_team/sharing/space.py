@@ -13,12 +13,12 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from memory_mcp.app import App
-from memory_mcp.archive.others import match_events
 from memory_mcp.base.errors import InvalidQuery, PermissionDenied, ResourceExhausted
-from memory_mcp.ingest.base import ImportReport
+from memory_mcp.importers.base import ImportReport
 from memory_mcp.model.event import SHARED_BY, Event, EventDraft, make_carried_draft
 from memory_mcp.model.ids import EventId
 from memory_mcp.model.sentinel import FORGOTTEN
+from memory_mcp.upkeep.archive.others import match_events
 from memory_mcp_team.sharing.position import Position, followed
 from memory_mcp_team.sharing.removing import Removal, add, cuts_of
 from memory_mcp_team.sharing.said import said_of, stamp_of, take

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memory_mcp.app import App
-from memory_mcp.archive.others import match_events
 from memory_mcp.base.errors import PermissionDenied
 from memory_mcp.base.failpoints import failpoint
-from memory_mcp.ingest.base import ImportReport
+from memory_mcp.importers.base import ImportReport
 from memory_mcp.model.event import SHARED_BY, Event, EventDraft
 from memory_mcp.model.ids import EventId
 from memory_mcp.storage.archive import READ_ELSEWHERE
+from memory_mcp.upkeep.archive.others import match_events
 from memory_mcp_team.sharing.client import Client
 from memory_mcp_team.sharing.place import OURS, THEIRS, Ledger, Progress, SharePlace, mark_of
 from memory_mcp_team.sharing.removing import Removal, add, cuts_of

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from memory_mcp.base.errors import InvalidQuery
-from memory_mcp.ingest.jsonl import exported_draft_of, mapping_of
+from memory_mcp.importers.jsonl import exported_draft_of, mapping_of
 from memory_mcp.model.event import SHARED_BY, EventDraft, Role
 from memory_mcp.model.grip import Supersession
 from memory_mcp.model.ids import EventId, GripId, event_id_from, event_key

@@ -9,8 +9,8 @@ import pytest
 
 from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery, PermissionDenied, ResourceExhausted
+from memory_mcp.capture.log import EventLog
 from memory_mcp.config import Settings
-from memory_mcp.events.log import EventLog
 from memory_mcp.indexes.settings import TeleportSettings
 from memory_mcp.model.event import Event, make_carried_draft
 from memory_mcp.model.ids import EventId

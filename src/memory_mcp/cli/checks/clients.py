@@ -19,7 +19,7 @@ from memory_mcp.service.client import link
 from memory_mcp.service.client.spoolfile import client_of
 
 if TYPE_CHECKING:
-    from memory_mcp.ingest.rescue import DeletionForecast
+    from memory_mcp.capture.rescue import DeletionForecast
 
 #: With hooks on, a day of work leaves events; a week without any may be a holiday, and is worth a look.
 _QUIET_MS = 7 * 86_400_000
@@ -114,9 +114,9 @@ def check_transcripts(opened: Opened) -> Iterator[Check]:
 
     WARN where files that are not imported are deleted soon and the client is not followed, and for tables that no reader knows.
     """
-    from memory_mcp.ingest.following import followed_names
-    from memory_mcp.ingest.rescue import forecast_deletions
-    from memory_mcp.ingest.sources import all_importers
+    from memory_mcp.capture.following import followed_names
+    from memory_mcp.capture.rescue import forecast_deletions
+    from memory_mcp.capture.sources import all_importers
 
     outbox = opened.storage.outbox
     client_fates = forecast_deletions(all_importers(opened.settings.ingest), outbox.get_positions("import:"), opened.now_ms)
@@ -128,8 +128,8 @@ def check_transcripts_before_store(settings: Settings, now_ms: int) -> Iterator[
 
     Days are in the machine's zone; `now_ms` is in milliseconds since 1970.
     """
-    from memory_mcp.ingest.rescue import forecast_deletions
-    from memory_mcp.ingest.sources import all_importers
+    from memory_mcp.capture.rescue import forecast_deletions
+    from memory_mcp.capture.sources import all_importers
 
     client_fates = forecast_deletions(all_importers(settings.ingest), {}, now_ms)
     yield from _describe_fates(client_fates, (), lambda ms: time.strftime("%Y-%m-%d", time.localtime(ms / 1000)))

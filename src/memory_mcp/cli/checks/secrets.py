@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from memory_mcp.base import foreign_files, paths
+from memory_mcp.capture.payloads import PayloadCleaner
 from memory_mcp.cli import render
 from memory_mcp.cli.checks.base import OK, WARN, Check, Look, Opened
-from memory_mcp.ingest.payloads import PayloadCleaner
-from memory_mcp.ingest.redact import redactor
+from memory_mcp.redact.redact import redactor
 
 #: More acts than anybody does to a memory.
 _ALL = 1_000_000

@@ -4,15 +4,15 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from memory_mcp.archive.keeper import read_folder
-from memory_mcp.archive.reading import iter_losses
 from memory_mcp.base import foreign_files, paths
 from memory_mcp.cli import render
 from memory_mcp.cli.checks.base import FAIL, OK, WARN, Check, Look, Opened
-from memory_mcp.jobs.improve_summaries import last_problem, left_today
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.tree.toc.check import FRESHNESS
 from memory_mcp.tree.toc.check import check_store as check_tree
+from memory_mcp.upkeep.archive.keeper import read_folder
+from memory_mcp.upkeep.archive.reading import iter_losses
+from memory_mcp.upkeep.jobs.improve_summaries import last_problem, left_today
 
 #: A newest backup older than this is worth a warning (milliseconds): daily ones were missed, or the memory was not used.
 _OLD = 8 * 86_400_000

@@ -134,7 +134,7 @@ def run_audit(args: argparse.Namespace) -> int:
 
 def run_stats(args: argparse.Namespace) -> int:
     """Print counts and sizes, or the text for Prometheus."""
-    from memory_mcp.archive.keeper import read_folder
+    from memory_mcp.upkeep.archive.keeper import read_folder
 
     if args.prometheus:
         return _run_prometheus(args)

@@ -28,9 +28,9 @@ from memory_mcp.model.calendar import Calendar
 from memory_mcp.service.client import link
 
 if TYPE_CHECKING:
-    from memory_mcp.archive.backup import Backup
-    from memory_mcp.archive.reading import Missing, Verified
     from memory_mcp.config import Settings
+    from memory_mcp.upkeep.archive.backup import Backup
+    from memory_mcp.upkeep.archive.reading import Missing, Verified
 
 
 #: Damaged parts that are printed.
@@ -92,7 +92,7 @@ def run_backup(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
-    from memory_mcp.archive.backup import list_backups, measure_folder
+    from memory_mcp.upkeep.archive.backup import list_backups, measure_folder
 
     folder = place_of(args.place) if args.place else usual_place(args)
     if folder.is_file():
@@ -114,8 +114,8 @@ def _list(args: argparse.Namespace) -> int:
 
 def _verify(args: argparse.Namespace) -> int:
     """Return 1 when anything is damaged."""
-    from memory_mcp.archive.backup import find_backup
-    from memory_mcp.archive.reading import verify_backup
+    from memory_mcp.upkeep.archive.backup import find_backup
+    from memory_mcp.upkeep.archive.reading import verify_backup
 
     backup = find_backup(place_of(args.place) if args.place else usual_place(args))
     verified = verify_backup(backup)
@@ -200,8 +200,8 @@ def run_restore(args: argparse.Namespace) -> int:
     The daemon is stopped for it; what was there is kept. Returns 1 when a part of the backup is missing. When building fails,
     what was built is removed and the memory stays. Raises InvalidQuery for a memory in a database.
     """
-    from memory_mcp.archive.reading import verify_backup
-    from memory_mcp.archive.restore import FRESH, put_in_place
+    from memory_mcp.upkeep.archive.reading import verify_backup
+    from memory_mcp.upkeep.archive.restore import FRESH, put_in_place
 
     settings = settings_of(args)
     _require_directory(settings)
@@ -243,10 +243,10 @@ def _require_directory(settings: "Settings") -> None:
 
 def _choose_backup(source: Path, at: str) -> "Backup":
     """The time is read in the zone of the newest backup."""
-    from memory_mcp.archive.backup import find_backup
-    from memory_mcp.archive.reading import read_about
     from memory_mcp.model.calendar import Calendar
     from memory_mcp.requests.times import Times
+    from memory_mcp.upkeep.archive.backup import find_backup
+    from memory_mcp.upkeep.archive.reading import read_about
 
     if not at:
         return find_backup(source)
@@ -257,13 +257,13 @@ def _choose_backup(source: Path, at: str) -> "Backup":
 def _build(settings: "Settings", directory: Path, backup: "Backup", verified: "Verified") -> tuple[Path, dict[str, int]]:
     """Return (folder, counts); what was forgotten here is forgotten again. The folder stays where an error is raised."""
     from memory_mcp.app import App
-    from memory_mcp.archive import beside, restore
-    from memory_mcp.archive.reading import iter_rows
-    from memory_mcp.ingest.tombstones import Tombstones
+    from memory_mcp.capture.tombstones import Tombstones
     from memory_mcp.model.ledger import AuditEntry
     from memory_mcp.storage.duckdb import SCHEMA, open_storage
     from memory_mcp.tree.derive.derivation import ExecutionMode
     from memory_mcp.tree.derive.rebuild_toc import TocRebuild
+    from memory_mcp.upkeep.archive import beside, restore
+    from memory_mcp.upkeep.archive.reading import iter_rows
 
     with render.Progress("restoring") as bar:
         fresh, loaded = restore.load_backup(backup, verified, directory, SCHEMA, open_storage, lambda: None)

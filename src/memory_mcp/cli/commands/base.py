@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from memory_mcp.app import App
+    from memory_mcp.capture.running import CallerProcess
     from memory_mcp.cli.bulk import Memory
     from memory_mcp.cli.checks.base import Look
     from memory_mcp.config import Settings
-    from memory_mcp.events.running import CallerProcess
     from memory_mcp.service.client import link
 
 

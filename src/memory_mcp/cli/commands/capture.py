@@ -33,7 +33,7 @@ from memory_mcp.service.client import hook
 if TYPE_CHECKING:
     from memory_mcp.app import App
     from memory_mcp.cli.bulk import Memory
-    from memory_mcp.ingest.base import ImportReport
+    from memory_mcp.importers.base import ImportReport
     from memory_mcp.model.event import EventDraft
 
 
@@ -191,7 +191,7 @@ def run_ingest(args: argparse.Namespace) -> int:
 
     Raises SourceUnreadable for a file of another kind, and, after the report, when no line could be used.
     """
-    from memory_mcp.ingest.gate import FORGOTTEN
+    from memory_mcp.capture.gate import FORGOTTEN
 
     if args.file != "-":
         refuse_no_transcript(Path(args.file).expanduser())
@@ -212,8 +212,8 @@ def run_ingest(args: argparse.Namespace) -> int:
 
 def _from_stdin(app: "Memory") -> "ImportReport":
     """By the rules for files, through a temporary file, in batches of 500."""
-    from memory_mcp.ingest.base import ImportReport, Quote
-    from memory_mcp.ingest.gate import Gate
+    from memory_mcp.capture.gate import Gate
+    from memory_mcp.importers.base import ImportReport, Quote
 
     report, gate = ImportReport(files=1), Gate(app.capture)
     with tempfile.NamedTemporaryFile(prefix="memory-mcp-ingest-", suffix=".jsonl") as copy:
@@ -269,7 +269,7 @@ def run_change_watch(args: argparse.Namespace) -> int:
     "all" is every client with files here, for off every one. Raises InvalidQuery for one that cannot be followed, and nothing
     is changed.
     """
-    from memory_mcp.ingest.following import set_followed
+    from memory_mcp.capture.following import set_followed
 
     on = args.watch_command == "on"
     with open_memory(args, catch_up=False) as app:
@@ -295,8 +295,8 @@ def status_of(app: "App") -> list[dict[str, Any]]:
 
     name, title, followed, places (paths), files, and new_files and new_bytes, those not stored yet.
     """
-    from memory_mcp.ingest.finding import summarize_files
-    from memory_mcp.ingest.following import followed_names
+    from memory_mcp.capture.finding import summarize_files
+    from memory_mcp.capture.following import followed_names
 
     followed, marks = followed_names(app.storage.outbox), app.storage.outbox.get_positions("import:")
     clients = []

@@ -14,10 +14,10 @@ from memory_mcp.cli.commands.import_ import Work, build
 from memory_mcp.cli.mistakes import refuse_command_word, refuse_missing_parent
 
 if TYPE_CHECKING:
-    from memory_mcp.archive.others import Records
-    from memory_mcp.archive.reading import Missing
     from memory_mcp.cli.bulk import Memory
     from memory_mcp.model.event import EventDraft
+    from memory_mcp.upkeep.archive.others import Records
+    from memory_mcp.upkeep.archive.reading import Missing
 
 
 _EXPORT_ASIDE = (
@@ -135,8 +135,8 @@ def run_merge(args: argparse.Namespace) -> int:
 
     The other memory is only read. Raises InvalidQuery where it is this one.
     """
-    from memory_mcp.archive.others import RECORDS, Records
     from memory_mcp.model.calendar import Calendar
+    from memory_mcp.upkeep.archive.others import RECORDS, Records
 
     other = args.other.expanduser().absolute()
     with open_bulk_memory(args) as memory:
@@ -166,10 +166,10 @@ def run_merge(args: argparse.Namespace) -> int:
 
 
 def _events(memory: "Memory", other: Path, records: "Records", missing: "list[Missing]", dry_run: bool) -> dict[str, int]:
-    from memory_mcp.archive.others import RECORDS, iter_slices, parse_drafts
-    from memory_mcp.ingest.base import ImportReport
-    from memory_mcp.ingest.gate import Gate
+    from memory_mcp.capture.gate import Gate
+    from memory_mcp.importers.base import ImportReport
     from memory_mcp.storage.duckdb import open_read_only
+    from memory_mcp.upkeep.archive.others import RECORDS, iter_slices, parse_drafts
 
     gate, report, new_count, known_count = Gate(memory.capture), ImportReport(), 0, 0
     with render.Progress("merging") as bar:
@@ -218,7 +218,7 @@ def run_sync(args: argparse.Namespace) -> int:
 
     Raises InvalidQuery for no folder, one inside the data directory, or one that cannot be used.
     """
-    from memory_mcp.ingest.sources import make_exchange
+    from memory_mcp.upkeep.archive.syncing import make_exchange
 
     refuse_command_word(args.folder, "sync")
     with open_memory(args, catch_up=False) as app:

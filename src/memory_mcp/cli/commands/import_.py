@@ -17,9 +17,9 @@ from memory_mcp.cli.import_report import brief_line, holdings_line, report_lines
 from memory_mcp.cli.mistakes import nothing_used, refuse_no_transcript
 
 if TYPE_CHECKING:
+    from memory_mcp.capture.finding import FileSummary
     from memory_mcp.cli.bulk import Memory, Upkeep
-    from memory_mcp.ingest.base import ImportReport
-    from memory_mcp.ingest.finding import FileSummary
+    from memory_mcp.importers.base import ImportReport
 
 
 AUTO = "auto"
@@ -95,7 +95,7 @@ def run_import(args: argparse.Namespace) -> int:
 
 
 def _are_foreign(app: "Memory", shares: "Sequence[Share]") -> bool:
-    from memory_mcp.ingest.finding import find_owners
+    from memory_mcp.capture.finding import find_owners
 
     for share in shares:
         importer = app.importer(share.source)
@@ -140,8 +140,8 @@ def shares_at(app: "Memory", source: str, path: Path | None) -> list[Share]:
     importers, which is reported on stderr for a named source. Raises InvalidQuery where the source is unknown or has no usual
     place and no path is given, SourceUnreadable where there is nothing to read.
     """
-    from memory_mcp.ingest.finding import assign_files, no_files_error
-    from memory_mcp.ingest.pipeline import mark_prefix
+    from memory_mcp.capture.finding import assign_files, no_files_error
+    from memory_mcp.capture.pipeline import mark_prefix
 
     importers = app.importers()
     importer_name = "" if source == AUTO else source
@@ -169,7 +169,7 @@ def shares_at(app: "Memory", source: str, path: Path | None) -> list[Share]:
 
 def find_histories(app: "Memory") -> "list[FileSummary]":
     """Return a finding for each client's usual place with files."""
-    from memory_mcp.ingest.finding import summarize_usual_paths
+    from memory_mcp.capture.finding import summarize_usual_paths
 
     return summarize_usual_paths(app.importers(), app.marks("import:"))
 

@@ -16,7 +16,7 @@ from memory_mcp.install.state import State
 from memory_mcp.install.status import statuses
 
 if TYPE_CHECKING:
-    from memory_mcp.ingest.finding import FileSummary
+    from memory_mcp.capture.finding import FileSummary
 
 
 #: Clients that delete their transcripts: what their hooks miss is lost.

@@ -132,7 +132,7 @@ def _build(args: argparse.Namespace, directory: Path, path: Path) -> dict[str, A
     from memory_mcp.cli.commands.import_ import AUTO, Work, build, read_share, shares_at
     from memory_mcp.cli.import_report import report_shape
     from memory_mcp.config import load
-    from memory_mcp.ingest.base import ImportReport
+    from memory_mcp.importers.base import ImportReport
     from memory_mcp.requests.first_questions import first_questions
     from memory_mcp.service.client import link
 

@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from memory_mcp.capture.gate import Gate
 from memory_mcp.cli import render
-from memory_mcp.ingest.base import ImportReport
-from memory_mcp.ingest.draft_rows import unpack_drafts
-from memory_mcp.ingest.gate import Gate
+from memory_mcp.importers.base import ImportReport
+from memory_mcp.importers.draft_rows import unpack_drafts
 from memory_mcp.model.event import Role
 from memory_mcp.model.fencing import neutralize_json
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from memory_mcp.base.text import densest, probe, term_set
-from memory_mcp.events.evidence import make_quotation, quote_grips
+from memory_mcp.capture.evidence import make_quotation, quote_grips
 from memory_mcp.indexes.base import DocType, Filters, Match, PendingMatch
 from memory_mcp.indexes.copy_reader import CopyReader
 from memory_mcp.indexes.keys import session_name

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from memory_mcp.base.errors import NotFound
 from memory_mcp.base.text import term_set
-from memory_mcp.events.evidence import Evidence
+from memory_mcp.capture.evidence import Evidence
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.grip import RETRACTED
 from memory_mcp.model.ids import GripId, grip_time

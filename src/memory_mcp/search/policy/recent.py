@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
-from memory_mcp.events.running import CallerProcess
+from memory_mcp.capture.running import CallerProcess
 from memory_mcp.model.ids import EventId
 
 #: Answers remembered: an agent opens what it was shown a few calls ago.

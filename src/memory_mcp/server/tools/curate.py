@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery, ResourceExhausted
-from memory_mcp.ingest.jsonl import draft_of
+from memory_mcp.importers.jsonl import draft_of
 from memory_mcp.model.event import Trust
 from memory_mcp.requests.correct import MAX_REASON, Correct, Corrected, Retract
 from memory_mcp.requests.limits import MATERIAL, PAGE

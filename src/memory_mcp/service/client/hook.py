@@ -153,7 +153,7 @@ def keep(directory: str, client: str, payload: bytes, told: "Mapping[str, str]")
     payload = payload[: CUT_KEPT + _BEHIND] if cut else payload
     failed = ""
     try:
-        from memory_mcp.ingest.payloads import PayloadCleaner
+        from memory_mcp.capture.payloads import PayloadCleaner
 
         payloads = PayloadCleaner(directory)
         payload, told = payloads.clean_payload(payload), payloads.clean_fields(told)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from memory_mcp.events.running import CallerProcess
+from memory_mcp.capture.running import CallerProcess
 
 
 @dataclass(slots=True)

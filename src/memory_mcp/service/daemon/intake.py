@@ -22,7 +22,7 @@ from memory_mcp.service.client.handing import KEPT
 from memory_mcp.service.daemon.rpc import Conversation
 
 if TYPE_CHECKING:
-    from memory_mcp.ingest.payloads import PayloadCleaner
+    from memory_mcp.capture.payloads import PayloadCleaner
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ class Intake:
         """The rules that clean payloads, loaded by the first thread that asks while others wait."""
         with self._loading:
             if self._rules is None:
-                from memory_mcp.ingest.payloads import PayloadCleaner
+                from memory_mcp.capture.payloads import PayloadCleaner
 
                 self._rules = PayloadCleaner(str(Path(self._spool).parent))
             return self._rules

@@ -12,7 +12,7 @@ from memory_mcp import __version__
 from memory_mcp.app import App
 from memory_mcp.base import paths
 from memory_mcp.base.errors import StorageError
-from memory_mcp.ingest import handover
+from memory_mcp.capture import handover
 from memory_mcp.requests import carrying, first_questions, merging, portable
 from memory_mcp.server.service import Awaited, Service
 from memory_mcp.service.daemon.doors import Doors

@@ -17,7 +17,7 @@ import anyio.from_thread
 
 from memory_mcp.base import lines
 from memory_mcp.base.errors import InvalidQuery, MemoryMcpError
-from memory_mcp.events.running import CallerProcess
+from memory_mcp.capture.running import CallerProcess
 
 if TYPE_CHECKING:
     from memory_mcp.app import App

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from memory_mcp.base.text import term_hash
-from memory_mcp.events.evidence import Evidence
+from memory_mcp.capture.evidence import Evidence
 from memory_mcp.model.calendar import Calendar, TocLevel, level_of, rollup_targets
 from memory_mcp.model.ids import NodeId, day_id, segment_key_of
 from memory_mcp.model.segment import Segment

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from memory_mcp.base.text import densest, term_set
-from memory_mcp.events.evidence import Evidence, quote_grips
+from memory_mcp.capture.evidence import Evidence, quote_grips
 from memory_mcp.indexes.calibrate import REQUEST_FACTOR
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.event import Event, EventType, note_kind

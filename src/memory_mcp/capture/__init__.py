@@ -1,0 +1,1 @@
+"""Lets drafts into the memory, once and clean: gate, pipeline, hooks, spool and the event log."""

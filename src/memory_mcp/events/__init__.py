@@ -1,1 +1,0 @@
-"""Append events to the log, and expand a grip into the events that it quotes."""

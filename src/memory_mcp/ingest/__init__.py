@@ -1,1 +1,0 @@
-"""Importers, hooks and the write path: read foreign files and payloads, clean them, store events."""

@@ -1,0 +1,1 @@
+"""Takes secrets and private passages out of a text."""
