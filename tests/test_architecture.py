@@ -192,7 +192,7 @@ WALK = re.compile(r"(?<![A-Z_])\.rglob\(|\bos\.walk\(")
 #: Folders of tests beside whose processes nobody walks by himself.
 BESIDE_PROCESSES = ("acceptance", "daemon", "forgetting", "share", "team", "web")
 #: Modules that walk by themselves: other programs' folders, of which what cannot be listed is counted, and one's own.
-WALKERS = {"base/machine.py", "indexes/files.py", "ingest/client_importer.py", "ingest/markdown/reader.py"}
+WALKERS = {"base/machine.py", "indexes/files.py", "importers/client_importer.py", "importers/markdown/reader.py"}
 
 
 def test_a_folder_in_which_others_work_is_walked_by_what_lets_files_come_and_go() -> None:

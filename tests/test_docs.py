@@ -4,6 +4,8 @@ import argparse
 import importlib.util
 import json
 import re
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -197,3 +199,25 @@ def test_no_registry_host_or_machine_path_is_named() -> None:
         r"index-url|extra-index|https?://[^\s)]*(?:pypi|mirror|registry)|\b(?:ghcr|docker|quay)\.io\b|/root/|/tmp/\w"
     )
     assert [p.name for p in tracked if pattern.search(p.read_text(encoding="utf-8"))] == []
+
+
+# the map
+
+
+def test_the_map_is_short_every_package_has_a_page_and_the_list_of_changes_is_as_made() -> None:
+    assert len((ROOT / "ARCHITECTURE.md").read_bytes()) <= 15_000
+    packages = [
+        path.parent for path in (ROOT / "src").glob("memory_mcp*/*/__init__.py") if path.parent.parent.name == "memory_mcp"
+    ]
+    pages = [package / "README.md" for package in packages if package.name != "samples"]
+    pages.append(ROOT / "src" / "memory_mcp_team" / "README.md")
+    assert [str(page) for page in pages if not page.is_file() or len(page.read_text(encoding="utf-8").splitlines()) > 40] == []
+    for page in pages:
+        folder = page.parent
+        named = re.findall(r"^\| (`.+?) \|", page.read_text(encoding="utf-8"), re.M)
+        files = [name for row in named for name in re.findall(r"`([\w/.]+)`", row)]
+        present = {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
+        missing = [name for name in files if name.rstrip("/") not in present and not any(p.endswith(f"/{name}") for p in present)]
+        assert missing == [], folder.name
+    done = subprocess.run([sys.executable, ROOT / "tools" / "changes.py", "--check"], check=False)
+    assert done.returncode == 0, "python tools/changes.py"

@@ -1,4 +1,4 @@
-"""Writes docs/changes.md, where each kind of change belongs, from the lines `Change here: ...` of module docstrings.
+"""Writes src/README.md, where each kind of change belongs, from the lines `Change here: ...` of module docstrings.
 
     python tools/changes.py [--check]
 
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "changes.md"
+PAGE = ROOT / "src" / "README.md"
 MARK = "Change here: "
 _HEAD = """# Where a change belongs
 
@@ -37,7 +37,7 @@ def iter_changes() -> Iterator[tuple[str, Path]]:
 def render_page() -> str:
     """The page as it should be."""
     rows = [
-        f"| {change} | [`{path.relative_to(ROOT / 'src').as_posix()}`](../{path.relative_to(ROOT).as_posix()}) |"
+        f"| {change} | [`{path.relative_to(ROOT / 'src').as_posix()}`]({path.relative_to(ROOT / 'src').as_posix()}) |"
         for change, path in iter_changes()
     ]
     return _HEAD + "\n".join(rows) + "\n"

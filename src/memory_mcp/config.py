@@ -2,6 +2,9 @@
 
 Order: defaults, then config.toml, then environment (MEMORY_MCP_<SECTION>__<KEY>; MEMORY_MCP_DATA_DIR for storage.data_dir),
 then flags.
+
+Change here: add a setting, or change a default.
+Change here: when the daemon ends by itself.
 """
 
 import dataclasses

@@ -7,7 +7,7 @@ The names in a group, and what each stands for:
     memory_mcp.commands         a command: `cli.commands.registry.Command`
     memory_mcp.admin_commands   a command below `admin`: the same
     memory_mcp.requests         a request: `requests.registry.Entry`
-    memory_mcp.upkeep.jobs             a job of the scheduler: a function of the App that returns it
+    memory_mcp.jobs             a job of the scheduler: a function of the App that returns it
     memory_mcp.checks           checks of `doctor`: a function of a `cli.checks.base.Look`
     memory_mcp.outgoing         what leaves this machine: a function of the App that yields `requests.overview.Outgoing`
     memory_mcp.http             by the name of a section that is set: a function of arguments and settings, that serves HTTP and

@@ -5,6 +5,8 @@ Standard library only: every client's relay uses it.
 Invariants
 1. A byte is looked at a fixed number of times, however the stream is cut into chunks and however long a line is.
 2. What cannot be passed on is answered with an error that carries the message's id where it can be told, else null.
+
+Change here: what a client may send on a line, and what it is told of the rest.
 """
 
 import json

@@ -5,6 +5,8 @@ Invariants
 2. Code tokens (snake_case, camelCase, paths, dotted names, versions, error codes, hashes) give the whole token *and*
    its parts; prose words give their stem; CJK runs give character bigrams.
 3. `terms` of a text contains every term of any query that quotes a whole word of it.
+
+Change here: what counts as a word, or which are stop words.
 """
 
 import re

@@ -5,6 +5,8 @@ known (`iter_candidates`), and pools that name the repository without its locati
 
 Invariants
 1. A home directory, a filesystem's root and a folder that people keep many repositories in are never taken for a repository.
+
+Change here: know another layout of worktrees.
 """
 
 import os

@@ -3,6 +3,8 @@
 Invariants
 1. A rule drops an event whole; nothing of it is stored, counted words aside.
 2. The result of a call that was dropped is dropped too, also where it does not name the path itself.
+
+Change here: what is never recorded.
 """
 
 import os

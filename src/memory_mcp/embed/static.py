@@ -6,6 +6,8 @@ Invariants
 into memory, because truncating a mapped file kills the process.
 3. Its vectors equal those of model2vec to the last bit (tested). That library is not imported: with its dependencies it takes
 120 ms and 15 MB in every process that embeds, and stores the tokenizer twice.
+
+Change here: which texts a model leaves to the keywords.
 """
 
 import json

@@ -1,4 +1,7 @@
-"""The protocol of an importer, and the report of an import."""
+"""The protocol of an importer, and the report of an import.
+
+Change here: read a new transcript format.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator

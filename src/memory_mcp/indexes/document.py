@@ -2,6 +2,8 @@
 
 A *unit* is replaced as a whole: a segment with its grips, or a period. All documents of a unit are in one
 shard, so that a grip's neighbours do not depend on when it was indexed.
+
+Change here: what gets indexed of a node or grip.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

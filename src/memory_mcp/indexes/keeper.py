@@ -1,4 +1,7 @@
-"""Maintain one index: load it, follow the store, commit, detect damage, rebuild it."""
+"""Maintain one index: load it, follow the store, commit, detect damage, rebuild it.
+
+Change here: when an index is built anew.
+"""
 
 import logging
 import threading

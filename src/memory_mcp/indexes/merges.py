@@ -1,4 +1,7 @@
-"""Choose the shards to merge: few shards, and each document rewritten rarely. Pure."""
+"""Choose the shards to merge: few shards, and each document rewritten rarely. Pure.
+
+Change here: when parts become one.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

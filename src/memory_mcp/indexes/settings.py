@@ -1,6 +1,8 @@
 """Settings of the indexes, and the times before which documents are left out.
 
 Only indexes drop documents by age; events, nodes and grips stay, and the walk of the tree still finds them.
+
+Change here: how long documents stay in an index.
 """
 
 from collections.abc import Mapping

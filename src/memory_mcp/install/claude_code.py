@@ -1,6 +1,8 @@
 """Claude Code: servers in ~/.claude.json or a project's .mcp.json, hooks in settings.json beside its other settings.
 
 A plugin brings both by itself; settings of the user, the project and this machine switch it on and off.
+
+Change here: install into another client, or another hook or file of one.
 """
 
 from collections.abc import Sequence

@@ -5,6 +5,8 @@ Invariants
    23 or 25 hours around a clock change.
 2. An ISO week is a child of every month it intersects, and of no other; months and years are made of days.
 3. Windows of one level tile time: each ends where the next begins.
+
+Change here: what a week or month contains.
 """
 
 import datetime as dt

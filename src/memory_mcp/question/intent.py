@@ -5,6 +5,8 @@ Invariants
 2. A deadline, in the query or given beside it, makes a query time-boxed, whatever else it wants.
 3. What is quoted and what is code stands in `exact`, whatever the intent: a question about an identifier is a question.
 4. Dates and past durations say nothing about the intent.
+
+Change here: add an intent.
 """
 
 import itertools

@@ -3,6 +3,8 @@
 A phrase is a row of words: `a|b` either, `x?` may be left out, `@list` any word of that list, `<code>` `<quote>` `<number>`
 a literal piece or a number, `...` up to eight words, a leading `^` at a clause's start (words of courtesy before it do
 not count), a closing `$` at its end. No phrase reaches over a clause.
+
+Change here: what a question is taken for.
 """
 
 import tomllib

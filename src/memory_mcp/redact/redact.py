@@ -4,6 +4,8 @@ Invariants
 1. Nothing is imported or scanned for a rule none of whose anchors is in the text.
 2. Every pattern begins at an anchor and scans each run of characters once: time grows with the text, whatever it is.
 3. Redacting twice changes nothing more.
+
+Change here: what is private or a secret.
 """
 
 import re

@@ -1,4 +1,7 @@
-"""Ranges and defaults of what a request may ask for: numbers, texts, and names from a list."""
+"""Ranges and defaults of what a request may ask for: numbers, texts, and names from a list.
+
+Change here: a limit or a default of an argument.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields

@@ -3,6 +3,8 @@
 Invariants
 1. Every child is on one of the pages, or on one of those that open what is folded; none is on two.
 2. How much is said of a child depends on those of its list that come first, and not on the page.
+
+Change here: how much of a node's children is shown, and which are folded.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,7 @@
-"""All requests by the name of their tool, one line each; those that only commands use are named alike."""
+"""All requests by the name of their tool, one line each; those that only commands use are named alike.
+
+Change here: add an argument to a tool or a command.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace

@@ -1,4 +1,7 @@
-"""Reads times and node ids as agents and people write them: as UTC milliseconds, windows and canonical ids."""
+"""Reads times and node ids as agents and people write them: as UTC milliseconds, windows and canonical ids.
+
+Change here: how times, projects, cursors or node ids are read.
+"""
 
 import datetime as dt
 import re

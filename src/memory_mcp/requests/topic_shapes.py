@@ -1,4 +1,7 @@
-"""Turns topics and their links into the parts of responses: names, dates, segments and statements with their grips."""
+"""Turns topics and their links into the parts of responses: names, dates, segments and statements with their grips.
+
+Change here: what is said of a topic, and which statement is cited for it.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

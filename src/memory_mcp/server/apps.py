@@ -3,6 +3,8 @@
 Invariants
 1. A page is one HTML document without a request to anybody; what it shows comes from its host, and is shown as text.
 2. A client that does not declare the extension is told of the pages by `_meta` of three tools, and nowhere else.
+
+Change here: a page of MCP Apps, or add one.
 """
 
 from functools import cache, partial

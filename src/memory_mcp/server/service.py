@@ -1,4 +1,7 @@
-"""The App of a serving process with what runs beside it (deriver, scheduler), opened and closed together."""
+"""The App of a serving process with what runs beside it (deriver, scheduler), opened and closed together.
+
+Change here: when a serving process derives, or what it logs of that.
+"""
 
 import logging
 import math

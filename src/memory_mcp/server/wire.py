@@ -2,6 +2,8 @@
 
 Descriptions are the annotations of fields whose name does not explain itself. What only detail="full" adds is left out, as
 every connection pays for what is published.
+
+Change here: what an agent or a command's `--json` says.
 """
 
 from collections.abc import Mapping

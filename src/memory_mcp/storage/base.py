@@ -9,6 +9,7 @@ Invariants
 Any method raises StorageError or one of its kinds when the engine fails, and DeadlineExceeded when its thread is interrupted.
 Days are ISO dates (2026-01-31) of the store's zone, times UTC milliseconds, unless stated otherwise. A span of days does not
 include `after_day`; a project, agent or window of None restricts nothing. Results leave out unknown ids.
+Change here: keep the truth elsewhere.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

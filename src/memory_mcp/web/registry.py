@@ -1,4 +1,8 @@
-"""The pages by their addresses below a visit's, and the acts by their names. One line each."""
+"""The pages by their addresses below a visit's, and the acts by their names. One line each.
+
+Change here: what a page of the explorer (the web) shows.
+Change here: add a page, or an act of one.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping
 

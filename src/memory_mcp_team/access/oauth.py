@@ -5,6 +5,8 @@ Invariants
    a token names a key, an address or an algorithm that was not allowed before.
 2. Algorithm and key belong together: a key serves the algorithms of its own kind, and the one that it names if it names one.
 3. A token counts for this server alone: its audience is this server's URL, its issuer the configured one, to the letter.
+
+Change here: what a token must fulfil.
 """
 
 import json

@@ -4,6 +4,9 @@ Invariants
 1. What a caller may do in a space is the lower of two: the role granted there, and the highest role that the token or key allows.
 2. A space without a grant does not exist: its absence and its being another's are one error.
 3. A request that the table does not name is refused.
+
+Change here: which role a request needs, or name the role of a new one.
+Change here: add a role.
 """
 
 from collections.abc import Iterable, Mapping

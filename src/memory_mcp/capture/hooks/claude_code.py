@@ -7,6 +7,8 @@ form of these (`convert_payload`).
 Invariants
 1. A source id depends on the spool file's name and the part of the payload alone.
 2. A call comes before its result in time, and neither before the prompt that led to it.
+
+Change here: keep another kind of payload of a client's hooks.
 """
 
 import datetime as dt

@@ -1,4 +1,7 @@
-"""The clients whose hooks are supported, one line each; the hook has the same names (`hook.CLIENTS`)."""
+"""The clients whose hooks are supported, one line each; the hook has the same names (`hook.CLIENTS`).
+
+Change here: take payloads of another client's hooks.
+"""
 
 from memory_mcp.capture.hooks.base import Hooks
 from memory_mcp.capture.hooks.claude_code import ClaudeCodeHooks

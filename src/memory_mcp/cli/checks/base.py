@@ -1,6 +1,6 @@
 """One line of doctor's report, what a check is given, and the checks in the order of the report.
 
-Change here: a check is a function `check_NAME` of a module in this folder that yields `Check`s, and a line in `_MODULES`.
+Change here: add a check, as a function `check_NAME` of a module in this folder that yields `Check`s, and a line in `_MODULES`.
 
 Invariants
 1. A check makes no file, folder, store or process, and writes to none.

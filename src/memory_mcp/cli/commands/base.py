@@ -1,4 +1,7 @@
-"""What commands share: common arguments, settings, the open memory, scope and times."""
+"""What commands share: common arguments, settings, the open memory, scope and times.
+
+Change here: a flag of a command, or how it prints.
+"""
 
 import argparse
 import os

@@ -5,6 +5,8 @@ Invariants
    test compares them.
 2. A word gives itself without case, accents and plural ending, and its parts where it is a name of code; a run of CJK
    characters gives its bigrams, as in `memory_mcp.base.text`.
+
+Change here: what an HTML export shows.
 """
 
 import json

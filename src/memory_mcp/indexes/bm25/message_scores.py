@@ -4,6 +4,8 @@ A message has the score of its best grip, with shares of neighbouring messages. 
 message, so that the pieces of a long one are not neighbours of each other. As these shares are of scores of the
 same unit, a score is bounded by the highest of these and the segment's: for 400,000 grips that hold a query
 word, finding the best 120 messages then means smoothing a few thousand.
+
+Change here: what neighbours and segments add to a message.
 """
 
 import threading

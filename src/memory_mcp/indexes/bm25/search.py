@@ -3,6 +3,8 @@
 A message's score is that of its best grip, with shares of its neighbours', its segment's and its segment's best
 message's; a segment's is its own with that of its best message. Only documents that hold a term themselves are
 found.
+
+Change here: how keywords are scored.
 """
 
 import math

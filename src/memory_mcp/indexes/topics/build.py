@@ -1,4 +1,7 @@
-"""Build the topic graph from segments: groups, areas, identities, names. Pure."""
+"""Build the topic graph from segments: groups, areas, identities, names. Pure.
+
+Change here: which areas an overview tells of.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -10,6 +10,8 @@ Invariants
 1. The same segments in the same order give the same topics, in every process.
 2. A topic has at least `LEAST_SEGMENTS` segments, each of which has terms.
 3. Memory is linear in the number of segments: similarities are computed a block of rows at a time.
+
+Change here: which segments make a topic.
 """
 
 from collections.abc import Iterator, Sequence

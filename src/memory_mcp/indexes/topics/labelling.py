@@ -3,6 +3,8 @@
 Invariants
 1. A topic with a label is left alone, unless a language model gave it and the topic's own words have changed since.
 2. A label for one project is made from that project's segments only.
+
+Change here: which topics a language model names, or how long its labels hold.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,7 @@
-"""Topics, or areas, in a view: which exist, their importance and fit to a text."""
+"""Topics, or areas, in a view: which exist, their importance and fit to a text.
+
+Change here: how well a topic fits a question.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -8,6 +8,8 @@ Invariants
 1. Labels of one call differ from each other by more than case and order, and are at most `MAX_LABEL` characters.
 2. Names depend only on the documents of the call: those of a project are computed from its own.
 3. The same input gives the same names in every process.
+
+Change here: what a topic is called.
 """
 
 from collections.abc import Iterable, Sequence

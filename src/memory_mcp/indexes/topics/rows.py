@@ -1,4 +1,7 @@
-"""The columns of the topic graph, one row per segment."""
+"""The columns of the topic graph, one row per segment.
+
+Change here: what is kept of a segment for topics.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace

@@ -1,6 +1,8 @@
 """Vector search over a snapshot: compares exactly with all rows, or those a graph finds.
 
 Raw scores are cosine similarities. The best of each table over all shards are calibrated together, then merged.
+
+Change here: how similarity is scored.
 """
 
 from dataclasses import dataclass, replace

@@ -1,4 +1,7 @@
-"""Find the first phrase of a question that is a time, its window, and the question without it."""
+"""Find the first phrase of a question that is a time, its window, and the question without it.
+
+Change here: which words mean a time.
+"""
 
 import datetime as dt
 import re

@@ -7,6 +7,8 @@ found; `Spent.exceeded` names it. A bound that the caller names is never exceede
 3. A cancelled budget is out of time, and so are all budgets made from it. A set `GONE` event cancels every budget of its call.
 4. A share never uses what is reserved for the attempts after it.
 5. Only a path with `first_find_ms` goes on when its time is up, and only while the whole search has found nothing.
+
+Change here: a bound's default.
 """
 
 import math

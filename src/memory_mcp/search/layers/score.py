@@ -4,6 +4,8 @@ A message's log odds are a weighted sum of its own BM25 score, its neighbours', 
 share of the query's highest possible score, and of its similarity and its segment's. The weights maximize the likelihood of
 the judged messages of all corpora together (softmax over the candidates, each corpus weighted alike; the tuning halves of
 `bench.quality`). Leaving out one corpus at a time makes none worse. The score is that likelihood, 0..1.
+
+Change here: how words and meaning become one list.
 """
 
 from dataclasses import dataclass, replace

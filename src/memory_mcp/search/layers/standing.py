@@ -2,6 +2,8 @@
 
 No hit costs a query of its own: the store keeps pins and successors in memory, nodes are given, and a kind is read from the
 words. A `kind` that a hit already has was given by the author.
+
+Change here: what a hit tells the ranking.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,7 @@
-"""The routing tables: the layers that an intent tries, their order, its bounds, and whether a scan may follow."""
+"""The routing tables: the layers that an intent tries, their order, its bounds, and whether a scan may follow.
+
+Change here: which layer answers which intent.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

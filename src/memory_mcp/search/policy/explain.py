@@ -1,4 +1,7 @@
-"""The explanation of an answer, built while the decisions are made."""
+"""The explanation of an answer, built while the decisions are made.
+
+Change here: what an answer says of itself.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,7 @@
-"""Merge the hits of several layers: the best layer's list, then what the others add. Pure."""
+"""Merge the hits of several layers: the best layer's list, then what the others add. Pure.
+
+Change here: how much a named time counts.
+"""
 
 from collections.abc import Mapping, Sequence, Set
 

@@ -8,6 +8,8 @@ Invariants
 1. `score` stays the layer's; the values of ranking are in `parts`.
 2. A statement never ranks above the one that superseded it, nor scores as much; a retracted one scores less than all others.
 3. Nothing is lost: a hit that is folded into another is counted there.
+
+Change here: in which order results are shown, and what counts as a repetition.
 """
 
 import math

@@ -9,6 +9,8 @@ Invariants
 1. Nothing is withheld from an answer that is strong or weak; one that is none keeps its nearest results.
 2. No answer is strong while a word of the question occurs nowhere in the scope, or where none of the first results holds any.
 3. A result that holds no word of the question gains nothing by what is next to it: that may be the question itself.
+
+Change here: when an answer is strong or weak.
 """
 
 import math

@@ -1,4 +1,7 @@
-"""Answer one question: run its plan, judge, prefer the time it names, escalate, rank, explain."""
+"""Answer one question: run its plan, judge, prefer the time it names, escalate, rank, explain.
+
+Change here: understand an answer.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, fields, replace

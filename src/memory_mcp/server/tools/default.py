@@ -1,6 +1,8 @@
 """The tools that every client is offered: search, status, the time tree, the indexes, topics, evidence, and remembering.
 
 Every write passes the gate, which redacts secrets, and is marked as the agent's.
+
+Change here: add an MCP tool.
 """
 
 from dataclasses import dataclass

@@ -8,6 +8,8 @@ Invariants
 3. Nothing is said to stdout but what a daemon answered, and errors for lines and calls that no daemon could take.
 4. Without a daemon it goes on trying for one: it never opens the store itself. While another process has the store, a child
    that never opens it either stands in: it greets the client and says to each call who has it.
+
+Change here: what survives the daemon's death.
 """
 
 import json

@@ -1,4 +1,7 @@
-"""The private methods of the daemon, which this program's commands and hooks call."""
+"""The private methods of the daemon, which this program's commands and hooks call.
+
+Change here: add a private method.
+"""
 
 import os
 from collections.abc import Callable, Mapping

@@ -1,4 +1,7 @@
-"""The ASGI application of the HTTP door: streamable HTTP and SSE over one server, health, metrics and hooks."""
+"""The ASGI application of the HTTP door: streamable HTTP and SSE over one server, health, metrics and hooks.
+
+Change here: add an HTTP route.
+"""
 
 import inspect
 import json

@@ -1,4 +1,7 @@
-"""Whether there is room to write, remembered since there was none."""
+"""Whether there is room to write, remembered since there was none.
+
+Change here: what happens on a full disk.
+"""
 
 import errno
 import os

@@ -2,6 +2,8 @@
 
 Coverage rule: every user and assistant message of substance belongs to at least one grip, long ones to several, cut at
 paragraphs, else sentences, else words; tool calls and results give grips for what people look up later.
+
+Change here: what is quoted.
 """
 
 import re

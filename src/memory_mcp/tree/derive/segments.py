@@ -8,6 +8,8 @@ Invariants
 1. Every event belongs to exactly one segment of its stream; cuts of a stream never overlap in time order.
 2. Cut points are only added; an end may grow, a start never moves.
 3. Handing in events again changes nothing.
+
+Change here: when a segment closes.
 """
 
 from bisect import bisect_right

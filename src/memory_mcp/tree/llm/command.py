@@ -3,6 +3,8 @@
 Invariants
 1. The command and all processes it starts end with the question.
 2. The text of an error holds no word of the question or the answer.
+
+Change here: what a summarizer's command reads and writes.
 """
 
 import json

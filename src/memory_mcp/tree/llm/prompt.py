@@ -1,4 +1,7 @@
-"""Make prompts from material. What was recorded is fenced as data; nothing in it is an instruction."""
+"""Make prompts from material. What was recorded is fenced as data; nothing in it is an instruction.
+
+Change here: what a language model is told, or what is believed of its answer.
+"""
 
 from dataclasses import dataclass
 from enum import StrEnum

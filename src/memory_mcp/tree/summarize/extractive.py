@@ -4,6 +4,8 @@ Invariants
 1. A pure function of its input: no clock, no store, no statistics beyond the tables in the package.
 2. Every bullet consists of words of the events, shortened: a sentence, an item of a recap, a question with its answer, or the
 message of a commit. Its sources are where these words are.
+
+Change here: titles, bullets, keywords.
 """
 
 import re

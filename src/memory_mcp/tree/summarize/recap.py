@@ -5,6 +5,8 @@ Clients keep such texts, 12 to 14 kB each, among the messages: what was requeste
 Invariants
 1. Every statement is a list item or paragraph of the recap, shortened, with its place.
 2. Lists of files and code, of the user's messages, and the model's notes to itself give no statement.
+
+Change here: read another client's recaps.
 """
 
 import re

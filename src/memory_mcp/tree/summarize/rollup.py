@@ -4,6 +4,8 @@ Invariants
 1. Bullets are the children's own, unchanged, so that their grips still cite them.
 2. A period of one child has the child's title and summary.
 3. Time is linear in the number of children; bullets are compared in an even sample of at most `MAX_WEIGHED`.
+
+Change here: what a period is called.
 """
 
 import math

@@ -4,6 +4,8 @@ Invariants
 1. A text, fence included, is never larger than its budget.
 2. What was recorded is in quotation marks; all else is our own words, and only states facts of the past.
 Pure.
+
+Change here: what a new session is told.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

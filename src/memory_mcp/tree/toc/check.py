@@ -4,6 +4,8 @@ What is checked: each event that is shown lies in exactly one segment, and one t
 cuts of a stream do not overlap and their counts are right; each segment has its node and each period its roll-up;
 parents are newer than children; windows tile; every bullet has grips, every grip resolves and its hash matches the words;
 term sets cover their segments; nothing acknowledged is lost.
+
+Change here: understand a bug in stored data.
 """
 
 from collections import Counter

@@ -3,6 +3,8 @@
 Invariants
 1. What an agent refined or a user pinned is left alone, and so is what a language model wrote of what is there now.
 2. New words are published only where the node still holds what they were written from.
+
+Change here: which nodes a language model is asked about, and in which order.
 """
 
 from collections.abc import Iterable

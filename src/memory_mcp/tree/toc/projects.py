@@ -5,6 +5,8 @@ Invariants
 2. A guess needs two pieces of evidence, a name or a place and a repository that is known, and exactly one such repository, or
    the commit with which two histories begin; one that a person took back is not made again.
 3. Killed at any point it leaves a valid store, and the next run goes on from there.
+
+Change here: which projects are guessed to be one.
 """
 
 import re

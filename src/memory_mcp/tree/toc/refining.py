@@ -2,6 +2,8 @@
 
 A segment is worth it when it is over, holds enough, is no subagent's, and has only the summarizer's text; a day when its
 segments are told and there are several of them.
+
+Change here: what counts as worth refining.
 """
 
 from collections.abc import Collection, Iterator, Mapping

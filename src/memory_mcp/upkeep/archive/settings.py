@@ -1,4 +1,7 @@
-"""Settings of backups."""
+"""Settings of backups.
+
+Change here: how long backups stay.
+"""
 
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -9,6 +9,8 @@ Invariants
 2. Every hit was read and matched in the stored words; a hash only chooses where to look.
 3. What was compared is read before more is compared, so that reaching a bound returns what was found so far, with a notice.
 4. A period's term set may hold more than the scope: with a project it is not shown.
+
+Change here: how the tree is walked.
 """
 
 import heapq
