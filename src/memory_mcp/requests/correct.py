@@ -136,7 +136,10 @@ def audit(app: App, request: Audit, caller: Caller) -> Audited:
     caller.refuse_all(app, "the list of acts")
     acts = app.storage.audit.list_entries(PAGE.check(request.limit))
     return Audited(
-        acts=[copied(AuditedAct, act, when=app.calendar.format_iso(act.at_ms), counts=dict(act.counts) or None) for act in acts]
+        acts=[
+            copied(AuditedAct, act, when=app.calendar.format_iso(act.at_ms), what=act.action, counts=dict(act.counts) or None)
+            for act in acts
+        ]
     )
 
 
