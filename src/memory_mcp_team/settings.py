@@ -22,7 +22,6 @@ def setting(default: _T, text: str, **metadata: Any) -> _T:
 
 
 def _limit(default: int, text: str) -> int:
-    """Return the dataclass field of one limit, with the help "`text`; 0: no limit."."""
     return setting(default, f"{text}; 0: no limit.")
 
 
@@ -34,7 +33,10 @@ _STORED = "Events that a tenant has in all its spaces together"
 
 @dataclass(frozen=True, slots=True)
 class TenantLimits:
-    """How much a tenant may use; 0 is no limit. Each server counts for itself, except stored events."""
+    """How much a tenant may use; 0 is no limit.
+
+    Each server counts for itself, except stored events.
+    """
 
     calls_per_minute: int = _limit(3000, _CALLS)
     member_calls_per_minute: int = _limit(600, _OWN_CALLS)
@@ -200,7 +202,10 @@ class TeamSettings:
         return tuple((space.strip(), role.strip()) for space, _, role in parts)
 
     def limits_of(self, tenant_class: str) -> TenantLimits:
-        """Return the limits of a class; those of `standard` for one that is not known."""
+        """Return the limits of a class.
+
+        Those of `standard` for one that is not known.
+        """
         limits: TenantLimits = getattr(self.limits, tenant_class if tenant_class in CLASSES else "standard")
         return limits
 

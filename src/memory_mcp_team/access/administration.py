@@ -40,7 +40,6 @@ class Administration:
     """Acts of one administrator over tenants. Safe in any thread."""
 
     def __init__(self, database: Database, author: str, clock: Clock | None = None) -> None:
-        """Act on `database` as `author`, the name in the audit, at the times of `clock` (the system's for None)."""
         self.database, self._author = database, author
         self._clock = clock or SystemClock()
         self.directory = Directory(database, self._clock)
@@ -82,17 +81,21 @@ class Administration:
         return self.tenant(name)
 
     def tenant(self, name: str) -> Tenant:
-        """Return the tenant of exactly that name. Raises NotFound where there is none."""
+        """Return the tenant of exactly that name.
+
+        Raises NotFound where there is none.
+        """
         tenant = self.directory.find_tenant(name)
         if tenant is None:
             raise NotFound(f"there is no tenant {name!r}", "Make it: memory-mcp admin team tenant add NAME")
         return tenant
 
     def add_space(self, tenant: int, name: str, kind: str = TEAM, timezone: str = "UTC", owner: str = "") -> Space:
-        """Return the space of that name, made where there is none; `owner` gets the role admin in it.
+        """Return the space of that name, made where there is none.
 
-        A space that exists keeps its kind and zone. Raises InvalidQuery for a name, kind or zone that cannot be, for a private
-        space without an owner, and an owner for a private space that exists already; NotFound for an owner who is no member.
+        `owner` gets the role admin in it. A space that exists keeps its kind and zone. Raises InvalidQuery for a
+        name, kind or zone that cannot be, for a private space without an owner, and an owner for a private space that
+        exists already; NotFound for an owner who is no member.
         """
         if not _SPACE_NAME.fullmatch(name):
             hint = "Use letters, digits, dots, dashes and underscores: at most 63."
@@ -114,7 +117,10 @@ class Administration:
         return self.space(tenant, name)
 
     def space(self, tenant: int, name: str) -> Space:
-        """Return the space of exactly that name. Raises NotFound where there is none."""
+        """Return the space of exactly that name.
+
+        Raises NotFound where there is none.
+        """
         for space in self.directory.spaces(tenant):
             if space.name == name:
                 return space
@@ -158,7 +164,6 @@ class Administration:
                     self._grant(raw, tenant, member, space_row[0], space, role)
 
     def _new_member(self, raw: Linked, tenant: int, name: str, subject: str, role: str) -> int:
-        """Insert a member under the tenant's next number, from 1, and return that number; audits nothing."""
         number_row = raw.execute(_NEW_MEMBER, [tenant, subject, name, role, self._clock.now_ms(), tenant]).fetchone()
         assert number_row is not None
         return int(number_row[0])
@@ -212,9 +217,10 @@ class Administration:
         return changed
 
     def revoke(self, tenant: int, member: str, space: str) -> bool:
-        """Remove a member's role in a space; return whether there was one.
+        """Remove a member's role in a space.
 
-        Raises NotFound for an unknown member or space, InvalidQuery for a name that several members have.
+        Return whether there was one. Raises NotFound for an unknown member or space, InvalidQuery for a name that
+        several members have.
         """
         who, where = self.member(tenant, member), self.space(tenant, space)
         with self._acting(tenant) as raw:
@@ -253,7 +259,10 @@ class Administration:
         return key
 
     def revoke_key(self, tenant: int, key_id: str) -> bool:
-        """Revoke a key from the next call on, audited; return whether it counted before. NotFound where there is no such key."""
+        """Revoke a key from the next call on, audited.
+
+        Return whether it counted before. NotFound where there is no such key.
+        """
         with self._acting(tenant) as raw:
             key_row = raw.execute("SELECT revoked_ms FROM api_key WHERE tenant = %s AND key_id = %s", [tenant, key_id]).fetchone()
             if key_row is None:

@@ -130,18 +130,15 @@ class Directory:
     """Lookups in one database. Safe in any thread."""
 
     def __init__(self, database: Database, clock: Clock | None = None) -> None:
-        """Look up in `database`; the time is `clock`'s, the system's for None."""
         self._database = database
         self._clock = clock or SystemClock()
 
     @contextmanager
     def _bound(self, tenant: int | None) -> Iterator[Linked]:
-        """Yield a connection bound to a tenant as the program (no member), to none for None; the driver's errors become ours."""
         with self._database.connection(None if tenant is None else Bound(tenant)) as raw, translated():
             yield raw
 
     def _rows(self, text: str, tenant: int, **parameters: Any) -> list[tuple[Any, ...]]:
-        """Run one query bound to a tenant, with `tenant` among its named parameters; return all rows."""
         with self._bound(tenant) as raw:
             return raw.execute(sql(text), {"tenant": tenant, **parameters}).fetchall()
 
@@ -243,5 +240,4 @@ class Directory:
 
 
 def _granted(rows: Sequence[tuple[Any, ...]]) -> tuple[Grant, ...]:
-    """Return grants from rows of (space number, space name, kind, role)."""
     return tuple(Grant(space, name, kind, Role(role)) for space, name, kind, role in rows)

@@ -38,18 +38,27 @@ class KeyText:
         return hashlib.sha256(self.secret.encode()).digest()
 
     def proves(self, stored: bytes | None) -> bool:
-        """Return whether the secret has the stored hash, in constant time; False for None, a key that does not exist."""
+        """Return whether the secret has the stored hash, in constant time.
+
+        False for None, a key that does not exist.
+        """
         same = hmac.compare_digest(self.hash, _NOBODYS if stored is None else stored)
         return same and stored is not None
 
 
 def make(tenant: int) -> KeyText:
-    """Return a new random key of a tenant; it is stored nowhere yet."""
+    """Return a new random key of a tenant.
+
+    It is stored nowhere yet.
+    """
     return KeyText(tenant, secrets.token_hex(8), secrets.token_hex(32))
 
 
 def read(text: str) -> KeyText | None:
-    """Return the parts of a key from its text; None for a text that is none. Nothing is proved by it."""
+    """Return the parts of a key from its text.
+
+    None for a text that is none. Nothing is proved by it.
+    """
     match = _SHAPE.fullmatch(text)
     return KeyText(int(match[1]), match[2], match[3]) if match else None
 

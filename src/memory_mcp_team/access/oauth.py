@@ -53,7 +53,6 @@ class Tokens:
     """Checks tokens. Safe in any thread."""
 
     def __init__(self, settings: TeamSettings, keys: KeyRing | None = None) -> None:
-        """Check tokens of the settings' provider; `keys` are fetched from it unless given."""
         self._settings = settings
         self._keys = keys or KeyRing(settings.issuer, settings.keys_max_age_secs)
         audience = settings.audience.rstrip("/")
@@ -116,7 +115,6 @@ class Tokens:
 
 
 def _refused(why: str) -> Unauthenticated:
-    """Return the error that says why a token does not count."""
     return Unauthenticated(f"the token does not count: {why}", "Get a new token from the authorization server.")
 
 

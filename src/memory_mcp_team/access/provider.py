@@ -54,7 +54,6 @@ class KeyRing:
     """The keys of one provider. Safe in any thread."""
 
     def __init__(self, issuer: str, max_age: float, clock: Clock | None = None) -> None:
-        """Begin without keys of `issuer`; they count for `max_age` seconds while the provider cannot be reached."""
         self._issuer, self._max_age = issuer, max_age
         self._clock = clock or SystemClock()
         self._known: _Known | None = None
@@ -86,16 +85,16 @@ class KeyRing:
         return _choose(published, key_id, algorithm)
 
     def _current(self) -> _Known | None:
-        """Return the known keys; None where there are none or they are older than the age they may have."""
         published = self._known
         return published if published is not None and self._clock.monotonic() - published.at <= self._max_age else None
 
     def _may_ask(self) -> bool:
-        """Return whether the pause since the last question to the provider is over."""
         return self._clock.monotonic() >= self._free_at
 
     def _renew(self, wait: bool = False) -> None:
-        """Fetch the keys, unless that was tried within `_PAUSE` seconds; a failure is logged and leaves the known keys.
+        """Fetch the keys, unless that was tried within `_PAUSE` seconds.
+
+        A failure is logged and leaves the known keys.
 
         While another thread fetches, this waits for it if `wait` is set, and else does nothing.
         """
@@ -116,7 +115,9 @@ class KeyRing:
 
 
 def _choose(published: _Known, key_id: str | None, algorithm: str) -> PyJWK | None:
-    """Return the one key that a token may mean; a token without an id means the only key of its kind.
+    """Return the one key that a token may mean.
+
+    A token without an id means the only key of its kind.
 
     None where none or several fit, or the key cannot be read; a key that was made ready is kept.
     """
@@ -134,9 +135,12 @@ def _choose(published: _Known, key_id: str | None, algorithm: str) -> PyJWK | No
 
 
 def _fetched(issuer: str) -> tuple[Mapping[str, Any], ...]:
-    """Ask the provider for its discovery document, then for its keys; return the keys as published.
+    """Ask the provider for its discovery document, then for its keys.
 
-    Raises OSError, HTTPException, ValueError or TypeError when it cannot be reached, publishes none, or is another issuer.
+    Return the keys as published.
+
+    Raises OSError, HTTPException, ValueError or TypeError when it cannot be reached, publishes none, or is
+    another issuer.
     """
     discovery = _get(f"{issuer.rstrip('/')}/.well-known/openid-configuration")
     if discovery.get("issuer") != issuer:

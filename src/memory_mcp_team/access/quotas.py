@@ -54,7 +54,6 @@ class Quotas:
     """The buckets of one server. Safe in any thread."""
 
     def __init__(self, settings: TeamSettings, clock: Clock | None = None) -> None:
-        """Limit by the settings, with all buckets full; the time is `clock`'s monotonic one, the system's for None."""
         self._settings = settings
         self._clock = clock or SystemClock()
         self._buckets: dict[tuple[int, int, str], _Bucket] = {}
@@ -73,7 +72,10 @@ class Quotas:
         )
 
     def search(self, who: Principal) -> None:
-        """Count a search of the tenant; raise QuotaExceeded with the seconds to wait, uncounted, for too many in a minute."""
+        """Count a search of the tenant.
+
+        Raise QuotaExceeded with the seconds to wait, uncounted, for too many in a minute.
+        """
         most = self._settings.limits_of(who.tenant_class).searches_per_minute
         self._take(_Want((who.tenant, 0, "searches"), 1, most, _MINUTE, "searches a minute of the tenant"))
 
@@ -92,10 +94,12 @@ class Quotas:
         )
 
     def _take(self, *wants: _Want) -> None:
-        """Take from all buckets or from none; a size of 0 is no limit.
+        """Take from all buckets or from none.
 
-        A want larger than its bucket takes a full one, and leaves it below 0. Raises QuotaExceeded, with the seconds to
-        wait, for the first bucket that holds too little.
+        A size of 0 is no limit.
+
+        A want larger than its bucket takes a full one, and leaves it below 0. Raises QuotaExceeded, with the seconds
+        to wait, for the first bucket that holds too little.
         """
         bounded = [want for want in wants if want.size]
         with self._lock:
@@ -117,7 +121,10 @@ class Quotas:
                 self._most = max(_MOST, 2 * len(self._buckets))
 
     def kept(self) -> Sequence[tuple[int, int, str]]:
-        """Return the buckets' keys: (tenant, member, "calls", "searches", "events" or "bytes"); member 0 is the tenant's own."""
+        """Return the buckets' keys: (tenant, member, "calls", "searches", "events" or "bytes").
+
+        Member 0 is the tenant's own.
+        """
         with self._lock:
             return list(self._buckets)
 

@@ -17,7 +17,10 @@ from memory_mcp.base.errors import InsufficientScope, PermissionDenied, no_such_
 
 
 class Role(Enum):
-    """What a member may do in a space; each role may do what those before it may. The values are stored."""
+    """What a member may do in a space.
+
+    Each role may do what those before it may. The values are stored.
+    """
 
     READER = "reader"
     WRITER = "writer"
@@ -84,7 +87,10 @@ class Principal:
         return min(granted, self.at_most, key=lambda role: role.rank)
 
     def find(self, name: str) -> Grant | None:
-        """Return the grant of the space of that name; None where there is none or no scope is about a memory."""
+        """Return the grant of the space of that name.
+
+        None where there is none or no scope is about a memory.
+        """
         if self.at_most is None:
             return None
         return next((grant for grant in self.grants if grant.name == name), None)
@@ -102,7 +108,10 @@ def may_administer(principal: Principal) -> bool:
 
 
 def see(principal: Principal, name: str) -> Grant:
-    """Return the grant of the space of that name. Raises NotFound where there is none that the caller may see."""
+    """Return the grant of the space of that name.
+
+    Raises NotFound where there is none that the caller may see.
+    """
     grant = principal.find(name)
     if grant is None:
         raise no_such_space(name)
@@ -138,7 +147,6 @@ def highest(scopes: Iterable[str]) -> Role | None:
 
 
 def _acts(act: Act, names: str) -> dict[str, Act]:
-    """Return a mapping of each of the names, which blanks separate, to the act."""
     return dict.fromkeys(names.split(), act)
 
 

@@ -80,7 +80,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _target(settings: "Settings", args: argparse.Namespace) -> "Settings":
-    """Return the settings of the store to make; raise InvalidQuery where the arguments name none, or of another engine.
+    """Return the settings of the store to make.
+
+    Raise InvalidQuery where the arguments name none, or of another engine.
 
     What the arguments leave out of a database's address, tenant and space is that of the settings.
     """
@@ -117,7 +119,6 @@ def _beside(app: "App", target: "Settings") -> int:
 
 
 def _lines(copied: "CopyResult", segments: int, later: int, tombstones_left: int, target: "Settings") -> Iterator[str]:
-    """Yield what was copied, what could not be, whether events came meanwhile, and the settings by which the copy is used."""
     other = sum(count for table, count in copied.rows.items() if table != "event")
     yield f"copied {copied.last_seq:,} events ({copied.new:,} by this run) in {segments:,} segments and {other:,} other rows"
     yield "Counts and prints of the copy are those of the memory, and every invariant holds. The memory was not changed."

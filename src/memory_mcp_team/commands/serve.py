@@ -25,7 +25,6 @@ def serve(args: argparse.Namespace, settings: Settings) -> int | None:
     served_settings = replace(settings, server=replace(settings.server, http_host=host, http_port=port))
 
     def tell(url: str) -> None:
-        """Print the server's address."""
         lines = [f"Streamable HTTP: {url}/mcp", "Every request needs an API key or a token: Authorization: Bearer ..."]
         render.emit(bool(getattr(args, "json", False)), {"url": url}, lines)
         render.flush()

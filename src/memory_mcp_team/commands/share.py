@@ -71,7 +71,10 @@ def run_add(args: argparse.Namespace) -> int:
 
 
 def run_remove(args: argparse.Namespace) -> int:
-    """Publish a project no more, and return 0; what was published stays there. InvalidQuery for one that is not shared."""
+    """Publish a project no more, and return 0.
+
+    What was published stays there. InvalidQuery for one that is not shared.
+    """
     from memory_mcp_team.sharing.requests import UnshareProject
 
     with open_memory(args) as app:
@@ -88,7 +91,10 @@ def run_off(args: argparse.Namespace) -> int:
 
 
 def run_now(args: argparse.Namespace) -> int:
-    """Publish and pull at once, and print the counts; return 1 when that failed, 0 also when the server cannot be reached."""
+    """Publish and pull at once, and print the counts.
+
+    Return 1 when that failed, 0 also when the server cannot be reached.
+    """
     from memory_mcp_team.sharing.requests import ShareNow
 
     data = ask(args, ShareNow(args.forget))
@@ -108,21 +114,15 @@ def run_status(args: argparse.Namespace) -> int:
 
 
 def _print_projects(args: argparse.Namespace, data: dict[str, Any]) -> int:
-    """Print the projects published now, "none" for none, of the response to (Un)ShareProject; return the exit status 0."""
     shared = ", ".join(map(render.one_line, data["projects"])) or "none"
     return print_result(args, data, [f"Projects published to {data['url']}: {shared}", *_notes(data)])
 
 
 def _notes(data: dict[str, Any]) -> list[str]:
-    """Return "Note: " and the text for each of the `notes` of a response; empty where it has none."""
     return [f"Note: {note}" for note in data.get("notes", ())]
 
 
 def _lines(data: dict[str, Any]) -> Iterator[str]:
-    """Yield the server, when it was last reached, an error, each project published, what came and from whom.
-
-    Then what was kept back, forgotten or refused. One line alone where nothing is shared.
-    """
     if not data["url"]:
         yield data.get("error") or "Nothing is shared. Name a server: memory-mcp share to URL --key KEY"
         return
@@ -149,11 +149,6 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
 
 
 def _project_line(project: dict[str, Any]) -> str:
-    """Return one line about a published project: how many events left and would leave, and what they wait for.
-
-    `project` has project and left; and where known last, space ("" or absent: published no more), waits, needs (the role
-    without which nothing leaves) and would_leave.
-    """
     name, sent_events = render.one_line(project["project"]), render.plural(project["left"], "event")
     last = f", last {project['last']}" if project.get("last") else ""
     if not project.get("space"):

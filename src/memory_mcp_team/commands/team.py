@@ -45,7 +45,6 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def _add_tenants(inner: Subparsers) -> None:
-    """Add the commands `tenant` (add, list) and `space` (add, list)."""
     tenants = family(inner, "tenant", "add and list tenants: organizations that share nothing with each other")
     new = leaf(tenants, "add", run_tenant_add, "add a tenant, or change its class")
     new.add_argument("name", metavar="NAME", help="as tokens name it, where a claim of theirs does")
@@ -61,7 +60,6 @@ def _add_tenants(inner: Subparsers) -> None:
 
 
 def _add_members(inner: Subparsers) -> None:
-    """Add the commands `member` (add, list, remove), `grant` and `revoke`."""
     members = family(inner, "member", "add, list and remove members")
     new = _leaf(members, "add", run_member_add, "add a member, or change one", "Without --sub the member has API keys alone.")
     new.add_argument("name", metavar="NAME", help="what people call the member")
@@ -80,7 +78,6 @@ def _add_members(inner: Subparsers) -> None:
 
 
 def _add_keys(inner: Subparsers) -> None:
-    """Add the command `key` (make, list, revoke), of API keys."""
     keys = family(inner, "key", "make, list and revoke API keys, for hooks and CI")
     make = _leaf(keys, "make", run_key_make, "make a key that acts as a member; its text is shown once")
     make.add_argument("name", metavar="NAME", help="what the key is for")
@@ -95,7 +92,6 @@ def _add_keys(inner: Subparsers) -> None:
 
 
 def _leaf(parsers: Subparsers, name: str, run: Any, text: str, aside: str = "") -> argparse.ArgumentParser:
-    """Add a command about one tenant, with --tenant beside what `leaf` adds, and return its parser."""
     parser = leaf(parsers, name, run, text, aside)
     parser.add_argument("--tenant", default="", metavar="TENANT", help=_TENANT)
     return parser
@@ -103,10 +99,12 @@ def _leaf(parsers: Subparsers, name: str, run: Any, text: str, aside: str = "") 
 
 @contextmanager
 def _acting(args: argparse.Namespace) -> Iterator[tuple["Administration", "Settings"]]:
-    """Yield the administration of the database of storage.url, and the settings; its tables are made or brought up first.
+    """Yield the administration of the database of storage.url, and the settings.
 
-    Acts are recorded as of this user and machine; the database is closed at the end. Raises ConfigError where no database is set,
-    or what it needs is not installed.
+    Its tables are made or brought up first.
+
+    Acts are recorded as of this user and machine; the database is closed at the end. Raises ConfigError where no
+    database is set, or what it needs is not installed.
     """
     settings = settings_of(args)
     if not settings.storage.url:
@@ -131,7 +129,9 @@ def _acting(args: argparse.Namespace) -> Iterator[tuple["Administration", "Setti
 
 @contextmanager
 def _of_tenant(args: argparse.Namespace) -> Iterator[tuple["Administration", int]]:
-    """Yield (administration, number of the tenant) for --tenant, else storage.tenant; raise NotFound for an unknown tenant.
+    """Yield (administration, number of the tenant) for --tenant, else storage.tenant.
+
+    Raise NotFound for an unknown tenant.
 
     ConfigError where no database is set, or what it needs is not installed.
     """
@@ -193,7 +193,10 @@ def run_member_add(args: argparse.Namespace) -> int:
 
 
 def run_member_list(args: argparse.Namespace) -> int:
-    """Print the members of a tenant with their roles in spaces; return 0."""
+    """Print the members of a tenant with their roles in spaces.
+
+    Return 0.
+    """
     with _of_tenant(args) as (acts, tenant):
         members = acts.directory.members(tenant)
     lines = [_member_line(member) for member in members]
@@ -201,7 +204,6 @@ def run_member_list(args: argparse.Namespace) -> int:
 
 
 def _member_line(member: "Member") -> str:
-    """Return a member's number, name, roles in spaces (or when it was removed) and subject on one line."""
     grants = ", ".join(f"{space}: {role}" for space, role in member.grants) or "no space"
     state = f"removed {_day(member.removed_ms)}" if member.removed_ms is not None else grants
     admin = " (tenant admin)" if member.role == "admin" else ""
@@ -275,7 +277,10 @@ def run_key_revoke(args: argparse.Namespace) -> int:
 
 
 def run_audit(args: argparse.Namespace) -> int:
-    """Print the --limit newest administrative acts over a tenant, newest first; return 0. InvalidQuery for a limit below 1."""
+    """Print the --limit newest administrative acts over a tenant, newest first.
+
+    Return 0. InvalidQuery for a limit below 1.
+    """
     if args.limit < 1:
         raise InvalidQuery(f"--limit must be at least 1, not {args.limit}")
     with _of_tenant(args) as (acts, tenant):

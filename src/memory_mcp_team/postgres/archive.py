@@ -74,7 +74,6 @@ class PostgresSnapshot:
     """One memory at one moment as rows, in the form that the engine `duckdb` gives them; a `Snapshot`."""
 
     def __init__(self, reader: Reader, memory: Memory) -> None:
-        """Read the columns, zone, store id and counters; the first read of the reader's transaction fixes the moment."""
         self._reader = reader
         self._tables = _tables(reader)
         space_row = reader.row(f"SELECT timezone, store_id FROM space WHERE {own()}")
@@ -84,18 +83,14 @@ class PostgresSnapshot:
         self.last_seq, self._derived = (int(head[0]), int(head[1])) if head else (0, 0)
 
     def last_key(self, table: str) -> int:
-        """Return the highest key of a shared table: of events the head's last number, of grips the highest id; 0 for none."""
+        """Return the highest key of a shared table; 0 if empty."""
         if table == "event":
             return self.last_seq
         row = self._reader.row(f"SELECT grip_id FROM grip WHERE {own()} ORDER BY grip_id DESC LIMIT 1")
         return int(row[0]) if row else 0
 
     def fingerprint(self, table: str, first: int, last: int) -> tuple[int, str]:
-        """Return how many rows have keys from `first` to `last`, both included, and their fingerprint, hexadecimal.
-
-        The fingerprint is the XOR of event ids, or of grip ids each XOR its segment, as the engine `duckdb` gives it; ""
-        where there are none.
-        """
+        """Return number and fingerprint of rows with keys `first` to `last`."""
         if table == "event":
             row = self._reader.row(_EVENT_PRINT, first=first, last=last)
         else:
@@ -104,15 +99,12 @@ class PostgresSnapshot:
         return int(count), "" if bits is None else f"{int(bits, 2) ^ int(segments or 0):x}"
 
     def iter_shared(self, table: str, after: int) -> Iterator[TableRows]:
-        """Yield rows of a shared table with keys above `after`, by key, at most 500 at a time."""
+        """Yield a shared table's rows with keys above `after`, by key."""
         where, lower_bound = ("seq > %(after)s", after) if table == "event" else ("grip_id > %(after)s::uuid", uuid_of(after))
         yield from self._slices(self._tables[table], where, after=lower_bound)
 
     def iter_others(self) -> Iterator[TableRows]:
-        """Yield zone and store id as rows of meta, the deriver's position, then each table that is neither shared nor derived.
-
-        At most 500 rows at a time; of nodes and bullets only current ones that the summarizer has not written.
-        """
+        """Yield the rows of tables that are neither shared nor derived."""
         yield TableRows(_META, _META_COLUMNS, [("timezone", self._timezone), ("store_id", self.store_id)])
         if self._derived:
             yield TableRows("checkpoint", ("name", "value"), [(DERIVER, str(self._derived))])
@@ -121,7 +113,6 @@ class PostgresSnapshot:
                 yield from self._slices(table, _SOME.get(name, "true"))
 
     def _slices(self, table: _Table, where: str, **parameters: Any) -> Iterator[TableRows]:
-        """Yield this memory's rows of a table that meet `where`, in the table's order, at most 500 at a time."""
         columns = tuple(table.types)
         sql = f"SELECT {', '.join(columns)} FROM {table.name} WHERE {own()} AND {where} ORDER BY {table.order}"
         for rows in self._reader.stream(sql, _SLICE, **parameters):
@@ -129,28 +120,24 @@ class PostgresSnapshot:
 
 
 class PostgresArchive:
-    """Reads one memory as rows, and fills it with rows; an `ArchiveStore`."""
+    """Reads one memory as rows, and fills it with rows.
+
+    An `ArchiveStore`.
+    """
 
     def __init__(self, con: Connection, memory: Memory, reread: Callable[[], None]) -> None:
-        """Call `reread` after each load, since rows then changed that other parts keep in memory."""
         self._con, self._memory = con, memory
         #: Called when rows were put in behind everybody's back.
         self._reread = reread
 
     @contextmanager
     def open_snapshot(self) -> Iterator[PostgresSnapshot]:
-        """Give the memory at this moment, with every acknowledged write, to a block: a read-only transaction."""
+        """Return a context manager that gives the store at this moment."""
         with self._con.reading() as reader:
             yield PostgresSnapshot(reader, self._memory)
 
     def load_rows(self, slices: Iterable[TableRows], without_cuts: bool = False, replace_all: bool = False) -> LoadCounts:
-        """Store rows with their ids and numbers, and return what was stored and left out.
-
-        Each slice is a transaction of its own; with `replace_all` all of it is one, and all of the memory's tables but events
-        are emptied first. Rows of unknown and of derived tables are left out and their tables named in the result; rows of
-        meta set zone and store id of the space. Then rows that name missing events or grips are removed, with `without_cuts` or
-        without a position of the deriver all cuts before them, and other processes are told to read again what they keep.
-        """
+        """Store rows with their ids and numbers; return the counts."""
         with self._con.reading() as reader:
             tables = _tables(reader)
         rows: Counter[str] = Counter()
@@ -187,10 +174,6 @@ def count_events(writer: Writer) -> None:
 
 
 def _tables(reader: Reader) -> dict[str, _Table]:
-    """Return the tables that hold rows of a memory and are carried, by name, in the order of their names.
-
-    Without the head and the tombstones, and without columns for tenant, space and numbers that only order rows.
-    """
     names = sorted(set(migrations.tables()) - _APART)
     columns: dict[str, dict[str, str]] = {name: {} for name in names}
     for name, column, kind in reader.rows(_COLUMNS, tables=names):
@@ -207,11 +190,6 @@ def _tables(reader: Reader) -> dict[str, _Table]:
 
 
 def _insert(writer: Writer, part: TableRows, table: _Table | None, places: Counter[tuple[Any, ...]]) -> None:
-    """Insert rows by the names of their columns; a column that came later is empty, one that no longer exists is left out.
-
-    `places` counts the rows with one key, which are numbered by it; `table` is None for rows of `meta`, which set
-    zone and store id of the space. The deriver's position goes into the head, as do the highest event number and id.
-    """
     rows = [dict(zip(part.columns, row, strict=True)) for row in part.rows]
     if table is None:
         meta_values = {row["name"]: row["value"] for row in rows}
@@ -240,10 +218,6 @@ def _insert(writer: Writer, part: TableRows, table: _Table | None, places: Count
 
 
 def _kept(value: Any, kind: str) -> Any:
-    """Return a value as a column of type `kind` takes it: keys as texts of uuids, lists item by item, others as they are.
-
-    In texts NUL and lone surrogates become U+FFFD.
-    """
     if kind == "uuid":
         return uuid_of(int(value))
     if isinstance(value, str):

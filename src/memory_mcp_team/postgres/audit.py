@@ -13,11 +13,13 @@ class PostgresAudit:
     """Acts upon the memory, rows that are only added; an `AuditStore`."""
 
     def __init__(self, con: Connection) -> None:
-        """Use `con`; nothing is read yet."""
         self._con = con
 
     def record_entry(self, act: AuditEntry) -> None:
-        """Add an act as one row, in a transaction of its own; in a member's call "(member N)" is added to its author."""
+        """Add an entry, committed when this returns.
+
+        Add an act as one row, in a transaction of its own; in a member's call "(member N)" is added to its author.
+        """
         member = ACTING.get()
         # Agents call themselves as they like; the member has proved who it is.
         author = f"{act.author} (member {member})".lstrip() if member else act.author
@@ -26,7 +28,7 @@ class PostgresAudit:
             writer.insert("audit", _COLUMNS, _TYPES, [[value] for value in row])
 
     def list_entries(self, limit: int = 100) -> list[AuditEntry]:
-        """Return up to `limit` acts as they were recorded, newest first; of equal times the one added last first."""
+        """Return up to `limit` entries, newest first."""
         sql = f"SELECT {_COLUMNS} FROM audit WHERE {own()} ORDER BY at_ms DESC, number DESC LIMIT %(limit)s"
         rows = self._con.rows(sql, limit=limit)
         return [AuditEntry(what, ms, who, on, why, json.loads(n)) for ms, what, who, on, why, n in rows]

@@ -7,9 +7,10 @@ from memory_mcp.cli.checks.base import FAIL, OK, WARN, Check, Look
 
 
 def checks(look: Look) -> Iterator[Check]:
-    """Yield one line on the database of storage.url; nothing where the memory is in the data directory.
+    """Yield one line on the database of storage.url.
 
-    FAIL where it does not answer, WARN where row-level security does not bind its role.
+    Nothing where the memory is in the data directory. FAIL where it does not answer, WARN where row-level
+    security does not bind its role.
     """
     if look.settings is None or look.settings.storage.engine != "postgres":
         return

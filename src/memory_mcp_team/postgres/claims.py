@@ -52,18 +52,18 @@ class Claims:
     """The claims that this process holds on one memory."""
 
     def __init__(self, con: Connection) -> None:
-        """Hold nothing yet; `con` names the memory, and its writes are refused in threads that lost a claim."""
         self._con = con
         self._lock = threading.Lock()
         self._known: dict[str, _Claim] = {}
 
     @contextmanager
     def held(self, name: str) -> Iterator[bool]:
-        """Hold a claim while the block runs; yields whether another process held it since this one did, True at the first time.
+        """Hold a claim while the block runs.
 
-        A thread that holds it may hold it again (yields False); other threads of this process wait without a bound.
-        Raises Busy when another process keeps it for longer than two leases (30 s). It is renewed meanwhile by a thread;
-        writes of the block raise Busy once it was lost all the same.
+        Yields whether another process held it since this one did, True at the first time. A thread that holds it may
+        hold it again (yields False); other threads of this process wait without a bound. Raises Busy when another
+        process keeps it for longer than two leases (30 s). It is renewed meanwhile by a thread; writes of the block
+        raise Busy once it was lost all the same.
         """
         with self._lock:
             claim = self._known.setdefault(name, _Claim())

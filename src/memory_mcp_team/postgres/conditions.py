@@ -36,7 +36,10 @@ class Conditions:
     given: dict[str, Any] = field(default_factory=dict)
 
     def add(self, text: str, *values: object) -> None:
-        """Add a condition; each `{}` of it stands for one of the values, which become parameters."""
+        """Add a condition.
+
+        Each `{}` of it stands for one of the values, which become parameters.
+        """
         self.texts.append(text.format(*map(self.parameter, values)))
 
     def parameter(self, value: object) -> str:
@@ -80,7 +83,6 @@ def of_scope(scope: Scope, session_id: str | None, names: ProjectNames) -> Condi
 
 
 def _one_of(conditions: Conditions, pairs: Sequence[tuple[str, str]]) -> str:
-    """Return the condition that project and session of an event are one of some pairs; the pairs become parameters."""
     columns = [conditions.parameter([pair[index] for pair in pairs]) for index in (0, 1)]
     arrays = ", ".join(f"{column}::text[]" for column in columns)
     return f"(e.project, e.session_id) IN (SELECT m.project, m.session_id FROM unnest({arrays}) AS m(project, session_id))"
@@ -123,7 +125,6 @@ def weighed(conditions: Conditions, probes: Mapping[str, float]) -> str:
 
 
 def _in_either_case(piece: str) -> str:
-    """Return a regular expression for these characters in either case; ASCII signs in it are escaped."""
     pattern = ""
     for c in piece:
         forms = {c, *(form for form in (c.lower(), c.upper(), c.title(), c.upper().lower(), c.casefold()) if len(form) == 1)}

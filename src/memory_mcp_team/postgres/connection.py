@@ -81,7 +81,6 @@ class Reader:
     """Several statements at one moment. Used by one thread."""
 
     def __init__(self, raw: "Raw[Row]", memory: Mapping[str, int]) -> None:
-        """Read over `raw`, in whose transaction the caller is; `memory` has the parameters `tenant` and `space`."""
         self.raw, self._memory = raw, memory
 
     def rows(self, text: str, **parameters: Any) -> list[Row]:
@@ -109,7 +108,6 @@ class Writer(Reader):
     """A transaction of one memory, with its head locked. Used by one thread."""
 
     def __init__(self, raw: "Raw[Row]", memory: Mapping[str, int], head: Head) -> None:
-        """Write over `raw`, in a transaction that has locked the memory's head, whose values are `head`."""
         super().__init__(raw, memory)
         self.head = head
         #: Rows of each question that `Connection.writing` was given.
@@ -118,7 +116,6 @@ class Writer(Reader):
         self._settling: list[Callable[[], object]] = []
 
     def _run(self, text: str, parameters: Mapping[str, Any]) -> "Cursor[Row]":
-        """Send the statements that wait and this one in one round trip; return this one's cursor."""
         return self.send(Statement(text, {**self._memory, **parameters}))[-1]
 
     def run(self, text: str, **parameters: Any) -> int:
@@ -165,7 +162,6 @@ class Writer(Reader):
         self.raw.execute(sql(f"DELETE FROM {aside}"))
 
     def _insert_few(self, table: str, columns: str, types: Sequence[str], lists: Sequence[Sequence[Any]]) -> None:
-        """Insert up to 200 rows, sent later: in one statement, or one each where they are at most 4 or have arrays."""
         into = f"INSERT INTO {table} (tenant, space, {columns})"
         names = [f"c{index}" for index in range(len(types))]
         if len(lists[0]) <= _SINGLE or any(kind.endswith("[]") for kind in types):
@@ -201,7 +197,6 @@ class Connection:
     """Reads and writes one memory for one member. Safe in any thread."""
 
     def __init__(self, database: Database, tenant: int, space: int, member: int = 0, replica: Database | None = None) -> None:
-        """Serve one memory for one member (0: the program itself); reads go to `replica` where there is one."""
         self.database, self.tenant, self.space = database, tenant, space
         self._reads_from = replica or database
         self._bound = Bound(tenant, member)
@@ -226,7 +221,6 @@ class Connection:
             return self._rows(text, parameters)
 
     def _rows(self, text: str, parameters: Mapping[str, Any]) -> list[Row]:
-        """Return all rows of one query, on a connection of the pool bound to the member of the running call."""
         with self._lent(self._reads_from) as raw:
             return run_as(raw, self._acting(), [Statement(text, {**self._memory, **parameters})])[-1].fetchall()
 
@@ -339,7 +333,6 @@ class Connection:
         return head
 
     def _keep(self, head: Head, is_own: bool = False) -> None:
-        """Keep a head that was read or (`is_own`) written here; call `on_reset` where another process has reset it."""
         cached, self._head = self._head, (time.monotonic(), head)
         if not is_own and cached is not None and cached[1].resets != head.resets:
             self.on_reset()
@@ -360,13 +353,11 @@ class Connection:
             ACTING.reset(acting)
 
     def _acting(self) -> Bound:
-        """Return whom statements of the running call are bound to: its member, else whom the connection was made for."""
         acting = ACTING.get()
         return self._bound if acting is None else Bound(self.tenant, acting)
 
     @contextmanager
     def _lent(self, database: Database) -> Iterator["Raw[Row]"]:
-        """Lend a connection of a pool, which `interrupt` can cancel meanwhile."""
         me = threading.get_ident()
         with database.lent() as raw:
             with self._reading_lock:

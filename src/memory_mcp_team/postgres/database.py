@@ -79,7 +79,6 @@ class Database:
     """A pool of connections to one URL."""
 
     def __init__(self, url: str, size: int = 8) -> None:
-        """Connect when first asked, `size` times at most; ConfigError if `url` is no libpq connection string or URI."""
         check_address(url)
         self.url = url
         self._pool = ConnectionPool(
@@ -105,10 +104,10 @@ class Database:
 
     @contextmanager
     def connection(self, bound: Bound | None) -> Iterator["Raw[tuple[Any, ...]]"]:
-        """Lend a connection that is bound to a tenant and member; None: to none, so that it sees no memory.
+        """Lend a connection that is bound to a tenant and member.
 
-        Outside a transaction. Raises StorageAway when the database does not answer in time, and the driver's errors
-        as ours.
+        None: to none, so that it sees no memory. Outside a transaction. Raises StorageAway when the database does not
+        answer in time, and the driver's errors as ours.
         """
         with self.lent() as raw:
             run_as(raw, bound, ())
@@ -149,7 +148,10 @@ class Database:
         return dict(self._pool.get_stats()) if self._opened else {}
 
     def close(self) -> None:
-        """Close every connection; a second call does nothing. The pool cannot be opened again."""
+        """Close every connection; a second call does nothing.
+
+        The pool cannot be opened again.
+        """
         with self._opening:
             self._pool.close()
 
@@ -181,7 +183,6 @@ def run(raw: "Raw[Any]", statements: Sequence[Statement]) -> "list[Cursor[Any]]"
 
 
 def _later() -> "Generator[Any, Any, None]":
-    """Yield nothing: in place of the driver's sending of each statement of a pipeline by itself."""
     yield from ()
 
 
@@ -231,10 +232,11 @@ def gone(error: BaseException) -> bool:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raise the driver's errors as ours; the only place that knows their names.
+    """Raise the driver's errors as ours.
 
-    DeadlineExceeded for a cancelled statement, StorageAway where the database does not answer, DiskFull, ReadOnly,
-    ResourceExhausted and StorageForbidden for what it refuses, else StorageError.
+    The only place that knows their names. DeadlineExceeded for a cancelled statement, StorageAway where the
+    database does not answer, DiskFull, ReadOnly, ResourceExhausted and StorageForbidden for what it refuses, else
+    StorageError.
     """
     try:
         yield
@@ -264,7 +266,6 @@ def translated() -> Iterator[None]:
 
 
 def _first(error: BaseException) -> str:
-    """Return the first line of an error's text, at most 300 characters of it."""
     return next(iter(str(error).strip().splitlines()), "")[:300]
 
 
@@ -272,13 +273,15 @@ class Listener:
     """Hears of commits of every process, and calls `heard` with tenant and space; a hint, on which nothing may depend."""
 
     def __init__(self, database: Database, heard: Callable[[int, int], None]) -> None:
-        """Prepare to call `heard` with tenant and space for each commit that is told of; `start` begins."""
         self._database, self._heard = database, heard
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._listen, name="listening", daemon=True)
 
     def start(self) -> None:
-        """Begin to listen, in a thread; it connects by itself, also later where the database does not answer now."""
+        """Begin to listen, in a thread.
+
+        It connects by itself, also later where the database does not answer now.
+        """
         self._thread.start()
 
     def stop(self) -> None:
@@ -288,7 +291,10 @@ class Listener:
             self._thread.join(2)
 
     def _listen(self) -> None:
-        """Call `heard` with tenant and space for each notice until stopped; a lost connection is made anew after a second."""
+        """Call `heard` with tenant and space for each notice until stopped.
+
+        A lost connection is made anew after a second.
+        """
         while not self._over.is_set():
             try:
                 with self._database.alone() as raw:

@@ -81,7 +81,6 @@ class _Erasing(forgotten.Eraser):
     }
 
     def __init__(self, rows: Reader | Writer, keep: Cleaner, findings: Findings) -> None:
-        """Run in the transaction of `rows`; with a Reader in place of a Writer what goes is only counted (a dry run)."""
         super().__init__(keep, findings, dry=not isinstance(rows, Writer))
         self._reader = rows
         if isinstance(rows, Writer):
@@ -89,7 +88,10 @@ class _Erasing(forgotten.Eraser):
 
     @property
     def _writer(self) -> Writer:
-        """The transaction that writes; only in a pass that is not a dry run."""
+        """The transaction that writes.
+
+        Only in a pass that is not a dry run.
+        """
         assert isinstance(self._reader, Writer)
         return self._reader
 
@@ -109,12 +111,6 @@ class _Erasing(forgotten.Eraser):
         self._writer.run(text, **parameters)
 
     def _rewrite_events(self) -> None:
-        """Remove and change the events that were found, then number events anew from the first concerned one on.
-
-        Events of the streams concerned come behind all others. The deriver's and the exports' positions are set to
-        the number of unconcerned events before them; outbox entries say which ids are gone and from which number on
-        events moved.
-        """
         writer = self._writer
         streams, gone, changed = list(self._findings.streams), uuids_of(self._findings.removed), uuids_of(self._findings.changed)
         sql = f"SELECT min(seq) FROM event WHERE {own()} AND stream = {_STREAMS}"
@@ -133,10 +129,6 @@ class _Erasing(forgotten.Eraser):
         count_events(writer)
 
     def _put_changed(self, writer: Writer) -> None:
-        """Store the changed events under their numbers and new ids, and rename them in pairs.
-
-        One whose new id is stored already, by an import or a change before it, is left out, with its pairs.
-        """
         changed = self._findings.changed
         new = {old: event_key(event.event_id) for old, (_, event) in changed.items()}
         sql = f"SELECT event_id FROM event WHERE {own()} AND event_id = {_IDS}"
@@ -158,6 +150,5 @@ class _Erasing(forgotten.Eraser):
 
 
 def _spelled(statement: str, values: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return a statement of `storage.forgotten` as PostgreSQL takes it, and its parameters, keys as uuids."""
     parameters = {name: uuids_of(value) if name == "ids" else value for name, value in values.items()}
     return statement.format(**{name: f"%({name})s" for name in values} | _SPELLED), parameters

@@ -65,27 +65,22 @@ _AROUND = " UNION ALL ".join(
 
 
 class PostgresEvents:
-    """Layer 0 of one memory, an `EventStore`; no event is kept in this process."""
+    """Layer 0 of one memory, an `EventStore`.
+
+    No event is kept in this process.
+    """
 
     def __init__(self, con: Connection, clock: Clock, projects: PostgresProjects) -> None:
-        """Read nothing yet; `projects` gives the names under which events are shown, and is told of new events."""
         self._con, self._clock, self._projects = con, clock, projects
         self._pairs = Duplicates(con)
         self._forgot_ms = 0
 
     def append(self, events: Sequence[Event], request: WriteRequest | None = None) -> AppendResult:
-        """Store the events that are new, in one transaction; return the ids of these and of those stored before.
-
-        A `request` answered within the last hour stores nothing and gets that answer. Raises what `Connection.writing`
-        raises, such as Busy or StorageError.
-        """
+        """Store new events; return their ids and those stored before."""
         return self.append_batches([EventBatch(events, request)])[0]
 
     def append_batches(self, batches: Sequence[EventBatch]) -> list[AppendResult]:
-        """Append each batch in turn, in one transaction.
-
-        A batch whose request key was answered within the last hour, or by an earlier batch, stores nothing and gets that answer.
-        """
+        """Append each batch in turn; return their results in order."""
         now = self._clock.now_ms()
         with self._con.writing(*self._questions(batches, now)) as writer:
             sources, replayed, *known_rows = writer.answers
@@ -145,50 +140,39 @@ class PostgresEvents:
         return copies
 
     def _event(self, row: Row) -> Event:
-        """Return the event of a row of `EVENT` columns, with the name that its project has now."""
         event = event_of(row)
         return event.with_display_project(self._projects.names.display_name(event.project, event.session_id))
 
     def _events(self, text: str, **parameters: Any) -> list[Event]:
-        """Return the events of a query of `_EVENT` columns, in its order, with the names their projects have now."""
         return [self._event(row) for row in self._con.rows(text, **parameters)]
 
     def _conditions(self, scope: Scope, session_id: str | None = None) -> Conditions:
-        """Return the conditions that an event is shown and lies in a scope and a session (None: in any)."""
         return of_scope(scope, session_id, self._projects.names)
 
     def find_event(self, event_id: EventId) -> Event | None:
-        """Return the event of this id, shown or not, with its project's present name; None for an unknown id."""
+        """Return an event, shown or not, with its project's present name."""
         return next(iter(self._events(_GET, keys=[uuid_of(event_key(event_id))])), None)
 
     def get_events(self, ids: Iterable[EventId]) -> dict[EventId, Event]:
-        """Return those of `ids` that are stored, shown or not, by id, with their projects' present names; others left out."""
+        """Return the stored events of `ids` by id, shown or not."""
         keys = uuids_of({event_key(i) for i in ids})
         return {e.event_id: e for e in self._events(_GET, keys=keys)} if keys else {}
 
     def find_tails(self, tails: Sequence[int]) -> dict[int, EventId]:
-        """Return the stored ids whose lower 80 bits (a hash of the event's source) are among `tails`, by these bits."""
+        """Return the stored ids whose lower 80 bits are in `tails`."""
         if not tails:
             return {}
         rows = self._con.rows(_TAILS, tails=[tail.to_bytes(10, "big") for tail in tails])
         return {row[0] & HASH_MASK: event_id_from(row[0]) for row in rows}
 
     def read_after(self, seq: int, limit: int) -> list[StoredEvent]:
-        """Return the events, shown or not, numbered from `seq` + 1 to `seq` + `limit`, in order; [] for none.
-
-        Reads nothing where the head, which may be 0.1 s old, says that none are there.
-        """
+        """Return up to `limit` events numbered above `seq`, by arrival."""
         if seq >= self._con.head().last_event:
             return []
         return [StoredEvent(row[0], self._event(row[1:])) for row in self._con.rows(_AFTER, seq=seq, to=seq + limit)]
 
     def list_arrivals(self, after: int, to: int, scope: Scope, probes: Sequence[str] = (), live: bool = False) -> list[Event]:
-        """Return, in order of arrival, the shown events of a scope numbered above `after` up to `to` that may hold a probe.
-
-        Probes, in lower case, are looked for in speaker, text and metadata; without any, all such events are returned. What
-        is not ASCII may be folded in ways that the engine does not know, so every such event is taken to hold a probe. With
-        `live` only events of hooks and tools.
-        """
+        """Return a scope's shown events numbered `after` < n <= `to`."""
         conditions = self._conditions(scope)
         conditions.add("e.seq > {} AND e.seq <= {}", after, to)
         if live:
@@ -201,23 +185,19 @@ class PostgresEvents:
         )
 
     def last_seq(self) -> int:
-        """Return the highest number of arrival, from the head, which may be 0.1 s old; 0 when the memory is empty."""
+        """Return the highest event number; 0 in an empty store."""
         return self._con.head().last_event
 
     def find_duplicates(self, ids: Iterable[EventId]) -> dict[EventId, EventId]:
-        """Return the pairs in which one of `ids` takes part: by the id of the event that is not shown the one that is."""
+        """Return pairs with one of `ids`: hidden id to shown id."""
         return self._pairs.of(ids)
 
     def segment_events(self, segment: Segment) -> list[Event]:
-        """Return the events of a segment in order: the shown ones, else hidden ones as `in_segments` does; [] for none."""
+        """Return a segment's events in order, as `events_by_segment` does."""
         return self.events_by_segment([segment]).get(segment.key, [])
 
     def events_by_segment(self, segments: Sequence[Segment], last_seq: int | None = None) -> dict[int, list[Event]]:
-        """Return by segment key its shown events, in order, numbered up to `last_seq`, if that is given.
-
-        A segment of which none is shown has the hidden ones whose shown other was stored later, else all; one without any
-        is left out.
-        """
+        """Return the shown events of each segment by its key, in order."""
         by_segment = self._in_segments(segments, last_seq, shown())
         # Copies may also be hidden by what was stored before them.
         for which in (_OUTDONE, "true"):
@@ -225,7 +205,6 @@ class PostgresEvents:
         return by_segment
 
     def _in_segments(self, segments: Sequence[Segment], last_seq: int | None, which: str) -> dict[int, list[Event]]:
-        """Return the events of segments by key, in order of time, under the further condition `which`."""
         by_segment: dict[int, list[Event]] = {}
         if segments:
             for row in self._con.rows(_IN_SEGMENTS.format(which=which), last_seq=last_seq, **_spans(segments)):
@@ -233,14 +212,11 @@ class PostgresEvents:
         return by_segment
 
     def list_recaps(self, streams: Iterable[int]) -> list[Event]:
-        """Return every shown recap (a note with a client's summary of its conversation) of these streams, in order of time."""
+        """Return the shown recaps of these streams, in order of time."""
         return list(filter(is_recap, self._events(_RECAPS, streams=list(streams))))
 
     def get_neighbours(self, event: Event, earlier_limit: int, later_limit: int) -> tuple[list[Event], list[Event]]:
-        """Return the shown events nearest to one in its stream, in order.
-
-        Each list is in order of time; neither `event` nor, if it is hidden, the one shown in its place is among them.
-        """
+        """Return the shown events nearest to one in its stream, in order."""
         at = {
             "stream": event.stream,
             "ts": event.timestamp,
@@ -253,10 +229,7 @@ class PostgresEvents:
     def list_events(
         self, scope: Scope, session_id: str | None = None, limit: int = 100, after: tuple[int, str] | None = None
     ) -> list[Event]:
-        """Return up to `limit` shown events of a scope, of one session if it is named, in order of (timestamp, id).
-
-        With `after`, the (timestamp, id) of the last event that the caller has, those behind it: the next page.
-        """
+        """Return up to `limit` shown events of a scope by (timestamp, id)."""
         conditions = self._conditions(scope, session_id)
         if after:
             conditions.add("(e.ts, e.event_id) > ({}, {}::uuid)", after[0], uuid_of(event_key(after[1])))
@@ -266,11 +239,7 @@ class PostgresEvents:
     def search_words(
         self, scope: Scope, words: Sequence[str], limit: int, segments: Sequence[Segment] | None = None
     ) -> tuple[int, list[Event]]:
-        """Return how many events of a scope are shown, and up to `limit` of them that hold every one of `words`, newest first.
-
-        Words are looked for in texts alone, whatever their case. With `segments` only their events are looked at, and the
-        number is the sum of their counts of events.
-        """
+        """Return the number of a scope's events, and those with all `words`."""
         conditions = self._conditions(scope)
         table, span_parameters = "event e", dict[str, Any]()
         if segments is None:
@@ -286,11 +255,7 @@ class PostgresEvents:
         return count, self._events(text, **span_parameters, **conditions.given, limit=limit)
 
     def rank_positions(self, scope: Scope, probes: Mapping[str, float], limit: int) -> tuple[int, list[EventPosition]]:
-        """Return how many events of a scope are shown, and the places of up to `limit` that hold most of some texts, best first.
-
-        An event's worth is the sum of the weights of the probes that its speaker, text or metadata hold, over the logarithm
-        of its length; events that hold none are left out. The number is 0 with a `limit` of 0.
-        """
+        """Return the number of a scope's events, and the best positions."""
         conditions = self._conditions(scope)
         weight = weighed(conditions, probes)
         # Without the fences each probe would put the words together, and fold them, again.
@@ -305,17 +270,14 @@ class PostgresEvents:
         return rows[0][4] if rows else 0, places
 
     def get_span(self, scope: Scope) -> TimeWindow | None:
-        """Return the time from the first to the last shown event of a scope (end 1 ms after it, excluded); None for no event."""
+        """Return the time of a scope's shown events, or None."""
         conditions = self._conditions(scope)
         query = f"SELECT e.ts FROM event e WHERE {own('e')} AND {conditions.all} ORDER BY e.ts {{0}}, e.event_id {{0}} LIMIT 1"
         row = self._con.row(f"SELECT ({query.format('ASC')}), ({query.format('DESC')})", **conditions.given)
         return None if row is None or row[0] is None else TimeWindow(row[0], row[1] + 1)
 
     def list_sessions(self, scope: Scope, limit: int = 100) -> list[SessionInfo]:
-        """Return up to `limit` sessions of a scope that have shown events, the latest first; counts are within the scope.
-
-        Fewer where a session of one project was recorded under two names.
-        """
+        """Return up to `limit` sessions with shown events, latest first."""
         conditions = self._conditions(scope)
         text = f"""SELECT e.session_id, e.project, max(e.agent COLLATE "C"), min(e.ts), max(e.ts), count(*)
                    FROM event e WHERE {own("e")} AND {conditions.all}
@@ -323,17 +285,14 @@ class PostgresEvents:
         return sessions_of(self._con.rows(text, **conditions.given, limit=limit), self._projects.names)
 
     def list_speakers(self, scope: Scope) -> list[str]:
-        """Return the names, but "", of those who said the shown events of a scope, as recorded, in alphabetical order."""
+        """Return the speakers of a scope's shown events, sorted, without ""."""
         conditions = self._conditions(scope)
         conditions.add("e.speaker <> ''")
         text = f"SELECT DISTINCT e.speaker FROM event e WHERE {own('e')} AND {conditions.all}"
         return sorted(row[0] for row in self._con.rows(text, **conditions.given))
 
     def count_matches(self, begin: str, pattern: str) -> dict[str, int]:
-        """Return how often texts and metadata of shown events match `pattern`, by what its only group matches, in its order.
-
-        Only events that hold `begin` are looked at. The pattern is one of PostgreSQL's regular expressions.
-        """
+        """Return how often shown texts and metadata match, by matched group."""
         conditions = self._conditions(Scope())
         conditions.add("(strpos(e.text, {}) > 0 OR strpos(e.metadata, {}) > 0)", begin, begin)
         text = f"""SELECT m.groups[1], count(*) FROM event e,
@@ -342,7 +301,7 @@ class PostgresEvents:
         return dict(sorted(self._con.rows(text, **conditions.given, pattern=pattern)))
 
     def iter_all(self, batch: int = 2000) -> Iterator[list[StoredEvent]]:
-        """Yield every event in order of arrival, `batch` at a time; each batch is a read of its own, so new ones come too."""
+        """Yield every event by arrival, `batch` at a time."""
         seq = 0
         while events := self.read_after(seq, batch):
             yield events
@@ -357,12 +316,10 @@ def _stored(writer: Writer, events: Sequence[Event]) -> dict[EventId, StoredValu
 
 
 def _contents(rows: Sequence[Row]) -> dict[EventId, StoredValue]:
-    """Return text and session of rows (key, hash, session) by event id."""
     return {event_id_from(key): (content, session) for key, content, session in rows}
 
 
 def _spans(segments: Sequence[Segment]) -> dict[str, list[Any]]:
-    """Return the parameters of `_SPANS`: keys, streams, and first and last times and ids, as lists by name."""
     return {
         "keys": [s.key for s in segments],
         "streams": [s.stream for s in segments],

@@ -20,14 +20,16 @@ _AFTER = f"SELECT {GRIP} FROM grip WHERE {own()} AND grip_id > %(last)s::uuid OR
 
 
 class PostgresGrips:
-    """Quotations of one memory, a `GripStore`; nothing is kept in this process."""
+    """Quotations of one memory, a `GripStore`.
+
+    Nothing is kept in this process.
+    """
 
     def __init__(self, con: Connection) -> None:
-        """Use `con`; nothing is read yet."""
         self._con = con
 
     def find_grip(self, grip_id: str) -> Grip | None:
-        """Return the grip of a whole id or its lower 80 bits (a hash); None for an unknown one, InvalidQuery for no id."""
+        """Return the grip of a complete id or of its hash alone."""
         key, is_whole = grip_key(grip_id)
         if is_whole:
             row = self._con.row(_ONE, id=uuid_of(key))
@@ -36,13 +38,13 @@ class PostgresGrips:
         return grip_of(row) if row else None
 
     def get_grips(self, ids: Iterable[GripId]) -> dict[GripId, Grip]:
-        """Return those of `ids` that exist, by id, others left out: one query, none without ids."""
+        """Return the stored grips of `ids`, by id."""
         keys = list({grip_key(i)[0] for i in ids})
         rows = self._con.rows(_SOME, ids=uuids_of(keys)) if keys else ()
         return {g.grip_id: g for g in map(grip_of, rows)}
 
     def grips_by_event(self, ids: Iterable[EventId]) -> dict[EventId, list[Grip]]:
-        """Return by event the grips that begin or end in it, in the order of their places; events without any are left out."""
+        """Return the grips that begin or end in each event, in order."""
         keys = list(dict.fromkeys(map(event_key, ids)))
         if not keys:
             return {}
@@ -54,7 +56,7 @@ class PostgresGrips:
         return {event_id: several for event_id, several in by_event.items() if several}
 
     def iter_all(self, batch: int = 5000) -> Iterator[list[Grip]]:
-        """Yield every grip in the order of ids, `batch` at a time, each batch a read of its own."""
+        """Yield every grip by id, `batch` at a time."""
         last = uuid_of(0)
         while rows := self._con.rows(_AFTER, last=last, batch=batch):
             yield [grip_of(row) for row in rows]

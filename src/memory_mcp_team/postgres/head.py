@@ -41,12 +41,18 @@ class Head:
 
 
 def head_of(row: Sequence[Any]) -> Head:
-    """Return the head from a row of `HEAD`; `newest` is -1 where there is no event."""
+    """Return the head from a row of `HEAD`.
+
+    `newest` is -1 where there is no event.
+    """
     return Head(row[0], row[1], -1 if row[2] is None else row[2], *row[3:])
 
 
 def put(head: Head) -> Statement:
-    """Return the statement that writes a head over the stored one; its caller adds the parameters `tenant` and `space`."""
+    """Return the statement that writes a head over the stored one.
+
+    Its caller adds the parameters `tenant` and `space`.
+    """
     newest = None if head.newest < 0 else uuid_of(head.newest)
     numbers = {"event": head.last_event, "change": head.last_change, "derived": head.derived}
     return Statement(_PUT_HEAD, {**numbers, "newest": newest, "resets": head.resets, "notes": head.notes})

@@ -35,7 +35,6 @@ class Followed(Generic[K]):
     """A value kept of a memory, with the position up to which it holds."""
 
     def __init__(self, con: Connection, read: Callable[[Reader], K], follow: Callable[[Reader, K, Collection[int]], K]) -> None:
-        """`read` returns the value from the tables; `follow` returns it with the changes of some segments (keys) taken in."""
         self._con, self._read, self._follow = con, read, follow
         self._lock = threading.Lock()
         self._kept: tuple[tuple[int, int], K] | None = None
@@ -76,7 +75,6 @@ class Followed(Generic[K]):
 
 
 def _holds(position: tuple[int, int], stamp: tuple[int, int]) -> bool:
-    """Return whether a value read at `position` (last change, resets) holds for a head: same resets, no later change."""
     return position[1] == stamp[1] and position[0] >= stamp[0]
 
 
@@ -84,7 +82,6 @@ class Cuts:
     """All cuts of a memory; an instance never changes."""
 
     def __init__(self, by_key: Mapping[int, Segment]) -> None:
-        """Order cuts that are given by their keys by start, and file them by day; no database is read."""
         self.by_key = by_key
         self._order = sorted(by_key.values(), key=lambda cut: cut.start)
         self._days: dict[str, list[Segment]] = {}
@@ -131,20 +128,24 @@ class Cuts:
         )
 
     def _of_days(self, first: str, after: str, project: str | None) -> list[Segment]:
-        """Return the cuts (of a project; None: any) of days from `first` up to, not including, `after`, by day, then start."""
         cuts = [cut for day in self._span(first, after) for cut in self._days[day]]
         return cuts if project is None else [cut for cut in cuts if cut.project == project]
 
     def _span(self, first: str, after: str) -> list[str]:
-        """Return the days with cuts from `first` up to, not including, `after`, in order."""
         return self._names[bisect_left(self._names, first) : bisect_left(self._names, after)]
 
 
 def kept_cuts(con: Connection) -> Followed[Cuts | None]:
-    """Return a memory's cuts, kept and followed in memory; None in their place where there are more than 50,000 (`MOST`)."""
+    """Return a memory's cuts, kept and followed in memory.
+
+    None in their place where there are more than 50,000 (`MOST`).
+    """
 
     def read(reader: Reader) -> Cuts | None:
-        """Return all cuts from the tables; None where there are more than 50,000 (`MOST`)."""
+        """Return all cuts from the tables.
+
+        None where there are more than 50,000 (`MOST`).
+        """
         rows = reader.rows(f"{_CUTS} LIMIT {MOST + 1}")
         return None if len(rows) > MOST else Cuts({row[0]: segment_of(row[1:]) for row in rows})
 
@@ -160,13 +161,13 @@ def kept_cuts(con: Connection) -> Followed[Cuts | None]:
 
 
 def kept_stamps(con: Connection) -> Followed[Stamps]:
-    """Return the stamps of segments that were asked for; those of periods are not kept: the outbox does not tell of each.
+    """Return the stamps of segments that were asked for.
 
-    The dictionary begins empty and is filled by `PostgresToc.stamps`.
+    Those of periods are not kept: the outbox does not tell of each. The dictionary begins empty and is filled by
+    `PostgresToc.stamps`.
     """
 
     def follow(_: Reader, stamps: Stamps, changed: Collection[int]) -> Stamps:
-        """Return the stamps in another dictionary, without those of `changed` (keys)."""
         # Another: who still reads the old one may put stamps into it that are old by now.
         return {node_id: stamp for node_id, stamp in stamps.copy().items() if stamp[0] not in changed}
 

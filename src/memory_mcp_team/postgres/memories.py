@@ -74,13 +74,19 @@ def put_space(raw: "Raw[Any]", tenant: int, name: str, kind: str, timezone: str)
 
 
 def find_space(database: Database, tenant: int, space: int) -> Memory:
-    """Return a space of a tenant by its number. Raises NotFound where there is none."""
+    """Return a space of a tenant by its number.
+
+    Raises NotFound where there is none.
+    """
     with database.connection(Bound(tenant)) as raw:
         return _found(raw, tenant, space)
 
 
 def _found(raw: "Raw[Any]", tenant: int, space: int) -> Memory:
-    """Return a space by its number, read in the caller's transaction. Raises NotFound where there is none."""
+    """Return a space by its number, read in the caller's transaction.
+
+    Raises NotFound where there is none.
+    """
     row = raw.execute(_SPACE, [tenant, space]).fetchone()
     if row is None:
         raise NotFound("no such space", "An administrator of the team knows those that there are.")

@@ -19,7 +19,10 @@ _MARKS = f"SELECT name, value FROM checkpoint WHERE {own()} AND starts_with(name
 
 
 def put_checkpoint(writer: Writer, name: str, value: str) -> None:
-    """Replace or add one position inside the caller's transaction; the deriver's, as a number, goes into the memory's head."""
+    """Replace or add one position inside the caller's transaction.
+
+    The deriver's, as a number, goes into the memory's head.
+    """
     if name == DERIVER:
         writer.head.derived = int(value)
     else:
@@ -35,24 +38,23 @@ def forget_old_requests(writer: Writer, now_ms: int) -> None:
 
 
 class PostgresOutbox:
-    """Changes, positions of followers and importers, and answers to requests; an `Outbox`."""
+    """Changes, positions of followers and importers, and answers to requests.
+
+    An `Outbox`.
+    """
 
     def __init__(self, con: Connection) -> None:
-        """Use `con`; nothing is read yet."""
         self._con = con
         self._changed: tuple[tuple[int, int], frozenset[str]] = ((-1, -1), frozenset())
 
     def read_after(self, seq: int, limit: int) -> list[Change]:
-        """Return up to `limit` changes whose number is above `seq`, in order; [] at the end, known from the head."""
+        """Return up to `limit` changes numbered above `seq`, in order."""
         if seq >= self._con.head().last_change:
             return []
         return [Change(row[0], ChangeKind(row[1]), row[2]) for row in self._con.rows(_AFTER, seq=seq, limit=limit)]
 
     def nodes_changed_since(self, seq: int) -> frozenset[str] | None:
-        """Return the ids of the nodes that changed after the change `seq`; "" stands for changes of anything else.
-
-        None for more than 20,000 changes, empty for none. The last answer is kept.
-        """
+        """Return the nodes changed after the change `seq`, or None if unknown."""
         last = self._con.head().last_change
         if seq >= last:
             return frozenset()
@@ -65,22 +67,19 @@ class PostgresOutbox:
         return self._changed[1]
 
     def get_checkpoint(self, follower: str) -> int:
-        """Return how far a follower got, 0 at first; the deriver's, from the head, counts events. ValueError for no number."""
+        """Return the number up to which a follower got; 0 at first."""
         if follower == DERIVER:
             return self._con.head().derived
         row = self._con.row(f"SELECT value FROM checkpoint WHERE {own()} AND name = %(name)s", name=follower)
         return int(row[0]) if row else 0
 
     def set_position(self, follower: str, value: str) -> None:
-        """Store the position of a follower or importer in place of its earlier one, in a transaction of its own.
-
-        The deriver's, which has to be a number, goes into the memory's head.
-        """
+        """Store the position of a follower or importer, in a transaction."""
         with self._con.writing() as writer:
             put_checkpoint(writer, follower, value)
 
     def set_positions(self, values: Mapping[str, str]) -> None:
-        """Store several positions, by name, each in place of its earlier one, in one transaction; the deriver's in the head."""
+        """Store several positions by name, in one transaction; others stay."""
         with self._con.writing() as writer:
             other_values = {name: value for name, value in values.items() if name != DERIVER}
             if DERIVER in values:
@@ -89,7 +88,7 @@ class PostgresOutbox:
                 writer.later(_PUT_ALL, names=list(other_values), values=list(other_values.values()))
 
     def get_positions(self, prefix: str) -> dict[str, str]:
-        """Return the positions whose names begin with `prefix`, by name, as texts, the deriver's if above 0; {} for none."""
+        """Return the positions whose names begin with `prefix`, by name."""
         rows = self._con.rows(_MARKS, prefix=prefix)
         positions = {str(name): str(value) for name, value in rows}
         if DERIVER.startswith(prefix) and (derived := self._con.head().derived):
@@ -97,6 +96,6 @@ class PostgresOutbox:
         return positions
 
     def forget_requests(self, now_ms: int) -> int:
-        """Remove the answers older than an hour at `now_ms` (UTC ms), in a transaction of its own; return how many."""
+        """Remove answers to writes too old at `now_ms`; return how many."""
         with self._con.writing() as writer:
             return writer.run(_FORGET, until=now_ms - REQUEST_KEPT_MS)

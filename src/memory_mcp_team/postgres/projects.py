@@ -73,7 +73,6 @@ class PostgresProjects:
     """Rules for names of projects, kept in memory, and what events and cuts say of projects; a `ProjectStore`."""
 
     def __init__(self, con: Connection, renamed: Callable[[], None]) -> None:
-        """Read nothing yet; `renamed` is called whenever other rules than before are found in force."""
         self._con = con
         self._renamed = renamed
         #: Never held while `renamed` is called.
@@ -83,10 +82,7 @@ class PostgresProjects:
 
     @property
     def names(self) -> ProjectNames:
-        """Every rule in force: the same object while none changed; `renamed` is called where others are found.
-
-        Rules are read again where the head shows that one may have changed.
-        """
+        """Every rule in force. Reads nothing while no rule changed."""
         head, rules = self._con.head(), self._rules
         if rules is not None and rules.hold(head):
             return rules.names
@@ -110,7 +106,6 @@ class PostgresProjects:
             self._recorded = _Recorded(self._recorded.known)
 
     def _read(self, old_rules: _Rules | None, noted: tuple[int, int]) -> _Rules:
-        """Return the rules as of `noted`; the same `ProjectNames` object as before where they say the same."""
         if old_rules is not None and old_rules.noted == noted:
             return old_rules
         with self._con.reading() as reader:
@@ -122,7 +117,10 @@ class PostgresProjects:
         return _Rules(ProjectNames(aliases, splits), noted)
 
     def take(self, events: Sequence[Event]) -> list[Event]:
-        """Return events stored just now under their projects' present names; note where sessions began if a rule asks for it."""
+        """Return events stored just now under their projects' present names.
+
+        Note where sessions began if a rule asks for it.
+        """
         names = self.names
         watched = names.names_needing_folders()
         for event in events:
@@ -131,10 +129,7 @@ class PostgresProjects:
         return [event.with_display_project(names.display_name(event.project, event.session_id)) for event in events]
 
     def take_new_names(self) -> list[str]:
-        """Return the recorded names but "" that came since the last call in this process, sorted; at the first call all.
-
-        Reads only events that came since the last call; all of them at the first and after a reset.
-        """
+        """Return the names recorded since the last call in this process."""
         head = self._con.head()
         with self._lock:
             last = self._recorded
@@ -147,53 +142,43 @@ class PostgresProjects:
         return sorted(fresh - {""})
 
     def list_recorded(self) -> list[str]:
-        """Return every name but "" that events were recorded with, sorted; reads the names of all events."""
+        """Return every recorded name but "", sorted."""
         return sorted({row[0] for row in self._con.rows(_RECORDED)} - {""})
 
     def has_branch(self, project: str) -> bool:
-        """Return whether an event recorded with this name (not shown under it) has a branch: it was in a repository."""
+        """Return whether an event recorded with this name has a branch."""
         return self._con.row(_BRANCH, project=project) is not None
 
     def get_root_commits(self) -> dict[str, str]:
-        """Return the newest root commit that messages recorded with a name have, by name; those recorded first come first."""
+        """Return the newest root commit of each recorded name."""
         return {row[0]: root_commit_in(row[1]) for row in self._con.rows(_ROOTS)}
 
     def list_streams(self) -> list[tuple[int, str, str, str]]:
-        """Return (stream, recorded project, session, project in its cuts) of every stream that has cuts, in no order.
-
-        A stream whose cuts name two projects comes once for each. The recorded project is the first by name of its
-        events'.
-        """
+        """Return (stream, recorded project, session, project in its cuts)."""
         return [(row[0], row[1], row[2], row[3]) for row in self._con.rows(_STREAMS)]
 
     def list_projects(self) -> list[Activity]:
-        """Return events, sessions, first and last time, and agents of each project in the tree, in no order, from the cuts."""
+        """Return the activity of each project in the tree, in no order."""
         return [activity_of(row) for row in self._con.rows(_ACTIVITY.format(column="project", other="agent"))]
 
     def list_agents(self) -> list[Activity]:
-        """Return events, sessions, first and last time, and projects of each agent in the tree, in no order, from the cuts."""
+        """Return the activity of each agent in the tree, in no order."""
         return [activity_of(row) for row in self._con.rows(_ACTIVITY.format(column="agent", other="project"))]
 
     def daily_activity(
         self, first_day: str, after_day: str, project: str | None = None, agent: str | None = None
     ) -> DailyActivity:
-        """Return events and sessions of the local days from `first_day` up to, not including, `after_day` (ISO dates).
-
-        Counted in one query over the cuts, by day, project, agent and month; `project` and `agent` None: of all.
-        """
+        """Return events and sessions of a span of local days."""
         parameters = {"first": first_day, "after": after_day, "project": project, "agent": agent}
         rows = sorted(self._con.rows(_DAILY, **parameters), key=lambda row: (row[0], row[4], row[1]))
         return daily_of(rows)
 
     def list_years(self, project: str | None = None, agent: str | None = None) -> list[int]:
-        """Return the years that have any segment (of the project, of the agent; None: of any), in order."""
+        """Return the years that have any segment, in order."""
         return [row[0] for row in self._con.rows(_YEARS, project=project, agent=agent)]
 
     def add_alias(self, alias: Alias) -> None:
-        """Record another name of a project, in place of what was recorded of `alias.old` before, in a transaction.
-
-        Processes, this one too, notice by the head and read the rules again.
-        """
+        """Record another name of a project, replacing the rule of `alias.old`."""
         with self._con.writing() as writer:
             writer.run(f"DELETE FROM project_alias WHERE {own()} AND old = %(old)s", old=alias.old)
             row = [alias.old, alias.new, alias.author, alias.at_ms]
@@ -201,20 +186,20 @@ class PostgresProjects:
             writer.head.notes += 1
 
     def drop_alias(self, old: str) -> None:
-        """Remove the rule about the name `old`, in a transaction of its own; a name without a rule is no error."""
+        """Remove the rule about the name `old`, if any."""
         with self._con.writing() as writer:
             writer.run(f"DELETE FROM project_alias WHERE {own()} AND old = %(old)s", old=old)
             writer.head.notes += 1
 
     def add_splits(self, splits: Sequence[Split]) -> None:
-        """Record, in one transaction, sessions as a project of their own; other rules stay, every process notices by the head."""
+        """Record that sessions are a separate project; other rules stay."""
         rows = [(s.project, s.session_id, s.folder, s.new, s.at_ms) for s in splits]
         with self._con.writing() as writer:
             writer.insert("project_split", _SPLIT, _SPLIT_TYPES, [list(column) for column in zip(*rows, strict=True)])
             writer.head.notes += 1
 
     def drop_splits(self, new: str) -> None:
-        """Remove the rules (none is no error) that made `new` a project: its sessions belong again to where they came from."""
+        """Remove the rules that made `new` a separate project."""
         with self._con.writing() as writer:
             writer.run(f"DELETE FROM project_split WHERE {own()} AND new = %(new)s", new=new)
             writer.head.notes += 1

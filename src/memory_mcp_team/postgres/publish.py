@@ -48,10 +48,11 @@ _ROWS = 5000
 
 
 def publish(con: Connection, build: Build) -> int:
-    """Write a build in one transaction; return its number, the last outbox number of the transaction.
+    """Write a build in one transaction.
 
-    Segments whose cut or terms are written without a node get an outbox entry too, unless their cut is as it was.
-    Grips that are stored stay as they are, but for their segment with `relist`.
+    Return its number, the last outbox number of the transaction. Segments whose cut or terms are written without
+    a node get an outbox entry too, unless their cut is as it was. Grips that are stored stay as they are, but for
+    their segment with `relist`.
     """
     with con.writing() as writer:
         changes = make_changes(build.nodes)
@@ -117,7 +118,6 @@ def put(writer: Writer, table: str, columns: Sequence[tuple[str, str]], lists: S
 
 
 def _upsert(table: str, columns: Sequence[tuple[str, str]], key: str) -> str:
-    """Return the statement that inserts rows of a table, and replaces those with the same `key`, with "" leaves them."""
     names = ", ".join(name for name, _ in columns)
     arrays = ", ".join(f"%({name})s::{kind}[]" for name, kind in columns)
     fresh = ", ".join(f"{name} = excluded.{name}" for name, _ in columns)
@@ -127,7 +127,6 @@ def _upsert(table: str, columns: Sequence[tuple[str, str]], key: str) -> str:
 
 
 def _given(columns: Sequence[tuple[str, str]], lists: Sequence[list[Any]], start: int) -> dict[str, list[Any]]:
-    """Return up to 5000 rows from place `start` on, as lists by the names of their columns."""
     return {name: rows[start : start + _ROWS] for (name, _), rows in zip(columns, lists, strict=True)}
 
 
@@ -138,10 +137,6 @@ _PUT_CUTS = f"""{_upsert("segment_cut", _CUT, "key")}
 
 
 def _nodes(writer: Writer, build: Build, built: int) -> None:
-    """Write the nodes of a build as current versions, with bullets, quotations and places under their parents.
-
-    Old versions of nodes are removed now and then. Only new nodes are listed under their parents, all with `relist`.
-    """
     nodes = build.nodes
     if not nodes:
         return
@@ -166,7 +161,6 @@ def _nodes(writer: Writer, build: Build, built: int) -> None:
 
 
 def _grips(writer: Writer, build: Build) -> None:
-    """Write those grips of a build that are not stored; with `relist` the segments of stored ones are set too."""
     grips: Sequence[Grip] = list({g.grip_id: g for g in build.grips}.values())
     if not grips:
         return

@@ -15,25 +15,24 @@ class PostgresSpending:
     """Requests to language models, rows that are only added; a `SpendingStore`."""
 
     def __init__(self, con: Connection) -> None:
-        """Use `con`; nothing is read yet."""
         self._con = con
 
     def record_call(self, spent: ModelCall) -> None:
-        """Add a request as one row, in a transaction of its own, committed when this returns."""
+        """Add a request, committed when this returns."""
         with self._con.writing() as writer:
             writer.insert("spending", SPENT, _TYPES, [[value] for value in spent_row(spent)])
 
     def list_calls(self, at_ms: int) -> list[ModelCall]:
-        """Return the requests made at `at_ms` (UTC ms) or later, in order of time, of equal times the one added first."""
+        """Return the requests made since `at_ms` (UTC ms), by time."""
         sql = f"SELECT {SPENT} FROM spending WHERE {own()} AND at_ms >= %(at)s ORDER BY at_ms, number"
         return [spent_of(row) for row in self._con.rows(sql, at=at_ms)]
 
     def count_tokens(self, at_ms: int) -> int:
-        """Return the number of tokens, in and out, of the requests made at `at_ms` (UTC ms) or later; 0 for none."""
+        """Return the tokens, in and out, of requests since `at_ms` (UTC ms)."""
         row = self._con.row(_TOKENS, at=at_ms)
         return int(row[0]) if row else 0
 
     def list_unusable(self, model: str) -> frozenset[tuple[NodeId | TopicId, str]]:
-        """Return (id as `NodeId`, digest of what was to be written) of the requests whose answer by this model was unusable."""
+        """Return (node or topic id, digest) of a model's unusable answers."""
         rows = self._con.rows(_UNUSABLE, outcome=Outcome.FALLBACK.value, model=model)
         return frozenset((NodeId(row[0]), row[1]) for row in rows)

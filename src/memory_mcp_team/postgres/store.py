@@ -72,10 +72,6 @@ class PostgresStorage:
         owns_database: bool = False,
         clock: Clock | None = None,
     ) -> None:
-        """Serve one memory for one member (0: the program itself); reads go to `replica` where there is one.
-
-        `close` releases `lock` and, with `owns_database`, closes the database. Nothing is read yet.
-        """
         clock = clock or SystemClock()
         self._database, self._memory = database, memory
         self._lock, self._owns_database = lock, owns_database
@@ -107,11 +103,11 @@ class PostgresStorage:
 
     @property
     def timezone(self) -> str:
-        """The IANA name of the zone in which the memory's days are counted, as last read."""
+        """IANA name of the zone in which days are counted."""
         return self._memory.timezone
 
     def set_timezone(self, name: str) -> None:
-        """Change the zone in a transaction; others read it again, the caller counts days anew. InvalidQuery for a wrong zone."""
+        """Change the zone; only `admin rebuild-toc --timezone` does."""
         Calendar(name).day_of(0)
         with self._con.writing() as writer:
             writer.run(f"UPDATE space SET timezone = %(zone)s WHERE {own()}", zone=name)
@@ -119,18 +115,13 @@ class PostgresStorage:
         self._memory = replace(self._memory, timezone=name)
 
     def hold_claim(self, name: str) -> AbstractContextManager[bool]:
-        """Hold the claim `name` for a block, which then runs in one process alone of all that have the memory open.
-
-        A claim in the database, see `Claims.held`; threads of this process wait for each other. Yields whether another
-        process held it since this one did, True at the first time. Raises Busy after 30 seconds.
-        """
+        """Hold the claim `name` for a block, in one process at a time."""
         return self.claims.held(name)
 
     def get_stats(self, text: bool = True) -> StoreStats:
-        """Return counts by table and facts; without `text`, for which every text is read, `text_bytes` is 0.
+        """Return counts by table, sizes and facts.
 
-        Rows are counted again only after the tree or its events changed. The size is that of the whole database, and 0 for
-        a member.
+        The size is that of the whole database, and 0 for a member.
         """
         head = self._con.head()
         stamp, cached = self._counted
@@ -145,19 +136,16 @@ class PostgresStorage:
         return replace(cached, size_bytes=size, text_bytes=text_bytes, last_seq=head.last_event, derived_to=head.derived)
 
     def latest_times(self) -> dict[str, int]:
-        """Return the time of the newest event of each source (importer, hook, tool), UTC ms; {} in an empty memory."""
+        """Return the time of each source's newest event, UTC ms."""
         rows = self._con.rows(f"SELECT source, max(ts) FROM event WHERE {own()} GROUP BY source")
         return {str(source): int(ms) for source, ms in rows}
 
     def interrupt_reads(self, thread: int | None = None) -> None:
-        """Stop this memory's statements that run in this process, of one thread (by its identity) or of all.
-
-        They raise DeadlineExceeded; those of other memories and processes go on.
-        """
+        """Stop the running reads of one thread, or of all."""
         self._con.interrupt(thread)
 
     def drop_caches(self) -> None:
-        """Drop what is kept in memory of the content; read zone and store id at once. Raises NotFound when the space is gone."""
+        """Drop what is kept in memory, so that checks see what is stored."""
         self._con.heard()
         self.toc.reread()
         self._memory = find_space(self._database, self._memory.tenant, self._memory.space)
@@ -166,31 +154,25 @@ class PostgresStorage:
         self.superseded.drop_contradictions()
 
     def write_checkpoint(self) -> None:
-        """Do nothing: the database writes its log into its files by itself."""
+        """Write the log into the file, so that opening replays little."""
 
     def erase_forgotten(self, keep: Cleaner, dry: bool = False, after: int = 0) -> ErasureResult:
-        """Remove from every table what `keep` does not keep, with `dry` only count it; return what went.
-
-        See `erasing.erase`; afterwards what this process keeps is read again, unless `dry`.
-        """
+        """Remove from every table what `keep` does not keep; return it."""
         erased = erase(self._con, keep, dry, after)
         if not dry:
             self.drop_caches()
         return erased
 
     def dead_bytes(self) -> int:
-        """Return 0 always: the database frees its room by itself."""
+        """Return how many bytes `compact_files` would free."""
         return 0
 
     def rewrite_deleted_file(self) -> bool:
-        """Return False always: the database looks after its files."""
+        """Write the file again if it was deleted; return whether it was."""
         return False
 
     def compact_files(self) -> tuple[int, int]:
-        """Vacuum each table that holds memories; return the size of the whole database before and after, in bytes.
-
-        Room of dead rows is used anew after that; the files seldom become smaller.
-        """
+        """Rewrite the files without dead space; return old and new bytes."""
         old_size = self._size()
         with self._database.connection(Bound(self._memory.tenant)) as raw:
             for table in migrations.tables():
@@ -198,20 +180,19 @@ class PostgresStorage:
         return old_size, self._size()
 
     def _size(self) -> int:
-        """Return the bytes of the whole database."""
         row = self._con.row("SELECT pg_database_size(current_database())")
         return int(row[0]) if row else 0
 
     @property
     def loss(self) -> Loss | None:
-        """None always: the log and the backups of the database show losses."""
+        """Acknowledged events that are missing, until a person acknowledges it."""
         return None
 
     def accept_contents(self, acknowledge: bool = False) -> None:
-        """Do nothing, whatever `acknowledge` is: no mark is kept beside the database, and `loss` is always None."""
+        """Note that what the store holds now is what was acknowledged."""
 
     def close(self) -> None:
-        """Stop serving, close the pool if it was made for this memory, and release the lock; a second call does nothing."""
+        """Write a checkpoint and release the lock; idempotent."""
         with self._closing:
             if self._closed:
                 return

@@ -25,12 +25,11 @@ class PostgresSuperseded(SupersessionBase):
     """Which statement replaces which, in a table to which any process adds rows; a `SupersededStore`."""
 
     def __init__(self, con: Connection) -> None:
-        """Use `con`; nothing is read yet."""
         self._con = con
         super().__init__()
 
     def record_supersession(self, superseded: Supersession) -> None:
-        """Record, committed, that `new` replaces `old` (None: nothing does); of one `old` the last counts, in every process."""
+        """Record that `new` replaces `old`; the last record of `old` counts."""
         with self._con.writing() as writer:
             row = [superseded.old, superseded.new, superseded.at_ms, superseded.reason, superseded.author]
             writer.insert("superseded", _COLUMNS, _TYPES, [[value] for value in row])
@@ -38,11 +37,7 @@ class PostgresSuperseded(SupersessionBase):
         self.drop_records()
 
     def list_statements(self, kinds: Sequence[str], pattern: str) -> list[StoredStatement]:
-        """Return the statements of current segments, as the summarizer wrote them, of one of `kinds` or that match `pattern`.
-
-        Only those that have a quotation, with the first of theirs; the pattern is matched in lower case, here for
-        statements that are not ASCII.
-        """
+        """Return the summarizer's statements of these kinds, or that match."""
         # The same signs mean the same to the database, but for the edge of a word.
         theirs = pattern.replace(r"\b", r"\y")
         rows = self._con.rows(_STATED, author=EXTRACTIVE, kinds=list(kinds), pattern=theirs)
@@ -58,7 +53,6 @@ class PostgresSuperseded(SupersessionBase):
         return self._con.head().noted
 
     def _read(self) -> Known:
-        """Return the last recorded replacement of each statement, by the id of the older one, from the table."""
         rows = self._con.rows(f"SELECT {_COLUMNS} FROM superseded WHERE {own()} ORDER BY at_ms, number")
         records = (Supersession(GripId(old), GripId(new) if new else None, *more) for old, new, *more in rows)
         return {record.old: record for record in records}

@@ -22,11 +22,10 @@ class PostgresTerms:
     """The part of TocStore about terms: reads and folds rows, which `publish` adds."""
 
     def __init__(self, con: Connection) -> None:
-        """Use `con`; nothing is read yet."""
         self._con = con
 
     def get_term_sets(self, ids: Iterable[NodeId]) -> dict[NodeId, list[bytes]]:
-        """Return the stored term rows of each node that has any: sorted little-endian uint32; a node's set is their union."""
+        """Return the stored term rows of each node."""
         by_key = {node_key(i): i for i in ids}
         term_sets: dict[NodeId, list[bytes]] = {}
         for key, hashes in self._con.rows(_SETS, keys=list(by_key)) if by_key else ():
@@ -34,25 +33,16 @@ class PostgresTerms:
         return term_sets
 
     def list_day_terms(self, first_day: str, after_day: str, project: str) -> list[bytes]:
-        """Return the stored term rows (sorted little-endian uint32) of a project's segments of a span of days, in no order.
-
-        `after_day` is not included; a segment may have several rows.
-        """
+        """Return the term rows of a project's segments in a span of days."""
         return [row[0] for row in self._con.rows(_OF_DAYS, project=project, first=first_day, after=after_day)]
 
     def list_frequencies(self) -> list[tuple[str, bytes, bytes]]:
-        """Return the rows of document frequencies: project, term hashes (uint32), counts (int32), little-endian.
-
-        A project may have several rows, whose counts are to be added.
-        """
+        """Return the root's document frequencies: project, hashes, counts."""
         rows = self._con.rows(f"SELECT project, hashes, counts FROM frequency WHERE {own()}")
         return [(row[0], row[1], row[2]) for row in rows]
 
     def fold_terms(self, more_than: int) -> int:
-        """Join the term rows of each node and project that has more than `more_than`, in one transaction; return how many had.
-
-        A row that is large against all others of its node stays as it is.
-        """
+        """Join term rows where a node or project has more than `more_than`."""
         with self._con.writing() as writer:
             gone, joined = fold_sets(writer.rows(_MANY, most=more_than), more_than)
             if joined:

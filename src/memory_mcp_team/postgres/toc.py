@@ -56,20 +56,22 @@ _AT_ONCE = 1000
 
 
 class PostgresToc(PostgresTerms):
-    """Layer 1 of one memory, a `TocStore`; cuts and stamps of segments are kept in memory."""
+    """Layer 1 of one memory, a `TocStore`.
+
+    Cuts and stamps of segments are kept in memory.
+    """
 
     def __init__(self, con: Connection, clock: Clock) -> None:
-        """Use `con`; nothing is read yet, and cuts and stamps are kept once they are asked for."""
         super().__init__(con)
         self._clock = clock
         self._cuts, self._stamps = kept_cuts(con), kept_stamps(con)
 
     def current_version(self) -> int:
-        """Return the number of the last change (up to 0.1 s old); what was read under one number holds until the next."""
+        """Return the number of the last change, cheaply."""
         return self._con.head().last_change
 
     def publish_build(self, build: Build) -> int:
-        """Write a build and its outbox entries in one transaction; return the build's number, that of its last entry.
+        """Write a build with its outbox entries; return its number.
 
         What is kept in memory is dropped where a segment is written without its node.
         """
@@ -84,18 +86,18 @@ class PostgresToc(PostgresTerms):
         self._stamps.forget()
 
     def get_cuts(self, streams: Iterable[int]) -> dict[int, list[Segment]]:
-        """Return all cuts of some streams, by stream, each list ordered by start; [] for a stream without cuts."""
+        """Return all cuts of some streams, by stream and start."""
         cuts: dict[int, list[Segment]] = {stream: [] for stream in streams}
         for segment in map(segment_of, self._con.rows(_BY_STREAM, streams=list(cuts)) if cuts else ()):
             cuts[segment.stream].append(segment)
         return cuts
 
     def iter_cuts(self) -> Iterator[Segment]:
-        """Yield every cut, by stream and start; all rows are read at once, from the tables."""
+        """Yield every cut, ordered by stream and start."""
         yield from map(segment_of, self._con.rows(f"{_CUTS} ORDER BY stream, start_ts, start_id"))
 
     def get_segments(self, keys: Iterable[int]) -> dict[int, Segment]:
-        """Return those cuts that exist, by segment key; from memory where that is up to date, else from the tables."""
+        """Return the existing cuts of these segment keys, by key."""
         key_list = list(keys)
         if (cached := self._cuts.at_hand()) is not None:
             return {key: cached.by_key[key] for key in key_list if key in cached.by_key}
@@ -104,9 +106,9 @@ class PostgresToc(PostgresTerms):
         return {row[0]: segment_of(row[1:]) for row in rows}
 
     def list_segments(self, scope: Scope) -> list[Segment]:
-        """Return the cuts of a scope's project and agent whose own time meets its window, ordered by start; None: any.
+        """Return the cuts whose own time meets a scope, by start.
 
-        A segment that begins at the window's end is left out. From memory unless there are more than 50,000 cuts.
+        From memory unless there are more than 50,000 cuts.
         """
         if (cached := self._cuts.now()) is not None:
             return cached.inside(scope)
@@ -121,7 +123,7 @@ class PostgresToc(PostgresTerms):
         return [segment_of(row) for row in self._con.rows(f"{' AND '.join(where)} ORDER BY start_ts, start_id", **parameters)]
 
     def find_node(self, node_id: NodeId) -> TocNode | None:
-        """Return the latest version of a node, also by any earlier id of it; None for none, or in a circle of former ids."""
+        """Return the latest version of a node, also by a former id."""
         visited: set[NodeId] = set()
         while node_id not in visited:
             visited.add(node_id)
@@ -132,12 +134,11 @@ class PostgresToc(PostgresTerms):
         return None
 
     def get_nodes(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
-        """Return the latest versions, with bullets and pins, of those nodes that exist, by id, all of one moment."""
+        """Return the latest versions of nodes by present id, with bullets and pins."""
         keys = list({node_key(i) for i in ids})
         return {n.node_id: n for n in self._whole(keys)} if keys else {}
 
     def _whole(self, keys: Sequence[int]) -> Iterator[TocNode]:
-        """Yield the current nodes of these keys with bullets and pins, in no order; missing ones are left out."""
         for row in self._con.rows(_WHOLE, keys=keys):
             pinned, places, texts, kinds, projects, agents, quoted, ids = row[17:]
             grips: dict[int, list[int]] = {}
@@ -148,24 +149,21 @@ class PostgresToc(PostgresTerms):
             yield node_of(row, bullet_rows, pinned)
 
     def get_heads(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
-        """Return by id the same as `nodes` but without bullets (empty) and pins (False), at a lower cost."""
+        """Return the same as `get_nodes`, but without bullets and pins."""
         keys = list({node_key(i) for i in ids})
         return {n.node_id: n for row in self._con.rows(_HEADS, keys=keys) if (n := node_of(row, (), False))} if keys else {}
 
     def list_refined(self) -> list[NodeId]:
-        """Return the ids of the current nodes that an agent has written, neither summarizer nor language model."""
+        """Return the ids of the current nodes that an agent has written."""
         return [node_id for node_id, author in self.get_authors().items() if not author.startswith(LLM)]
 
     def get_authors(self) -> dict[NodeId, str]:
-        """Return by id who wrote each current node that the summarizer has not written: an agent, or a language model."""
+        """Return the author of each current node not by the summarizer."""
         sql = f"SELECT node_id, author FROM node WHERE {own()} AND current AND author <> %(plain)s"
         return {NodeId(row[0]): row[1] for row in self._con.rows(sql, plain=EXTRACTIVE)}
 
     def get_stamps(self, ids: Iterable[NodeId]) -> dict[NodeId, tuple[int, int, int]]:
-        """Return by each node's present id: its build number, how many term rows it has, the last row's number (0: none).
-
-        Nodes that do not exist are left out. Those of segments are kept in memory.
-        """
+        """Return build number, term row count and last term row of nodes."""
         cached, id_list = self._stamps.now(), list(ids)
         stamps = {i: cached[i][1] for i in id_list if i in cached}
         if missing := {node_key(i) for i in id_list if i not in stamps}:
@@ -176,15 +174,12 @@ class PostgresToc(PostgresTerms):
         return stamps
 
     def child_ids(self, parent: NodeId) -> list[NodeId]:
-        """Return the ids of a node's children in order of time, then id, [] without any; for the root, those of the years."""
+        """Return a node's children by time; for the root, the years."""
         sql = f"SELECT child_id FROM node_parent WHERE {own()} AND parent = %(parent)s ORDER BY start_ms, child_id"
         return [NodeId(row[0]) for row in self._con.rows(sql, parent=node_key(parent))]
 
     def list_ids(self, level: TocLevel, window: TimeWindow | None = None, project: str | None = None) -> list[NodeId]:
-        """Return the ids of one level that begin inside the window (None: any), in order of time, then id.
-
-        The window's end is not included. With `project` only nodes whose projects name it.
-        """
+        """Return the ids of a level that begin in the window, by time."""
         where, parameters = ["level = %(level)s"], dict[str, Any](level=level.value)
         if window:
             where.append("start_ms >= %(start)s AND start_ms < %(end)s")
@@ -196,9 +191,9 @@ class PostgresToc(PostgresTerms):
         return [NodeId(row[0]) for row in self._con.rows(sql, **parameters)]
 
     def tally_days(self, first_day: str, after_day: str, project: str | None) -> Tally:
-        """Return sessions, events, segments, tokens, agents and projects of a span of days' segments (`after_day` excluded).
+        """Return counts and names of a span of days' segments.
 
-        From memory unless there are more than 50,000 cuts. All 0 where there is no segment.
+        From memory unless there are more than 50,000 cuts.
         """
         if (cached := self._cuts.now()) is not None:
             return cached.tally(first_day, after_day, project)
@@ -209,12 +204,12 @@ class PostgresToc(PostgresTerms):
         return Tally(sessions, events, segments, tokens, *name_lists)
 
     def list_salient(self, first_day: str, after_day: str, project: str, limit: int) -> list[NodeId]:
-        """Return up to `limit` ids of a project's most salient segments of days before `after_day`, newest of equals first."""
+        """Return up to `limit` ids of a project's most salient segments."""
         rows = self._con.rows(_SALIENT, project=project, first=first_day, after=after_day, limit=limit)
         return [NodeId(row[0]) for row in rows]
 
     def count_segments_by_day(self, project: str | None = None) -> list[tuple[str, int]]:
-        """Return each day with segments (of the project; None: any), their number, in order; from memory up to 50,000 cuts."""
+        """Return every day that has segments, with their number, in order."""
         if (cached := self._cuts.now()) is not None:
             return cached.counts(project)
         where, parameters = _of(project)
@@ -224,7 +219,7 @@ class PostgresToc(PostgresTerms):
         return [(row[0], row[1]) for row in rows]
 
     def list_days(self, project: str | None, first_day: str, after_day: str) -> list[str]:
-        """Return the days from `first_day` up to, not including, `after_day` that have a segment (of the project), in order.
+        """Return the days of a span that have a segment, in order.
 
         From memory unless there are more than 50,000 cuts; `project` None: of any.
         """
@@ -235,7 +230,7 @@ class PostgresToc(PostgresTerms):
         return [row[0] for row in self._con.rows(sql, first=first_day, after=after_day, **parameters)]
 
     def list_day_segments(self, first_day: str, after_day: str, project: str | None) -> list[Segment]:
-        """Return the cuts (of the project) filed under days from `first_day` up to, not including, `after_day`, by start.
+        """Return the cuts filed under a span of days, by start.
 
         From memory unless there are more than 50,000 cuts; `project` None: of any.
         """
@@ -247,16 +242,13 @@ class PostgresToc(PostgresTerms):
         return [segment_of(row) for row in self._con.rows(sql, first=first_day, after=after_day, **parameters)]
 
     def get_freshness(self) -> Freshness:
-        """Return the build numbers, of one moment, of the periods' nodes, and by day the highest of the segments' nodes."""
+        """Return the highest build number of each day's segments and period."""
         with self._con.reading() as reader:
             days, periods = reader.rows(_FRESH_DAYS), reader.rows(_FRESH_PERIODS)
         return Freshness({r[0]: r[1] for r in days}, {NodeId(r[0]): r[1] for r in periods})
 
     def set_pin(self, target: str, on: bool, by: str) -> None:
-        """Pin a node or grip id (`target`) in the name of `by`, or with `on` False remove its pin; it need not exist.
-
-        A pin that is set again has the new author and time. A transaction of its own.
-        """
+        """Pin a node or grip id in the name of `by`, or unpin it."""
         with self._con.writing() as writer:
             if on:
                 writer.run(_PINNED, target=target, by=by, at=self._clock.now_ms())
@@ -264,22 +256,18 @@ class PostgresToc(PostgresTerms):
                 writer.run(f"DELETE FROM pin WHERE {own()} AND target = %(target)s", target=target)
 
     def list_pins(self) -> frozenset[str]:
-        """Return every node and grip id that is pinned; read at each call."""
+        """Return every node and grip id that is pinned."""
         return frozenset(row[0] for row in self._con.rows(f"SELECT target FROM pin WHERE {own()}"))
 
     def drop_nodes(self, ids: Iterable[NodeId]) -> None:
-        """Remove nodes with their bullets and term sets, and note each in the outbox, in a transaction of its own.
-
-        An id that does not exist is noted too. Events, cuts, grips and pins stay.
-        """
+        """Remove nodes with bullets and term sets, noting each."""
         with self._con.writing() as writer:
             _drop_nodes(writer, list(dict.fromkeys(ids)))
 
     def replace_cuts(self, cuts: Sequence[Segment], leads: Mapping[NodeId, NodeId]) -> None:
-        """Store cuts under their keys, and remove cuts and nodes that `leads` names, in one transaction.
+        """Store cuts under their keys, and remove the nodes in `leads`.
 
-        Each removed id leads to the node that it is mapped to, where its grips are filed then. A changed cut that has a
-        node is noted. What is kept in memory is dropped.
+        What is kept in memory is dropped.
         """
         with self._con.writing() as writer:
             if leads:
@@ -293,10 +281,7 @@ class PostgresToc(PostgresTerms):
         self.reread()
 
     def move_segments(self, days: Mapping[int, str]) -> None:
-        """File segments (by key) under other days, with new node ids, noting each in the outbox, in one transaction.
-
-        Segment ids are read by hash: an id with the old day still finds its node.
-        """
+        """File segments (by key) under other days, noting each."""
         ids = [segment_id(day, key) for key, day in days.items()]
         parents = [node_key(day_id(day)) for day in days.values()]
         parameters = {"keys": list(days), "days": list(days.values()), "ids": ids, "parents": parents}
@@ -310,7 +295,7 @@ class PostgresToc(PostgresTerms):
             writer.run(parent, **parameters)
 
     def iter_nodes(self) -> Iterator[TocNode]:
-        """Yield each node's latest version with bullets and pins, by level and time, 1000 read at once; none removed since."""
+        """Yield the latest version of every node with bullets and pins."""
         rows = self._con.rows(f"SELECT key FROM node WHERE {own()} AND current ORDER BY level, start_ms, node_id")
         keys = [row[0] for row in rows]
         for start in range(0, len(keys), _AT_ONCE):
@@ -320,7 +305,6 @@ class PostgresToc(PostgresTerms):
 
 
 def _of(project: str | None) -> tuple[str, dict[str, str]]:
-    """Return the further condition that a row is of a project, and its parameters by name; ("", {}) for None."""
     return ("", {}) if project is None else ("AND project = %(project)s", {"project": project})
 
 

@@ -29,19 +29,18 @@ class PostgresTombstones:
     """What was forgotten in a memory, each line a row, and the key of the hashes; a `TombstoneLog`."""
 
     def __init__(self, con: Connection) -> None:
-        """Use `con`; nothing is read yet."""
         self._con = con
 
     def get_stamp(self) -> int:
-        """Return the head's resets (up to 0.1 s old), which rise when lines are added and for other reasons; no line is read."""
+        """Return a value that changes when any process adds lines."""
         return self._con.head().resets
 
     def read_lines(self) -> list[str]:
-        """Return all lines, in the order in which they were added; read at each call."""
+        """Return all lines in the order in which they were added."""
         return [str(line) for (line,) in self._con.rows(_LINES)]
 
     def load_key(self) -> bytes:
-        """Return the key of the hashes; where there is none, 32 random bytes become it, committed when this returns."""
+        """Return the key of the hashes."""
         row = self._con.row(_KEY)
         if row is None:
             with self._con.writing() as writer:
@@ -49,7 +48,7 @@ class PostgresTombstones:
         return bytes(row[0])
 
     def add_lines(self, lines: Sequence[str]) -> None:
-        """Add lines, in one transaction; they outlast a crash when this returns.
+        """Add lines; they outlast a crash when this returns.
 
         Other servers read again what they keep, and in a minute what the lines forget is looked for once more.
         """
@@ -57,11 +56,7 @@ class PostgresTombstones:
             _add(writer, lines)
 
     def adopt_lines(self, key: bytes, lines: Sequence[str]) -> list[str]:
-        """Add those lines of a copy, made with `key`, that are not here, in one transaction; return them, each once.
-
-        The copy's key replaces one under which there is no line. Raises StorageError when there are lines under another
-        key.
-        """
+        """Add lines of a copy made with `key`; return those added."""
         with self._con.writing() as writer:
             stored_lines = {str(line) for (line,) in writer.rows(_LINES)}
             (stored_set,) = _made(writer, key)
@@ -79,7 +74,10 @@ class PostgresTombstones:
 
 
 def _made(writer: Writer, key: bytes) -> tuple[bytes]:
-    """Return the stored key as a row, in the writer's transaction; it is `key` where there was none yet."""
+    """Return the stored key as a row, in the writer's transaction.
+
+    It is `key` where there was none yet.
+    """
     writer.run(_MAKE_KEY, key=key)
     row = writer.row(_KEY)
     assert row is not None

@@ -18,16 +18,15 @@ class PostgresTopics:
     """Which topics there are and were, and their labels; a `TopicStore`."""
 
     def __init__(self, con: Connection) -> None:
-        """Use `con`; nothing is read yet."""
         self._con = con
 
     def list_topics(self) -> list[TopicRecord]:
-        """Return every topic that was ever found, also those that are over or merged, in the order of their ids."""
+        """Return every topic that was ever found, by id."""
         rows = self._con.rows(f'SELECT {TOPIC} FROM topic WHERE {own()} ORDER BY topic_id COLLATE "C"')
         return [topic_of(row) for row in rows]
 
     def replace_topics(self, topics: Sequence[TopicRecord]) -> None:
-        """Replace everything that is known of topics, in one transaction; labels stay. Without topics all are removed."""
+        """Replace all topics, in one transaction; labels stay."""
         columns = topic_columns(topics)
         with self._con.writing() as writer:
             writer.run(f"DELETE FROM topic WHERE {own()}")
@@ -35,9 +34,9 @@ class PostgresTopics:
             writer.head.notes += 1
 
     def set_label(self, label: TopicLabel) -> None:
-        """Give a topic a label for one project, or for all (None), in place of the one it has there; "" only removes that.
+        """Label a topic for one project or all.
 
-        A transaction of its own; the topic need not exist. Other processes notice by the head.
+        Other processes notice by the head.
         """
         with self._con.writing() as writer:
             writer.run(_TAKE_BACK, topic=label.topic_id, project=label.project)
@@ -48,6 +47,6 @@ class PostgresTopics:
             writer.head.notes += 1
 
     def list_labels(self) -> list[TopicLabel]:
-        """Return every label in force, in the order in which they were given, also of topics that no longer exist."""
+        """Return every label in force, in the order in which they were given."""
         rows = self._con.rows(f"SELECT {_LABEL} FROM topic_label WHERE {own()} ORDER BY at_ms, number")
         return [TopicLabel(TopicId(topic_id), *labels) for topic_id, *labels in rows]

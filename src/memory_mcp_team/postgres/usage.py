@@ -14,14 +14,13 @@ class PostgresUsage:
     """When quotations were opened, a row for each opening; a `UsageStore`."""
 
     def __init__(self, con: Connection) -> None:
-        """Use `con`; nothing is read yet."""
         self._con = con
         #: When there was no row, as `Head.noted` says it; None before the first look.
         self._empty_at: tuple[int, int] | None = None
         self._any = False
 
     def record_usage(self, grip_ids: Iterable[GripId], at_ms: int) -> None:
-        """Note that each grip was opened at `at_ms` (UTC ms), in a transaction; one that is named twice counts twice.
+        """Note that each grip was opened at `at_ms` (UTC ms).
 
         The transaction is the program's own, so that members who may only read can call it.
         """
@@ -35,7 +34,7 @@ class PostgresUsage:
             self._any = True
 
     def get_usage(self, ids: Iterable[GripId]) -> dict[GripId, GripUsage]:
-        """Return by id the moments, in order, when those of `ids` were opened, if ever; while none was, reads only the head."""
+        """Return the times at which those of `ids` were opened, by id."""
         id_list = list(set(ids))
         # While none is known, the table is looked at again only when the head's notes or resets changed.
         if id_list and not self._any and (noted := self._con.head().noted) != self._empty_at:
@@ -46,6 +45,6 @@ class PostgresUsage:
         return {GripId(row[0]): GripUsage(tuple(row[1])) for row in self._con.rows(_OF, ids=id_list)}
 
     def forget_usage(self, ids: Iterable[GripId]) -> None:
-        """Remove every opening of these grips, in a transaction of its own; one without any is no error."""
+        """Remove every opening of these grips, if any."""
         with self._con.writing() as writer:
             writer.run(f"DELETE FROM usage WHERE {own()} AND grip_id = ANY(%(ids)s::text[])", ids=list(set(ids)))

@@ -42,7 +42,6 @@ class Work:
     """The table `work` of a database. Any thread may ask."""
 
     def __init__(self, database: Database) -> None:
-        """Use connections of `database` that are bound to nobody; nothing is read yet."""
         self._database = database
 
     def take(self, names: Sequence[str]) -> Taken | None:
@@ -61,7 +60,10 @@ class Work:
         self._put(_AGAIN, tenant, space, name, after)
 
     def due_once(self, tenant: int, space: int, name: str, after: float) -> None:
-        """Have work (kind `name` of a memory) done in `after` seconds; nothing changes where it is due or being done already."""
+        """Have work (kind `name` of a memory) done in `after` seconds.
+
+        Nothing changes where it is due or being done already.
+        """
         self._put(_ONCE, tenant, space, name, after)
 
     def _put(self, statement: str, tenant: int, space: int, name: str, after: float) -> None:

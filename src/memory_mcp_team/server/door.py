@@ -50,7 +50,6 @@ class Door:
     def __init__(
         self, settings: TeamSettings, directory: Directory, joining: Administration, tokens: Tokens | None = None
     ) -> None:
-        """Look callers up in `directory`; `joining` makes members of those the provider vouches for, if settings allow it."""
         self._settings, self._directory, self._joining = settings, directory, joining
         self._tokens = (tokens or Tokens(settings)) if settings.takes_tokens else None
         self._waiting, self._lookups = anyio.CapacityLimiter(_WAITING), anyio.CapacityLimiter(_LOOKUPS)
@@ -86,9 +85,12 @@ class Door:
         return principal
 
     def _member(self, claims: Claims) -> Principal:
-        """Return the member a token is of; makes one first where there is none and the settings say join = claim.
+        """Return the member a token is of.
 
-        Raises PermissionDenied where there is no member or no such tenant (the same error), or the member was removed.
+        Makes one first where there is none and the settings say join = claim.
+
+        Raises PermissionDenied where there is no member or no such tenant (the same error), or the member was
+        removed.
         """
         number = self._numbers.get(claims.tenant)
         if number is None and (tenant := self._directory.find_tenant(claims.tenant)) is not None:
@@ -109,7 +111,6 @@ class Guard:
     """The layer around the routes: puts the `Principal` into the scope, or answers with a refusal."""
 
     def __init__(self, app: ASGIApp, door: Door, settings: TeamSettings, quotas: Quotas | None = None) -> None:
-        """Put the door before `app`; quotas are those of the settings unless given."""
         self._app, self._door, self._settings = app, door, settings
         self._quotas = quotas or Quotas(settings)
         self._metadata = metadata(settings) if settings.takes_tokens else None
@@ -182,7 +183,10 @@ def challenge(settings: TeamSettings, error: Unauthenticated | InsufficientScope
 
 
 def _bearer(headers: Sequence[tuple[bytes, bytes]]) -> str:
-    """Return the bearer token of a request, stripped; raise Unauthenticated for none or for several Authorization headers."""
+    """Return the bearer token of a request, stripped.
+
+    Raise Unauthenticated for none or for several Authorization headers.
+    """
     values = [value for name, value in headers if name.lower() == b"authorization"]
     kind, _, token = (values[0] if len(values) == 1 else b"").partition(b" ")
     if len(values) > 1:

@@ -42,10 +42,6 @@ class Follower:
     def __init__(
         self, databases: "dict[bool, Database]", opened: Opened, tenders: int, on_commit: Callable[[], None] = lambda: None
     ) -> None:
-        """Prepare the threads, of which `tenders` maintain indexes; `on_commit` is called for every commit that is heard of.
-
-        `databases` has the primary under False, and the replica under True if there is one.
-        """
         self._databases, self._opened, self._on_commit = databases, opened, on_commit
         self._listener = Listener(databases[False], self._hear)
         self._queue: queue.SimpleQueue[Place | None] = queue.SimpleQueue()
@@ -70,7 +66,10 @@ class Follower:
             thread.start()
 
     def stop(self, patience: float) -> None:
-        """Stop all threads, waiting no longer than `patience` seconds for them; then stop listening."""
+        """Stop all threads, waiting no longer than `patience` seconds for them.
+
+        Stop listening.
+        """
         self._over.set()
         for _ in range(self._tenders):
             self._queue.put(None)
@@ -81,11 +80,6 @@ class Follower:
         self._listener.stop()
 
     def _hear(self, tenant: int, space: int) -> None:
-        """Take in a notice that something was committed in a space.
-
-        Calls `on_commit`; for the open memories of the space (primary's and replica's) lets the head be read anew and, if the
-        memory was ever read, asks for index upkeep. A closed memory with a folder is remembered, to be looked at for removals.
-        """
         self._on_commit()
         for memory_key in (Place(tenant, space), Place(tenant, space, is_replica=True)):
             memory = self._opened.find(memory_key)
@@ -106,7 +100,10 @@ class Follower:
         self._queue.put(memory_key)
 
     def _loop(self) -> None:
-        """Run `_look` every second until the end; errors are logged and do not end it."""
+        """Run `_look` every second until the end.
+
+        Errors are logged and do not end it.
+        """
         while not self._over.wait(_LOOK):
             try:
                 self._look()
@@ -116,11 +113,6 @@ class Follower:
                 log.exception("following is interrupted; it goes on")
 
     def _look(self) -> None:
-        """Find memories that changed or whose upkeep is due, and ask for their upkeep.
-
-        Those read and used within 60 s are compared with the database, others are asked for every 30 s. Forgets the notes
-        on memories that were closed, then has folders of closed memories looked at and memories beyond the bounds closed.
-        """
         now = time.monotonic()
         memories = self._opened.all()
         used: dict[tuple[bool, int], list[Memory]] = defaultdict(list)
@@ -165,18 +157,12 @@ class Follower:
             raise
 
     def _heads(self, is_replica: bool, tenant: int) -> dict[int, Position]:
-        """Return (last event, last change, resets) of each space of a tenant, by its number; {} for a missing replica."""
         if is_replica not in self._databases:
             return {}
         with self._databases[is_replica].connection(Bound(tenant)) as raw:
             return {int(row[0]): (int(row[1]), int(row[2]), int(row[3])) for row in raw.execute(_HEADS, [tenant]).fetchall()}
 
     def _compare(self, is_replica: bool, tenant: int, memories: list[Memory]) -> None:
-        """Ask for upkeep of those of a tenant's memories that need it.
-
-        A memory does if it got further, has something to be purged or work of its indexes left, or rested for 30 s.
-        Memories whose space the database does not show are skipped.
-        """
         heads = self._heads(is_replica, tenant)
         for memory in memories:
             position = heads.get(memory.place.space)
@@ -192,7 +178,10 @@ class Follower:
                 self._ask(memory.place)
 
     def _tend_all(self) -> None:
-        """Maintain queued memories until None comes; skip closed ones, queue again those with more to do; errors are logged."""
+        """Maintain queued memories until None comes.
+
+        Skip closed ones, queue again those with more to do; errors are logged.
+        """
         while (memory_key := self._queue.get()) is not None:
             with self._lock:
                 self._waiting.discard(memory_key)
@@ -206,9 +195,12 @@ class Follower:
                 log.exception("indexes could not be tended; they are tried again")
 
     def _tend(self, memory: Memory) -> bool:
-        """Run one round of a memory's index upkeep; return whether more is waiting.
+        """Run one round of a memory's index upkeep.
 
-        First removes from cached pages, indexes and topics what is gone since the last round. One never read gets no more.
+        Return whether more is waiting.
+
+        First removes from cached pages, indexes and topics what is gone since the last round. One never read gets no
+        more.
         """
         accelerators = memory.app.accelerators
         self._tended[memory.place] = time.monotonic()
@@ -232,10 +224,6 @@ class Follower:
         return False
 
     def _keep(self, memory: Memory) -> None:
-        """Run the periodic upkeep of indexes that have nothing to take in, each kind at its own interval.
-
-        Commit and topics every 60 s, improve every 600 s, prune daily; first one interval after the memory's first round.
-        """
         accelerators = memory.app.accelerators
         kinds: dict[str, tuple[float, Callable[[], object]]] = {
             "commit": (_COMMIT, lambda: accelerators.commit(False)),

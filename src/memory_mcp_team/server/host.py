@@ -56,7 +56,10 @@ class Served:
 
     @property
     def space(self) -> Grant:
-        """The space of the call. Raises NotFound where the caller has none."""
+        """The space of the call.
+
+        Raises NotFound where the caller has none.
+        """
         if self.grant is None:
             raise no_such_space()
         return self.grant
@@ -71,7 +74,10 @@ _LENT: ContextVar[Memory | None] = ContextVar("lent", default=None)
 
 
 def served() -> Served:
-    """Return who sent the request that is being answered. Raises Unauthenticated where the caller is not known."""
+    """Return who sent the request that is being answered.
+
+    Raises Unauthenticated where the caller is not known.
+    """
     caller = SERVED.get()
     if caller is None:
         raise Unauthenticated("nobody is known to call", "Send a token or a key.")
@@ -101,7 +107,6 @@ class TeamHost(Host):
     """Runs each call on the memory of the space that its caller works in, as that caller."""
 
     def __init__(self, settings: Settings, opened: Opened, replica: Replica | None = None) -> None:
-        """Run calls on memories of `opened`; reads on the replica's, if there is one that has what the caller wrote."""
         super().__init__(settings, self._no_memory)
         self._opened, self._replica = opened, replica
         self._lock = threading.Lock()
@@ -146,11 +151,12 @@ class TeamHost(Host):
 
     @contextmanager
     def lent(self, writing: bool = False, by_primary: bool = False, only_appends: bool = False) -> Iterator[App]:
-        """Lend the App of the caller's space; statements within are bound to the caller's member.
+        """Lend the App of the caller's space.
 
-        `writing` checks for the right to write and keeps the replica out; `by_primary` keeps the replica out of a read.
-        `only_appends`: for a call that shows nothing, and whose write asks the database itself whether the member may see the
-        memory. Raises what `who.check` raises, NotFound where the database does not show the space, and what opening raises.
+        Statements within are bound to the caller's member. `writing` checks for the right to write and keeps the
+        replica out; `by_primary` keeps the replica out of a read. `only_appends`: for a call that shows nothing, and
+        whose write asks the database itself whether the member may see the memory. Raises what `who.check` raises,
+        NotFound where the database does not show the space, and what opening raises.
         """
         caller = served()
         member, space = caller.principal.member, caller.space.space
@@ -188,10 +194,6 @@ class TeamHost(Host):
 
     @contextmanager
     def _noted(self, memory: Memory, whose: tuple[int, int, int], writing: bool) -> Iterator[None]:
-        """Count a write while it runs, and remember how far the memory is after it; do nothing for a read.
-
-        Its writer's next read sees at least that. Only remembered where there is a replica, for the last 10,000 writers.
-        """
         if not writing:
             yield
             return
@@ -211,7 +213,9 @@ class TeamHost(Host):
                         del self._reached[next(iter(self._reached))]
 
     def _has_reached(self, memory_key: Place, whose: tuple[int, int, int]) -> bool:
-        """Return whether a replica has what a member has written; waits for that a quarter of a second at most.
+        """Return whether a replica has what a member has written.
+
+        Waits for that a quarter of a second at most.
 
         True where nothing is remembered; what was reached is remembered no more.
         """

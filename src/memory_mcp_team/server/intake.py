@@ -71,10 +71,12 @@ class _Line:
 
 
 class Intake:
-    """Collects payloads of callers and stores them together. Used in one event loop."""
+    """Collects payloads of callers and stores them together.
+
+    Used in one event loop.
+    """
 
     def __init__(self, host: TeamHost, hooks: Mapping[str, Hooks]) -> None:
-        """Store in the memories that `host` lends; `hooks` by the clients' names."""
         self._host, self._hooks = host, hooks
         #: By tenant, space, member and key: a transaction is bound to one member.
         self._lines: defaultdict[tuple[int, int, int, str], _Line] = defaultdict(_Line)
@@ -108,7 +110,6 @@ class Intake:
         return entry.outcome
 
     def _store(self, entries: Sequence[_Entry]) -> None:
-        """Store payloads on the caller's memory and set their outcomes; an error becomes the outcome of those that have none."""
         try:
             with self._host.lent(writing=True, only_appends=True) as app:
                 store(app, entries, self._hooks)

@@ -92,7 +92,6 @@ class Opened:
     def __init__(
         self, opener: Callable[[Place, Path], App], root: Path, limits: Limits, on_open: Callable[[Memory], None] = lambda _: None
     ) -> None:
-        """Open memories by `opener`, each with a folder below `root` for what can be made again; call `on_open` with each."""
         self._opener, self._root, self._limits, self._on_open = opener, root, limits, on_open
         self._lock = threading.Lock()
         self._open: dict[Place, Memory] = {}
@@ -127,7 +126,10 @@ class Opened:
             return [memory_key for memory_key in places if memory_key not in self._open]
 
     def noted(self, memory_key: Place) -> int | None:
-        """Return how many resets the files of a memory know of; None where it has no folder, -1 where that does not say."""
+        """Return how many resets the files of a memory know of.
+
+        None where it has no folder, -1 where that does not say.
+        """
         folder = memory_key.folder(self._root)
         try:
             return int(foreign_files.read_file(folder / _RESETS))
@@ -152,10 +154,11 @@ class Opened:
 
     @contextmanager
     def lent(self, memory_key: Place, reading: bool = False) -> Iterator[Memory]:
-        """Lend a memory, opened when it is not; it stays open until the block ends.
+        """Lend a memory, opened when it is not.
 
-        `reading`: for a search; the first such use loads the indexes from disk before it is lent. Closes memories
-        afterwards if too many are open. Raises what opening raises, and LayerUnavailable once this server is ending.
+        It stays open until the block ends. `reading`: for a search; the first such use loads the indexes from disk
+        before it is lent. Closes memories afterwards if too many are open. Raises what opening raises, and
+        LayerUnavailable once this server is ending.
         """
         memory = self._taken(memory_key)
         try:
@@ -213,10 +216,6 @@ class Opened:
         return self._made(memory_key, opening)
 
     def _made(self, memory_key: Place, opening: _Opening) -> Memory:
-        """Open a memory, in a folder made for it, for this caller and all who wait for it; return it with one use.
-
-        It is opened as the program, not as a member, and `on_open` is called. An error is raised here and for all who wait.
-        """
         try:
             folder = memory_key.folder(self._root)
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -238,9 +237,10 @@ class Opened:
             opening.done.set()
 
     def trim(self) -> None:
-        """Close memories beyond the bounds or unused for too long; remove folders of closed ones while the disk is too full.
+        """Close memories beyond the bounds or unused for too long.
 
-        The longest unused go first. All folders are measured every 10 s.
+        Remove folders of closed ones while the disk is too full. The longest unused go first. All folders are
+        measured every 10 s.
         """
         for memory in self._beyond():
             self._close(memory)
@@ -253,10 +253,6 @@ class Opened:
             self._remove(folder)
 
     def _beyond(self) -> list[Memory]:
-        """Take the memories that are to be closed out of the open ones, mark them as closing and return them.
-
-        Those beyond the bounds, longest unused first, and those idle too long; none in use, and one alone not for its size.
-        """
         now, limits = time.monotonic(), self._limits
         sizes = {memory.place: memory.bytes for memory in self.all()}
         with self._lock:
@@ -272,7 +268,6 @@ class Opened:
             return chosen
 
     def _close(self, memory: Memory) -> None:
-        """Close a memory that is marked as closing, measure its folder and wake those that wait; errors are only logged."""
         try:
             memory.app.close()
             folder = memory.place.folder(self._root)
@@ -318,7 +313,6 @@ class Opened:
 
 
 def _place(folder: Path) -> Place | None:
-    """Return the memory that a folder tenant/space or tenant/space.replica is of; None for one named otherwise."""
     space, _, kind = folder.name.partition(".")
     if not (folder.parent.name.isdecimal() and space.isdecimal() and kind in ("", "replica")):
         return None
@@ -326,7 +320,6 @@ def _place(folder: Path) -> Place | None:
 
 
 def _size(folder: Path) -> int:
-    """Return the bytes that the files of a folder take on disk, in allocated blocks."""
     return sum(state.st_blocks * 512 for _, state in machine.iter_files(folder))
 
 

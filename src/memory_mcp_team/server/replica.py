@@ -17,10 +17,12 @@ _SEEN = 2.0
 
 
 class Replica:
-    """Measures how far a replica is behind its primary. Safe in any thread."""
+    """Measures how far a replica is behind its primary.
+
+    Safe in any thread.
+    """
 
     def __init__(self, primary: Database, database: Database) -> None:
-        """Compare `database`, a replica, with its primary."""
         self._primary, self.database = primary, database
         self._lock = threading.Lock()
         #: Positions of the primary that the replica had not reached when it was asked last, with when they were seen.

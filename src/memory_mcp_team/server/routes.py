@@ -90,7 +90,6 @@ def routes(server: MCPServer[Any], handlers: Handlers, max_body: int, more: Sequ
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        """Run the protocol's session manager as long as the application runs."""
         async with manager.run():
             yield
 
@@ -147,7 +146,6 @@ class _Known:
         status = "none"
 
         async def counted(message: Message) -> None:
-            """Pass on a message, and note the status that a response starts with."""
             nonlocal status
             if message["type"] == "http.response.start":
                 status = str(message["status"])
@@ -217,7 +215,6 @@ class Front:
         return PlainTextResponse(await anyio.to_thread.run_sync(self._handlers.exposition), media_type=metrics.CONTENT_TYPE)
 
     def _may_measure(self, request: Request) -> bool:
-        """Return whether a request may read metrics: by the token that is set, or if none is, from this machine by no proxy."""
         if token := self._handlers.metrics_token:
             scheme, _, sent_token = request.headers.get("authorization", "").partition(" ")
             return scheme.lower() == "bearer" and hmac.compare_digest(sent_token.strip().encode(), token.encode())

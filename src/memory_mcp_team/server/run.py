@@ -125,7 +125,10 @@ class TeamServer:
             return App(memory_settings, callbacks=callbacks, storage=storage)
 
     def _count(self, drafts: Sequence[EventDraft]) -> None:
-        """Count what a caller is about to record, or raise QuotaExceeded; does nothing without a caller (the program's work)."""
+        """Count what a caller is about to record, or raise QuotaExceeded.
+
+        Does nothing without a caller (the program's work).
+        """
         caller = SERVED.get()
         if caller is None:
             return
@@ -156,11 +159,6 @@ class TeamServer:
         return "" if version == migrations.CURRENT else f"the database has schema {version}, this server {migrations.CURRENT}"
 
     def _exposition(self) -> str:
-        """Return the metrics as text, with calls, connections, disk, memory, open spaces and waiting work as they are now.
-
-        These are the gauges team_calls, team_database_connections (open, idle, waiting), team_disk_bytes,
-        team_memory_bytes, team_spaces (open; opened and closed in all) and team_work_waiting.
-        """
         memories = self.opened.all()
         pool = self.database.stats
         counts = {"open": len(memories), "opened": self.opened.opened_total, "closed": self.opened.closed_total}
@@ -200,10 +198,6 @@ class TeamServer:
         await anyio.to_thread.run_sync(self.close)
 
     def _assembled(self, handlers: Handlers) -> tuple[Uvicorn, Connection]:
-        """Return the HTTP server, not yet started, and the layer that ends its calls.
-
-        From the outside in: health and metrics, caller, host names and sizes, routes.
-        """
         settings = self._settings
         with few_collections():
             server = assemble(self.host, more=[lambda kit: SpaceTools(kit).tools()])
@@ -219,18 +213,12 @@ class TeamServer:
         return Uvicorn(front, anyio.TASK_STATUS_IGNORED, self._team.server.drain_secs), connection
 
     async def _announce(self, uvicorn: Uvicorn, announce: Callable[[str], None]) -> None:
-        """Call `announce` with the address once the server has started."""
         while not uvicorn.started:
             await anyio.sleep(0.01)
         host, port = self.address
         announce(f"http://{f'[{host}]' if ':' in host else host}:{port}")
 
     async def _drain_on_signal(self, uvicorn: Uvicorn, connection: Connection) -> None:
-        """Wait for a signal, then end in steps.
-
-        First says that it is not ready and stops the workers, `notice_secs` later takes no new calls and ends streams,
-        waits up to `drain_secs` for calls under way, then ends them.
-        """
         with signals_of_end() as received:
             async for _ in received:
                 break
@@ -251,7 +239,10 @@ class TeamServer:
         connection.end_calls()
 
     def close(self) -> None:
-        """Stop workers and follower, close the open memories, then the databases; waits some seconds for each at most."""
+        """Stop workers and follower, close the open memories, then the databases.
+
+        Waits some seconds for each at most.
+        """
         self.workers.stop(_END / 2)
         self.follower.stop(2.0)
         self.opened.close()

@@ -35,19 +35,16 @@ def routes(lend: Lend) -> list[Route]:
     """
 
     async def spaces(request: Request) -> Response:
-        """Answer with JSON: `member` (the caller's name) and `spaces` that the caller may see, each with name, kind and role."""
         principal: Principal = request.scope["principal"]
         visible = [(grant, role) for grant in principal.grants if (role := principal.role_in(grant.space)) is not None]
         rows = [{"name": grant.name, "kind": grant.kind, "role": role.value} for grant, role in visible]
         return JSONResponse({"member": principal.name, "spaces": rows})
 
     async def standing(request: Request) -> Response:
-        """Answer with JSON of `sharing.standing`: space, member, role, `may` (acts allowed) and `events` (last number)."""
         principal, grant, member = _caller(request)
         return await _run(lend, principal, grant, False, lambda app: sharing.standing(app, grant.name, member))
 
     async def changes(request: Request) -> Response:
-        """Answer with a page of `sharing.changes` after the cursor `after` ("": all); InvalidQuery if over 500 characters."""
         principal, grant, _ = _caller(request)
         after = request.query_params.get("after", "")
         if len(after) > _LONGEST_CURSOR:
@@ -55,7 +52,6 @@ def routes(lend: Lend) -> list[Route]:
         return await _run(lend, principal, grant, False, lambda app: sharing.changes(app, after))
 
     async def events(request: Request) -> Response:
-        """Store a batch of events, as its member, committed when it answers; `refused` has what the member may not do."""
         principal, grant, member = _caller(request)
         batch = await _batch(request)
         return await _run(lend, principal, grant, True, lambda app: sharing.receive(app, batch, member))
@@ -69,7 +65,10 @@ def routes(lend: Lend) -> list[Route]:
 
 
 def _caller(request: Request) -> tuple[Principal, Grant, sharing.Member]:
-    """Return (caller, space of the address, caller as a `sharing.Member`); raises NotFound where it is no space of theirs."""
+    """Return (caller, space of the address, caller as a `sharing.Member`).
+
+    Raises NotFound where it is no space of theirs.
+    """
     principal: Principal = request.scope["principal"]
     grant = see(principal, request.path_params["space"])
     role = principal.role_in(grant.space)
@@ -89,7 +88,10 @@ async def _run(lend: Lend, principal: Principal, grant: Grant, writes: bool, wor
 
 
 async def _batch(request: Request) -> dict[str, Any]:
-    """Return the body as a JSON object. Raises ResourceExhausted beyond `MAX_BODY` bytes, InvalidQuery for anything else."""
+    """Return the body as a JSON object.
+
+    Raises ResourceExhausted beyond `MAX_BODY` bytes, InvalidQuery for anything else.
+    """
     raw = bytearray()
     async for part in request.stream():
         raw += part
@@ -105,13 +107,7 @@ async def _batch(request: Request) -> dict[str, Any]:
 
 
 def _answered(endpoint: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
-    """Return an endpoint that answers a MemoryMcpError with its status and JSON: `error` with code, message and hint.
-
-    The status is 500 for a code that is not known here. Other errors pass.
-    """
-
     async def answer(request: Request) -> Response:
-        """Answer a request by the endpoint, an error of this program as JSON."""
         try:
             return await endpoint(request)
         except MemoryMcpError as error:

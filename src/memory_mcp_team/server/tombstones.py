@@ -42,10 +42,11 @@ def export(database: Database, file: Path) -> int:
 
 
 def apply(database: Database, settings: Settings, places: Sequence[Path]) -> Applied:
-    """Forget again in a restored database what files say was forgotten; a second time changes nothing more.
+    """Forget again in a restored database what files say was forgotten.
 
-    Memories are matched by their store id; those without a copy are left alone. Raises InvalidQuery for a place that does
-    not exist, StorageError when something was forgotten in a memory since, under another key.
+    A second time changes nothing more. Memories are matched by their store id; those without a copy are left
+    alone. Raises InvalidQuery for a place that does not exist, StorageError when something was forgotten in a
+    memory since, under another key.
     """
     copies, applied, matched_ids = outside.read_tombstones(outside.files_of(places)), Applied(), set[str]()
     for memory in _memories(database):
@@ -65,7 +66,6 @@ def apply(database: Database, settings: Settings, places: Sequence[Path]) -> App
 
 
 def _cleaned(database: Database, settings: Settings, memory: Memory) -> int:
-    """Remove from a memory what its tombstones name, as the program, without indexes; return how many events went or changed."""
     with tempfile.TemporaryDirectory(prefix="memory-mcp-") as folder:
         # Indexes are each server's own: none is made here, and servers read again what they have.
         storage = replace(settings.storage, data_dir=folder)
@@ -78,7 +78,6 @@ def _cleaned(database: Database, settings: Settings, memory: Memory) -> int:
 
 
 def _memories(database: Database) -> Iterator[Memory]:
-    """Yield every space of every tenant of the database, as the storage engine opens it."""
     directory = Directory(database)
     for tenant in directory.tenants():
         for space in directory.spaces(tenant.tenant):
@@ -86,5 +85,4 @@ def _memories(database: Database) -> Iterator[Memory]:
 
 
 def _log(database: Database, memory: Memory) -> PostgresTombstones:
-    """Return the table of a memory's tombstones, as the program sees it; nothing is read until it is asked."""
     return PostgresTombstones(Connection(database, memory.tenant, memory.space))

@@ -76,9 +76,9 @@ class SpaceTools:
         since: arguments.Since = "",
         until: arguments.Until = "",
     ) -> Annotated[CallToolResult, SpacesSearched]:
-        """Ask several spaces of the team at once; the best results of all of them, by their scores.
+        """Ask several spaces of the team at once.
 
-        To open one (expand_grip), no space needs to be named.
+        The best results of all of them, by their scores. To open one (expand_grip), no space needs to be named.
         """
         caller = served()
         visible = [grant for grant in caller.principal.grants if caller.principal.role_in(grant.space) is not None]
@@ -92,7 +92,6 @@ class SpaceTools:
             notices.append(f"only {_MOST} of {len(visible)} spaces were searched; name others")
 
         def work(app: App) -> dict[str, Any]:
-            """Return the results of one space as JSON values, with `notices` where there are any."""
             return self._kit.host.with_notices(app, as_json(search(app, request, self._kit.caller)))
 
         for grant in selected:

@@ -45,7 +45,6 @@ class Workers:
     """Threads that claim work and do it."""
 
     def __init__(self, work: Work, opened: Opened, count: int) -> None:
-        """Prepare `count` threads, each of which does one piece of work at a time; `start` begins them."""
         self._work, self._opened = work, opened
         self._jobs: Mapping[str, Job] = {
             EVENTS: self._derive,
@@ -62,12 +61,18 @@ class Workers:
         self._threads = [threading.Thread(target=self._loop, name=f"worker {n}", daemon=True) for n in range(count)]
 
     def start(self) -> None:
-        """Start the threads; each does one piece of work at a time."""
+        """Start the threads.
+
+        Each does one piece of work at a time.
+        """
         for thread in self._threads:
             thread.start()
 
     def hear(self) -> None:
-        """Wake waiting threads to look for work, as after a commit; returns at once."""
+        """Wake waiting threads to look for work, as after a commit.
+
+        Returns at once.
+        """
         self._wake.set()
 
     @property
@@ -107,7 +112,6 @@ class Workers:
             self._work.due_once(memory_key.tenant, memory_key.space, SUMMARIES, _HOUR)
 
     def _loop(self) -> None:
-        """Claim and do work until the threads stop; without work, wait for a commit, or 2 s at most. Errors are logged."""
         while not self._stopping.is_set():
             claimed, wait = None, _LOOK
             try:
@@ -151,7 +155,9 @@ class Workers:
                 self._busy.discard(claimed)
 
     def _done(self, claimed: Taken, memory: Memory) -> float | None:
-        """Run the job for a piece of work; return in how many seconds it is due again, None where something else says so.
+        """Run the job for a piece of work.
+
+        Return in how many seconds it is due again, None where something else says so.
 
         After an error, which is logged: 2 s, doubled with each failure in a row, at most 300 s.
         """
@@ -172,11 +178,6 @@ class Workers:
             return min(_FIRST_RETRY * 2.0 ** min(failures - 1, 20), _LAST_RETRY)
 
     def _derive(self, memory: Memory) -> float | None:
-        """Cut and publish segments of the events that wait, and enter when their periods are to be rolled up.
-
-        At once if a period is missing, else 8 s from now. More than 400 events are derived by child processes; None in any
-        case.
-        """
         app = memory.app
         connection = cast("PostgresStorage", app.storage).connection
         connection.heard()
@@ -199,25 +200,33 @@ class Workers:
 
 
 def _roll_up(memory: Memory) -> float | None:
-    """Roll up the periods that are stale; it is due again when segments come (None)."""
+    """Roll up the periods that are stale.
+
+    It is due again when segments come (None).
+    """
     memory.app.derivation.run(Depth.PERIODS)
     return None
 
 
 def _keep_house(memory: Memory) -> float | None:
-    """Run the housekeeping job now; return the seconds until it is due again."""
+    """Run the housekeeping job now.
+
+    Return the seconds until it is due again.
+    """
     memory.app.scheduler.run_now("housekeeping")
     return _until_night(memory)
 
 
 def _forget(memory: Memory) -> float | None:
-    """Remove what tombstones name and is still there, which ends a forgetting that was cut off; None: not due by itself."""
     Forgetting(memory.app).look_again("memory-mcp", "looked for again")
     return None
 
 
 def _improve_summaries(memory: Memory) -> float | None:
-    """Run the job that has a model improve summaries; return the seconds until it is due again, an hour."""
+    """Run the job that has a model improve summaries.
+
+    Return the seconds until it is due again, an hour.
+    """
     memory.app.scheduler.run_now("improve_summaries")
     return _HOUR
 

@@ -59,13 +59,12 @@ def address(url: str, insecure: bool) -> str:
 
 
 class Client:
-    """A connection to one server, for one run; methods raise ServerUnreachable, or the error that the server names."""
+    """A connection to one server, for one run.
+
+    Methods raise ServerUnreachable, or the error that the server names.
+    """
 
     def __init__(self, url: str, key: str, stopped: Callable[[], bool] = lambda: False) -> None:
-        """Prepare requests to a server's address with a key ("": without one); nothing is sent.
-
-        `stopped` is asked between tries. Settings of a proxy in the environment count, except for loopback.
-        """
         # It takes 40 ms to load, and most memories are shared with nobody.
         import httpx2
 
@@ -103,11 +102,12 @@ class Client:
         return self._ask("GET", f"/share/{quote(space, safe='')}/changes", params={"after": after})
 
     def publish(self, space: str, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """Send a batch and return the answer; the batch is committed there when this returns.
+        """Send a batch and return the answer.
 
-        `batch` holds any of events, gone (ids), corrections and cursor. The answer holds stored, known, forgotten,
-        corrected (counts), left_out (counts by reason), renamed (id sent: id there) and refused.
-        The batch may have been committed too when ServerUnreachable is raised: it can be sent again.
+        The batch is committed there when this returns. `batch` holds any of events, gone (ids), corrections and
+        cursor. The answer holds stored, known, forgotten, corrected (counts), left_out (counts by reason), renamed
+        (id sent: id there) and refused. The batch may have been committed too when ServerUnreachable is raised: it
+        can be sent again.
         """
         return self._ask("POST", f"/share/{quote(space, safe='')}/events", json=batch)
 
@@ -140,7 +140,6 @@ class Client:
         raise ServerUnreachable(why, "Nothing is lost: what is to leave leaves when it is reached again.")
 
     def _received(self, method: str, path: str, values: dict[str, Any]) -> "httpx2.Response":
-        """Send one request and return the response with its body, which is not unpacked and not read beyond `_MOST` bytes."""
         import httpx2
 
         with self._http.stream(method, path, **values) as stream:
@@ -155,11 +154,13 @@ class Client:
             return httpx2.Response(stream.status_code, headers=headers, content=bytes(body))
 
     def _answer(self, response: "httpx2.Response") -> dict[str, Any]:
-        """Return the JSON object of an answer with status 200; raise the error that any other one names.
+        """Return the JSON object of an answer with status 200.
+
+        Raise the error that any other one names.
 
         Statuses 400, 401, 403, 404 and 413 are InvalidQuery, Unauthenticated, PermissionDenied, NotFound and
-        ResourceExhausted; a 401 that names none is Unauthenticated. InvalidQuery for anything else, such as a redirect,
-        no JSON or more than 64 MB.
+        ResourceExhausted; a 401 that names none is Unauthenticated. InvalidQuery for anything else, such as a
+        redirect, no JSON or more than 64 MB.
         """
         try:
             body = response.json()

@@ -70,13 +70,11 @@ class Leaving:
         return False
 
     def _shown(self, event: Event) -> tuple[str, SharedProject | None]:
-        """Return (project an event is shown under now, what is shared of it); the latter is None where it is not shared."""
         # By the names now, and not those when it was read.
         name = self.app.storage.projects.names.display_name(_recorded(event), event.session_id)
         return name, self.projects.get(name) if name else None
 
     def _way(self, event: Event) -> str:
-        """Return the digest of the rules that lead the event's session to its project now."""
         return way_of(self.app.storage.projects.names, _recorded(event), event.session_id)
 
     def cleaned(self, events: Iterable[Event]) -> list[tuple[Event, EventDraft]]:
@@ -98,11 +96,6 @@ class Leaving:
         return leaving
 
     def _call_refused(self, event: Event) -> str:
-        """Return why the call that a result belongs to may not leave, "" if it may or is not found.
-
-        The gate only knows calls that it saw lately; here the 200 events before the result are looked through. "" at
-        once for other events and where no rule names paths, projects or tools.
-        """
         capture, call = self.app.gate.capture, event.metadata.get("tool_use_id", "")
         if event.type is not EventType.TOOL_RESULT or not call or not (capture.paths or capture.projects or capture.tools):
             return ""
@@ -113,5 +106,4 @@ class Leaving:
 
 
 def _recorded(event: Event) -> str:
-    """Return the project name that an event was recorded with, which may not be the one it is shown under."""
     return event.project if event.recorded_project is None else event.recorded_project

@@ -39,7 +39,10 @@ class SharedProject:
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """The server, its space, and the projects that are published. On disk: fields may be added."""
+    """The server, its space, and the projects that are published.
+
+    On disk: fields may be added.
+    """
 
     url: str = ""
     #: Whose changes are pulled.
@@ -56,7 +59,10 @@ class Sharing:
 
 @dataclass(slots=True)
 class Progress:
-    """What a person is shown; nothing depends on it. On disk: fields may be added."""
+    """What a person is shown; nothing depends on it.
+
+    On disk: fields may be added.
+    """
 
     last_ok_ms: int = 0
     offline_since_ms: int = 0
@@ -82,11 +88,13 @@ class SharePlace:
     """The folder for sharing of a data directory."""
 
     def __init__(self, directory: Path) -> None:
-        """Name the folder in a data directory; nothing is read or made."""
         self._folder = directory / paths.SHARE
 
     def sharing(self) -> Sharing:
-        """Return what is shared now, an empty `Sharing` for nothing. Raises StorageError when the file is damaged."""
+        """Return what is shared now, an empty `Sharing` for nothing.
+
+        Raises StorageError when the file is damaged.
+        """
         try:
             document = json.loads(foreign_files.read_file(self._folder / _CONFIG))
             projects = {
@@ -102,12 +110,18 @@ class SharePlace:
             raise StorageError(text, "Say again what is shared: memory-mcp share to URL, share add PROJECT.") from error
 
     def keep(self, sharing: Sharing) -> None:
-        """Store what is shared, replacing all that was; on disk when this returns. Raises OSError when it cannot be written."""
+        """Store what is shared, replacing all that was.
+
+        On disk when this returns. Raises OSError when it cannot be written.
+        """
         self._put(_CONFIG, json.dumps(asdict(sharing), indent=1).encode())
 
     @property
     def key(self) -> str:
-        """The key of the server; "" where there is none or it cannot be read."""
+        """The key of the server.
+
+        "" where there is none or it cannot be read.
+        """
         with suppress(OSError):
             return foreign_files.read_file(self._folder / _KEY).decode("ascii", "replace").strip()
         return ""
@@ -120,14 +134,20 @@ class SharePlace:
             (self._folder / _KEY).unlink(missing_ok=True)
 
     def progress(self) -> Progress:
-        """Return the outcome of the last runs; an empty one where none is stored or it is damaged."""
+        """Return the outcome of the last runs.
+
+        An empty one where none is stored or it is damaged.
+        """
         with suppress(OSError, ValueError, TypeError):
             document: dict[str, Any] = json.loads(foreign_files.read_file(self._folder / _PROGRESS))
             return Progress(**{f.name: document[f.name] for f in fields(Progress) if f.name in document})
         return Progress()
 
     def keep_progress(self, progress: Progress) -> None:
-        """Store the outcome of the runs, replacing the one before. Raises OSError when it cannot be written."""
+        """Store the outcome of the runs, replacing the one before.
+
+        Raises OSError when it cannot be written.
+        """
         self._put(_PROGRESS, json.dumps(asdict(progress)).encode())
 
     def ledger(self, url: str, space: str) -> "Ledger":
@@ -135,7 +155,6 @@ class SharePlace:
         return Ledger(self._folder / f"{mark_of(url, space)}.ids")
 
     def _put(self, name: str, content: bytes) -> None:
-        """Replace a file of the folder in one step, readable by this user alone; the folder is made where it is missing."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         machine.put(self._folder / name, content)
 
@@ -149,14 +168,14 @@ class Ledger:
     """Ids of events that a space is known to have, here and there: published from here, or come from there."""
 
     def __init__(self, file: Path) -> None:
-        """Name the file, which is read at first use and made by `add`."""
         self._file = file
         self._there: dict[int, tuple[bytes, int]] | None = None
 
     def add(self, kind: bytes, pairs: Iterable[tuple[EventId, EventId]]) -> None:
-        """Store pairs (id of an event here, its id there); on disk when this returns. Known pairs are not written again.
+        """Store pairs (id of an event here, its id there).
 
-        `kind` says who published them, `OURS` or `THEIRS`. An event that is known keeps its kind, and takes the new id there.
+        On disk when this returns. Known pairs are not written again. `kind` says who published them, `OURS` or
+        `THEIRS`. An event that is known keeps its kind, and takes the new id there.
         """
         stored_ids = self._known()
         keys = [(event_key(local_id), event_key(space_id)) for local_id, space_id in pairs]
@@ -199,7 +218,6 @@ class Ledger:
         return event_key(event_id) in self._known()
 
     def _known(self) -> dict[int, tuple[bytes, int]]:
-        """Return {key here: (kind, key there)}, read from the file at first use; the object itself, which `add` changes."""
         if self._there is None:
             stored_ids: dict[int, tuple[bytes, int]] = {}
             with suppress(FileNotFoundError):

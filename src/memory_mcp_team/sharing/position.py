@@ -26,7 +26,10 @@ class Position:
 
     @classmethod
     def parse(cls, text: str) -> "Position | None":
-        """Return the position of a text that `str` gave; None for any other text."""
+        """Return the position of a text that `str` gave.
+
+        None for any other text.
+        """
         parts = text.split(".")
         if len(parts) != 4 or not (parts[0].isdecimal() and parts[2].isdecimal()) or max(map(len, parts)) > 24:
             return None
@@ -65,16 +68,13 @@ def followed(storage: Storage, position: Position | None) -> tuple[Position, lis
 
 
 def _mark(storage: Storage, change: int) -> str:
-    """Return the digest of the outbox entry with this number; "" for 0 or where there is none."""
     entries = storage.outbox.read_after(change - 1, 1) if change else []
     return _print_of(entries[0]) if entries and entries[0].seq == change else ""
 
 
 def _print_of(change: Change) -> str:
-    """Return a digest of an outbox entry's kind and subject: 40 bits, hexadecimal."""
     return _print(f"{change.kind.value} {change.subject}")
 
 
 def _print(text: str) -> str:
-    """Return a digest of a text: 40 bits, hexadecimal."""
     return f"{hash_parts('position', text, bits=_BITS):x}"

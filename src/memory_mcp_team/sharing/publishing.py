@@ -46,16 +46,20 @@ class Publishing:
     _mark: str = field(init=False)
 
     def __post_init__(self) -> None:
-        """Read what is shared, and name the space's ledger and marks. Raises StorageError when the file of sharing is damaged."""
+        """Read what is shared, and name the space's ledger and marks.
+
+        Raises StorageError when the file of sharing is damaged.
+        """
         self._sharing = self.place.sharing()
         self._ledger = self.place.ledger(self._sharing.url, self.space)
         self._mark = mark_of(self._sharing.url, self.space)
 
     def run(self) -> None:
-        """Send new events, ids of what was forgotten here, and corrections; then store how far everything was looked at.
+        """Send new events, ids of what was forgotten here, and corrections.
 
-        All events are looked at again, and the counts of what is kept back begin anew, when what is shared, or a project's name,
-        has changed. When `should_stop` ends it early, no position is stored. Raises what the client raises.
+        Store how far everything was looked at. All events are looked at again, and the counts of what is kept back
+        begin anew, when what is shared, or a project's name, has changed. When `should_stop` ends it early, no
+        position is stored. Raises what the client raises.
         """
         storage = self.app.storage
         stored_position, _, rules = storage.outbox.get_positions(OUT + self._mark).get(OUT + self._mark, "").partition("~")
@@ -89,10 +93,6 @@ class Publishing:
             storage.outbox.set_position(OUT + self._mark, f"{at}~{now}")
 
     def _send_all(self, events: Sequence[Event]) -> None:
-        """Send those of some events that may leave, and are not there or were partly forgotten, in batches.
-
-        A batch has up to 2,000,000 characters, or one longer event. What is kept back is counted in the progress.
-        """
         leaving = self._leaving()
         candidates = []
         for event in events:
@@ -146,10 +146,6 @@ class Publishing:
         self.sent += len(new)
 
     def _handed_over(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """Send a part of a batch, and add to the progress what the server forgot, left out and refused; return the answer.
-
-        The last 20 refusals are kept, the same one once. `batch` holds any of events, gone and corrections.
-        """
         answer = self.client.publish(self.space, {"cursor": "", **batch})
         self.progress.forgotten_there += int(answer.get("forgotten", 0))
         for why, count in (answer.get("left_out") or {}).items():

@@ -51,7 +51,10 @@ def cuts_of(event: Event, copy: EventDraft) -> list[TextCut] | None:
 
 
 def add(removal: Removal, event: Event, cuts: Sequence[TextCut] | None) -> None:
-    """Add to `removal` the cuts that `cuts_of` gave of an event; the whole event where they are None."""
+    """Add to `removal` the cuts that `cuts_of` gave of an event.
+
+    The whole event where they are None.
+    """
     if cuts is None:
         removal.gone.append(event)
     else:

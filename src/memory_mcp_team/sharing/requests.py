@@ -245,7 +245,6 @@ def share_project(app: App, request: ShareProject, caller: Caller) -> ShareChang
 
 
 def _needs(folder: SharePlace, space: str) -> str:
-    """Return "writer", which publishing takes, where the key is known to be only a reader's in the space; else ""."""
     role = folder.progress().roles.get(space, ["", ""])[1]
     return "writer" if role == run.READER else ""
 
@@ -287,7 +286,6 @@ def share_now(app: App, request: ShareNow, caller: Caller) -> SharedNow:
 
 
 def _totals(folder: SharePlace) -> tuple[int, int]:
-    """Return (events that ever left this memory, events that ever came)."""
     progress = folder.progress()
     return sum(counts[0] for counts in progress.left.values()), sum(counts[0] for counts in progress.came.values())
 
@@ -325,7 +323,6 @@ def share_status(app: App, _: ShareStatus, caller: Caller) -> ShareState:
 
 
 def _shares(app: App, folder: SharePlace, sharing: Sharing, progress: Progress) -> list[ProjectShare]:
-    """Return the state of each project that is or was published from here; none would leave while a role is needed."""
     counted, shares = _would_leave(app, folder, sharing) if sharing.url else {}, []
     for name in dict.fromkeys((*sharing.projects, *progress.left)):
         shared, (sent_count, at) = sharing.projects.get(name), progress.left.get(name) or (0, 0)
@@ -345,7 +342,6 @@ def _shares(app: App, folder: SharePlace, sharing: Sharing, progress: Progress) 
 
 
 def _would_leave(app: App, folder: SharePlace, sharing: Sharing) -> dict[str, tuple[int, int]]:
-    """Return by project (events that leave with the next run, events that wait until a person shares it once more)."""
     counts_by_project: dict[str, tuple[int, int]] = {}
     for space in {stored.space for stored in sharing.projects.values()}:
         leaving, ledger = Leaving.to(app, sharing, space), folder.ledger(sharing.url, space)
@@ -374,12 +370,10 @@ def _server(folder: SharePlace) -> Sharing:
 
 
 def _changed(sharing: Sharing, notes: Sequence[str]) -> ShareChanged:
-    """Return the response about what is shared now, with notes for a person."""
     return ShareChanged(url=sharing.url, space=sharing.space, projects=sorted(sharing.projects), notes=notes)
 
 
 def _record(app: App, what: str, by: str, subject: str) -> None:
-    """Record an act in the audit log; `by` is cleaned of secrets."""
     app.storage.audit.record_entry(AuditEntry(what, app.clock.now_ms(), app.gate.clean_name(by), subject))
 
 

@@ -20,7 +20,10 @@ _NEW_MS, _SOON = 120_000, 5.0
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """Outcome of a run; `offline` and `error` say why it did not do all."""
+    """Outcome of a run.
+
+    `offline` and `error` say why it did not do all.
+    """
 
     left: int = 0
     came: int = 0
@@ -43,12 +46,13 @@ def place_of(app: App) -> SharePlace:
 
 
 def run(app: App, should_stop: Callable[[], bool] = lambda: False, agreed: bool = False) -> Ran | None:
-    """Publish to and pull from each space once; return the outcome, None where no server is named.
+    """Publish to and pull from each space once.
 
-    One run of this process at a time. A reader only pulls. An error of one space is in the outcome, and the next one
-    is tried; when the server does not answer, the run ends. The progress is stored at the end. `agreed`: a person
-    agreed that own events which others forgot are removed here, however many. Raises InvalidQuery for a memory
-    without a directory, StorageError where what is shared cannot be read.
+    Return the outcome, None where no server is named. One run of this process at a time. A reader only pulls. An
+    error of one space is in the outcome, and the next one is tried; when the server does not answer, the run
+    ends. The progress is stored at the end. `agreed`: a person agreed that own events which others forgot are
+    removed here, however many. Raises InvalidQuery for a memory without a directory, StorageError where what is
+    shared cannot be read.
     """
     share_folder = place_of(app)
     sharing = share_folder.sharing()
@@ -82,10 +86,6 @@ def run(app: App, should_stop: Callable[[], bool] = lambda: False, agreed: bool 
 
 
 def _note(app: App, progress: Progress, offline: str, error: str) -> None:
-    """Set `error` in the progress, and since when the server is offline or when all went well last.
-
-    Nothing is written. An error keeps the time of the last success; an answer ends being offline.
-    """
     now = app.clock.now_ms()
     progress.error = error
     if offline:
@@ -96,9 +96,10 @@ def _note(app: App, progress: Progress, offline: str, error: str) -> None:
 
 
 def job(app: App, should_stop: Callable[[], bool]) -> str:
-    """Run once for the job `share`; return what it did, "" where no server is named or the memory has no directory.
+    """Run once for the job `share`.
 
-    Raises InvalidQuery where a run failed, not for being offline. For two minutes after a server was named it runs each 5 s.
+    Return what it did, "" where no server is named or the memory has no directory. Raises InvalidQuery where a
+    run failed, not for being offline. For two minutes after a server was named it runs each 5 s.
     """
     done = run(app, should_stop) if app.directory is not None else None
     if done is not None and done.error:

@@ -36,11 +36,12 @@ def stamp_of(recorded: Sequence[Supersession]) -> str:
 
 
 def take(app: App, corrections: Sequence[Said], may: Callable[[Event], bool], author: str = "") -> tuple[int, list[Said]]:
-    """Record corrections that are later than what is recorded; return how many, and those that `may` refuses.
+    """Record corrections that are later than what is recorded.
 
-    At the same time the one whose successor sorts last counts as later. `may` is asked with the first event of the statement's
-    quotation. The tree is derived first where any may be new, as quotations are made with it; corrections whose quotations are
-    not here are passed over. Each is recorded in the audit too. `author` is recorded in place of the author that they name.
+    Return how many, and those that `may` refuses. At the same time the one whose successor sorts last counts as
+    later. `may` is asked with the first event of the statement's quotation. The tree is derived first where any
+    may be new, as quotations are made with it; corrections whose quotations are not here are passed over. Each is
+    recorded in the audit too. `author` is recorded in place of the author that they name.
     """
     recorded_by_statement = {correction.old: correction for correction in app.storage.superseded.list_recorded()}
     new = []

@@ -120,10 +120,6 @@ def receive(app: App, batch: Mapping[str, Any], member: Member) -> dict[str, Any
 
 
 def _store(app: App, drafts: Sequence[EventDraft], member: Member, done: Received, removal: Removal) -> None:
-    """Store what is new of the drafts, in this space, and count in `done`; events without a project are left out.
-
-    What is forgotten in the copy of a known event is added to `removal`; nothing is removed yet.
-    """
     report, fresh = ImportReport(), list[EventDraft]()
     for draft, stored_event in zip(drafts, match_events(app.storage, drafts), strict=True):
         if stored_event is not None:
@@ -142,10 +138,6 @@ def _store(app: App, drafts: Sequence[EventDraft], member: Member, done: Receive
 
 
 def _compare(stored_event: Event, draft: EventDraft, member: Member, done: Received, removal: Removal) -> None:
-    """Add to `removal` what is forgotten in the copy `draft` of the stored event `stored_event`, if the member may forget it.
-
-    Where the copy has another id, `done.renamed` gets the pair; a refusal is noted in `done`.
-    """
     if draft.original is not None and draft.original.event_id != stored_event.event_id:
         done.renamed[draft.original.event_id] = stored_event.event_id
     told_texts = (draft.text, *draft.metadata.values())
@@ -156,7 +148,6 @@ def _compare(stored_event: Event, draft: EventDraft, member: Member, done: Recei
 
 
 def _may_forget(member: Member, event: Event, done: Received) -> bool:
-    """Return whether a member may forget an event; a refusal is noted in `done`."""
     if member.owns(event) or member.is_at_least(_FORGETS):
         return True
     done.refused.append(_refusal("forget", event.event_id, _FORGETS))
@@ -164,7 +155,6 @@ def _may_forget(member: Member, event: Event, done: Received) -> bool:
 
 
 def _refusal(what: str, event_id: EventId, role: str) -> dict[str, str]:
-    """Return {"what": forget or correct, "event": its id, "needs": the role that may}."""
     return {"what": what, "event": event_id, "needs": role}
 
 

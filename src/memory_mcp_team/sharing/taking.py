@@ -95,11 +95,6 @@ class Taking:
             self.progress.corrected += take(self.app, corrections, lambda event: event.event_id in self._ledger)[0]
 
     def _events(self, drafts: Sequence[EventDraft], removal: Removal) -> None:
-        """Store what is new of a page and note it in the ledger; what of known events is forgotten there is added to `removal`.
-
-        New events pass the gate, which may refuse or change them. The progress counts them by project and by who
-        published them.
-        """
         report, fresh, known_pairs = ImportReport(), list[tuple[EventDraft, EventId]](), list[tuple[Event, EventDraft]]()
         published = self._ledger.here() if drafts else {}
         for draft, stored_event in zip(drafts, match_events(self.app.storage, drafts), strict=True):
@@ -133,5 +128,4 @@ class Taking:
 
 
 def _id_of(draft: EventDraft) -> EventId:
-    """Return the id that an event has in the space; "" for a draft without one."""
     return draft.original.event_id if draft.original else EventId("")
