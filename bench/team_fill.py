@@ -80,13 +80,13 @@ def tenants(url: str, count: int, first: int = 1) -> list[str]:
     """Make tenants of one space and one member each; the members' keys."""
     database = Database(url, 2)
     try:
-        migrations.bring_up(database)
+        migrations.migrate_schema(database)
         acts, keys = Administration(database, "bench"), []
         for number in range(first, first + count):
             tenant = acts.add_tenant(f"tenant-{number:06d}", "large").tenant
             acts.add_member(tenant, MEMBER, MEMBER)
             acts.add_space(tenant, SPACE, "team", owner=MEMBER)
-            acts.grant(tenant, MEMBER, SPACE, Grant.ADMIN)
+            acts.grant_role(tenant, MEMBER, SPACE, Grant.ADMIN)
             keys.append(str(acts.make_key(tenant, "bench", MEMBER, ("memory:admin",))))
         return keys
     finally:
@@ -102,7 +102,7 @@ def fill(url: str, superuser: str, count: int, events: int, templates: int = 4, 
     database = Database(url, 4)
     try:
         acts = Administration(database, "bench")
-        numbers = {tenant.name: tenant.tenant for tenant in acts.directory.tenants()}
+        numbers = {tenant.name: tenant.tenant for tenant in acts.directory.list_tenants()}
         ours = [numbers[f"tenant-{number:06d}"] for number in range(1, count + 1)]
         for place, tenant in enumerate(ours[:templates]):
             _append(database, acts, tenant, drafts(events, place + 1, data), filled)
@@ -129,7 +129,7 @@ def _append(database: Database, acts: Administration, tenant: int, told: Iterato
             storage=replace(settings.storage, data_dir=folder),
             teleport=replace(settings.teleport, enabled=False),
         )
-        app = App(own, storage=PostgresStorage(database, acts.directory.memory(tenant, space)))
+        app = App(own, storage=PostgresStorage(database, acts.directory.get_memory(tenant, space)))
         try:
             while batch := list(itertools.islice(told, _BATCH)):
                 began = time.monotonic()
@@ -146,7 +146,7 @@ def _append(database: Database, acts: Administration, tenant: int, told: Iterato
 def _columns(raw: "psycopg.Connection[tuple[object, ...]]") -> dict[str, str]:
     """The columns of each table of a memory behind tenant and space, without those that number themselves."""
     found = {}
-    for table in migrations.tables():
+    for table in migrations.list_tables():
         if table in _OWN:
             continue
         rows = raw.execute(

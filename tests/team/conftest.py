@@ -17,7 +17,7 @@ from tests.team.servers import Team
 def _with_tables(cluster: Cluster) -> str:
     """The address of a database with empty tables."""
     made = Database(cluster.create(), 1)
-    migrations.bring_up(made, partitions=2)
+    migrations.migrate_schema(made, partitions=2)
     made.close()
     return made.url
 
@@ -30,7 +30,7 @@ def used(cluster: Cluster) -> str:
 @pytest.fixture
 def url(cluster: Cluster, used: str) -> str:
     """Of a database without rows, one for all tests: taking rows out is quicker than making tables or copying them."""
-    tables = (*migrations.tables(), *migrations.DIRECTORY, *migrations.APART)
+    tables = (*migrations.list_tables(), *migrations.DIRECTORY, *migrations.APART)
     cluster.execute(";".join(f"DELETE FROM {table}" for table in tables), used.partition("dbname=")[2].split()[0])
     return used
 
@@ -53,7 +53,7 @@ def acme(acts: Administration) -> int:
     tenant = acts.add_tenant("acme").tenant
     acts.add_space(tenant, "team")
     acts.add_member(tenant, "Ada", "keys|Ada")
-    acts.grant(tenant, "Ada", "team", Role.WRITER)
+    acts.grant_role(tenant, "Ada", "team", Role.WRITER)
     return tenant
 
 

@@ -27,7 +27,7 @@ class Team:
 
     def __post_init__(self) -> None:
         self.database = Database(self.url, 4)
-        migrations.bring_up(self.database, partitions=2)
+        migrations.migrate_schema(self.database, partitions=2)
         self.admin = Administration(self.database, "tests")
 
     def member(self, tenant: str, name: str, scopes: tuple[str, ...] = ("memory:admin",), **spaces: Role) -> str:
@@ -38,14 +38,14 @@ class Team:
             if space not in [known.name for known in self.admin.directory.spaces(number)]:
                 kind = space.partition("_")[0]
                 self.admin.add_space(number, space, kind if kind in ("project", "private") else "team", owner=name)
-            self.admin.grant(number, name, space, role)
+            self.admin.grant_role(number, name, space, role)
         return str(self.admin.make_key(number, "tests", name, scopes))
 
     def rows(self, tenant: str, statement: str) -> list[tuple[Any, ...]]:
         """What a statement gives, for the program itself in a tenant."""
         from memory_mcp_team.postgres.database import Bound, sql
 
-        number = self.admin.tenant(tenant).tenant
+        number = self.admin.get_tenant(tenant).tenant
         with self.database.connection(Bound(number)) as raw:
             return raw.execute(sql(statement)).fetchall()
 

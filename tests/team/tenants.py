@@ -144,12 +144,12 @@ def make(
             administration.add_space(tenant, name, kind, owner="m" if kind == TEAM else "o")
             said = [*_drafts((tenant, space)), *(_talk((tenant, space)) if (tenant, space) in talkative else ())]
             made.handles[tenant, space] = filler.fill((tenant, space), name, said, made.ids, number in derived)
-        administration.grant(tenant, "r", TEAM, MemberRole.READER)
+        administration.grant_role(tenant, "r", TEAM, MemberRole.READER)
         made.admins[tenant], made.readers[tenant], made.owners[tenant] = (
             str(administration.make_key(tenant, "k", member, ["memory:admin"])) for member in ("m", "r", "o")
         )
     # Nobody derives the others while the test runs: that is what takes long.
-    with administration.database.alone() as raw:
+    with administration.database.connect_alone() as raw:
         raw.execute(sql("DELETE FROM work"))
     return made
 
@@ -162,7 +162,7 @@ class _Filler:
         self._settings = load({}, {"storage.data_dir": str(folder), "teleport.enabled": "false"})
 
     def fill(self, owner: Owner, name: str, said: list[EventDraft], ids: dict[str, Owner], is_derived: bool) -> Handles:
-        storage = PostgresStorage(self._database, self._directory.memory(*owner))
+        storage = PostgresStorage(self._database, self._directory.get_memory(*owner))
         try:
             if is_derived:
                 app = App(self._settings, storage=storage)

@@ -68,7 +68,7 @@ def test_a_team_is_made_and_taken_apart_by_commands(typed: Typed, tmp_path: Path
     assert key is not None
     database = Database(url, 1)
     try:
-        assert Directory(database).by_key(key).name == "Ada"
+        assert Directory(database).get_principal(key).name == "Ada"
     finally:
         database.close()
     listed = typed.run("key", "list").stdout

@@ -24,12 +24,12 @@ def directory(acts: Administration) -> Directory:
 
 def refused(directory: Directory, key: KeyText) -> str:
     with pytest.raises(Unauthenticated) as raised:
-        directory.by_key(key)
+        directory.get_principal(key)
     return raised.value.message
 
 
 def audited(directory: Directory, tenant: int) -> list[tuple[str, str]]:
-    return [(act.what, act.subject) for act in reversed(directory.acts(tenant, 100))]
+    return [(act.what, act.subject) for act in reversed(directory.list_acts(tenant, 100))]
 
 
 # callers
@@ -37,39 +37,39 @@ def audited(directory: Directory, tenant: int) -> list[tuple[str, str]]:
 
 def test_a_member_is_found_by_subject_with_grants_and_scopes(acts: Administration, directory: Directory, acme: int) -> None:
     acts.add_space(acme, "docs", "project")
-    acts.grant(acme, "Ada", "docs", Role.ADMIN)
-    found = directory.by_subject(acme, "keys|Ada", ["openid", "memory:curate"])
+    acts.grant_role(acme, "Ada", "docs", Role.ADMIN)
+    found = directory.find_principal(acme, "keys|Ada", ["openid", "memory:curate"])
     grants = (Grant(2, "docs", "project", Role.ADMIN), Grant(1, "team", "team", Role.WRITER))
     assert found == Principal(acme, "standard", 1, "Ada", False, grants, Role.CURATOR)
-    assert directory.by_subject(acme, "keys|Bob", ["memory:read"]) is None
+    assert directory.find_principal(acme, "keys|Bob", ["memory:read"]) is None
 
 
 def test_a_key_acts_as_its_member_in_its_spaces_within_its_scopes(acts: Administration, directory: Directory, acme: int) -> None:
     acts.add_space(acme, "docs", "project")
-    acts.grant(acme, "Ada", "docs", Role.ADMIN)
+    acts.grant_role(acme, "Ada", "docs", Role.ADMIN)
     key = acts.make_key(acme, "ci", "Ada", ["memory:write"], ["docs"])
     grants = (Grant(2, "docs", "project", Role.ADMIN),)
-    assert directory.by_key(key) == Principal(acme, "standard", 1, "Ada", False, grants, Role.WRITER, key.key_id)
-    assert directory.by_key(key).role_in(2) is Role.WRITER
-    assert directory.by_key(key).role_in(1) is None
+    assert directory.get_principal(key) == Principal(acme, "standard", 1, "Ada", False, grants, Role.WRITER, key.key_id)
+    assert directory.get_principal(key).role_in(2) is Role.WRITER
+    assert directory.get_principal(key).role_in(1) is None
 
 
 def test_a_key_in_a_space_that_its_member_lost_sees_nothing(acts: Administration, directory: Directory, acme: int) -> None:
     key = acts.make_key(acme, "ci", "Ada", ["memory:write"], ["team"])
-    assert directory.by_key(key).role_in(1) is Role.WRITER
-    assert acts.revoke(acme, "Ada", "team")
-    assert directory.by_key(key).grants == ()
+    assert directory.get_principal(key).role_in(1) is Role.WRITER
+    assert acts.revoke_role(acme, "Ada", "team")
+    assert directory.get_principal(key).grants == ()
 
 
 def test_a_key_expires(acts: Administration, directory: Directory, acme: int, clock: FakeClock) -> None:
     key = acts.make_key(acme, "ci", "Ada", ["memory:read"], days=1)
     for_good = acts.make_key(acme, "hooks", "Ada", ["memory:read"], days=None)
     clock.advance(DAY - 1)
-    directory.by_key(key)
+    directory.get_principal(key)
     clock.advance(1)
     assert refused(directory, key) == "the API key has expired"
     clock.advance(3000 * DAY)
-    directory.by_key(for_good)
+    directory.get_principal(for_good)
 
 
 def test_a_revoked_key_and_those_of_a_removed_member_count_no_more(acts: Administration, directory: Directory, acme: int) -> None:
@@ -77,15 +77,15 @@ def test_a_revoked_key_and_those_of_a_removed_member_count_no_more(acts: Adminis
     assert acts.revoke_key(acme, one.key_id)
     assert not acts.revoke_key(acme, one.key_id)
     assert refused(directory, one) == "the API key was revoked"
-    directory.by_key(two)
+    directory.get_principal(two)
     acts.remove_member(acme, "Ada")
     assert refused(directory, two) == "the API key was revoked"
     with pytest.raises(PermissionDenied, match="was removed"):
-        directory.by_subject(acme, "keys|Ada", ["memory:read"])
+        directory.find_principal(acme, "keys|Ada", ["memory:read"])
     # A member who comes back has neither grants nor keys.
     acts.add_member(acme, "Ada", "keys|Ada")
     assert refused(directory, two) == "the API key was revoked"
-    back = directory.by_subject(acme, "keys|Ada", ["memory:read"])
+    back = directory.find_principal(acme, "keys|Ada", ["memory:read"])
     assert back is not None
     assert (back.member, back.grants) == (1, ())
 
@@ -98,10 +98,10 @@ def test_every_wrong_key_is_told_the_same(acts: Administration, directory: Direc
         KeyText(other, key.key_id, key.secret),
         KeyText(other, theirs.key_id, key.secret),
         KeyText(999, key.key_id, key.secret),
-        keys.make(acme),
+        keys.make_key(acme),
     ]
     assert {refused(directory, one) for one in wrong} == {"the API key is not valid"}
-    assert directory.by_key(theirs).tenant == other
+    assert directory.get_principal(theirs).tenant == other
 
 
 def test_a_wrong_secret_learns_nothing_of_an_expired_or_revoked_key(
@@ -115,17 +115,17 @@ def test_a_wrong_secret_learns_nothing_of_an_expired_or_revoked_key(
 
 def test_the_last_use_is_kept_by_the_hour(acts: Administration, directory: Directory, acme: int, clock: FakeClock) -> None:
     key = acts.make_key(acme, "ci", "Ada", ["memory:read"])
-    assert directory.keys(acme)[0].used_ms is None
+    assert directory.list_keys(acme)[0].used_ms is None
     clock.advance(1800)
-    directory.by_key(key)
-    used = directory.keys(acme)[0].used_ms
+    directory.get_principal(key)
+    used = directory.list_keys(acme)[0].used_ms
     assert used == clock.now_ms() - 1_800_000
     clock.advance(600)
-    directory.by_key(key)
-    assert directory.keys(acme)[0].used_ms == used
+    directory.get_principal(key)
+    assert directory.list_keys(acme)[0].used_ms == used
     clock.advance(3600)
-    directory.by_key(key)
-    assert directory.keys(acme)[0].used_ms == used + 3_600_000
+    directory.get_principal(key)
+    assert directory.list_keys(acme)[0].used_ms == used + 3_600_000
 
 
 def test_the_database_holds_no_secret(acts: Administration, database: Database, acme: int) -> None:
@@ -147,15 +147,15 @@ def test_every_act_is_audited_once_and_repeating_it_changes_nothing(
     acts.add_tenant("acme")
     acts.add_space(acme, "team")
     acts.add_member(acme, "Ada", "keys|Ada")
-    assert not acts.grant(acme, "Ada", "team", Role.WRITER)
+    assert not acts.grant_role(acme, "Ada", "team", Role.WRITER)
     assert audited(directory, acme) == before
     acts.add_tenant("acme", "large")
     acts.add_member(acme, "Ada L.", "keys|Ada", "admin")
-    assert acts.grant(acme, "Ada L.", "team", Role.ADMIN)
+    assert acts.grant_role(acme, "Ada L.", "team", Role.ADMIN)
     key = acts.make_key(acme, "ci", "Ada L.", ["memory:read"])
     acts.revoke_key(acme, key.key_id)
-    acts.revoke(acme, "Ada L.", "team")
-    assert not acts.revoke(acme, "Ada L.", "team")
+    acts.revoke_role(acme, "Ada L.", "team")
+    assert not acts.revoke_role(acme, "Ada L.", "team")
     acts.remove_member(acme, "Ada L.")
     assert audited(directory, acme)[len(before) :] == [
         ("tenant class", "acme"),
@@ -166,12 +166,12 @@ def test_every_act_is_audited_once_and_repeating_it_changes_nothing(
         ("revoke", "Ada L."),
         ("member remove", "Ada L."),
     ]
-    newest = directory.acts(acme, 1)[0]
+    newest = directory.list_acts(acme, 1)[0]
     assert (newest.author, newest.detail) == ("root@here", {"identity": "keys|Ada", "keys_revoked": 0})
 
 
 def test_an_act_that_fails_leaves_neither_a_trace_nor_an_audit(acts: Administration, directory: Directory, acme: int) -> None:
-    before = (audited(directory, acme), directory.members(acme), directory.spaces(acme))
+    before = (audited(directory, acme), directory.list_members(acme), directory.spaces(acme))
     wrong: list[Any] = [
         lambda: acts.add_space(acme, "a space"),
         lambda: acts.add_space(acme, "mine", "private"),
@@ -180,8 +180,8 @@ def test_an_act_that_fails_leaves_neither_a_trace_nor_an_audit(acts: Administrat
         lambda: acts.add_space(acme, "mine", timezone="Mars/Olympus"),
         lambda: acts.add_member(acme, " ", "keys|x"),
         lambda: acts.add_member(acme, "a\nb", "keys|x"),
-        lambda: acts.grant(acme, "Bob", "team", Role.READER),
-        lambda: acts.grant(acme, "Ada", "docs", Role.READER),
+        lambda: acts.grant_role(acme, "Bob", "team", Role.READER),
+        lambda: acts.grant_role(acme, "Ada", "docs", Role.READER),
         lambda: acts.make_key(acme, "ci", "Ada", []),
         lambda: acts.make_key(acme, "ci", "Ada", ["memory:root"]),
         lambda: acts.make_key(acme, "ci", "Ada", ["memory:read"], ["docs"]),
@@ -193,29 +193,29 @@ def test_an_act_that_fails_leaves_neither_a_trace_nor_an_audit(acts: Administrat
         with pytest.raises(MemoryMcpError) as raised:
             act()
         assert isinstance(raised.value, NotFound | InvalidQuery)
-    assert (audited(directory, acme), directory.members(acme), directory.spaces(acme)) == before
-    assert directory.keys(acme) == []
+    assert (audited(directory, acme), directory.list_members(acme), directory.spaces(acme)) == before
+    assert directory.list_keys(acme) == []
 
 
 def test_two_members_of_one_name_are_told_apart_by_their_subjects(acts: Administration, acme: int) -> None:
     acts.add_member(acme, "Ada", "https://id.example|ada-2")
     with pytest.raises(InvalidQuery, match="several members"):
-        acts.grant(acme, "Ada", "team", Role.READER)
-    assert acts.grant(acme, "https://id.example|ada-2", "team", Role.READER)
+        acts.grant_role(acme, "Ada", "team", Role.READER)
+    assert acts.grant_role(acme, "https://id.example|ada-2", "team", Role.READER)
 
 
 def test_who_joins_by_claim_does_so_once_and_a_removed_member_not_again(
     acts: Administration, directory: Directory, acme: int
 ) -> None:
     for _ in range(2):
-        acts.join(acme, "Bob", "https://id.example|bob", [("team", Role.READER), ("nowhere", Role.ADMIN)])
-    found = directory.by_subject(acme, "https://id.example|bob", ["memory:admin"])
+        acts.join_member(acme, "Bob", "https://id.example|bob", [("team", Role.READER), ("nowhere", Role.ADMIN)])
+    found = directory.find_principal(acme, "https://id.example|bob", ["memory:admin"])
     assert found is not None
     assert found.grants == (Grant(1, "team", "team", Role.READER),)
     acts.remove_member(acme, "Bob")
-    acts.join(acme, "Bob", "https://id.example|bob", [("team", Role.READER)])
+    acts.join_member(acme, "Bob", "https://id.example|bob", [("team", Role.READER)])
     with pytest.raises(PermissionDenied, match="was removed"):
-        directory.by_subject(acme, "https://id.example|bob", ["memory:admin"])
+        directory.find_principal(acme, "https://id.example|bob", ["memory:admin"])
 
 
 # row-level security
@@ -233,7 +233,7 @@ def test_without_any_filter_a_connection_sees_its_own_tenant_alone(
 ) -> None:
     for tenant in (acme, other):
         acts.make_key(tenant, "ci", "Ada", ["memory:read"])
-        acts.grant(tenant, "Ada", "team", Role.READER)
+        acts.grant_role(tenant, "Ada", "team", Role.READER)
     for table in TABLES:
         for tenant in (acme, other):
             for who in (0, 1):
@@ -257,7 +257,7 @@ def test_a_connection_of_a_member_gives_itself_nothing_and_a_tenants_writes_noth
         assert raw.execute("UPDATE space_grant SET role = 'admin'").rowcount == 0
         assert raw.execute("UPDATE member SET role = 'admin'").rowcount == 0
         assert raw.execute("DELETE FROM team_audit").rowcount == 0
-    found = acts.directory.by_subject(acme, "keys|Ada", ["memory:admin"])
+    found = acts.directory.find_principal(acme, "keys|Ada", ["memory:admin"])
     assert found is not None
     assert [(grant.name, grant.role) for grant in found.grants] == [("team", Role.WRITER)]
 
@@ -267,9 +267,9 @@ def test_grants_decide_what_a_members_connection_reads_of_memories(acts: Adminis
     acts.add_space(acme, "secret")
     with database.connection(Bound(acme, 1)) as raw:
         assert raw.execute("SELECT space FROM head").fetchall() == [(1,)]
-    acts.grant(acme, "Ada", "secret", Role.READER)
+    acts.grant_role(acme, "Ada", "secret", Role.READER)
     with database.connection(Bound(acme, 1)) as raw:
         assert raw.execute("SELECT space FROM head ORDER BY space").fetchall() == [(1,), (2,)]
-    acts.revoke(acme, "Ada", "team")
+    acts.revoke_role(acme, "Ada", "team")
     with database.connection(Bound(acme, 1)) as raw:
         assert raw.execute("SELECT space FROM head").fetchall() == [(2,)]

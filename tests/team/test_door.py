@@ -9,12 +9,12 @@ import pytest
 
 from memory_mcp.base.errors import ConfigError, ProviderUnavailable, StorageError
 from memory_mcp_team.access.administration import Administration
-from memory_mcp_team.access.oauth import Tokens
+from memory_mcp_team.access.oauth import TokenChecker
 from memory_mcp_team.access.provider import KeyRing
 from memory_mcp_team.access.quotas import Quotas
 from memory_mcp_team.access.who import Grant, Principal, Role
 from memory_mcp_team.postgres.database import Database
-from memory_mcp_team.server.door import Door, Guard, refusal
+from memory_mcp_team.server.door import Authenticator, Guard, make_refusal
 from memory_mcp_team.settings import TeamLimits, TeamSettings, TenantLimits
 from tests.fakes import FakeClock
 from tests.team.provider import AUDIENCE, Provider, signer
@@ -32,7 +32,7 @@ class Server:
         self.reached: list[Principal] = []
         self.users: list[str] = []
         self.settings = settings
-        door = Door(settings, acts.directory, acts, Tokens(settings, keys) if settings.takes_tokens else None)
+        door = Authenticator(settings, acts.directory, acts, TokenChecker(settings, keys) if settings.takes_tokens else None)
         self._guard = Guard(self._app, door, settings, Quotas(settings, clock))
 
     async def _app(self, scope: Any, receive: Any, send: Any) -> None:
@@ -74,7 +74,7 @@ def server(make: Callable[..., Server]) -> Server:
 
 def add_ada(acts: Administration, provider: Provider, tenant: int) -> None:
     acts.add_member(tenant, "Ada", f"{provider.issuer}|ada")
-    acts.grant(tenant, f"{provider.issuer}|ada", "team", Role.CURATOR)
+    acts.grant_role(tenant, f"{provider.issuer}|ada", "team", Role.CURATOR)
 
 
 def test_a_token_of_a_member_is_let_in_as_the_member(acts: Administration, provider: Provider, server: Server, acme: int) -> None:
@@ -159,13 +159,13 @@ def test_by_claim_a_stranger_with_a_token_joins_and_a_removed_member_does_not(
     acts.remove_member(acme, "Bob")
     assert server.ask(bob)[0] == 403
     # The database's own audit has who joined, once.
-    assert [act.what for act in acts.directory.acts(acme, 100)].count("member join") == 1
+    assert [act.what for act in acts.directory.list_acts(acme, 100)].count("member join") == 1
 
 
 def test_what_was_taken_away_counts_no_more_at_the_next_call(acts: Administration, server: Server, acme: int) -> None:
     key = acts.make_key(acme, "ci", "Ada", ["memory:write"])
     assert server.ask(f"Bearer {key}")[0] == 200
-    acts.revoke(acme, "Ada", "team")
+    acts.revoke_role(acme, "Ada", "team")
     assert server.ask(f"Bearer {key}")[0] == 200
     acts.revoke_key(acme, key.key_id)
     assert server.ask(f"Bearer {key}")[0] == 401
@@ -206,7 +206,7 @@ def test_too_many_calls_are_told_when_to_come_again(
 def test_what_cannot_be_found_out_now_is_no_refusal(make: Callable[..., Server], provider: Provider) -> None:
     settings = make().settings
     for error in (ProviderUnavailable("away"), StorageError("away")):
-        told = refusal(settings, error)
+        told = make_refusal(settings, error)
         assert (told.status, dict(told.headers)) == (503, {b"retry-after": b"5"})
 
 

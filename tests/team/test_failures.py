@@ -116,7 +116,7 @@ def test_a_server_that_waits_for_its_database_says_so_and_begins_when_it_may(wai
 
 
 def test_a_database_that_is_waited_for_is_named_without_its_password(caplog: pytest.LogCaptureFixture) -> None:
-    with migrations.waited_for(Database("postgresql://memory:hushhush@127.0.0.1:5432/memory", 1)):
+    with migrations.log_long_wait(Database("postgresql://memory:hushhush@127.0.0.1:5432/memory", 1)):
         until(lambda: caplog.text, "for the warning")
     assert "waiting for the database (host=127.0.0.1 port=5432 dbname=memory)" in caplog.text
     assert "hushhush" not in caplog.text

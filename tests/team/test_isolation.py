@@ -277,7 +277,7 @@ def test_a_status_and_the_metrics_tell_nothing_of_how_much_others_have(world: Wo
     caller = world.watched(SECOND)
     caller.ok("remember", text="One more.")
     before = caller.ok("get_retrieval_status")["store"]
-    storage = PostgresStorage(world.team.database, world.team.admin.directory.memory(LAST, 1))
+    storage = PostgresStorage(world.team.database, world.team.admin.directory.get_memory(LAST, 1))
     long = [EventDraft("s", DraftRole.USER, EventType.NOTE, f"{n} " * 2000, 1_767_600_000_000 + n) for n in range(300)]
     EventLog(storage.events, SystemClock()).append(long, "test")
     caller.ok("remember", text="And another.")
@@ -412,7 +412,7 @@ def test_tokens_of_other_issuers_audiences_and_tenants_open_nothing(world: World
     provider, stranger = world.provider, Provider(signer("rsa-1"))
     tenant = word("t", (SECOND, 26))
     world.team.admin.add_member(SECOND, "Ada", f"{provider.issuer}|ada")
-    world.team.admin.grant(SECOND, f"{provider.issuer}|ada", "team", Role.READER)
+    world.team.admin.grant_role(SECOND, f"{provider.issuer}|ada", "team", Role.READER)
     good = {"org": tenant, "scope": "memory:admin"}
 
     def token(of: Provider = provider, **changed: Any) -> str:

@@ -9,15 +9,15 @@ from memory_mcp_team.access import keys
 
 
 def test_a_key_is_read_as_it_was_made() -> None:
-    key = keys.make(12)
+    key = keys.make_key(12)
     assert keys.read(str(key)) == key
     assert keys.is_key(str(key))
     assert str(key).startswith("mmk_12_")
-    assert keys.make(12).secret != key.secret
+    assert keys.make_key(12).secret != key.secret
 
 
 def test_a_key_that_is_logged_keeps_its_secret() -> None:
-    key = keys.make(12)
+    key = keys.make_key(12)
     assert key.secret not in repr(key)
     assert key.secret not in f"{[key]}"
 
@@ -41,11 +41,11 @@ def test_a_key_that_is_logged_keeps_its_secret() -> None:
     ],
 )
 def test_a_text_that_is_not_quite_a_key_is_none(change: Callable[[str], str]) -> None:
-    assert keys.read(change(str(keys.make(12)))) is None
+    assert keys.read(change(str(keys.make_key(12)))) is None
 
 
 def test_only_the_secret_proves_a_key_and_nothing_is_compared_byte_by_byte(monkeypatch: pytest.MonkeyPatch) -> None:
-    key, other = keys.make(1), keys.make(1)
+    key, other = keys.make_key(1), keys.make_key(1)
     asked: list[tuple[int, int]] = []
     real = hmac.compare_digest
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from memory_mcp.base.errors import ConfigError, ProviderUnavailable, Unauthenticated
-from memory_mcp_team.access.oauth import Claims, Tokens, metadata
+from memory_mcp_team.access.oauth import Claims, TokenChecker, make_metadata
 from memory_mcp_team.access.provider import KeyNotKnown, KeyRing
 from memory_mcp_team.settings import TeamSettings
 from tests.fakes import FakeClock
@@ -36,12 +36,12 @@ def settings(provider: Provider, **changed: object) -> TeamSettings:
 
 
 @pytest.fixture
-def tokens(provider: Provider, clock: FakeClock) -> Tokens:
+def tokens(provider: Provider, clock: FakeClock) -> TokenChecker:
     """By a clock that stands still, as far as the age of keys goes."""
-    return Tokens(settings(provider), KeyRing(provider.issuer, DAY, clock))
+    return TokenChecker(settings(provider), KeyRing(provider.issuer, DAY, clock))
 
 
-def refused(tokens: Tokens, token: str) -> str:
+def refused(tokens: TokenChecker, token: str) -> str:
     """Why a token does not count."""
     with pytest.raises(Unauthenticated) as raised:
         tokens.check(token)
@@ -51,34 +51,34 @@ def refused(tokens: Tokens, token: str) -> str:
 # what counts
 
 
-def test_a_token_tells_subject_tenant_name_and_scopes(provider: Provider, tokens: Tokens) -> None:
+def test_a_token_tells_subject_tenant_name_and_scopes(provider: Provider, tokens: TokenChecker) -> None:
     found = tokens.check(provider.token())
     assert found == Claims(f"{provider.issuer}|ada", "acme", "Ada", ("openid", "memory:write"))
 
 
 @pytest.mark.parametrize("place", [0, 1, 2], ids=["RS256", "ES256", "EdDSA"])
-def test_every_allowed_algorithm_counts(provider: Provider, tokens: Tokens, place: int) -> None:
+def test_every_allowed_algorithm_counts(provider: Provider, tokens: TokenChecker, place: int) -> None:
     assert tokens.check(provider.token(provider.signers[place])).tenant == "acme"
 
 
 @pytest.mark.parametrize("audience", [AUDIENCE, AUDIENCE + "/", ["https://other.example", AUDIENCE]], ids=str)
-def test_the_servers_own_address_is_an_audience(provider: Provider, tokens: Tokens, audience: object) -> None:
+def test_the_servers_own_address_is_an_audience(provider: Provider, tokens: TokenChecker, audience: object) -> None:
     assert tokens.check(provider.token(aud=audience)).subject.endswith("|ada")
 
 
 @pytest.mark.parametrize(
     "given", [{"scope": None, "scp": ["memory:read"]}, {"scope": None, "scp": "memory:read"}, {"scope": "memory:read"}], ids=str
 )
-def test_scopes_are_read_as_providers_write_them(provider: Provider, tokens: Tokens, given: dict[str, Any]) -> None:
+def test_scopes_are_read_as_providers_write_them(provider: Provider, tokens: TokenChecker, given: dict[str, Any]) -> None:
     assert tokens.check(provider.token(**given)).scopes == ("memory:read",)
 
 
 def test_a_fixed_tenant_counts_whatever_a_token_says(provider: Provider) -> None:
-    fixed = Tokens(settings(provider, tenant_claim="", tenant="ours"))
+    fixed = TokenChecker(settings(provider, tenant_claim="", tenant="ours"))
     assert fixed.check(provider.token(org="theirs")).tenant == "ours"
 
 
-def test_clocks_may_differ_a_little(provider: Provider, tokens: Tokens) -> None:
+def test_clocks_may_differ_a_little(provider: Provider, tokens: TokenChecker) -> None:
     now = int(time.time())
     assert tokens.check(provider.token(exp=now - 5, iat=now + 5, nbf=now + 5)).tenant == "acme"
 
@@ -153,14 +153,16 @@ def _swapped(good: str, other: str) -> str:
 
 
 @pytest.mark.parametrize("forge", FORGED.values(), ids=FORGED)
-def test_a_forged_or_foreign_token_does_not_count(provider: Provider, tokens: Tokens, forge: Callable[[Provider], str]) -> None:
+def test_a_forged_or_foreign_token_does_not_count(
+    provider: Provider, tokens: TokenChecker, forge: Callable[[Provider], str]
+) -> None:
     assert tokens.check(provider.token()).tenant == "acme"
     assert refused(tokens, forge(provider)).startswith("the token does not count: ")
     # The address inside a token is never asked.
     assert set(provider.asked) == {"/.well-known/openid-configuration", "/keys"}
 
 
-def test_a_refusal_repeats_nothing_of_the_token(provider: Provider, tokens: Tokens) -> None:
+def test_a_refusal_repeats_nothing_of_the_token(provider: Provider, tokens: TokenChecker) -> None:
     said = refused(tokens, provider.token(iss="https://evil.example", sub="mallory"))
     assert said == "the token does not count: it is of another issuer"
 
@@ -169,12 +171,12 @@ def test_a_refusal_repeats_nothing_of_the_token(provider: Provider, tokens: Toke
 def test_a_key_that_is_for_something_else_is_not_used(provider: Provider, changed: dict[str, str]) -> None:
     other = signer("other")
     provider.more = [{**other.public(), **changed}]
-    refused(Tokens(settings(provider)), provider.token(other))
+    refused(TokenChecker(settings(provider)), provider.token(other))
 
 
 def test_two_keys_of_one_id_and_kind_mean_neither(provider: Provider, rsa_key: Signer) -> None:
     provider.more = [signer(rsa_key.kid).public()]
-    refused(Tokens(settings(provider)), provider.token())
+    refused(TokenChecker(settings(provider)), provider.token())
 
 
 def test_a_short_rsa_key_is_not_used(provider: Provider) -> None:
@@ -184,7 +186,7 @@ def test_a_short_rsa_key_is_not_used(provider: Provider) -> None:
     provider.signers.append(weak)
     with pytest.warns(match="below the minimum"):
         token = provider.token(weak)
-    refused(Tokens(settings(provider)), token)
+    refused(TokenChecker(settings(provider)), token)
 
 
 def test_a_token_without_an_id_counts_where_one_key_can_be_meant(provider: Provider) -> None:
@@ -192,20 +194,20 @@ def test_a_token_without_an_id_counts_where_one_key_can_be_meant(provider: Provi
 
     provider.signers = provider.signers[:1]
     token = jwt.encode(provider.claims(), provider.signers[0].private, "RS256")
-    assert Tokens(settings(provider)).check(token).tenant == "acme"
+    assert TokenChecker(settings(provider)).check(token).tenant == "acme"
 
 
 # the provider
 
 
-def test_keys_are_fetched_once_for_many_tokens(provider: Provider, tokens: Tokens) -> None:
+def test_keys_are_fetched_once_for_many_tokens(provider: Provider, tokens: TokenChecker) -> None:
     for _ in range(20):
         tokens.check(provider.token())
     assert provider.fetches == 1
 
 
 def test_a_rotated_key_is_fetched_when_it_is_met_and_the_old_one_counts_no_more(
-    provider: Provider, clock: FakeClock, tokens: Tokens
+    provider: Provider, clock: FakeClock, tokens: TokenChecker
 ) -> None:
     old = provider.token()
     tokens.check(old)
@@ -216,7 +218,7 @@ def test_a_rotated_key_is_fetched_when_it_is_met_and_the_old_one_counts_no_more(
 
 
 def test_unknown_keys_ask_the_provider_no_more_often_than_it_is_willing_to_be_asked(
-    provider: Provider, clock: FakeClock, tokens: Tokens
+    provider: Provider, clock: FakeClock, tokens: TokenChecker
 ) -> None:
     tokens.check(provider.token())
     for number in range(50):
@@ -229,7 +231,7 @@ def test_unknown_keys_ask_the_provider_no_more_often_than_it_is_willing_to_be_as
 
 
 def test_while_the_provider_is_down_known_keys_count_for_a_bounded_time(
-    provider: Provider, clock: FakeClock, tokens: Tokens
+    provider: Provider, clock: FakeClock, tokens: TokenChecker
 ) -> None:
     tokens.check(provider.token())
     provider.stop()
@@ -241,7 +243,7 @@ def test_while_the_provider_is_down_known_keys_count_for_a_bounded_time(
 
 
 def test_old_keys_are_renewed_aside_and_a_withdrawn_one_counts_no_more(
-    provider: Provider, clock: FakeClock, tokens: Tokens
+    provider: Provider, clock: FakeClock, tokens: TokenChecker
 ) -> None:
     old = provider.token()
     tokens.check(old)
@@ -256,7 +258,7 @@ def test_old_keys_are_renewed_aside_and_a_withdrawn_one_counts_no_more(
     until(lambda: _counts_no_more(tokens, old), "for the withdrawn key to go")
 
 
-def _counts_no_more(tokens: Tokens, token: str) -> bool:
+def _counts_no_more(tokens: TokenChecker, token: str) -> bool:
     try:
         tokens.check(token)
     except Unauthenticated:
@@ -264,7 +266,9 @@ def _counts_no_more(tokens: Tokens, token: str) -> bool:
     return False
 
 
-def test_callers_with_a_known_key_never_wait_for_a_slow_provider(provider: Provider, clock: FakeClock, tokens: Tokens) -> None:
+def test_callers_with_a_known_key_never_wait_for_a_slow_provider(
+    provider: Provider, clock: FakeClock, tokens: TokenChecker
+) -> None:
     tokens.check(provider.token())
     clock.advance(60)
     provider.go.clear()
@@ -279,7 +283,7 @@ def test_callers_with_a_known_key_never_wait_for_a_slow_provider(provider: Provi
     waiting.join()
 
 
-def test_many_callers_at_a_cold_start_are_answered_by_one_fetch(provider: Provider, tokens: Tokens) -> None:
+def test_many_callers_at_a_cold_start_are_answered_by_one_fetch(provider: Provider, tokens: TokenChecker) -> None:
     provider.go.clear()
     found: list[str] = []
     threads = [threading.Thread(target=lambda: found.append(tokens.check(provider.token()).tenant)) for _ in range(8)]
@@ -309,7 +313,7 @@ BROKEN: dict[str, Callable[[Provider], object]] = {
 
 @pytest.mark.parametrize("breaks", BROKEN.values(), ids=BROKEN)
 def test_a_provider_that_cannot_be_believed_gives_no_keys(
-    provider: Provider, tokens: Tokens, breaks: Callable[[Provider], object]
+    provider: Provider, tokens: TokenChecker, breaks: Callable[[Provider], object]
 ) -> None:
     token = provider.token()
     breaks(provider)
@@ -323,7 +327,7 @@ def test_a_provider_that_cannot_be_believed_gives_no_keys(
 def test_the_metadata_says_where_tokens_are_made(provider: Provider) -> None:
     import json
 
-    assert json.loads(metadata(settings(provider))) == {
+    assert json.loads(make_metadata(settings(provider))) == {
         "resource": AUDIENCE,
         "authorization_servers": [provider.issuer],
         "scopes_supported": ["memory:read", "memory:write", "memory:curate", "memory:admin"],

@@ -20,8 +20,8 @@ from memory_mcp_team.postgres import migrations
 from memory_mcp_team.postgres.database import Bound, sql
 from memory_mcp_team.postgres.store import PostgresStorage
 from memory_mcp_team.server import host as hosts
-from memory_mcp_team.server.host import SERVED, Served, TeamHost
-from memory_mcp_team.server.opened import MEGABYTE, Limits, Opened, Place
+from memory_mcp_team.server.host import SERVED, CallContext, TeamHost
+from memory_mcp_team.server.opened import MEGABYTE, Limits, MemoryKey, OpenMemories
 from memory_mcp_team.server.run import TeamServer
 from memory_mcp_team.settings import team_settings
 from tests.team.servers import Team
@@ -43,17 +43,17 @@ def server_of(team: Team, root: Path, more: Mapping[str, str] | None = None) -> 
 
 
 def principal(team: Team, tenant: str, name: str) -> Principal:
-    number = team.admin.tenant(tenant).tenant
-    found = team.admin.directory.by_subject(number, name, ["memory:admin"])
+    number = team.admin.get_tenant(tenant).tenant
+    found = team.admin.directory.find_principal(number, name, ["memory:admin"])
     assert found is not None
     return found
 
 
-def as_caller(who: Principal, space: str) -> Served:
-    return Served(who, who.find(space))
+def as_caller(who: Principal, space: str) -> CallContext:
+    return CallContext(who, who.find(space))
 
 
-def ask(host: TeamHost, caller: Served, text: str) -> list[str]:
+def ask(host: TeamHost, caller: CallContext, text: str) -> list[str]:
     """The quotations that a search of a caller gives."""
 
     async def main() -> list[str]:
@@ -64,7 +64,7 @@ def ask(host: TeamHost, caller: Served, text: str) -> list[str]:
     return asyncio.run(main())
 
 
-def remember(host: TeamHost, caller: Served, text: str) -> None:
+def remember(host: TeamHost, caller: CallContext, text: str) -> None:
     async def main() -> None:
         SERVED.set(caller)
         await host.write(lambda app: keep(app, Note(text=text, agent="t", project="p", kind="", key="")))
@@ -88,10 +88,10 @@ def test_no_more_is_kept_open_than_the_bounds_say_and_what_was_closed_is_found_a
 
 def test_what_is_in_use_stays_open_beyond_the_bounds_and_is_closed_with_its_last_user(tmp_path: Path, team: Team) -> None:
     team.member("acme", "ann", a=Role.ADMIN, b=Role.ADMIN)
-    tenant = team.admin.tenant("acme").tenant
-    with server_of(team, tmp_path, {"team.server.open_spaces": "1"}) as server, server.opened.lent(Place(tenant, 1)) as first:
-        with server.opened.lent(Place(tenant, 2)) as second:
-            server.opened.trim()
+    tenant = team.admin.get_tenant("acme").tenant
+    with server_of(team, tmp_path, {"team.server.open_spaces": "1"}) as server, server.opened.lent(MemoryKey(tenant, 1)) as first:
+        with server.opened.lent(MemoryKey(tenant, 2)) as second:
+            server.opened.close_unused()
             assert [memory.place.space for memory in server.opened.all()] == [1, 2]
         assert [memory.place.space for memory in server.opened.all()] == [1]
         assert second is not first
@@ -109,11 +109,11 @@ def test_folders_of_closed_memories_go_when_the_disk_holds_more_than_it_may(tmp_
         def close(self) -> None:
             pass
 
-    opened = Opened(lambda _, folder: Kept(folder), tmp_path / "cache", Limits(count=2, disk_bytes=3 * MEGABYTE))  # type: ignore[arg-type, return-value]
+    opened = OpenMemories(lambda _, folder: Kept(folder), tmp_path / "cache", Limits(count=2, disk_bytes=3 * MEGABYTE))  # type: ignore[arg-type, return-value]
     for space in range(1, 9):
-        with opened.lent(Place(1, space)):
+        with opened.lent(MemoryKey(1, space)):
             pass
-    opened.trim()
+    opened.close_unused()
     left = sorted(int(folder.name) for folder in (tmp_path / "cache" / "1").iterdir())
     assert left[-2:] == [7, 8]
     assert len(left) <= 3
@@ -122,7 +122,7 @@ def test_folders_of_closed_memories_go_when_the_disk_holds_more_than_it_may(tmp_
 
 def test_several_callers_wait_for_one_opening(tmp_path: Path, team: Team) -> None:
     team.member("acme", "ann", a=Role.ADMIN)
-    place = Place(team.admin.tenant("acme").tenant, 1)
+    place = MemoryKey(team.admin.get_tenant("acme").tenant, 1)
     with server_of(team, tmp_path) as server:
         found: list[App] = []
 
@@ -142,7 +142,7 @@ def test_several_callers_wait_for_one_opening(tmp_path: Path, team: Team) -> Non
 def foreign(team: Team, space: str) -> tuple[Principal, Grant]:
     """Somebody without a grant, and the grant that a mistake of the program would take them for having."""
     return principal(team, "acme", "eve"), Grant(
-        team.admin.space(team.admin.tenant("acme").tenant, space).space, space, "team", Role.ADMIN
+        team.admin.get_space(team.admin.get_tenant("acme").tenant, space).space, space, "team", Role.ADMIN
     )
 
 
@@ -156,17 +156,17 @@ def test_without_the_programs_own_check_the_database_shows_a_caller_no_foreign_m
         remember(server.host, as_caller(ann, "secrets"), "The cellar holds the marzipan.")
         assert ask(server.host, as_caller(ann, "secrets"), "marzipan") == ["The cellar holds the marzipan."]
         with pytest.raises(NotFound):
-            ask(server.host, Served(eve, grant), "marzipan")
+            ask(server.host, CallContext(eve, grant), "marzipan")
         monkeypatch.setattr(hosts, "check", lambda *_: None)
         # The memory is open and warm; what is kept of it is not for her either.
         with pytest.raises(NotFound):
-            ask(server.host, Served(eve, grant), "marzipan")
+            ask(server.host, CallContext(eve, grant), "marzipan")
         with pytest.raises(NotFound):
-            remember(server.host, Served(eve, grant), "Eve was here.")
+            remember(server.host, CallContext(eve, grant), "Eve was here.")
         assert team.rows("acme", "SELECT count(*) FROM event") == [(1,)]
         # The same person with a grant, from the next call on.
-        team.admin.grant(ann.tenant, "eve", "secrets", Role.READER)
-        assert ask(server.host, Served(eve, grant), "marzipan") == ["The cellar holds the marzipan."]
+        team.admin.grant_role(ann.tenant, "eve", "secrets", Role.READER)
+        assert ask(server.host, CallContext(eve, grant), "marzipan") == ["The cellar holds the marzipan."]
 
 
 def test_without_any_condition_of_the_statements_a_member_sees_the_rows_of_granted_spaces_alone(
@@ -179,11 +179,11 @@ def test_without_any_condition_of_the_statements_a_member_sees_the_rows_of_grant
     with server_of(team, tmp_path) as server:
         for who, space in ((ann, "secrets"), (eve, "public"), (bob, "secrets")):
             remember(server.host, as_caller(who, space), f"{who.name} keeps the marzipan.")
-            with server.opened.lent(Place(who.tenant, as_caller(who, space).space.space)) as memory:
+            with server.opened.lent(MemoryKey(who.tenant, as_caller(who, space).space.space)) as memory:
                 memory.app.derivation.run()
                 assert isinstance(memory.app.storage, PostgresStorage)
         filled = 0
-        for table in migrations.tables():
+        for table in migrations.list_tables():
             with team.database.connection(Bound(eve.tenant)) as raw:
                 filled += raw.execute(sql(f"SELECT count(DISTINCT space) FROM {table}")).fetchall() == [(2,)]
             with team.database.connection(Bound(eve.tenant, eve.member)) as raw:
@@ -210,7 +210,7 @@ def test_what_another_process_commits_reaches_the_indexes_of_this_one(tmp_path: 
         there.follower.start()
         assert ask(there.host, as_caller(ann, "shared"), "pomegranate") == []
         remember(here.host, as_caller(ann, "shared"), "The pomegranate is ripe.")
-        with here.opened.lent(Place(ann.tenant, 1)) as memory:
+        with here.opened.lent(MemoryKey(ann.tenant, 1)) as memory:
             memory.app.derivation.run()
         [memory] = there.opened.all()
 

@@ -35,90 +35,90 @@ def after(refused: pytest.ExceptionInfo[QuotaExceeded]) -> int:
 def test_a_member_makes_so_many_calls_and_then_waits(clock: FakeClock) -> None:
     held = quotas(clock)
     for _ in range(4):
-        held.call(member())
+        held.count_call(member())
     with pytest.raises(QuotaExceeded, match="4 requests a minute of a member") as refused:
-        held.call(member())
+        held.count_call(member())
     assert after(refused) == 15
     clock.advance(15)
-    held.call(member())
+    held.count_call(member())
     with pytest.raises(QuotaExceeded):
-        held.call(member())
+        held.count_call(member())
 
 
 def test_members_share_what_their_tenant_has_and_a_refusal_takes_nothing(clock: FakeClock) -> None:
     held = quotas(clock)
     for who in (1, 1, 1, 2, 2, 2):
-        held.call(member(who))
+        held.count_call(member(who))
     for _ in range(5):
         with pytest.raises(QuotaExceeded, match="6 requests a minute of the tenant") as refused:
-            held.call(member(2))
+            held.count_call(member(2))
     assert after(refused) == 10
     clock.advance(10)
     # Refused calls have not used up the member's own.
-    held.call(member(2))
+    held.count_call(member(2))
 
 
 def test_one_tenants_use_is_no_others(clock: FakeClock) -> None:
     held = quotas(clock)
     for _ in range(3):
-        held.search(member())
+        held.count_search(member())
     with pytest.raises(QuotaExceeded, match="3 searches a minute"):
-        held.search(member(9))
-    held.search(member(tenant=2))
+        held.count_search(member(9))
+    held.count_search(member(tenant=2))
 
 
 def test_events_and_bytes_are_taken_together_or_not_at_all(clock: FakeClock) -> None:
     held = quotas(clock)
-    held.record(member(), 60, 100)
+    held.count_records(member(), 60, 100)
     with pytest.raises(QuotaExceeded, match="100 events a day"):
-        held.record(member(), 60, 100)
+        held.count_records(member(), 60, 100)
     with pytest.raises(QuotaExceeded, match="1,000,000 bytes of text a day"):
-        held.record(member(), 1, 999_950)
-    held.record(member(), 40, 999_900)
+        held.count_records(member(), 1, 999_950)
+    held.count_records(member(), 40, 999_900)
 
 
 def test_a_batch_above_the_whole_limit_takes_a_full_bucket_and_is_paid_for(clock: FakeClock) -> None:
     held = quotas(clock)
-    held.record(member(), 250, 10)
+    held.count_records(member(), 250, 10)
     clock.advance(86_400)
     with pytest.raises(QuotaExceeded) as refused:
-        held.record(member(), 1, 10)
+        held.count_records(member(), 1, 10)
     assert after(refused) > 3600
 
 
 def test_stored_events_are_counted_by_the_database(clock: FakeClock) -> None:
     held = quotas(clock)
-    held.record(member(), 10, 10, stored_events=990)
+    held.count_records(member(), 10, 10, stored_events=990)
     with pytest.raises(QuotaExceeded, match="1,000 stored events"):
-        held.record(member(), 11, 10, stored_events=990)
+        held.count_records(member(), 11, 10, stored_events=990)
 
 
 def test_the_class_decides_and_an_unknown_one_is_standard(clock: FakeClock) -> None:
     settings = TeamSettings(limits=TeamLimits(small=SmallLimits(searches_per_minute=1), standard=LIMITS))
     held = Quotas(settings, clock)
-    held.search(member(tenant=1, tenant_class="small"))
+    held.count_search(member(tenant=1, tenant_class="small"))
     with pytest.raises(QuotaExceeded, match="1 searches"):
-        held.search(member(tenant=1, tenant_class="small"))
+        held.count_search(member(tenant=1, tenant_class="small"))
     for _ in range(3):
-        held.search(member(tenant=2, tenant_class="gigantic"))
+        held.count_search(member(tenant=2, tenant_class="gigantic"))
     with pytest.raises(QuotaExceeded, match="3 searches"):
-        held.search(member(tenant=2, tenant_class="gigantic"))
+        held.count_search(member(tenant=2, tenant_class="gigantic"))
 
 
 def test_zero_is_no_limit(clock: FakeClock) -> None:
     held = quotas(clock, TenantLimits(0, 0, 0, 0, 0, 0))
     for _ in range(1000):
-        held.call(member())
-        held.record(member(), 10_000, 10**9)
-    assert list(held.kept()) == []
+        held.count_call(member())
+        held.count_records(member(), 10_000, 10**9)
+    assert list(held.bucket_keys()) == []
 
 
 def test_buckets_of_many_tenants_are_forgotten_once_they_are_full(clock: FakeClock) -> None:
     held = quotas(clock)
     for tenant in range(1, 11_001):
-        held.call(member(tenant=tenant))
-    assert len(held.kept()) == 22_000
+        held.count_call(member(tenant=tenant))
+    assert len(held.bucket_keys()) == 22_000
     clock.advance(61)
     for tenant in range(20_000, 31_001):
-        held.call(member(tenant=tenant))
-    assert all(tenant >= 20_000 for tenant, _, _ in held.kept())
+        held.count_call(member(tenant=tenant))
+    assert all(tenant >= 20_000 for tenant, _, _ in held.bucket_keys())

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from memory_mcp_team.access.who import ACTS, LOWEST, Role
-from memory_mcp_team.server.opened import Place
+from memory_mcp_team.server.opened import MemoryKey
 from tests.daemon.http_client import Caller
 from tests.daemon.places import needs_proc
 from tests.team.probes import honest
@@ -96,7 +96,7 @@ def test_a_reader_is_answered_by_every_reading_tool_while_what_others_wrote_wait
         assert ask_everything(reader, own) == missing(own, is_derived=False)
         assert team.rows("acme", "SELECT derived FROM head") == [(0,)]
         # By another server, of which one that derives itself is asked in test_servers.py.
-        with server_of(team, tmp_path / "b") as busy, busy.opened.lent(Place(1, 1)) as memory:
+        with server_of(team, tmp_path / "b") as busy, busy.opened.lent(MemoryKey(1, 1)) as memory:
             memory.app.derivation.run()
         own = replace(own, node=segment(team, "acme"))
         say(lazy.caller(ann), own, 2)

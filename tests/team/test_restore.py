@@ -65,7 +65,7 @@ def test_what_was_forgotten_after_a_backup_stays_forgotten_when_it_is_restored(
         assert SECRET in texts(team.url)
         # A backup as the operator's guide takes it.
         tool("pg_dump", "-Fc", "-f", str(tmp_path / "backup"), "-d", as_superuser(team.url))
-        with one.host.lend(who, ana.space, writing=True) as app:
+        with one.host.lend_as(who, ana.space, writing=True) as app:
             assert forget(app, Forget(value=SECRET, dry_run=False, by=PERSON), Caller()).forgotten
         assert SECRET not in texts(team.url)
 

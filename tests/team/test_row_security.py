@@ -40,13 +40,13 @@ def asked(tenants: Tenants) -> Mapping[str, dict[str, Any]]:
 
 def answers(team: Team, tenants: Tenants, folder: Path) -> dict[str, str]:
     """What each request is answered, to a reader of one space of the tenant, on a server of its own."""
-    who = team.admin.directory.by_subject(TENANT, "r", ["memory:admin"])
+    who = team.admin.directory.find_principal(TENANT, "r", ["memory:admin"])
     assert who is not None
     told = {}
     with server_of(team, folder) as server:
         for name, arguments in asked(tenants).items():
             try:
-                with server.host.lend(who, who.grants[0], writing=False) as app:
+                with server.host.lend_as(who, who.grants[0], writing=False) as app:
                     told[name] = alike(answer(app, REQUESTS[name].request(**arguments), Caller()), tenants.handles[OTHER, 1])
             except MemoryMcpError as error:
                 told[name] = str(error)
@@ -81,7 +81,7 @@ def test_without_the_programs_own_conditions_every_request_is_answered_from_the_
 
     # Without the policies the same requests show what others said: the test would notice.
     name = company.url.partition("dbname=")[2].split()[0]
-    for table in migrations.tables():
+    for table in migrations.list_tables():
         cluster.execute(f"ALTER TABLE {table} DISABLE ROW LEVEL SECURITY", name)
     assert len(foreign(tenants, answers(company, tenants, tmp_path / "open"))) > 5
 
@@ -95,7 +95,7 @@ def test_the_role_that_the_program_uses_is_bound_by_the_policies_of_every_table(
         bound = raw.execute(
             "SELECT relname FROM pg_class WHERE relrowsecurity AND relforcerowsecurity AND NOT relispartition"
         ).fetchall()
-        seen = {table: raw.execute(sql(f"SELECT count(*) FROM {table}")).fetchall() for table in migrations.tables()}
+        seen = {table: raw.execute(sql(f"SELECT count(*) FROM {table}")).fetchall() for table in migrations.list_tables()}
     assert (is_superuser, bypasses) == (False, False)
-    assert {name for (name,) in bound} >= set(migrations.tables())
+    assert {name for (name,) in bound} >= set(migrations.list_tables())
     assert set(map(json.dumps, seen.values())) == {"[[0]]"}

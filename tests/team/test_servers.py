@@ -159,7 +159,7 @@ def test_who_names_no_space_gets_the_projects_own_then_the_private_then_the_team
         "projects": company.member("firm", "dot", project_shop=Role.WRITER, project_till=Role.WRITER),
         "nothing": company.member("firm", "eva"),
     }
-    number = company.admin.tenant("firm").tenant
+    number = company.admin.get_tenant("firm").tenant
     keys["key"] = str(company.admin.make_key(number, "narrow", "ann", ["memory:read"], ["beta", "alpha"]))
     server, _ = pair
 
@@ -208,7 +208,7 @@ def test_health_tells_whether_the_server_can_serve_and_metrics_name_nobody(compa
     assert status == 200
     assert 'team_requests_total{status="200",tenant_class="standard"}' in text
     assert re.search(r'^team_spaces\{state="open"\} [1-9]', text, re.MULTILINE)
-    number = company.admin.tenant("tenantofacme").tenant
+    number = company.admin.get_tenant("tenantofacme").tenant
     hidden = ("tenantofacme", "ann", "hushhush", f'tenant="{number}"', "private_ann", key)
     assert [word for word in hidden if word in text] == []
 
@@ -285,9 +285,9 @@ def test_a_client_without_a_token_is_led_to_the_provider_whose_token_then_counts
     company: Team, pair: Pair, provider: Provider
 ) -> None:
     company.member("acme", "ann", team=Role.ADMIN)
-    acme = company.admin.tenant("acme").tenant
+    acme = company.admin.get_tenant("acme").tenant
     company.admin.add_member(acme, "Ada", f"{provider.issuer}|ada")
-    company.admin.grant(acme, "Ada", "team", Role.CURATOR)
+    company.admin.grant_role(acme, "Ada", "team", Role.CURATOR)
     server, _ = pair
     status, headers, _ = server.caller("").send("POST", "/mcp", b"{}", Authorization="")
     assert status == 401
@@ -334,7 +334,7 @@ def test_a_revoked_key_and_a_removed_member_count_no_more_at_the_next_call_and_n
     company: Team, pair: Pair, how: str
 ) -> None:
     key = company.member(f"left {how}", "ann", team=Role.WRITER)
-    number = company.admin.tenant(f"left {how}").tenant
+    number = company.admin.get_tenant(f"left {how}").tenant
     params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
     hello = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).encode()
     for server in pair:
@@ -346,7 +346,7 @@ def test_a_revoked_key_and_a_removed_member_count_no_more_at_the_next_call_and_n
         assert caller.ask("subscriptions/listen", notifications={"toolsListChanged": True})["error"]["code"] == -32601
         caller.ok("remember", text="Said while I was a member.")
     if how == "key":
-        [made] = company.admin.directory.keys(number)
+        [made] = company.admin.directory.list_keys(number)
         company.admin.revoke_key(number, made.key_id)
     else:
         company.admin.remove_member(number, "ann")

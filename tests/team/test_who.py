@@ -14,10 +14,10 @@ from memory_mcp_team.access.who import (
     Principal,
     Role,
     check,
-    highest,
-    may,
+    find_highest_role,
+    get_grant,
+    is_allowed,
     may_administer,
-    see,
 )
 from memory_mcp_team.settings import _ROLES
 from tests.writing import WRITING
@@ -87,7 +87,7 @@ def test_the_lower_of_role_and_scope_decides() -> None:
     for role in ROLES:
         for at_most in [*ROLES, None]:
             who = principal(role, at_most)
-            allowed = {act for act in Act if may(who, TEAM, act)}
+            allowed = {act for act in Act if is_allowed(who, TEAM, act)}
             rank = -1 if at_most is None else min(role.rank, at_most.rank)
             assert allowed == {act for act in Act if LOWEST[act].rank <= rank}
 
@@ -110,18 +110,18 @@ def test_a_foreign_space_is_one_that_is_not_there(request_name: str) -> None:
 
 def test_a_foreign_name_is_one_that_is_not_there() -> None:
     who = principal()
-    assert see(who, "team").space == TEAM
+    assert get_grant(who, "team").space == TEAM
     for name in ("theirs", "", "TEAM", "team "):
         with pytest.raises(NotFound, match="there is no"):
-            see(who, name)
+            get_grant(who, name)
     with pytest.raises(NotFound):
-        see(principal(at_most=None), "team")
+        get_grant(principal(at_most=None), "team")
 
 
 def test_a_tenants_admin_sees_no_space_without_a_grant() -> None:
     admin = principal(is_tenant_admin=True)
     assert may_administer(admin)
-    assert not may(admin, OTHER, Act.READ)
+    assert not is_allowed(admin, OTHER, Act.READ)
     assert not may_administer(principal(is_tenant_admin=True, at_most=Role.CURATOR))
     assert not may_administer(principal(Role.ADMIN))
 
@@ -133,9 +133,9 @@ def test_a_request_that_the_table_does_not_name_is_refused_to_everybody() -> Non
 
 
 def test_the_highest_scope_counts_and_others_are_no_matter() -> None:
-    assert highest(["openid", "memory:read", "memory:curate"]) is Role.CURATOR
-    assert highest(["openid", "memory:", "memory:root", "MEMORY:ADMIN", "memory:admin "]) is None
-    assert highest([]) is None
+    assert find_highest_role(["openid", "memory:read", "memory:curate"]) is Role.CURATOR
+    assert find_highest_role(["openid", "memory:", "memory:root", "MEMORY:ADMIN", "memory:admin "]) is None
+    assert find_highest_role([]) is None
     assert list(SCOPES.values()) == ROLES
 
 

@@ -16,8 +16,8 @@ from memory_mcp_team.access import keys
 from memory_mcp_team.access.directory import Directory, Linked, Member, Space, Tenant
 from memory_mcp_team.access.keys import KeyText
 from memory_mcp_team.access.who import SCOPES, Role
-from memory_mcp_team.postgres.database import Bound, Database, translated
-from memory_mcp_team.postgres.memories import PRIVATE, PROJECT, TEAM, put_space, put_tenant
+from memory_mcp_team.postgres.database import Bound, Database, translate_errors
+from memory_mcp_team.postgres.memories import PRIVATE, PROJECT, TEAM, get_or_make_space, get_or_make_tenant
 from memory_mcp_team.settings import CLASSES
 
 KINDS = (TEAM, PROJECT, PRIVATE)
@@ -47,7 +47,7 @@ class Administration:
     @contextmanager
     def _acting(self, tenant: int) -> Iterator[Linked]:
         """Yield a connection in a transaction of a tenant, committed at the end; others wait, as the tenant's row is locked."""
-        with self.database.connection(Bound(tenant)) as raw, translated(), raw.transaction():
+        with self.database.connection(Bound(tenant)) as raw, translate_errors(), raw.transaction():
             raw.execute("SELECT tenant FROM tenant WHERE tenant = %s FOR UPDATE", [tenant])
             yield raw
 
@@ -67,8 +67,8 @@ class Administration:
         _check_name("tenant", name)
         if tenant_class and tenant_class not in CLASSES:
             raise InvalidQuery(f"unknown class of tenants: {tenant_class!r}", f"Classes are {', '.join(CLASSES)}.")
-        with self.database.connection(None) as raw, translated(), raw.transaction():
-            number, is_new = put_tenant(raw, name)
+        with self.database.connection(None) as raw, translate_errors(), raw.transaction():
+            number, is_new = get_or_make_tenant(raw, name)
             # For this transaction alone: what follows are rows of the new tenant.
             bind = "SELECT set_config('memory.tenant', %s, true), set_config('memory.member', '0', true)"
             raw.execute(bind, [str(number)])
@@ -78,9 +78,9 @@ class Administration:
                 change = "UPDATE tenant SET class = %s WHERE tenant = %s AND class <> %s"
                 if raw.execute(change, [tenant_class, number, tenant_class]).rowcount:
                     self._note(raw, number, "tenant class", name, to=tenant_class)
-        return self.tenant(name)
+        return self.get_tenant(name)
 
-    def tenant(self, name: str) -> Tenant:
+    def get_tenant(self, name: str) -> Tenant:
         """Return the tenant of exactly that name.
 
         Raises NotFound where there is none.
@@ -105,18 +105,18 @@ class Administration:
         if kind == PRIVATE and not owner:
             raise InvalidQuery("a private space needs its owner", "Name the member: --owner MEMBER")
         Calendar(timezone).day_of(0)
-        owning_member = self.member(tenant, owner) if owner else None
+        owning_member = self.get_member(tenant, owner) if owner else None
         with self._acting(tenant) as raw:
-            memory, is_new = put_space(raw, tenant, name, kind, timezone)
+            memory, is_new = get_or_make_space(raw, tenant, name, kind, timezone)
             if is_new:
                 self._note(raw, tenant, "space add", name, kind=kind, timezone=timezone)
             elif owning_member is not None and raw.execute(_IS_PRIVATE, [tenant, memory.space, PRIVATE]).fetchone():
                 raise InvalidQuery(f"there is a private space {name!r} already", "Choose another name.")
             if owning_member is not None:
-                self._grant(raw, tenant, owning_member, memory.space, name, Role.ADMIN)
-        return self.space(tenant, name)
+                self._put_grant(raw, tenant, owning_member, memory.space, name, Role.ADMIN)
+        return self.get_space(tenant, name)
 
-    def space(self, tenant: int, name: str) -> Space:
+    def get_space(self, tenant: int, name: str) -> Space:
         """Return the space of exactly that name.
 
         Raises NotFound where there is none.
@@ -145,9 +145,9 @@ class Administration:
                 change = "UPDATE member SET name = %s, role = %s, removed_ms = NULL WHERE tenant = %s AND member = %s"
                 raw.execute(change, [name, role, tenant, stored_row[0]])
                 self._note(raw, tenant, "member change", name, identity=subject, role=role)
-        return next(member for member in self.directory.members(tenant) if member.subject == subject)
+        return next(member for member in self.directory.list_members(tenant) if member.subject == subject)
 
-    def join(self, tenant: int, name: str, subject: str, spaces: Sequence[tuple[str, Role]]) -> None:
+    def join_member(self, tenant: int, name: str, subject: str, spaces: Sequence[tuple[str, Role]]) -> None:
         """Make a member of a subject that the provider vouches for, with roles in spaces.
 
         Does nothing if a member has that subject already, even a removed one; unknown spaces are skipped, a long name cut.
@@ -161,19 +161,19 @@ class Administration:
             for space, role in spaces:
                 space_row = raw.execute("SELECT space FROM space WHERE tenant = %s AND name = %s", [tenant, space]).fetchone()
                 if space_row is not None:
-                    self._grant(raw, tenant, member, space_row[0], space, role)
+                    self._put_grant(raw, tenant, member, space_row[0], space, role)
 
     def _new_member(self, raw: Linked, tenant: int, name: str, subject: str, role: str) -> int:
         number_row = raw.execute(_NEW_MEMBER, [tenant, subject, name, role, self._clock.now_ms(), tenant]).fetchone()
         assert number_row is not None
         return int(number_row[0])
 
-    def member(self, tenant: int, name: str) -> Member:
+    def get_member(self, tenant: int, name: str) -> Member:
         """Return the present member with that subject or, if there is none, with that name.
 
         Raises NotFound where there is none (a removed member counts as none), InvalidQuery where several have the name.
         """
-        present_members = [member for member in self.directory.members(tenant) if member.removed_ms is None]
+        present_members = [member for member in self.directory.list_members(tenant) if member.removed_ms is None]
         matching = [m for m in present_members if m.subject == name] or [m for m in present_members if m.name == name]
         if not matching:
             raise NotFound(f"there is no member {name!r}", "List them: memory-mcp admin team member list")
@@ -187,7 +187,7 @@ class Administration:
 
         What the member recorded stays. Raises NotFound and InvalidQuery as `member` does.
         """
-        member = self.member(tenant, name)
+        member = self.get_member(tenant, name)
         now = self._clock.now_ms()
         with self._acting(tenant) as raw:
             member_key = [tenant, member.member]
@@ -200,29 +200,29 @@ class Administration:
 
     # grants
 
-    def grant(self, tenant: int, member: str, space: str, role: Role) -> bool:
+    def grant_role(self, tenant: int, member: str, space: str, role: Role) -> bool:
         """Give a member a role in a space, in place of the one before; return whether that changed anything.
 
         Raises NotFound for an unknown member or space, InvalidQuery for a name that several members have.
         """
-        who, where = self.member(tenant, member), self.space(tenant, space)
+        who, where = self.get_member(tenant, member), self.get_space(tenant, space)
         with self._acting(tenant) as raw:
-            return self._grant(raw, tenant, who, where.space, where.name, role)
+            return self._put_grant(raw, tenant, who, where.space, where.name, role)
 
-    def _grant(self, raw: Linked, tenant: int, who: Member, space: int, name: str, role: Role) -> bool:
+    def _put_grant(self, raw: Linked, tenant: int, who: Member, space: int, name: str, role: Role) -> bool:
         """Insert or replace a grant and audit it, in the caller's transaction; return False, with no audit, for no change."""
         changed = raw.execute(_GRANT, [tenant, space, who.member, role.value]).rowcount > 0
         if changed:
             self._note(raw, tenant, "grant", who.name, identity=who.subject, space=name, role=role.value)
         return changed
 
-    def revoke(self, tenant: int, member: str, space: str) -> bool:
+    def revoke_role(self, tenant: int, member: str, space: str) -> bool:
         """Remove a member's role in a space.
 
         Return whether there was one. Raises NotFound for an unknown member or space, InvalidQuery for a name that
         several members have.
         """
-        who, where = self.member(tenant, member), self.space(tenant, space)
+        who, where = self.get_member(tenant, member), self.get_space(tenant, space)
         with self._acting(tenant) as raw:
             statement = "DELETE FROM space_grant WHERE tenant = %s AND member = %s AND space = %s"
             changed = raw.execute(statement, [tenant, who.member, where.space]).rowcount > 0
@@ -247,9 +247,9 @@ class Administration:
             raise InvalidQuery("a key needs a scope", f"Scopes are {', '.join(SCOPES)}.")
         if days is not None and not 1 <= days <= 3650:
             raise InvalidQuery(f"a key cannot expire in {days} days", "Name 1 to 3650 days.")
-        who = self.member(tenant, member)
-        numbers = [self.space(tenant, space).space for space in spaces] or None
-        key, now = keys.make(tenant), self._clock.now_ms()
+        who = self.get_member(tenant, member)
+        numbers = [self.get_space(tenant, space).space for space in spaces] or None
+        key, now = keys.make_key(tenant), self._clock.now_ms()
         expires = None if days is None else now + days * _DAY_MS
         with self._acting(tenant) as raw:
             row = [tenant, key.key_id, key.hash, name, who.member, list(scopes), numbers, now, self._author, expires]

@@ -18,8 +18,8 @@ from psycopg import Connection as Raw
 from memory_mcp.base.clock import Clock, SystemClock
 from memory_mcp.base.errors import PermissionDenied, Unauthenticated, no_such_space
 from memory_mcp_team.access.keys import KeyText
-from memory_mcp_team.access.who import Grant, Principal, Role, highest
-from memory_mcp_team.postgres.database import Bound, Database, Statement, run_as, sql, translated
+from memory_mcp_team.access.who import Grant, Principal, Role, find_highest_role
+from memory_mcp_team.postgres.database import Bound, Database, Statement, run_bound, sql, translate_errors
 from memory_mcp_team.postgres.memories import Memory
 
 #: A connection of the pool, as `Database.connection` lends it.
@@ -134,40 +134,42 @@ class Directory:
         self._clock = clock or SystemClock()
 
     @contextmanager
-    def _bound(self, tenant: int | None) -> Iterator[Linked]:
-        with self._database.connection(None if tenant is None else Bound(tenant)) as raw, translated():
+    def _bind_tenant(self, tenant: int | None) -> Iterator[Linked]:
+        with self._database.connection(None if tenant is None else Bound(tenant)) as raw, translate_errors():
             yield raw
 
-    def _rows(self, text: str, tenant: int, **parameters: Any) -> list[tuple[Any, ...]]:
-        with self._bound(tenant) as raw:
+    def _fetch_rows(self, text: str, tenant: int, **parameters: Any) -> list[tuple[Any, ...]]:
+        with self._bind_tenant(tenant) as raw:
             return raw.execute(sql(text), {"tenant": tenant, **parameters}).fetchall()
 
     # callers
 
-    def by_subject(self, tenant: int, subject: str, scopes: Sequence[str]) -> Principal | None:
+    def find_principal(self, tenant: int, subject: str, scopes: Sequence[str]) -> Principal | None:
         """Return the member with that subject of the provider, with its grants; None where there is none.
 
         Without a known one among `scopes` the member's `at_most` is None. Raises PermissionDenied for a removed member.
         """
-        with self._bound(tenant) as raw:
+        with self._bind_tenant(tenant) as raw:
             row = raw.execute(sql(_MEMBER), {"tenant": tenant, "subject": subject}).fetchone()
             if row is None:
                 return None
             member, name, role, tenant_class, removed_ms = row
             if removed_ms is not None:
                 raise PermissionDenied("this member was removed", "An administrator of the team can add the member again.")
-            grants = _granted(raw.execute(sql(_GRANTS), {"tenant": tenant, "member": member}).fetchall())
-        return Principal(tenant, tenant_class, member, name, role == "admin", grants, highest(scopes))
+            grants = _make_grants(raw.execute(sql(_GRANTS), {"tenant": tenant, "member": member}).fetchall())
+        return Principal(tenant, tenant_class, member, name, role == "admin", grants, find_highest_role(scopes))
 
-    def by_key(self, key: KeyText) -> Principal:
+    def get_principal(self, key: KeyText) -> Principal:
         """Return the member as whom a key acts, with the key's scopes and the member's grants that the key is for.
 
         Notes the use in the database once an hour. Raises Unauthenticated when the key is wrong, expired or revoked.
         """
         now = self._clock.now_ms()
-        with self._database.lent() as raw, translated():
+        with self._database.lent() as raw, translate_errors():
             key_parameters = {"tenant": key.tenant, "key": key.key_id}
-            cursors = run_as(raw, Bound(key.tenant), [Statement(_KEY, key_parameters), Statement(_GRANTS_OF_KEY, key_parameters)])
+            cursors = run_bound(
+                raw, Bound(key.tenant), [Statement(_KEY, key_parameters), Statement(_GRANTS_OF_KEY, key_parameters)]
+            )
             row, grant_rows = cursors[0].fetchone(), cursors[1].fetchall()
             if not key.proves(None if row is None else bytes(row[0])) or row is None:
                 raise Unauthenticated("the API key is not valid", "Ask an administrator of the team for a key.")
@@ -176,68 +178,68 @@ class Directory:
                 raise Unauthenticated("the API key was revoked", "Ask an administrator of the team for a key.")
             if expires_ms is not None and expires_ms <= now:
                 raise Unauthenticated("the API key has expired", "Ask an administrator of the team for a new one.")
-            grants = tuple(g for g in _granted(grant_rows) if spaces is None or g.space in spaces)
+            grants = tuple(g for g in _make_grants(grant_rows) if spaces is None or g.space in spaces)
             hour = now - now % _HOUR_MS
             if used_ms is None or used_ms < hour:
                 raw.execute(sql(_USED), {"tenant": key.tenant, "key": key.key_id, "hour": hour})
-        return Principal(key.tenant, tenant_class, member, name, role == "admin", grants, highest(scopes), key.key_id)
+        return Principal(key.tenant, tenant_class, member, name, role == "admin", grants, find_highest_role(scopes), key.key_id)
 
-    def memory(self, tenant: int, space: int) -> Memory:
+    def get_memory(self, tenant: int, space: int) -> Memory:
         """Return a space as the storage engine opens it: with its time zone and store id. Raises NotFound where there is none."""
-        for number, timezone, store_id in self._rows(_MEMORY, tenant, space=space):
+        for number, timezone, store_id in self._fetch_rows(_MEMORY, tenant, space=space):
             return Memory(tenant, number, timezone, store_id)
         raise no_such_space()
 
-    def stored_events(self, tenant: int) -> int:
+    def count_stored_events(self, tenant: int) -> int:
         """Return how many events were ever recorded in all spaces of a tenant; forgotten ones count on."""
-        return int(self._rows(_STORED, tenant)[0][0])
+        return int(self._fetch_rows(_STORED, tenant)[0][0])
 
     # administrators
 
-    def tenants(self) -> list[Tenant]:
+    def list_tenants(self) -> list[Tenant]:
         """Return every tenant, in the order of their names."""
-        with self._bound(None) as raw:
+        with self._bind_tenant(None) as raw:
             return [Tenant(*row) for row in raw.execute("SELECT tenant, name, class, at_ms FROM tenant ORDER BY name")]
 
     def find_tenant(self, name: str) -> Tenant | None:
         """Return the tenant of that name; None where there is none."""
-        with self._bound(None) as raw:
+        with self._bind_tenant(None) as raw:
             row = raw.execute("SELECT tenant, name, class, at_ms FROM tenant WHERE name = %s", [name]).fetchone()
         return Tenant(*row) if row else None
 
     def spaces(self, tenant: int) -> list[Space]:
         """Return the spaces of a tenant in the order of their names, each with the number of events that it was ever given."""
-        return [Space(*row) for row in self._rows(_SPACES, tenant)]
+        return [Space(*row) for row in self._fetch_rows(_SPACES, tenant)]
 
-    def members(self, tenant: int) -> list[Member]:
+    def list_members(self, tenant: int) -> list[Member]:
         """Return all members of a tenant, also removed ones, in the order in which they came, with grants (space name, role)."""
         grants: dict[int, list[tuple[str, str]]] = {}
-        for member, space, role in self._rows(_ALL_GRANTS, tenant):
+        for member, space, role in self._fetch_rows(_ALL_GRANTS, tenant):
             grants.setdefault(member, []).append((space, role))
-        rows = self._rows(_MEMBERS, tenant)
+        rows = self._fetch_rows(_MEMBERS, tenant)
         return [replace(Member(*row), grants=tuple(grants.get(row[0], ()))) for row in rows]
 
-    def keys(self, tenant: int) -> list[Key]:
+    def list_keys(self, tenant: int) -> list[Key]:
         """Return all keys of a tenant, also expired and revoked ones, oldest first; a space that is gone is named by number."""
         names = {space.space: space.name for space in self.spaces(tenant)}
         listed_keys = []
-        for key_id, name, member, scopes, spaces, *times in self._rows(_KEYS, tenant):
+        for key_id, name, member, scopes, spaces, *times in self._fetch_rows(_KEYS, tenant):
             space_names = None if spaces is None else tuple(names.get(space, str(space)) for space in spaces)
             listed_keys.append(Key(key_id, name, member, tuple(scopes), space_names, *times))
         return listed_keys
 
-    def acts(self, tenant: int, limit: int) -> list[TeamAct]:
+    def list_acts(self, tenant: int, limit: int) -> list[TeamAct]:
         """Return up to `limit` administrative acts over a tenant and its spaces, newest first.
 
         Of acts in a space only those that forget, restore, migrate, merge, acknowledge or salvage; their `detail` names the
         space and holds counts, without the reasons people gave.
         """
-        rows = self._rows(_AUDIT, tenant, limit=limit, whats=_OF_SPACES)
+        rows = self._fetch_rows(_AUDIT, tenant, limit=limit, whats=_OF_SPACES)
         return [
             TeamAct(at_ms, what, author, subject, ({"space": space} if space else {}) | json.loads(detail))
             for at_ms, what, author, subject, detail, space, _ in rows
         ]
 
 
-def _granted(rows: Sequence[tuple[Any, ...]]) -> tuple[Grant, ...]:
+def _make_grants(rows: Sequence[tuple[Any, ...]]) -> tuple[Grant, ...]:
     return tuple(Grant(space, name, kind, Role(role)) for space, name, kind, role in rows)

@@ -46,7 +46,7 @@ class KeyText:
         return same and stored is not None
 
 
-def make(tenant: int) -> KeyText:
+def make_key(tenant: int) -> KeyText:
     """Return a new random key of a tenant.
 
     It is stored nowhere yet.

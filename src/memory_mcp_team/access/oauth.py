@@ -49,7 +49,7 @@ class Claims:
     scopes: tuple[str, ...]
 
 
-class Tokens:
+class TokenChecker:
     """Checks tokens. Safe in any thread."""
 
     def __init__(self, settings: TeamSettings, keys: KeyRing | None = None) -> None:
@@ -66,15 +66,15 @@ class Tokens:
         Unauthenticated for a token that does not count, ProviderUnavailable without keys that are known and young enough.
         """
         if len(token) > _LONGEST:
-            raise _refused("it is too long")
+            raise _make_refusal("it is too long")
         try:
             header = jwt.get_unverified_header(token)
             algorithm, key_id = header.get("alg"), header.get("kid")
             if algorithm not in self._settings.allowed_algorithms:
-                raise _refused("its algorithm is not allowed")
+                raise _make_refusal("its algorithm is not allowed")
             key = self._keys.find(str(key_id) if key_id is not None else None, str(algorithm), fetch)
             if key is None:
-                raise _refused("it is signed with a key that the provider does not have")
+                raise _make_refusal("it is signed with a key that the provider does not have")
             claims = jwt.decode(
                 token,
                 key,
@@ -85,13 +85,15 @@ class Tokens:
                 options={"require": list(_REQUIRED), "enforce_minimum_key_length": True},
             )
         except jwt.PyJWTError as error:
-            raise _refused(next((why for kind, why in _REASONS if isinstance(error, kind)), "it cannot be verified")) from None
+            raise _make_refusal(
+                next((why for kind, why in _REASONS if isinstance(error, kind)), "it cannot be verified")
+            ) from None
         except (ValueError, TypeError, RecursionError):
             # What the library does not expect of a header or claim.
-            raise _refused("it cannot be read") from None
-        return self._claims(claims)
+            raise _make_refusal("it cannot be read") from None
+        return self._read_claims(claims)
 
-    def _claims(self, claims: Mapping[str, Any]) -> Claims:
+    def _read_claims(self, claims: Mapping[str, Any]) -> Claims:
         """Return who a token names, its signature, audience, issuer and times checked before.
 
         The subject goes with the issuer before it; the tenant is the settings' own or else the tenant claim; the name is
@@ -100,10 +102,10 @@ class Tokens:
         """
         subject = claims["sub"]
         if not isinstance(subject, str) or not 0 < len(subject) <= _LONGEST_NAME:
-            raise _refused("it names no subject")
+            raise _make_refusal("it names no subject")
         tenant = self._settings.tenant or claims.get(self._settings.tenant_claim)
         if not isinstance(tenant, str) or not 0 < len(tenant) <= _LONGEST_NAME:
-            raise _refused(f"its claim {self._settings.tenant_claim} names no tenant")
+            raise _make_refusal(f"its claim {self._settings.tenant_claim} names no tenant")
         name_claims = (claims.get(claim) for claim in ("name", "preferred_username", "email"))
         name = next((text for text in name_claims if isinstance(text, str) and text.strip() and text.isprintable()), subject)
         scopes: list[str] = []
@@ -114,11 +116,11 @@ class Tokens:
         return Claims(f"{self._settings.issuer}|{subject}", tenant, name[:_LONGEST_NAME], tuple(scopes))
 
 
-def _refused(why: str) -> Unauthenticated:
+def _make_refusal(why: str) -> Unauthenticated:
     return Unauthenticated(f"the token does not count: {why}", "Get a new token from the authorization server.")
 
 
-def metadata(settings: TeamSettings) -> bytes:
+def make_metadata(settings: TeamSettings) -> bytes:
     """Return the protected resource metadata (RFC 9728), as JSON in UTF-8, from the settings.
 
     Its keys are resource, authorization_servers, scopes_supported, bearer_methods_supported and resource_name.

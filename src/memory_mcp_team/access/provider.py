@@ -41,7 +41,7 @@ class KeyNotKnown(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _PublishedKeys:
     """The provider's keys as they were at `at`."""
 
     keys: tuple[Mapping[str, Any], ...]
@@ -56,7 +56,7 @@ class KeyRing:
     def __init__(self, issuer: str, max_age: float, clock: Clock | None = None) -> None:
         self._issuer, self._max_age = issuer, max_age
         self._clock = clock or SystemClock()
-        self._known: _Known | None = None
+        self._known: _PublishedKeys | None = None
         self._asking = threading.Lock()
         #: When the provider may be asked again.
         self._free_at = float("-inf")
@@ -68,9 +68,9 @@ class KeyRing:
         background meanwhile; for an unknown one the provider is asked, at most every 10 s. Raises KeyNotKnown when it must be
         asked first and `fetch` is False; ProviderUnavailable when it cannot be reached and no young keys are known.
         """
-        published = self._current()
+        published = self._get_current()
         if published is not None:
-            key = _choose(published, key_id, algorithm)
+            key = _choose_key(published, key_id, algorithm)
             if self._clock.monotonic() - published.at > _RENEW and self._may_ask() and not self._asking.locked():
                 threading.Thread(target=self._renew, name="provider keys", daemon=True).start()
             if key is not None:
@@ -79,12 +79,12 @@ class KeyRing:
             if not fetch:
                 raise KeyNotKnown
             self._renew(wait=True)
-            published = self._current()
+            published = self._get_current()
         if published is None:
             raise ProviderUnavailable("the authorization server cannot be reached", "Call again in a few seconds.")
-        return _choose(published, key_id, algorithm)
+        return _choose_key(published, key_id, algorithm)
 
-    def _current(self) -> _Known | None:
+    def _get_current(self) -> _PublishedKeys | None:
         published = self._known
         return published if published is not None and self._clock.monotonic() - published.at <= self._max_age else None
 
@@ -105,7 +105,7 @@ class KeyRing:
             if not self._may_ask():
                 return
             try:
-                self._known = _Known(_fetched(self._issuer), self._clock.monotonic())
+                self._known = _PublishedKeys(_fetch_keys(self._issuer), self._clock.monotonic())
             except (OSError, http.client.HTTPException, ValueError, TypeError, RecursionError) as error:
                 log.warning("keys of the authorization server were not read: %s", f"{type(error).__name__}: {error}"[:200])
             # Only now: who comes while the provider is asked waits for its answer.
@@ -114,7 +114,7 @@ class KeyRing:
             self._asking.release()
 
 
-def _choose(published: _Known, key_id: str | None, algorithm: str) -> PyJWK | None:
+def _choose_key(published: _PublishedKeys, key_id: str | None, algorithm: str) -> PyJWK | None:
     """Return the one key that a token may mean.
 
     A token without an id means the only key of its kind.
@@ -134,7 +134,7 @@ def _choose(published: _Known, key_id: str | None, algorithm: str) -> PyJWK | No
     return published.ready.get(cache_key)
 
 
-def _fetched(issuer: str) -> tuple[Mapping[str, Any], ...]:
+def _fetch_keys(issuer: str) -> tuple[Mapping[str, Any], ...]:
     """Ask the provider for its discovery document, then for its keys.
 
     Return the keys as published.
@@ -142,16 +142,16 @@ def _fetched(issuer: str) -> tuple[Mapping[str, Any], ...]:
     Raises OSError, HTTPException, ValueError or TypeError when it cannot be reached, publishes none, or is
     another issuer.
     """
-    discovery = _get(f"{issuer.rstrip('/')}/.well-known/openid-configuration")
+    discovery = _get_json(f"{issuer.rstrip('/')}/.well-known/openid-configuration")
     if discovery.get("issuer") != issuer:
         raise ValueError("the discovery document is of another issuer")
-    keys = _get(str(discovery.get("jwks_uri"))).get("keys")
+    keys = _get_json(str(discovery.get("jwks_uri"))).get("keys")
     if not isinstance(keys, list):
         raise TypeError("the provider publishes no list of keys")
     return tuple(key for key in keys if isinstance(key, dict))
 
 
-def _get(url: str) -> dict[str, Any]:
+def _get_json(url: str) -> dict[str, Any]:
     """Return the JSON object at an address: over TLS unless it is this machine's, following no redirect, asking no proxy.
 
     Raises OSError or HTTPException when nothing answers, ValueError or TypeError for an address or answer that is not allowed,

@@ -33,7 +33,7 @@ _MOST = 20_000
 class _Bucket:
     """A token bucket: what may be taken (`left`) at the moment `at` of the monotonic clock, and in how many seconds it fills."""
 
-    left: float
+    available: float
     at: float
     seconds: float
 
@@ -60,7 +60,7 @@ class Quotas:
         self._lock = threading.Lock()
         self._most = _MOST
 
-    def call(self, who: Principal) -> None:
+    def count_call(self, who: Principal) -> None:
         """Count a request, for the member and the tenant.
 
         Raises QuotaExceeded, with the seconds to wait, when one of them made too many in a minute; it counts for neither then.
@@ -71,7 +71,7 @@ class Quotas:
             _Want((who.tenant, 0, "calls"), 1, limits.calls_per_minute, _MINUTE, "requests a minute of the tenant"),
         )
 
-    def search(self, who: Principal) -> None:
+    def count_search(self, who: Principal) -> None:
         """Count a search of the tenant.
 
         Raise QuotaExceeded with the seconds to wait, uncounted, for too many in a minute.
@@ -79,14 +79,14 @@ class Quotas:
         most = self._settings.limits_of(who.tenant_class).searches_per_minute
         self._take(_Want((who.tenant, 0, "searches"), 1, most, _MINUTE, "searches a minute of the tenant"))
 
-    def record(self, who: Principal, events: int, text_bytes: int, stored_events: int = 0) -> None:
+    def count_records(self, who: Principal, events: int, text_bytes: int, stored_events: int = 0) -> None:
         """Count events that are to be recorded, where `stored_events` are recorded already.
 
         Raises QuotaExceeded, and counts nothing, for too many of the tenant in all or in a day, or too many bytes in a day.
         """
         limits = self._settings.limits_of(who.tenant_class)
         if limits.stored_events and stored_events + events > limits.stored_events:
-            raise _exceeded(f"{limits.stored_events:,} stored events of the tenant", _DAY)
+            raise _make_exceeded(f"{limits.stored_events:,} stored events of the tenant", _DAY)
         most_bytes = limits.megabytes_per_day * _MEGABYTE
         self._take(
             _Want((who.tenant, 0, "events"), events, limits.events_per_day, _DAY, "events a day of the tenant"),
@@ -106,21 +106,21 @@ class Quotas:
             now = self._clock.monotonic()
             buckets = [self._buckets.setdefault(want.key, _Bucket(want.size, now, want.seconds)) for want in bounded]
             for want, bucket in zip(bounded, buckets, strict=True):
-                bucket.left = min(want.size, bucket.left + (now - bucket.at) * want.size / want.seconds)
+                bucket.available = min(want.size, bucket.available + (now - bucket.at) * want.size / want.seconds)
                 bucket.at = now
             for want, bucket in zip(bounded, buckets, strict=True):
                 # A single want above the whole bucket could never be had: it takes a full one.
-                lacks = min(want.amount, want.size) - bucket.left
+                lacks = min(want.amount, want.size) - bucket.available
                 if lacks > 0:
-                    raise _exceeded(f"{want.size:,.0f} {want.what}", lacks * want.seconds / want.size)
+                    raise _make_exceeded(f"{want.size:,.0f} {want.what}", lacks * want.seconds / want.size)
             for want, bucket in zip(bounded, buckets, strict=True):
-                bucket.left -= want.amount
+                bucket.available -= want.amount
             if len(self._buckets) > self._most:
                 # Buckets that nobody touched for as long as they take to fill are full again.
                 self._buckets = {key: bucket for key, bucket in self._buckets.items() if now - bucket.at < bucket.seconds}
                 self._most = max(_MOST, 2 * len(self._buckets))
 
-    def kept(self) -> Sequence[tuple[int, int, str]]:
+    def bucket_keys(self) -> Sequence[tuple[int, int, str]]:
         """Return the buckets' keys: (tenant, member, "calls", "searches", "events" or "bytes").
 
         Member 0 is the tenant's own.
@@ -129,7 +129,7 @@ class Quotas:
             return list(self._buckets)
 
 
-def _exceeded(what: str, seconds: float) -> QuotaExceeded:
+def _make_exceeded(what: str, seconds: float) -> QuotaExceeded:
     """Return the error for a limit (`what`) that leaves room again after some seconds, which are rounded up and at least 1."""
     after = max(1, ceil(seconds))
     hint = f"Call again in {after:,} seconds, or ask the server's administrator for more."

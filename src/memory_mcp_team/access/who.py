@@ -96,7 +96,7 @@ class Principal:
         return next((grant for grant in self.grants if grant.name == name), None)
 
 
-def may(principal: Principal, space: int, act: Act) -> bool:
+def is_allowed(principal: Principal, space: int, act: Act) -> bool:
     """Return whether the caller may do `act` in a space: the role there, bounded by the scopes, is at least the act's lowest."""
     role = principal.role_in(space)
     return role is not None and role.rank >= LOWEST[act].rank
@@ -107,7 +107,7 @@ def may_administer(principal: Principal) -> bool:
     return principal.is_tenant_admin and principal.at_most is Role.ADMIN
 
 
-def see(principal: Principal, name: str) -> Grant:
+def get_grant(principal: Principal, name: str) -> Grant:
     """Return the grant of the space of that name.
 
     Raises NotFound where there is none that the caller may see.
@@ -130,7 +130,7 @@ def check(principal: Principal, space: int, request: str) -> None:
     act = ACTS.get(request)
     if act is None:
         raise PermissionDenied(f"{request} is not offered to teams", "Use the tools and commands that the server lists.")
-    if may(principal, space, act):
+    if is_allowed(principal, space, act):
         return
     needed, scope = LOWEST[act], f"memory:{act.value}"
     if any(grant.space == space and grant.role.rank >= needed.rank for grant in principal.grants):
@@ -140,19 +140,19 @@ def check(principal: Principal, space: int, request: str) -> None:
     raise PermissionDenied(f"the role {needed.value} is needed for {request} in this space", hint)
 
 
-def highest(scopes: Iterable[str]) -> Role | None:
+def find_highest_role(scopes: Iterable[str]) -> Role | None:
     """Return the highest role that scopes (such as "memory:write") allow, unknown ones aside; None if none is about a memory."""
     roles = [SCOPES[scope] for scope in scopes if scope in SCOPES]
     return max(roles, key=lambda role: role.rank, default=None)
 
 
-def _acts(act: Act, names: str) -> dict[str, Act]:
+def _map_acts(act: Act, names: str) -> dict[str, Act]:
     return dict.fromkeys(names.split(), act)
 
 
 #: What each request does, by its name in the registry of requests; then what comes in by other ways.
 ACTS: Mapping[str, Act] = {
-    **_acts(
+    **_map_acts(
         Act.READ,
         """intelligent_search teleport_search vector_teleport hybrid_search topics_by_query get_top_topics get_topic_map get_topic
         get_toc_nodes_for_topic get_related_topics export_shown expand_grip browse_toc get_node get_events search_children
@@ -160,12 +160,12 @@ ACTS: Mapping[str, Act] = {
         get_topic_graph_status refine_due refine_show audit list_jobs list_projects list_agents get_agent_activity get_timeline
         get_today list_paused list_excluded recall""",
     ),
-    **_acts(Act.WRITE, "remember ingest_events hooks import"),
-    **_acts(Act.CURATE, "label_topic refine_summary pin correct retract alias_project split_project undo_project"),
-    **_acts(Act.CURATE, "pause_capture resume_capture exclude include"),
+    **_map_acts(Act.WRITE, "remember ingest_events hooks import"),
+    **_map_acts(Act.CURATE, "label_topic refine_summary pin correct retract alias_project split_project undo_project"),
+    **_map_acts(Act.CURATE, "pause_capture resume_capture exclude include"),
     # What tells of the server's own machine (its disk, its clients, what it spent) is its administrators' alone.
-    **_acts(Act.ADMIN, "forget rebuild_index prune_index run_job pause_job resume_job get_overview get_spend list_clients"),
-    **_acts(Act.ADMIN, "backup restore config"),
+    **_map_acts(Act.ADMIN, "forget rebuild_index prune_index run_job pause_job resume_job get_overview get_spend list_clients"),
+    **_map_acts(Act.ADMIN, "backup restore config"),
 }
 #: Requests about a person's own store, which a team's server has none of: refused to everybody.
 NOT_OFFERED = frozenset({"share_status", "share_project", "unshare_project", "share_to", "share_now", "share_off"})

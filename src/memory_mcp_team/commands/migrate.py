@@ -51,13 +51,13 @@ def run(args: argparse.Namespace) -> int:
     from memory_mcp.upkeep.archive import moving
 
     with open_memory(args, settled=True) as app, render.Progress("copying") as bar:
-        target = _target(app.settings, args)
-        with closing(_open(target)) as copy, copy.derivation.publishing:
+        target = _make_target(app.settings, args)
+        with closing(_open_target(target)) as copy, copy.derivation.publishing:
             copied = moving.copy_memory(app.storage, copy.storage, partial(_report_progress, bar))
             copy.storage.accept_contents()
         failpoint("migrate.copied")
         # Its days are counted in the zone of the memory from now on.
-        with closing(_open(target)) as copy, copy.derivation.publishing:
+        with closing(_open_target(target)) as copy, copy.derivation.publishing:
             copy.derivation.run(mode=ExecutionMode.SHARED)
             job = TocRebuild(copy.storage, copy.calendar, copy.summarizer, copy.settings.toc)
             job.run(None, partial(bar.count, noun="segments"))
@@ -71,15 +71,15 @@ def run(args: argparse.Namespace) -> int:
             copy.storage.audit.record_entry(AuditEntry("migrate", copy.clock.now_ms(), "person", subject, "", counts))
             copy.storage.accept_contents(acknowledge=True)
             moving.mark_complete(copy.storage)
-        tombstones_left = _beside(app, target)
+        tombstones_left = _copy_tombstones(app, target)
         later = app.storage.events.last_seq() - copied.last_seq
     rows = {table: count for table, count in sorted(copied.rows.items()) if count}
     data = {"engine": args.engine, "rows": rows, "new_events": copied.new, "segments": segments, "came_meanwhile": later}
     data |= {"tombstones_left": tombstones_left} if tombstones_left else {}
-    return print_result(args, data, _lines(copied, segments, later, tombstones_left, target))
+    return print_result(args, data, _iter_lines(copied, segments, later, tombstones_left, target))
 
 
-def _target(settings: "Settings", args: argparse.Namespace) -> "Settings":
+def _make_target(settings: "Settings", args: argparse.Namespace) -> "Settings":
     """Return the settings of the store to make.
 
     Raise InvalidQuery where the arguments name none, or of another engine.
@@ -97,7 +97,7 @@ def _target(settings: "Settings", args: argparse.Namespace) -> "Settings":
     return replace(settings, storage=replace(storage, engine="postgres", url=url, tenant=tenant, space=space))
 
 
-def _open(target: "Settings") -> "App":
+def _open_target(target: "Settings") -> "App":
     """Return the App of the store to make, which is made where there is none; its caller closes it. Raises what opening raises.
 
     For a database it keeps nothing of its own in a data directory.
@@ -107,18 +107,18 @@ def _open(target: "Settings") -> "App":
     return App(target, in_memory=target.storage.engine == "postgres")
 
 
-def _beside(app: "App", target: "Settings") -> int:
+def _copy_tombstones(app: "App", target: "Settings") -> int:
     """Copy tombstones and, to a data directory, pauses beside the copy's store; return how many tombstones it cannot take."""
     from memory_mcp.upkeep.archive import beside
 
     rows = beside.read_rows(app.settings.storage.directory, app.storage.tombstones)
     if target.storage.engine == "duckdb":
         return beside.add_rows(target.storage.directory, rows)
-    with closing(_open(target)) as copy:
+    with closing(_open_target(target)) as copy:
         return beside.add_rows(None, rows, copy.storage.tombstones)
 
 
-def _lines(copied: "CopyResult", segments: int, later: int, tombstones_left: int, target: "Settings") -> Iterator[str]:
+def _iter_lines(copied: "CopyResult", segments: int, later: int, tombstones_left: int, target: "Settings") -> Iterator[str]:
     other = sum(count for table, count in copied.rows.items() if table != "event")
     yield f"copied {copied.last_seq:,} events ({copied.new:,} by this run) in {segments:,} segments and {other:,} other rows"
     yield "Counts and prints of the copy are those of the memory, and every invariant holds. The memory was not changed."

@@ -29,4 +29,4 @@ def serve(args: argparse.Namespace, settings: Settings) -> int | None:
         render.emit(bool(getattr(args, "json", False)), {"url": url}, lines)
         render.flush()
 
-    return run.serve(served_settings, tell)
+    return run.serve_team(served_settings, tell)

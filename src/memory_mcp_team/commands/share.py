@@ -58,7 +58,7 @@ def run_to(args: argparse.Namespace) -> int:
     lines = [f"Server {data['url']}, space {data['space']}{role}. What is published there comes by itself."]
     if data.get("role") != "reader":
         lines.append("Publish a project: memory-mcp share add PROJECT")
-    return print_result(args, data, [*lines, *_notes(data)])
+    return print_result(args, data, [*lines, *_list_notes(data)])
 
 
 def run_add(args: argparse.Namespace) -> int:
@@ -87,7 +87,7 @@ def run_off(args: argparse.Namespace) -> int:
     from memory_mcp_team.sharing.requests import ShareOff
 
     data = ask(args, ShareOff(COMMAND_LINE), catch_up=False)
-    return print_result(args, data, ["Nothing is shared.", *_notes(data)])
+    return print_result(args, data, ["Nothing is shared.", *_list_notes(data)])
 
 
 def run_now(args: argparse.Namespace) -> int:
@@ -110,19 +110,19 @@ def run_status(args: argparse.Namespace) -> int:
     from memory_mcp_team.sharing.requests import ShareStatus
 
     data = ask(args, ShareStatus())
-    return print_result(args, data, _lines(data))
+    return print_result(args, data, _iter_lines(data))
 
 
 def _print_projects(args: argparse.Namespace, data: dict[str, Any]) -> int:
     shared = ", ".join(map(render.one_line, data["projects"])) or "none"
-    return print_result(args, data, [f"Projects published to {data['url']}: {shared}", *_notes(data)])
+    return print_result(args, data, [f"Projects published to {data['url']}: {shared}", *_list_notes(data)])
 
 
-def _notes(data: dict[str, Any]) -> list[str]:
+def _list_notes(data: dict[str, Any]) -> list[str]:
     return [f"Note: {note}" for note in data.get("notes", ())]
 
 
-def _lines(data: dict[str, Any]) -> Iterator[str]:
+def _iter_lines(data: dict[str, Any]) -> Iterator[str]:
     if not data["url"]:
         yield data.get("error") or "Nothing is shared. Name a server: memory-mcp share to URL --key KEY"
         return

@@ -40,7 +40,7 @@ def add(parsers: Subparsers, about: str) -> None:
         tombstones, "apply", run_apply, "forget again, in a restored database, what files say", "No server may run meanwhile."
     )
     apply.add_argument("places", metavar="FILE", nargs="+", help="files, or folders of files such as team.tombstones_dir")
-    acts = _leaf(inner, "audit", run_audit, "list the administrative acts over a tenant, newest first")
+    acts = _add_leaf(inner, "audit", run_audit, "list the administrative acts over a tenant, newest first")
     acts.add_argument("--limit", type=int, default=20, metavar="N", help="how many (20)")
 
 
@@ -51,26 +51,26 @@ def _add_tenants(inner: Subparsers) -> None:
     new.add_argument("--class", dest="tenant_class", default="", metavar="CLASS", help="small, standard or large: its limits")
     leaf(tenants, "list", run_tenant_list, "list the tenants")
     spaces = family(inner, "space", "add and list spaces: memories that members may see together")
-    space = _leaf(spaces, "add", run_space_add, "add a space")
+    space = _add_leaf(spaces, "add", run_space_add, "add a space")
     space.add_argument("name", metavar="NAME", help="letters, digits, dots, dashes and underscores")
     space.add_argument("--kind", default="team", metavar="KIND", help="team, project or private (team)")
     space.add_argument("--owner", default="", metavar="MEMBER", help="becomes the space's admin; a private space needs one")
     space.add_argument("--timezone", default="UTC", metavar="ZONE", help="of its days, such as Europe/Berlin (UTC)")
-    _leaf(spaces, "list", run_space_list, "list the spaces")
+    _add_leaf(spaces, "list", run_space_list, "list the spaces")
 
 
 def _add_members(inner: Subparsers) -> None:
     members = family(inner, "member", "add, list and remove members")
-    new = _leaf(members, "add", run_member_add, "add a member, or change one", "Without --sub the member has API keys alone.")
+    new = _add_leaf(members, "add", run_member_add, "add a member, or change one", "Without --sub the member has API keys alone.")
     new.add_argument("name", metavar="NAME", help="what people call the member")
     new.add_argument("--sub", default="", metavar="SUBJECT", help="the claim sub of the member's tokens")
     new.add_argument("--issuer", default="", metavar="URL", help="the OpenID provider (setting team.issuer)")
     new.add_argument("--admin", action="store_true", help="may administer the tenant")
-    _leaf(members, "list", run_member_list, "list the members with their roles in spaces")
-    gone = _leaf(members, "remove", run_member_remove, "take a member's grants and keys away; what was recorded stays")
+    _add_leaf(members, "list", run_member_list, "list the members with their roles in spaces")
+    gone = _add_leaf(members, "remove", run_member_remove, "take a member's grants and keys away; what was recorded stays")
     gone.add_argument("name", metavar="NAME", help="the member's name or subject")
-    grant = _leaf(inner, "grant", run_grant, "give a member a role in a space, in place of the one before")
-    revoke = _leaf(inner, "revoke", run_revoke, "take a member's role in a space away")
+    grant = _add_leaf(inner, "grant", run_grant, "give a member a role in a space, in place of the one before")
+    revoke = _add_leaf(inner, "revoke", run_revoke, "take a member's role in a space away")
     for parser in (grant, revoke):
         parser.add_argument("member", metavar="MEMBER", help="the member's name or subject")
         parser.add_argument("space", metavar="SPACE", help="the space's name")
@@ -79,26 +79,26 @@ def _add_members(inner: Subparsers) -> None:
 
 def _add_keys(inner: Subparsers) -> None:
     keys = family(inner, "key", "make, list and revoke API keys, for hooks and CI")
-    make = _leaf(keys, "make", run_key_make, "make a key that acts as a member; its text is shown once")
+    make = _add_leaf(keys, "make", run_key_make, "make a key that acts as a member; its text is shown once")
     make.add_argument("name", metavar="NAME", help="what the key is for")
     make.add_argument("--member", required=True, metavar="MEMBER", help="as whom it acts: name or subject")
     text = "memory:read, memory:write, memory:curate or memory:admin (read)"
     make.add_argument("--scope", action="append", default=[], metavar="SCOPE", help=text)
     make.add_argument("--space", action="append", default=[], metavar="SPACE", help="in this space alone; may be repeated")
     make.add_argument("--days", type=int, default=_DAYS, metavar="N", help=f"until it expires ({_DAYS}); 0: never")
-    _leaf(keys, "list", run_key_list, "list the keys, without their texts")
-    gone = _leaf(keys, "revoke", run_key_revoke, "have a key count no more, from the next call")
+    _add_leaf(keys, "list", run_key_list, "list the keys, without their texts")
+    gone = _add_leaf(keys, "revoke", run_key_revoke, "have a key count no more, from the next call")
     gone.add_argument("key_id", metavar="KEY", help="the key's id")
 
 
-def _leaf(parsers: Subparsers, name: str, run: Any, text: str, aside: str = "") -> argparse.ArgumentParser:
+def _add_leaf(parsers: Subparsers, name: str, run: Any, text: str, aside: str = "") -> argparse.ArgumentParser:
     parser = leaf(parsers, name, run, text, aside)
     parser.add_argument("--tenant", default="", metavar="TENANT", help=_TENANT)
     return parser
 
 
 @contextmanager
-def _acting(args: argparse.Namespace) -> Iterator[tuple["Administration", "Settings"]]:
+def _open_administration(args: argparse.Namespace) -> Iterator[tuple["Administration", "Settings"]]:
     """Yield the administration of the database of storage.url, and the settings.
 
     Its tables are made or brought up first.
@@ -117,7 +117,7 @@ def _acting(args: argparse.Namespace) -> Iterator[tuple["Administration", "Setti
         raise extensions.lacking(error) from None
     database = Database(settings.storage.url, 2)
     try:
-        migrations.bring_up(database)
+        migrations.migrate_schema(database)
         try:
             user = getpass.getuser()
         except (OSError, KeyError):
@@ -128,15 +128,15 @@ def _acting(args: argparse.Namespace) -> Iterator[tuple["Administration", "Setti
 
 
 @contextmanager
-def _of_tenant(args: argparse.Namespace) -> Iterator[tuple["Administration", int]]:
+def _open_tenant(args: argparse.Namespace) -> Iterator[tuple["Administration", int]]:
     """Yield (administration, number of the tenant) for --tenant, else storage.tenant.
 
     Raise NotFound for an unknown tenant.
 
     ConfigError where no database is set, or what it needs is not installed.
     """
-    with _acting(args) as (acts, settings):
-        yield acts, acts.tenant(args.tenant or settings.storage.tenant).tenant
+    with _open_administration(args) as (acts, settings):
+        yield acts, acts.get_tenant(args.tenant or settings.storage.tenant).tenant
 
 
 def run_tenant_add(args: argparse.Namespace) -> int:
@@ -144,16 +144,16 @@ def run_tenant_add(args: argparse.Namespace) -> int:
 
     Raises ConfigError where no database is set, InvalidQuery for a name or class that will not do.
     """
-    with _acting(args) as (acts, _):
+    with _open_administration(args) as (acts, _):
         tenant = acts.add_tenant(args.name, args.tenant_class)
     return print_result(args, asdict(tenant), [f"tenant {tenant.name} (class {tenant.tenant_class})"])
 
 
 def run_tenant_list(args: argparse.Namespace) -> int:
     """Print the tenants with their classes; return 0."""
-    with _acting(args) as (acts, _):
-        tenants = acts.directory.tenants()
-    lines = [f"{_day(tenant.at_ms)}  {tenant.tenant_class:<9} {tenant.name}" for tenant in tenants]
+    with _open_administration(args) as (acts, _):
+        tenants = acts.directory.list_tenants()
+    lines = [f"{_format_day(tenant.at_ms)}  {tenant.tenant_class:<9} {tenant.name}" for tenant in tenants]
     return print_result(args, {"tenants": [asdict(tenant) for tenant in tenants]}, lines or ["there are no tenants yet"])
 
 
@@ -163,7 +163,7 @@ def run_space_add(args: argparse.Namespace) -> int:
     A space that is there keeps its kind and zone. Raises InvalidQuery for a name, kind, zone or owner that will not do, NotFound
     for an unknown tenant or an owner who is no member, ConfigError where no database is set.
     """
-    with _of_tenant(args) as (acts, tenant):
+    with _open_tenant(args) as (acts, tenant):
         space = acts.add_space(tenant, args.name, args.kind, args.timezone, args.owner)
     owned = f"; {args.owner} is its admin" if args.owner else ""
     return print_result(args, asdict(space), [f"space {space.name} ({space.kind}, days of {space.timezone}){owned}"])
@@ -171,15 +171,15 @@ def run_space_add(args: argparse.Namespace) -> int:
 
 def run_space_list(args: argparse.Namespace) -> int:
     """Print the spaces of a tenant with their events; return 0."""
-    with _of_tenant(args) as (acts, tenant):
+    with _open_tenant(args) as (acts, tenant):
         spaces = acts.directory.spaces(tenant)
-    lines = [f"{_day(space.at_ms)}  {space.kind:<8} {space.name:<24} {space.events:>12,} events" for space in spaces]
+    lines = [f"{_format_day(space.at_ms)}  {space.kind:<8} {space.name:<24} {space.events:>12,} events" for space in spaces]
     return print_result(args, {"spaces": [asdict(space) for space in spaces]}, lines or ["there are no spaces yet"])
 
 
 def run_member_add(args: argparse.Namespace) -> int:
     """Add a member (API keys alone without --sub) or change one, and return 0; InvalidQuery for a subject without a provider."""
-    with _acting(args) as (acts, settings):
+    with _open_administration(args) as (acts, settings):
         from memory_mcp_team.settings import team_settings
 
         issuer = args.issuer or team_settings(settings.extensions).issuer
@@ -187,7 +187,7 @@ def run_member_add(args: argparse.Namespace) -> int:
             raise InvalidQuery("a subject belongs to a provider", "Name it: --issuer URL, or the setting team.issuer.")
         # An issuer is an address: no subject of one begins so.
         subject = f"{issuer}|{args.sub}" if args.sub else f"keys|{args.name}"
-        tenant = acts.tenant(args.tenant or settings.storage.tenant).tenant
+        tenant = acts.get_tenant(args.tenant or settings.storage.tenant).tenant
         member = acts.add_member(tenant, args.name, subject, "admin" if args.admin else "member")
     return print_result(args, asdict(member), [_member_line(member)])
 
@@ -197,15 +197,15 @@ def run_member_list(args: argparse.Namespace) -> int:
 
     Return 0.
     """
-    with _of_tenant(args) as (acts, tenant):
-        members = acts.directory.members(tenant)
+    with _open_tenant(args) as (acts, tenant):
+        members = acts.directory.list_members(tenant)
     lines = [_member_line(member) for member in members]
     return print_result(args, {"members": [asdict(member) for member in members]}, lines or ["there are no members yet"])
 
 
 def _member_line(member: "Member") -> str:
     grants = ", ".join(f"{space}: {role}" for space, role in member.grants) or "no space"
-    state = f"removed {_day(member.removed_ms)}" if member.removed_ms is not None else grants
+    state = f"removed {_format_day(member.removed_ms)}" if member.removed_ms is not None else grants
     admin = " (tenant admin)" if member.role == "admin" else ""
     return f"{member.member:>4}  {render.one_line(member.name)}{admin}  {state}  [{render.one_line(member.subject)}]"
 
@@ -215,7 +215,7 @@ def run_member_remove(args: argparse.Namespace) -> int:
 
     Raises NotFound for an unknown tenant or member, ConfigError where no database is set.
     """
-    with _of_tenant(args) as (acts, tenant):
+    with _open_tenant(args) as (acts, tenant):
         gone = acts.remove_member(tenant, args.name)
     return print_result(args, {"removed": gone.name, "subject": gone.subject}, [f"removed {gone.name}"])
 
@@ -224,8 +224,8 @@ def run_grant(args: argparse.Namespace) -> int:
     """Give a member a role in a space, in place of the one before, and return 0; NotFound for an unknown member or space."""
     from memory_mcp_team.access.who import Role
 
-    with _of_tenant(args) as (acts, tenant):
-        changed = acts.grant(tenant, args.member, args.space, Role(args.role))
+    with _open_tenant(args) as (acts, tenant):
+        changed = acts.grant_role(tenant, args.member, args.space, Role(args.role))
     line = f"{args.member} is {args.role} of {args.space}" + ("" if changed else " already")
     data = {"member": args.member, "space": args.space, "role": args.role, "changed": changed}
     return print_result(args, data, [line])
@@ -233,8 +233,8 @@ def run_grant(args: argparse.Namespace) -> int:
 
 def run_revoke(args: argparse.Namespace) -> int:
     """Take a member's role in a space away, print whether that changed anything, and return 0."""
-    with _of_tenant(args) as (acts, tenant):
-        changed = acts.revoke(tenant, args.member, args.space)
+    with _open_tenant(args) as (acts, tenant):
+        changed = acts.revoke_role(tenant, args.member, args.space)
     line = f"{args.member} has no role in {args.space}" + (" any more" if changed else "; nothing changed")
     return print_result(args, {"member": args.member, "space": args.space, "changed": changed}, [line])
 
@@ -246,7 +246,7 @@ def run_key_make(args: argparse.Namespace) -> int:
     for a scope, name or number of days that will not do, NotFound for an unknown tenant, member or space.
     """
     scopes, days = args.scope or ["memory:read"], args.days or None
-    with _of_tenant(args) as (acts, tenant):
+    with _open_tenant(args) as (acts, tenant):
         key = acts.make_key(tenant, args.name, args.member, scopes, args.space, days)
     render.err("Keep it now: only its hash is stored, and it is not shown again.")
     data = {"key": str(key), "key_id": key.key_id, "scopes": scopes, "days": days}
@@ -255,13 +255,13 @@ def run_key_make(args: argparse.Namespace) -> int:
 
 def run_key_list(args: argparse.Namespace) -> int:
     """Print the keys of a tenant, revoked ones too, without their texts; return 0."""
-    with _of_tenant(args) as (acts, tenant):
-        keys = acts.directory.keys(tenant)
+    with _open_tenant(args) as (acts, tenant):
+        keys = acts.directory.list_keys(tenant)
     lines = []
     for key in keys:
-        until = "never expires" if key.expires_ms is None else f"until {_day(key.expires_ms)}"
-        state = f"revoked {_day(key.revoked_ms)}" if key.revoked_ms is not None else until
-        used = "never used" if key.used_ms is None else f"used {_day(key.used_ms)}"
+        until = "never expires" if key.expires_ms is None else f"until {_format_day(key.expires_ms)}"
+        state = f"revoked {_format_day(key.revoked_ms)}" if key.revoked_ms is not None else until
+        used = "never used" if key.used_ms is None else f"used {_format_day(key.used_ms)}"
         spaces = "" if key.spaces is None else f" in {', '.join(key.spaces)}"
         scopes = " ".join(key.scopes)
         lines.append(f"{key.key_id}  {render.one_line(key.name)}  as {key.member}: {scopes}{spaces}  {state}, {used}")
@@ -270,7 +270,7 @@ def run_key_list(args: argparse.Namespace) -> int:
 
 def run_key_revoke(args: argparse.Namespace) -> int:
     """Revoke a key, from the next call on, print whether it was revoked before, and return 0; NotFound for an unknown key."""
-    with _of_tenant(args) as (acts, tenant):
+    with _open_tenant(args) as (acts, tenant):
         changed = acts.revoke_key(tenant, args.key_id)
     line = f"key {args.key_id} counts no more" + ("" if changed else "; it was revoked before")
     return print_result(args, {"key_id": args.key_id, "changed": changed}, [line])
@@ -283,13 +283,13 @@ def run_audit(args: argparse.Namespace) -> int:
     """
     if args.limit < 1:
         raise InvalidQuery(f"--limit must be at least 1, not {args.limit}")
-    with _of_tenant(args) as (acts, tenant):
-        audit_acts = acts.directory.acts(tenant, args.limit)
+    with _open_tenant(args) as (acts, tenant):
+        audit_acts = acts.directory.list_acts(tenant, args.limit)
     lines = []
     for act in audit_acts:
         what = f"{act.what:<14} {render.one_line(act.author)}  {render.one_line(act.subject)}"
         detail = ", ".join(f"{name} {value}" for name, value in act.detail.items())
-        lines.append(f"{_moment(act.at_ms)}  {what}  {detail}".rstrip())
+        lines.append(f"{_format_moment(act.at_ms)}  {what}  {detail}".rstrip())
     return print_result(args, {"acts": [asdict(act) for act in audit_acts]}, lines or ["nothing was done yet"])
 
 
@@ -297,8 +297,8 @@ def run_export(args: argparse.Namespace) -> int:
     """Add to a file, made where there is none, the tombstones of all spaces that it lacks, print how many, and return 0."""
     from memory_mcp_team.server import tombstones
 
-    with _acting(args) as (acts, _):
-        added = tombstones.export(acts.database, Path(args.file))
+    with _open_administration(args) as (acts, _):
+        added = tombstones.export_tombstones(acts.database, Path(args.file))
     return print_result(args, {"added": added, "file": args.file}, [f"{render.plural(added, 'tombstone')} added to {args.file}"])
 
 
@@ -311,8 +311,8 @@ def run_apply(args: argparse.Namespace) -> int:
     for path in paths:
         if not files_of([path]):
             render.err(f"{path} holds no tombstones: nothing was forgotten, or it is another folder")
-    with _acting(args) as (acts, settings):
-        done = tombstones.apply(acts.database, settings, paths)
+    with _open_administration(args) as (acts, settings):
+        done = tombstones.apply_tombstones(acts.database, settings, paths)
     lines = [
         f"{render.plural(done.tombstones, 'tombstone')} applied that the database did not have",
         f"{render.plural(done.events, 'event')} forgotten again in {render.plural(done.memories, 'space')}",
@@ -322,11 +322,11 @@ def run_apply(args: argparse.Namespace) -> int:
     return print_result(args, asdict(done), lines)
 
 
-def _moment(ms: int) -> str:
+def _format_moment(ms: int) -> str:
     """Return a moment (milliseconds since 1970) as UTC time up to its minute: 2026-01-05 09:30Z."""
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%MZ")
 
 
-def _day(ms: int) -> str:
+def _format_day(ms: int) -> str:
     """Return a moment (milliseconds since 1970) as its UTC date: 2026-01-05."""
-    return _moment(ms)[:10]
+    return _format_moment(ms)[:10]

@@ -5,7 +5,7 @@ from memory_mcp.storage.base import Storage
 from memory_mcp.storage.opening import Engine, OpenOptions
 
 
-def _open(opening: OpenOptions) -> Storage:
+def _open_storage(opening: OpenOptions) -> Storage:
     try:
         from memory_mcp_team.postgres.store import open_storage
     except ModuleNotFoundError as error:
@@ -14,7 +14,7 @@ def _open(opening: OpenOptions) -> Storage:
 
 
 ENGINE = Engine(
-    _open,
+    _open_storage,
     "First keep what was forgotten since: memory-mcp admin team tombstones export FILE. Restore with storage.engine = duckdb"
     " and --data-dir DIR, from there: memory-mcp admin migrate-to postgres, into an empty space, and at last:"
     " memory-mcp admin team tombstones apply FILE",

@@ -75,7 +75,7 @@ class PostgresSnapshot:
 
     def __init__(self, reader: Reader, memory: Memory) -> None:
         self._reader = reader
-        self._tables = _tables(reader)
+        self._tables = _list_tables(reader)
         space_row = reader.row(f"SELECT timezone, store_id FROM space WHERE {own()}")
         self._timezone, self.store_id = space_row or (memory.timezone, memory.store_id)
         self.schema = ROWS
@@ -101,7 +101,7 @@ class PostgresSnapshot:
     def iter_shared(self, table: str, after: int) -> Iterator[TableRows]:
         """Yield a shared table's rows with keys above `after`, by key."""
         where, lower_bound = ("seq > %(after)s", after) if table == "event" else ("grip_id > %(after)s::uuid", uuid_of(after))
-        yield from self._slices(self._tables[table], where, after=lower_bound)
+        yield from self._iter_slices(self._tables[table], where, after=lower_bound)
 
     def iter_others(self) -> Iterator[TableRows]:
         """Yield the rows of tables that are neither shared nor derived."""
@@ -110,9 +110,9 @@ class PostgresSnapshot:
             yield TableRows("checkpoint", ("name", "value"), [(DERIVER, str(self._derived))])
         for name, table in self._tables.items():
             if name not in SHARED and name not in DERIVED:
-                yield from self._slices(table, _SOME.get(name, "true"))
+                yield from self._iter_slices(table, _SOME.get(name, "true"))
 
-    def _slices(self, table: _Table, where: str, **parameters: Any) -> Iterator[TableRows]:
+    def _iter_slices(self, table: _Table, where: str, **parameters: Any) -> Iterator[TableRows]:
         columns = tuple(table.types)
         sql = f"SELECT {', '.join(columns)} FROM {table.name} WHERE {own()} AND {where} ORDER BY {table.order}"
         for rows in self._reader.stream(sql, _SLICE, **parameters):
@@ -133,17 +133,17 @@ class PostgresArchive:
     @contextmanager
     def open_snapshot(self) -> Iterator[PostgresSnapshot]:
         """Return a context manager that gives the store at this moment."""
-        with self._con.reading() as reader:
+        with self._con.open_reader() as reader:
             yield PostgresSnapshot(reader, self._memory)
 
     def load_rows(self, slices: Iterable[TableRows], without_cuts: bool = False, replace_all: bool = False) -> LoadCounts:
         """Store rows with their ids and numbers; return the counts."""
-        with self._con.reading() as reader:
-            tables = _tables(reader)
+        with self._con.open_reader() as reader:
+            tables = _list_tables(reader)
         rows: Counter[str] = Counter()
         unknown: set[str] = set()
         places: Counter[tuple[Any, ...]] = Counter()
-        with self._con.writing() if replace_all else nullcontext() as single_writer:
+        with self._con.open_writer() if replace_all else nullcontext() as single_writer:
             if single_writer:
                 for name in tables.keys() - {"event"}:
                     single_writer.run(f"DELETE FROM {name} WHERE {own()}")
@@ -152,10 +152,10 @@ class PostgresArchive:
                 if part.table != _META and (part.table not in tables or part.table in DERIVED):
                     unknown.add(part.table)
                     continue
-                with nullcontext(single_writer) if single_writer else self._con.writing() as writer:
-                    _insert(writer, part, tables.get(part.table), places)
+                with nullcontext(single_writer) if single_writer else self._con.open_writer() as writer:
+                    _insert_slice(writer, part, tables.get(part.table), places)
                 rows[part.table] += len(part.rows)
-            with nullcontext(single_writer) if single_writer else self._con.writing() as writer:
+            with nullcontext(single_writer) if single_writer else self._con.open_writer() as writer:
                 if without_cuts or not writer.head.derived:
                     # Every event is derived again.
                     writer.run(f"DELETE FROM segment_cut WHERE {own()}")
@@ -173,8 +173,8 @@ def count_events(writer: Writer) -> None:
     writer.head.last_event, writer.head.newest = int(last), -1 if newest is None else int(newest)
 
 
-def _tables(reader: Reader) -> dict[str, _Table]:
-    names = sorted(set(migrations.tables()) - _APART)
+def _list_tables(reader: Reader) -> dict[str, _Table]:
+    names = sorted(set(migrations.list_tables()) - _APART)
     columns: dict[str, dict[str, str]] = {name: {} for name in names}
     for name, column, kind in reader.rows(_COLUMNS, tables=names):
         columns[name][column] = kind
@@ -189,7 +189,7 @@ def _tables(reader: Reader) -> dict[str, _Table]:
     return tables
 
 
-def _insert(writer: Writer, part: TableRows, table: _Table | None, places: Counter[tuple[Any, ...]]) -> None:
+def _insert_slice(writer: Writer, part: TableRows, table: _Table | None, places: Counter[tuple[Any, ...]]) -> None:
     rows = [dict(zip(part.columns, row, strict=True)) for row in part.rows]
     if table is None:
         meta_values = {row["name"]: row["value"] for row in rows}
@@ -200,7 +200,7 @@ def _insert(writer: Writer, part: TableRows, table: _Table | None, places: Count
         writer.head.derived = next((int(row["value"]) for row in rows if row["name"] == DERIVER), writer.head.derived)
         rows = [row for row in rows if row["name"] != DERIVER]
     names, types = list(table.types), list(table.types.values())
-    lists = [[_kept(row.get(name, get_empty_value(kind)), kind) for row in rows] for name, kind in table.types.items()]
+    lists = [[_convert_value(row.get(name, get_empty_value(kind)), kind) for row in rows] for name, kind in table.types.items()]
     if table.placed:
         key = [name for name in names if name in ("key", "version", "pos")]
         names, types = [*names, "place"], [*types, "integer"]
@@ -210,16 +210,16 @@ def _insert(writer: Writer, part: TableRows, table: _Table | None, places: Count
             numbers.append(places[of])
             places[of] += 1
         lists.append(numbers)
-    writer.insert(table.name, ", ".join(names), types, lists)
+    writer.insert_rows(table.name, ", ".join(names), types, lists)
     if table.name == "event":
         head = writer.head
         head.last_event = max(head.last_event, *(int(row["seq"]) for row in rows))
         head.newest = max(head.newest, *(int(row["event_id"]) for row in rows))
 
 
-def _kept(value: Any, kind: str) -> Any:
+def _convert_value(value: Any, kind: str) -> Any:
     if kind == "uuid":
         return uuid_of(int(value))
     if isinstance(value, str):
         return value if value.isascii() and "\0" not in value else value.translate(_UNKEPT)
-    return [_kept(item, "text") for item in value] if kind.endswith("[]") else value
+    return [_convert_value(item, "text") for item in value] if kind.endswith("[]") else value

@@ -24,8 +24,8 @@ class PostgresAudit:
         # Agents call themselves as they like; the member has proved who it is.
         author = f"{act.author} (member {member})".lstrip() if member else act.author
         row = [act.at_ms, act.action, author, act.subject, act.reason, json.dumps(dict(act.counts))]
-        with self._con.writing() as writer:
-            writer.insert("audit", _COLUMNS, _TYPES, [[value] for value in row])
+        with self._con.open_writer() as writer:
+            writer.insert_rows("audit", _COLUMNS, _TYPES, [[value] for value in row])
 
     def list_entries(self, limit: int = 100) -> list[AuditEntry]:
         """Return up to `limit` entries, newest first."""

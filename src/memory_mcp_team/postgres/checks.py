@@ -18,7 +18,7 @@ def checks(look: Look) -> Iterator[Check]:
 
     storage = look.settings.storage
     try:
-        role = roles.role_at(storage.url)
+        role = roles.read_role(storage.url)
     except MemoryMcpError as error:
         yield Check(FAIL, "database", error.message, error.hint)
         return

@@ -80,11 +80,11 @@ class Claims:
                 if time.monotonic() > end:
                     raise Busy(f"another process is busy with this memory: {name}", "Call again in a while.")
                 time.sleep(_TICK)
-            with self.adopted(name, int(row[0])) as changed:
+            with self.adopt_claim(name, int(row[0])) as changed:
                 yield changed
 
     @contextmanager
-    def adopted(self, name: str, epoch: int) -> Iterator[bool]:
+    def adopt_claim(self, name: str, epoch: int) -> Iterator[bool]:
         """Hold for a block a claim that this process took with another statement under `HOLDER`, with that epoch.
 
         As with `held`, it is renewed meanwhile, released at the end, and yielded is whether another process held it since
@@ -100,7 +100,7 @@ class Claims:
             threading.Thread(target=self._renew, args=(name, epoch, over), name=f"claim of {name}", daemon=True).start()
             claim.depth = 1
             try:
-                with self._con.fenced(name, epoch):
+                with self._con.fence_writes(name, epoch):
                     yield changed
             finally:
                 claim.depth = 0

@@ -16,7 +16,7 @@ from memory_mcp_team.postgres.connection import own
 WHOLE = "concat_ws(' ', e.speaker, e.text, e.metadata)"
 
 
-def shown(alias: str = "e") -> str:
+def is_shown(alias: str = "e") -> str:
     """Return the condition that event `alias` is shown: no other event is the same message and takes its place."""
     return f"NOT EXISTS (SELECT 1 FROM duplicate d WHERE {own('d')} AND d.event_id = {alias}.event_id)"
 
@@ -40,9 +40,9 @@ class Conditions:
 
         Each `{}` of it stands for one of the values, which become parameters.
         """
-        self.texts.append(text.format(*map(self.parameter, values)))
+        self.texts.append(text.format(*map(self.add_parameter, values)))
 
-    def parameter(self, value: object) -> str:
+    def add_parameter(self, value: object) -> str:
         """Add a value to the parameters under the next of the names p0, p1, ...; return its placeholder, such as "%(p0)s"."""
         name = f"p{len(self.given)}"
         self.given[name] = value
@@ -54,21 +54,21 @@ class Conditions:
         return " AND ".join(self.texts)
 
 
-def of_scope(scope: Scope, session_id: str | None, names: ProjectNames) -> Conditions:
+def make_scope_conditions(scope: Scope, session_id: str | None, names: ProjectNames) -> Conditions:
     """Return the conditions that an event is shown and lies in a scope and a session (None: in any).
 
     Not that it belongs to this memory (`own`). The window's end is not included; the speaker's case does not matter.
     """
     conditions = Conditions()
-    conditions.texts.append(shown() if session_id is None else shown_in_session(conditions.parameter(session_id)))
+    conditions.texts.append(is_shown() if session_id is None else shown_in_session(conditions.add_parameter(session_id)))
     if scope.project is not None:
         # The names it was recorded with, without the sessions that were split off it and with those that were split off into it.
-        condition = f"e.project = ANY({conditions.parameter(list(names.recorded_names(scope.project)))}::text[])"
+        condition = f"e.project = ANY({conditions.add_parameter(list(names.recorded_names(scope.project)))}::text[])"
         moved = names.moved_sessions() if names.splits else {}
         if out := [pair for pair in moved if names.resolve_alias(pair[0]) == scope.project]:
-            condition += f" AND NOT {_one_of(conditions, out)}"
+            condition += f" AND NOT {_match_pairs(conditions, out)}"
         if into := [pair for pair, new in moved.items() if new == scope.project]:
-            condition = f"({condition} OR {_one_of(conditions, into)})"
+            condition = f"({condition} OR {_match_pairs(conditions, into)})"
         conditions.texts.append(condition)
     for column, value in (("agent", scope.agent), ("session_id", session_id), ("role", scope.role)):
         if value is not None:
@@ -82,13 +82,13 @@ def of_scope(scope: Scope, session_id: str | None, names: ProjectNames) -> Condi
     return conditions
 
 
-def _one_of(conditions: Conditions, pairs: Sequence[tuple[str, str]]) -> str:
-    columns = [conditions.parameter([pair[index] for pair in pairs]) for index in (0, 1)]
+def _match_pairs(conditions: Conditions, pairs: Sequence[tuple[str, str]]) -> str:
+    columns = [conditions.add_parameter([pair[index] for pair in pairs]) for index in (0, 1)]
     arrays = ", ".join(f"{column}::text[]" for column in columns)
     return f"(e.project, e.session_id) IN (SELECT m.project, m.session_id FROM unnest({arrays}) AS m(project, session_id))"
 
 
-def holds(conditions: Conditions, text: str, column: str = "e.text") -> None:
+def add_text_condition(conditions: Conditions, text: str, column: str = "e.text") -> None:
     """Add to `conditions` the condition that `column` holds a text: neither case nor the kind of white space matters."""
     pieces = text.split()
     expression = "\\s+".join(map(_in_either_case, pieces))
@@ -96,20 +96,20 @@ def holds(conditions: Conditions, text: str, column: str = "e.text") -> None:
     if not plain:
         conditions.add(f"{column} ~ {{}}", expression)
     elif len(pieces) == 1:
-        conditions.add(f"strpos({folded(column)}, {{}}) > 0", plain.lower())
+        conditions.add(f"strpos({fold_case(column)}, {{}}) > 0", plain.lower())
     else:
         # An expression costs several times what looking for a word does.
         conditions.add(
-            f"CASE WHEN strpos({folded(column)}, {{}}) > 0 THEN {column} ~ {{}} ELSE false END", plain.lower(), expression
+            f"CASE WHEN strpos({fold_case(column)}, {{}}) > 0 THEN {column} ~ {{}} ELSE false END", plain.lower(), expression
         )
 
 
-def folded(text: str) -> str:
+def fold_case(text: str) -> str:
     """Return the expression for a text with its ASCII letters in lower case, whatever the database's locale."""
     return f'lower({text} COLLATE "C")'
 
 
-def weighed(conditions: Conditions, probes: Mapping[str, float]) -> str:
+def sum_weights(conditions: Conditions, probes: Mapping[str, float]) -> str:
     """Return the expression for the sum of the weights of those lower-case texts that the column `whole` holds.
 
     Adds their parameters to `conditions`. The column `folded` has to be the same text with its ASCII letters in lower
@@ -117,10 +117,10 @@ def weighed(conditions: Conditions, probes: Mapping[str, float]) -> str:
     """
     parts = []
     for text, weight in probes.items():
-        matches = f"strpos(folded, {conditions.parameter(text)}) > 0"
+        matches = f"strpos(folded, {conditions.add_parameter(text)}) > 0"
         if not text.isascii():
-            matches = f"whole ~ {conditions.parameter(_in_either_case(text))}"
-        parts.append(f"CASE WHEN {matches} THEN {conditions.parameter(weight)}::float8 ELSE 0 END")
+            matches = f"whole ~ {conditions.add_parameter(_in_either_case(text))}"
+        parts.append(f"CASE WHEN {matches} THEN {conditions.add_parameter(weight)}::float8 ELSE 0 END")
     return " + ".join(parts) or "0::float8"
 
 

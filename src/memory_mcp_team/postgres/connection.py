@@ -31,13 +31,13 @@ from memory_mcp_team.postgres.database import (
     Statement,
     binding,
     binding_of_writes,
-    gone,
+    is_gone,
     run,
-    run_as,
+    run_bound,
     sql,
-    translated,
+    translate_errors,
 )
-from memory_mcp_team.postgres.head import HEAD, Head, head_of, put
+from memory_mcp_team.postgres.head import HEAD, Head, make_head, put
 
 Row = tuple[Any, ...]
 #: Numbers for the names of server-side cursors.
@@ -116,29 +116,29 @@ class Writer(Reader):
         self._settling: list[Callable[[], object]] = []
 
     def _run(self, text: str, parameters: Mapping[str, Any]) -> "Cursor[Row]":
-        return self.send(Statement(text, {**self._memory, **parameters}))[-1]
+        return self.send_pending(Statement(text, {**self._memory, **parameters}))[-1]
 
     def run(self, text: str, **parameters: Any) -> int:
         """Run a statement, after those that wait; return how many rows it touched."""
         return self._run(text, parameters).rowcount
 
-    def later(self, text: str, **parameters: Any) -> None:
+    def send_later(self, text: str, **parameters: Any) -> None:
         """Run a statement before the next one whose answer is needed, or before the commit; at the latest the 200th is sent."""
         self._unsent.append(Statement(text, {**self._memory, **parameters}))
         if len(self._unsent) >= _UNSENT:
-            self.send()
+            self.send_pending()
 
-    def send(self, *more: Statement) -> "list[Cursor[Row]]":
+    def send_pending(self, *more: Statement) -> "list[Cursor[Row]]":
         """Run the statements that wait, and some more after them, in one round trip; return the cursors of all, in order."""
         waiting, self._unsent = [*self._unsent, *more], []
         return run(self.raw, waiting) if waiting else []
 
     def stream(self, text: str, size: int, **parameters: Any) -> Iterator[list[Row]]:
         """Yield the rows of a statement in slices of `size`, after sending the statements that wait."""
-        self.send()
+        self.send_pending()
         yield from super().stream(text, size, **parameters)
 
-    def insert(self, table: str, columns: str, types: Sequence[str], lists: Sequence[Sequence[Any]]) -> None:
+    def insert_rows(self, table: str, columns: str, types: Sequence[str], lists: Sequence[Sequence[Any]]) -> None:
         """Insert rows given as lists, one for each column, inside this transaction; nothing without rows.
 
         `columns` are their names separated by commas, `types` their SQL types; uuids are given as texts.
@@ -151,7 +151,7 @@ class Writer(Reader):
             return
         memory = (self._memory["tenant"], self._memory["space"])
         rows = ((*memory, *row) for row in zip(*lists, strict=True))
-        self.send()
+        self.send_pending()
         # Row-level security refuses COPY into a table of memories: rows are copied into one of the connection's own first.
         aside = f"new_{table}"
         self.raw.execute(sql(f"CREATE TEMP TABLE IF NOT EXISTS {aside} ON COMMIT DELETE ROWS AS TABLE {table} WITH NO DATA"))
@@ -167,27 +167,27 @@ class Writer(Reader):
         if len(lists[0]) <= _SINGLE or any(kind.endswith("[]") for kind in types):
             values = ", ".join(f"%({name})s::{kind}" for name, kind in zip(names, types, strict=True))
             for row in zip(*lists, strict=True):
-                self.later(f"{into} VALUES (%(tenant)s, %(space)s, {values})", **dict(zip(names, row, strict=True)))
+                self.send_later(f"{into} VALUES (%(tenant)s, %(space)s, {values})", **dict(zip(names, row, strict=True)))
             return
         arrays = ", ".join(f"%({name})s::{kind}[]" for name, kind in zip(names, types, strict=True))
         rows = {name: list(column) for name, column in zip(names, lists, strict=True)}
-        self.later(f"{into} SELECT %(tenant)s, %(space)s, * FROM unnest({arrays})", **rows)
+        self.send_later(f"{into} SELECT %(tenant)s, %(space)s, * FROM unnest({arrays})", **rows)
 
-    def change(self, changes: Sequence[tuple[ChangeKind, str]]) -> int:
+    def add_changes(self, changes: Sequence[tuple[ChangeKind, str]]) -> int:
         """Write outbox entries (kind, subject); return the number of the last given out, also if there are none."""
         if changes:
             first = self.head.last_change + 1
             self.head.last_change += len(changes)
             kinds, subjects = [kind.value for kind, _ in changes], [subject for _, subject in changes]
             numbers = range(first, first + len(changes))
-            self.insert("outbox", "seq, kind, subject", ("bigint", "text", "text"), [numbers, kinds, subjects])
+            self.insert_rows("outbox", "seq, kind, subject", ("bigint", "text", "text"), [numbers, kinds, subjects])
         return self.head.last_change
 
-    def once_committed(self, act: Callable[[], object]) -> None:
+    def call_after_commit(self, act: Callable[[], object]) -> None:
         """Call `act` when this transaction is committed, outside of it; never if it is not."""
         self._settling.append(act)
 
-    def settle(self) -> None:
+    def run_after_commit(self) -> None:
         """Call what waits for the commit, in order; called once, after it, outside of the transaction."""
         for act in self._settling:
             act()
@@ -216,13 +216,13 @@ class Connection:
         try:
             return self._rows(text, parameters)
         except StorageAway as error:
-            if self._closed or not (error.__cause__ and gone(error.__cause__)):
+            if self._closed or not (error.__cause__ and is_gone(error.__cause__)):
                 raise
             return self._rows(text, parameters)
 
     def _rows(self, text: str, parameters: Mapping[str, Any]) -> list[Row]:
-        with self._lent(self._reads_from) as raw:
-            return run_as(raw, self._acting(), [Statement(text, {**self._memory, **parameters})])[-1].fetchall()
+        with self._lend_raw(self._reads_from) as raw:
+            return run_bound(raw, self._acting(), [Statement(text, {**self._memory, **parameters})])[-1].fetchall()
 
     def row(self, text: str, **parameters: Any) -> Row | None:
         """Return the first row of a query, or None; all its rows are read, see `rows`."""
@@ -230,9 +230,9 @@ class Connection:
         return rows[0] if rows else None
 
     @contextmanager
-    def reading(self) -> Iterator[Reader]:
+    def open_reader(self) -> Iterator[Reader]:
         """Lend a connection on which several statements see one moment: a read-only transaction."""
-        with self._lent(self._reads_from) as raw:
+        with self._lend_raw(self._reads_from) as raw:
             try:
                 run(raw, [_BEGIN_READING, *binding(raw, self._acting())])
                 yield Reader(raw, self._memory)
@@ -244,17 +244,17 @@ class Connection:
                 raise
 
     @contextmanager
-    def writing(self, *questions: Statement) -> Iterator[Writer]:
+    def open_writer(self, *questions: Statement) -> Iterator[Writer]:
         """Open a transaction with the memory's head locked: committed when the block ends, rolled back when it raises.
 
         `questions` are asked in the round trip that locks the head, after it is locked; see `Writer.answers`.
         """
-        with self._lent(self.database) as raw, translated():
+        with self._lend_raw(self.database) as raw, translate_errors():
             try:
-                writer = self._begun(raw, questions)
+                writer = self._begin_writing(raw, questions)
                 head, old_head = writer.head, replace(writer.head)
                 yield writer
-                self._commit(writer, old_head)
+                self._commit_writing(writer, old_head)
             except BaseException:
                 with suppress(psycopg.Error):
                     raw.rollback()
@@ -262,9 +262,9 @@ class Connection:
         if self._reads_from is self.database:
             # A replica that is behind does not have it yet.
             self._keep(head, is_own=head.resets - old_head.resets <= 1)
-        writer.settle()
+        writer.run_after_commit()
 
-    def _begun(self, raw: "Raw[Row]", questions: Sequence[Statement]) -> Writer:
+    def _begin_writing(self, raw: "Raw[Row]", questions: Sequence[Statement]) -> Writer:
         """Lock the head, and check that a claim is still held, so that nobody takes it over until the commit.
 
         Raises Busy when the claim was lost, NotFound for a member who may not see the memory, StorageAway when it is
@@ -283,11 +283,11 @@ class Connection:
             raise StorageAway("this memory is not in the database any more", "Ask the administrator.")
         if fence is not None and [row[0] for row in rows[1]] != [fence[1]]:
             raise Busy(f"another process has taken over: {fence[0]}", "It goes on there.")
-        writer = Writer(raw, self._memory, head_of(rows[0][0]))
+        writer = Writer(raw, self._memory, make_head(rows[0][0]))
         writer.answers = rows[len(rows) - len(questions) :]
         return writer
 
-    def _commit(self, writer: Writer, old_head: Head) -> None:
+    def _commit_writing(self, writer: Writer, old_head: Head) -> None:
         """Write the head where it changed, tell other processes (every 0.5 s at most), have new events derived, commit.
 
         Raises StorageError when the database rolled back.
@@ -295,18 +295,18 @@ class Connection:
         head, last = writer.head, [_COMMIT]
         if head != old_head:
             put_head = put(head)
-            writer.later(put_head.text, **(put_head.given or {}))
+            writer.send_later(put_head.text, **(put_head.given or {}))
             if head.resets != old_head.resets or time.monotonic() - self._told >= _TELL:
                 self._told = time.monotonic()
                 last.append(Statement(_NOTIFY, {"channel": CHANNEL, "memory": f"{self.tenant}/{self.space}"}))
         if head.last_event != old_head.last_event:
-            writer.later(_DUE, name=EVENTS, patience=_PATIENCE)
-        done = writer.send(*last)[-len(last)]
+            writer.send_later(_DUE, name=EVENTS, patience=_PATIENCE)
+        done = writer.send_pending(*last)[-len(last)]
         if done.statusmessage != "COMMIT":
             raise StorageError("the database took a transaction back", "Call again; nothing of it was written.")
 
     @contextmanager
-    def fenced(self, name: str, epoch: int) -> Iterator[None]:
+    def fence_writes(self, name: str, epoch: int) -> Iterator[None]:
         """In the block, have this thread's writing transactions raise Busy at their start once claim `name` has another epoch."""
         outer_fence = getattr(self._fences, "now", None)
         self._fences.now = (name, epoch)
@@ -328,7 +328,7 @@ class Connection:
         if newer is not None and newer[0] >= began:
             # Kept meanwhile by another thread, which may have written what was not yet read here.
             return newer[1]
-        head = Head() if row is None else head_of(row)
+        head = Head() if row is None else make_head(row)
         self._keep(head)
         return head
 
@@ -357,7 +357,7 @@ class Connection:
         return self._bound if acting is None else Bound(self.tenant, acting)
 
     @contextmanager
-    def _lent(self, database: Database) -> Iterator["Raw[Row]"]:
+    def _lend_raw(self, database: Database) -> Iterator["Raw[Row]"]:
         me = threading.get_ident()
         with database.lent() as raw:
             with self._reading_lock:
@@ -370,7 +370,7 @@ class Connection:
                     if not self._reading[me]:
                         del self._reading[me]
 
-    def interrupt(self, thread: int | None = None) -> None:
+    def interrupt_reads(self, thread: int | None = None) -> None:
         """Cancel the statements running now, of one thread or of all; they raise DeadlineExceeded. Errors are ignored."""
         with self._reading_lock:
             running = [raw for owner, several in self._reading.items() if thread in (None, owner) for raw in several]

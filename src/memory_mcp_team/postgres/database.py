@@ -110,7 +110,7 @@ class Database:
         answer in time, and the driver's errors as ours.
         """
         with self.lent() as raw:
-            run_as(raw, bound, ())
+            run_bound(raw, bound, ())
             yield raw
 
     @contextmanager
@@ -124,20 +124,20 @@ class Database:
             if not self._opened:
                 self._pool.open()
                 self._opened = True
-        with translated():
+        with translate_errors():
             try:
                 away = time.monotonic() - self._failed < _AWAY
                 with self._pool.connection(_BRIEFLY if away else _WAIT) as raw:
                     yield raw
             except psycopg.OperationalError as error:
-                if gone(error):
+                if is_gone(error):
                     # What ended this connection has ended others: those that wait in the pool are tried now, not by callers.
                     self._pool.check()
                 raise
 
-    def alone(self) -> "Raw[tuple[Any, ...]]":
+    def connect_alone(self) -> "Raw[tuple[Any, ...]]":
         """Return a connection outside the pool, bound to nobody, which the caller closes. Raises StorageAway for no answer."""
-        with translated():
+        with translate_errors():
             raw = psycopg.connect(self.url, autocommit=True, application_name="memory-mcp")
             load_as_integers(raw)
             return raw
@@ -186,12 +186,12 @@ def _later() -> "Generator[Any, Any, None]":
     yield from ()
 
 
-def run_as(raw: "Raw[Any]", bound: Bound | None, statements: Sequence[Statement]) -> "list[Cursor[Any]]":
+def run_bound(raw: "Raw[Any]", bound: Bound | None, statements: Sequence[Statement]) -> "list[Cursor[Any]]":
     """Run statements outside a transaction, the connection bound to `bound` (None: nobody) from then on; return their cursors."""
     if getattr(raw, "memory_bound", None) != (bound or _NOBODY):
         # A statement that fails undoes what is sent with it.
         raw.memory_bound = None  # type: ignore[attr-defined]
-        cursors = run(raw, [_set(bound, False), *statements])[1:]
+        cursors = run(raw, [_make_binding(bound, False), *statements])[1:]
         raw.memory_bound = bound or _NOBODY  # type: ignore[attr-defined]
         return cursors
     return run(raw, statements) if statements else []
@@ -199,7 +199,7 @@ def run_as(raw: "Raw[Any]", bound: Bound | None, statements: Sequence[Statement]
 
 def binding(raw: "Raw[Any]", bound: Bound) -> list[Statement]:
     """Return what a transaction that has begun runs first, so that it is bound until its end; nothing where it is already."""
-    return [] if getattr(raw, "memory_bound", None) == bound else [_set(bound, True)]
+    return [] if getattr(raw, "memory_bound", None) == bound else [_make_binding(bound, True)]
 
 
 def binding_of_writes(bound: Bound) -> Statement:
@@ -208,10 +208,10 @@ def binding_of_writes(bound: Bound) -> Statement:
     Statements of writes find rows by their keys, so one plan serves all of them; that of a partitioned table takes longer to
     make than to run, and would be made again for each of them.
     """
-    return _set(bound, True, _SET_OF_WRITES)
+    return _make_binding(bound, True, _SET_OF_WRITES)
 
 
-def _set(bound: Bound | None, local: bool, text: str = _SET) -> Statement:
+def _make_binding(bound: Bound | None, local: bool, text: str = _SET) -> Statement:
     """Return the statement that binds a connection to a tenant and member (None: nobody); `local`: until the transaction ends."""
     tenant, member = (str(bound.tenant), str(bound.member)) if bound else ("", "")
     return Statement(text, {"tenant": tenant, "member": member, "local": local})
@@ -222,7 +222,7 @@ def sql(text: str) -> LiteralString:
     return text
 
 
-def gone(error: BaseException) -> bool:
+def is_gone(error: BaseException) -> bool:
     """Return whether the connection is gone rather than the statement wrong: another one may serve.
 
     Any operational error but a cancelled statement, a full disk or a pool without a free connection.
@@ -231,7 +231,7 @@ def gone(error: BaseException) -> bool:
 
 
 @contextmanager
-def translated() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """Raise the driver's errors as ours.
 
     The only place that knows their names. DeadlineExceeded for a cancelled statement, StorageAway where the
@@ -252,20 +252,22 @@ def translated() -> Iterator[None]:
         raise StorageAway("the database gave no connection in time", _AWAY_HINT) from error
     except errors.InsufficientPrivilege as error:
         if "row-level security" not in str(error):
-            raise StorageForbidden(f"the database refused its role: {_first(error)}", StorageForbidden.HINT) from error
-        raise StorageError(f"the database refused: {_first(error)}", "Ask for a role in the space that may write.") from error
+            raise StorageForbidden(f"the database refused its role: {_first_line(error)}", StorageForbidden.HINT) from error
+        raise StorageError(
+            f"the database refused: {_first_line(error)}", "Ask for a role in the space that may write."
+        ) from error
     except psycopg.OperationalError as error:
-        raise StorageAway(f"the database does not answer: {_first(error)}", _AWAY_HINT) from error
+        raise StorageAway(f"the database does not answer: {_first_line(error)}", _AWAY_HINT) from error
     except psycopg.DataError as error:
         # Interfaces mend what they are given; what comes by another way is its sender's to mend.
         raise InvalidQuery("a value is none that can be stored", "Leave out NUL bytes, and numbers beyond 64 bits.") from error
     except psycopg.Error as error:
         if isinstance(error, MemoryMcpError):
             raise
-        raise StorageError(f"the database refused: {_first(error)}", "Run: memory-mcp doctor") from error
+        raise StorageError(f"the database refused: {_first_line(error)}", "Run: memory-mcp doctor") from error
 
 
-def _first(error: BaseException) -> str:
+def _first_line(error: BaseException) -> str:
     return next(iter(str(error).strip().splitlines()), "")[:300]
 
 
@@ -275,7 +277,7 @@ class Listener:
     def __init__(self, database: Database, heard: Callable[[int, int], None]) -> None:
         self._database, self._heard = database, heard
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._listen, name="listening", daemon=True)
+        self._thread = threading.Thread(target=self._run_listener, name="listening", daemon=True)
 
     def start(self) -> None:
         """Begin to listen, in a thread.
@@ -290,14 +292,14 @@ class Listener:
         if self._thread.is_alive():
             self._thread.join(2)
 
-    def _listen(self) -> None:
+    def _run_listener(self) -> None:
         """Call `heard` with tenant and space for each notice until stopped.
 
         A lost connection is made anew after a second.
         """
         while not self._over.is_set():
             try:
-                with self._database.alone() as raw:
+                with self._database.connect_alone() as raw:
                     raw.execute(sql(f"LISTEN {CHANNEL}"))
                     while not self._over.is_set():
                         for notice in raw.notifies(timeout=1.0):

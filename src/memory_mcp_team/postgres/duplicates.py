@@ -14,7 +14,7 @@ from memory_mcp.model.event import HOOK, Event
 from memory_mcp.model.ids import EventId, event_id_from, event_key
 from memory_mcp.storage.copies import COLUMNS, CopyFinder, Stream, Utterance, repeated_ids, resolve_pairs
 from memory_mcp.storage.pairing import SUMMARY, WINDOW_MS, Message, escape_json, iter_pairs, make_message, parse_message
-from memory_mcp_team.postgres.conditions import shown
+from memory_mcp_team.postgres.conditions import is_shown
 from memory_mcp_team.postgres.connection import Connection, Row, Writer, own
 from memory_mcp_team.postgres.database import Statement
 from memory_mcp_team.postgres.keys import uuids_of
@@ -42,7 +42,7 @@ WHERE {own("e")} AND e.session_id = ANY(%(sessions)s::text[]) AND starts_with(e.
   AND (e.ts BETWEEN %(first)s AND %(last)s
        OR (e.source_id <> '' AND e.source_id = ANY(%(source_ids)s::text[]))
        OR {_TOLD} = ANY(%(tool_use_ids)s::text[]))
-  AND {shown()}
+  AND {is_shown()}
   AND NOT EXISTS (SELECT 1 FROM duplicate d WHERE {own("d")} AND d.canonical = e.event_id)
 ORDER BY e.seq"""
 _PAIRS = f"""SELECT event_id, canonical FROM duplicate
@@ -95,7 +95,7 @@ class Duplicates:
         self._con = con
         self._copies = _CopyFinder()
 
-    def decide(self, writer: Writer, fresh: Sequence[Event], sources: Sequence[Row]) -> set[EventId]:
+    def find_copies(self, writer: Writer, fresh: Sequence[Event], sources: Sequence[Row]) -> set[EventId]:
         """Store the pairs that `fresh`, about to be stored, makes within itself and with older events.
 
         `sources` are rows of `sources_of` at this moment, for all sessions of `fresh` at least. Return the ids of those of
@@ -110,8 +110,8 @@ class Duplicates:
             hidden = resolve_pairs(new_pairs, dict(writer.rows(_PAIRS, keys=keys)))
             columns = [uuids_of(hidden), uuids_of(hidden.values())]
             if hidden:
-                writer.later(_MOVED, hidden=columns[0], shown=columns[1])
-                writer.insert("duplicate", "event_id, canonical", ("uuid", "uuid"), columns)
+                writer.send_later(_MOVED, hidden=columns[0], shown=columns[1])
+                writer.insert_rows("duplicate", "event_id, canonical", ("uuid", "uuid"), columns)
         return repeated_ids(copies, fresh)
 
     def _pair_hooks(self, writer: Writer, fresh: Sequence[Event], sources: Sequence[Row]) -> list[tuple[int, int]]:
@@ -122,11 +122,11 @@ class Duplicates:
         messages = [make_message(e) for e in fresh if e.session_id in hooked]
         if not messages:
             return []
-        older = _older(writer, [m for m in messages if m.hook and m.session in mixed], False)
-        older += _older(writer, [m for m in messages if not m.hook and m.session in met], True)
+        older = _read_older(writer, [m for m in messages if m.hook and m.session in mixed], False)
+        older += _read_older(writer, [m for m in messages if not m.hook and m.session in met], True)
         return [(hidden.key, canonical.key) for hidden, canonical in iter_pairs([*older, *messages])]
 
-    def of(self, ids: Iterable[EventId]) -> dict[EventId, EventId]:
+    def find_pairs(self, ids: Iterable[EventId]) -> dict[EventId, EventId]:
         """Return the pairs in which one of `ids` takes part: by the id of the hidden event that of the shown one."""
         keys = uuids_of(event_key(i) for i in ids)
         if not keys:
@@ -134,12 +134,12 @@ class Duplicates:
         return {event_id_from(hidden): event_id_from(canonical) for hidden, canonical in self._con.rows(_PAIRS, keys=keys)}
 
 
-def sources_of(events: Iterable[Event]) -> Statement:
+def make_sources_query(events: Iterable[Event]) -> Statement:
     """Return the query for the rows (session, source) of the sessions of some events: each source that they have."""
     return Statement(_SOURCES, {"sessions": sorted({e.session_id for e in events})})
 
 
-def _older(writer: Writer, fresh: Sequence[Message], hook: bool) -> list[Message]:
+def _read_older(writer: Writer, fresh: Sequence[Message], hook: bool) -> list[Message]:
     if not fresh:
         return []
     times = [t.time_ms for t in fresh]

@@ -19,7 +19,7 @@ from memory_mcp_team.postgres.archive import count_events
 from memory_mcp_team.postgres.connection import Connection, Reader, Row, Writer, own
 from memory_mcp_team.postgres.events import EVENT_TYPES
 from memory_mcp_team.postgres.keys import uuid_of, uuids_of
-from memory_mcp_team.postgres.terms import without_sets
+from memory_mcp_team.postgres.terms import subtract_segment_terms
 
 _SPELLED = {
     "own": own(),
@@ -45,7 +45,7 @@ _RENAMED = f"""UPDATE duplicate d SET {{column}} = m.new FROM unnest(%(old)s::uu
   WHERE {own("d")} AND d.{{column}} = m.old"""
 
 
-def erase(con: Connection, keep: Cleaner, dry: bool, after: int) -> ErasureResult:
+def erase_forgotten(con: Connection, keep: Cleaner, dry: bool, after: int) -> ErasureResult:
     """Remove from every table what `keep` does not keep, and return what went; with `dry` count it in a read-only transaction.
 
     Events above the number `after` are looked through before other writers have to wait; those that came meanwhile, while
@@ -55,11 +55,11 @@ def erase(con: Connection, keep: Cleaner, dry: bool, after: int) -> ErasureResul
     findings, resets = Findings(after), con.head().resets
     findings.look_through(lambda seq: con.rows(_BEHIND, after=seq), keep)
     if dry:
-        with con.reading() as reader:
+        with con.open_reader() as reader:
             erased = _Erasing(reader, keep, findings).run()
             erased.last_seq = con.head().last_event
             return erased
-    with con.writing() as writer:
+    with con.open_writer() as writer:
         if writer.head.resets != resets:
             # Events may have other numbers than those that were looked through.
             findings = Findings()
@@ -84,7 +84,7 @@ class _Erasing(forgotten.Eraser):
         super().__init__(keep, findings, dry=not isinstance(rows, Writer))
         self._reader = rows
         if isinstance(rows, Writer):
-            self._add_changes, self._subtract_sets = rows.change, partial(without_sets, rows)
+            self._add_changes, self._subtract_sets = rows.add_changes, partial(subtract_segment_terms, rows)
 
     @property
     def _writer(self) -> Writer:
@@ -97,7 +97,7 @@ class _Erasing(forgotten.Eraser):
 
     def _fetch_rows(self, statement: str, **values: Any) -> list[Row]:
         """Run a statement of `storage.forgotten` with its parameters `values`, in the caller's transaction; return all rows."""
-        text, parameters = _spelled(statement, values)
+        text, parameters = _spell_statement(statement, values)
         return self._reader.rows(text, **parameters)
 
     def _iter_rows(self, statement: str) -> Iterator[Row]:
@@ -107,7 +107,7 @@ class _Erasing(forgotten.Eraser):
 
     def _execute_write(self, statement: str, **values: Any) -> None:
         """Run a statement of `storage.forgotten` that writes, in the caller's transaction; AssertionError in a dry run."""
-        text, parameters = _spelled(statement, values)
+        text, parameters = _spell_statement(statement, values)
         self._writer.run(text, **parameters)
 
     def _rewrite_events(self) -> None:
@@ -124,7 +124,7 @@ class _Erasing(forgotten.Eraser):
             writer.run(sql, name=name, place=str(position))
         (writer.head.derived,) = writer.rows(_DERIVED, derived=writer.head.derived, streams=streams)[0]
         if first is not None:
-            writer.change(self._findings.make_changes(first))
+            writer.add_changes(self._findings.make_changes(first))
             writer.run(_NUMBER_ANEW, streams=streams, first=first)
         count_events(writer)
 
@@ -142,13 +142,13 @@ class _Erasing(forgotten.Eraser):
         writer.run(f"DELETE FROM duplicate WHERE {own()} AND (event_id = {_IDS} OR canonical = {_IDS})", ids=duplicate_keys)
         lists = event_columns([changed[old][1] for old in kept_keys], 1)
         lists[:2] = [changed[old][0] for old in kept_keys], uuids_of(kept_keys.values())
-        writer.insert("event", _COLUMNS, EVENT_TYPES, lists)
+        writer.insert_rows("event", _COLUMNS, EVENT_TYPES, lists)
         moved = [(old, key) for old, key in kept_keys.items() if old != key]
         for column in ("event_id", "canonical") if moved else ():
             id_pairs = {"old": [uuid_of(old) for old, _ in moved], "new": [uuid_of(key) for _, key in moved]}
             writer.run(_RENAMED.format(column=column), **id_pairs)
 
 
-def _spelled(statement: str, values: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+def _spell_statement(statement: str, values: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     parameters = {name: uuids_of(value) if name == "ids" else value for name, value in values.items()}
     return statement.format(**{name: f"%({name})s" for name in values} | _SPELLED), parameters

@@ -16,10 +16,19 @@ from memory_mcp.storage.pairing import SUMMARY
 from memory_mcp.storage.records import REQUEST_KEPT_MS
 from memory_mcp.storage.rows import EVENT, event_columns, event_of, sessions_of
 from memory_mcp.storage.values import AppendResult, EventBatch, EventPosition, Scope, SessionInfo, StoredEvent, WriteRequest
-from memory_mcp_team.postgres.conditions import WHOLE, Conditions, folded, holds, of_scope, shown, shown_in_session, weighed
+from memory_mcp_team.postgres.conditions import (
+    WHOLE,
+    Conditions,
+    add_text_condition,
+    fold_case,
+    is_shown,
+    make_scope_conditions,
+    shown_in_session,
+    sum_weights,
+)
 from memory_mcp_team.postgres.connection import Connection, Row, Writer, own
 from memory_mcp_team.postgres.database import Statement
-from memory_mcp_team.postgres.duplicates import Duplicates, sources_of
+from memory_mcp_team.postgres.duplicates import Duplicates, make_sources_query
 from memory_mcp_team.postgres.keys import uuid_of, uuids_of
 from memory_mcp_team.postgres.outbox import forget_old_requests
 from memory_mcp_team.postgres.projects import PostgresProjects
@@ -51,7 +60,7 @@ WHERE {own("e")} AND (%(last_seq)s::bigint IS NULL OR e.seq <= %(last_seq)s) AND
 _OUTDONE = f"""EXISTS (SELECT 1 FROM duplicate d JOIN event o ON {own("o")} AND o.event_id = d.canonical
   WHERE {own("d")} AND d.event_id = e.event_id AND o.seq > e.seq)"""
 _RECAPS = f"""SELECT {_EVENT} FROM event e
-WHERE {own("e")} AND e.stream = ANY(%(streams)s) AND e.type = 'note' AND strpos(e.metadata, '{SUMMARY}"') > 0 AND {shown()}
+WHERE {own("e")} AND e.stream = ANY(%(streams)s) AND e.type = 'note' AND strpos(e.metadata, '{SUMMARY}"') > 0 AND {is_shown()}
 ORDER BY e.ts, e.event_id"""
 #: What is shown in the place of a hidden event is no neighbour of it.
 _NEAR = f"""(SELECT {_EVENT} FROM event e
@@ -82,18 +91,18 @@ class PostgresEvents:
     def append_batches(self, batches: Sequence[EventBatch]) -> list[AppendResult]:
         """Append each batch in turn; return their results in order."""
         now = self._clock.now_ms()
-        with self._con.writing(*self._questions(batches, now)) as writer:
+        with self._con.open_writer(*self._make_questions(batches, now)) as writer:
             sources, replayed, *known_rows = writer.answers
             answers = {str(key): str(answer) for key, answer in replayed}
             replies, fresh = dict[str, str](), list[Event]()
             sorted_out: list[tuple[list[Event], list[EventId], str | None]] = []
             if known_rows:
-                stored = _contents(known_rows[0])
+                stored = _index_contents(known_rows[0])
             else:
                 # An id begins with its time: what is later than all before need not be looked up.
                 events = (event for batch in batches for event in batch.events)
-                stored = _stored(writer, [e for e in events if event_key(e.event_id) <= writer.head.newest])
-            arriving = ArrivalSorter(stored, lambda variants: _stored(writer, variants))
+                stored = _read_stored(writer, [e for e in events if event_key(e.event_id) <= writer.head.newest])
+            arriving = ArrivalSorter(stored, lambda variants: _read_stored(writer, variants))
             for batch in batches:
                 key = batch.request.key if batch.request else ""
                 if batch.request and (answer := answers.get(key, replies.get(key))) is not None:
@@ -109,16 +118,16 @@ class PostgresEvents:
                 if abs(now - self._forgot_ms) > _FORGET_MS:
                     forget_old_requests(writer, now)
                     self._forgot_ms = now
-                writer.later(_ANSWERED, keys=list(replies), answers=list(replies.values()), at_ms=now)
+                writer.send_later(_ANSWERED, keys=list(replies), answers=list(replies.values()), at_ms=now)
             failpoint("events.before_commit")
         failpoint("events.committed")
         return [replace(make_append_result(new, old_ids, copies), replayed_answer=answer) for new, old_ids, answer in sorted_out]
 
-    def _questions(self, batches: Sequence[EventBatch], now: int) -> list[Statement]:
+    def _make_questions(self, batches: Sequence[EventBatch], now: int) -> list[Statement]:
         """Return what is asked with the head locked: sources of sessions, earlier answers, and for up to 64 events stored ids."""
         events = [event for batch in batches for event in batch.events]
         keys = [batch.request.key for batch in batches if batch.request]
-        statements = [sources_of(events), Statement(_REPLAY, {"keys": keys, "since": now - REQUEST_KEPT_MS})]
+        statements = [make_sources_query(events), Statement(_REPLAY, {"keys": keys, "since": now - REQUEST_KEPT_MS})]
         if len(events) <= _FEW:
             statements.append(Statement(_KNOWN, {"keys": uuids_of(event_key(e.event_id) for e in events)}))
         return statements
@@ -128,26 +137,26 @@ class PostgresEvents:
 
         Return the ids of those that say again what another session holds.
         """
-        copies = self._pairs.decide(writer, fresh, sources)
+        copies = self._pairs.find_copies(writer, fresh, sources)
         first = writer.head.last_event + 1
         writer.head.last_event += len(fresh)
         columns = event_columns(fresh, first)
         writer.head.newest = max(writer.head.newest, *columns[1])
         columns[1] = uuids_of(columns[1])
-        writer.insert("event", _COLUMNS, EVENT_TYPES, columns)
-        writer.change([(ChangeKind.EVENTS_APPENDED, str(first + len(fresh) - 1))])
-        writer.once_committed(lambda: self._projects.take(fresh))
+        writer.insert_rows("event", _COLUMNS, EVENT_TYPES, columns)
+        writer.add_changes([(ChangeKind.EVENTS_APPENDED, str(first + len(fresh) - 1))])
+        writer.call_after_commit(lambda: self._projects.take(fresh))
         return copies
 
-    def _event(self, row: Row) -> Event:
+    def _make_event(self, row: Row) -> Event:
         event = event_of(row)
         return event.with_display_project(self._projects.names.display_name(event.project, event.session_id))
 
     def _events(self, text: str, **parameters: Any) -> list[Event]:
-        return [self._event(row) for row in self._con.rows(text, **parameters)]
+        return [self._make_event(row) for row in self._con.rows(text, **parameters)]
 
-    def _conditions(self, scope: Scope, session_id: str | None = None) -> Conditions:
-        return of_scope(scope, session_id, self._projects.names)
+    def _make_conditions(self, scope: Scope, session_id: str | None = None) -> Conditions:
+        return make_scope_conditions(scope, session_id, self._projects.names)
 
     def find_event(self, event_id: EventId) -> Event | None:
         """Return an event, shown or not, with its project's present name."""
@@ -169,16 +178,16 @@ class PostgresEvents:
         """Return up to `limit` events numbered above `seq`, by arrival."""
         if seq >= self._con.head().last_event:
             return []
-        return [StoredEvent(row[0], self._event(row[1:])) for row in self._con.rows(_AFTER, seq=seq, to=seq + limit)]
+        return [StoredEvent(row[0], self._make_event(row[1:])) for row in self._con.rows(_AFTER, seq=seq, to=seq + limit)]
 
     def list_arrivals(self, after: int, to: int, scope: Scope, probes: Sequence[str] = (), live: bool = False) -> list[Event]:
         """Return a scope's shown events numbered `after` < n <= `to`."""
-        conditions = self._conditions(scope)
+        conditions = self._make_conditions(scope)
         conditions.add("e.seq > {} AND e.seq <= {}", after, to)
         if live:
             conditions.add("(e.source = {} OR starts_with(e.source, {}))", TOOL, HOOK)
         if probes:
-            either = " OR ".join(f"strpos({folded(WHOLE)}, {{}}) > 0" for _ in probes)
+            either = " OR ".join(f"strpos({fold_case(WHOLE)}, {{}}) > 0" for _ in probes)
             conditions.add(f"(octet_length({WHOLE}) <> char_length({WHOLE}) OR {either})", *probes)
         return self._events(
             f"SELECT {_EVENT} FROM event e WHERE {own('e')} AND {conditions.all} ORDER BY e.seq", **conditions.given
@@ -190,7 +199,7 @@ class PostgresEvents:
 
     def find_duplicates(self, ids: Iterable[EventId]) -> dict[EventId, EventId]:
         """Return pairs with one of `ids`: hidden id to shown id."""
-        return self._pairs.of(ids)
+        return self._pairs.find_pairs(ids)
 
     def segment_events(self, segment: Segment) -> list[Event]:
         """Return a segment's events in order, as `events_by_segment` does."""
@@ -198,7 +207,7 @@ class PostgresEvents:
 
     def events_by_segment(self, segments: Sequence[Segment], last_seq: int | None = None) -> dict[int, list[Event]]:
         """Return the shown events of each segment by its key, in order."""
-        by_segment = self._in_segments(segments, last_seq, shown())
+        by_segment = self._in_segments(segments, last_seq, is_shown())
         # Copies may also be hidden by what was stored before them.
         for which in (_OUTDONE, "true"):
             by_segment |= self._in_segments([s for s in segments if s.key not in by_segment], last_seq, which)
@@ -207,8 +216,8 @@ class PostgresEvents:
     def _in_segments(self, segments: Sequence[Segment], last_seq: int | None, which: str) -> dict[int, list[Event]]:
         by_segment: dict[int, list[Event]] = {}
         if segments:
-            for row in self._con.rows(_IN_SEGMENTS.format(which=which), last_seq=last_seq, **_spans(segments)):
-                by_segment.setdefault(row[0], []).append(self._event(row[1:]))
+            for row in self._con.rows(_IN_SEGMENTS.format(which=which), last_seq=last_seq, **_make_spans(segments)):
+                by_segment.setdefault(row[0], []).append(self._make_event(row[1:]))
         return by_segment
 
     def list_recaps(self, streams: Iterable[int]) -> list[Event]:
@@ -230,7 +239,7 @@ class PostgresEvents:
         self, scope: Scope, session_id: str | None = None, limit: int = 100, after: tuple[int, str] | None = None
     ) -> list[Event]:
         """Return up to `limit` shown events of a scope by (timestamp, id)."""
-        conditions = self._conditions(scope, session_id)
+        conditions = self._make_conditions(scope, session_id)
         if after:
             conditions.add("(e.ts, e.event_id) > ({}, {}::uuid)", after[0], uuid_of(event_key(after[1])))
         text = f"SELECT {_EVENT} FROM event e WHERE {own('e')} AND {conditions.all} ORDER BY e.ts, e.event_id LIMIT %(limit)s"
@@ -240,27 +249,27 @@ class PostgresEvents:
         self, scope: Scope, words: Sequence[str], limit: int, segments: Sequence[Segment] | None = None
     ) -> tuple[int, list[Event]]:
         """Return the number of a scope's events, and those with all `words`."""
-        conditions = self._conditions(scope)
+        conditions = self._make_conditions(scope)
         table, span_parameters = "event e", dict[str, Any]()
         if segments is None:
             row = self._con.row(f"SELECT count(*) FROM event e WHERE {own('e')} AND {conditions.all}", **conditions.given)
             count = row[0] if row else 0
         else:
             count = sum(s.events for s in segments)
-            table, span_parameters = f"{_SPANS} JOIN event e ON {_INSIDE}", _spans(segments)
+            table, span_parameters = f"{_SPANS} JOIN event e ON {_INSIDE}", _make_spans(segments)
         for word in words:
-            holds(conditions, word)
+            add_text_condition(conditions, word)
         text = f"""SELECT {_EVENT} FROM {table} WHERE {own("e")} AND {conditions.all}
                    ORDER BY e.ts DESC, e.event_id DESC LIMIT %(limit)s"""
         return count, self._events(text, **span_parameters, **conditions.given, limit=limit)
 
     def rank_positions(self, scope: Scope, probes: Mapping[str, float], limit: int) -> tuple[int, list[EventPosition]]:
         """Return the number of a scope's events, and the best positions."""
-        conditions = self._conditions(scope)
-        weight = weighed(conditions, probes)
+        conditions = self._make_conditions(scope)
+        weight = sum_weights(conditions, probes)
         # Without the fences each probe would put the words together, and fold them, again.
         text = f"""SELECT stream, ts, event_id, ({weight}) / ln(20 + length(whole) / 10.0::float8) AS weight, count(*) OVER ()
-                   FROM (SELECT *, {folded("whole")} AS folded FROM (
+                   FROM (SELECT *, {fold_case("whole")} AS folded FROM (
                      SELECT e.stream, e.ts, e.event_id, {WHOLE} AS whole FROM event e
                      WHERE {own("e")} AND {conditions.all} OFFSET 0
                    ) w OFFSET 0) f
@@ -271,14 +280,14 @@ class PostgresEvents:
 
     def get_span(self, scope: Scope) -> TimeWindow | None:
         """Return the time of a scope's shown events, or None."""
-        conditions = self._conditions(scope)
+        conditions = self._make_conditions(scope)
         query = f"SELECT e.ts FROM event e WHERE {own('e')} AND {conditions.all} ORDER BY e.ts {{0}}, e.event_id {{0}} LIMIT 1"
         row = self._con.row(f"SELECT ({query.format('ASC')}), ({query.format('DESC')})", **conditions.given)
         return None if row is None or row[0] is None else TimeWindow(row[0], row[1] + 1)
 
     def list_sessions(self, scope: Scope, limit: int = 100) -> list[SessionInfo]:
         """Return up to `limit` sessions with shown events, latest first."""
-        conditions = self._conditions(scope)
+        conditions = self._make_conditions(scope)
         text = f"""SELECT e.session_id, e.project, max(e.agent COLLATE "C"), min(e.ts), max(e.ts), count(*)
                    FROM event e WHERE {own("e")} AND {conditions.all}
                    GROUP BY e.session_id, e.project ORDER BY max(e.ts) DESC, e.session_id COLLATE "C" LIMIT %(limit)s"""
@@ -286,14 +295,14 @@ class PostgresEvents:
 
     def list_speakers(self, scope: Scope) -> list[str]:
         """Return the speakers of a scope's shown events, sorted, without ""."""
-        conditions = self._conditions(scope)
+        conditions = self._make_conditions(scope)
         conditions.add("e.speaker <> ''")
         text = f"SELECT DISTINCT e.speaker FROM event e WHERE {own('e')} AND {conditions.all}"
         return sorted(row[0] for row in self._con.rows(text, **conditions.given))
 
     def count_matches(self, begin: str, pattern: str) -> dict[str, int]:
         """Return how often shown texts and metadata match, by matched group."""
-        conditions = self._conditions(Scope())
+        conditions = self._make_conditions(Scope())
         conditions.add("(strpos(e.text, {}) > 0 OR strpos(e.metadata, {}) > 0)", begin, begin)
         text = f"""SELECT m.groups[1], count(*) FROM event e,
                      LATERAL regexp_matches(e.text || chr(10) || e.metadata, %(pattern)s, 'g') AS m(groups)
@@ -308,18 +317,18 @@ class PostgresEvents:
             seq = events[-1].seq
 
 
-def _stored(writer: Writer, events: Sequence[Event]) -> dict[EventId, StoredValue]:
+def _read_stored(writer: Writer, events: Sequence[Event]) -> dict[EventId, StoredValue]:
     """Return text and session of those of the events whose ids are stored, by id; read in the writer's transaction."""
     if not events:
         return {}
-    return _contents(writer.rows(_KNOWN, keys=uuids_of(event_key(e.event_id) for e in events)))
+    return _index_contents(writer.rows(_KNOWN, keys=uuids_of(event_key(e.event_id) for e in events)))
 
 
-def _contents(rows: Sequence[Row]) -> dict[EventId, StoredValue]:
+def _index_contents(rows: Sequence[Row]) -> dict[EventId, StoredValue]:
     return {event_id_from(key): (content, session) for key, content, session in rows}
 
 
-def _spans(segments: Sequence[Segment]) -> dict[str, list[Any]]:
+def _make_spans(segments: Sequence[Segment]) -> dict[str, list[Any]]:
     return {
         "keys": [s.key for s in segments],
         "streams": [s.stream for s in segments],

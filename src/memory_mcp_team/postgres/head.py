@@ -40,7 +40,7 @@ class Head:
         return self.last_change, self.resets
 
 
-def head_of(row: Sequence[Any]) -> Head:
+def make_head(row: Sequence[Any]) -> Head:
     """Return the head from a row of `HEAD`.
 
     `newest` is -1 where there is no event.

@@ -31,7 +31,7 @@ _CUTS = f"SELECT key, {SEGMENT} FROM segment_cut WHERE {own()}"
 Stamps = dict[NodeId, tuple[int, tuple[int, int, int]]]
 
 
-class Followed(Generic[K]):
+class FollowedCache(Generic[K]):
     """A value kept of a memory, with the position up to which it holds."""
 
     def __init__(self, con: Connection, read: Callable[[Reader], K], follow: Callable[[Reader, K, Collection[int]], K]) -> None:
@@ -39,18 +39,18 @@ class Followed(Generic[K]):
         self._lock = threading.Lock()
         self._kept: tuple[tuple[int, int], K] | None = None
 
-    def now(self) -> K:
+    def get_current(self) -> K:
         """Return the value, brought up to date where the head has moved.
 
         Read anew after a reset, more than 1000 changes, or `forget`; other threads wait meanwhile.
         """
         head = self._con.head()
-        if (cached := self._kept) is not None and _holds(cached[0], head.stamp):
+        if (cached := self._kept) is not None and _is_current(cached[0], head.stamp):
             return cached[1]
         with self._lock:
-            if (cached := self._kept) is not None and _holds(cached[0], head.stamp):
+            if (cached := self._kept) is not None and _is_current(cached[0], head.stamp):
                 return cached[1]
-            with self._con.reading() as reader:
+            with self._con.open_reader() as reader:
                 row = reader.row(_POSITION)
                 position = (int(row[0]), int(row[1])) if row else (0, 0)
                 follows = cached is not None and cached[0][1] == position[1]
@@ -63,18 +63,18 @@ class Followed(Generic[K]):
             self._kept = (position, value)
             return value
 
-    def at_hand(self) -> K | None:
+    def find_current(self) -> K | None:
         """Return the value where it is up to date by the head, else None; the tables are not read."""
         cached, head = self._kept, self._con.head()
-        return cached[1] if cached is not None and _holds(cached[0], head.stamp) else None
+        return cached[1] if cached is not None and _is_current(cached[0], head.stamp) else None
 
-    def forget(self) -> None:
+    def drop_value(self) -> None:
         """Drop the value, so that it is read anew when it is asked for next."""
         with self._lock:
             self._kept = None
 
 
-def _holds(position: tuple[int, int], stamp: tuple[int, int]) -> bool:
+def _is_current(position: tuple[int, int], stamp: tuple[int, int]) -> bool:
     return position[1] == stamp[1] and position[0] >= stamp[0]
 
 
@@ -89,11 +89,11 @@ class Cuts:
             self._days.setdefault(cut.day, []).append(cut)
         self._names = sorted(self._days)
 
-    def within(self, first: str, after: str, project: str | None) -> list[Segment]:
+    def list_between(self, first: str, after: str, project: str | None) -> list[Segment]:
         """Return the kept cuts (of a project; None: any) from day `first` up to, not including, `after`, ordered by start."""
-        return sorted(self._of_days(first, after, project), key=lambda cut: cut.start)
+        return sorted(self._list_of_days(first, after, project), key=lambda cut: cut.start)
 
-    def inside(self, scope: Scope) -> list[Segment]:
+    def list_in_scope(self, scope: Scope) -> list[Segment]:
         """Return those kept cuts of a scope's project and agent (None: any) whose own time meets its window, ordered by start."""
         cuts: Iterable[Segment] = self._order
         if window := scope.window:
@@ -102,22 +102,22 @@ class Cuts:
         project, agent = scope.project, scope.agent
         return [cut for cut in cuts if project in (None, cut.project) and agent in (None, cut.agent)]
 
-    def counts(self, project: str | None) -> list[tuple[str, int]]:
+    def count_by_day(self, project: str | None) -> list[tuple[str, int]]:
         """Return each day that has kept cuts (of a project; None: any), with their number, in order; no database is read."""
         counted = ((day, sum(project in (None, cut.project) for cut in self._days[day])) for day in self._names)
         return [(day, count) for day, count in counted if count]
 
-    def days(self, first: str, after: str, project: str | None) -> list[str]:
+    def list_days(self, first: str, after: str, project: str | None) -> list[str]:
         """Return the days from `first` up to, not including, `after` that have kept cuts (of a project; None: any), in order."""
-        days = self._span(first, after)
+        days = self._list_span_days(first, after)
         return [day for day in days if project is None or any(cut.project == project for cut in self._days[day])]
 
-    def tally(self, first: str, after: str, project: str | None) -> Tally:
+    def tally_days(self, first: str, after: str, project: str | None) -> Tally:
         """Return the sums of the kept cuts (of a project; None: any) of days from `first` up to, not including, `after`.
 
         A session of several days counts once; agents and projects are sorted, without "".
         """
-        cuts = self._of_days(first, after, project)
+        cuts = self._list_of_days(first, after, project)
         return Tally(
             sessions=len({cut.session_id for cut in cuts}),
             events=sum(cut.events for cut in cuts),
@@ -127,15 +127,15 @@ class Cuts:
             projects=tuple(sorted({cut.project for cut in cuts} - {""})),
         )
 
-    def _of_days(self, first: str, after: str, project: str | None) -> list[Segment]:
-        cuts = [cut for day in self._span(first, after) for cut in self._days[day]]
+    def _list_of_days(self, first: str, after: str, project: str | None) -> list[Segment]:
+        cuts = [cut for day in self._list_span_days(first, after) for cut in self._days[day]]
         return cuts if project is None else [cut for cut in cuts if cut.project == project]
 
-    def _span(self, first: str, after: str) -> list[str]:
+    def _list_span_days(self, first: str, after: str) -> list[str]:
         return self._names[bisect_left(self._names, first) : bisect_left(self._names, after)]
 
 
-def kept_cuts(con: Connection) -> Followed[Cuts | None]:
+def cache_cuts(con: Connection) -> FollowedCache[Cuts | None]:
     """Return a memory's cuts, kept and followed in memory.
 
     None in their place where there are more than 50,000 (`MOST`).
@@ -157,10 +157,10 @@ def kept_cuts(con: Connection) -> Followed[Cuts | None]:
         unchanged = {key: cut for key, cut in cuts.by_key.items() if key not in changed}
         return Cuts(unchanged | {row[0]: segment_of(row[1:]) for row in rows})
 
-    return Followed(con, read, follow)
+    return FollowedCache(con, read, follow)
 
 
-def kept_stamps(con: Connection) -> Followed[Stamps]:
+def cache_stamps(con: Connection) -> FollowedCache[Stamps]:
     """Return the stamps of segments that were asked for.
 
     Those of periods are not kept: the outbox does not tell of each. The dictionary begins empty and is filled by
@@ -171,4 +171,4 @@ def kept_stamps(con: Connection) -> Followed[Stamps]:
         # Another: who still reads the old one may put stamps into it that are old by now.
         return {node_id: stamp for node_id, stamp in stamps.copy().items() if stamp[0] not in changed}
 
-    return Followed(con, lambda _: {}, follow)
+    return FollowedCache(con, lambda _: {}, follow)

@@ -8,7 +8,7 @@ from typing import Any
 from psycopg import Connection as Raw
 
 from memory_mcp.base.errors import NotFound
-from memory_mcp_team.postgres.database import Bound, Database, translated
+from memory_mcp_team.postgres.database import Bound, Database, translate_errors
 
 #: Kinds of space: everybody's of the tenant, one project's, one person's.
 TEAM, PROJECT, PRIVATE = "team", "project", "private"
@@ -29,11 +29,11 @@ class Memory:
 
 def make_tenant(database: Database, name: str) -> int:
     """Return the number of the tenant of that name, made where there is none, in a transaction of its own."""
-    with database.connection(None) as raw, translated(), raw.transaction():
-        return put_tenant(raw, name)[0]
+    with database.connection(None) as raw, translate_errors(), raw.transaction():
+        return get_or_make_tenant(raw, name)[0]
 
 
-def put_tenant(raw: "Raw[Any]", name: str) -> tuple[int, bool]:
+def get_or_make_tenant(raw: "Raw[Any]", name: str) -> tuple[int, bool]:
     """Return the number of the tenant of that name and whether it was made now; in a transaction that is bound to no tenant.
 
     Locks the table of tenants against other makers until the transaction ends.
@@ -50,11 +50,11 @@ def make_space(database: Database, tenant: int, name: str, kind: str, timezone: 
 
     `kind` and `timezone` (of its days) are those of a new one; an existing one keeps its own.
     """
-    with database.connection(Bound(tenant)) as raw, translated(), raw.transaction():
-        return put_space(raw, tenant, name, kind, timezone)[0]
+    with database.connection(Bound(tenant)) as raw, translate_errors(), raw.transaction():
+        return get_or_make_space(raw, tenant, name, kind, timezone)[0]
 
 
-def put_space(raw: "Raw[Any]", tenant: int, name: str, kind: str, timezone: str) -> tuple[Memory, bool]:
+def get_or_make_space(raw: "Raw[Any]", tenant: int, name: str, kind: str, timezone: str) -> tuple[Memory, bool]:
     """Return the space of that name and whether it was made now; in a transaction that is bound to the tenant.
 
     A new one has the next number of the tenant, `kind`, `timezone`, a new store id and an empty head. The tenant's
@@ -64,13 +64,13 @@ def put_space(raw: "Raw[Any]", tenant: int, name: str, kind: str, timezone: str)
     raw.execute("SELECT tenant FROM tenant WHERE tenant = %s FOR UPDATE", [tenant])
     stored_row = raw.execute("SELECT space FROM space WHERE tenant = %s AND name = %s", [tenant, name]).fetchone()
     if stored_row is not None:
-        return _found(raw, tenant, int(stored_row[0])), False
+        return _read_space(raw, tenant, int(stored_row[0])), False
     free = raw.execute("SELECT coalesce(max(space), 0) + 1 FROM space WHERE tenant = %s", [tenant]).fetchone()
     assert free is not None
     row = [tenant, free[0], name, kind, timezone, uuid.uuid4().hex, time.time_ns() // 1_000_000]
     raw.execute("INSERT INTO space VALUES (%s, %s, %s, %s, %s, %s, %s)", row)
     raw.execute("INSERT INTO head (tenant, space) VALUES (%s, %s)", [tenant, free[0]])
-    return _found(raw, tenant, int(free[0])), True
+    return _read_space(raw, tenant, int(free[0])), True
 
 
 def find_space(database: Database, tenant: int, space: int) -> Memory:
@@ -79,10 +79,10 @@ def find_space(database: Database, tenant: int, space: int) -> Memory:
     Raises NotFound where there is none.
     """
     with database.connection(Bound(tenant)) as raw:
-        return _found(raw, tenant, space)
+        return _read_space(raw, tenant, space)
 
 
-def _found(raw: "Raw[Any]", tenant: int, space: int) -> Memory:
+def _read_space(raw: "Raw[Any]", tenant: int, space: int) -> Memory:
     """Return a space by its number, read in the caller's transaction.
 
     Raises NotFound where there is none.

@@ -16,7 +16,7 @@ from psycopg import Connection as Raw
 from psycopg.conninfo import conninfo_to_dict
 
 from memory_mcp.base.errors import SchemaTooNew
-from memory_mcp_team.postgres.database import Database, sql, translated
+from memory_mcp_team.postgres.database import Database, sql, translate_errors
 
 log = logging.getLogger(__name__)
 
@@ -37,12 +37,12 @@ DIRECTORY = frozenset({"space", "member", "space_grant", "api_key", "team_audit"
 APART = frozenset({"tenant", "work"})
 
 
-def file(name: str) -> str:
+def read_sql(name: str) -> str:
     """Return the text of one SQL file of this package, by its path in it."""
     return resources.files("memory_mcp_team.postgres").joinpath(name).read_text(encoding="utf-8")
 
 
-def version_of(raw: "Raw[Any]") -> int:
+def read_version(raw: "Raw[Any]") -> int:
     """Return the version of the tables; 0 for an empty database."""
     if raw.execute("SELECT to_regclass('schema_version')").fetchone() == (None,):
         return 0
@@ -50,13 +50,13 @@ def version_of(raw: "Raw[Any]") -> int:
     return int(row[0] or 0) if row else 0
 
 
-def tables() -> list[str]:
+def list_tables() -> list[str]:
     """Return the tables that hold rows of memories, by name, in the order of the schema; read from schema.sql."""
-    return [name for name in _CREATED.findall(file("schema.sql")) if name not in DIRECTORY | APART]
+    return [name for name in _CREATED.findall(read_sql("schema.sql")) if name not in DIRECTORY | APART]
 
 
 @contextmanager
-def waited_for(database: Database) -> Iterator[None]:
+def log_long_wait(database: Database) -> Iterator[None]:
     """Log once, as a warning, that the database is waited for, should the block take more than two seconds.
 
     The address is named without user and password. The block itself is not bounded.
@@ -74,36 +74,36 @@ def waited_for(database: Database) -> Iterator[None]:
         timer.cancel()
 
 
-def bring_up(database: Database, partitions: int = PARTITIONS) -> None:
+def migrate_schema(database: Database, partitions: int = PARTITIONS) -> None:
     """Make the tables, or bring them up to date, in one transaction; does nothing where they are.
 
     Raises SchemaTooNew when a newer program made them, StorageAway when the database does not answer. Waits for
     another process that does the same. `partitions` counts when they are made: 0 for none.
     """
-    with database.alone() as raw, translated():
-        have = version_of(raw)
+    with database.connect_alone() as raw, translate_errors():
+        have = read_version(raw)
         if have == CURRENT:
             return
         with raw.transaction():
             raw.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
-            have = version_of(raw)
+            have = read_version(raw)
             if have > CURRENT:
                 message = f"the database was made by a newer version (schema {have}, this program knows {CURRENT})"
                 raise SchemaTooNew(message, "Install the newer memory-mcp; the database is untouched.")
             if have == 0:
-                _create(raw, partitions)
+                _create_tables(raw, partitions)
             for step in range(max(have, 1) + 1, CURRENT + 1):
-                raw.execute(sql(file(f"steps/{STEPS[step]}")))
+                raw.execute(sql(read_sql(f"steps/{STEPS[step]}")))
             if have < CURRENT:
                 raw.execute("DELETE FROM schema_version")
                 raw.execute("INSERT INTO schema_version VALUES (%s)", [CURRENT])
 
 
-def _create(raw: "Raw[Any]", partitions: int) -> None:
+def _create_tables(raw: "Raw[Any]", partitions: int) -> None:
     """Make all tables of today's schema with their partitions and row-level security, in the caller's transaction."""
-    text = file("schema.sql")
+    text = read_sql("schema.sql")
     raw.execute(sql(text.replace("{partitions}", "PARTITION BY HASH (tenant)" if partitions else "")))
-    secured = tables()
+    secured = list_tables()
     for table in _PARTITIONED.findall(text) if partitions else ():
         for number in range(partitions):
             bound = f"FOR VALUES WITH (MODULUS {partitions}, REMAINDER {number})"
@@ -111,7 +111,7 @@ def _create(raw: "Raw[Any]", partitions: int) -> None:
             # The policies of a partitioned table bind those who name it, not those who name a partition.
             secured.append(f"{table}_{number}")
     for table in secured:
-        raw.execute(sql(file("policies.sql").format(table=table)))
+        raw.execute(sql(read_sql("policies.sql").format(table=table)))
     for table in sorted(DIRECTORY):
-        raw.execute(sql(file("directory_policies.sql").format(table=table)))
-    raw.execute(sql(file("tenant_policies.sql")))
+        raw.execute(sql(read_sql("directory_policies.sql").format(table=table)))
+    raw.execute(sql(read_sql("tenant_policies.sql")))

@@ -26,7 +26,7 @@ def put_checkpoint(writer: Writer, name: str, value: str) -> None:
     if name == DERIVER:
         writer.head.derived = int(value)
     else:
-        writer.later(_PUT, name=name, value=value)
+        writer.send_later(_PUT, name=name, value=value)
 
 
 _FORGET = f"DELETE FROM request WHERE {own()} AND at_ms < %(until)s"
@@ -34,7 +34,7 @@ _FORGET = f"DELETE FROM request WHERE {own()} AND at_ms < %(until)s"
 
 def forget_old_requests(writer: Writer, now_ms: int) -> None:
     """Remove, inside the caller's transaction, the answers older than an hour at `now_ms`."""
-    writer.later(_FORGET, until=now_ms - REQUEST_KEPT_MS)
+    writer.send_later(_FORGET, until=now_ms - REQUEST_KEPT_MS)
 
 
 class PostgresOutbox:
@@ -75,17 +75,17 @@ class PostgresOutbox:
 
     def set_position(self, follower: str, value: str) -> None:
         """Store the position of a follower or importer, in a transaction."""
-        with self._con.writing() as writer:
+        with self._con.open_writer() as writer:
             put_checkpoint(writer, follower, value)
 
     def set_positions(self, values: Mapping[str, str]) -> None:
         """Store several positions by name, in one transaction; others stay."""
-        with self._con.writing() as writer:
+        with self._con.open_writer() as writer:
             other_values = {name: value for name, value in values.items() if name != DERIVER}
             if DERIVER in values:
                 put_checkpoint(writer, DERIVER, values[DERIVER])
             if other_values:
-                writer.later(_PUT_ALL, names=list(other_values), values=list(other_values.values()))
+                writer.send_later(_PUT_ALL, names=list(other_values), values=list(other_values.values()))
 
     def get_positions(self, prefix: str) -> dict[str, str]:
         """Return the positions whose names begin with `prefix`, by name."""
@@ -97,5 +97,5 @@ class PostgresOutbox:
 
     def forget_requests(self, now_ms: int) -> int:
         """Remove answers to writes too old at `now_ms`; return how many."""
-        with self._con.writing() as writer:
+        with self._con.open_writer() as writer:
             return writer.run(_FORGET, until=now_ms - REQUEST_KEPT_MS)

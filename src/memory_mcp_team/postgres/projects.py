@@ -55,7 +55,7 @@ class _Rules:
     #: Number of the event up to which it is known where sessions began.
     looked_to: int = 0
 
-    def hold(self, head: Head) -> bool:
+    def are_current(self, head: Head) -> bool:
         """Return whether by `head` nothing was noted or reset since, nor, if a rule asks where sessions began, stored."""
         return self.noted == head.noted and (self.looked_to >= head.last_event or not self.names.names_needing_folders())
 
@@ -64,7 +64,7 @@ class _Rules:
 class _Recorded:
     """The recorded names that are known."""
 
-    known: set[str] = field(default_factory=set)
+    names: set[str] = field(default_factory=set)
     resets: int = -1
     looked_to: int = 0
 
@@ -84,11 +84,11 @@ class PostgresProjects:
     def names(self) -> ProjectNames:
         """Every rule in force. Reads nothing while no rule changed."""
         head, rules = self._con.head(), self._rules
-        if rules is not None and rules.hold(head):
+        if rules is not None and rules.are_current(head):
             return rules.names
         with self._lock:
             old_rules = self._rules
-            rules = self._read(old_rules, head.noted)
+            rules = self._read_rules(old_rules, head.noted)
             watched, to = rules.names.names_needing_folders(), head.last_event
             if watched and to > rules.looked_to:
                 for row in self._con.rows(_BEGAN, projects=sorted(watched), after=rules.looked_to, to=to):
@@ -103,12 +103,12 @@ class PostgresProjects:
         """Have the rules read again when they are asked for next, and all recorded names looked at by `news`."""
         with self._lock:
             self._rules = self._rules and _Rules(self._rules.names, (-1, -1))
-            self._recorded = _Recorded(self._recorded.known)
+            self._recorded = _Recorded(self._recorded.names)
 
-    def _read(self, old_rules: _Rules | None, noted: tuple[int, int]) -> _Rules:
+    def _read_rules(self, old_rules: _Rules | None, noted: tuple[int, int]) -> _Rules:
         if old_rules is not None and old_rules.noted == noted:
             return old_rules
-        with self._con.reading() as reader:
+        with self._con.open_reader() as reader:
             aliases = [Alias(*row) for row in reader.rows(_ALIASES)]
             splits = [Split(*row) for row in reader.rows(_SPLITS)]
         if old_rules is not None and (list(old_rules.names.aliases), list(old_rules.names.splits)) == (aliases, splits):
@@ -137,8 +137,8 @@ class PostgresProjects:
             if after >= head.last_event:
                 return []
             rows = self._con.rows(f"{_RECORDED} AND {_BEHIND}", after=after, to=head.last_event)
-            fresh = {row[0] for row in rows} - last.known
-            self._recorded = _Recorded(last.known | fresh, head.resets, head.last_event)
+            fresh = {row[0] for row in rows} - last.names
+            self._recorded = _Recorded(last.names | fresh, head.resets, head.last_event)
         return sorted(fresh - {""})
 
     def list_recorded(self) -> list[str]:
@@ -179,27 +179,27 @@ class PostgresProjects:
 
     def add_alias(self, alias: Alias) -> None:
         """Record another name of a project, replacing the rule of `alias.old`."""
-        with self._con.writing() as writer:
+        with self._con.open_writer() as writer:
             writer.run(f"DELETE FROM project_alias WHERE {own()} AND old = %(old)s", old=alias.old)
             row = [alias.old, alias.new, alias.author, alias.at_ms]
-            writer.insert("project_alias", _ALIAS, _ALIAS_TYPES, [[value] for value in row])
+            writer.insert_rows("project_alias", _ALIAS, _ALIAS_TYPES, [[value] for value in row])
             writer.head.notes += 1
 
     def drop_alias(self, old: str) -> None:
         """Remove the rule about the name `old`, if any."""
-        with self._con.writing() as writer:
+        with self._con.open_writer() as writer:
             writer.run(f"DELETE FROM project_alias WHERE {own()} AND old = %(old)s", old=old)
             writer.head.notes += 1
 
     def add_splits(self, splits: Sequence[Split]) -> None:
         """Record that sessions are a separate project; other rules stay."""
         rows = [(s.project, s.session_id, s.folder, s.new, s.at_ms) for s in splits]
-        with self._con.writing() as writer:
-            writer.insert("project_split", _SPLIT, _SPLIT_TYPES, [list(column) for column in zip(*rows, strict=True)])
+        with self._con.open_writer() as writer:
+            writer.insert_rows("project_split", _SPLIT, _SPLIT_TYPES, [list(column) for column in zip(*rows, strict=True)])
             writer.head.notes += 1
 
     def drop_splits(self, new: str) -> None:
         """Remove the rules that made `new` a separate project."""
-        with self._con.writing() as writer:
+        with self._con.open_writer() as writer:
             writer.run(f"DELETE FROM project_split WHERE {own()} AND new = %(new)s", new=new)
             writer.head.notes += 1

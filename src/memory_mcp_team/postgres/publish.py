@@ -54,28 +54,28 @@ def publish(con: Connection, build: Build) -> int:
     a node get an outbox entry too, unless their cut is as it was. Grips that are stored stay as they are, but for
     their segment with `relist`.
     """
-    with con.writing() as writer:
+    with con.open_writer() as writer:
         changes = make_changes(build.nodes)
         same = {s.node_id for s in build.segments}.difference(put_cuts(writer, build.segments))
-        if unnamed_ids := unnamed(build) - same:
-            changes += published(writer, unnamed_ids)
-        built = writer.change(changes)
-        _nodes(writer, build, built)
+        if unnamed_ids := list_unnamed(build) - same:
+            changes += make_republished(writer, unnamed_ids)
+        built = writer.add_changes(changes)
+        _put_nodes(writer, build, built)
         if build.count_updates:
             keys = [node_key(n.node_id) for n in build.count_updates]
             sessions, events = [n.session_count for n in build.count_updates], [n.event_count for n in build.count_updates]
-            writer.later(_COUNTED, built=built, keys=keys, sessions=sessions, events=events)
-        _grips(writer, build)
+            writer.send_later(_COUNTED, built=built, keys=keys, sessions=sessions, events=events)
+        _put_grips(writer, build)
         if build.reset_terms:
             reset = [node_key(n) for n in build.reset_terms]
-            writer.later(f"DELETE FROM term_delta WHERE {own()} AND key = ANY(%(keys)s::bigint[])", keys=reset)
+            writer.send_later(f"DELETE FROM term_delta WHERE {own()} AND key = ANY(%(keys)s::bigint[])", keys=reset)
         if build.reset_frequencies:
-            writer.later(f"DELETE FROM frequency WHERE {own()}")
+            writer.send_later(f"DELETE FROM frequency WHERE {own()}")
         terms: list[list[Any]] = [[node_key(t.node_id) for t in build.terms], [t.hashes for t in build.terms]]
-        writer.insert("term_delta", "key, hashes", ("bigint", "bytea"), terms)
+        writer.insert_rows("term_delta", "key, hashes", ("bigint", "bytea"), terms)
         by_project: list[tuple[Any, ...]] = [(f.project, f.hashes, f.counts) for f in build.frequencies]
         columns = [list(column) for column in zip(*by_project, strict=True)]
-        writer.insert("frequency", "project, hashes, counts", ("text", "bytea", "bytea"), columns)
+        writer.insert_rows("frequency", "project, hashes, counts", ("text", "bytea", "bytea"), columns)
         if build.derived_to is not None:
             put_checkpoint(writer, DERIVER, str(build.derived_to))
         failpoint("derive.before_commit")
@@ -83,13 +83,13 @@ def publish(con: Connection, build: Build) -> int:
     return built
 
 
-def unnamed(build: Build) -> set[NodeId]:
+def list_unnamed(build: Build) -> set[NodeId]:
     """Return the ids of the segments of a build of which it writes a cut or terms, or resets terms, but writes no node."""
     ids = (*(s.node_id for s in build.segments), *build.reset_terms, *(t.node_id for t in build.terms))
     return {i for i in ids if level_of(i) is TocLevel.SEGMENT} - {n.node_id for n in build.nodes}
 
 
-def published(writer: Writer, ids: Iterable[NodeId]) -> list[tuple[ChangeKind, str]]:
+def make_republished(writer: Writer, ids: Iterable[NodeId]) -> list[tuple[ChangeKind, str]]:
     """Return an outbox entry (kind, id) for each segment that has a node: what other processes keep of it is to be read again."""
     rows = writer.rows(_HAVE_NODES, keys=[node_key(i) for i in ids])
     return [(ChangeKind.SEGMENT_PUBLISHED, node_id) for (node_id,) in rows]
@@ -102,7 +102,7 @@ def put_cuts(writer: Writer, segments: Sequence[Segment]) -> list[NodeId]:
     columns[9], columns[11] = uuids_of(columns[9]), uuids_of(columns[11])
     written: list[Row] = []
     for start in range(0, len(by_key), _ROWS):
-        written += writer.rows(_PUT_CUTS, **_given(_CUT, columns, start))
+        written += writer.rows(_PUT_CUTS, **_slice_columns(_CUT, columns, start))
     return [by_key[key].node_id for (key,) in written]
 
 
@@ -112,12 +112,12 @@ def put(writer: Writer, table: str, columns: Sequence[tuple[str, str]], lists: S
     No key may be there twice in one call. With the key "" stored rows stay as they are. Sent later, 5000 rows a
     statement; `lists` has one list at least.
     """
-    text = _upsert(table, columns, key)
+    text = _make_upsert(table, columns, key)
     for start in range(0, len(lists[0]), _ROWS):
-        writer.later(text, **_given(columns, lists, start))
+        writer.send_later(text, **_slice_columns(columns, lists, start))
 
 
-def _upsert(table: str, columns: Sequence[tuple[str, str]], key: str) -> str:
+def _make_upsert(table: str, columns: Sequence[tuple[str, str]], key: str) -> str:
     names = ", ".join(name for name, _ in columns)
     arrays = ", ".join(f"%({name})s::{kind}[]" for name, kind in columns)
     fresh = ", ".join(f"{name} = excluded.{name}" for name, _ in columns)
@@ -126,41 +126,41 @@ def _upsert(table: str, columns: Sequence[tuple[str, str]], key: str) -> str:
       FROM unnest({arrays}) given({names}) ON CONFLICT {on}"""
 
 
-def _given(columns: Sequence[tuple[str, str]], lists: Sequence[list[Any]], start: int) -> dict[str, list[Any]]:
+def _slice_columns(columns: Sequence[tuple[str, str]], lists: Sequence[list[Any]], start: int) -> dict[str, list[Any]]:
     return {name: rows[start : start + _ROWS] for (name, _), rows in zip(columns, lists, strict=True)}
 
 
 #: A cut that is as it was is not written, and not named.
-_PUT_CUTS = f"""{_upsert("segment_cut", _CUT, "key")}
+_PUT_CUTS = f"""{_make_upsert("segment_cut", _CUT, "key")}
   WHERE ({", ".join(f"segment_cut.{name}" for name, _ in _CUT)}) IS DISTINCT FROM ({", ".join(f"excluded.{n}" for n, _ in _CUT)})
   RETURNING key"""
 
 
-def _nodes(writer: Writer, build: Build, built: int) -> None:
+def _put_nodes(writer: Writer, build: Build, built: int) -> None:
     nodes = build.nodes
     if not nodes:
         return
     keys = [node_key(n.node_id) for n in nodes]
     if replaced := [key for key, n in zip(keys, nodes, strict=True) if n.version > 1]:
-        writer.later(_REPLACED, keys=replaced)
-    writer.insert("node", _NODE, _NODE_TYPES, node_columns(nodes, keys, built))
+        writer.send_later(_REPLACED, keys=replaced)
+    writer.insert_rows("node", _NODE, _NODE_TYPES, node_columns(nodes, keys, built))
     bullets, links = make_bullet_columns(nodes)
-    writer.insert("bullet", _BULLET, _BULLET_TYPES, bullets)
+    writer.insert_rows("bullet", _BULLET, _BULLET_TYPES, bullets)
     if links:
-        writer.insert("bullet_grip", _LINK, _LINK_TYPES, [*links[:4], uuids_of(links[4])])
+        writer.insert_rows("bullet_grip", _LINK, _LINK_TYPES, [*links[:4], uuids_of(links[4])])
     aged = select_outdated(nodes)
     for table in ("bullet", "bullet_grip", "node") if aged else ():
         last = [n.version - VERSIONS_KEPT for n in aged]
-        writer.later(_OLD.format(table=table), keys=[node_key(n.node_id) for n in aged], last=last)
+        writer.send_later(_OLD.format(table=table), keys=[node_key(n.node_id) for n in aged], last=last)
     listed = [n for n in nodes if n.version == 1 or build.relist]
     if build.relist:
         unlist = f"DELETE FROM node_parent WHERE {own()} AND child = ANY(%(keys)s::bigint[])"
-        writer.later(unlist, keys=[node_key(n.node_id) for n in listed])
+        writer.send_later(unlist, keys=[node_key(n.node_id) for n in listed])
     if listed and (columns := make_parent_columns(listed)):
         put(writer, "node_parent", _PARENT, columns, "parent, child")
 
 
-def _grips(writer: Writer, build: Build) -> None:
+def _put_grips(writer: Writer, build: Build) -> None:
     grips: Sequence[Grip] = list({g.grip_id: g for g in build.grips}.values())
     if not grips:
         return
@@ -168,4 +168,4 @@ def _grips(writer: Writer, build: Build) -> None:
     columns[:3] = map(uuids_of, columns[:3])
     put(writer, "grip", _GRIP, columns, "")
     if build.relist:
-        writer.later(_MOVED, ids=columns[0], segments=columns[7])
+        writer.send_later(_MOVED, ids=columns[0], segments=columns[7])

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import psycopg
 
 from memory_mcp.base.errors import ConfigError
-from memory_mcp_team.postgres.database import Database, check_address, translated
+from memory_mcp_team.postgres.database import Database, check_address, translate_errors
 
 #: How long a check waits for a connection (seconds).
 _PATIENCE = 5
@@ -16,7 +16,7 @@ ANOTHER = "Name another role in storage.url: one that is neither superuser nor h
 
 
 @dataclass(frozen=True, slots=True)
-class Role:
+class DatabaseRole:
     """A role, and the version of the server that was asked."""
 
     name: str
@@ -24,16 +24,16 @@ class Role:
     version: str
 
 
-def role_at(url: str) -> Role:
+def read_role(url: str) -> DatabaseRole:
     """Return the role that an address logs in as: its name, whether row-level security binds it, and the server's version.
 
     On a connection of its own. Raises StorageAway when nothing answers there within five seconds, ConfigError for no
     address.
     """
     check_address(url)
-    with translated(), psycopg.connect(url, connect_timeout=_PATIENCE, application_name="memory-mcp") as raw:
+    with translate_errors(), psycopg.connect(url, connect_timeout=_PATIENCE, application_name="memory-mcp") as raw:
         name, is_free, version = raw.execute(_ROLE).fetchone() or ("", True, "")
-    return Role(str(name), not is_free, str(version))
+    return DatabaseRole(str(name), not is_free, str(version))
 
 
 def require_bound(database: Database) -> None:

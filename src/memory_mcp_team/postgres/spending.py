@@ -19,8 +19,8 @@ class PostgresSpending:
 
     def record_call(self, spent: ModelCall) -> None:
         """Add a request, committed when this returns."""
-        with self._con.writing() as writer:
-            writer.insert("spending", SPENT, _TYPES, [[value] for value in spent_row(spent)])
+        with self._con.open_writer() as writer:
+            writer.insert_rows("spending", SPENT, _TYPES, [[value] for value in spent_row(spent)])
 
     def list_calls(self, at_ms: int) -> list[ModelCall]:
         """Return the requests made since `at_ms` (UTC ms), by time."""

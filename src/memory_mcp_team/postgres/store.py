@@ -16,7 +16,7 @@ from memory_mcp_team.postgres.audit import PostgresAudit
 from memory_mcp_team.postgres.claims import Claims
 from memory_mcp_team.postgres.connection import ACTING, Connection, own
 from memory_mcp_team.postgres.database import Bound, Database, sql
-from memory_mcp_team.postgres.erasing import erase
+from memory_mcp_team.postgres.erasing import erase_forgotten
 from memory_mcp_team.postgres.events import PostgresEvents
 from memory_mcp_team.postgres.grips import PostgresGrips
 from memory_mcp_team.postgres.memories import TEAM, Memory, find_space, make_space, make_tenant
@@ -47,7 +47,7 @@ def open_storage(opening: OpenOptions) -> "PostgresStorage":
     lock = opening.lock or (DirectoryLock(opening.directory) if opening.directory is not None else None)
     database = Database(opening.url, opening.pool)
     try:
-        migrations.bring_up(database)
+        migrations.migrate_schema(database)
         zone = opening.timezone or get_system_zone()
         Calendar(zone).day_of(0)
         memory = make_space(database, make_tenant(database, opening.tenant), opening.space, TEAM, zone)
@@ -109,7 +109,7 @@ class PostgresStorage:
     def set_timezone(self, name: str) -> None:
         """Change the zone; only `admin rebuild-toc --timezone` does."""
         Calendar(name).day_of(0)
-        with self._con.writing() as writer:
+        with self._con.open_writer() as writer:
             writer.run(f"UPDATE space SET timezone = %(zone)s WHERE {own()}", zone=name)
             writer.head.resets += 1
         self._memory = replace(self._memory, timezone=name)
@@ -142,7 +142,7 @@ class PostgresStorage:
 
     def interrupt_reads(self, thread: int | None = None) -> None:
         """Stop the running reads of one thread, or of all."""
-        self._con.interrupt(thread)
+        self._con.interrupt_reads(thread)
 
     def drop_caches(self) -> None:
         """Drop what is kept in memory, so that checks see what is stored."""
@@ -158,7 +158,7 @@ class PostgresStorage:
 
     def erase_forgotten(self, keep: Cleaner, dry: bool = False, after: int = 0) -> ErasureResult:
         """Remove from every table what `keep` does not keep; return it."""
-        erased = erase(self._con, keep, dry, after)
+        erased = erase_forgotten(self._con, keep, dry, after)
         if not dry:
             self.drop_caches()
         return erased
@@ -175,7 +175,7 @@ class PostgresStorage:
         """Rewrite the files without dead space; return old and new bytes."""
         old_size = self._size()
         with self._database.connection(Bound(self._memory.tenant)) as raw:
-            for table in migrations.tables():
+            for table in migrations.list_tables():
                 raw.execute(sql(f"VACUUM {table}"))
         return old_size, self._size()
 

@@ -30,9 +30,9 @@ class PostgresSuperseded(SupersessionBase):
 
     def record_supersession(self, superseded: Supersession) -> None:
         """Record that `new` replaces `old`; the last record of `old` counts."""
-        with self._con.writing() as writer:
+        with self._con.open_writer() as writer:
             row = [superseded.old, superseded.new, superseded.at_ms, superseded.reason, superseded.author]
-            writer.insert("superseded", _COLUMNS, _TYPES, [[value] for value in row])
+            writer.insert_rows("superseded", _COLUMNS, _TYPES, [[value] for value in row])
             writer.head.notes += 1
         self.drop_records()
 

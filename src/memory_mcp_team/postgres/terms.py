@@ -43,20 +43,20 @@ class PostgresTerms:
 
     def fold_terms(self, more_than: int) -> int:
         """Join term rows where a node or project has more than `more_than`."""
-        with self._con.writing() as writer:
+        with self._con.open_writer() as writer:
             gone, joined = fold_sets(writer.rows(_MANY, most=more_than), more_than)
             if joined:
                 rows = [(key, number) for key, numbers in gone.items() for number in numbers]
                 writer.run(_GONE, keys=[key for key, _ in rows], numbers=[number for _, number in rows])
-                writer.insert("term_delta", "key, hashes", ("bigint", "bytea"), [list(joined), list(joined.values())])
+                writer.insert_rows("term_delta", "key, hashes", ("bigint", "bytea"), [list(joined), list(joined.values())])
             folded = list(fold_counts(writer.rows(_MANY_FREQUENCIES, most=more_than), more_than))
             for project, numbers, (hashes, counts) in folded:
                 writer.run(f"DELETE FROM frequency WHERE {own()} AND number = ANY(%(numbers)s::bigint[])", numbers=numbers)
-                writer.insert("frequency", *_FREQUENCY, [[project], [hashes], [counts]])
+                writer.insert_rows("frequency", *_FREQUENCY, [[project], [hashes], [counts]])
             return len(joined) + len(folded)
 
 
-def without_sets(writer: Writer, segments: Sequence[int]) -> None:
+def subtract_segment_terms(writer: Writer, segments: Sequence[int]) -> None:
     """Subtract the term sets of segments (keys) from the frequencies of their projects, in the writer's transaction.
 
     Terms whose count becomes 0 are removed. The segments' cuts and term rows have to be there still.
@@ -70,4 +70,4 @@ def without_sets(writer: Writer, segments: Sequence[int]) -> None:
         rows = writer.rows(f"SELECT hashes, counts FROM frequency WHERE {own()} AND project = %(project)s", project=project)
         writer.run(f"DELETE FROM frequency WHERE {own()} AND project = %(project)s", project=project)
         if remainder := subtract_sets(rows, sets):
-            writer.insert("frequency", *_FREQUENCY, [[project], *([part] for part in remainder)])
+            writer.insert_rows("frequency", *_FREQUENCY, [[project], *([part] for part in remainder)])

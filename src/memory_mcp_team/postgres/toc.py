@@ -12,8 +12,8 @@ from memory_mcp.model.toc import EXTRACTIVE, LLM, TocNode
 from memory_mcp.storage.rows import NODE, SEGMENT, bullet_of, node_of, segment_of
 from memory_mcp.storage.values import Build, Freshness, Scope, Tally
 from memory_mcp_team.postgres.connection import Connection, Writer, own
-from memory_mcp_team.postgres.kept import MOST, kept_cuts, kept_stamps
-from memory_mcp_team.postgres.publish import publish, published, put, put_cuts, unnamed
+from memory_mcp_team.postgres.kept import MOST, cache_cuts, cache_stamps
+from memory_mcp_team.postgres.publish import list_unnamed, make_republished, publish, put, put_cuts
 from memory_mcp_team.postgres.terms import PostgresTerms
 
 _KEYS = "= ANY(%(keys)s::bigint[])"
@@ -64,7 +64,7 @@ class PostgresToc(PostgresTerms):
     def __init__(self, con: Connection, clock: Clock) -> None:
         super().__init__(con)
         self._clock = clock
-        self._cuts, self._stamps = kept_cuts(con), kept_stamps(con)
+        self._cuts, self._stamps = cache_cuts(con), cache_stamps(con)
 
     def current_version(self) -> int:
         """Return the number of the last change, cheaply."""
@@ -76,14 +76,14 @@ class PostgresToc(PostgresTerms):
         What is kept in memory is dropped where a segment is written without its node.
         """
         built = publish(self._con, build)
-        if unnamed(build):
+        if list_unnamed(build):
             self.reread()
         return built
 
     def reread(self) -> None:
         """Drop what is kept in memory, so that the tables are read."""
-        self._cuts.forget()
-        self._stamps.forget()
+        self._cuts.drop_value()
+        self._stamps.drop_value()
 
     def get_cuts(self, streams: Iterable[int]) -> dict[int, list[Segment]]:
         """Return all cuts of some streams, by stream and start."""
@@ -99,7 +99,7 @@ class PostgresToc(PostgresTerms):
     def get_segments(self, keys: Iterable[int]) -> dict[int, Segment]:
         """Return the existing cuts of these segment keys, by key."""
         key_list = list(keys)
-        if (cached := self._cuts.at_hand()) is not None:
+        if (cached := self._cuts.find_current()) is not None:
             return {key: cached.by_key[key] for key in key_list if key in cached.by_key}
         sql = f"SELECT key, {SEGMENT} FROM segment_cut WHERE {own()} AND key {_KEYS}"
         rows = self._con.rows(sql, keys=key_list) if key_list else ()
@@ -110,8 +110,8 @@ class PostgresToc(PostgresTerms):
 
         From memory unless there are more than 50,000 cuts.
         """
-        if (cached := self._cuts.now()) is not None:
-            return cached.inside(scope)
+        if (cached := self._cuts.get_current()) is not None:
+            return cached.list_in_scope(scope)
         where, parameters = [_CUTS], dict[str, Any]()
         for column, value in (("project", scope.project), ("agent", scope.agent)):
             if value is not None:
@@ -136,9 +136,9 @@ class PostgresToc(PostgresTerms):
     def get_nodes(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
         """Return the latest versions of nodes by present id, with bullets and pins."""
         keys = list({node_key(i) for i in ids})
-        return {n.node_id: n for n in self._whole(keys)} if keys else {}
+        return {n.node_id: n for n in self._read_whole(keys)} if keys else {}
 
-    def _whole(self, keys: Sequence[int]) -> Iterator[TocNode]:
+    def _read_whole(self, keys: Sequence[int]) -> Iterator[TocNode]:
         for row in self._con.rows(_WHOLE, keys=keys):
             pinned, places, texts, kinds, projects, agents, quoted, ids = row[17:]
             grips: dict[int, list[int]] = {}
@@ -164,7 +164,7 @@ class PostgresToc(PostgresTerms):
 
     def get_stamps(self, ids: Iterable[NodeId]) -> dict[NodeId, tuple[int, int, int]]:
         """Return build number, term row count and last term row of nodes."""
-        cached, id_list = self._stamps.now(), list(ids)
+        cached, id_list = self._stamps.get_current(), list(ids)
         stamps = {i: cached[i][1] for i in id_list if i in cached}
         if missing := {node_key(i) for i in id_list if i not in stamps}:
             read = {NodeId(r[1]): (r[0], (r[2], r[3], r[4])) for r in self._con.rows(_STAMPS, keys=list(missing))}
@@ -195,8 +195,8 @@ class PostgresToc(PostgresTerms):
 
         From memory unless there are more than 50,000 cuts.
         """
-        if (cached := self._cuts.now()) is not None:
-            return cached.tally(first_day, after_day, project)
+        if (cached := self._cuts.get_current()) is not None:
+            return cached.tally_days(first_day, after_day, project)
         sql, parameters = (_TALLY, {}) if project is None else (f"{_TALLY} AND project = %(project)s", {"project": project})
         row = self._con.row(sql, first=first_day, after=after_day, **parameters)
         sessions, events, segments, tokens, agents, projects = row or (0, 0, 0, 0, None, None)
@@ -210,9 +210,9 @@ class PostgresToc(PostgresTerms):
 
     def count_segments_by_day(self, project: str | None = None) -> list[tuple[str, int]]:
         """Return every day that has segments, with their number, in order."""
-        if (cached := self._cuts.now()) is not None:
-            return cached.counts(project)
-        where, parameters = _of(project)
+        if (cached := self._cuts.get_current()) is not None:
+            return cached.count_by_day(project)
+        where, parameters = _make_project_condition(project)
         rows = self._con.rows(
             f"SELECT day, count(*) FROM segment_cut WHERE {own()} {where} GROUP BY day ORDER BY day", **parameters
         )
@@ -223,9 +223,9 @@ class PostgresToc(PostgresTerms):
 
         From memory unless there are more than 50,000 cuts; `project` None: of any.
         """
-        if (cached := self._cuts.now()) is not None:
-            return cached.days(first_day, after_day, project)
-        where, parameters = _of(project)
+        if (cached := self._cuts.get_current()) is not None:
+            return cached.list_days(first_day, after_day, project)
+        where, parameters = _make_project_condition(project)
         sql = f"SELECT DISTINCT day FROM segment_cut WHERE {own()} {where} AND day >= %(first)s AND day < %(after)s ORDER BY day"
         return [row[0] for row in self._con.rows(sql, first=first_day, after=after_day, **parameters)]
 
@@ -234,22 +234,22 @@ class PostgresToc(PostgresTerms):
 
         From memory unless there are more than 50,000 cuts; `project` None: of any.
         """
-        if (cached := self._cuts.now()) is not None:
-            return cached.within(first_day, after_day, project)
-        where, parameters = _of(project)
+        if (cached := self._cuts.get_current()) is not None:
+            return cached.list_between(first_day, after_day, project)
+        where, parameters = _make_project_condition(project)
         sql = f"""SELECT {SEGMENT} FROM segment_cut WHERE {own()} {where} AND day >= %(first)s AND day < %(after)s
                   ORDER BY start_ts, start_id"""
         return [segment_of(row) for row in self._con.rows(sql, first=first_day, after=after_day, **parameters)]
 
     def get_freshness(self) -> Freshness:
         """Return the highest build number of each day's segments and period."""
-        with self._con.reading() as reader:
+        with self._con.open_reader() as reader:
             days, periods = reader.rows(_FRESH_DAYS), reader.rows(_FRESH_PERIODS)
         return Freshness({r[0]: r[1] for r in days}, {NodeId(r[0]): r[1] for r in periods})
 
     def set_pin(self, target: str, on: bool, by: str) -> None:
         """Pin a node or grip id in the name of `by`, or unpin it."""
-        with self._con.writing() as writer:
+        with self._con.open_writer() as writer:
             if on:
                 writer.run(_PINNED, target=target, by=by, at=self._clock.now_ms())
             else:
@@ -261,7 +261,7 @@ class PostgresToc(PostgresTerms):
 
     def drop_nodes(self, ids: Iterable[NodeId]) -> None:
         """Remove nodes with bullets and term sets, noting each."""
-        with self._con.writing() as writer:
+        with self._con.open_writer() as writer:
             _drop_nodes(writer, list(dict.fromkeys(ids)))
 
     def replace_cuts(self, cuts: Sequence[Segment], leads: Mapping[NodeId, NodeId]) -> None:
@@ -269,7 +269,7 @@ class PostgresToc(PostgresTerms):
 
         What is kept in memory is dropped.
         """
-        with self._con.writing() as writer:
+        with self._con.open_writer() as writer:
             if leads:
                 gone, to = ([node_key(i) for i in ids] for ids in (leads, leads.values()))
                 writer.run(f"DELETE FROM segment_cut WHERE {own()} AND key {_KEYS}", keys=gone)
@@ -277,7 +277,7 @@ class PostgresToc(PostgresTerms):
                 _drop_nodes(writer, list(leads))
                 columns = (("old", "text"), ("new", "text"))
                 put(writer, "alias", columns, [list(leads), list(leads.values())], "old")
-            writer.change(published(writer, put_cuts(writer, cuts)))
+            writer.add_changes(make_republished(writer, put_cuts(writer, cuts)))
         self.reread()
 
     def move_segments(self, days: Mapping[int, str]) -> None:
@@ -285,8 +285,8 @@ class PostgresToc(PostgresTerms):
         ids = [segment_id(day, key) for key, day in days.items()]
         parents = [node_key(day_id(day)) for day in days.values()]
         parameters = {"keys": list(days), "days": list(days.values()), "ids": ids, "parents": parents}
-        with self._con.writing() as writer:
-            writer.change([(ChangeKind.SEGMENT_PUBLISHED, i) for i in ids])
+        with self._con.open_writer() as writer:
+            writer.add_changes([(ChangeKind.SEGMENT_PUBLISHED, i) for i in ids])
             writer.run(f"UPDATE segment_cut t SET day = m.day FROM {_FILED} WHERE {own('t')} AND t.key = m.key", **parameters)
             writer.run(f"UPDATE node t SET node_id = m.id FROM {_FILED} WHERE {own('t')} AND t.key = m.key", **parameters)
             parent = (
@@ -300,18 +300,18 @@ class PostgresToc(PostgresTerms):
         keys = [row[0] for row in rows]
         for start in range(0, len(keys), _AT_ONCE):
             part = keys[start : start + _AT_ONCE]
-            nodes = {node_key(n.node_id): n for n in self._whole(part)}
+            nodes = {node_key(n.node_id): n for n in self._read_whole(part)}
             yield from (nodes[key] for key in part if key in nodes)
 
 
-def _of(project: str | None) -> tuple[str, dict[str, str]]:
+def _make_project_condition(project: str | None) -> tuple[str, dict[str, str]]:
     return ("", {}) if project is None else ("AND project = %(project)s", {"project": project})
 
 
 def _drop_nodes(writer: Writer, ids: Sequence[NodeId]) -> None:
     """Remove nodes with bullets, terms and places under their parents, and note each, in the writer's transaction."""
     keys = list({node_key(i) for i in ids})
-    writer.change([(ChangeKind.NODE_DROPPED, i) for i in ids])
+    writer.add_changes([(ChangeKind.NODE_DROPPED, i) for i in ids])
     for table in ("node", "bullet", "bullet_grip", "term_delta"):
         writer.run(f"DELETE FROM {table} WHERE {own()} AND key {_KEYS}", keys=keys)
     writer.run(f"DELETE FROM node_parent WHERE {own()} AND child {_KEYS}", keys=keys)

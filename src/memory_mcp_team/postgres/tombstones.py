@@ -43,8 +43,8 @@ class PostgresTombstones:
         """Return the key of the hashes."""
         row = self._con.row(_KEY)
         if row is None:
-            with self._con.writing() as writer:
-                row = _made(writer, secrets.token_bytes(_KEY_BYTES))
+            with self._con.open_writer() as writer:
+                row = _load_or_make_key(writer, secrets.token_bytes(_KEY_BYTES))
         return bytes(row[0])
 
     def add_lines(self, lines: Sequence[str]) -> None:
@@ -52,14 +52,14 @@ class PostgresTombstones:
 
         Other servers read again what they keep, and in a minute what the lines forget is looked for once more.
         """
-        with self._con.writing() as writer:
-            _add(writer, lines)
+        with self._con.open_writer() as writer:
+            _insert_lines(writer, lines)
 
     def adopt_lines(self, key: bytes, lines: Sequence[str]) -> list[str]:
         """Add lines of a copy made with `key`; return those added."""
-        with self._con.writing() as writer:
+        with self._con.open_writer() as writer:
             stored_lines = {str(line) for (line,) in writer.rows(_LINES)}
-            (stored_set,) = _made(writer, key)
+            (stored_set,) = _load_or_make_key(writer, key)
             if bytes(stored_set) != key and stored_lines:
                 raise StorageError(
                     "what was forgotten here has another key than the copy",
@@ -69,11 +69,11 @@ class PostgresTombstones:
                 writer.run(_REPLACE_KEY, key=key)
             new = [line for line in dict.fromkeys(lines) if line not in stored_lines]
             if new:
-                _add(writer, new)
+                _insert_lines(writer, new)
             return new
 
 
-def _made(writer: Writer, key: bytes) -> tuple[bytes]:
+def _load_or_make_key(writer: Writer, key: bytes) -> tuple[bytes]:
     """Return the stored key as a row, in the writer's transaction.
 
     It is `key` where there was none yet.
@@ -84,9 +84,9 @@ def _made(writer: Writer, key: bytes) -> tuple[bytes]:
     return (bytes(row[0]),)
 
 
-def _add(writer: Writer, lines: Sequence[str]) -> None:
+def _insert_lines(writer: Writer, lines: Sequence[str]) -> None:
     """Add lines, have what they forget looked for again in a minute, and raise the head's resets, in the writer's transaction."""
     now = time.time_ns() // 1_000_000
     writer.run(_DUE, name=FORGET, later=_LATER)
-    writer.insert("tombstone", "at_ms, line", ("bigint", "text"), [[now] * len(lines), list(lines)])
+    writer.insert_rows("tombstone", "at_ms, line", ("bigint", "text"), [[now] * len(lines), list(lines)])
     writer.head.resets += 1

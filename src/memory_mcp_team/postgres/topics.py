@@ -28,9 +28,9 @@ class PostgresTopics:
     def replace_topics(self, topics: Sequence[TopicRecord]) -> None:
         """Replace all topics, in one transaction; labels stay."""
         columns = topic_columns(topics)
-        with self._con.writing() as writer:
+        with self._con.open_writer() as writer:
             writer.run(f"DELETE FROM topic WHERE {own()}")
-            writer.insert("topic", TOPIC, _TYPES, columns)
+            writer.insert_rows("topic", TOPIC, _TYPES, columns)
             writer.head.notes += 1
 
     def set_label(self, label: TopicLabel) -> None:
@@ -38,11 +38,11 @@ class PostgresTopics:
 
         Other processes notice by the head.
         """
-        with self._con.writing() as writer:
+        with self._con.open_writer() as writer:
             writer.run(_TAKE_BACK, topic=label.topic_id, project=label.project)
             if label.label:
                 row = [label.topic_id, label.project, label.label, label.author, label.at_ms]
-                writer.insert("topic_label", _LABEL, _LABEL_TYPES, [[value] for value in row])
+                writer.insert_rows("topic_label", _LABEL, _LABEL_TYPES, [[value] for value in row])
             # Labels do not pass through the outbox: this is how other processes notice.
             writer.head.notes += 1
 

@@ -26,11 +26,11 @@ class PostgresUsage:
         """
         ids = list(grip_ids)
         if ids:
-            with self._con.for_all(), self._con.writing() as writer:
+            with self._con.for_all(), self._con.open_writer() as writer:
                 if not self._any and writer.row(f"SELECT 1 FROM usage WHERE {own()} LIMIT 1") is None:
                     # Processes that know of none look again.
                     writer.head.notes += 1
-                writer.insert("usage", "grip_id, at_ms", ("text", "bigint"), [ids, [at_ms] * len(ids)])
+                writer.insert_rows("usage", "grip_id, at_ms", ("text", "bigint"), [ids, [at_ms] * len(ids)])
             self._any = True
 
     def get_usage(self, ids: Iterable[GripId]) -> dict[GripId, GripUsage]:
@@ -46,5 +46,5 @@ class PostgresUsage:
 
     def forget_usage(self, ids: Iterable[GripId]) -> None:
         """Remove every opening of these grips, if any."""
-        with self._con.writing() as writer:
+        with self._con.open_writer() as writer:
             writer.run(f"DELETE FROM usage WHERE {own()} AND grip_id = ANY(%(ids)s::text[])", ids=list(set(ids)))

@@ -38,7 +38,7 @@ class Taken:
     epoch: int
 
 
-class Work:
+class WorkTable:
     """The table `work` of a database. Any thread may ask."""
 
     def __init__(self, database: Database) -> None:
@@ -55,11 +55,11 @@ class Work:
             row = raw.execute(sql(_TAKE), parameters).fetchone()
         return Taken(*row) if row else None
 
-    def due(self, tenant: int, space: int, name: str, after: float) -> None:
+    def put_due(self, tenant: int, space: int, name: str, after: float) -> None:
         """Have work (kind `name` of a memory) done in `after` seconds, or earlier where it is due earlier; committed at once."""
         self._put(_AGAIN, tenant, space, name, after)
 
-    def due_once(self, tenant: int, space: int, name: str, after: float) -> None:
+    def put_due_once(self, tenant: int, space: int, name: str, after: float) -> None:
         """Have work (kind `name` of a memory) done in `after` seconds.
 
         Nothing changes where it is due or being done already.
@@ -72,18 +72,18 @@ class Work:
         with self._database.connection(None) as raw:
             raw.execute(sql(statement), parameters)
 
-    def let_go(self) -> None:
+    def release_all(self) -> None:
         """Release everything that this process holds, and make it due for others at once; committed when this returns."""
         with self._database.connection(None) as raw:
             raw.execute(_LET_GO, [HOLDER])
 
-    def wait(self, names: Sequence[str], longest: float) -> float:
+    def seconds_until_due(self, names: Sequence[str], longest: float) -> float:
         """Return in how many seconds work of these kinds will be due, 0 to `longest`; `longest` where none is."""
         with self._database.connection(None) as raw:
             row = raw.execute(sql(_NEXT), {"names": list(names)}).fetchone()
         return longest if row is None or row[0] is None else min(max(int(row[0]) / 1000, 0.0), longest)
 
-    def waiting(self) -> dict[str, int]:
+    def count_due(self) -> dict[str, int]:
         """Return by kind of work how many memories, of all tenants, wait for it and are due; kinds without any are left out."""
         with self._database.connection(None) as raw:
             return {str(name): int(count) for name, count in raw.execute(sql(_WAITING)).fetchall()}

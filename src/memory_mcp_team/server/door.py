@@ -28,7 +28,7 @@ from memory_mcp.service.daemon.security import Refusal, send_whole
 from memory_mcp_team.access import keys
 from memory_mcp_team.access.administration import Administration
 from memory_mcp_team.access.directory import Directory
-from memory_mcp_team.access.oauth import Claims, Tokens, metadata
+from memory_mcp_team.access.oauth import Claims, TokenChecker, make_metadata
 from memory_mcp_team.access.provider import KeyNotKnown
 from memory_mcp_team.access.quotas import Quotas
 from memory_mcp_team.access.who import SCOPES, Principal, Role
@@ -44,38 +44,38 @@ _CORS = ((b"access-control-allow-origin", b"*"), (b"access-control-allow-methods
 _STATUS = {"UNAUTHENTICATED": 401, "PERMISSION_DENIED": 403, "RESOURCE_EXHAUSTED": 429, "UNAVAILABLE": 503}
 
 
-class Door:
+class Authenticator:
     """Finds out who calls. Used in one event loop."""
 
     def __init__(
-        self, settings: TeamSettings, directory: Directory, joining: Administration, tokens: Tokens | None = None
+        self, settings: TeamSettings, directory: Directory, joining: Administration, tokens: TokenChecker | None = None
     ) -> None:
         self._settings, self._directory, self._joining = settings, directory, joining
-        self._tokens = (tokens or Tokens(settings)) if settings.takes_tokens else None
+        self._tokens = (tokens or TokenChecker(settings)) if settings.takes_tokens else None
         self._waiting, self._lookups = anyio.CapacityLimiter(_WAITING), anyio.CapacityLimiter(_LOOKUPS)
         self._spaces = [(space, Role(role)) for space, role in settings.joins]
         #: Numbers of tenants by name: they never change.
         self._numbers: dict[str, int] = {}
 
-    async def enter(self, headers: Sequence[tuple[bytes, bytes]]) -> Principal:
+    async def authenticate(self, headers: Sequence[tuple[bytes, bytes]]) -> Principal:
         """Return who sent a request with these headers.
 
         A key is looked up; a token is checked, and its bearer made a member first where the settings say so (join = claim).
         Raises Unauthenticated without a token or key that counts, PermissionDenied when it is of no member, InsufficientScope
         when no scope of it is about a memory, ProviderUnavailable or StorageError when it cannot be found out now.
         """
-        bearer = _bearer(headers)
+        bearer = _read_bearer(headers)
         if keys.is_key(bearer):
             key = keys.read(bearer) if self._settings.takes_keys else None
             if key is None:
                 raise Unauthenticated("the API key is not valid", "Ask an administrator of the team for a key.")
-            principal = await anyio.to_thread.run_sync(self._directory.by_key, key, limiter=self._lookups)
+            principal = await anyio.to_thread.run_sync(self._directory.get_principal, key, limiter=self._lookups)
         elif self._tokens is not None:
             try:
                 claims = self._tokens.check(bearer, fetch=False)
             except KeyNotKnown:
                 claims = await anyio.to_thread.run_sync(self._tokens.check, bearer, limiter=self._waiting)
-            principal = await anyio.to_thread.run_sync(self._member, claims, limiter=self._lookups)
+            principal = await anyio.to_thread.run_sync(self._find_member, claims, limiter=self._lookups)
         else:
             raise Unauthenticated("tokens do not count here", "Send an API key: Authorization: Bearer mmk_...")
         if principal.at_most is None:
@@ -84,7 +84,7 @@ class Door:
             raise InsufficientScope("no scope of the token or key is about a memory", hint, lowest)
         return principal
 
-    def _member(self, claims: Claims) -> Principal:
+    def _find_member(self, claims: Claims) -> Principal:
         """Return the member a token is of.
 
         Makes one first where there is none and the settings say join = claim.
@@ -95,10 +95,10 @@ class Door:
         number = self._numbers.get(claims.tenant)
         if number is None and (tenant := self._directory.find_tenant(claims.tenant)) is not None:
             number = self._numbers[claims.tenant] = tenant.tenant
-        principal = None if number is None else self._directory.by_subject(number, claims.subject, claims.scopes)
+        principal = None if number is None else self._directory.find_principal(number, claims.subject, claims.scopes)
         if principal is None and number is not None and self._settings.join == "claim":
-            self._joining.join(number, claims.name, claims.subject, self._spaces)
-            principal = self._directory.by_subject(number, claims.subject, claims.scopes)
+            self._joining.join_member(number, claims.name, claims.subject, self._spaces)
+            principal = self._directory.find_principal(number, claims.subject, claims.scopes)
         if principal is None:
             # The same for a tenant that there is and one that there is not.
             subject = claims.subject.removeprefix(f"{self._settings.issuer}|")
@@ -110,10 +110,10 @@ class Door:
 class Guard:
     """The layer around the routes: puts the `Principal` into the scope, or answers with a refusal."""
 
-    def __init__(self, app: ASGIApp, door: Door, settings: TeamSettings, quotas: Quotas | None = None) -> None:
+    def __init__(self, app: ASGIApp, door: Authenticator, settings: TeamSettings, quotas: Quotas | None = None) -> None:
         self._app, self._door, self._settings = app, door, settings
         self._quotas = quotas or Quotas(settings)
-        self._metadata = metadata(settings) if settings.takes_tokens else None
+        self._metadata = make_metadata(settings) if settings.takes_tokens else None
         path = urlsplit(settings.audience).path.rstrip("/")
         #: A client asks at the resource's own path first, then at the root.
         self._places = {WELL_KNOWN, WELL_KNOWN + path}
@@ -138,17 +138,17 @@ class Guard:
                 await Refusal(405, "INVALID_ARGUMENT", "this route takes another method", "Use GET.").send(send)
             return
         try:
-            principal = await self._door.enter(scope["headers"])
-            self._quotas.call(principal)
+            principal = await self._door.authenticate(scope["headers"])
+            self._quotas.count_call(principal)
         except MemoryMcpError as error:
-            await refusal(self._settings, error).send(send)
+            await make_refusal(self._settings, error).send(send)
             return
         whose = f"{principal.tenant}/{principal.member}/{principal.key_id}"
         user = AuthenticatedUser(AccessToken(token="", client_id=whose, scopes=[]))
         await self._app({**scope, "principal": principal, "user": user}, receive, send)
 
 
-def refusal(settings: TeamSettings, error: MemoryMcpError) -> Refusal:
+def make_refusal(settings: TeamSettings, error: MemoryMcpError) -> Refusal:
     """Return an error as an HTTP response: its status, code, message and hint.
 
     401 for UNAUTHENTICATED, 403 PERMISSION_DENIED, 429 RESOURCE_EXHAUSTED, 503 UNAVAILABLE and any StorageError, else 500. Adds
@@ -157,7 +157,7 @@ def refusal(settings: TeamSettings, error: MemoryMcpError) -> Refusal:
     status = 503 if isinstance(error, StorageError) else _STATUS.get(error.code, 500)
     headers: list[tuple[bytes, bytes]] = []
     if isinstance(error, Unauthenticated | InsufficientScope):
-        headers.append((b"www-authenticate", challenge(settings, error).encode()))
+        headers.append((b"www-authenticate", make_challenge(settings, error).encode()))
     if isinstance(error, QuotaExceeded):
         headers.append((b"retry-after", str(error.retry_after).encode()))
     elif status == 503:
@@ -165,7 +165,7 @@ def refusal(settings: TeamSettings, error: MemoryMcpError) -> Refusal:
     return Refusal(status, error.code, error.message, hint_of(error), tuple(headers))
 
 
-def challenge(settings: TeamSettings, error: Unauthenticated | InsufficientScope) -> str:
+def make_challenge(settings: TeamSettings, error: Unauthenticated | InsufficientScope) -> str:
     """Return the value of WWW-Authenticate (RFC 6750) for a refusal.
 
     It says why (nothing where no token was sent), which scope would do, and where the metadata is if tokens are taken.
@@ -182,7 +182,7 @@ def challenge(settings: TeamSettings, error: Unauthenticated | InsufficientScope
     return "Bearer " + ", ".join(parts)
 
 
-def _bearer(headers: Sequence[tuple[bytes, bytes]]) -> str:
+def _read_bearer(headers: Sequence[tuple[bytes, bytes]]) -> str:
     """Return the bearer token of a request, stripped.
 
     Raise Unauthenticated for none or for several Authorization headers.

@@ -17,7 +17,7 @@ from memory_mcp.base.errors import MemoryMcpError
 from memory_mcp.indexes.accelerators import NAMES
 from memory_mcp_team.postgres.database import Bound, Database, Listener
 from memory_mcp_team.server.host import connection_of
-from memory_mcp_team.server.opened import Memory, Opened, Place
+from memory_mcp_team.server.opened import Memory, MemoryKey, OpenMemories
 
 log = logging.getLogger(__name__)
 
@@ -40,23 +40,23 @@ class Follower:
     """Threads that follow the commits of all servers and maintain the indexes of the open memories."""
 
     def __init__(
-        self, databases: "dict[bool, Database]", opened: Opened, tenders: int, on_commit: Callable[[], None] = lambda: None
+        self, databases: "dict[bool, Database]", opened: OpenMemories, tenders: int, on_commit: Callable[[], None] = lambda: None
     ) -> None:
         self._databases, self._opened, self._on_commit = databases, opened, on_commit
-        self._listener = Listener(databases[False], self._hear)
-        self._queue: queue.SimpleQueue[Place | None] = queue.SimpleQueue()
+        self._listener = Listener(databases[False], self._note_commit)
+        self._queue: queue.SimpleQueue[MemoryKey | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._waiting: set[Place] = set()
-        self._seen: dict[Place, Position] = {}
+        self._waiting: set[MemoryKey] = set()
+        self._seen: dict[MemoryKey, Position] = {}
         #: Memories that are not open and had a commit; and when all that are not open were looked at last.
-        self._doubted: set[Place] = set()
+        self._doubted: set[MemoryKey] = set()
         self._swept = float("-inf")
         #: When each memory was tended last, and each kind of upkeep done last.
-        self._tended: dict[Place, float] = {}
-        self._kept: dict[tuple[Place, str], float] = {}
+        self._tended: dict[MemoryKey, float] = {}
+        self._kept: dict[tuple[MemoryKey, str], float] = {}
         self._over = threading.Event()
         self._threads = [threading.Thread(target=self._loop, name="following", daemon=True)]
-        self._threads += [threading.Thread(target=self._tend_all, name=f"tender {n}", daemon=True) for n in range(tenders)]
+        self._threads += [threading.Thread(target=self._maintain_queued, name=f"tender {n}", daemon=True) for n in range(tenders)]
         self._tenders = tenders
 
     def start(self) -> None:
@@ -79,9 +79,9 @@ class Follower:
                 thread.join(max(0.0, until - time.monotonic()))
         self._listener.stop()
 
-    def _hear(self, tenant: int, space: int) -> None:
+    def _note_commit(self, tenant: int, space: int) -> None:
         self._on_commit()
-        for memory_key in (Place(tenant, space), Place(tenant, space, is_replica=True)):
+        for memory_key in (MemoryKey(tenant, space), MemoryKey(tenant, space, is_replica=True)):
             memory = self._opened.find(memory_key)
             if memory is not None:
                 connection_of(memory.app).heard()
@@ -91,7 +91,7 @@ class Follower:
                 with self._lock:
                     self._doubted.add(memory_key)
 
-    def _ask(self, memory_key: Place) -> None:
+    def _ask(self, memory_key: MemoryKey) -> None:
         """Queue a memory for the upkeep of its indexes by the next free thread; does nothing if it is in the queue already."""
         with self._lock:
             if memory_key in self._waiting:
@@ -129,10 +129,10 @@ class Follower:
             self._seen.pop(memory_key, None)
         if gone:
             self._kept = {key: at for key, at in self._kept.items() if key[0] not in gone}
-        self._look_at_closed()
-        self._opened.trim()
+        self._remove_stale_folders()
+        self._opened.close_unused()
 
-    def _look_at_closed(self) -> None:
+    def _remove_stale_folders(self) -> None:
         """Remove folders of memories that are not open and whose space is gone or had something removed since they were closed.
 
         Looks at those a notice came for, every 600 s at all; again after a MemoryMcpError of the database, which is raised.
@@ -141,29 +141,29 @@ class Follower:
             doubted, self._doubted = self._doubted, set()
         if time.monotonic() - self._swept > _SWEEP:
             self._swept = time.monotonic()
-            doubted |= set(self._opened.closed())
-        tenants: dict[tuple[bool, int], list[Place]] = defaultdict(list)
+            doubted |= set(self._opened.list_closed())
+        tenants: dict[tuple[bool, int], list[MemoryKey]] = defaultdict(list)
         for memory_key in doubted:
             tenants[memory_key.is_replica, memory_key.tenant].append(memory_key)
         try:
             for (is_replica, tenant), places in tenants.items():
-                heads = self._heads(is_replica, tenant)
+                heads = self._read_heads(is_replica, tenant)
                 for memory_key in places:
                     if memory_key.space not in heads or heads[memory_key.space][2] != self._opened.noted(memory_key):
-                        self._opened.remove(memory_key)
+                        self._opened.remove_folder(memory_key)
         except MemoryMcpError:
             with self._lock:
                 self._doubted |= doubted
             raise
 
-    def _heads(self, is_replica: bool, tenant: int) -> dict[int, Position]:
+    def _read_heads(self, is_replica: bool, tenant: int) -> dict[int, Position]:
         if is_replica not in self._databases:
             return {}
         with self._databases[is_replica].connection(Bound(tenant)) as raw:
             return {int(row[0]): (int(row[1]), int(row[2]), int(row[3])) for row in raw.execute(_HEADS, [tenant]).fetchall()}
 
     def _compare(self, is_replica: bool, tenant: int, memories: list[Memory]) -> None:
-        heads = self._heads(is_replica, tenant)
+        heads = self._read_heads(is_replica, tenant)
         for memory in memories:
             position = heads.get(memory.place.space)
             if position is None:
@@ -177,7 +177,7 @@ class Follower:
             if position[2] != memory.resets or not memory.app.accelerators.is_idle or has_rested:
                 self._ask(memory.place)
 
-    def _tend_all(self) -> None:
+    def _maintain_queued(self) -> None:
         """Maintain queued memories until None comes.
 
         Skip closed ones, queue again those with more to do; errors are logged.
@@ -187,14 +187,14 @@ class Follower:
                 self._waiting.discard(memory_key)
             try:
                 with self._opened.held(memory_key) as memory:
-                    if memory is not None and self._tend(memory):
+                    if memory is not None and self._maintain_memory(memory):
                         self._ask(memory_key)
             except MemoryMcpError as error:
                 log.warning("indexes wait for another round: %s", error)
             except Exception:
                 log.exception("indexes could not be tended; they are tried again")
 
-    def _tend(self, memory: Memory) -> bool:
+    def _maintain_memory(self, memory: Memory) -> bool:
         """Run one round of a memory's index upkeep.
 
         Return whether more is waiting.
@@ -213,7 +213,7 @@ class Follower:
             if (topics := accelerators.find_topic_keeper()) is not None:
                 # What it was that went is not known here: segments are grouped anew.
                 topics.forget_if_affected((), lambda _: True)
-            self._opened.purged(memory, resets)
+            self._opened.mark_purged(memory, resets)
         if not memory.is_read:
             return False
         if accelerators.maintain():

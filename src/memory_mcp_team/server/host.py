@@ -25,7 +25,7 @@ from memory_mcp.server.host import Host
 from memory_mcp_team.access.who import Grant, Principal, check
 from memory_mcp_team.postgres.connection import ACTING, Connection
 from memory_mcp_team.postgres.store import PostgresStorage
-from memory_mcp_team.server.opened import Memory, Opened, Place
+from memory_mcp_team.server.opened import Memory, MemoryKey, OpenMemories
 from memory_mcp_team.server.replica import Replica
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ _BY_ID = frozenset({"expand_grip", "get_node", "get_events"})
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class CallContext:
     """Who calls, and the space that the call is about."""
 
     principal: Principal
@@ -66,14 +66,14 @@ class Served:
 
 
 #: The caller of the request that is being answered; tasks and threads begun for it inherit it.
-SERVED: ContextVar[Served | None] = ContextVar("served", default=None)
+SERVED: ContextVar[CallContext | None] = ContextVar("served", default=None)
 #: The tool that is being called; "" where none is.
 TOOL: ContextVar[str] = ContextVar("tool", default="")
 #: The memory that the running call has.
 _LENT: ContextVar[Memory | None] = ContextVar("lent", default=None)
 
 
-def served() -> Served:
+def get_caller() -> CallContext:
     """Return who sent the request that is being answered.
 
     Raises Unauthenticated where the caller is not known.
@@ -89,13 +89,13 @@ def connection_of(app: App) -> Connection:
     return cast("PostgresStorage", app.storage).connection
 
 
-def allow(tool: str) -> None:
+def check_tool(tool: str) -> None:
     """Check that the caller may use a tool in the space of the call, and note the tool in `TOOL`.
 
     Raises PermissionDenied for a tool that acts on one machine, NotFound for a caller without a space, Unauthenticated for
     an unknown caller, and what `who.check` raises.
     """
-    caller = served()
+    caller = get_caller()
     TOOL.set(tool)
     if tool in _OF_A_MACHINE:
         raise PermissionDenied(f"{tool} is not offered to teams", "Use it on the machine whose capture is meant.")
@@ -106,8 +106,8 @@ def allow(tool: str) -> None:
 class TeamHost(Host):
     """Runs each call on the memory of the space that its caller works in, as that caller."""
 
-    def __init__(self, settings: Settings, opened: Opened, replica: Replica | None = None) -> None:
-        super().__init__(settings, self._no_memory)
+    def __init__(self, settings: Settings, opened: OpenMemories, replica: Replica | None = None) -> None:
+        super().__init__(settings, self._refuse_memory)
         self._opened, self._replica = opened, replica
         self._lock = threading.Lock()
         #: The last change after each member's last write, by tenant, space and member.
@@ -116,7 +116,7 @@ class TeamHost(Host):
         self._writing = 0
 
     @staticmethod
-    def _no_memory() -> App:
+    def _refuse_memory() -> App:
         """Raise NotFound: there is no memory but those of spaces."""
         raise no_such_space()
 
@@ -136,11 +136,11 @@ class TeamHost(Host):
         except NotFound:
             if TOOL.get() not in _BY_ID:
                 raise
-            caller = served()
+            caller = get_caller()
             for grant in caller.principal.grants:
                 if grant == caller.grant or caller.principal.role_in(grant.space) is None:
                     continue
-                other = SERVED.set(Served(caller.principal, grant, is_elsewhere=True))
+                other = SERVED.set(CallContext(caller.principal, grant, is_elsewhere=True))
                 try:
                     return await super().read(work)
                 except NotFound:
@@ -158,12 +158,12 @@ class TeamHost(Host):
         whose write asks the database itself whether the member may see the memory. Raises what `who.check` raises,
         NotFound where the database does not show the space, and what opening raises.
         """
-        caller = served()
+        caller = get_caller()
         member, space = caller.principal.member, caller.space.space
         check(caller.principal, space, "remember" if writing else "get_node")
         began = time.monotonic()
         whose = (caller.principal.tenant, space, member)
-        memory_key = Place(caller.principal.tenant, space)
+        memory_key = MemoryKey(caller.principal.tenant, space)
         replica = replace(memory_key, is_replica=True)
         if self._replica is not None and not (writing or by_primary) and self._has_reached(replica, whose):
             memory_key = replica
@@ -175,16 +175,16 @@ class TeamHost(Host):
                 if not only_appends and connection_of(memory.app).row(visible_head) is None:
                     # The database is asked as the member.
                     raise no_such_space()
-                with self._noted(memory, whose, writing):
+                with self._count_write(memory, whose, writing):
                     yield memory.app
             finally:
                 ACTING.reset(acting)
                 _LENT.reset(lent)
 
     @contextmanager
-    def lend(self, principal: Principal, grant: Grant, writing: bool) -> Iterator[App]:
+    def lend_as(self, principal: Principal, grant: Grant, writing: bool) -> Iterator[App]:
         """Lend the memory of a space, the primary's, to a thread that answers a caller; raises what `lent` raises."""
-        served = SERVED.set(Served(principal, grant))
+        served = SERVED.set(CallContext(principal, grant))
         try:
             # A replica that is behind a cursor looks like a store that was brought back to an earlier state.
             with self.lent(writing, by_primary=True) as app:
@@ -193,7 +193,7 @@ class TeamHost(Host):
             SERVED.reset(served)
 
     @contextmanager
-    def _noted(self, memory: Memory, whose: tuple[int, int, int], writing: bool) -> Iterator[None]:
+    def _count_write(self, memory: Memory, whose: tuple[int, int, int], writing: bool) -> Iterator[None]:
         if not writing:
             yield
             return
@@ -212,7 +212,7 @@ class TeamHost(Host):
                     while len(self._reached) > _WRITES:
                         del self._reached[next(iter(self._reached))]
 
-    def _has_reached(self, memory_key: Place, whose: tuple[int, int, int]) -> bool:
+    def _has_reached(self, memory_key: MemoryKey, whose: tuple[int, int, int]) -> bool:
         """Return whether a replica has what a member has written.
 
         Waits for that a quarter of a second at most.
@@ -246,6 +246,6 @@ class TeamHost(Host):
         if caller is not None and caller.is_elsewhere:
             notices.append(f"found in the space {caller.space.name}")
         if memory is not None and memory.place.is_replica and self._replica is not None:
-            event, lag_secs = connection_of(app).head().last_event, self._replica.behind()
+            event, lag_secs = connection_of(app).head().last_event, self._replica.get_lag()
             notices.append(f"read from a replica that has reached event {event}, {lag_secs:.1f} seconds behind")
         return {**response, "notices": [*response.get("notices", ()), *notices]} if notices else response

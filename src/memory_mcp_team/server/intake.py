@@ -23,7 +23,7 @@ from memory_mcp.importers.base import ImportReport
 from memory_mcp.model.event import HOOK
 from memory_mcp.service.client import spoolfile
 from memory_mcp.storage.values import WriteRequest
-from memory_mcp_team.server.host import TeamHost, served
+from memory_mcp_team.server.host import TeamHost, get_caller
 
 #: Threads that store at a time: each has a connection, and the interpreter serves one of them at a time anyway.
 _WRITERS = 2
@@ -61,7 +61,7 @@ class _Entry:
 
 
 @dataclass(slots=True)
-class _Line:
+class _WaitingPayloads:
     """The payloads of one caller in one space that wait to be stored."""
 
     entries: list[_Entry] = field(default_factory=list)
@@ -79,7 +79,7 @@ class Intake:
     def __init__(self, host: TeamHost, hooks: Mapping[str, Hooks]) -> None:
         self._host, self._hooks = host, hooks
         #: By tenant, space, member and key: a transaction is bound to one member.
-        self._lines: defaultdict[tuple[int, int, int, str], _Line] = defaultdict(_Line)
+        self._lines: defaultdict[tuple[int, int, int, str], _WaitingPayloads] = defaultdict(_WaitingPayloads)
         self._writers = anyio.CapacityLimiter(_WRITERS)
 
     async def take(self, payload: Payload) -> Taken:
@@ -88,8 +88,8 @@ class Intake:
         Payloads of the same caller and space that wait meanwhile are stored together, at most 64. Raises NotFound for an
         unknown client, InvalidQuery for a payload that cannot be read, and what storing raises.
         """
-        who, entry = served().principal, _Entry(payload)
-        whose = (who.tenant, served().space.space, who.member, who.key_id)
+        who, entry = get_caller().principal, _Entry(payload)
+        whose = (who.tenant, get_caller().space.space, who.member, who.key_id)
         line = self._lines[whose]
         line.entries.append(entry)
         line.users += 1
@@ -112,13 +112,13 @@ class Intake:
     def _store(self, entries: Sequence[_Entry]) -> None:
         try:
             with self._host.lent(writing=True, only_appends=True) as app:
-                store(app, entries, self._hooks)
+                store_payloads(app, entries, self._hooks)
         except Exception as error:
             for entry in entries:
                 entry.outcome = entry.outcome or error
 
 
-def store(app: App, entries: Sequence[_Entry], hooks: Mapping[str, Hooks]) -> None:
+def store_payloads(app: App, entries: Sequence[_Entry], hooks: Mapping[str, Hooks]) -> None:
     """Store payloads in one transaction, and set the outcome of each.
 
     When they are refused together (such as by a quota), each is stored on its own and gets its own error. Raises
@@ -146,7 +146,7 @@ def store(app: App, entries: Sequence[_Entry], hooks: Mapping[str, Hooks]) -> No
         # Together they are more than the caller may record: each for itself may not be.
         for entry, _ in written:
             try:
-                store(app, [entry], hooks)
+                store_payloads(app, [entry], hooks)
             except MemoryMcpError as own_error:
                 entry.outcome = own_error
 

@@ -34,14 +34,14 @@ _MEASURED = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MemoryKey:
     """Which memory: a space of a tenant, as the primary or as a replica has it."""
 
     tenant: int
     space: int
     is_replica: bool = False
 
-    def folder(self, root: Path) -> Path:
+    def folder_in(self, root: Path) -> Path:
         """Return the folder of its disposable files: `root`/tenant/space, with `.replica` behind it for the replica's."""
         return root / str(self.tenant) / (f"{self.space}.replica" if self.is_replica else str(self.space))
 
@@ -61,7 +61,7 @@ class Limits:
 class Memory:
     """An open memory."""
 
-    place: Place
+    place: MemoryKey
     app: App
     #: Calls and jobs that run on it.
     uses: int = 0
@@ -86,18 +86,22 @@ class _Opening:
     error: BaseException | None = None
 
 
-class Opened:
+class OpenMemories:
     """Opens, lends and closes memories. Safe in any thread."""
 
     def __init__(
-        self, opener: Callable[[Place, Path], App], root: Path, limits: Limits, on_open: Callable[[Memory], None] = lambda _: None
+        self,
+        opener: Callable[[MemoryKey, Path], App],
+        root: Path,
+        limits: Limits,
+        on_open: Callable[[Memory], None] = lambda _: None,
     ) -> None:
         self._opener, self._root, self._limits, self._on_open = opener, root, limits, on_open
         self._lock = threading.Lock()
-        self._open: dict[Place, Memory] = {}
-        self._opening: dict[Place, _Opening] = {}
+        self._open: dict[MemoryKey, Memory] = {}
+        self._opening: dict[MemoryKey, _Opening] = {}
         #: Memories that are being closed; a caller who wants one waits for that.
-        self._closing: dict[Place, threading.Event] = {}
+        self._closing: dict[MemoryKey, threading.Event] = {}
         #: Bytes of each folder when it was measured last: when it was closed, or with all others.
         self._sizes: dict[Path, int] = {}
         self._measured = float("-inf")
@@ -109,7 +113,7 @@ class Opened:
         with self._lock:
             return sorted(self._open.values(), key=lambda memory: memory.used_at)
 
-    def find(self, memory_key: Place) -> Memory | None:
+    def find(self, memory_key: MemoryKey) -> Memory | None:
         """Return an open memory; None where it is not open."""
         with self._lock:
             return self._open.get(memory_key)
@@ -119,48 +123,48 @@ class Opened:
         """The bytes of all folders, each as last measured: when its memory was opened or closed, or with all others."""
         return sum(list(self._sizes.values()))
 
-    def closed(self) -> list[Place]:
+    def list_closed(self) -> list[MemoryKey]:
         """Return the memories that have a folder and are not open."""
-        places = [memory_key for folder in self._root.glob("*/*") if (memory_key := _place(folder)) is not None]
+        places = [memory_key for folder in self._root.glob("*/*") if (memory_key := _key_of_folder(folder)) is not None]
         with self._lock:
             return [memory_key for memory_key in places if memory_key not in self._open]
 
-    def noted(self, memory_key: Place) -> int | None:
+    def noted(self, memory_key: MemoryKey) -> int | None:
         """Return how many resets the files of a memory know of.
 
         None where it has no folder, -1 where that does not say.
         """
-        folder = memory_key.folder(self._root)
+        folder = memory_key.folder_in(self._root)
         try:
             return int(foreign_files.read_file(folder / _RESETS))
         except (OSError, ValueError):
             return -1 if folder.is_dir() else None
 
-    def purged(self, memory: Memory, resets: int) -> None:
+    def mark_purged(self, memory: Memory, resets: int) -> None:
         """Note, in the folder too, that the files of an open memory hold nothing of what was removed until reset `resets`."""
-        (memory.place.folder(self._root) / _RESETS).write_text(str(resets), "ascii")
+        (memory.place.folder_in(self._root) / _RESETS).write_text(str(resets), "ascii")
         memory.resets = resets
 
-    def cleaned(self, memory_key: Place, resets: int) -> None:
+    def cleaned(self, memory_key: MemoryKey, resets: int) -> None:
         """Remove the indexes of a memory to be opened unless its files know of exactly `resets` resets, and note that number."""
-        folder = memory_key.folder(self._root)
+        folder = memory_key.folder_in(self._root)
         if self.noted(memory_key) != resets:
             shutil.rmtree(folder / _INDEXES, ignore_errors=True)
             (folder / _RESETS).write_text(str(resets), "ascii")
 
-    def remove(self, memory_key: Place) -> None:
+    def remove_folder(self, memory_key: MemoryKey) -> None:
         """Remove the folder of a memory, unless the memory is open, being opened or being closed."""
-        self._remove(memory_key.folder(self._root))
+        self._remove_folder(memory_key.folder_in(self._root))
 
     @contextmanager
-    def lent(self, memory_key: Place, reading: bool = False) -> Iterator[Memory]:
+    def lent(self, memory_key: MemoryKey, reading: bool = False) -> Iterator[Memory]:
         """Lend a memory, opened when it is not.
 
         It stays open until the block ends. `reading`: for a search; the first such use loads the indexes from disk
         before it is lent. Closes memories afterwards if too many are open. Raises what opening raises, and
         LayerUnavailable once this server is ending.
         """
-        memory = self._taken(memory_key)
+        memory = self._take_memory(memory_key)
         try:
             if reading and not memory.is_read:
                 memory.is_read = True
@@ -173,10 +177,10 @@ class Opened:
                 memory.used_at = time.monotonic()
                 over = len(self._open) > self._limits.count
             if over:
-                self.trim()
+                self.close_unused()
 
     @contextmanager
-    def held(self, memory_key: Place) -> Iterator[Memory | None]:
+    def held(self, memory_key: MemoryKey) -> Iterator[Memory | None]:
         """Yield an open memory, kept open for upkeep without counting as its last use; None where it is not open."""
         with self._lock:
             memory = self._open.get(memory_key)
@@ -189,7 +193,7 @@ class Opened:
                 with self._lock:
                     memory.uses -= 1
 
-    def _taken(self, memory_key: Place) -> Memory:
+    def _take_memory(self, memory_key: MemoryKey) -> Memory:
         """Return a memory with one more use: an open one, one that another thread opens, or one that is opened now.
 
         Waits while another thread opens or closes it. Raises what opening raises, and LayerUnavailable once this server ends.
@@ -215,15 +219,15 @@ class Opened:
                     raise opening.error
         return self._made(memory_key, opening)
 
-    def _made(self, memory_key: Place, opening: _Opening) -> Memory:
+    def _made(self, memory_key: MemoryKey, opening: _Opening) -> Memory:
         try:
-            folder = memory_key.folder(self._root)
+            folder = memory_key.folder_in(self._root)
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             memory = Memory(
                 memory_key, Context().run(self._opener, memory_key, folder), uses=1, resets=self.noted(memory_key) or 0
             )
             Context().run(self._on_open, memory)
-            self._sizes[folder] = _size(folder)
+            self._sizes[folder] = _measure_folder(folder)
             with self._lock:
                 self._open[memory_key] = memory
                 self.opened_total += 1
@@ -236,23 +240,23 @@ class Opened:
                 del self._opening[memory_key]
             opening.done.set()
 
-    def trim(self) -> None:
+    def close_unused(self) -> None:
         """Close memories beyond the bounds or unused for too long.
 
         Remove folders of closed ones while the disk is too full. The longest unused go first. All folders are
         measured every 10 s.
         """
-        for memory in self._beyond():
-            self._close(memory)
+        for memory in self._choose_unused():
+            self._close_memory(memory)
         if time.monotonic() - self._measured > _MEASURED:
             self._measured = time.monotonic()
-            self._sizes = {folder: _size(folder) for folder in self._root.glob("*/*") if folder.is_dir()}
-        for folder in sorted(self._sizes, key=_used):
+            self._sizes = {folder: _measure_folder(folder) for folder in self._root.glob("*/*") if folder.is_dir()}
+        for folder in sorted(self._sizes, key=_get_used_at):
             if self.disk_bytes <= self._limits.disk_bytes:
                 break
-            self._remove(folder)
+            self._remove_folder(folder)
 
-    def _beyond(self) -> list[Memory]:
+    def _choose_unused(self) -> list[Memory]:
         now, limits = time.monotonic(), self._limits
         sizes = {memory.place: memory.bytes for memory in self.all()}
         with self._lock:
@@ -267,14 +271,14 @@ class Opened:
                 chosen.append(memory)
             return chosen
 
-    def _close(self, memory: Memory) -> None:
+    def _close_memory(self, memory: Memory) -> None:
         try:
             memory.app.close()
-            folder = memory.place.folder(self._root)
+            folder = memory.place.folder_in(self._root)
             with suppress(OSError):
                 # How long it has not been used, for whoever looks which folders go.
                 os.utime(folder)
-            self._sizes[folder] = _size(folder)
+            self._sizes[folder] = _measure_folder(folder)
         except Exception:
             log.exception("a memory could not be closed; its indexes are followed from their last generation")
         finally:
@@ -282,9 +286,9 @@ class Opened:
                 self.closed_total += 1
                 self._closing.pop(memory.place).set()
 
-    def _remove(self, folder: Path) -> None:
+    def _remove_folder(self, folder: Path) -> None:
         """Remove a folder and its size, unless its memory is open, being opened or closed; a folder of no memory in any case."""
-        memory_key = _place(folder)
+        memory_key = _key_of_folder(folder)
         with self._lock:
             if memory_key is not None and (
                 memory_key in self._open or memory_key in self._opening or memory_key in self._closing
@@ -309,21 +313,21 @@ class Opened:
             with self._lock:
                 self._open.pop(memory.place, None)
                 self._closing[memory.place] = threading.Event()
-            self._close(memory)
+            self._close_memory(memory)
 
 
-def _place(folder: Path) -> Place | None:
+def _key_of_folder(folder: Path) -> MemoryKey | None:
     space, _, kind = folder.name.partition(".")
     if not (folder.parent.name.isdecimal() and space.isdecimal() and kind in ("", "replica")):
         return None
-    return Place(int(folder.parent.name), int(space), bool(kind))
+    return MemoryKey(int(folder.parent.name), int(space), bool(kind))
 
 
-def _size(folder: Path) -> int:
+def _measure_folder(folder: Path) -> int:
     return sum(state.st_blocks * 512 for _, state in machine.iter_files(folder))
 
 
-def _used(folder: Path) -> float:
+def _get_used_at(folder: Path) -> float:
     """Return when a folder was last changed or touched (seconds since 1970); 0 for one that is gone."""
     try:
         return folder.stat().st_mtime

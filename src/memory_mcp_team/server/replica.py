@@ -29,7 +29,7 @@ class Replica:
         self._ahead: deque[tuple[float, int]] = deque()
         self._asked, self._behind = float("-inf"), 0.0
 
-    def behind(self) -> float:
+    def get_lag(self) -> float:
         """Return how many seconds the replica is behind, at most 0.5 s old; raises StorageAway where it does not answer."""
         with self._lock:
             if time.monotonic() - self._asked > _FRESH:

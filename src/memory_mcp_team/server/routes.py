@@ -30,9 +30,9 @@ from memory_mcp.server.caller import CALLER
 from memory_mcp.server.errors import as_ours, hint_of
 from memory_mcp.service.daemon.routes import CLIENT, STATUS, Mended, answered, application
 from memory_mcp.service.daemon.security import LOOPBACK, Refusal
-from memory_mcp_team.access.who import Grant, Principal, see
+from memory_mcp_team.access.who import Grant, Principal, get_grant
 from memory_mcp_team.postgres.memories import PRIVATE, PROJECT, TEAM
-from memory_mcp_team.server.host import SERVED, Served
+from memory_mcp_team.server.host import SERVED, CallContext
 from memory_mcp_team.server.intake import Payload, Taken
 
 SPACE_HEADER, KEY_HEADER = "memory-space", "idempotency-key"
@@ -56,7 +56,7 @@ class Handlers:
     metrics_token: str
 
 
-def route_of(path: str) -> str:
+def name_route(path: str) -> str:
     """Return the name under which a path is counted: /mcp, /hooks, /share, /health, /metrics, /.well-known or "other".
 
     /spaces/NAME/mcp counts as /mcp; of the others the beginning of the path decides.
@@ -67,7 +67,7 @@ def route_of(path: str) -> str:
     return next((start for start in starts if path.startswith(start)), "other")
 
 
-def default_space(principal: Principal, project: str) -> Grant | None:
+def choose_default_space(principal: Principal, project: str) -> Grant | None:
     """Return the space of a caller who names none.
 
     The first project space named as `project` or as its last part; else the first private one, else the first team's, else
@@ -111,18 +111,18 @@ def routes(server: MCPServer[Any], handlers: Handlers, max_body: int, more: Sequ
         response = await answered(hook)(Request(scope, receive))
         await response(scope, receive, send)
 
-    protocol = _Known(Mended(StreamableHTTPASGIApp(manager)))
+    protocol = _SpaceLayer(Mended(StreamableHTTPASGIApp(manager)))
     route_list = [
         Route("/mcp", protocol, methods=["POST"]),
         Route("/spaces/{name}/mcp", protocol, methods=["POST"]),
         *more,
-        Route("/hooks/{client}", _Known(hooks), methods=["POST"]),
+        Route("/hooks/{client}", _SpaceLayer(hooks), methods=["POST"]),
     ]
     route_names = "Routes are /mcp, /spaces/NAME/mcp, /hooks/CLIENT, /share, /health/live, /health/ready and /metrics."
     return application(route_list, lifespan, route_names)
 
 
-class _Known:
+class _SpaceLayer:
     """Lets a request through once it is known which space of its caller is meant, and counts it."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -136,13 +136,13 @@ class _Known:
         began = time.perf_counter()
         principal: Principal = scope["principal"]
         try:
-            space_name = _named(scope)
-            grant = see(principal, space_name) if space_name else default_space(principal, CALLER.get().project)
+            space_name = _read_space_name(scope)
+            grant = get_grant(principal, space_name) if space_name else choose_default_space(principal, CALLER.get().project)
         except Exception as error:
-            ours = as_ours(error, route_of(scope["path"]))
+            ours = as_ours(error, name_route(scope["path"]))
             await Refusal(STATUS.get(ours.code, 500), ours.code, ours.message, hint_of(ours)).send(send)
             return
-        served = SERVED.set(Served(principal, grant))
+        served = SERVED.set(CallContext(principal, grant))
         status = "none"
 
         async def counted(message: Message) -> None:
@@ -159,7 +159,7 @@ class _Known:
             metrics.observe("team_request_seconds", time.perf_counter() - began, tenant_class=principal.tenant_class)
 
 
-def _named(scope: Scope) -> str:
+def _read_space_name(scope: Scope) -> str:
     """Return the space that a request names, by its path or else by its Memory-Space header; "" for none.
 
     Raises InvalidQuery where path and header differ or the header comes twice.
@@ -173,7 +173,7 @@ def _named(scope: Scope) -> str:
     return by_path or (header_values[0] if header_values else "")
 
 
-class Front:
+class HealthLayer:
     """Answers health and metrics unchecked, since programs that watch servers know no host's name; passes on the rest."""
 
     def __init__(self, app: ASGIApp, handlers: Handlers) -> None:

@@ -38,15 +38,15 @@ from memory_mcp_team.access.quotas import SEARCHES, Quotas
 from memory_mcp_team.postgres import migrations, roles
 from memory_mcp_team.postgres.database import Database
 from memory_mcp_team.postgres.store import PostgresStorage
-from memory_mcp_team.postgres.work import Work
+from memory_mcp_team.postgres.work import WorkTable
 from memory_mcp_team.server import share_routes
-from memory_mcp_team.server.door import Door, Guard
+from memory_mcp_team.server.door import Authenticator, Guard
 from memory_mcp_team.server.follow import Follower
-from memory_mcp_team.server.host import SERVED, TeamHost, allow, served
+from memory_mcp_team.server.host import SERVED, TeamHost, check_tool, get_caller
 from memory_mcp_team.server.intake import Intake, Payload, Taken
-from memory_mcp_team.server.opened import MEGABYTE, Limits, Opened, Place
+from memory_mcp_team.server.opened import MEGABYTE, Limits, MemoryKey, OpenMemories
 from memory_mcp_team.server.replica import Replica
-from memory_mcp_team.server.routes import Front, Handlers, route_of, routes
+from memory_mcp_team.server.routes import Handlers, HealthLayer, name_route, routes
 from memory_mcp_team.server.tools import SpaceTools
 from memory_mcp_team.server.worker import Workers
 from memory_mcp_team.settings import team_settings
@@ -75,9 +75,9 @@ class TeamServer:
         self._team = team = team_settings(settings.extensions)
         self._settings, storage = settings, settings.storage
         self.database = Database(storage.url, storage.pool)
-        with migrations.waited_for(self.database):
+        with migrations.log_long_wait(self.database):
             roles.require_bound(self.database)
-            migrations.bring_up(self.database)
+            migrations.migrate_schema(self.database)
         self._replica = Replica(self.database, Database(team.replica_url, storage.pool)) if team.replica_url else None
         self.directory = Directory(self.database)
         self.quotas = Quotas(team)
@@ -88,12 +88,14 @@ class TeamServer:
             server_settings.disk_mb * MEGABYTE,
             server_settings.idle_secs,
         )
-        self.opened = Opened(self._open, storage.directory / "cache", limits, on_open=lambda memory: self.workers.plan(memory))  # noqa: PLW0108 - made below
+        cache = storage.directory / "cache"
+        # The workers are made below.
+        self.opened = OpenMemories(self._open, cache, limits, on_open=lambda memory: self.workers.plan_upkeep(memory))  # noqa: PLW0108
         self.host = TeamHost(settings, self.opened, self._replica)
-        self._work = Work(self.database)
+        self._work = WorkTable(self.database)
         self.workers = Workers(self._work, self.opened, server_settings.workers)
         databases = {False: self.database, **({True: self._replica.database} if self._replica else {})}
-        self.follower = Follower(databases, self.opened, _TENDERS, self.workers.hear)
+        self.follower = Follower(databases, self.opened, _TENDERS, self.workers.wake_threads)
         self._intake = Intake(self.host, sources.client_hooks())
         #: Whether somebody asked this server to end.
         self.draining = False
@@ -101,7 +103,7 @@ class TeamServer:
 
     # memories
 
-    def _open(self, memory_key: Place, folder: Path) -> App:
+    def _open(self, memory_key: MemoryKey, folder: Path) -> App:
         """Open a space as the program, for everybody who may see it; `folder` holds its indexes.
 
         Indexes that do not know of all removals are deleted first. Writes are counted against quotas and wake the workers.
@@ -115,16 +117,16 @@ class TeamServer:
             teleport=replace(settings.teleport, bm25=replace(settings.teleport.bm25, index_path="")),
         )
         replica = self._replica.database if memory_key.is_replica and self._replica else None
-        memory = self.directory.memory(memory_key.tenant, memory_key.space)
+        memory = self.directory.get_memory(memory_key.tenant, memory_key.space)
         callbacks = Callbacks(
-            before_write=self._count, on_write=self.workers.hear, give_way=self.host.give_way, tends_indexes=True
+            before_write=self._count_drafts, on_write=self.workers.wake_threads, give_way=self.host.give_way, tends_indexes=True
         )
         storage = PostgresStorage(self.database, memory, replica=replica)
         self.opened.cleaned(memory_key, storage.connection.head().resets)
         with few_collections():
             return App(memory_settings, callbacks=callbacks, storage=storage)
 
-    def _count(self, drafts: Sequence[EventDraft]) -> None:
+    def _count_drafts(self, drafts: Sequence[EventDraft]) -> None:
         """Count what a caller is about to record, or raise QuotaExceeded.
 
         Does nothing without a caller (the program's work).
@@ -134,31 +136,31 @@ class TeamServer:
             return
         who = caller.principal
         bounded = self._team.limits_of(who.tenant_class).stored_events
-        stored = self.directory.stored_events(who.tenant) if bounded else 0
-        self.quotas.record(who, len(drafts), sum(len(draft.text.encode("utf-8", "replace")) for draft in drafts), stored)
+        stored = self.directory.count_stored_events(who.tenant) if bounded else 0
+        self.quotas.count_records(who, len(drafts), sum(len(draft.text.encode("utf-8", "replace")) for draft in drafts), stored)
 
-    def _allow(self, tool: str) -> None:
+    def _check_tool(self, tool: str) -> None:
         """Check that the caller may use a tool, and count a search; raises what `allow` raises, or QuotaExceeded."""
-        allow(tool)
+        check_tool(tool)
         if tool in SEARCHES:
-            self.quotas.search(served().principal)
+            self.quotas.count_search(get_caller().principal)
 
     # requests
 
     async def _take_hook(self, payload: Payload) -> Taken:
         """Store a hook's payload after a check that the caller may write; raises what `allow` and `Intake.take` raise."""
-        allow("hooks")
+        check_tool("hooks")
         return await self._intake.take(payload)
 
-    def _ready(self) -> str:
+    def _find_unready_reason(self) -> str:
         """Return why it is not ready (ending, another schema), "" where it is; raises StorageError if the database is silent."""
         if self.draining:
             return "the server is ending"
         with self.database.connection(None) as raw:
-            version = migrations.version_of(raw)
+            version = migrations.read_version(raw)
         return "" if version == migrations.CURRENT else f"the database has schema {version}, this server {migrations.CURRENT}"
 
-    def _exposition(self) -> str:
+    def _make_exposition(self) -> str:
         memories = self.opened.all()
         pool = self.database.stats
         counts = {"open": len(memories), "opened": self.opened.opened_total, "closed": self.opened.closed_total}
@@ -169,7 +171,7 @@ class TeamServer:
             "team_disk_bytes": {"": self.opened.disk_bytes},
             "team_memory_bytes": {"": sum(memory.bytes for memory in memories)},
             "team_spaces": counts,
-            "team_work_waiting": self._work.waiting(),
+            "team_work_waiting": self._work.count_due(),
         }
         return metrics.exposition(readings)
 
@@ -183,36 +185,36 @@ class TeamServer:
         server = self._settings.server
         listener = bind(server.http_host, server.http_port)
         self.address = listener.getsockname()[:2]
-        handlers = Handlers(self._take_hook, self._ready, self._exposition, self._team.server.metrics_token)
-        uvicorn, connection = self._assembled(handlers)
+        handlers = Handlers(self._take_hook, self._find_unready_reason, self._make_exposition, self._team.server.metrics_token)
+        uvicorn, connection = self._assemble_server(handlers)
         self.workers.start()
         self.follower.start()
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._drain_on_signal, uvicorn, connection)
-                tasks.start_soon(self._announce, uvicorn, announce)
+                tasks.start_soon(self._announce_address, uvicorn, announce)
                 await uvicorn.serve([listener])
                 tasks.cancel_scope.cancel()
         finally:
             listener.close()
         await anyio.to_thread.run_sync(self.close)
 
-    def _assembled(self, handlers: Handlers) -> tuple[Uvicorn, Connection]:
+    def _assemble_server(self, handlers: Handlers) -> tuple[Uvicorn, Connection]:
         settings = self._settings
         with few_collections():
             server = assemble(self.host, more=[lambda kit: SpaceTools(kit).tools()])
-        server.allow = self._allow
-        inner = routes(server, handlers, MAX_BODY, share_routes.routes(self.host.lend))
+        server.allow = self._check_tool
+        inner = routes(server, handlers, MAX_BODY, share_routes.routes(self.host.lend_as))
         connection = Connection(inner)
-        door = Door(self._team, self.directory, Administration(self.database, "join"))
+        door = Authenticator(self._team, self.directory, Administration(self.database, "join"))
         public = urlsplit(self._team.audience).netloc
         hosts = (*hosts_of(settings.server), *([public] if public else []))
         # Nothing of a body is read before it is known who calls.
-        checked = HostGuard(connection, Rules(None, "", max(MAX_BODY, MAX_BATCH), hosts), route_of)
-        front = Front(Guard(checked, door, self._team, self.quotas), handlers)
+        checked = HostGuard(connection, Rules(None, "", max(MAX_BODY, MAX_BATCH), hosts), name_route)
+        front = HealthLayer(Guard(checked, door, self._team, self.quotas), handlers)
         return Uvicorn(front, anyio.TASK_STATUS_IGNORED, self._team.server.drain_secs), connection
 
-    async def _announce(self, uvicorn: Uvicorn, announce: Callable[[str], None]) -> None:
+    async def _announce_address(self, uvicorn: Uvicorn, announce: Callable[[str], None]) -> None:
         while not uvicorn.started:
             await anyio.sleep(0.01)
         host, port = self.address
@@ -251,7 +253,7 @@ class TeamServer:
         self.database.close()
 
 
-def serve(settings: Settings, announce: Callable[[str], None]) -> int:
+def serve_team(settings: Settings, announce: Callable[[str], None]) -> int:
     """Serve a team until a signal comes, then end this process with status 0 (os._exit); it never returns.
 
     `announce` is called with the server's address. Locks the data directory while it runs, and sets up logging and the

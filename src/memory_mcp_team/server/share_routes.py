@@ -18,7 +18,7 @@ from starlette.routing import Route
 from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery, MemoryMcpError, ResourceExhausted, no_such_space
 from memory_mcp.service.daemon.routes import STATUS
-from memory_mcp_team.access.who import Grant, Principal, see
+from memory_mcp_team.access.who import Grant, Principal, get_grant
 from memory_mcp_team.sharing import space as sharing
 from memory_mcp_team.sharing.wire import MAX_BODY
 
@@ -41,43 +41,45 @@ def routes(lend: Lend) -> list[Route]:
         return JSONResponse({"member": principal.name, "spaces": rows})
 
     async def standing(request: Request) -> Response:
-        principal, grant, member = _caller(request)
-        return await _run(lend, principal, grant, False, lambda app: sharing.standing(app, grant.name, member))
+        principal, grant, member = _find_caller(request)
+        return await _run_in_space(lend, principal, grant, False, lambda app: sharing.standing(app, grant.name, member))
 
     async def changes(request: Request) -> Response:
-        principal, grant, _ = _caller(request)
+        principal, grant, _ = _find_caller(request)
         after = request.query_params.get("after", "")
         if len(after) > _LONGEST_CURSOR:
             raise InvalidQuery("the cursor is none", "Begin without one.")
-        return await _run(lend, principal, grant, False, lambda app: sharing.changes(app, after))
+        return await _run_in_space(lend, principal, grant, False, lambda app: sharing.changes(app, after))
 
     async def events(request: Request) -> Response:
-        principal, grant, member = _caller(request)
-        batch = await _batch(request)
-        return await _run(lend, principal, grant, True, lambda app: sharing.receive(app, batch, member))
+        principal, grant, member = _find_caller(request)
+        batch = await _read_batch(request)
+        return await _run_in_space(lend, principal, grant, True, lambda app: sharing.receive_batch(app, batch, member))
 
     return [
-        Route("/share", _answered(spaces), methods=["GET"]),
-        Route("/share/{space}", _answered(standing), methods=["GET"]),
-        Route("/share/{space}/changes", _answered(changes), methods=["GET"]),
-        Route("/share/{space}/events", _answered(events), methods=["POST"]),
+        Route("/share", _wrap_endpoint(spaces), methods=["GET"]),
+        Route("/share/{space}", _wrap_endpoint(standing), methods=["GET"]),
+        Route("/share/{space}/changes", _wrap_endpoint(changes), methods=["GET"]),
+        Route("/share/{space}/events", _wrap_endpoint(events), methods=["POST"]),
     ]
 
 
-def _caller(request: Request) -> tuple[Principal, Grant, sharing.Member]:
-    """Return (caller, space of the address, caller as a `sharing.Member`).
+def _find_caller(request: Request) -> tuple[Principal, Grant, sharing.SpaceMember]:
+    """Return (caller, space of the address, caller as a `sharing.SpaceMember`).
 
     Raises NotFound where it is no space of theirs.
     """
     principal: Principal = request.scope["principal"]
-    grant = see(principal, request.path_params["space"])
+    grant = get_grant(principal, request.path_params["space"])
     role = principal.role_in(grant.space)
     if role is None:
         raise no_such_space(grant.name)
-    return principal, grant, sharing.Member(principal.name, role.value)
+    return principal, grant, sharing.SpaceMember(principal.name, role.value)
 
 
-async def _run(lend: Lend, principal: Principal, grant: Grant, writes: bool, work: Callable[[App], dict[str, Any]]) -> Response:
+async def _run_in_space(
+    lend: Lend, principal: Principal, grant: Grant, writes: bool, work: Callable[[App], dict[str, Any]]
+) -> Response:
     """Answer with what `work` returns, run in a thread on the space's memory; it is not cut off when the caller leaves."""
 
     def answer() -> dict[str, Any]:
@@ -87,7 +89,7 @@ async def _run(lend: Lend, principal: Principal, grant: Grant, writes: bool, wor
     return JSONResponse(await anyio.to_thread.run_sync(answer))
 
 
-async def _batch(request: Request) -> dict[str, Any]:
+async def _read_batch(request: Request) -> dict[str, Any]:
     """Return the body as a JSON object.
 
     Raises ResourceExhausted beyond `MAX_BODY` bytes, InvalidQuery for anything else.
@@ -106,7 +108,7 @@ async def _batch(request: Request) -> dict[str, Any]:
     return document
 
 
-def _answered(endpoint: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+def _wrap_endpoint(endpoint: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         try:
             return await endpoint(request)

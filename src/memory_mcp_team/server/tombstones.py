@@ -21,7 +21,7 @@ AUTHOR, SUBJECT = "memory-mcp", "after a restore"
 
 
 @dataclass(slots=True)
-class Applied:
+class AppliedTombstones:
     """What was done to a restored database."""
 
     #: Tombstones that it did not have, and memories that had to be cleaned.
@@ -33,39 +33,41 @@ class Applied:
     unknown: int = 0
 
 
-def export(database: Database, file: Path) -> int:
+def export_tombstones(database: Database, file: Path) -> int:
     """Add to a file the tombstones of the database that it does not have yet, of all memories; return how many.
 
     The file exists afterwards. Raises OSError for the file, StorageError for two keys of one memory or no database.
     """
-    return outside.add_tombstones(file, {memory.store_id: _log(database, memory) for memory in _memories(database)})
+    return outside.add_tombstones(
+        file, {memory.store_id: _tombstone_log(database, memory) for memory in _iter_memories(database)}
+    )
 
 
-def apply(database: Database, settings: Settings, places: Sequence[Path]) -> Applied:
+def apply_tombstones(database: Database, settings: Settings, places: Sequence[Path]) -> AppliedTombstones:
     """Forget again in a restored database what files say was forgotten.
 
     A second time changes nothing more. Memories are matched by their store id; those without a copy are left
     alone. Raises InvalidQuery for a place that does not exist, StorageError when something was forgotten in a
     memory since, under another key.
     """
-    copies, applied, matched_ids = outside.read_tombstones(outside.files_of(places)), Applied(), set[str]()
-    for memory in _memories(database):
+    copies, applied, matched_ids = outside.read_tombstones(outside.files_of(places)), AppliedTombstones(), set[str]()
+    for memory in _iter_memories(database):
         # A memory that was copied keeps its id, so that several spaces may be copies of one.
         copy = copies.get(memory.store_id)
         if copy is None:
             continue
         matched_ids.add(memory.store_id)
-        new = _log(database, memory).adopt_lines(copy.key, copy.lines)
+        new = _tombstone_log(database, memory).adopt_lines(copy.key, copy.lines)
         applied.tombstones += len(new)
         # Also where nothing is new: a run before this one may have been killed in the middle.
-        event_count = _cleaned(database, settings, memory)
+        event_count = _clean_memory(database, settings, memory)
         applied.memories += bool(event_count)
         applied.events += event_count
     applied.unknown = len(copies.keys() - matched_ids)
     return applied
 
 
-def _cleaned(database: Database, settings: Settings, memory: Memory) -> int:
+def _clean_memory(database: Database, settings: Settings, memory: Memory) -> int:
     with tempfile.TemporaryDirectory(prefix="memory-mcp-") as folder:
         # Indexes are each server's own: none is made here, and servers read again what they have.
         storage = replace(settings.storage, data_dir=folder)
@@ -77,12 +79,12 @@ def _cleaned(database: Database, settings: Settings, memory: Memory) -> int:
             app.close()
 
 
-def _memories(database: Database) -> Iterator[Memory]:
+def _iter_memories(database: Database) -> Iterator[Memory]:
     directory = Directory(database)
-    for tenant in directory.tenants():
+    for tenant in directory.list_tenants():
         for space in directory.spaces(tenant.tenant):
-            yield directory.memory(tenant.tenant, space.space)
+            yield directory.get_memory(tenant.tenant, space.space)
 
 
-def _log(database: Database, memory: Memory) -> PostgresTombstones:
+def _tombstone_log(database: Database, memory: Memory) -> PostgresTombstones:
     return PostgresTombstones(Connection(database, memory.tenant, memory.space))

@@ -16,7 +16,7 @@ from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.search import SearchRequest, search
 from memory_mcp.server import arguments
 from memory_mcp.server.tools.kit import Kit, answer, tool
-from memory_mcp_team.server.host import SERVED, Served, served
+from memory_mcp_team.server.host import SERVED, CallContext, get_caller
 
 #: Spaces that one search looks in at most.
 _MOST = 8
@@ -63,7 +63,7 @@ class SpaceTools:
 
         Another one: the header Memory-Space, or the address /spaces/NAME/mcp.
         """
-        caller = served()
+        caller = get_caller()
         roles = ((grant, caller.principal.role_in(grant.space)) for grant in caller.principal.grants)
         spaces = [SpaceShown(name=grant.name, kind=grant.kind, role=role.value) for grant, role in roles if role is not None]
         return answer(SpacesShown(current=caller.grant.name if caller.grant else "", spaces=spaces))
@@ -80,7 +80,7 @@ class SpaceTools:
 
         The best results of all of them, by their scores. To open one (expand_grip), no space needs to be named.
         """
-        caller = served()
+        caller = get_caller()
         visible = [grant for grant in caller.principal.grants if caller.principal.role_in(grant.space) is not None]
         if unknown := sorted(set(spaces) - {grant.name for grant in visible}):
             raise InvalidQuery(f"there is no space {unknown[0]!r}", "list_spaces tells which there are.")
@@ -95,7 +95,7 @@ class SpaceTools:
             return self._kit.host.with_notices(app, as_json(search(app, request, self._kit.caller)))
 
         for grant in selected:
-            other = SERVED.set(Served(caller.principal, grant))
+            other = SERVED.set(CallContext(caller.principal, grant))
             try:
                 response = await self._kit.host.read(work)
             finally:

@@ -20,8 +20,8 @@ from memory_mcp.upkeep.jobs.schedule import Daily, next_due
 from memory_mcp_team.postgres.connection import EVENTS
 from memory_mcp_team.postgres.store import PostgresStorage
 from memory_mcp_team.postgres.tombstones import FORGET
-from memory_mcp_team.postgres.work import Taken, Work
-from memory_mcp_team.server.opened import Memory, Opened, Place
+from memory_mcp_team.postgres.work import Taken, WorkTable
+from memory_mcp_team.server.opened import Memory, MemoryKey, OpenMemories
 
 log = logging.getLogger(__name__)
 
@@ -44,14 +44,14 @@ Job = Callable[[Memory], float | None]
 class Workers:
     """Threads that claim work and do it."""
 
-    def __init__(self, work: Work, opened: Opened, count: int) -> None:
+    def __init__(self, work: WorkTable, opened: OpenMemories, count: int) -> None:
         self._work, self._opened = work, opened
         self._jobs: Mapping[str, Job] = {
-            EVENTS: self._derive,
+            EVENTS: self._derive_events,
             PERIODS: _roll_up,
             HOUSEKEEPING: _keep_house,
             SUMMARIES: _improve_summaries,
-            FORGET: _forget,
+            FORGET: _finish_forgetting,
         }
         self._failures: dict[tuple[int, int, str], int] = {}
         self._stopping = threading.Event()
@@ -68,7 +68,7 @@ class Workers:
         for thread in self._threads:
             thread.start()
 
-    def hear(self) -> None:
+    def wake_threads(self) -> None:
         """Wake waiting threads to look for work, as after a commit.
 
         Returns at once.
@@ -92,12 +92,12 @@ class Workers:
                 thread.join(patience / len(self._threads))
         ended = not any(thread.is_alive() for thread in self._threads)
         try:
-            self._work.let_go()
+            self._work.release_all()
         except MemoryMcpError as error:
             log.warning("work is left to other servers when its lease runs out: %s", error)
         return ended
 
-    def plan(self, memory: Memory) -> None:
+    def plan_upkeep(self, memory: Memory) -> None:
         """Put the upkeep of a memory that was opened into the table of work, unless it is there; a replica has none.
 
         Values that earlier versions noted for mere lines of events are taken back first.
@@ -107,29 +107,29 @@ class Workers:
         if memory_key.is_replica:
             return
         lift_lines(app)
-        self._work.due_once(memory_key.tenant, memory_key.space, HOUSEKEEPING, _until_night(memory))
+        self._work.put_due_once(memory_key.tenant, memory_key.space, HOUSEKEEPING, _until_night(memory))
         if app.settings.summarizer.is_on:
-            self._work.due_once(memory_key.tenant, memory_key.space, SUMMARIES, _HOUR)
+            self._work.put_due_once(memory_key.tenant, memory_key.space, SUMMARIES, _HOUR)
 
     def _loop(self) -> None:
         while not self._stopping.is_set():
             claimed, wait = None, _LOOK
             try:
                 claimed = self._work.take(list(self._jobs))
-                wait = 0.0 if claimed else self._work.wait(list(self._jobs), _LOOK)
+                wait = 0.0 if claimed else self._work.seconds_until_due(list(self._jobs), _LOOK)
             except MemoryMcpError as error:
                 log.debug("no work can be looked for: %s", error)
             except Exception:
                 log.exception("no work can be looked for")
             if claimed is not None:
-                self._do(claimed)
+                self._do_claimed(claimed)
                 continue
             self._wake.clear()
             # Woken at once by every commit, it would ask the database as often.
             if not self._stopping.wait(_PAUSE):
                 self._wake.wait(max(wait - _PAUSE, 0.0))
 
-    def _do(self, claimed: Taken) -> None:
+    def _do_claimed(self, claimed: Taken) -> None:
         """Do a claimed piece of work on its memory, under its claim, and enter when it is due again.
 
         Work of a space that is gone is dropped; what fails outside the job is logged and claimed again when the claim ends.
@@ -137,12 +137,12 @@ class Workers:
         with self._lock:
             self._busy.add(claimed)
         try:
-            with self._opened.lent(Place(claimed.tenant, claimed.space)) as memory:
+            with self._opened.lent(MemoryKey(claimed.tenant, claimed.space)) as memory:
                 claims = cast("PostgresStorage", memory.app.storage).claims
-                with claims.adopted(claimed.name, claimed.epoch):
-                    due_secs = self._done(claimed, memory)
+                with claims.adopt_claim(claimed.name, claimed.epoch):
+                    due_secs = self._run_job(claimed, memory)
                     if due_secs is not None:
-                        self._work.due(claimed.tenant, claimed.space, claimed.name, due_secs)
+                        self._work.put_due(claimed.tenant, claimed.space, claimed.name, due_secs)
         except NotFound:
             log.info("work of a space that is gone is dropped")
         except Exception as error:
@@ -154,7 +154,7 @@ class Workers:
             with self._lock:
                 self._busy.discard(claimed)
 
-    def _done(self, claimed: Taken, memory: Memory) -> float | None:
+    def _run_job(self, claimed: Taken, memory: Memory) -> float | None:
         """Run the job for a piece of work.
 
         Return in how many seconds it is due again, None where something else says so.
@@ -177,7 +177,7 @@ class Workers:
                 log.exception("work of kind %s failed; it is tried again", claimed.name)
             return min(_FIRST_RETRY * 2.0 ** min(failures - 1, 20), _LAST_RETRY)
 
-    def _derive(self, memory: Memory) -> float | None:
+    def _derive_events(self, memory: Memory) -> float | None:
         app = memory.app
         connection = cast("PostgresStorage", app.storage).connection
         connection.heard()
@@ -193,9 +193,9 @@ class Workers:
             app.derivation.run(Depth.SEGMENTS)
         memory_key = memory.place
         if app.derivation.lacks_a_period():
-            self._work.due(memory_key.tenant, memory_key.space, PERIODS, 0.0)
+            self._work.put_due(memory_key.tenant, memory_key.space, PERIODS, 0.0)
         else:
-            self._work.due_once(memory_key.tenant, memory_key.space, PERIODS, _ROLL_UP_AFTER)
+            self._work.put_due_once(memory_key.tenant, memory_key.space, PERIODS, _ROLL_UP_AFTER)
         return None
 
 
@@ -217,7 +217,7 @@ def _keep_house(memory: Memory) -> float | None:
     return _until_night(memory)
 
 
-def _forget(memory: Memory) -> float | None:
+def _finish_forgetting(memory: Memory) -> float | None:
     Forgetting(memory.app).look_again("memory-mcp", "looked for again")
     return None
 

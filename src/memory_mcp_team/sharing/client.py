@@ -39,7 +39,7 @@ _MOST = 64 * 1024 * 1024
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
-def address(url: str, insecure: bool) -> str:
+def parse_address(url: str, insecure: bool) -> str:
     """Return a server's address as SCHEME://HOST[:PORT][/PATH], with https where it names no scheme.
 
     A final "/mcp" and slashes at the end are dropped. Raises InvalidQuery when it is no address, names a user, or would
@@ -58,7 +58,7 @@ def address(url: str, insecure: bool) -> str:
     return f"{parts.scheme}://{parts.netloc}{path}"
 
 
-class Client:
+class ShareClient:
     """A connection to one server, for one run.
 
     Methods raise ServerUnreachable, or the error that the server names.
@@ -122,7 +122,7 @@ class Client:
         wait = _WAIT
         for tries_left in reversed(range(_TRIES)):
             try:
-                response = self._received(method, path, payload)
+                response = self._receive_response(method, path, payload)
             except HTTPError as error:
                 why = f"{self._url} does not answer ({type(error).__name__})"
                 after = None
@@ -139,7 +139,7 @@ class Client:
             wait *= 2
         raise ServerUnreachable(why, "Nothing is lost: what is to leave leaves when it is reached again.")
 
-    def _received(self, method: str, path: str, values: dict[str, Any]) -> "httpx2.Response":
+    def _receive_response(self, method: str, path: str, values: dict[str, Any]) -> "httpx2.Response":
         import httpx2
 
         with self._http.stream(method, path, **values) as stream:

@@ -9,7 +9,7 @@ from memory_mcp.requests.registry import Entry
 from memory_mcp.upkeep.jobs.base import Job, JobReport
 from memory_mcp.upkeep.jobs.calls import ShouldStop, WaitingFunctionJob
 from memory_mcp.upkeep.jobs.schedule import Every
-from memory_mcp_team.sharing.place import SharePlace
+from memory_mcp_team.sharing.place import ShareFolder
 
 _MODULE = "memory_mcp_team.sharing.requests"
 SHARE_TO = Entry(_MODULE, "ShareTo", "share_to")
@@ -28,9 +28,9 @@ def make_job(app: App) -> Job:
             return JobReport("an import is under way")
         if app.directory is None or not (app.directory / paths.SHARE).is_dir():
             return JobReport(_OFF)
-        from memory_mcp_team.sharing.run import job
+        from memory_mcp_team.sharing.run import run_job
 
-        return JobReport(job(app, should_stop) or _OFF)
+        return JobReport(run_job(app, should_stop) or _OFF)
 
     # Others see what was said within some minutes; a run that finds nothing asks two small questions. A server may be slow.
     about = "publish shared projects to a team's server, and take in what others published"
@@ -42,6 +42,6 @@ _OFF = "off (memory-mcp share to URL)"
 
 def iter_outgoing(app: App) -> Iterator[Outgoing]:
     """Yield the projects that are shared and the server they go to; nothing where none is named."""
-    if app.directory is not None and (sharing := SharePlace(app.directory).sharing()).url:
+    if app.directory is not None and (sharing := ShareFolder(app.directory).load_sharing()).url:
         projects = ", ".join(sharing.projects) or "none"
         yield Outgoing(what=f"events of shared projects ({projects})", where=sharing.url, setting="memory-mcp share status")

@@ -22,7 +22,7 @@ from memory_mcp_team.sharing.place import SharedProject, Sharing
 _NEAR = 200
 
 
-def way_of(names: ProjectNames, recorded: str, session_id: str) -> str:
+def make_way(names: ProjectNames, recorded: str, session_id: str) -> str:
     """Return a digest (16 hexadecimal digits) of the rules that lead a session's events to the project where they are shown.
 
     `recorded` is the name they were recorded with; see `Names.way`.
@@ -30,14 +30,14 @@ def way_of(names: ProjectNames, recorded: str, session_id: str) -> str:
     return f"{hash_parts('way', names.split_key(recorded, session_id), bits=64):016x}"
 
 
-def rules_of(sharing: Sharing, space: str, names: ProjectNames) -> str:
+def make_rules_digest(sharing: Sharing, space: str, names: ProjectNames) -> str:
     """Return a digest of what is shared with a space and all rules for names; while it stays, no event is looked at again."""
     shared_projects = [f"{name} {project.ways}" for name, project in sorted(sharing.projects.items()) if project.space == space]
     return f"{hash_parts('rules', *shared_projects, *map(repr, (*names.aliases, *names.splits)), bits=60):x}"
 
 
 @dataclass(slots=True)
-class Leaving:
+class LeavingFilter:
     """Decides which events may leave to a space now."""
 
     app: App
@@ -46,36 +46,36 @@ class Leaving:
     kept_back: Counter[str] = field(default_factory=Counter)
 
     @classmethod
-    def to(cls, app: App, sharing: Sharing, space: str) -> "Leaving":
+    def for_space(cls, app: App, sharing: Sharing, space: str) -> "LeavingFilter":
         """Return the decider for the projects that are shared with a space; nothing is counted in it yet."""
         return cls(app, {name: project for name, project in sharing.projects.items() if project.space == space})
 
-    def project_of(self, event: Event) -> str:
+    def find_project(self, event: Event) -> str:
         """Return the shared project as which an event may leave, the gate not asked; "" for none, or a way that came later."""
-        name, shared = self._shown(event)
-        return name if shared is not None and self._way(event) in shared.ways else ""
+        name, shared = self._find_shown_project(event)
+        return name if shared is not None and self._find_way(event) in shared.ways else ""
 
-    def waits(self, event: Event) -> str:
+    def find_waiting_project(self, event: Event) -> str:
         """Return the shared project that an event is shown under by a way that came after it was shared; "" for none."""
-        name, shared = self._shown(event)
-        return name if shared is not None and self._way(event) not in shared.ways else ""
+        name, shared = self._find_shown_project(event)
+        return name if shared is not None and self._find_way(event) not in shared.ways else ""
 
-    def others(self) -> bool:
+    def has_unshared_sessions(self) -> bool:
         """Return whether any session with cuts is shown under a shared project that it did not belong to when that was shared."""
         names = self.app.storage.projects.names
         for _, recorded, session, _ in self.app.storage.projects.list_streams():
             shared = self.projects.get(names.display_name(recorded, session))
-            if shared is not None and way_of(names, recorded, session) not in shared.ways:
+            if shared is not None and make_way(names, recorded, session) not in shared.ways:
                 return True
         return False
 
-    def _shown(self, event: Event) -> tuple[str, SharedProject | None]:
+    def _find_shown_project(self, event: Event) -> tuple[str, SharedProject | None]:
         # By the names now, and not those when it was read.
-        name = self.app.storage.projects.names.display_name(_recorded(event), event.session_id)
+        name = self.app.storage.projects.names.display_name(_get_recorded_project(event), event.session_id)
         return name, self.projects.get(name) if name else None
 
-    def _way(self, event: Event) -> str:
-        return way_of(self.app.storage.projects.names, _recorded(event), event.session_id)
+    def _find_way(self, event: Event) -> str:
+        return make_way(self.app.storage.projects.names, _get_recorded_project(event), event.session_id)
 
     def cleaned(self, events: Iterable[Event]) -> list[tuple[Event, EventDraft]]:
         """Return the events that may leave, each with the draft that is sent, in their order.
@@ -84,18 +84,18 @@ class Leaving:
         """
         report, leaving = ImportReport(), list[tuple[Event, EventDraft]]()
         for event in events:
-            project = self.project_of(event)
+            project = self.find_project(event)
             if not project:
                 continue
             as_recorded, capture = make_carried_draft(event), self.app.gate.capture
-            if why := capture.find_refusal(as_recorded) or self._call_refused(event):
+            if why := capture.find_refusal(as_recorded) or self._find_call_refusal(event):
                 report.dropped[why] += 1
             elif (clean := self.app.gate.clean_draft(replace(as_recorded, project=project), report)) is not None:
                 leaving.append((event, clean))
         self.kept_back.update(report.dropped)
         return leaving
 
-    def _call_refused(self, event: Event) -> str:
+    def _find_call_refusal(self, event: Event) -> str:
         capture, call = self.app.gate.capture, event.metadata.get("tool_use_id", "")
         if event.type is not EventType.TOOL_RESULT or not call or not (capture.paths or capture.projects or capture.tools):
             return ""
@@ -105,5 +105,5 @@ class Leaving:
         return capture.find_refusal(make_carried_draft(call_event)) if call_event is not None else ""
 
 
-def _recorded(event: Event) -> str:
+def _get_recorded_project(event: Event) -> str:
     return event.project if event.recorded_project is None else event.recorded_project

@@ -84,13 +84,13 @@ class Progress:
     held: int = 0
 
 
-class SharePlace:
+class ShareFolder:
     """The folder for sharing of a data directory."""
 
     def __init__(self, directory: Path) -> None:
         self._folder = directory / paths.SHARE
 
-    def sharing(self) -> Sharing:
+    def load_sharing(self) -> Sharing:
         """Return what is shared now, an empty `Sharing` for nothing.
 
         Raises StorageError when the file is damaged.
@@ -109,7 +109,7 @@ class SharePlace:
             text = f"{self._folder / _CONFIG} is damaged: nothing is shared"
             raise StorageError(text, "Say again what is shared: memory-mcp share to URL, share add PROJECT.") from error
 
-    def keep(self, sharing: Sharing) -> None:
+    def save_sharing(self, sharing: Sharing) -> None:
         """Store what is shared, replacing all that was.
 
         On disk when this returns. Raises OSError when it cannot be written.
@@ -126,14 +126,14 @@ class SharePlace:
             return foreign_files.read_file(self._folder / _KEY).decode("ascii", "replace").strip()
         return ""
 
-    def keep_key(self, key: str) -> None:
+    def save_key(self, key: str) -> None:
         """Store the key of the server in a file of this user alone; "" removes it. Raises OSError when it cannot be written."""
         if key:
             self._put(_KEY, f"{key}\n".encode())
         else:
             (self._folder / _KEY).unlink(missing_ok=True)
 
-    def progress(self) -> Progress:
+    def load_progress(self) -> Progress:
         """Return the outcome of the last runs.
 
         An empty one where none is stored or it is damaged.
@@ -143,23 +143,23 @@ class SharePlace:
             return Progress(**{f.name: document[f.name] for f in fields(Progress) if f.name in document})
         return Progress()
 
-    def keep_progress(self, progress: Progress) -> None:
+    def save_progress(self, progress: Progress) -> None:
         """Store the outcome of the runs, replacing the one before.
 
         Raises OSError when it cannot be written.
         """
         self._put(_PROGRESS, json.dumps(asdict(progress)).encode())
 
-    def ledger(self, url: str, space: str) -> "Ledger":
+    def open_ledger(self, url: str, space: str) -> "Ledger":
         """Return a new object for the ledger of a space of a server; its file is read at first use, and made by `add`."""
-        return Ledger(self._folder / f"{mark_of(url, space)}.ids")
+        return Ledger(self._folder / f"{make_space_mark(url, space)}.ids")
 
     def _put(self, name: str, content: bytes) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         machine.put(self._folder / name, content)
 
 
-def mark_of(url: str, space: str) -> str:
+def make_space_mark(url: str, space: str) -> str:
     """Return the name of a server's space in files and marks: 16 hexadecimal digits, from address and name."""
     return f"{hash_parts('space', url, space, bits=64):016x}"
 
@@ -177,7 +177,7 @@ class Ledger:
         On disk when this returns. Known pairs are not written again. `kind` says who published them, `OURS` or
         `THEIRS`. An event that is known keeps its kind, and takes the new id there.
         """
-        stored_ids = self._known()
+        stored_ids = self._load_pairs()
         keys = [(event_key(local_id), event_key(space_id)) for local_id, space_id in pairs]
         new = [
             (stored_ids.get(local_key, (kind, 0))[0], local_key, space_key)
@@ -201,23 +201,23 @@ class Ledger:
             machine.on_disk(stream)
         stored_ids.update({local_key: (who, space_key) for who, local_key, space_key in new})
 
-    def there(self, event_id: EventId) -> EventId | None:
+    def find_id_there(self, event_id: EventId) -> EventId | None:
         """Return the id that an event of this memory has in the space; None where it is not there."""
-        stored_id = self._known().get(event_key(event_id))
+        stored_id = self._load_pairs().get(event_key(event_id))
         return event_id_from(stored_id[1]) if stored_id else None
 
     def here(self) -> dict[EventId, tuple[EventId, bool]]:
         """Return by each id in the space (id here, whether it was published from here); a new dict."""
         return {
             event_id_from(space_key): (event_id_from(local_key), kind == OURS)
-            for local_key, (kind, space_key) in self._known().items()
+            for local_key, (kind, space_key) in self._load_pairs().items()
         }
 
     def __contains__(self, event_id: EventId) -> bool:
         """Return whether an event of this memory is known to be in the space."""
-        return event_key(event_id) in self._known()
+        return event_key(event_id) in self._load_pairs()
 
-    def _known(self) -> dict[int, tuple[bytes, int]]:
+    def _load_pairs(self) -> dict[int, tuple[bytes, int]]:
         if self._there is None:
             stored_ids: dict[int, tuple[bytes, int]] = {}
             with suppress(FileNotFoundError):

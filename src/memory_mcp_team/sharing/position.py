@@ -35,22 +35,24 @@ class Position:
             return None
         return cls(int(parts[0]), parts[1], int(parts[2]), parts[3])
 
-    def at(self, seq: int, event: EventId) -> "Position":
+    def move_to(self, seq: int, event: EventId) -> "Position":
         """Return the position with another event (number and id) as the last; the outbox entry stays."""
-        return replace(self, seq=seq, event=_print(event))
+        return replace(self, seq=seq, event=_print_text(event))
 
 
-def followed(storage: Storage, position: Position | None) -> tuple[Position, list[EventId]]:
+def follow_position(storage: Storage, position: Position | None) -> tuple[Position, list[EventId]]:
     """Return a position by today's numbers, up to the last entry of the outbox, and the ids that are gone since, once each.
 
     None stands for the beginning, behind no event. A position that belongs to another state of the store (it was
     restored) counts as None: all events follow again, and no id counts as gone. Where events were numbered anew the
     position is set back before the first that moved, or to the beginning.
     """
-    is_here = position and position.change <= storage.toc.current_version() and _mark(storage, position.change) == position.mark
+    is_here = (
+        position and position.change <= storage.toc.current_version() and _make_mark(storage, position.change) == position.mark
+    )
     if position is None or not is_here:
         last = storage.toc.current_version()
-        return Position(change=last, mark=_mark(storage, last)), []
+        return Position(change=last, mark=_make_mark(storage, last)), []
     seq, event, gone = position.seq, position.event, list[EventId]()
     change, mark = position.change, position.mark
     while changes := storage.outbox.read_after(change, _PAGE):
@@ -59,22 +61,22 @@ def followed(storage: Storage, position: Position | None) -> tuple[Position, lis
                 gone.append(EventId(change_entry.subject))
             elif change_entry.kind is ChangeKind.EVENTS_MOVED and int(change_entry.subject) <= seq:
                 seq, event = int(change_entry.subject) - 1, ""
-        change, mark = changes[-1].seq, _print_of(changes[-1])
+        change, mark = changes[-1].seq, _print_change(changes[-1])
     if event:
         last_events = storage.events.read_after(seq - 1, 1)
-        if not last_events or last_events[0].seq != seq or _print(last_events[0].event.event_id) != event:
+        if not last_events or last_events[0].seq != seq or _print_text(last_events[0].event.event_id) != event:
             seq, event = 0, ""
     return Position(seq, event, change, mark), list(dict.fromkeys(gone))
 
 
-def _mark(storage: Storage, change: int) -> str:
+def _make_mark(storage: Storage, change: int) -> str:
     entries = storage.outbox.read_after(change - 1, 1) if change else []
-    return _print_of(entries[0]) if entries and entries[0].seq == change else ""
+    return _print_change(entries[0]) if entries and entries[0].seq == change else ""
 
 
-def _print_of(change: Change) -> str:
-    return _print(f"{change.kind.value} {change.subject}")
+def _print_change(change: Change) -> str:
+    return _print_text(f"{change.kind.value} {change.subject}")
 
 
-def _print(text: str) -> str:
+def _print_text(text: str) -> str:
     return f"{hash_parts('position', text, bits=_BITS):x}"

@@ -17,12 +17,12 @@ from memory_mcp.base.failpoints import failpoint
 from memory_mcp.model.event import Event, EventDraft
 from memory_mcp.model.ids import EventId
 from memory_mcp.model.sentinel import FORGOTTEN
-from memory_mcp_team.sharing.client import Client
-from memory_mcp_team.sharing.leaving import Leaving, rules_of
-from memory_mcp_team.sharing.place import OURS, Ledger, Progress, SharePlace, Sharing, mark_of
-from memory_mcp_team.sharing.position import Position, followed
-from memory_mcp_team.sharing.said import said_of, stamp_of
-from memory_mcp_team.sharing.wire import MAX_CHARS, MAX_EVENTS, MAX_IDS, chars_of, told, told_said
+from memory_mcp_team.sharing.client import ShareClient
+from memory_mcp_team.sharing.leaving import LeavingFilter, make_rules_digest
+from memory_mcp_team.sharing.place import OURS, Ledger, Progress, ShareFolder, Sharing, make_space_mark
+from memory_mcp_team.sharing.position import Position, follow_position
+from memory_mcp_team.sharing.said import list_corrections, make_corrections_stamp
+from memory_mcp_team.sharing.wire import MAX_CHARS, MAX_EVENTS, MAX_IDS, corrections_to_json, count_chars, events_to_json
 
 #: Marks of the store: how far it was looked at for a space and by which rules, and which corrections were told. On disk.
 OUT, SAID = "share:out:", "share:said:"
@@ -31,12 +31,12 @@ _REFUSALS = 20
 
 
 @dataclass(slots=True)
-class Publishing:
+class PublishRun:
     """The publishing half of a run with one space."""
 
     app: App
-    place: SharePlace
-    client: Client
+    place: ShareFolder
+    client: ShareClient
     space: str
     progress: Progress
     should_stop: Callable[[], bool]
@@ -50,9 +50,9 @@ class Publishing:
 
         Raises StorageError when the file of sharing is damaged.
         """
-        self._sharing = self.place.sharing()
-        self._ledger = self.place.ledger(self._sharing.url, self.space)
-        self._mark = mark_of(self._sharing.url, self.space)
+        self._sharing = self.place.load_sharing()
+        self._ledger = self.place.open_ledger(self._sharing.url, self.space)
+        self._mark = make_space_mark(self._sharing.url, self.space)
 
     def run(self) -> None:
         """Send new events, ids of what was forgotten here, and corrections.
@@ -64,8 +64,8 @@ class Publishing:
         storage = self.app.storage
         stored_position, _, rules = storage.outbox.get_positions(OUT + self._mark).get(OUT + self._mark, "").partition("~")
         previous_position = Position.parse(stored_position)
-        position, gone = followed(storage, previous_position)
-        now = rules_of(self._sharing, self.space, storage.projects.names)
+        position, gone = follow_position(storage, previous_position)
+        now = make_rules_digest(self._sharing, self.space, storage.projects.names)
         seq = position.seq if rules == now else 0
         if not seq:
             self.progress.kept_back.clear()
@@ -75,29 +75,31 @@ class Publishing:
         # Which of the events there were forgotten here.
         still = storage.events.get_events(gone) if gone else {}
         space_ids = [
-            space_id for event_id in gone if event_id not in still and (space_id := self._ledger.there(event_id)) is not None
+            space_id
+            for event_id in gone
+            if event_id not in still and (space_id := self._ledger.find_id_there(event_id)) is not None
         ]
         for start in range(0, len(space_ids), MAX_IDS):
-            self._handed_over({"gone": space_ids[start : start + MAX_IDS]})
+            self._hand_over({"gone": space_ids[start : start + MAX_IDS]})
         # All corrections and retractions of statements whose events are there, where any of them is new.
-        corrections = said_of(self.app, lambda event: self._ledger.there(event.event_id))
-        stamp, name = stamp_of([correction.superseded for correction in corrections]), SAID + self._mark
+        corrections = list_corrections(self.app, lambda event: self._ledger.find_id_there(event.event_id))
+        stamp, name = make_corrections_stamp([correction.superseded for correction in corrections]), SAID + self._mark
         if corrections and storage.outbox.get_positions(name).get(name) != stamp:
-            self._handed_over({"corrections": told_said(corrections)})
+            self._hand_over({"corrections": corrections_to_json(corrections)})
             storage.outbox.set_position(name, stamp)
         if self.should_stop():
             return
         batch = storage.events.read_after(seq - 1, 1) if seq else []
-        at = position.at(seq, batch[0].event.event_id) if batch else Position(0, "", position.change, position.mark)
+        at = position.move_to(seq, batch[0].event.event_id) if batch else Position(0, "", position.change, position.mark)
         if storage.outbox.get_positions(OUT + self._mark).get(OUT + self._mark) != f"{at}~{now}":
             storage.outbox.set_position(OUT + self._mark, f"{at}~{now}")
 
     def _send_all(self, events: Sequence[Event]) -> None:
-        leaving = self._leaving()
+        leaving = self._make_filter()
         candidates = []
         for event in events:
             is_partly_forgotten = any(FORGOTTEN in text for text in (event.text, *event.metadata.values()))
-            if leaving.project_of(event) and (event.event_id not in self._ledger or is_partly_forgotten):
+            if leaving.find_project(event) and (event.event_id not in self._ledger or is_partly_forgotten):
                 candidates.append(event)
         cleaned = leaving.cleaned(candidates)
         for why, count in leaving.kept_back.items():
@@ -105,35 +107,35 @@ class Publishing:
         batch: list[tuple[Event, EventDraft]] = []
         chars = 0
         for pair in cleaned:
-            if batch and chars + chars_of(pair[1]) > MAX_CHARS:
-                self._send(batch)
+            if batch and chars + count_chars(pair[1]) > MAX_CHARS:
+                self._send_batch(batch)
                 batch, chars = [], 0
             batch.append(pair)
-            chars += chars_of(pair[1])
+            chars += count_chars(pair[1])
         if batch:
-            self._send(batch)
+            self._send_batch(batch)
 
-    def _leaving(self) -> Leaving:
+    def _make_filter(self) -> LeavingFilter:
         """Read again what is shared, and return the decider for it: a project may have been withdrawn meanwhile."""
-        self._sharing = self.place.sharing()
-        return Leaving.to(self.app, self._sharing, self.space)
+        self._sharing = self.place.load_sharing()
+        return LeavingFilter.for_space(self.app, self._sharing, self.space)
 
-    def _send(self, batch: Sequence[tuple[Event, EventDraft]]) -> None:
+    def _send_batch(self, batch: Sequence[tuple[Event, EventDraft]]) -> None:
         """Send those of a batch that may still leave, in halves where it is too large for the server; note them in the ledger.
 
         Raises ResourceExhausted when a single event is too large, and what the client raises.
         """
-        may = self._leaving()
-        batch = [(event, draft) for event, draft in batch if may.project_of(event) == draft.project]
+        may = self._make_filter()
+        batch = [(event, draft) for event, draft in batch if may.find_project(event) == draft.project]
         if not batch:
             return
         try:
-            answer = self._handed_over({"events": told(draft for _, draft in batch)})
+            answer = self._hand_over({"events": events_to_json(draft for _, draft in batch)})
         except ResourceExhausted:
             if len(batch) == 1:
                 raise
-            self._send(batch[: len(batch) // 2])
-            self._send(batch[len(batch) // 2 :])
+            self._send_batch(batch[: len(batch) // 2])
+            self._send_batch(batch[len(batch) // 2 :])
             return
         failpoint("share.sent")
         renamed = answer.get("renamed") or {}
@@ -145,7 +147,7 @@ class Publishing:
             self.progress.left[draft.project] = [count + 1, self.app.clock.now_ms()]
         self.sent += len(new)
 
-    def _handed_over(self, batch: dict[str, Any]) -> dict[str, Any]:
+    def _hand_over(self, batch: dict[str, Any]) -> dict[str, Any]:
         answer = self.client.publish(self.space, {"cursor": "", **batch})
         self.progress.forgotten_there += int(answer.get("forgotten", 0))
         for why, count in (answer.get("left_out") or {}).items():

@@ -31,7 +31,7 @@ class Removal:
         return len(self.events)
 
 
-def cuts_of(event: Event, copy: EventDraft) -> list[TextCut] | None:
+def find_cuts(event: Event, copy: EventDraft) -> list[TextCut] | None:
     """Return the parts of a stored event that its `copy` has as marks of forgetting, one `Cut` for each changed text.
 
     The text and the metadata that both have are compared. [] where nothing is forgotten, None where a part is not found.

@@ -9,9 +9,9 @@ from memory_mcp.model.ledger import AuditEntry
 from memory_mcp.requests.plain import copied
 from memory_mcp.requests.scope import Caller, known_project
 from memory_mcp_team.sharing import client, run
-from memory_mcp_team.sharing.leaving import Leaving, rules_of, way_of
-from memory_mcp_team.sharing.place import Progress, SharedProject, SharePlace, Sharing, mark_of
-from memory_mcp_team.sharing.position import Position, followed
+from memory_mcp_team.sharing.leaving import LeavingFilter, make_rules_digest, make_way
+from memory_mcp_team.sharing.place import Progress, SharedProject, ShareFolder, Sharing, make_space_mark
+from memory_mcp_team.sharing.position import Position, follow_position
 from memory_mcp_team.sharing.publishing import OUT
 
 _NO_SERVER = "Name it first: memory-mcp share to URL --key KEY"
@@ -146,32 +146,32 @@ def share_to(app: App, request: ShareTo, caller: Caller) -> ShareChanged:
     NotFound when the server does not accept the key, or has no such space.
     """
     caller.refuse_all(app, "sharing")
-    folder = run.place_of(app)
-    url, old_sharing = client.address(request.url, request.insecure), folder.sharing()
+    folder = run.get_share_folder(app)
+    url, old_sharing = client.parse_address(request.url, request.insecure), folder.load_sharing()
     key = request.key.strip() or (folder.key if old_sharing.url == url else "")
     if not key.isascii() or not key.isprintable() or len(key) > _LONGEST_KEY:
         raise InvalidQuery("the key is none", "Give it as the server's administrator gave it: --key KEY")
-    space, member, role, notes = _asked(url, key, request.space or (old_sharing.space if old_sharing.url == url else ""))
+    space, member, role, notes = _ask_server(url, key, request.space or (old_sharing.space if old_sharing.url == url else ""))
     projects = old_sharing.projects if old_sharing.url == url else {}
     if old_sharing.projects and not projects:
         notes = [
             *notes,
             f"nothing is published there yet; {len(old_sharing.projects)} projects were shared with {old_sharing.url}",
         ]
-    folder.keep_key(key)
+    folder.save_key(key)
     # A run stores the role as well; until the first one ends `share add` reads it from here.
-    progress = folder.progress()
+    progress = folder.load_progress()
     progress.roles.pop(space, None)
     if role:
         progress.roles[space] = [member, role]
-    folder.keep_progress(progress)
-    folder.keep(Sharing(url, space, request.insecure, app.clock.now_ms(), projects))
-    _record(app, "share", request.by, url)
+    folder.save_progress(progress)
+    folder.save_sharing(Sharing(url, space, request.insecure, app.clock.now_ms(), projects))
+    _record_act(app, "share", request.by, url)
     app.scheduler.hasten("share")
     return ShareChanged(url=url, space=space, projects=sorted(projects), member=member, role=role, notes=notes)
 
 
-def _asked(url: str, key: str, space: str) -> tuple[str, str, str, list[str]]:
+def _ask_server(url: str, key: str, space: str) -> tuple[str, str, str, list[str]]:
     """Ask the server; return the space, the member and its role there, and notes.
 
     A server that cannot be reached is believed where the space is named, without member and role. Without a
@@ -179,7 +179,7 @@ def _asked(url: str, key: str, space: str) -> tuple[str, str, str, list[str]]:
     is no such space.
     """
     try:
-        with client.Client(url, key) as server:
+        with client.ShareClient(url, key) as server:
             answer = server.spaces()
     except ServerUnreachable as error:
         if not space:
@@ -203,12 +203,12 @@ def _asked(url: str, key: str, space: str) -> tuple[str, str, str, list[str]]:
 def share_off(app: App, request: ShareOff, caller: Caller) -> ShareChanged:
     """Forget server, key and what is shared, and audit it; what came or was published stays. InvalidQuery for a bound caller."""
     caller.refuse_all(app, "sharing")
-    folder = run.place_of(app)
-    old_sharing = folder.sharing()
-    folder.keep(Sharing())
-    folder.keep_key("")
+    folder = run.get_share_folder(app)
+    old_sharing = folder.load_sharing()
+    folder.save_sharing(Sharing())
+    folder.save_key("")
     if old_sharing.url:
-        _record(app, "unshare", request.by, old_sharing.url)
+        _record_act(app, "unshare", request.by, old_sharing.url)
     notes = ["what was published stays there until it is forgotten; what came stays here"]
     return ShareChanged(url="", space="", projects=(), notes=notes)
 
@@ -220,8 +220,8 @@ def share_project(app: App, request: ShareProject, caller: Caller) -> ShareChang
     no server is named, or the caller is bound to one project.
     """
     caller.refuse_all(app, "sharing")
-    folder = run.place_of(app)
-    sharing = _server(folder)
+    folder = run.get_share_folder(app)
+    sharing = _get_server(folder)
     if not request.project.strip():
         raise InvalidQuery("events without a project cannot be shared", "Name a project: memory-mcp projects")
     app.derivation.run()
@@ -232,20 +232,20 @@ def share_project(app: App, request: ShareProject, caller: Caller) -> ShareChang
     names = app.storage.projects.names
     streams = [(recorded, session) for _, recorded, session, _ in app.storage.projects.list_streams()]
     leading = [entry for entry in streams if names.display_name(*entry) == project]
-    ways = tuple(sorted({way_of(names, *entry) for entry in [(project, ""), *leading]}))
+    ways = tuple(sorted({make_way(names, *entry) for entry in [(project, ""), *leading]}))
     shared = SharedProject(space, app.clock.now_ms(), ways)
     now = replace(sharing, projects={**other_projects, project: shared})
-    folder.keep(now)
-    _record(app, "share", request.by, project)
+    folder.save_sharing(now)
+    _record_act(app, "share", request.by, project)
     app.scheduler.hasten("share")
-    if needs := _needs(folder, space):
-        return _changed(now, [f"nothing leaves before an administrator gives you the role {needs} in the space {space}"])
-    leaves, _ = _would_leave(app, folder, replace(now, projects={project: shared})).get(project, (0, 0))
-    return _changed(now, [f"events that leave with the next run, without secrets: {leaves:,}"])
+    if needs := _find_needed_role(folder, space):
+        return _make_changed(now, [f"nothing leaves before an administrator gives you the role {needs} in the space {space}"])
+    leaves, _ = _count_leaving(app, folder, replace(now, projects={project: shared})).get(project, (0, 0))
+    return _make_changed(now, [f"events that leave with the next run, without secrets: {leaves:,}"])
 
 
-def _needs(folder: SharePlace, space: str) -> str:
-    role = folder.progress().roles.get(space, ["", ""])[1]
+def _find_needed_role(folder: ShareFolder, space: str) -> str:
+    role = folder.load_progress().roles.get(space, ["", ""])[1]
     return "writer" if role == run.READER else ""
 
 
@@ -257,16 +257,16 @@ def unshare_project(app: App, request: UnshareProject, caller: Caller) -> ShareC
 
     """
     caller.refuse_all(app, "sharing")
-    folder = run.place_of(app)
-    sharing, typed_name = _server(folder), request.project
+    folder = run.get_share_folder(app)
+    sharing, typed_name = _get_server(folder), request.project
     matching = [name for name in sharing.projects if name == typed_name or name.endswith("/" + typed_name.strip("/"))]
     if len(matching) != 1:
         shared_names = ", ".join(sorted(sharing.projects)) or "none"
         raise InvalidQuery(f"{typed_name!r} is not shared", f"Shared projects: {shared_names}.")
     now = replace(sharing, projects={name: entry for name, entry in sharing.projects.items() if name != matching[0]})
-    folder.keep(now)
-    _record(app, "unshare", request.by, matching[0])
-    return _changed(now, [f"what was published of {matching[0]} stays there until it is forgotten: memory-mcp forget"])
+    folder.save_sharing(now)
+    _record_act(app, "unshare", request.by, matching[0])
+    return _make_changed(now, [f"what was published of {matching[0]} stays there until it is forgotten: memory-mcp forget"])
 
 
 def share_now(app: App, request: ShareNow, caller: Caller) -> SharedNow:
@@ -275,18 +275,18 @@ def share_now(app: App, request: ShareNow, caller: Caller) -> SharedNow:
     Raises InvalidQuery without a server, or for a caller bound to one project.
     """
     caller.refuse_all(app, "sharing")
-    folder = run.place_of(app)
-    _server(folder)
-    sent_total, taken_total = _totals(folder)
-    done = run.run(app, agreed=request.forget) or run.Ran()
+    folder = run.get_share_folder(app)
+    _get_server(folder)
+    sent_total, taken_total = _count_totals(folder)
+    done = run.run(app, agreed=request.forget) or run.RunOutcome()
     # A run of the scheduler that was waited for did part of it, or all.
-    now_left, now_came = _totals(folder)
+    now_left, now_came = _count_totals(folder)
     sent_total, taken_total = max(done.left, now_left - sent_total), max(done.came, now_came - taken_total)
     return SharedNow(left=sent_total, came=taken_total, offline=done.offline, error=done.error)
 
 
-def _totals(folder: SharePlace) -> tuple[int, int]:
-    progress = folder.progress()
+def _count_totals(folder: ShareFolder) -> tuple[int, int]:
+    progress = folder.load_progress()
     return sum(counts[0] for counts in progress.left.values()), sum(counts[0] for counts in progress.came.values())
 
 
@@ -296,12 +296,12 @@ def share_status(app: App, _: ShareStatus, caller: Caller) -> ShareState:
     Raises InvalidQuery for a caller bound to one project.
     """
     caller.refuse_all(app, "sharing")
-    folder = run.place_of(app)
+    folder = run.get_share_folder(app)
     try:
-        sharing, damaged = folder.sharing(), ""
+        sharing, damaged = folder.load_sharing(), ""
     except MemoryMcpError as error:
         sharing, damaged = Sharing(), str(error)
-    progress = folder.progress()
+    progress = folder.load_progress()
     member, role = (*progress.roles.get(sharing.space, []), "", "")[:2]
     return copied(
         ShareState,
@@ -311,28 +311,28 @@ def share_status(app: App, _: ShareStatus, caller: Caller) -> ShareState:
         member=member,
         role=role,
         has_key=bool(folder.key),
-        projects=_shares(app, folder, sharing, progress),
+        projects=_list_shares(app, folder, sharing, progress),
         came=[
             ProjectCame(project=name, came=count, last=app.calendar.format_iso(at))
             for name, (count, at) in sorted(progress.came.items())
         ],
-        last=_when(app, progress.last_ok_ms),
-        offline_since=_when(app, progress.offline_since_ms),
+        last=_format_time(app, progress.last_ok_ms),
+        offline_since=_format_time(app, progress.offline_since_ms),
         error=damaged or progress.error,
     )
 
 
-def _shares(app: App, folder: SharePlace, sharing: Sharing, progress: Progress) -> list[ProjectShare]:
-    counted, shares = _would_leave(app, folder, sharing) if sharing.url else {}, []
+def _list_shares(app: App, folder: ShareFolder, sharing: Sharing, progress: Progress) -> list[ProjectShare]:
+    counted, shares = _count_leaving(app, folder, sharing) if sharing.url else {}, []
     for name in dict.fromkeys((*sharing.projects, *progress.left)):
         shared, (sent_count, at) = sharing.projects.get(name), progress.left.get(name) or (0, 0)
         would_leave, waits = counted.get(name, (0, 0))
-        needs = _needs(folder, shared.space) if shared else ""
+        needs = _find_needed_role(folder, shared.space) if shared else ""
         share = ProjectShare(
             project=name,
             space=shared.space if shared else "",
             left=sent_count,
-            last=_when(app, at),
+            last=_format_time(app, at),
             would_leave=0 if needs else would_leave,
             waits=waits,
             needs=needs,
@@ -341,18 +341,18 @@ def _shares(app: App, folder: SharePlace, sharing: Sharing, progress: Progress) 
     return shares
 
 
-def _would_leave(app: App, folder: SharePlace, sharing: Sharing) -> dict[str, tuple[int, int]]:
+def _count_leaving(app: App, folder: ShareFolder, sharing: Sharing) -> dict[str, tuple[int, int]]:
     counts_by_project: dict[str, tuple[int, int]] = {}
     for space in {stored.space for stored in sharing.projects.values()}:
-        leaving, ledger = Leaving.to(app, sharing, space), folder.ledger(sharing.url, space)
-        seq, name = 0, OUT + mark_of(sharing.url, space)
+        leaving, ledger = LeavingFilter.for_space(app, sharing, space), folder.open_ledger(sharing.url, space)
+        seq, name = 0, OUT + make_space_mark(sharing.url, space)
         position_text, _, rules = app.storage.outbox.get_positions(name).get(name, "").partition("~")
-        if not leaving.others() and rules == rules_of(sharing, space, app.storage.projects.names):
+        if not leaving.has_unshared_sessions() and rules == make_rules_digest(sharing, space, app.storage.projects.names):
             # Up to there everything was looked at by the rules in force.
-            seq = followed(app.storage, Position.parse(position_text))[0].seq
+            seq = follow_position(app.storage, Position.parse(position_text))[0].seq
         while events := app.storage.events.read_after(seq, _PAGE):
             for stored in events:
-                leaves, waits = leaving.project_of(stored.event), leaving.waits(stored.event)
+                leaves, waits = leaving.find_project(stored.event), leaving.find_waiting_project(stored.event)
                 project = leaves or waits
                 if project and stored.event.event_id not in ledger:
                     counts = counts_by_project.get(project, (0, 0))
@@ -361,22 +361,22 @@ def _would_leave(app: App, folder: SharePlace, sharing: Sharing) -> dict[str, tu
     return counts_by_project
 
 
-def _server(folder: SharePlace) -> Sharing:
+def _get_server(folder: ShareFolder) -> Sharing:
     """Return the server and what is shared with it. Raises InvalidQuery where no server is named."""
-    sharing = folder.sharing()
+    sharing = folder.load_sharing()
     if not sharing.url:
         raise InvalidQuery("no server is named", _NO_SERVER)
     return sharing
 
 
-def _changed(sharing: Sharing, notes: Sequence[str]) -> ShareChanged:
+def _make_changed(sharing: Sharing, notes: Sequence[str]) -> ShareChanged:
     return ShareChanged(url=sharing.url, space=sharing.space, projects=sorted(sharing.projects), notes=notes)
 
 
-def _record(app: App, what: str, by: str, subject: str) -> None:
+def _record_act(app: App, what: str, by: str, subject: str) -> None:
     app.storage.audit.record_entry(AuditEntry(what, app.clock.now_ms(), app.gate.clean_name(by), subject))
 
 
-def _when(app: App, at_ms: int) -> str:
+def _format_time(app: App, at_ms: int) -> str:
     """Return a time (UTC ms) as local ISO text; "" for 0."""
     return app.calendar.format_iso(at_ms) if at_ms else ""

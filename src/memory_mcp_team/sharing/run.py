@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery, MemoryMcpError, ServerUnreachable
-from memory_mcp_team.sharing.client import Client
-from memory_mcp_team.sharing.place import Progress, SharePlace
-from memory_mcp_team.sharing.publishing import Publishing
-from memory_mcp_team.sharing.taking import Taking
+from memory_mcp_team.sharing.client import ShareClient
+from memory_mcp_team.sharing.place import Progress, ShareFolder
+from memory_mcp_team.sharing.publishing import PublishRun
+from memory_mcp_team.sharing.taking import TakeRun
 
 #: One run at a time: a job and a command may come together.
 _TURN = threading.Lock()
@@ -19,7 +19,7 @@ _NEW_MS, _SOON = 120_000, 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class RunOutcome:
     """Outcome of a run.
 
     `offline` and `error` say why it did not do all.
@@ -38,14 +38,14 @@ class Ran:
         return f"{summary}; {why}" if why else summary
 
 
-def place_of(app: App) -> SharePlace:
+def get_share_folder(app: App) -> ShareFolder:
     """Return the folder for sharing of a memory, which may not exist; raises InvalidQuery for a memory without a directory."""
     if app.directory is None:
         raise InvalidQuery("a memory without a directory shares nothing", "Name a data directory.")
-    return SharePlace(app.directory)
+    return ShareFolder(app.directory)
 
 
-def run(app: App, should_stop: Callable[[], bool] = lambda: False, agreed: bool = False) -> Ran | None:
+def run(app: App, should_stop: Callable[[], bool] = lambda: False, agreed: bool = False) -> RunOutcome | None:
     """Publish to and pull from each space once.
 
     Return the outcome, None where no server is named. One run of this process at a time. A reader only pulls. An
@@ -54,21 +54,21 @@ def run(app: App, should_stop: Callable[[], bool] = lambda: False, agreed: bool 
     removed here, however many. Raises InvalidQuery for a memory without a directory, StorageError where what is
     shared cannot be read.
     """
-    share_folder = place_of(app)
-    sharing = share_folder.sharing()
+    share_folder = get_share_folder(app)
+    sharing = share_folder.load_sharing()
     if not sharing.url:
         return None
     with _TURN:
-        progress, sent_count, taken_count = share_folder.progress(), 0, 0
+        progress, sent_count, taken_count = share_folder.load_progress(), 0, 0
         offline = error = ""
-        with Client(sharing.url, share_folder.key, should_stop) as client:
+        with ShareClient(sharing.url, share_folder.key, should_stop) as client:
             for space in sharing.spaces:
                 try:
                     member_role = client.standing(space)
                     role = str(member_role.get("role", ""))
                     progress.roles[space] = [str(member_role.get("member", "")), role]
-                    out = Publishing(app, share_folder, client, space, progress, should_stop)
-                    back = Taking(app, share_folder, client, space, progress, should_stop, agreed)
+                    out = PublishRun(app, share_folder, client, space, progress, should_stop)
+                    back = TakeRun(app, share_folder, client, space, progress, should_stop, agreed)
                     try:
                         if role != READER:
                             out.run()
@@ -80,12 +80,12 @@ def run(app: App, should_stop: Callable[[], bool] = lambda: False, agreed: bool 
                     break
                 except MemoryMcpError as failure:
                     error = error or f"{space}: {failure.message}. {failure.hint}"
-        _note(app, progress, offline, error)
-        share_folder.keep_progress(progress)
-    return Ran(sent_count, taken_count, offline, error)
+        _note_outcome(app, progress, offline, error)
+        share_folder.save_progress(progress)
+    return RunOutcome(sent_count, taken_count, offline, error)
 
 
-def _note(app: App, progress: Progress, offline: str, error: str) -> None:
+def _note_outcome(app: App, progress: Progress, offline: str, error: str) -> None:
     now = app.clock.now_ms()
     progress.error = error
     if offline:
@@ -95,7 +95,7 @@ def _note(app: App, progress: Progress, offline: str, error: str) -> None:
         progress.last_ok_ms = now if not error else progress.last_ok_ms
 
 
-def job(app: App, should_stop: Callable[[], bool]) -> str:
+def run_job(app: App, should_stop: Callable[[], bool]) -> str:
     """Run once for the job `share`.
 
     Return what it did, "" where no server is named or the memory has no directory. Raises InvalidQuery where a
@@ -104,6 +104,6 @@ def job(app: App, should_stop: Callable[[], bool]) -> str:
     done = run(app, should_stop) if app.directory is not None else None
     if done is not None and done.error:
         raise InvalidQuery(done.error, "memory-mcp share status")
-    if done is not None and 0 <= app.clock.now_ms() - place_of(app).sharing().since_ms < _NEW_MS:
+    if done is not None and 0 <= app.clock.now_ms() - get_share_folder(app).load_sharing().since_ms < _NEW_MS:
         app.scheduler.hasten("share", _SOON)
     return done.words if done is not None else ""

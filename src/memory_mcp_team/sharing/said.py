@@ -7,10 +7,10 @@ from memory_mcp.model.event import Event
 from memory_mcp.model.grip import Supersession
 from memory_mcp.model.ids import EventId, hash_parts
 from memory_mcp.model.ledger import AuditEntry
-from memory_mcp_team.sharing.wire import MAX_SAID, Said
+from memory_mcp_team.sharing.wire import MAX_SAID, Correction
 
 
-def said_of(app: App, may: Callable[[Event], EventId | None]) -> list[Said]:
+def list_corrections(app: App, may: Callable[[Event], EventId | None]) -> list[Correction]:
     """Return the latest correction of each statement, where `may` gives ids to the events of its quotations.
 
     Looked at are the latest 5000 of all; in order of time. Both quotations have to have an id, that of the statement and
@@ -25,17 +25,19 @@ def said_of(app: App, may: Callable[[Event], EventId | None]) -> list[Said]:
         of = [grips.get(grip) for grip in (correction.old, correction.new) if grip]
         starts = [ids.get(grip.event_id_start) for grip in of if grip and ids.get(grip.event_id_end)]
         if len(starts) == len(of) and all(starts):
-            corrections.append(Said(correction, starts[0] or EventId(""), starts[1] if correction.new else None))
+            corrections.append(Correction(correction, starts[0] or EventId(""), starts[1] if correction.new else None))
     return corrections
 
 
-def stamp_of(recorded: Sequence[Supersession]) -> str:
+def make_corrections_stamp(recorded: Sequence[Supersession]) -> str:
     """Return a digest (60 bits, hexadecimal) of the quotations and times of corrections in their order, not of their reasons."""
     parts = (f"{correction.old} {correction.new or ''} {correction.at_ms}" for correction in recorded)
     return f"{hash_parts('said', *parts, bits=60):x}"
 
 
-def take(app: App, corrections: Sequence[Said], may: Callable[[Event], bool], author: str = "") -> tuple[int, list[Said]]:
+def take(
+    app: App, corrections: Sequence[Correction], may: Callable[[Event], bool], author: str = ""
+) -> tuple[int, list[Correction]]:
     """Record corrections that are later than what is recorded.
 
     Return how many, and those that `may` refuses. At the same time the one whose successor sorts last counts as

@@ -19,20 +19,20 @@ from memory_mcp.model.event import SHARED_BY, Event, EventDraft, make_carried_dr
 from memory_mcp.model.ids import EventId
 from memory_mcp.model.sentinel import FORGOTTEN
 from memory_mcp.upkeep.archive.others import match_events
-from memory_mcp_team.sharing.position import Position, followed
-from memory_mcp_team.sharing.removing import Removal, add, cuts_of
-from memory_mcp_team.sharing.said import said_of, stamp_of, take
+from memory_mcp_team.sharing.position import Position, follow_position
+from memory_mcp_team.sharing.removing import Removal, add, find_cuts
+from memory_mcp_team.sharing.said import list_corrections, make_corrections_stamp, take
 from memory_mcp_team.sharing.wire import (
     MAX_CHARS,
     MAX_EVENTS,
     MAX_IDS,
-    chars_of,
+    corrections_to_json,
+    count_chars,
+    events_to_json,
     heard,
-    heard_said,
-    ids,
-    published_by,
-    told,
-    told_said,
+    mark_publisher,
+    parse_corrections,
+    parse_ids,
 )
 
 #: Roles by what they may do, lowest first.
@@ -44,7 +44,7 @@ _TURN = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class SpaceMember:
     """Who calls, with the role in the space."""
 
     name: str
@@ -60,7 +60,7 @@ class Member:
 
 
 @dataclass(slots=True)
-class Received:
+class ReceiveOutcome:
     """Outcome of a batch, as it is answered."""
 
     stored: int = 0
@@ -75,7 +75,7 @@ class Received:
     refused: list[dict[str, str]] = field(default_factory=list)
 
 
-def standing(app: App, space: str, member: Member) -> dict[str, Any]:
+def standing(app: App, space: str, member: SpaceMember) -> dict[str, Any]:
     """Return {space, member, role, may, events}.
 
     `may` lists what the role allows of read, publish, correct others and forget others; `events` is the
@@ -86,7 +86,7 @@ def standing(app: App, space: str, member: Member) -> dict[str, Any]:
     return {"space": space, "member": member.name, "role": member.role, "may": may, "events": app.storage.events.last_seq()}
 
 
-def receive(app: App, batch: Mapping[str, Any], member: Member) -> dict[str, Any]:
+def receive_batch(app: App, batch: Mapping[str, Any], member: SpaceMember) -> dict[str, Any]:
     """Store a batch of a member's memory, forget and correct what it says.
 
     It is committed when this returns. `batch` has lists of events, gone (ids) and corrections, each []
@@ -103,28 +103,28 @@ def receive(app: App, batch: Mapping[str, Any], member: Member) -> dict[str, Any
     rows, gone, correction_rows = batch.get("events", []), batch.get("gone", []), batch.get("corrections", [])
     if len(rows) > MAX_EVENTS or len(gone) > MAX_IDS:
         raise ResourceExhausted(f"a batch has at most {MAX_EVENTS} events and {MAX_IDS} ids", "Send several.")
-    done, removal = Received(), Removal()
+    done, removal = ReceiveOutcome(), Removal()
     drafts, wrong = heard(rows)
     done.left_out.update({"no such event": wrong} if wrong else {})
     with _TURN:
-        _store(app, [published_by(draft, member.name) for draft in drafts], member, done, removal)
-    for event in app.storage.events.get_events(ids(gone)).values():
+        _store_drafts(app, [mark_publisher(draft, member.name) for draft in drafts], member, done, removal)
+    for event in app.storage.events.get_events(parse_ids(gone)).values():
         if _may_forget(member, event, done):
             removal.gone.append(event)
     done.forgotten = removal.carry_out(app, member.name)
     done.corrected, refused = take(
-        app, heard_said(correction_rows), lambda e: member.owns(e) or member.is_at_least(_CORRECTS), member.name
+        app, parse_corrections(correction_rows), lambda e: member.owns(e) or member.is_at_least(_CORRECTS), member.name
     )
-    done.refused += [_refusal("correct", correction.old_event, _CORRECTS) for correction in refused]
+    done.refused += [_make_refusal("correct", correction.old_event, _CORRECTS) for correction in refused]
     return {"cursor": batch.get("cursor"), **asdict(done)}
 
 
-def _store(app: App, drafts: Sequence[EventDraft], member: Member, done: Received, removal: Removal) -> None:
+def _store_drafts(app: App, drafts: Sequence[EventDraft], member: SpaceMember, done: ReceiveOutcome, removal: Removal) -> None:
     report, fresh = ImportReport(), list[EventDraft]()
     for draft, stored_event in zip(drafts, match_events(app.storage, drafts), strict=True):
         if stored_event is not None:
             done.known += 1
-            _compare(stored_event, draft, member, done, removal)
+            _compare_copy(stored_event, draft, member, done, removal)
         elif not draft.project:
             report.dropped["no project"] += 1
         elif (clean := app.gate.clean_draft(draft, report)) is not None:
@@ -137,24 +137,24 @@ def _store(app: App, drafts: Sequence[EventDraft], member: Member, done: Receive
     done.left_out.update(report.dropped)
 
 
-def _compare(stored_event: Event, draft: EventDraft, member: Member, done: Received, removal: Removal) -> None:
+def _compare_copy(stored_event: Event, draft: EventDraft, member: SpaceMember, done: ReceiveOutcome, removal: Removal) -> None:
     if draft.original is not None and draft.original.event_id != stored_event.event_id:
         done.renamed[draft.original.event_id] = stored_event.event_id
     told_texts = (draft.text, *draft.metadata.values())
     if any(FORGOTTEN in text for text in told_texts):
-        cuts = cuts_of(stored_event, draft)
+        cuts = find_cuts(stored_event, draft)
         if (cuts is None or cuts) and _may_forget(member, stored_event, done):
             add(removal, stored_event, cuts)
 
 
-def _may_forget(member: Member, event: Event, done: Received) -> bool:
+def _may_forget(member: SpaceMember, event: Event, done: ReceiveOutcome) -> bool:
     if member.owns(event) or member.is_at_least(_FORGETS):
         return True
-    done.refused.append(_refusal("forget", event.event_id, _FORGETS))
+    done.refused.append(_make_refusal("forget", event.event_id, _FORGETS))
     return False
 
 
-def _refusal(what: str, event_id: EventId, role: str) -> dict[str, str]:
+def _make_refusal(what: str, event_id: EventId, role: str) -> dict[str, str]:
     return {"what": what, "event": event_id, "needs": role}
 
 
@@ -167,20 +167,20 @@ def changes(app: App, after: str) -> dict[str, Any]:
     ids it has.
     """
     position_text, _, stamp = after.rpartition("~")
-    at, gone = followed(app.storage, Position.parse(position_text))
+    at, gone = follow_position(app.storage, Position.parse(position_text))
     events = app.storage.events.read_after(at.seq, MAX_EVENTS)
     drafts, chars, more = list[EventDraft](), 0, len(events) == MAX_EVENTS
     for stored in events:
         draft = make_carried_draft(stored.event)
         drafts.append(replace(draft, project=stored.event.project))
-        at, chars = at.at(stored.seq, stored.event.event_id), chars + chars_of(draft)
+        at, chars = at.move_to(stored.seq, stored.event.event_id), chars + count_chars(draft)
         if chars > MAX_CHARS:
             more = True
             break
-    now = stamp_of(app.storage.superseded.list_recorded())
-    page: dict[str, Any] = {"events": told(drafts), "gone": gone, "more": more}
+    now = make_corrections_stamp(app.storage.superseded.list_recorded())
+    page: dict[str, Any] = {"events": events_to_json(drafts), "gone": gone, "more": more}
     # Behind all events, since they speak of them.
     if not more and now != stamp:
-        page["corrections"] = told_said(said_of(app, lambda event: event.event_id))
+        page["corrections"] = corrections_to_json(list_corrections(app, lambda event: event.event_id))
         stamp = now
     return {**page, "cursor": f"{at}~{stamp}"}

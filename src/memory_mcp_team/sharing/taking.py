@@ -19,11 +19,11 @@ from memory_mcp.model.event import SHARED_BY, Event, EventDraft
 from memory_mcp.model.ids import EventId
 from memory_mcp.storage.archive import READ_ELSEWHERE
 from memory_mcp.upkeep.archive.others import match_events
-from memory_mcp_team.sharing.client import Client
-from memory_mcp_team.sharing.place import OURS, THEIRS, Ledger, Progress, SharePlace, mark_of
-from memory_mcp_team.sharing.removing import Removal, add, cuts_of
+from memory_mcp_team.sharing.client import ShareClient
+from memory_mcp_team.sharing.place import OURS, THEIRS, Ledger, Progress, ShareFolder, make_space_mark
+from memory_mcp_team.sharing.removing import Removal, add, find_cuts
 from memory_mcp_team.sharing.said import take
-from memory_mcp_team.sharing.wire import heard, heard_said, ids
+from memory_mcp_team.sharing.wire import heard, parse_corrections, parse_ids
 
 SOURCE = "share"
 #: Marks of the store: up to which cursor a space was read. On disk.
@@ -35,12 +35,12 @@ _PEOPLE = 200
 
 
 @dataclass(slots=True)
-class Taking:
+class TakeRun:
     """The pulling half of a run with one space."""
 
     app: App
-    place: SharePlace
-    client: Client
+    place: ShareFolder
+    client: ShareClient
     space: str
     progress: Progress
     should_stop: Callable[[], bool]
@@ -52,8 +52,8 @@ class Taking:
 
     def __post_init__(self) -> None:
         """Read the server's address, and with it the ledger and the name of the position. Raises StorageError when damaged."""
-        url = self.place.sharing().url
-        self._ledger, self._mark = self.place.ledger(url, self.space), IN + mark_of(url, self.space)
+        url = self.place.load_sharing().url
+        self._ledger, self._mark = self.place.open_ledger(url, self.space), IN + make_space_mark(url, self.space)
 
     def run(self) -> None:
         """Take in what is new, page by page until there is no more or `should_stop`; the position is stored after each page.
@@ -80,7 +80,7 @@ class Taking:
         removal = Removal()
         self._events(drafts, removal)
         local_ids = self._ledger.here() if page.get("gone") else {}
-        gone_ids = [local_ids[event_id][0] for event_id in ids(page.get("gone") or []) if event_id in local_ids]
+        gone_ids = [local_ids[event_id][0] for event_id in parse_ids(page.get("gone") or []) if event_id in local_ids]
         removal.gone += self.app.storage.events.get_events(gone_ids).values()
         published = dict(self._ledger.here().values()) if removal.events else {}
         own_count = sum(published.get(EventId(event_id), False) for event_id in removal.events)
@@ -91,7 +91,7 @@ class Taking:
         self.progress.held = 0
         self.progress.forgotten_here += removal.carry_out(self.app, f"space {self.space}")
         if "corrections" in page:
-            corrections = heard_said(page["corrections"])
+            corrections = parse_corrections(page["corrections"])
             self.progress.corrected += take(self.app, corrections, lambda event: event.event_id in self._ledger)[0]
 
     def _events(self, drafts: Sequence[EventDraft], removal: Removal) -> None:
@@ -122,7 +122,7 @@ class Taking:
             ]
             self._ledger.add(kind, id_pairs)
         for stored_event, draft in known_pairs:
-            cuts = cuts_of(stored_event, draft)
+            cuts = find_cuts(stored_event, draft)
             if cuts is None or cuts:
                 add(removal, stored_event, cuts)
 

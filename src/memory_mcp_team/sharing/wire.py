@@ -24,7 +24,7 @@ _LONGEST_REASON = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Correction:
     """A correction or retraction, with the events of its quotations."""
 
     superseded: Supersession
@@ -32,12 +32,12 @@ class Said:
     new_event: EventId | None = None
 
 
-def chars_of(draft: EventDraft) -> int:
+def count_chars(draft: EventDraft) -> int:
     """Return about how many characters an event takes when it is sent: its text and metadata, and 300 for the rest."""
     return len(draft.text) + sum(len(key) + len(value) for key, value in draft.metadata.items()) + 300
 
 
-def told(drafts: Iterable[EventDraft]) -> list[dict[str, object]]:
+def events_to_json(drafts: Iterable[EventDraft]) -> list[dict[str, object]]:
     """Return events as JSON values in the form of an export, one each, in their order."""
     return [mapping_of(draft) for draft in drafts]
 
@@ -57,7 +57,7 @@ def heard(rows: Sequence[Any]) -> tuple[list[EventDraft], int]:
     return drafts, wrong
 
 
-def published_by(draft: EventDraft, member: str) -> EventDraft:
+def mark_publisher(draft: EventDraft, member: str) -> EventDraft:
     """Return a copy of an event whose metadata name `member` as who published it, in place of anybody named before.
 
     A user's message without a speaker gets that member's name as its speaker.
@@ -67,7 +67,7 @@ def published_by(draft: EventDraft, member: str) -> EventDraft:
     return replace(draft, metadata=metadata, speaker=speaker)
 
 
-def ids(values: Sequence[Any]) -> list[EventId]:
+def parse_ids(values: Sequence[Any]) -> list[EventId]:
     """Return the event ids among the first 5000 values, in their canonical form; anything else is left out."""
     event_ids = []
     for value in values[:MAX_IDS]:
@@ -78,7 +78,7 @@ def ids(values: Sequence[Any]) -> list[EventId]:
     return event_ids
 
 
-def told_said(corrections: Iterable[Said]) -> list[dict[str, Any]]:
+def corrections_to_json(corrections: Iterable[Correction]) -> list[dict[str, Any]]:
     """Return corrections as JSON values, in their order.
 
     Keys: old, new (quotation ids), at (UTC ms), reason, author, old_event, new_event (ids). A retraction has None as new ones.
@@ -97,7 +97,7 @@ def told_said(corrections: Iterable[Said]) -> list[dict[str, Any]]:
     ]
 
 
-def heard_said(rows: Sequence[Any]) -> list[Said]:
+def parse_corrections(rows: Sequence[Any]) -> list[Correction]:
     """Return the corrections among the first 5000 JSON values, each with the keys of `told_said`; anything else is left out.
 
     Reasons are cut at 500 characters; one whose events have no valid ids is left out too.
@@ -108,9 +108,9 @@ def heard_said(rows: Sequence[Any]) -> list[Said]:
             new = GripId(str(row["new"])) if row["new"] else None
             reason = str(row["reason"])[:_LONGEST_REASON]
             superseded = Supersession(GripId(str(row["old"])), new, int(row["at"]), reason, str(row["author"]))
-            events = ids([row["old_event"], *([row["new_event"]] if new else [])])
+            events = parse_ids([row["old_event"], *([row["new_event"]] if new else [])])
         except (KeyError, TypeError, ValueError):
             continue
         if len(events) == 1 + bool(new):
-            corrections.append(Said(superseded, events[0], events[1] if new else None))
+            corrections.append(Correction(superseded, events[0], events[1] if new else None))
     return corrections

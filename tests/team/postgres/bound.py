@@ -4,7 +4,7 @@ import re
 
 from memory_mcp_team.postgres import migrations
 
-_TABLES = "|".join(sorted(migrations.tables(), key=len, reverse=True))
+_TABLES = "|".join(sorted(migrations.list_tables(), key=len, reverse=True))
 #: Where a statement names a table of memories.
 NAMED = re.compile(rf"\b(?:FROM|JOIN|INTO|UPDATE|USING|COPY|TRUNCATE(?: TABLE)?|,)\s+(?:ONLY\s+)?({_TABLES})\b(?!\s*\.)(?!\s*=)")
 #: By `own`, by the columns that it inserts, or by joining them to a table that has the condition.

@@ -40,7 +40,7 @@ def catalogue(cluster: Cluster) -> Iterator[Raw]:
     """A connection to a database in which the tables were made by the program's own role."""
     url = cluster.create()
     database = Database(url)
-    migrations.bring_up(database)
+    migrations.migrate_schema(database)
     database.close()
     with psycopg.connect(url, autocommit=True) as raw:
         yield raw
@@ -53,13 +53,13 @@ def columns(raw: Raw) -> dict[str, list[str]]:
 def test_every_table_but_the_list_of_tenants_begins_with_the_tenant(catalogue: Raw) -> None:
     found = columns(catalogue)
     assert {table for table, names in found.items() if names[0] != "tenant"} == {"schema_version"}
-    assert set(migrations.tables()) == set(found) - migrations.DIRECTORY - migrations.APART - {"schema_version"}
-    assert [table for table in migrations.tables() if found[table][:2] != ["tenant", "space"]] == []
+    assert set(migrations.list_tables()) == set(found) - migrations.DIRECTORY - migrations.APART - {"schema_version"}
+    assert [table for table in migrations.list_tables() if found[table][:2] != ["tenant", "space"]] == []
 
 
 def test_every_unique_index_begins_with_the_tenant_and_every_one_of_a_memorys_table_with_its_space_too(catalogue: Raw) -> None:
     """Citus can spread a table over machines by a column that every unique key holds."""
-    every, memories = catalogue.execute(_INDEXES).fetchall(), set(migrations.tables())
+    every, memories = catalogue.execute(_INDEXES).fetchall(), set(migrations.list_tables())
     unique = [(table, index, names[0]) for table, index, is_unique, names in every if is_unique and table not in _ABOUT_NOBODY]
     assert [(table, index) for table, index, first in unique if first != "tenant"] == []
     found = [(index, names) for table, index, _, names in every if table in memories]
@@ -68,7 +68,7 @@ def test_every_unique_index_begins_with_the_tenant_and_every_one_of_a_memorys_ta
 
 
 def test_row_level_security_binds_every_memorys_table_its_owner_and_the_programs_role(catalogue: Raw) -> None:
-    memories = set(migrations.tables())
+    memories = set(migrations.list_tables())
     assert memories <= {table for (table,) in catalogue.execute(_SECURED)}
     told = {(table, name, permissive, command) for table, name, permissive, command in catalogue.execute(_POLICIES)}
     for table in memories:
@@ -114,9 +114,9 @@ def test_a_database_without_partitions_has_the_same_tables(cluster: Cluster, cat
     """With Citus, shards take the place of partitions."""
     url = cluster.create()
     database = Database(url)
-    migrations.bring_up(database, partitions=0)
+    migrations.migrate_schema(database, partitions=0)
     database.close()
     with psycopg.connect(url, autocommit=True) as raw:
         assert columns(raw) == columns(catalogue)
         assert raw.execute(_PARTITIONS).fetchall() == []
-        assert {table for (table,) in raw.execute(_SECURED)} >= set(migrations.tables())
+        assert {table for (table,) in raw.execute(_SECURED)} >= set(migrations.list_tables())

@@ -27,7 +27,7 @@ Opened = Callable[..., PostgresStorage]
 def url(cluster: Cluster) -> str:
     made = cluster.create()
     database = Database(made)
-    migrations.bring_up(database)
+    migrations.migrate_schema(database)
     database.close()
     return made
 
@@ -213,7 +213,7 @@ def test_an_append_makes_derivation_due_until_it_is_done(opened: Opened) -> None
     ((first,),) = store.connection.rows(due)
     store.events.append([two])
     assert store.connection.rows(due) == [(first,)]
-    with store.connection.writing() as writer:
+    with store.connection.open_writer() as writer:
         writer.run(f"UPDATE work SET due_ms = NULL WHERE {own()}")
     store.events.append([two])
     assert store.connection.rows(due) == [(None,)]

@@ -11,7 +11,7 @@ from memory_mcp.config import Settings
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp_team.postgres import checks as database
 from memory_mcp_team.postgres.database import Database
-from memory_mcp_team.postgres.roles import require_bound, role_at
+from memory_mcp_team.postgres.roles import read_role, require_bound
 from tests.postgres import ROLE, Cluster
 
 
@@ -32,7 +32,7 @@ def looked(url: str, tmp_path: Path) -> Check:
 
 def test_a_bound_role_is_named_with_tenant_and_space(cluster: Cluster, tmp_path: Path) -> None:
     url = cluster.url("postgres")
-    assert role_at(url).is_bound
+    assert read_role(url).is_bound
     found = looked(url, tmp_path)
     assert found.state == "ok"
     assert f"as {ROLE}; tenant acme, space team" in found.text

@@ -81,7 +81,7 @@ def test_a_claim_is_not_taken_over_between_the_check_and_the_commit(two: Two, da
     store, _ = two
     take = "SELECT epoch FROM work WHERE {where} FOR UPDATE NOWAIT"
     with psycopg.connect(database_url, autocommit=True) as raw, store.claims.held("derive"):
-        with store.connection.writing(), pytest.raises(psycopg.errors.LockNotAvailable):
+        with store.connection.open_writer(), pytest.raises(psycopg.errors.LockNotAvailable):
             work(raw, store, "derive", take)
         assert len(work(raw, store, "derive", take)) == 1
 

@@ -32,7 +32,7 @@ _START = ms("2026-01-12 09:00")
 def one(database_url: str) -> Iterator[Database]:
     """A database with a pool of one connection."""
     made = Database(database_url, 1)
-    migrations.bring_up(made)
+    migrations.migrate_schema(made)
     yield made
     made.close()
 
@@ -113,7 +113,7 @@ def test_statements_stay_prepared_when_several_are_read_at_one_moment(one: Datab
     for number in range(_OFTEN):
         store.events.append([event(f"Message {number}.", at=_START + number * _HOUR)])
     before = prepared()
-    with store.connection.reading() as reader:
+    with store.connection.open_reader() as reader:
         reader.row("SELECT 1")
 
     assert before
@@ -122,7 +122,7 @@ def test_statements_stay_prepared_when_several_are_read_at_one_moment(one: Datab
 
 def test_a_transaction_that_the_database_gave_up_is_not_taken_for_committed(store: PostgresStorage) -> None:
     def swallow() -> None:
-        with store.connection.writing() as writer, suppress(psycopg.Error):
+        with store.connection.open_writer() as writer, suppress(psycopg.Error):
             writer.row("SELECT 1 / 0")
 
     with pytest.raises(StorageError, match="took a transaction back"):

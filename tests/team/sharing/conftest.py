@@ -45,7 +45,7 @@ class Laptop:
         self.app.derivation.run()
         return list(ids)
 
-    def exchange(self, agreed: bool = False) -> run.Ran:
+    def exchange(self, agreed: bool = False) -> run.RunOutcome:
         done = run.run(self.app, agreed=agreed)
         assert done is not None
         self.app.derivation.run()

@@ -10,7 +10,7 @@ from memory_mcp.model.event import Role
 from memory_mcp.requests import correct
 from memory_mcp_team.sharing import requests as share
 from memory_mcp_team.sharing import run
-from memory_mcp_team.sharing.place import SharePlace
+from memory_mcp_team.sharing.place import ShareFolder
 from tests.factories import BILLING, SHOP, draft
 from tests.team.sharing.conftest import ANYONE, Laptop, Make
 from tests.team.sharing.server import Server
@@ -73,7 +73,7 @@ def test_the_number_told_when_a_project_is_shared_leaves_out_what_came_and_a_run
     one.exchange()
     once = run.run
 
-    def after_another(app: App, *, agreed: bool) -> run.Ran | None:
+    def after_another(app: App, *, agreed: bool) -> run.RunOutcome | None:
         once(app)
         return once(app, agreed=agreed)
 
@@ -226,10 +226,10 @@ def test_a_key_is_kept_for_its_user_alone_and_told_to_nobody(laptop: Make) -> No
     assert [(f.name, f.stat().st_mode & 0o777) for f in files] == [
         (name, 0o600) for name in ("key", "progress.json", "share.json")
     ]
-    assert SharePlace(one.folder).key == "alice-writer"
+    assert ShareFolder(one.folder).key == "alice-writer"
     assert "alice-writer" not in repr(one.status()) + repr(share.ShareTo("u", "alice-writer")) + files[1].read_text()
     share.share_off(one.app, share.ShareOff(), ANYONE)
-    assert SharePlace(one.folder).key == ""
+    assert ShareFolder(one.folder).key == ""
 
 
 def test_a_key_that_does_not_count_a_space_that_is_not_seen_and_an_address_that_is_none_or_not_safe_are_refused(
@@ -243,4 +243,4 @@ def test_a_key_that_does_not_count_a_space_that_is_not_seen_and_an_address_that_
         share.share_to(one.app, share.ShareTo(server.url, "nobody"), ANYONE)
     with pytest.raises(InvalidQuery, match="no space 'other'"):
         share.share_to(one.app, share.ShareTo(server.url, "alice-writer", "other"), ANYONE)
-    assert SharePlace(one.folder).sharing().url == ""
+    assert ShareFolder(one.folder).load_sharing().url == ""

@@ -9,8 +9,8 @@ from memory_mcp.model.event import EventType, OriginalIdentity, Role
 from memory_mcp.model.project import GUESS, PERSON, Alias, Split
 from memory_mcp.requests.projects import AliasProject, SplitProject, UndoProject, alias_project, split_project, undo_project
 from memory_mcp_team.sharing import requests as share
-from memory_mcp_team.sharing.client import Client
-from memory_mcp_team.sharing.run import place_of
+from memory_mcp_team.sharing.client import ShareClient
+from memory_mcp_team.sharing.run import get_share_folder
 from tests.factories import BILLING, SHOP, draft
 from tests.team.sharing.conftest import ANYONE, Laptop, Make
 from tests.team.sharing.server import Server
@@ -21,7 +21,7 @@ SECRET = "Private words of billing."
 
 def outside(server: Server) -> str:
     """Everything that a space tells, as it is sent."""
-    with Client(server.url, "zoe-admin") as client:
+    with ShareClient(server.url, "zoe-admin") as client:
         return str(client.changes("team", ""))
 
 
@@ -142,15 +142,15 @@ def test_a_project_that_is_unshared_between_two_batches_leaves_no_further(
     one.say(*(draft(f"Statement {n}.", at=1768212000000 + n) for n in range(40)))
     one.join(SHOP)
     monkeypatch.setattr("memory_mcp_team.sharing.publishing.MAX_EVENTS", 10)
-    whole = Client.publish
+    whole = ShareClient.publish
 
-    def publish(client: Client, space: str, batch: dict[str, object]) -> dict[str, object]:
+    def publish(client: ShareClient, space: str, batch: dict[str, object]) -> dict[str, object]:
         answer = whole(client, space, batch)
-        if place_of(one.app).sharing().projects:
+        if get_share_folder(one.app).load_sharing().projects:
             share.unshare_project(one.app, share.UnshareProject(SHOP), ANYONE)
         return answer
 
-    monkeypatch.setattr(Client, "publish", publish)
+    monkeypatch.setattr(ShareClient, "publish", publish)
     assert one.exchange().left == 10
 
 
