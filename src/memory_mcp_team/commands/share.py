@@ -123,6 +123,10 @@ def _list_notes(data: dict[str, Any]) -> list[str]:
 
 
 def _iter_lines(data: dict[str, Any]) -> Iterator[str]:
+    """Yield the server, when it was last reached, an error, each project published, what came and from whom.
+
+    Then what was kept back, forgotten or refused. One line alone where nothing is shared.
+    """
     if not data["url"]:
         yield data.get("error") or "Nothing is shared. Name a server: memory-mcp share to URL --key KEY"
         return
@@ -149,6 +153,11 @@ def _iter_lines(data: dict[str, Any]) -> Iterator[str]:
 
 
 def _project_line(project: dict[str, Any]) -> str:
+    """Return one line about a published project: how many events left and would leave, and what they wait for.
+
+    `project` has project and left; and where known last, space ("" or absent: published no more), waits, needs (the role
+    without which nothing leaves) and would_leave.
+    """
     name, sent_events = render.one_line(project["project"]), render.plural(project["left"], "event")
     last = f", last {project['last']}" if project.get("last") else ""
     if not project.get("space"):

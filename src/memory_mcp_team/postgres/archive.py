@@ -174,6 +174,10 @@ def count_events(writer: Writer) -> None:
 
 
 def _list_tables(reader: Reader) -> dict[str, _Table]:
+    """Return the tables that hold rows of a memory and are carried, by name, in the order of their names.
+
+    Without the head and the tombstones, and without columns for tenant, space and numbers that only order rows.
+    """
     names = sorted(set(migrations.list_tables()) - _APART)
     columns: dict[str, dict[str, str]] = {name: {} for name in names}
     for name, column, kind in reader.rows(_COLUMNS, tables=names):
@@ -190,6 +194,11 @@ def _list_tables(reader: Reader) -> dict[str, _Table]:
 
 
 def _insert_slice(writer: Writer, part: TableRows, table: _Table | None, places: Counter[tuple[Any, ...]]) -> None:
+    """Insert rows by the names of their columns; a column that came later is empty, one that no longer exists is left out.
+
+    `places` counts the rows with one key, which are numbered by it; `table` is None for rows of `meta`, which set
+    zone and store id of the space. The deriver's position goes into the head, as do the highest event number and id.
+    """
     rows = [dict(zip(part.columns, row, strict=True)) for row in part.rows]
     if table is None:
         meta_values = {row["name"]: row["value"] for row in rows}
@@ -218,6 +227,10 @@ def _insert_slice(writer: Writer, part: TableRows, table: _Table | None, places:
 
 
 def _convert_value(value: Any, kind: str) -> Any:
+    """Return a value as a column of type `kind` takes it: keys as texts of uuids, lists item by item, others as they are.
+
+    In texts NUL and lone surrogates become U+FFFD.
+    """
     if kind == "uuid":
         return uuid_of(int(value))
     if isinstance(value, str):

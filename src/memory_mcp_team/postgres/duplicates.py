@@ -115,6 +115,11 @@ class Duplicates:
         return repeated_ids(copies, fresh)
 
     def _pair_hooks(self, writer: Writer, fresh: Sequence[Event], sources: Sequence[Row]) -> list[tuple[int, int]]:
+        """Return the pairs of events of a hook and of another source that `fresh` makes, as keys (hidden, shown).
+
+        Only events of sessions that a hook has recorded are compared, with older ones only where the session has events
+        of both kinds.
+        """
         met = {session for session, source in sources if source.startswith(HOOK)}
         # A session that only hooks have told of, as most are while they last, has no other half to be looked for.
         mixed = {session for session, source in sources if not source.startswith(HOOK)}
@@ -140,6 +145,11 @@ def make_sources_query(events: Iterable[Event]) -> Statement:
 
 
 def _read_older(writer: Writer, fresh: Sequence[Message], hook: bool) -> list[Message]:
+    """Return events stored before, of hooks or (`hook` False) of other sources, that may form a pair with one of `fresh`.
+
+    They are of its session, at most 120 s before the first or after the last of `fresh` or with the same id of a tool
+    call or of the source, and in no pair yet; in order of arrival.
+    """
     if not fresh:
         return []
     times = [t.time_ms for t in fresh]

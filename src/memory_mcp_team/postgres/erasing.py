@@ -111,6 +111,12 @@ class _Erasing(forgotten.Eraser):
         self._writer.run(text, **parameters)
 
     def _rewrite_events(self) -> None:
+        """Remove and change the events that were found, then number events anew from the first concerned one on.
+
+        Events of the streams concerned come behind all others. The deriver's and the exports' positions are set to
+        the number of unconcerned events before them; outbox entries say which ids are gone and from which number on
+        events moved.
+        """
         writer = self._writer
         streams, gone, changed = list(self._findings.streams), uuids_of(self._findings.removed), uuids_of(self._findings.changed)
         sql = f"SELECT min(seq) FROM event WHERE {own()} AND stream = {_STREAMS}"
@@ -129,6 +135,10 @@ class _Erasing(forgotten.Eraser):
         count_events(writer)
 
     def _put_changed(self, writer: Writer) -> None:
+        """Store the changed events under their numbers and new ids, and rename them in pairs.
+
+        One whose new id is stored already, by an import or a change before it, is left out, with its pairs.
+        """
         changed = self._findings.changed
         new = {old: event_key(event.event_id) for old, (_, event) in changed.items()}
         sql = f"SELECT event_id FROM event WHERE {own()} AND event_id = {_IDS}"

@@ -137,6 +137,10 @@ _PUT_CUTS = f"""{_make_upsert("segment_cut", _CUT, "key")}
 
 
 def _put_nodes(writer: Writer, build: Build, built: int) -> None:
+    """Write the nodes of a build as current versions, with bullets, quotations and places under their parents.
+
+    Old versions of nodes are removed now and then. Only new nodes are listed under their parents, all with `relist`.
+    """
     nodes = build.nodes
     if not nodes:
         return

@@ -72,6 +72,10 @@ class PostgresStorage:
         owns_database: bool = False,
         clock: Clock | None = None,
     ) -> None:
+        """Serve one memory for one member (0: the program itself); reads go to `replica` where there is one.
+
+        `close` releases `lock` and, with `owns_database`, closes the database. Nothing is read yet.
+        """
         clock = clock or SystemClock()
         self._database, self._memory = database, memory
         self._lock, self._owns_database = lock, owns_database

@@ -42,6 +42,10 @@ class Follower:
     def __init__(
         self, databases: "dict[bool, Database]", opened: OpenMemories, tenders: int, on_commit: Callable[[], None] = lambda: None
     ) -> None:
+        """Prepare the threads, of which `tenders` maintain indexes; `on_commit` is called for every commit that is heard of.
+
+        `databases` has the primary under False, and the replica under True if there is one.
+        """
         self._databases, self._opened, self._on_commit = databases, opened, on_commit
         self._listener = Listener(databases[False], self._note_commit)
         self._queue: queue.SimpleQueue[MemoryKey | None] = queue.SimpleQueue()
@@ -80,6 +84,11 @@ class Follower:
         self._listener.stop()
 
     def _note_commit(self, tenant: int, space: int) -> None:
+        """Take in a notice that something was committed in a space.
+
+        Calls `on_commit`; for the open memories of the space (primary's and replica's) lets the head be read anew and, if the
+        memory was ever read, asks for index upkeep. A closed memory with a folder is remembered, to be looked at for removals.
+        """
         self._on_commit()
         for memory_key in (MemoryKey(tenant, space), MemoryKey(tenant, space, is_replica=True)):
             memory = self._opened.find(memory_key)
@@ -113,6 +122,11 @@ class Follower:
                 log.exception("following is interrupted; it goes on")
 
     def _look(self) -> None:
+        """Find memories that changed or whose upkeep is due, and ask for their upkeep.
+
+        Those read and used within 60 s are compared with the database, others are asked for every 30 s. Forgets the notes
+        on memories that were closed, then has folders of closed memories looked at and memories beyond the bounds closed.
+        """
         now = time.monotonic()
         memories = self._opened.all()
         used: dict[tuple[bool, int], list[Memory]] = defaultdict(list)
@@ -163,6 +177,11 @@ class Follower:
             return {int(row[0]): (int(row[1]), int(row[2]), int(row[3])) for row in raw.execute(_HEADS, [tenant]).fetchall()}
 
     def _compare(self, is_replica: bool, tenant: int, memories: list[Memory]) -> None:
+        """Ask for upkeep of those of a tenant's memories that need it.
+
+        A memory does if it got further, has something to be purged or work of its indexes left, or rested for 30 s.
+        Memories whose space the database does not show are skipped.
+        """
         heads = self._read_heads(is_replica, tenant)
         for memory in memories:
             position = heads.get(memory.place.space)
@@ -224,6 +243,10 @@ class Follower:
         return False
 
     def _keep(self, memory: Memory) -> None:
+        """Run the periodic upkeep of indexes that have nothing to take in, each kind at its own interval.
+
+        Commit and topics every 60 s, improve every 600 s, prune daily; first one interval after the memory's first round.
+        """
         accelerators = memory.app.accelerators
         kinds: dict[str, tuple[float, Callable[[], object]]] = {
             "commit": (_COMMIT, lambda: accelerators.commit(False)),

@@ -194,6 +194,10 @@ class TeamHost(Host):
 
     @contextmanager
     def _count_write(self, memory: Memory, whose: tuple[int, int, int], writing: bool) -> Iterator[None]:
+        """Count a write while it runs, and remember how far the memory is after it; do nothing for a read.
+
+        Its writer's next read sees at least that. Only remembered where there is a replica, for the last 10,000 writers.
+        """
         if not writing:
             yield
             return

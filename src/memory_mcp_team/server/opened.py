@@ -220,6 +220,10 @@ class OpenMemories:
         return self._made(memory_key, opening)
 
     def _made(self, memory_key: MemoryKey, opening: _Opening) -> Memory:
+        """Open a memory, in a folder made for it, for this caller and all who wait for it; return it with one use.
+
+        It is opened as the program, not as a member, and `on_open` is called. An error is raised here and for all who wait.
+        """
         try:
             folder = memory_key.folder_in(self._root)
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -257,6 +261,10 @@ class OpenMemories:
             self._remove_folder(folder)
 
     def _choose_unused(self) -> list[Memory]:
+        """Take the memories that are to be closed out of the open ones, mark them as closing and return them.
+
+        Those beyond the bounds, longest unused first, and those idle too long; none in use, and one alone not for its size.
+        """
         now, limits = time.monotonic(), self._limits
         sizes = {memory.place: memory.bytes for memory in self.all()}
         with self._lock:

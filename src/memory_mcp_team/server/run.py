@@ -161,6 +161,11 @@ class TeamServer:
         return "" if version == migrations.CURRENT else f"the database has schema {version}, this server {migrations.CURRENT}"
 
     def _make_exposition(self) -> str:
+        """Return the metrics as text, with calls, connections, disk, memory, open spaces and waiting work as they are now.
+
+        These are the gauges team_calls, team_database_connections (open, idle, waiting), team_disk_bytes,
+        team_memory_bytes, team_spaces (open; opened and closed in all) and team_work_waiting.
+        """
         memories = self.opened.all()
         pool = self.database.stats
         counts = {"open": len(memories), "opened": self.opened.opened_total, "closed": self.opened.closed_total}
@@ -200,6 +205,10 @@ class TeamServer:
         await anyio.to_thread.run_sync(self.close)
 
     def _assemble_server(self, handlers: Handlers) -> tuple[Uvicorn, Connection]:
+        """Return the HTTP server, not yet started, and the layer that ends its calls.
+
+        From the outside in: health and metrics, caller, host names and sizes, routes.
+        """
         settings = self._settings
         with few_collections():
             server = assemble(self.host, more=[lambda kit: SpaceTools(kit).tools()])
@@ -221,6 +230,11 @@ class TeamServer:
         announce(f"http://{f'[{host}]' if ':' in host else host}:{port}")
 
     async def _drain_on_signal(self, uvicorn: Uvicorn, connection: Connection) -> None:
+        """Wait for a signal, then end in steps.
+
+        First says that it is not ready and stops the workers, `notice_secs` later takes no new calls and ends streams,
+        waits up to `drain_secs` for calls under way, then ends them.
+        """
         with signals_of_end() as received:
             async for _ in received:
                 break

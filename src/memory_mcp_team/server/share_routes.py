@@ -109,6 +109,11 @@ async def _read_batch(request: Request) -> dict[str, Any]:
 
 
 def _wrap_endpoint(endpoint: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+    """Return an endpoint that answers a MemoryMcpError with its status and JSON: `error` with code, message and hint.
+
+    The status is 500 for a code that is not known here. Other errors pass.
+    """
+
     async def answer(request: Request) -> Response:
         try:
             return await endpoint(request)

@@ -178,6 +178,11 @@ class Workers:
             return min(_FIRST_RETRY * 2.0 ** min(failures - 1, 20), _LAST_RETRY)
 
     def _derive_events(self, memory: Memory) -> float | None:
+        """Cut and publish segments of the events that wait, and enter when their periods are to be rolled up.
+
+        At once if a period is missing, else 8 s from now. More than 400 events are derived by child processes; None in any
+        case.
+        """
         app = memory.app
         connection = cast("PostgresStorage", app.storage).connection
         connection.heard()

@@ -66,6 +66,10 @@ class ShareClient:
 
     def __init__(self, url: str, key: str, stopped: Callable[[], bool] = lambda: False) -> None:
         # It takes 40 ms to load, and most memories are shared with nobody.
+        """Prepare requests to a server's address with a key ("": without one); nothing is sent.
+
+        `stopped` is asked between tries. Settings of a proxy in the environment count, except for loopback.
+        """
         import httpx2
 
         self._stopped = stopped

@@ -96,6 +96,11 @@ class LeavingFilter:
         return leaving
 
     def _find_call_refusal(self, event: Event) -> str:
+        """Return why the call that a result belongs to may not leave, "" if it may or is not found.
+
+        The gate only knows calls that it saw lately; here the 200 events before the result are looked through. "" at
+        once for other events and where no rule names paths, projects or tools.
+        """
         capture, call = self.app.gate.capture, event.metadata.get("tool_use_id", "")
         if event.type is not EventType.TOOL_RESULT or not call or not (capture.paths or capture.projects or capture.tools):
             return ""

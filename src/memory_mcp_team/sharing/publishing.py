@@ -95,6 +95,10 @@ class PublishRun:
             storage.outbox.set_position(OUT + self._mark, f"{at}~{now}")
 
     def _send_all(self, events: Sequence[Event]) -> None:
+        """Send those of some events that may leave, and are not there or were partly forgotten, in batches.
+
+        A batch has up to 2,000,000 characters, or one longer event. What is kept back is counted in the progress.
+        """
         leaving = self._make_filter()
         candidates = []
         for event in events:
@@ -148,6 +152,10 @@ class PublishRun:
         self.sent += len(new)
 
     def _hand_over(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """Send a part of a batch, and add to the progress what the server forgot, left out and refused; return the answer.
+
+        The last 20 refusals are kept, the same one once. `batch` holds any of events, gone and corrections.
+        """
         answer = self.client.publish(self.space, {"cursor": "", **batch})
         self.progress.forgotten_there += int(answer.get("forgotten", 0))
         for why, count in (answer.get("left_out") or {}).items():

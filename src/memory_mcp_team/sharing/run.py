@@ -86,6 +86,10 @@ def run(app: App, should_stop: Callable[[], bool] = lambda: False, agreed: bool 
 
 
 def _note_outcome(app: App, progress: Progress, offline: str, error: str) -> None:
+    """Set `error` in the progress, and since when the server is offline or when all went well last.
+
+    Nothing is written. An error keeps the time of the last success; an answer ends being offline.
+    """
     now = app.clock.now_ms()
     progress.error = error
     if offline:

@@ -120,6 +120,10 @@ def receive_batch(app: App, batch: Mapping[str, Any], member: SpaceMember) -> di
 
 
 def _store_drafts(app: App, drafts: Sequence[EventDraft], member: SpaceMember, done: ReceiveOutcome, removal: Removal) -> None:
+    """Store what is new of the drafts, in this space, and count in `done`; events without a project are left out.
+
+    What is forgotten in the copy of a known event is added to `removal`; nothing is removed yet.
+    """
     report, fresh = ImportReport(), list[EventDraft]()
     for draft, stored_event in zip(drafts, match_events(app.storage, drafts), strict=True):
         if stored_event is not None:
@@ -138,6 +142,10 @@ def _store_drafts(app: App, drafts: Sequence[EventDraft], member: SpaceMember, d
 
 
 def _compare_copy(stored_event: Event, draft: EventDraft, member: SpaceMember, done: ReceiveOutcome, removal: Removal) -> None:
+    """Add to `removal` what is forgotten in the copy `draft` of the stored event `stored_event`, if the member may forget it.
+
+    Where the copy has another id, `done.renamed` gets the pair; a refusal is noted in `done`.
+    """
     if draft.original is not None and draft.original.event_id != stored_event.event_id:
         done.renamed[draft.original.event_id] = stored_event.event_id
     told_texts = (draft.text, *draft.metadata.values())

@@ -95,6 +95,11 @@ class TakeRun:
             self.progress.corrected += take(self.app, corrections, lambda event: event.event_id in self._ledger)[0]
 
     def _events(self, drafts: Sequence[EventDraft], removal: Removal) -> None:
+        """Store what is new of a page and note it in the ledger; what of known events is forgotten there is added to `removal`.
+
+        New events pass the gate, which may refuse or change them. The progress counts them by project and by who
+        published them.
+        """
         report, fresh, known_pairs = ImportReport(), list[tuple[EventDraft, EventId]](), list[tuple[Event, EventDraft]]()
         published = self._ledger.here() if drafts else {}
         for draft, stored_event in zip(drafts, match_events(self.app.storage, drafts), strict=True):
