@@ -94,17 +94,17 @@ def get_agent_activity(app: App, request: GetAgentActivity, caller: Caller) -> A
     last = None if window is None or (is_open and not request.until) else app.calendar.to_local(window.end_ms - 1).date()
     after = (last + dt.timedelta(days=1)).isoformat() if last else EVERY_DAY[1]
     of = (scoped.project, request.agent or None)
-    found = app.storage.projects.daily_activity(first.isoformat() if first else EVERY_DAY[0], after, *of)
+    activity = app.storage.projects.daily_activity(first.isoformat() if first else EVERY_DAY[0], after, *of)
     return AgentActivity(
         first_day=first.isoformat() if first else "",
         last_day=last.isoformat() if last else "",
         timezone=app.calendar.zone_name,
         scope=scoped.words,
-        events=found.events,
-        sessions=found.sessions,
-        days=[DayActivity(day=day.name, events=day.events, sessions=day.sessions) for day in found.days],
-        projects=_totals(found.projects, found.projects_by_month),
-        agents=_totals(found.agents, found.agents_by_month),
+        events=activity.events,
+        sessions=activity.sessions,
+        days=[DayActivity(day=day.name, events=day.events, sessions=day.sessions) for day in activity.days],
+        projects=_totals(activity.projects, activity.projects_by_month),
+        agents=_totals(activity.agents, activity.agents_by_month),
         years=app.storage.projects.list_years(*of),
     )
 
@@ -115,9 +115,9 @@ def _totals(counts: Iterable[ActivityCount], by_month: Iterable[MonthCount]) -> 
     `by_month` must hold at least one month for each name in `counts`.
     """
     months: dict[str, list[MonthActivity]] = {}
-    for one in by_month:
-        months.setdefault(one.name, []).append(MonthActivity(month=one.month, events=one.events))
+    for count in by_month:
+        months.setdefault(count.name, []).append(MonthActivity(month=count.month, events=count.events))
     return [
-        ActivityTotal(name=one.name or NO_NAME, events=one.events, sessions=one.sessions, months=months[one.name])
-        for one in sorted(counts, key=lambda one: (-one.events, one.name))
+        ActivityTotal(name=count.name or NO_NAME, events=count.events, sessions=count.sessions, months=months[count.name])
+        for count in sorted(counts, key=lambda count: (-count.events, count.name))
     ]

@@ -77,17 +77,17 @@ def parse_search(
     )
 
 
-def _parse_options(given: Mapping[str, Any], times: Times, offset: int) -> How:
+def _parse_options(arguments: Mapping[str, Any], times: Times, offset: int) -> How:
     """Return the options for the policy of a call whose page begins at `offset`. Raises InvalidQuery for an invalid one."""
     return search_options(
         times,
-        given.get("intent", ""),
-        given.get("mode", ""),
-        Bounds(**given.get("bounds", {})),
-        given.get("token_budget"),
-        given.get("timeout_ms"),
+        arguments.get("intent", ""),
+        arguments.get("mode", ""),
+        Bounds(**arguments.get("bounds", {})),
+        arguments.get("token_budget"),
+        arguments.get("timeout_ms"),
         offset,
-        bool(given.get("as_of")),
+        bool(arguments.get("as_of")),
     )
 
 
@@ -107,15 +107,15 @@ def search_options(
     `has_moment` says that the call names a moment (`as_of`), without it the policy takes its own now. Raises
     InvalidQuery for an unknown intent or mode.
     """
-    asked = bounds or Bounds()
-    changes = dict(asked.stops())
+    caller_bounds = bounds or Bounds()
+    changes = dict(caller_bounds.stops())
     for name, short in (("max_token_budget", token_budget), ("timeout_ms", timeout_ms)):
         changes[name] = min((v for v in (changes[name], short or None) if v), default=None)
     return How(
         intent=choice(Intent, "intent", intent),
         mode=choice(Mode, "mode", mode),
         bounds=changes,
-        min_confidence=asked.min_confidence,
+        min_confidence=caller_bounds.min_confidence,
         offset=offset,
         as_of=times.now_ms if has_moment else None,
         calendar=times.calendar,
@@ -159,19 +159,19 @@ class Trying:
 
         Raises InvalidQuery for an invalid argument.
         """
-        asked = parse_search(self._app, self._scope_of, arguments, self._excluded)
-        plan = self._app.plan(asked.query, asked.how)
+        parsed = parse_search(self._app, self._scope_of, arguments, self._excluded)
+        plan = self._app.plan(parsed.query, parsed.how)
         return UnderstoodCall(
-            project=asked.scoped.project,
-            agent=asked.query.agent,
+            project=parsed.scoped.project,
+            agent=parsed.query.agent,
             window=plan.window,
             window_words=plan.window_words,
             text=plan.text,
             intent=plan.intent,
             mode=plan.mode,
             bounds={name: getattr(plan.bounds, name) for name in BOUNDS},
-            limit=asked.query.limit,
-            offset=asked.how.offset,
+            limit=parsed.query.limit,
+            offset=parsed.how.offset,
             floor=plan.floor,
         )
 
@@ -183,5 +183,5 @@ class Trying:
         gone = GONE.get()
         if 1000 * (time.monotonic() - self._began) > TRYING_MS or (gone is not None and gone.is_set()):
             raise DeadlineExceeded("Timeout exceeded", "Ask for less.")
-        asked = parse_search(self._app, self._scope_of, arguments, self._excluded)
-        return self._shown(asked)
+        parsed = parse_search(self._app, self._scope_of, arguments, self._excluded)
+        return self._shown(parsed)

@@ -68,20 +68,20 @@ def pause_capture(app: App, request: PauseCapture, caller: Caller) -> Capturing:
     # Hooks compare names without reading the rules for secrets, so it could only be kept as it is.
     if app.gate.clean_name(project) != project:
         raise InvalidQuery("the project's name holds a secret, which is not written down", "Pause all projects: project *.")
-    now, known = app.clock.now_ms(), _read(directory)
+    now, stored_pauses = app.clock.now_ms(), _read(directory)
     lasts, duration = 0, request.duration.strip().lower()
     if duration:
-        found = _DURATION.fullmatch(duration)
-        if not found or not int(found[1]):
+        match = _DURATION.fullmatch(duration)
+        if not match or not int(match[1]):
             raise InvalidQuery(f"{request.duration!r} is no duration", "Say it as 30m, 2h or 1d.")
-        lasts = int(found[1]) * _UNITS_MS[found[2]]
-    left = [p for p in known if not (p.end is None or p.end > now) or p.projects[0] != project]
-    before = [p._replace(end=now) for p in known if p not in left]
+        lasts = int(match[1]) * _UNITS_MS[match[2]]
+    unchanged_pauses = [p for p in stored_pauses if not (p.end is None or p.end > now) or p.projects[0] != project]
+    ended_pauses = [p._replace(end=now) for p in stored_pauses if p not in unchanged_pauses]
     # A pause that is given another end goes on without a gap.
     names = app.storage.projects.names
-    others = {alias.old for alias in names.aliases if names.resolve_alias(alias.old) == project} - {project}
-    paused = pauses.Pause((project, *sorted(others)), now, now + lasts if lasts else None)
-    pauses.write(directory, [*left, *before, paused])
+    other_names = {alias.old for alias in names.aliases if names.resolve_alias(alias.old) == project} - {project}
+    paused = pauses.Pause((project, *sorted(other_names)), now, now + lasts if lasts else None)
+    pauses.write(directory, [*unchanged_pauses, *ended_pauses, paused])
     app.storage.audit.record_entry(AuditEntry("pause", now, request.by, project))
     return _response(app, directory, project, caller)
 
@@ -93,18 +93,18 @@ def resume_capture(app: App, request: ResumeCapture, caller: Caller) -> Capturin
     when the project is paused only because all are, or none is known; ReadOnly where nothing can be stored.
     """
     project, directory = _project(app, request.project, caller), _directory(app)
-    now, known = app.clock.now_ms(), _read(directory)
-    ended = [p for p in known if p.covers(project, now) and project in (pauses.ALL, *p.projects)]
+    now, stored_pauses = app.clock.now_ms(), _read(directory)
+    ended = [p for p in stored_pauses if p.covers(project, now) and project in (pauses.ALL, *p.projects)]
     if project == pauses.ALL:
-        ended = [p for p in known if p.end is None or p.end > now]
-    if not ended and any(p.covers(pauses.ALL, now) for p in known):
+        ended = [p for p in stored_pauses if p.end is None or p.end > now]
+    if not ended and any(p.covers(pauses.ALL, now) for p in stored_pauses):
         raise InvalidQuery(
             f"recording of {'all projects' if project == pauses.ALL else project} is not paused by itself",
             "All projects are paused; say project * to resume them.",
         )
     if not ended:
         return _response(app, directory, project, caller)
-    pauses.write(directory, [p._replace(end=now) if p in ended else p for p in known])
+    pauses.write(directory, [p._replace(end=now) if p in ended else p for p in stored_pauses])
     app.storage.audit.record_entry(AuditEntry("resume", now, request.by, project))
     return _response(app, directory, project, caller)
 
@@ -131,8 +131,8 @@ def _response(app: App, directory: str, project: str, caller: Caller) -> Capturi
     """Return the response about a project: whether a pause covers it now, its own pause's end, and all pauses the caller sees."""
     now = in_force(app, caller)
     end = now.get(project)
-    held = any(p.covers(project, app.clock.now_ms()) for p in _read(directory))
-    return Capturing(project=project, paused=held, until=app.calendar.format_iso(end) if end else "", all_paused=sorted(now))
+    is_paused = any(p.covers(project, app.clock.now_ms()) for p in _read(directory))
+    return Capturing(project=project, paused=is_paused, until=app.calendar.format_iso(end) if end else "", all_paused=sorted(now))
 
 
 def _directory(app: App) -> str:
@@ -152,16 +152,16 @@ def _read(directory: str) -> list[pauses.Pause]:
         raise InvalidQuery(str(error), f"Move it out of {directory} and pause again.") from None
 
 
-def _project(app: App, given: str, caller: Caller) -> str:
+def _project(app: App, name: str, caller: Caller) -> str:
     """Return the shown name of the project that a request names, else of the caller's; "*" for all.
 
     Raises InvalidQuery where no project is known, for "*" from a caller bound to one project, and for any
     other project than that one.
     """
-    if given == pauses.ALL:
+    if name == pauses.ALL:
         caller.refuse_all(app, "pausing everything")
-        return given
-    project = app.storage.projects.names.resolve_alias(project_to_store(app, given, caller))
+        return name
+    project = app.storage.projects.names.resolve_alias(project_to_store(app, name, caller))
     if not project:
         raise InvalidQuery("no project is known here", "Name one, or * for all projects.")
     return project

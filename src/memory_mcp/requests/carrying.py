@@ -36,11 +36,11 @@ def page(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
     window = times_of(app).window(str(asked.get("since") or ""), str(asked.get("until") or ""))
     rows: list[Event] = []
     chars = 0
-    found = [stored for stored in app.storage.events.read_after(after, _EVENTS) if stored.seq <= to]
-    copies = _find_copies(app, [stored.event for stored in found])
+    stored_events = [stored for stored in app.storage.events.read_after(after, _EVENTS) if stored.seq <= to]
+    copies = _find_copies(app, [stored.event for stored in stored_events])
     # Numbers of what was forgotten are missing: a page may be empty and not the last.
     reached = min(after + _EVENTS, to)
-    for stored in found:
+    for stored in stored_events:
         event = stored.event
         inside = window is None or window.contains(event.timestamp)
         if (
@@ -56,9 +56,9 @@ def page(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
             break
     days = [app.calendar.day_of(event.timestamp) for event in rows]
     times = [f"{app.calendar.to_local(event.timestamp):%H:%M}" for event in rows]
-    told = {"days": days, "times": times, "projects": [event.project for event in rows]}
+    columns = {"days": days, "times": times, "projects": [event.project for event in rows]}
     drafts = [make_carried_draft(_without_copy_mark(event)) for event in rows]
-    return {"rows": pack_drafts(drafts), "next": reached, "to": to, **told}
+    return {"rows": pack_drafts(drafts), "next": reached, "to": to, **columns}
 
 
 def _find_copies(app: App, events: Sequence[Event]) -> set[EventId]:
@@ -68,14 +68,14 @@ def _find_copies(app: App, events: Sequence[Event]) -> set[EventId]:
     shown_events = app.storage.events.get_events(pairs.values()) if pairs else {}
     return {
         hidden
-        for hidden, shown in pairs.items()
-        if (event := by_id.get(hidden)) and (shown_event := shown_events.get(shown)) and _is_copy(event, shown_event)
+        for hidden, shown_id in pairs.items()
+        if (event := by_id.get(hidden)) and (shown_event := shown_events.get(shown_id)) and _is_copy(event, shown_event)
     }
 
 
-def _is_copy(event: Event, shown: Event) -> bool:
+def _is_copy(event: Event, original: Event) -> bool:
     """Return whether an event is hidden as a copy, and not as what a hook or a transcript tells of the same message."""
-    return event.session_id != shown.session_id or event.source.startswith(HOOK) == shown.source.startswith(HOOK)
+    return event.session_id != original.session_id or event.source.startswith(HOOK) == original.source.startswith(HOOK)
 
 
 def _without_copy_mark(event: Event) -> Event:

@@ -51,16 +51,16 @@ def list_clients(app: App, _: ListClients, caller: Caller) -> ClientList:
     home = str(Path.home())
     try:
         hook_clients = {source.removeprefix(HOOK) for source in app.storage.latest_times() if source.startswith(HOOK)}
-        found = [trusting(one, hook_clients) for one in statuses(Place(sys.platform, os.environ, home, home))]
+        reports = [trusting(report, hook_clients) for report in statuses(Place(sys.platform, os.environ, home, home))]
     except MemoryMcpError as error:
         return ClientList(clients=[], problem=error.message)
     clients = []
-    for one in found:
-        if one.found or one.configured or one.recording:
-            missing = [f"it would start {server.command}, which is not there" for server in one.servers if not server.runs]
-            on, of = max(((on - one.untrusted.get(level, 0), of) for level, (on, of) in one.hooks.items()), default=(0, 0))
-            untrusted = [f"{line}: {one.meanwhile}" for line in one.hook_lines() if one.untrusted]
-            doubled = [f"{one.doubled}: {one.undoubling}"] if one.doubled else []
-            problems = [*missing, *untrusted, *doubled, *one.unreadable]
-            clients.append(ClientFound(one.client, one.title, one.configured, on, of, problems))
+    for report in reports:
+        if report.found or report.configured or report.recording:
+            missing = [f"it would start {server.command}, which is not there" for server in report.servers if not server.runs]
+            on, of = max(((on - report.untrusted.get(level, 0), of) for level, (on, of) in report.hooks.items()), default=(0, 0))
+            untrusted = [f"{line}: {report.meanwhile}" for line in report.hook_lines() if report.untrusted]
+            doubled = [f"{report.doubled}: {report.undoubling}"] if report.doubled else []
+            problems = [*missing, *untrusted, *doubled, *report.unreadable]
+            clients.append(ClientFound(report.client, report.title, report.configured, on, of, problems))
     return ClientList(clients=clients)

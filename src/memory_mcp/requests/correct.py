@@ -151,8 +151,8 @@ def _supersede(app: App, old: ExpandedGrip, new: GripId | None, request: Correct
     """
     now, author = app.clock.now_ms(), PERSON if request.is_person else request.by
     reason = app.gate.clean_text(request.reason[:MAX_REASON])
-    known = app.storage.superseded.get_successors([old.grip_id]).get(old.grip_id)
-    if known is not None and known.new == new:
+    recorded = app.storage.superseded.get_successors([old.grip_id]).get(old.grip_id)
+    if recorded is not None and recorded.new == new:
         return
     # Also overlapping grips, and those of duplicates of its message.
     ids = {e.event_id for e in old.excerpt}

@@ -51,33 +51,33 @@ def shape_events(app: App, found: Sequence[Stored], full: bool, most: int, offse
         offsets: Characters left out at the beginning of a text, by event id.
 
     """
-    lean = [event(one, app.calendar) for one in found]
+    lean = [event(record, app.calendar) for record in found]
     cut = []
-    for one in lean:
-        first = offsets.get(one.event_id, 0)
-        cut.append(replace(one, text=one.text[first : first + most] if most else one.text[first:]))
+    for record in lean:
+        first = offsets.get(record.event_id, 0)
+        cut.append(replace(record, text=record.text[first : first + most] if most else record.text[first:]))
     if not full:
         return cut
-    grips = app.storage.grips.grips_by_event([one.event_id for one in found])
+    grips = app.storage.grips.grips_by_event([record.event_id for record in found])
     over = app.storage.superseded.get_successors({grip.grip_id for several in grips.values() for grip in several})
     return [
         copied(
             FullEvent,
-            shown,
-            agent=one.agent,
-            project=one.project,
-            thread=one.thread,
-            trust=one.trust.value,
-            size=len(one.text),
-            offset=min(offsets.get(one.event_id, 0), len(one.text)),
-            metadata={name: value[:_VALUE] for name, value in one.metadata.items()},
-            quotes=[_span(grip, one, grip.grip_id in over) for grip in grips.get(one.event_id, ())],
+            shape,
+            agent=record.agent,
+            project=record.project,
+            thread=record.thread,
+            trust=record.trust.value,
+            size=len(record.text),
+            offset=min(offsets.get(record.event_id, 0), len(record.text)),
+            metadata={name: value[:_VALUE] for name, value in record.metadata.items()},
+            quotes=[_span(grip, record, grip.grip_id in over) for grip in grips.get(record.event_id, ())],
         )
-        for shown, one in zip(cut, found, strict=True)
+        for shape, record in zip(cut, found, strict=True)
     ]
 
 
-def _span(grip: Grip, one: Stored, over: bool) -> QuotedSpan:
+def _span(grip: Grip, stored: Stored, over: bool) -> QuotedSpan:
     """Return what a grip quotes of one event, as character positions in its text.
 
     A grip over two events quotes the first from its start to the end of the text, and the second up to its
@@ -85,5 +85,5 @@ def _span(grip: Grip, one: Stored, over: bool) -> QuotedSpan:
     """
     start, end = grip.span_start, grip.span_end
     if grip.event_id_start != grip.event_id_end:
-        start, end = (start, len(one.text)) if one.event_id == grip.event_id_start else (0, end)
-    return QuotedSpan(grip_id=grip.grip_id, start=start, end=min(end, len(one.text)), over=over)
+        start, end = (start, len(stored.text)) if stored.event_id == grip.event_id_start else (0, end)
+    return QuotedSpan(grip_id=grip.grip_id, start=start, end=min(end, len(stored.text)), over=over)

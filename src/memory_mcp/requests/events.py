@@ -67,27 +67,27 @@ def get_events(app: App, request: GetEvents, caller: Caller) -> Events:
     most, offset = TEXT.check(request.text_limit, "text_limit"), CHARACTERS.check(request.offset, "offset")
     offsets: dict[str, int] = {}
     if not request.event_id:
-        found, kept_to, scope, question = _page(app, request, caller)
+        events, kept_to, scope, question = _page(app, request, caller)
     elif request.since or request.until or request.session_id or request.node_id or request.cursor:
         raise InvalidQuery("event_id names one event", "Leave since, until, session_id, node_id and cursor out.")
     else:
-        before, after = NEIGHBOURS.check(request.before, "before"), NEIGHBOURS.check(request.after, "after")
+        before_count, after_count = NEIGHBOURS.check(request.before, "before"), NEIGHBOURS.check(request.after, "after")
         event = app.storage.events.find_event(event_id_from(event_key(request.event_id)))
         if event is None or not caller.sees(app, event.project):
             raise NotFound(f"no event {request.event_id[:60]}", "Take event ids from get_events or expand_grip.")
-        earlier, later = app.storage.events.get_neighbours(event, before, after)
-        found, scope, question = [*earlier, event, *later], caller.elsewhere(app, event.project) or event.project, ()
-        kept_to, offsets[event.event_id] = len(found), offset
-    shown = shape_events(app, found[:kept_to], full is Detail.FULL, most, offsets)
-    kept = fitting(app, shown, own_budget)
-    shortened = bool(shown) and not kept
+        earlier, later = app.storage.events.get_neighbours(event, before_count, after_count)
+        events, scope, question = [*earlier, event, *later], caller.elsewhere(app, event.project) or event.project, ()
+        kept_to, offsets[event.event_id] = len(events), offset
+    shaped = shape_events(app, events[:kept_to], full is Detail.FULL, most, offsets)
+    page_events = fitting(app, shaped, own_budget)
+    shortened = bool(shaped) and not page_events
     if shortened:
         room = (budget_of(app, own_budget) - _EVENT_TOKENS) / app.settings.retrieval.token_factor
-        kept = [replace(shown[0], text=shown[0].text.encode()[: max(int(room), 1) * 4].decode(errors="ignore"))]
-    more = len(found) > len(kept) and not request.event_id
+        page_events = [replace(shaped[0], text=shaped[0].text.encode()[: max(int(room), 1) * 4].decode(errors="ignore"))]
+    more = len(events) > len(page_events) and not request.event_id
     return Events(
-        events=kept,
-        next_cursor=event_cursor(found[len(kept) - 1].event_id, *question) if more else "",
+        events=page_events,
+        next_cursor=event_cursor(events[len(page_events) - 1].event_id, *question) if more else "",
         scope=scope,
         truncated=True if shortened else None,
     )
@@ -108,8 +108,8 @@ def _page(app: App, request: GetEvents, caller: Caller) -> tuple[Sequence[Stored
     window = times_of(app).window(request.since, request.until)
     is_session = bool(request.session_id) and not (request.project or request.scope or request.node_id or caller.locked)
     scoped = Scoped(None) if is_session else scope_of(app, request.project, request.scope, caller)
-    named = (request.node_id,) if request.node_id else ()
-    question = ("get_events", scoped.words, request.since, request.until, request.session_id, *named)
+    node_arguments = (request.node_id,) if request.node_id else ()
+    question = ("get_events", scoped.words, request.since, request.until, request.session_id, *node_arguments)
     after = event_behind(app, request.cursor, question)
     if request.node_id:
         node = app.tree.node(times_of(app).node_id(request.node_id), scoped.project)
@@ -117,12 +117,12 @@ def _page(app: App, request: GetEvents, caller: Caller) -> tuple[Sequence[Stored
         segment = app.storage.toc.get_segments([key]).get(key) if key is not None else None
         if segment is None:
             raise InvalidQuery(f"{node.node_id} is no segment", "Periods have no events of their own: name since and until.")
-        found: Sequence[Stored] = app.storage.events.segment_events(segment)
-        found = [one for one in found if after is None or one.order > after][: limit + 1]
+        events: Sequence[Stored] = app.storage.events.segment_events(segment)
+        events = [stored for stored in events if after is None or stored.order > after][: limit + 1]
     else:
-        found = app.storage.events.list_events(Scope(scoped.project, None, window), request.session_id or None, limit + 1, after)
-        if request.session_id and not found and not app.storage.events.list_events(Scope(scoped.project), request.session_id, 1):
+        events = app.storage.events.list_events(Scope(scoped.project, None, window), request.session_id or None, limit + 1, after)
+        if request.session_id and not events and not app.storage.events.list_events(Scope(scoped.project), request.session_id, 1):
             raise NotFound(f"no session {request.session_id[:60]}", "Results and get_events without session_id name sessions.")
     # A session that is named alone is read in whichever projects its events belong to.
-    others = {caller.elsewhere(app, event.project) for event in found} - {""} if is_session else ()
-    return found, limit, ", ".join(sorted(others)) or scoped.words, question
+    other_projects = {caller.elsewhere(app, event.project) for event in events} - {""} if is_session else ()
+    return events, limit, ", ".join(sorted(other_projects)) or scoped.words, question

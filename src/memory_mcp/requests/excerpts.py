@@ -123,33 +123,33 @@ class Excerpt:
         ends that occur in it again, or weigh less than `_LIGHT` of it; at least one stays.
         """
         if self._found is None:
-            self._found = [one for one in placed_terms(self.text) if one[2] in self._weights]
-        found, held = self._found, Counter[str]()
+            self._found = [entry for entry in placed_terms(self.text) if entry[2] in self._weights]
+        placements, counts = self._found, Counter[str]()
         best, most, weight, left = (0, 0), 0.0, 0.0, 0
-        for right, (_, end, term) in enumerate(found):
-            weight += 0.0 if held[term] else self._weights[term]
-            held[term] += 1
-            while end - found[left][0] > room and left < right:
-                held[found[left][2]] -= 1
-                weight -= 0.0 if held[found[left][2]] else self._weights[found[left][2]]
+        for right, (_, end, term) in enumerate(placements):
+            weight += 0.0 if counts[term] else self._weights[term]
+            counts[term] += 1
+            while end - placements[left][0] > room and left < right:
+                counts[placements[left][2]] -= 1
+                weight -= 0.0 if counts[placements[left][2]] else self._weights[placements[left][2]]
                 left += 1
             if weight > most + _EQUAL:
                 most, best = weight, (left, right + 1)
         low, high = best
-        held = Counter(term for _, _, term in found[low:high])
+        counts = Counter(term for _, _, term in placements[low:high])
 
-        def spare(place: int) -> bool:
+        def spare(index: int) -> bool:
             """Return whether the term at a place is dispensable, and if so count it as gone."""
-            term = found[place][2]
-            light = held[term] > 1 or self._weights[term] < _LIGHT * most
-            held[term] -= light
+            term = placements[index][2]
+            light = counts[term] > 1 or self._weights[term] < _LIGHT * most
+            counts[term] -= light
             return light
 
         while high - low > 1 and spare(low):
             low += 1
         while high - low > 1 and spare(high - 1):
             high -= 1
-        return (found[low][0], min(found[high - 1][1], found[low][0] + room)) if high else (0, 0)
+        return (placements[low][0], min(placements[high - 1][1], placements[low][0] + room)) if high else (0, 0)
 
 
 def cut_out(text: str, start: int, end: int, kept: tuple[int, int] | None = None) -> str:
@@ -209,6 +209,6 @@ def _between_characters(text: str, at: int) -> bool:
     """Return whether a cut here splits no character: no combining mark, zero-width joiner or skin tone follows or joins."""
     if at <= 0 or at >= len(text):
         return True
-    before, after = text[at - 1], text[at]
-    joined = _ZERO_WIDTH_JOINER in (before, after) or "\U0001f3fb" <= after <= "\U0001f3ff"
-    return not (joined or unicodedata.category(after).startswith("M"))
+    previous, following = text[at - 1], text[at]
+    joined = _ZERO_WIDTH_JOINER in (previous, following) or "\U0001f3fb" <= following <= "\U0001f3ff"
+    return not (joined or unicodedata.category(following).startswith("M"))

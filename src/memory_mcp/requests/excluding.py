@@ -70,9 +70,9 @@ def exclude(app: App, request: Exclude, caller: Caller) -> Exclusions:
     or that cannot be read or written; ReadOnly for a read-only data directory.
     """
     kind, pattern = _one(app, request, caller)
-    told = _changed(app, kind, pattern, on=True, by=request.by)
-    held = app.tree.tally(pattern).events if kind == "project" else 0
-    return replace(told, stored=held)
+    exclusions = _changed(app, kind, pattern, on=True, by=request.by)
+    stored_count = app.tree.tally(pattern).events if kind == "project" else 0
+    return replace(exclusions, stored=stored_count)
 
 
 def include(app: App, request: Include, caller: Caller) -> Exclusions:
@@ -90,10 +90,10 @@ def _one(app: App, request: Exclude, caller: Caller) -> tuple[str, str]:
     character or a secret, and for a caller bound to one project.
     """
     caller.refuse_all(app, "excluding")
-    named = [(kind, text.strip()) for kind in _SETTINGS if (text := getattr(request, kind)).strip()]
-    if len(named) != 1:
+    named_patterns = [(kind, text.strip()) for kind in _SETTINGS if (text := getattr(request, kind)).strip()]
+    if len(named_patterns) != 1:
         raise InvalidQuery("name exactly one project, path or tool", "Patterns: acme/harbour, acme-*, ~/private, mcp__mail__*.")
-    [(kind, pattern)] = named
+    [(kind, pattern)] = named_patterns
     if len(pattern) > MAX_PATTERN:
         raise InvalidQuery(f"the pattern is too long: at most {MAX_PATTERN} characters")
     if "," in pattern or not pattern.isprintable():
@@ -117,41 +117,41 @@ def _changed(app: App, kind: str, pattern: str, *, on: bool, by: str) -> Exclusi
     if is_read_only(app.directory):
         raise ReadOnly(f"the data directory {app.directory} is read-only", ReadOnly.HINT)
     name = _SETTINGS[kind]
-    if given := _variables(name):
+    if overriding := _variables(name):
         hint = "Set that instead, or take it out of the environment and run: memory-mcp daemon restart"
-        raise ConfigError(f"{given[0]} is set, which goes before the settings file", hint)
-    said = load(file=app.settings_file).ingest
-    before = split_rules(getattr(said, name))
-    if (pattern in before) is on:
-        _record_by(app, said)
+        raise ConfigError(f"{overriding[0]} is set, which goes before the settings file", hint)
+    file_settings = load(file=app.settings_file).ingest
+    old_rules = split_rules(getattr(file_settings, name))
+    if (pattern in old_rules) is on:
+        _record_by(app, file_settings)
         return _response(app)
-    after = (*before, pattern) if on else tuple(one for one in before if one != pattern)
-    changes: dict[str, Any] = {name: ", ".join(after)}
-    now = replace(said, **changes)
-    held = app.settings.ingest
+    new_rules = (*old_rules, pattern) if on else tuple(rule for rule in old_rules if rule != pattern)
+    changes: dict[str, Any] = {name: ", ".join(new_rules)}
+    now = replace(file_settings, **changes)
+    old_settings = app.settings.ingest
     # Applied before it is written, so that a watcher of the file finds nothing new.
     _record_by(app, now)
     try:
         store(app.settings_file, f"ingest.{name}", getattr(now, name))
     except ConfigError:
-        _record_by(app, held)
+        _record_by(app, old_settings)
         raise
     app.storage.audit.record_entry(AuditEntry("exclude" if on else "include", app.clock.now_ms(), by, f"{kind} {pattern}"))
     return replace(_response(app), changed=True)
 
 
-def _record_by(app: App, said: IngestSettings) -> None:
-    """Put the exclusions of the settings `said` in force in the open memory; its other settings stay as they are."""
-    lists: dict[str, Any] = {name: getattr(said, name) for name in _SETTINGS.values()}
+def _record_by(app: App, settings: IngestSettings) -> None:
+    """Put the exclusions of the settings `settings` in force in the open memory; its other settings stay as they are."""
+    lists: dict[str, Any] = {name: getattr(settings, name) for name in _SETTINGS.values()}
     app.settings = replace(app.settings, ingest=replace(app.settings.ingest, **lists))
     app.gate.capture = CaptureRules.from_settings(app.settings.ingest, app.directory)
 
 
 def _variables(name: str = "") -> list[str]:
     """Return the names of the variables of the environment that set the setting `name`, or for "" any exclusion, sorted."""
-    known = variables()
-    wanted = [f"ingest.{one}" for one in ((name,) if name else _SETTINGS.values())]
-    return sorted(given for given in os.environ if known.get(given.upper()) in wanted)
+    settings_by_variable = variables()
+    setting_names = [f"ingest.{setting}" for setting in ((name,) if name else _SETTINGS.values())]
+    return sorted(variable for variable in os.environ if settings_by_variable.get(variable.upper()) in setting_names)
 
 
 def _response(app: App) -> Exclusions:

@@ -113,20 +113,22 @@ class ExpandResponse(Recalled):
 def expand(app: App, request: ExpandRequest, caller: Caller) -> ExpandResponse:
     """Return a citation's words in their place, within a token budget; counts that the citation was opened.
 
-    `before` and `after` events of the same session surround it. Without these and a budget they are lines within
+    `before_count` and `after_count` events of the same session surround it. Without these and a budget they are lines within
     `LINED_TOKENS`, those that bear on the caller's question for which the citation was shown, if it was for one;
     without a budget alone it is `EXPAND_TOKENS`. Raises InvalidQuery for an invalid argument, NotFound for an unknown
     citation or one that the caller may not see.
     """
     is_lined = request.before is None and request.after is None and not request.token_budget
     usual_before, usual_after = (_LINED_BEFORE, _LINED_AFTER) if is_lined else (AROUND.default, AROUND.default)
-    before = AROUND.check(usual_before if request.before is None else request.before, "before")
-    after = AROUND.check(usual_after if request.after is None else request.after, "after")
+    before_count = AROUND.check(usual_before if request.before is None else request.before, "before")
+    after_count = AROUND.check(usual_after if request.after is None else request.after, "after")
     budget = TOKENS.check(request.token_budget or 0, "token_budget") or EXPAND_TOKENS
-    surroundings = visible_evidence(app, caller, request.grip_id, *((_REACH, _REACH) if is_lined else (before, after)))
+    surroundings = visible_evidence(
+        app, caller, request.grip_id, *((_REACH, _REACH) if is_lined else (before_count, after_count))
+    )
     citation = surroundings
     if is_lined:
-        citation = replace(surroundings, before=surroundings.before[-before:], after=surroundings.after[:after])
+        citation = replace(surroundings, before=surroundings.before[-before_count:], after=surroundings.after[:after_count])
     project = citation.excerpt[0].project
     app.count_opening(citation.grip_id)
     segments = app.storage.toc.get_segments([citation.node_segment]) if citation.node_segment else {}
@@ -142,7 +144,7 @@ def expand(app: App, request: ExpandRequest, caller: Caller) -> ExpandResponse:
     if not is_lined:
         return fitting.within(budget)
     question = app.engine.questions.find(caller.connection, first.event_id)
-    return fitting.in_lines(LINED_TOKENS, choose_neighbours(surroundings, question, before, after), question)
+    return fitting.in_lines(LINED_TOKENS, choose_neighbours(surroundings, question, before_count, after_count), question)
 
 
 class _Fitting:
@@ -150,7 +152,7 @@ class _Fitting:
 
     def __init__(
         self,
-        found: ExpandedGrip,
+        citation: ExpandedGrip,
         node_id: str,
         project: str,
         calendar: Calendar,
@@ -158,36 +160,37 @@ class _Fitting:
         over: Supersession | None,
         is_pinned: bool,
     ) -> None:
-        self._found = found
+        self._found = citation
         self._calendar = calendar
         self._factor = factor
-        first, last = found.excerpt[0].event_id, found.excerpt[-1].event_id
+        first, last = citation.excerpt[0].event_id, citation.excerpt[-1].event_id
         cited = Grip(
-            grip_id=found.grip_id,
-            quote=found.quote,
-            when=self._calendar.format_iso(found.timestamp)[:16],
+            grip_id=citation.grip_id,
+            quote=citation.quote,
+            when=self._calendar.format_iso(citation.timestamp)[:16],
             node_id=node_id,
             project=project,
             event_id_start=first,
             event_id_end="" if last == first else last,
         )
-        said = tuple(self._said(e, e.text, own=True) for e in found.excerpt)
+        excerpt_events = tuple(self._said(e, e.text, is_quoted=True) for e in citation.excerpt)
         self._bare = ExpandResponse(
             grip=cited,
-            verified=found.verified,
+            verified=citation.verified,
             events_before=(),
-            excerpt_events=said,
+            excerpt_events=excerpt_events,
             events_after=(),
             superseded_by=(over.new or RETRACTED) if over else "",
             why_superseded=over.reason if over else "",
-            flag=describe_flags(found.quote),
+            flag=describe_flags(citation.quote),
             pinned=is_pinned,
         )
         #: Neighbours, nearest first: (side: 0 before, 1 after; place counted from the quotation).
         sides = itertools.zip_longest(
-            ((0, place) for place in range(len(found.before))), ((1, place) for place in range(len(found.after)))
+            ((0, distance) for distance in range(len(citation.before))),
+            ((1, distance) for distance in range(len(citation.after))),
         )
-        self._nearest = [one for pair in sides for one in pair if one is not None]
+        self._nearest = [position for pair in sides for position in pair if position is not None]
 
     def within(self, budget: int) -> ExpandResponse:
         """Return everything, or as much as the budget holds, marked as truncated, with the budget that would show everything.
@@ -196,10 +199,10 @@ class _Fitting:
         other words are left out and the neighbours tried anew; at last the quotation itself is shortened, to
         no less than `_LEAST_QUOTE` characters.
         """
-        whole = self._around(self._bare, len(self._nearest), None)
-        cost = tokens_of(whole, self._factor)
+        complete = self._around(self._bare, len(self._nearest), None)
+        cost = tokens_of(complete, self._factor)
         if cost <= budget:
-            return whole
+            return complete
         base = replace(self._bare, truncated=True, more={"token_budget": self._rounded(cost)})
         silent = replace(base, excerpt_events=tuple(replace(e, text="") for e in base.excerpt_events))
         fits = fits_in(budget, self._factor)
@@ -209,10 +212,10 @@ class _Fitting:
             """Return the response with the quotation alone, cut to `width` characters."""
             return replace(silent, grip=replace(silent.grip, quote=_headed(self._found.quote, width)))
 
-        for shown, count in itertools.product((base, silent), range(len(self._nearest), -1, -1)):
-            found = fullest(functools.partial(self._around, shown, count), fits, _LEAST, longest)
-            if found is not None:
-                return found
+        for base_response, count in itertools.product((base, silent), range(len(self._nearest), -1, -1)):
+            fitted = fullest(functools.partial(self._around, base_response, count), fits, _LEAST, longest)
+            if fitted is not None:
+                return fitted
         return fullest(quoted, fits, _LEAST_QUOTE, len(self._found.quote)) or quoted(_LEAST_QUOTE)
 
     def in_lines(self, budget: int, neighbours: Sequence[Event], question: QuestionTerms) -> ExpandResponse:
@@ -220,33 +223,33 @@ class _Fitting:
 
         The event has half of the room before there are lines, and what they leave then; the first neighbours stay longest.
         """
-        whole = self._around(self._bare, len(self._nearest), None)
-        cost = tokens_of(whole, self._factor)
+        complete = self._around(self._bare, len(self._nearest), None)
+        cost = tokens_of(complete, self._factor)
         if cost <= budget:
-            return whole
+            return complete
         more = {"before": _LINED_BEFORE, "after": _LINED_AFTER, "token_budget": self._rounded(cost)}
         lean = tuple(replace(event, source_id="", when=self._else(event.when), type="") for event in self._bare.excerpt_events)
         base = replace(self._bare, excerpt_events=lean, truncated=True, more=more)
         fits, longest = fits_in(budget, self._factor), max(len(event.text) for event in self._found.excerpt)
         alone = tokens_of(self._shortened(base, None), self._factor)
         own_fits = fits_in(alone + _OWN_SHARE * (budget - alone), self._factor)
-        own = fullest(functools.partial(self._shortened, base), own_fits, 0, longest)
-        if own is None:  # The quoted words alone take more.
+        with_event = fullest(functools.partial(self._shortened, base), own_fits, 0, longest)
+        if with_event is None:  # The quoted words alone take more.
             return self.within(EXPAND_TOKENS)
-        shown = own
+        response = with_event
         most, least, line = _BEARING if question.weights else _NEAREST
         texts = [(e, Excerpt(" ".join(e.text.split()), question.weights, question.words)) for e in neighbours[:most]]
         for count in range(len(texts), 0, -1):
-            lined = fullest(functools.partial(self._lined, own, texts[:count]), fits, least, line)
+            lined = fullest(functools.partial(self._lined, with_event, texts[:count]), fits, least, line)
             if lined is not None:
-                shown = lined
+                response = lined
                 break
 
         def widened(width: int) -> ExpandResponse:
             """Return what is shown, with so many characters of the event on each side of the quotation."""
-            return replace(shown, excerpt_events=self._shortened(base, width).excerpt_events)
+            return replace(response, excerpt_events=self._shortened(base, width).excerpt_events)
 
-        return fullest(widened, fits, 0, longest) or shown
+        return fullest(widened, fits, 0, longest) or response
 
     def _else(self, when: str) -> str:
         """Return a time to the minute; "" for the citation's own."""
@@ -265,19 +268,19 @@ class _Fitting:
     def _lined(self, response: ExpandResponse, neighbours: Sequence[tuple[Event, Excerpt]], width: int) -> ExpandResponse:
         """Return a response with these neighbours in a line each of at most so many letters, half as many for a tool's."""
         lines = [self._in_line(event, text, width) for event, text in sorted(neighbours, key=lambda pair: pair[0].order)]
-        before = sum(event.order < self._found.excerpt[0].order for event, _ in neighbours)
-        return replace(response, events_before=tuple(lines[:before]), events_after=tuple(lines[before:]))
+        before_count = sum(event.order < self._found.excerpt[0].order for event, _ in neighbours)
+        return replace(response, events_before=tuple(lines[:before_count]), events_after=tuple(lines[before_count:]))
 
     def _in_line(self, event: Event, text: Excerpt, width: int) -> Said:
         """Return a neighbour with so many letters of its text, around what is asked or its beginning."""
-        said, letters = self._said(event, ""), width // 2 if event.role is Role.TOOL else width
-        return replace(said, when=self._else(said.when), text=text.cut(width_in(text.text, letters)))
+        neighbour, letters = self._said(event, ""), width // 2 if event.role is Role.TOOL else width
+        return replace(neighbour, when=self._else(neighbour.when), text=text.cut(width_in(text.text, letters)))
 
     def _neighbours(self, count: int) -> tuple[list[Event], list[Event]]:
         """Return the `count` nearest neighbours before and after the quotation, each in order of time."""
         near = set(self._nearest[:count])
-        before = [e for place, e in enumerate(reversed(self._found.before)) if (0, place) in near]
-        return before[::-1], [e for place, e in enumerate(self._found.after) if (1, place) in near]
+        earlier = [e for distance, e in enumerate(reversed(self._found.before)) if (0, distance) in near]
+        return earlier[::-1], [e for distance, e in enumerate(self._found.after) if (1, distance) in near]
 
     def _around(self, response: ExpandResponse, count: int, width: int | None) -> ExpandResponse:
         """Return a response with its `count` nearest neighbours.
@@ -285,51 +288,51 @@ class _Fitting:
         `width` is how many characters a message's text and each side of the quoted words have; None for whole
         texts. An excerpt event whose text was left out stays without.
         """
-        before, after = self._neighbours(count)
+        earlier, later = self._neighbours(count)
         excerpt = response.excerpt_events
         if width is not None:
             pairs = zip(excerpt, self._found.excerpt, _spans(self._found), strict=True)
             excerpt = tuple(replace(s, text=_window(e.text, span, width)) if s.text else s for s, e, span in pairs)
         return replace(
             response,
-            events_before=tuple(self._said(e, _neighbour(e, width)) for e in before),
+            events_before=tuple(self._said(e, _neighbour(e, width)) for e in earlier),
             excerpt_events=excerpt,
-            events_after=tuple(self._said(e, _neighbour(e, width)) for e in after),
+            events_after=tuple(self._said(e, _neighbour(e, width)) for e in later),
         )
 
-    def _said(self, event: Event, text: str, own: bool = False) -> Said:
-        """Return an event with the text given; only the quoted one (`own`) has its ids and the seconds of its time."""
+    def _said(self, event: Event, text: str, is_quoted: bool = False) -> Said:
+        """Return an event with the text given; only the quoted one (`is_quoted`) has its ids and the seconds of its time."""
         return Said(
-            event_id=event.event_id if own else "",
-            source_id=event.source_id if own else "",
-            session_id=event.session_id if own else "",
-            when=self._calendar.format_iso(event.timestamp)[: None if own else 16],
+            event_id=event.event_id if is_quoted else "",
+            source_id=event.source_id if is_quoted else "",
+            session_id=event.session_id if is_quoted else "",
+            when=self._calendar.format_iso(event.timestamp)[: None if is_quoted else 16],
             role=event.role.value,
-            type="" if event.type is DEFAULT_TYPES[event.role] and not own else event.type.value,
+            type="" if event.type is DEFAULT_TYPES[event.role] and not is_quoted else event.type.value,
             speaker=event.speaker,
             text=text,
         )
 
 
-def _spans(found: ExpandedGrip) -> list[tuple[int, int]]:
+def _spans(citation: ExpandedGrip) -> list[tuple[int, int]]:
     """Return (start, end) of the quoted words in the text of each event that they are of: one event, or two.
 
     Of two, the words are the end of the first text and the beginning of the second.
     """
-    texts = [e.text for e in found.excerpt]
+    texts = [e.text for e in citation.excerpt]
     if len(texts) == 1:
-        start = max(texts[0].find(found.quote), 0)
-        return [(start, min(start + len(found.quote), len(texts[0])))]
-    head, _, tail = found.quote.partition(JOINT)
+        start = max(texts[0].find(citation.quote), 0)
+        return [(start, min(start + len(citation.quote), len(texts[0])))]
+    head, _, tail = citation.quote.partition(JOINT)
     return [(max(len(texts[0]) - len(head), 0), len(texts[0])), (0, min(len(tail), len(texts[1])))]
 
 
 def _window(text: str, span: tuple[int, int], width: int) -> str:
     """Return up to `width` characters before and after the quoted words, with `QUOTATION` in the place of these."""
     start, end = span
-    before = cut_out(text, max(start - width, 0), start, (start, start)).removesuffix(ELLIPSIS)
-    after = cut_out(text, end, min(end + width, len(text)), (end, end)).removeprefix(ELLIPSIS)
-    return " ".join(part for part in (before, QUOTATION, after) if part)
+    text_before = cut_out(text, max(start - width, 0), start, (start, start)).removesuffix(ELLIPSIS)
+    text_after = cut_out(text, end, min(end + width, len(text)), (end, end)).removeprefix(ELLIPSIS)
+    return " ".join(part for part in (text_before, QUOTATION, text_after) if part)
 
 
 def _neighbour(event: Event, width: int | None) -> str:

@@ -78,7 +78,7 @@ def full_explanation(why: explain.Explanation, query: str, calendar: Calendar) -
     """Return everything that was decided, with each bound's limit and use, and the steps of a walk through the tree."""
     used, path = why.used, [asdict(step) | {"score": round(step.score, 3)} for step in why.path]
     # What matched is left out where nothing did.
-    shown = [{n: v for n, v in step.items() if n != "searched_level" and (n != "matched" or v)} for step in path]
+    steps = [{n: v for n, v in step.items() if n != "searched_level" and (n != "matched" or v)} for step in path]
     bounds = {n: {"limit": limit} | ({"used": used[n]} if n in used else {}) for n, limit in why.limits.items()}
     return copied(
         FullExplanation,
@@ -92,7 +92,7 @@ def full_explanation(why: explain.Explanation, query: str, calendar: Calendar) -
         mode=why.mode.value,
         bounds=bounds,
         window=window(why.window, why.window_words, calendar),
-        path=tuple(shown),
+        path=tuple(steps),
         why_not=None,
     )
 

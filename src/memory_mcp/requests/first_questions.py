@@ -165,7 +165,7 @@ def _reads_well(phrase: str) -> bool:
 
 def _day_questions(segments: Sequence[Segment]) -> Iterator[Question]:
     """Yield a question about each of the newest days."""
-    for segment in sorted(segments, key=lambda one: one.end, reverse=True):
+    for segment in sorted(segments, key=lambda candidate: candidate.end, reverse=True):
         day = dt.date.fromisoformat(segment.day)
         yield Question(f"What did we do on {day.day} {day:%B} {day.year}?", segment)
 

@@ -77,36 +77,36 @@ def forget(app: App, request: Forget, caller: Caller) -> Forgotten:
     unknown event, session or topic.
     """
     caller.refuse_all(app, "forgetting")
-    wanted, subject = _wanted(app, request, caller)
+    forget_request, subject = _wanted(app, request, caller)
     if request.dry_run:
-        return _preview(app, wanted, subject)
+        return _preview(app, forget_request, subject)
     if request.by != PERSON and not app.settings.server.forget_by_tool:
         hint = "A person confirms it on a terminal: memory-mcp forget ... --yes (or sets server.forget_by_tool = true)."
         raise InvalidQuery("a tool may only try out what forgetting would take", hint)
     if request.value:
-        _refuse_common(app, Tombstones.preview(wanted))
-    surveyed = survey_store(app.storage.events, wanted, app.gate.tombstones.hasher(), subject == "event")
-    outcome = Forgetting(app).carry_out(replace(wanted, sketches=surveyed.sketches), request.by, subject)
+        _refuse_common(app, Tombstones.preview(forget_request))
+    surveyed = survey_store(app.storage.events, forget_request, app.gate.tombstones.hasher(), subject == "event")
+    outcome = Forgetting(app).carry_out(replace(forget_request, sketches=surveyed.sketches), request.by, subject)
     note = "Backups outside the data directory and other machines keep what they have; restored here, it stays forgotten."
     samples = [Sample(event_id=i, when=app.calendar.format_iso(ms)) for i, ms in outcome.samples[:_SAMPLES]]
     return _shape(outcome, True, samples, note, _notices(outcome, samples, surveyed))
 
 
-def _preview(app: App, wanted: ForgetRequest, subject: str) -> Forgotten:
+def _preview(app: App, forget_request: ForgetRequest, subject: str) -> Forgotten:
     """Return what would go, with the words of events and how ordinary a value is; nothing is written."""
-    tombstones = Tombstones.preview(wanted)
-    outcome = Forgetting(app).preview(wanted)
-    listed = outcome.samples[: _PLACES if wanted.values else _SAMPLES]
+    tombstones = Tombstones.preview(forget_request)
+    outcome = Forgetting(app).preview(forget_request)
+    listed = outcome.samples[: _PLACES if forget_request.values else _SAMPLES]
     events = app.storage.events.get_events([event_id_from(event_key(event_id)) for event_id, _ in listed])
     stored = [(event_id, ms, events.get(event_id_from(event_key(event_id)))) for event_id, ms in listed]
-    words = _words_around if wanted.values else _beginning
+    words = _words_around if forget_request.values else _beginning
     samples = [
         Sample(event_id=event_id, when=app.calendar.format_iso(ms), words=words(event, tombstones.clean_text) if event else "")
         for event_id, ms, event in stored
     ]
-    surveyed = survey_store(app.storage.events, wanted, tombstones.hasher(), subject == "event")
+    surveyed = survey_store(app.storage.events, forget_request, tombstones.hasher(), subject == "event")
     notices = _notices(outcome, samples, surveyed)
-    if wanted.values and (total := app.storage.events.last_seq()):
+    if forget_request.values and (total := app.storage.events.last_seq()):
         count = len(outcome.samples)
         notices.insert(0, f"The value occurs in {count:,} of {total:,} stored events ({count / total:.1%}).")
     return _shape(outcome, False, samples, "Nothing was changed. A person runs it: memory-mcp forget ... --yes", notices)
@@ -148,7 +148,7 @@ def _beginning(event: Event, _: Callable[[str], str]) -> str:
 def _words_around(event: Event, clean: Callable[[str], str]) -> str:
     """Return the words around the first places of a value in an event, with the mark in its place, in one line."""
     fields = {"": event.text, **{name: getattr(event, name) for name in NAMES}, **event.metadata}
-    places = [place for name, text in fields.items() for place in _places(name, text, clean)]
+    places = [passage for name, text in fields.items() for passage in _places(name, text, clean)]
     places += [f"metadata: {clean(name)}" for name in event.metadata if clean(name) != name]
     return " | ".join([*places[:_EACH], *[f"and {len(places) - _EACH} more"] * (len(places) > _EACH)])
 
@@ -161,8 +161,8 @@ def _places(name: str, text: str, clean: Callable[[str], str]) -> Iterator[str]:
         start = cleaned.find(MARK) if cleaned != piece else -1
         while start >= 0:
             end = start + len(MARK)
-            before, after = cleaned[max(start - _SIDE, 0) : start], cleaned[end : end + _SIDE]
-            words = f"{'...' * (start > _SIDE)}{before}{MARK}{after}{'...' * (end + _SIDE < len(cleaned))}"
+            words_before, words_after = cleaned[max(start - _SIDE, 0) : start], cleaned[end : end + _SIDE]
+            words = f"{'...' * (start > _SIDE)}{words_before}{MARK}{words_after}{'...' * (end + _SIDE < len(cleaned))}"
             yield " ".join(f"{clean(name)}: {words}".removeprefix(": ").split())
             start = cleaned.find(MARK, end)
 
@@ -238,9 +238,11 @@ def _ranges(app: App, request: Forget) -> list[TimeRange]:
     streams = {(recorded, session) for _, recorded, session, _ in app.storage.projects.list_streams()}
     ranges = []
     for recorded in sorted({recorded for recorded, _ in streams}):
-        shown = {session: names.display_name(recorded, session) == project for name, session in streams if name == recorded}
-        if all(shown.values()):
+        own_by_session = {
+            session: names.display_name(recorded, session) == project for name, session in streams if name == recorded
+        }
+        if all(own_by_session.values()):
             ranges.append(TimeRange(since, until, project=recorded))
         else:
-            ranges += [TimeRange(since, until, session, recorded) for session, own in sorted(shown.items()) if own]
+            ranges += [TimeRange(since, until, session, recorded) for session, is_own in sorted(own_by_session.items()) if is_own]
     return ranges

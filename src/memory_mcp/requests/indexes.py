@@ -156,7 +156,7 @@ def teleport_status(app: App, _: GetTeleportStatus, caller: Caller) -> TeleportS
     """
     caller.refuse_all(app, "the state of an index")
     bm25, vector = app.teleport(LayerName.BM25).status(), app.teleport(LayerName.VECTOR).status()
-    said = [
+    parts = [
         f"BM25: {_health(bm25, 'healthy')}",
         f"vector: {_health(vector, _healthy(app) if vector.usable else '')}",
     ]
@@ -167,7 +167,7 @@ def teleport_status(app: App, _: GetTeleportStatus, caller: Caller) -> TeleportS
         vector_enabled=vector.enabled,
         vector_healthy=vector.usable,
         vector_doc_count=vector.count,
-        message="; ".join(said),
+        message="; ".join(parts),
         indexes={name: _detail(app, status) for name, status in app.accelerators.index_statuses().items()},
     )
 
@@ -180,8 +180,8 @@ def vector_status(app: App, _: GetVectorStatus, caller: Caller) -> VectorStatus:
     """
     caller.refuse_all(app, "the state of an index")
     status = app.teleport(LayerName.VECTOR).status()
-    found = app.accelerators.index_statuses().get(IndexName.VECTOR)
-    detail = _detail(app, found) if found else IndexDetail()
+    index_status = app.accelerators.index_statuses().get(IndexName.VECTOR)
+    detail = _detail(app, index_status) if index_status else IndexDetail()
     return VectorStatus(
         enabled=status.enabled,
         ready=status.usable,
@@ -194,14 +194,14 @@ def vector_status(app: App, _: GetVectorStatus, caller: Caller) -> VectorStatus:
 def topic_graph_status(app: App, _: GetTopicGraphStatus, caller: Caller) -> TopicGraphStatus:
     """Return the state of the topic graph, also of one that is off. Raises InvalidQuery for a caller bound to one project."""
     caller.refuse_all(app, "the state of an index")
-    found = app.topics().describe_status()
+    graph_status = app.topics().describe_status()
     return copied(
         TopicGraphStatus,
-        found,
-        behind=found.behind if found.generation else None,
-        by_meaning=found.by_meaning if found.generation else None,
-        last_commit_at=app.calendar.format_iso(found.last_commit_ms) if found.last_commit_ms else "",
-        error=found.last_error,
+        graph_status,
+        behind=graph_status.behind if graph_status.generation else None,
+        by_meaning=graph_status.by_meaning if graph_status.generation else None,
+        last_commit_at=app.calendar.format_iso(graph_status.last_commit_ms) if graph_status.last_commit_ms else "",
+        error=graph_status.last_error,
     )
 
 
@@ -217,9 +217,9 @@ def rebuild_index(app: App, request: RebuildIndex, caller: Caller) -> RebuiltInd
         grouped = app.topics().rebuild_graph()
         message = f"{app.topics().describe_status().topic_count:,} topics were found in {grouped.documents:,} segments"
         return RebuiltIndex(success=True, documents_indexed=grouped.documents, duration_ms=grouped.duration_ms, message=message)
-    made = app.accelerators.rebuild(name)
-    message = f"the {name} index holds {made.documents:,} documents"
-    return RebuiltIndex(success=True, documents_indexed=made.documents, duration_ms=made.duration_ms, message=message)
+    built = app.accelerators.rebuild(name)
+    message = f"the {name} index holds {built.documents:,} documents"
+    return RebuiltIndex(success=True, documents_indexed=built.documents, duration_ms=built.duration_ms, message=message)
 
 
 def prune_index(app: App, request: PruneIndex, caller: Caller) -> PrunedIndex:
@@ -234,12 +234,12 @@ def prune_index(app: App, request: PruneIndex, caller: Caller) -> PrunedIndex:
     return PrunedIndex(success=True, pruned=gone, message=f"{sum(gone.values()):,} documents left out")
 
 
-def _named(name: str, known: Sequence[IndexName]) -> IndexName:
-    """Return the index of a name, one of `known`. Raises InvalidQuery for one that is missing or none of these."""
-    found = choice(known, "index_type", name)
-    if found is None:
-        raise InvalidQuery("index_type is missing", f"One of {', '.join(known)}.")
-    return found
+def _named(name: str, names: Sequence[IndexName]) -> IndexName:
+    """Return the index of a name, one of `names`. Raises InvalidQuery for one that is missing or none of these."""
+    index = choice(names, "index_type", name)
+    if index is None:
+        raise InvalidQuery("index_type is missing", f"One of {', '.join(names)}.")
+    return index
 
 
 def _health(status: LayerStatus, healthy: str) -> str:
@@ -251,8 +251,8 @@ def _health(status: LayerStatus, healthy: str) -> str:
 
 def _healthy(app: App) -> str:
     """Return "healthy" for a vector index that works, with a remark on what its model does not do, where there is one."""
-    found = app.accelerators.describe_embedding()
-    return f"healthy ({found.remark})" if found and found.remark else "healthy"
+    embedding = app.accelerators.describe_embedding()
+    return f"healthy ({embedding.remark})" if embedding and embedding.remark else "healthy"
 
 
 def _detail(app: App, status: IndexStatus) -> IndexDetail:

@@ -61,8 +61,8 @@ def select(hits: tuple[Hit, ...], further: tuple[Hit, ...], confidence: Confiden
     if confidence is not Confidence.STRONG or len(good) < _ENOUGH or Fit.EXACT not in good:
         return Selection(hits, further, len(hits))
     # A page keeps its results, loose ones too: pages follow each other without gaps, and begin alike whatever the limit.
-    left = _LOOSE_LINES - sum(hit.fit == Fit.LOOSE for hit in hits)
-    loose = [hit for hit in further if hit.fit == Fit.LOOSE][: max(left, 0)]
+    loose_room = _LOOSE_LINES - sum(hit.fit == Fit.LOOSE for hit in hits)
+    loose = [hit for hit in further if hit.fit == Fit.LOOSE][: max(loose_room, 0)]
     return Selection(
         hits, tuple(hit for hit in further if hit.fit != Fit.LOOSE or any(hit is other for other in loose)), len(hits)
     )
@@ -89,26 +89,26 @@ class LeanHits:
 
     def __init__(self, selection: Selection, weights: Mapping[str, float], style: Style) -> None:
         """Prepare the results and lines of a selection; `weights` are those of the question's terms."""
-        shown, self._weights, self._words, self._for_page = selection.results, weights, style.words, style.for_page
+        hits, self._weights, self._words, self._for_page = selection.results, weights, style.words, style.for_page
         further = selection.lines
-        repeated = find_repetitions([*shown, *further])
+        repeated = find_repetitions([*hits, *further])
         #: Positions of the hits that are shown: not of one that repeats a quotation and names no node of its own.
-        self.positions = [at for at, hit in enumerate(shown) if not repeated[at] or node_shown(hit, style)]
-        results = [shown[at] for at in self.positions]
+        self.positions = [at for at, hit in enumerate(hits) if not repeated[at] or node_shown(hit, style)]
+        results = [hits[at] for at in self.positions]
         self._ends = [*self.positions[1:], selection.hits]
-        excerpts = [Excerpt("" if repeated[at] else shown[at].quote, weights, style.words) for at in self.positions]
+        excerpts = [Excerpt("" if repeated[at] else hits[at].quote, weights, style.words) for at in self.positions]
         self._quotations = list(map(_Quotation, excerpts))
         quoted = [at for at, hit in enumerate(results) if hit.fit != Fit.LOOSE][: style.quoted]
         self._at_length = [at in quoted for at in range(len(results))]
         self._beside = [_beside(hit, results, weights, style) for hit in results]
         lines = [
-            hit
-            for hit, repeats in zip(further, repeated[len(shown) :], strict=True)
-            if hit.grip_ids and hit.quote and not repeats
+            hit for hit, repeats in zip(further, repeated[len(hits) :], strict=True) if hit.grip_ids and hit.quote and not repeats
         ]
         bare = bare_results([*results, *lines], style)
         # Only words that are shown are marked.
-        self._bare = [copy_with(one, flag=describe_flags(excerpt.text)) for one, excerpt in zip(bare, excerpts, strict=False)]
+        self._bare = [
+            copy_with(result, flag=describe_flags(excerpt.text)) for result, excerpt in zip(bare, excerpts, strict=False)
+        ]
         self._lines = list(zip(lines, bare[len(results) :], strict=True))
 
     def page(self, room: int, aim: int) -> LeanPage:
@@ -128,9 +128,9 @@ class LeanHits:
         frames, hits = frames[: len(sizes)], self._ends[len(sizes) - 1]
         if len(frames) < len(self._bare):
             return LeanPage(self._quote(frames, *letters), (), hits)
-        left = room - self._size(sizes, *letters)
-        frames, events, added = self._with_beside(frames, left)
-        lines, used = self._fit_lines(left - sum(added) - len(_ALSO), events)
+        remaining = room - self._size(sizes, *letters)
+        frames, events, added = self._with_beside(frames, remaining)
+        lines, used = self._fit_lines(remaining - sum(added) - len(_ALSO), events)
         sizes = [size + more for size, more in zip(sizes, added, strict=True)]
         widened = self._widen_quotations(sizes, min(room, aim) - used - len(_ALSO))
         return LeanPage(self._quote(frames, *(widened or letters)), lines, hits)
@@ -199,20 +199,20 @@ class LeanHits:
 
 
 def _beside(
-    hit: Hit, shown: Sequence[Hit], weights: Mapping[str, float], style: Style
+    hit: Hit, shown_hits: Sequence[Hit], weights: Mapping[str, float], style: Style
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the ids and lines of messages beside a hit that are no results, tell something, and hold a term of the question."""
-    results = {other.event_id for other in shown}
-    told = [aside for aside in hit.asides if aside.event_id not in results and (aside.speaker or _tells(aside.quote, weights))]
+    results = {other.event_id for other in shown_hits}
+    asides = [aside for aside in hit.asides if aside.event_id not in results and (aside.speaker or _tells(aside.quote, weights))]
     lines = (
         line_of(
             Result(when="", who=aside.speaker or aside.role, grip=short_grip(aside.grip_id)),
             _cut(Excerpt(aside.quote, weights, style.words), BESIDE),
             describe_flags(aside.quote),
         )
-        for aside in told
+        for aside in asides
     )
-    return tuple(aside.event_id for aside in told), tuple(lines)
+    return tuple(aside.event_id for aside in asides), tuple(lines)
 
 
 def _tells(prompt: str, weights: Mapping[str, float]) -> bool:

@@ -110,11 +110,11 @@ def choice(known: Iterable[E], name: str, given: str) -> E | None:
     if not given:
         return None
     members = list(known)
-    found = next((member for member in members if member == given), None)
-    if found is None:
-        *others, last = [f"'{member}'" for member in members]
-        raise InvalidQuery(f"{name} must be {', '.join(others)} or {last}")
-    return found
+    match = next((member for member in members if member == given), None)
+    if match is None:
+        *first_members, last = [f"'{member}'" for member in members]
+        raise InvalidQuery(f"{name} must be {', '.join(first_members)} or {last}")
+    return match
 
 
 def words(text: str) -> str:

@@ -68,28 +68,28 @@ def list_children(app: App, opened: TocNode, scoped: Scoped, limit: int, cursor:
     ids = [i for i in below if i in heads]
     hidden = choose_folded([heads[i] for i in ids], app.storage.toc.list_pins()) if opened.level is TocLevel.DAY else []
     question: tuple[str, ...] = ("browse_toc", opened.node_id, scoped.words)
-    behind = (*question, "folded")
+    folded_question = (*question, "folded")
     offset: int | None = None
-    apart = set(hidden)
+    hidden_ids = set(hidden)
     if hidden and cursor:
         with suppress(InvalidQuery):  # a cursor of the children that are not folded
-            offset = offset_of(cursor, *behind)
+            offset = offset_of(cursor, *folded_question)
     if offset is None:
-        rows, asked, offset = [i for i in ids if i not in apart], question, offset_of(cursor, *question)
+        rows, page_question, offset = [i for i in ids if i not in hidden_ids], question, offset_of(cursor, *question)
     else:
-        rows, asked = hidden, behind
+        rows, page_question = hidden, folded_question
     end = offset + limit
     if full:
         children = _children(app, rows[offset:end], scoped, full=True)
     else:
         first = _children(app, rows[: PAGE.default], scoped)
         factor = app.settings.retrieval.token_factor
-        details = (d for d in ChildDetail if tokens_of([lessened(one, d) for one in first], factor) <= _ROOM)
+        details = (d for d in ChildDetail if tokens_of([lessened(child, d) for child in first], factor) <= _ROOM)
         detail = next(details, ChildDetail.TITLES)
         page = first[offset:end] if end <= PAGE.default else _children(app, rows[offset:end], scoped)
-        children = [lessened(one, detail) for one in page]
+        children = [lessened(child, detail) for child in page]
     folded = "" if cursor or not hidden else f"{len(hidden)} short exchanges, {sum(heads[i].event_count for i in hidden)} events"
-    return Listing(children, folded, offset_cursor(0, *behind) if folded else "", offset, len(rows), asked)
+    return Listing(children, folded, offset_cursor(0, *folded_question) if folded else "", offset, len(rows), page_question)
 
 
 def most_salient(bullets: Sequence[Bullet], tokens: float, factor: float) -> Sequence[Bullet]:
@@ -111,6 +111,6 @@ def _children(app: App, ids: Sequence[NodeId], scoped: Scoped, full: bool = Fals
 
     They are FullChild with `full`; ids that the scope does not hold are left out.
     """
-    found = app.tree.nodes(ids, scoped.project)
-    counted = [(found[i], app.tree.count_children(i, scoped.project)) for i in ids if i in found]
+    nodes = app.tree.nodes(ids, scoped.project)
+    counted = [(nodes[i], app.tree.count_children(i, scoped.project)) for i in ids if i in nodes]
     return [full_child(node, count, app.calendar) if full else child(node, count) for node, count in counted]

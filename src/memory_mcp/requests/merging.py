@@ -27,14 +27,14 @@ def known(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
     """
     drafts = [
         EventDraft(
-            session_id=str(told["session_id"]),
-            role=Role(told["role"]),
+            session_id=str(row["session_id"]),
+            role=Role(row["role"]),
             type=EventType.USER_MESSAGE,
-            text=str(told["text"]),
-            timestamp=int(told["timestamp"]),
-            original=OriginalIdentity(EventId(str(told["event_id"])), "", Trust.IMPORTED),
+            text=str(row["text"]),
+            timestamp=int(row["timestamp"]),
+            original=OriginalIdentity(EventId(str(row["event_id"])), "", Trust.IMPORTED),
         )
-        for told in asked["events"]
+        for row in asked["events"]
     ]
     fresh = {id(draft) for draft in select_unknown(app.storage, drafts)}
     return {"known": [number for number, draft in enumerate(drafts) if id(draft) not in fresh]}
@@ -49,13 +49,13 @@ def rules(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
     {"project names": how many there are} either way.
     """
     names = app.storage.projects.names
-    said = {alias.old for alias in names.aliases}
+    aliased = {alias.old for alias in names.aliases}
     aliases = [Alias(r["old"], r["new"], r["author"], r["at_ms"]) for r in _unforgotten(app, asked["project_alias"])]
-    aliases = [a for a in aliases if a.author != GUESS and a.old not in said and names.resolve_alias(a.new) != a.old]
-    there = {(s.project, s.session_id, s.folder) for s in names.splits}
+    aliases = [a for a in aliases if a.author != GUESS and a.old not in aliased and names.resolve_alias(a.new) != a.old]
+    existing_splits = {(s.project, s.session_id, s.folder) for s in names.splits}
     rows = _unforgotten(app, asked["project_split"])
     splits = [Split(r["project"], r["session_id"], r["folder"], r["new"], r["at_ms"]) for r in rows]
-    splits = [s for s in splits if (s.project, s.session_id, s.folder) not in there]
+    splits = [s for s in splits if (s.project, s.session_id, s.folder) not in existing_splits]
     if not asked.get("dry_run") and (aliases or splits):
         with app.derivation.publishing:
             for alias in aliases:
@@ -80,9 +80,9 @@ def records(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
     new = {r["target"]: r["set_by"] for r in rows if r["target"] not in pinned}
     for target, by in new.items():
         app.storage.toc.set_pin(target, True, by)
-    own = {(label.topic_id, label.project) for label in app.storage.topics.list_labels()}
-    labels = [r for r in _unforgotten(app, asked["topic_label"]) if (r["topic_id"], r["project"]) not in own]
-    taken = {
+    labelled = {(label.topic_id, label.project) for label in app.storage.topics.list_labels()}
+    labels = [r for r in _unforgotten(app, asked["topic_label"]) if (r["topic_id"], r["project"]) not in labelled]
+    stored = {
         "ids": _lead(app, asked["segment_cut"]),
         "pins": len(new),
         "corrections": _superseded(app, asked["superseded"]),
@@ -91,12 +91,12 @@ def records(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
     for r in labels:
         words = app.gate.clean_text(r["label"])
         app.storage.topics.set_label(TopicLabel(TopicId(r["topic_id"]), r["project"], words, r["author"], r["at_ms"]))
-    taken["texts"] = _texts(app, asked["node"], asked["bullet"], asked["bullet_grip"])
-    counts = {name: count for name, count in {**taken, "events": int(asked["events"])}.items() if count}
+    stored["texts"] = _texts(app, asked["node"], asked["bullet"], asked["bullet_grip"])
+    counts = {name: count for name, count in {**stored, "events": int(asked["events"])}.items() if count}
     if counts:
         subject = app.gate.clean_text(str(asked["subject"]))
         app.storage.audit.record_entry(AuditEntry("merge", app.clock.now_ms(), str(asked["author"]), subject, "", counts))
-    return taken
+    return stored
 
 
 def _unforgotten(app: App, rows: Sequence[Row]) -> list[Row]:
@@ -113,13 +113,13 @@ def _lead(app: App, rows: Sequence[Row]) -> int:
     leads: dict[NodeId, NodeId] = {}
     toc = app.storage.toc
     ids = {r["key"]: segment_id(r["day"], segment_key("segment", str(r["stream"]), str(r["cut_no"]))) for r in rows}
-    here = toc.get_heads(ids.values())
-    cuts = toc.get_cuts({r["stream"] for r in rows if ids[r["key"]] not in here})
+    local_heads = toc.get_heads(ids.values())
+    cuts = toc.get_cuts({r["stream"] for r in rows if ids[r["key"]] not in local_heads})
     for row in rows:
         node_id, start = ids[row["key"]], (row["start_ts"], event_id_from(int(row["start_id"])))
-        held = next((cut for cut in cuts.get(row["stream"], ()) if cut.start <= start <= cut.end), None)
-        if node_id not in here and held is not None:
-            leads[node_id] = held.node_id
+        holder = next((cut for cut in cuts.get(row["stream"], ()) if cut.start <= start <= cut.end), None)
+        if node_id not in local_heads and holder is not None:
+            leads[node_id] = holder.node_id
     if leads:
         with app.derivation.publishing:
             toc.replace_cuts((), leads)
@@ -132,13 +132,13 @@ def _superseded(app: App, rows: Sequence[Row]) -> int:
     Author and reason are cleaned of secrets. Of several about one statement the last one holds.
     """
     with app.storage.archive.open_snapshot() as snapshot:
-        own = {
+        recorded = {
             (row[0], row[1], row[2])
             for part in snapshot.iter_others()
             if part.table == "superseded"
             for row in ([r[part.columns.index(name)] for name in ("old_id", "new_id", "at_ms")] for r in part.rows)
         }
-    new = [r for r in rows if (r["old_id"], r["new_id"], r["at_ms"]) not in own]
+    new = [r for r in rows if (r["old_id"], r["new_id"], r["at_ms"]) not in recorded]
     for r in new:
         to = GripId(r["new_id"]) if r["new_id"] else None
         reason = app.gate.clean_text(r.get("reason", ""))
@@ -152,19 +152,19 @@ def _texts(app: App, nodes: Sequence[Row], bullets: Sequence[Row], grips: Sequen
 
     They are checked as any agent's, since the node may hold less here: a text that is refused is left out.
     """
-    own, count = set(app.storage.toc.list_refined()), 0
+    refined_ids, count = set(app.storage.toc.list_refined()), 0
     for node in nodes:
-        if not is_by_agent(node["author"]) or not node["current"] or node["node_id"] in own:
+        if not is_by_agent(node["author"]) or not node["current"] or node["node_id"] in refined_ids:
             continue
         mine = (node["key"], node["version"])
         proofs: dict[int, list[str]] = {}
         for g in grips:
             if (g["key"], g["version"]) == mine:
                 proofs.setdefault(g["pos"], []).append(grip_id_from(int(g["grip_id"])))
-        said = sorted((b for b in bullets if (b["key"], b["version"]) == mine), key=lambda b: int(b["pos"]))
+        node_bullets = sorted((b for b in bullets if (b["key"], b["version"]) == mine), key=lambda b: int(b["pos"]))
         statements = [
             Statement(b["text"], proofs.get(b["pos"], ()), b["kind"])
-            for b in said[: count_author_bullets(node["author"], len(said))]
+            for b in node_bullets[: count_author_bullets(node["author"], len(node_bullets))]
         ]
         request = RefineSummary(node["node_id"], node["title"], statements, node["summary"], tuple(node["keywords"]))
         try:

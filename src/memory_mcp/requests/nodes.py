@@ -92,10 +92,10 @@ def browse(app: App, request: Browse, caller: Caller) -> Browsed:
     limit = PAGE.check(request.limit)
     scoped = scope_of(app, request.project, request.scope, caller)
     opened = app.tree.node(times_of(app).node_id(request.node_id), scoped.project)
-    whole = _node(app, opened, scoped)
+    full_node = _node(app, opened, scoped)
     listing = list_children(app, opened, scoped, limit, request.cursor)
     # The node itself was shown with the first page.
-    node = replace(whole, summary="", bullets=[], keywords=[]) if request.cursor else whole
+    node = replace(full_node, summary="", bullets=[], keywords=[]) if request.cursor else full_node
     bare = Browsed(
         node=replace(node, bullets=[]),
         children=[],
@@ -108,16 +108,16 @@ def browse(app: App, request: Browse, caller: Caller) -> Browsed:
     )
     factor = app.settings.retrieval.token_factor
     room = PAGE_TOKENS * max(1.0, limit / PAGE.default) - tokens_of(bare, factor) - _SPARE
-    own = tokens_of(node.bullets, factor)
-    shown = listing.fitting(room - min(own, _BULLETS), factor)
-    if len(shown) < len(listing.children):
-        shown = listing.fitting(room - min(own, _FEW_BULLETS), factor)
-    left = room - tokens_of(shown, factor)
+    bullet_tokens = tokens_of(node.bullets, factor)
+    children = listing.fitting(room - min(bullet_tokens, _BULLETS), factor)
+    if len(children) < len(listing.children):
+        children = listing.fitting(room - min(bullet_tokens, _FEW_BULLETS), factor)
+    remaining = room - tokens_of(children, factor)
     return replace(
         bare,
-        node=replace(node, bullets=most_salient(node.bullets, left, factor)),
-        children=shown,
-        next_cursor=listing.cursor(len(shown)),
+        node=replace(node, bullets=most_salient(node.bullets, remaining, factor)),
+        children=children,
+        next_cursor=listing.cursor(len(children)),
     )
 
 
@@ -132,11 +132,11 @@ def get_node(app: App, request: GetNode, caller: Caller) -> WholeNode:
     listing = list_children(app, opened, scoped, limit, request.cursor, full)
     key, context = segment_key_of(opened.node_id) if opened.level is TocLevel.SEGMENT else None, None
     if key is not None and (segment := app.storage.toc.get_segments([key]).get(key)) is not None:
-        told = app.tree.context(segment, scoped.project)
+        segment_context = app.tree.context(segment, scoped.project)
         context = Context(
             session_id=segment.session_id,
-            before=[shapes.event(e, app.calendar) for e in told.before],
-            parents=[shapes.child(n) for n in reversed(told.parents)],
+            before=[shapes.event(e, app.calendar) for e in segment_context.before],
+            parents=[shapes.child(n) for n in reversed(segment_context.parents)],
         )
     return WholeNode(
         node=_node(app, opened, scoped),
@@ -153,11 +153,11 @@ def _node(app: App, node: TocNode, scoped: Scoped) -> Node:
     """Return a whole node with the ids of those just before and after it, by time, that the scope sees under the same parents."""
     ids = [] if node.node_id == ROOT else app.tree.siblings(node.node_id, scoped.project)
     times = app.storage.toc.get_nodes([*ids, node.node_id]) if ids else {}
-    before = after = ""
+    previous_id = next_id = ""
     if node.node_id in times:
-        own = (times[node.node_id].start_ms, node.node_id)
+        position = (times[node.node_id].start_ms, node.node_id)
         order = sorted((n.start_ms, i) for i, n in times.items() if i != node.node_id)
-        before = next((i for s, i in reversed(order) if (s, i) < own), "")
-        after = next((i for s, i in order if (s, i) > own), "")
+        previous_id = next((i for s, i in reversed(order) if (s, i) < position), "")
+        next_id = next((i for s, i in order if (s, i) > position), "")
     over = app.storage.superseded.get_successors({grip for b in node.bullets for grip in b.grip_ids})
-    return shapes.node(node, app.calendar, before, after, over)
+    return shapes.node(node, app.calendar, previous_id, next_id, over)

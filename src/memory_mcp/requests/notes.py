@@ -47,7 +47,7 @@ def keep(app: App, note: Note) -> tuple[EventId, GripId]:
     """
     now = app.clock.now_ms()
     source_id = note.source_id or f"note:{uuid.uuid4().hex}"
-    made = event_id(now, TOOL, source_id)
+    note_id = event_id(now, TOOL, source_id)
     draft = EventDraft(
         session_id=f"{_SESSIONS}{note.agent}:{app.calendar.day_of(now)}",
         role=Role.USER if note.by_hand or note.trust is Trust.USER else Role.ASSISTANT,
@@ -59,14 +59,14 @@ def keep(app: App, note: Note) -> tuple[EventId, GripId]:
         project=note.project,
         metadata={**note.metadata, **({"kind": note.kind} if note.kind else {})},
     )
-    outcome = app.write([draft], TOOL, note.trust, WriteRequest(f"remember:{note.key}", made) if note.key else None)
+    outcome = app.write([draft], TOOL, note.trust, WriteRequest(f"remember:{note.key}", note_id) if note.key else None)
     stored = (
         EventId(outcome.replayed_answer) if outcome.replayed_answer is not None else (*outcome.new_ids, *outcome.known_ids)[0]
     )
-    found = app.storage.events.find_event(stored)
-    if found is None:
+    event = app.storage.events.find_event(stored)
+    if event is None:
         raise NotFound(f"the note {stored} was forgotten since", "Say it again with another idempotency_key.")
     # The quotation ends at the end of the text, or after the last word that fits.
-    space = found.text.rfind(" ", _QUOTED // 2, _QUOTED)
-    end = len(found.text) if len(found.text) <= _QUOTED else space if space > 0 else _QUOTED
+    space = event.text.rfind(" ", _QUOTED // 2, _QUOTED)
+    end = len(event.text) if len(event.text) <= _QUOTED else space if space > 0 else _QUOTED
     return stored, span_grip_id(stored, 0, end)

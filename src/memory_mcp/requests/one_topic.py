@@ -163,7 +163,7 @@ def get_topic(app: App, request: GetTopic, caller: Caller) -> WholeTopic:
             info_of(app, topic, _KEYWORDS), events=topic.events, weeks=graph.weekly_mentions(topic.topic_id, view, WEEKS)
         ),
         nodes=fitting(app, Segments(app, opened.scoped).segments(topic, links, _BULLETS), 0),
-        related=[related_of(one) for one in graph.find_related(topic.topic_id, view, _OPENED)],
+        related=[related_of(relation) for relation in graph.find_related(topic.topic_id, view, _OPENED)],
         history=history,
         by_week=[
             WeekOfTopic(week=dt.date.fromordinal(day).isoformat(), mentions=mentions)
@@ -184,13 +184,13 @@ def topic_nodes(app: App, request: TopicNodes, caller: Caller) -> FoundNodes:
     topic, question = opened.topic, ("get_toc_nodes_for_topic", opened.topic.topic_id, opened.scoped.words)
     offset = offset_of(request.cursor, *question)
     links, total = opened.read_graph.list_links(topic.topic_id, opened.read_view, limit, offset)
-    kept = fitting(app, Segments(app, opened.scoped).segments(topic, links, _BULLETS), 0)
+    nodes = fitting(app, Segments(app, opened.scoped).segments(topic, links, _BULLETS), 0)
     return FoundNodes(
         topic_id=topic.topic_id,
         label=topic.label,
-        nodes=kept,
+        nodes=nodes,
         total=total,
-        next_cursor=next_cursor(offset + len(kept), total if kept else 0, question),
+        next_cursor=next_cursor(offset + len(nodes), total if nodes else 0, question),
         scope=opened.scoped.words,
         notices=opened.notices,
     )
@@ -203,7 +203,9 @@ def related_topics(app: App, request: RelatedTopics, caller: Caller) -> FoundRel
     return FoundRelated(
         topic_id=opened.topic.topic_id,
         label=opened.topic.label,
-        related=[related_of(one) for one in opened.read_graph.find_related(opened.topic.topic_id, opened.read_view, limit)],
+        related=[
+            related_of(relation) for relation in opened.read_graph.find_related(opened.topic.topic_id, opened.read_view, limit)
+        ],
         scope=opened.scoped.words,
         notices=opened.notices,
     )
@@ -243,8 +245,8 @@ class _Opened:
         LayerUnavailable without a topic graph.
         """
         self.scoped = scoped
-        asked = parse_topic_id(topic_id)
+        requested_id = parse_topic_id(topic_id)
         self.read_graph, self.read_view = app.topics().read_graph(), app.topics().read_view(scoped.project)
-        self.topic = self.read_graph.get_topic(asked, self.read_view)
+        self.topic = self.read_graph.get_topic(requested_id, self.read_view)
         now = self.topic.topic_id
-        self.notices = [] if now == asked else [f"{asked} was merged into {now}, which is shown"]
+        self.notices = [] if now == requested_id else [f"{requested_id} was merged into {now}, which is shown"]

@@ -148,21 +148,21 @@ def get_overview(app: App, _: GetOverview, caller: Caller) -> Overview:
     capture, loss = app.gate.capture, app.storage.loss
     paused, problem = _paused(app, caller)
     recent: dict[str, int] = {}
-    for one in app.storage.events.list_sessions(Scope(window=TimeWindow(now - _DAY_MS, now + 1)), _SESSIONS):
-        recent[one.agent] = recent.get(one.agent, 0) + one.events
-    found = newest_first(app.storage.projects.list_agents())
+    for activity in app.storage.events.list_sessions(Scope(window=TimeWindow(now - _DAY_MS, now + 1)), _SESSIONS):
+        recent[activity.agent] = recent.get(activity.agent, 0) + activity.events
+    agents = newest_first(app.storage.projects.list_agents())
     rules = app.storage.events.count_matches(MARK_BEGIN, MARK_PATTERN)
     span = app.storage.events.get_span(Scope())
     return Overview(
         now=app.calendar.format_iso(now),
         clients=[
             ClientSeen(
-                agent=one.name or NO_NAME,
-                events=one.events,
-                events_last_day=recent.get(one.name, 0),
-                last=app.calendar.format_iso(one.end_ms),
+                agent=activity.name or NO_NAME,
+                events=activity.events,
+                events_last_day=recent.get(activity.name, 0),
+                last=app.calendar.format_iso(activity.end_ms),
             )
-            for one in found
+            for activity in agents
         ],
         redacted=Redacted(
             total=sum(rules.values()),
@@ -194,9 +194,15 @@ def _backups(app: App) -> Backups:
     folder = app.backups.folder
     if folder is None:
         return Backups(enabled=False)
-    found = read_folder(folder)
-    last = app.calendar.format_iso(found.newest_ms) if found.newest_ms is not None else ""
-    return Backups(enabled=app.backups.is_enabled, folder=str(folder), count=found.count, size_bytes=found.size_bytes, last=last)
+    folder_state = read_folder(folder)
+    last = app.calendar.format_iso(folder_state.newest_ms) if folder_state.newest_ms is not None else ""
+    return Backups(
+        enabled=app.backups.is_enabled,
+        folder=str(folder),
+        count=folder_state.count,
+        size_bytes=folder_state.size_bytes,
+        last=last,
+    )
 
 
 def _outgoing(app: App) -> Iterator[Outgoing]:
@@ -233,10 +239,10 @@ def _disk(settings: Settings, directory: Path) -> DiskUse:
     A keyword index or backups in another place count too, in `total` as well; `other` is the rest of the
     directory.
     """
-    named = settings.teleport.bm25.index_path
+    bm25_path = settings.teleport.bm25.index_path
     folders = {name: directory / "indexes" / name for name in _INDEXES}
-    if named:
-        folders["bm25"] = Path(named).expanduser()
+    if bm25_path:
+        folders["bm25"] = Path(bm25_path).expanduser()
     indexes = {name: machine.size_of(folder) for name, folder in folders.items()}
     backup = settings.backup.folder(directory)
     parts = {
@@ -249,6 +255,6 @@ def _disk(settings: Settings, directory: Path) -> DiskUse:
         "models": machine.size_of(directory / "models"),
     }
     total = sum(indexes.values()) + sum(parts.values())
-    beside = sum(machine.size_of(folder) for folder in (*folders.values(), backup) if not folder.is_relative_to(directory))
-    other = max(0, machine.size_of(directory) - (total - beside))
+    outside = sum(machine.size_of(folder) for folder in (*folders.values(), backup) if not folder.is_relative_to(directory))
+    other = max(0, machine.size_of(directory) - (total - outside))
     return DiskUse(**parts, indexes=indexes, other=other, total=total + other, free=shutil.disk_usage(directory).free)

@@ -127,18 +127,18 @@ def overview_of(
     return shaped(width)
 
 
-def _projects_in(app: App, asked: Asked) -> list[_Project]:
+def _projects_in(app: App, question: Asked) -> list[_Project]:
     """Return the projects with work in the time asked about, newest first."""
-    window = asked.window
+    window = question.window
     if window is None:
-        days = app.storage.toc.list_days(asked.project, *EVERY_DAY)[-_DAYS:]
+        days = app.storage.toc.list_days(question.project, *EVERY_DAY)[-_DAYS:]
         if not days:
             return []
         window = TimeWindow(app.calendar.node_window(day_id(days[0])).start_ms, app.calendar.node_window(day_id(days[-1])).end_ms)
     by_name: dict[str, list[Segment]] = {}
-    for cut in app.storage.toc.list_segments(Scope(project=asked.project, agent=asked.agent, window=window)):
+    for cut in app.storage.toc.list_segments(Scope(project=question.project, agent=question.agent, window=window)):
         if not cut.thread and not any(
-            cut.session_id == one.session_id and cut.start[0] >= one.since_ms for one in asked.excluded
+            cut.session_id == session.session_id and cut.start[0] >= session.since_ms for session in question.excluded
         ):
             by_name.setdefault(cut.project, []).append(cut)
     projects = [_Project(name, cuts) for name, cuts in by_name.items() if not all(is_notes(cut.session_id) for cut in cuts)]
@@ -166,7 +166,7 @@ def _share_lines(projects: Sequence[_Project], fits: Callable[[], bool]) -> None
     """Show one more line at a time, of the project that has fewest for its weight, until none fits or all are shown."""
     waiting = [project for project in projects if project.shown < len(project.lines)]
     while waiting:
-        project = min(waiting, key=lambda each: (each.shown + 1) / each.weight)
+        project = min(waiting, key=lambda candidate: (candidate.shown + 1) / candidate.weight)
         project.shown += 1
         if not fits():
             project.shown -= 1

@@ -22,8 +22,8 @@ class Said(StrEnum):
 
 def role_of(given: str) -> str | None:
     """Return the role that is given, None for "". Raises InvalidQuery for an unknown one."""
-    found = choice(Said, "role", given)
-    return None if found is None else found.value
+    role = choice(Said, "role", given)
+    return None if role is None else role.value
 
 
 def speaker_of(app: App, given: str, scoped: Scoped) -> str | None:
@@ -32,13 +32,13 @@ def speaker_of(app: App, given: str, scoped: Scoped) -> str | None:
     Raises InvalidQuery when nobody of that name spoke in the scope; the error names up to `_NAMED` of those
     who did.
     """
-    wanted = given.strip().casefold()
-    if not wanted:
+    folded_name = given.strip().casefold()
+    if not folded_name:
         return None
-    known = app.storage.events.list_speakers(Scope(project=scoped.project))
-    found = next((name for name in known if name.casefold() == wanted), None)
-    if found is None:
-        names = ", ".join(known[:_NAMED]) + (f" and {len(known) - _NAMED} more" if len(known) > _NAMED else "")
-        hint = f"Speakers are {names}." if known else "No event here names its speaker; use role (user, assistant, tool)."
+    speakers = app.storage.events.list_speakers(Scope(project=scoped.project))
+    speaker = next((name for name in speakers if name.casefold() == folded_name), None)
+    if speaker is None:
+        names = ", ".join(speakers[:_NAMED]) + (f" and {len(speakers) - _NAMED} more" if len(speakers) > _NAMED else "")
+        hint = f"Speakers are {names}." if speakers else "No event here names its speaker; use role (user, assistant, tool)."
         raise InvalidQuery(f"unknown speaker: {given[:60]!r}", hint)
-    return found
+    return speaker

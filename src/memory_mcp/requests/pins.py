@@ -36,9 +36,9 @@ def pin(app: App, request: Pin, caller: Caller) -> Pinned:
     by = app.gate.clean_name(request.by)
     if request.id.startswith("topic:"):
         # A topic is pinned in all scopes.
-        before = app.storage.toc.list_pins()
+        earlier_pins = app.storage.toc.list_pins()
         topic = app.topics().pin_topic(parse_topic_id(request.id), request.on, caller.bound(app), by)
-        _record(app, topic.topic_id, request.on, by, topic.topic_id in before)
+        _record(app, topic.topic_id, request.on, by, topic.topic_id in earlier_pins)
         return Pinned(id=topic.topic_id, pinned=request.on)
     if request.id.startswith("grip:"):
         target: str = visible_evidence(app, caller, request.id).grip_id
@@ -55,12 +55,12 @@ def set_pin(app: App, target: str, on: bool, by: str) -> None:
 
     Whether the id exists is not checked.
     """
-    before = target in app.storage.toc.list_pins()
+    was_pinned = target in app.storage.toc.list_pins()
     app.storage.toc.set_pin(target, on, by)
-    _record(app, target, on, by, before)
+    _record(app, target, on, by, was_pinned)
 
 
-def _record(app: App, target: str, on: bool, by: str, before: bool) -> None:
-    """Record a pin or its removal in the audit log, unless it was so `before`."""
-    if on != before:
+def _record(app: App, target: str, on: bool, by: str, was_pinned: bool) -> None:
+    """Record a pin or its removal in the audit log, unless it was so `was_pinned`."""
+    if on != was_pinned:
         app.storage.audit.record_entry(AuditEntry("pin" if on else "unpin", app.clock.now_ms(), by, target))

@@ -25,20 +25,20 @@ def as_json(value: Any) -> Any:
     if isinstance(value, _PLAIN) and not isinstance(value, Enum):
         return value
     if is_dataclass(value) and not isinstance(value, type):
-        made = {}
+        json_object = {}
         for name, required, default in _shape(type(value)):
-            held = getattr(value, name)
-            if not required and (held is None or held == default):
+            field_value = getattr(value, name)
+            if not required and (field_value is None or field_value == default):
                 continue
-            if required or held or not isinstance(held, str | tuple | list | Mapping):
-                made[name] = as_json(held)
-        return made
+            if required or field_value or not isinstance(field_value, str | tuple | list | Mapping):
+                json_object[name] = as_json(field_value)
+        return json_object
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Mapping):
-        return {str(key): as_json(one) for key, one in value.items()}
+        return {str(key): as_json(element) for key, element in value.items()}
     if isinstance(value, list | tuple):
-        return [as_json(one) for one in value]
+        return [as_json(element) for element in value]
     return value
 
 
@@ -51,10 +51,10 @@ def _shape(kind: type) -> tuple[tuple[str, bool, Any], ...]:
     return tuple((f.name, f.default is MISSING and f.default_factory is MISSING, f.default) for f in fields(kind))
 
 
-def copied(kind: type[T], value: object, /, **others: Any) -> T:
-    """Return a dataclass `kind` with the fields `others`, and all of its other fields copied from those of `value`."""
-    known: Any = kind
-    return kind(**{name: getattr(value, name) for name, _, _ in _shape(known) if name not in others}, **others)
+def copied(kind: type[T], value: object, /, **changes: Any) -> T:
+    """Return a dataclass `kind` with the fields `changes`, and all of its other fields copied from those of `value`."""
+    constructor: Any = kind
+    return kind(**{name: getattr(value, name) for name, _, _ in _shape(constructor) if name not in changes}, **changes)
 
 
 def compact(value: Any) -> str:
@@ -83,20 +83,20 @@ def fullest(make: Callable[[int], T], fits: Callable[[T], bool], least: int, mos
 
     Found by bisection: where a number fits, every smaller one must fit too.
     """
-    found = make(least)
-    if not fits(found):
+    best = make(least)
+    if not fits(best):
         return None
-    if fits(whole := make(most)):
-        return whole
+    if fits(largest := make(most)):
+        return largest
     low, high = least, most
     while high - low > 1:
         middle = (low + high) // 2
-        made = make(middle)
-        if fits(made):
-            low, found = middle, made
+        candidate = make(middle)
+        if fits(candidate):
+            low, best = middle, candidate
         else:
             high = middle
-    return found
+    return best
 
 
 def unknown_line(answer: Mapping[str, Any]) -> str:

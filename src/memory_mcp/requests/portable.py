@@ -57,12 +57,12 @@ def periods(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
     """
     scope = _scope(app, asked)
     span = app.storage.events.get_span(Scope(project=scope.project))
-    held = [i for i in map(NodeId, asked["ids"]) if _is_whole(scope.window, app.calendar.node_window(i).intersection(span))]
+    node_ids = [i for i in map(NodeId, asked["ids"]) if _is_whole(scope.window, app.calendar.node_window(i).intersection(span))]
     # A period tells of every agent.
-    nodes = {} if scope.agent else app.tree.nodes(held, scope.project)
+    nodes = {} if scope.agent else app.tree.nodes(node_ids, scope.project)
     over = app.storage.superseded.get_successors({grip for node in nodes.values() for b in node.bullets for grip in b.grip_ids})
-    told = {i: {**_node(node), "bullets": [_bullet(b, over) for b in node.bullets]} for i, node in nodes.items()}
-    return {"periods": told}
+    by_id = {i: {**_node(node), "bullets": [_bullet(b, over) for b in node.bullets]} for i, node in nodes.items()}
+    return {"periods": by_id}
 
 
 def stretch(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -84,14 +84,14 @@ def stretch(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
     chars = 0
     for number in range(first, len(cuts)):
         events = [e for e in app.storage.events.segment_events(cuts[number]) if _contains(scope.window, e.timestamp)]
-        here: list[Event] = []
+        segment_events: list[Event] = []
         for event in events[skipped:]:
-            here.append(event)
+            segment_events.append(event)
             chars += len(event.text)
             if chars > _CHARS:
                 break
-        segments.append(_segment(app, cuts[number], scope.window, here, begins=not skipped))
-        skipped += len(here)
+        segments.append(_segment(app, cuts[number], scope.window, segment_events, begins=not skipped))
+        skipped += len(segment_events)
         if skipped < len(events):
             return {"segments": segments, "next": [number, skipped]}
         skipped = 0
@@ -104,11 +104,11 @@ def stretch(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
 METHODS = (contents, periods, stretch)
 
 
-def _scope(app: App, asked: Mapping[str, Any]) -> Scope:
+def _scope(app: App, arguments: Mapping[str, Any]) -> Scope:
     """Return what is asked for: project, agent and time, None where it is not named. Raises InvalidQuery for an unknown one."""
-    project = known_project(app, str(asked["project"])) if asked.get("project") else None
-    window = times_of(app).window(str(asked.get("since") or ""), str(asked.get("until") or ""))
-    return Scope(project=project, agent=str(asked.get("agent") or "") or None, window=window)
+    project = known_project(app, str(arguments["project"])) if arguments.get("project") else None
+    window = times_of(app).window(str(arguments.get("since") or ""), str(arguments.get("until") or ""))
+    return Scope(project=project, agent=str(arguments.get("agent") or "") or None, window=window)
 
 
 def _contains(window: TimeWindow | None, ms: int) -> bool:
@@ -116,9 +116,9 @@ def _contains(window: TimeWindow | None, ms: int) -> bool:
     return window is None or window.contains(ms)
 
 
-def _is_whole(window: TimeWindow | None, held: TimeWindow) -> bool:
-    """Return whether all content of a node, which lies in `held`, is inside the window; True without a window."""
-    return window is None or (window.start_ms <= held.start_ms and held.end_ms <= window.end_ms)
+def _is_whole(window: TimeWindow | None, content_window: TimeWindow) -> bool:
+    """Return whether all content of a node, which lies in `content_window`, is inside the window; True without a window."""
+    return window is None or (window.start_ms <= content_window.start_ms and content_window.end_ms <= window.end_ms)
 
 
 def _segment(app: App, cut: Segment, window: TimeWindow | None, events: Sequence[Event], begins: bool) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def _segment(app: App, cut: Segment, window: TimeWindow | None, events: Sequence
     has the last five; they are empty in others. Of a segment that lies only partly in the window title, summary and keywords
     are empty, and it has only bullets whose quotations all lie in it.
     """
-    told: dict[str, Any] = {
+    segment: dict[str, Any] = {
         "id": cut.node_id,
         "when": _stamp(app, cut.start[0]),
         "until": _stamp(app, cut.end[0]),
@@ -141,22 +141,22 @@ def _segment(app: App, cut: Segment, window: TimeWindow | None, events: Sequence
         "times": [_stamp(app, e.timestamp) for e in events],
         "begins": begins,
     }
-    told |= {"title": "", "summary": "", "keywords": [], "bullets": [], "quotes": {}}
+    segment |= {"title": "", "summary": "", "keywords": [], "bullets": [], "quotes": {}}
     node = app.storage.toc.get_nodes([cut.node_id]).get(cut.node_id) if begins else None
     if node is None:
-        return told
-    whole = _is_whole(window, TimeWindow(cut.start[0], cut.end[0] + 1))
+        return segment
+    is_complete = _is_whole(window, TimeWindow(cut.start[0], cut.end[0] + 1))
     grips = app.storage.grips.get_grips({g for b in node.bullets for g in b.grip_ids})
     inside = {i for i, grip in grips.items() if _contains(window, grip.timestamp)}
-    kept = [b for b in node.bullets if whole or (b.grip_ids and inside.issuperset(b.grip_ids))]
+    bullets = [b for b in node.bullets if is_complete or (b.grip_ids and inside.issuperset(b.grip_ids))]
     over = app.storage.superseded.get_successors(grips)
-    quoted = {i: grips[i] for b in kept for i in b.grip_ids if i in grips}
-    said = app.storage.events.get_events({e for g in quoted.values() for e in (g.event_id_start, g.event_id_end)})
+    quoted = {i: grips[i] for b in bullets for i in b.grip_ids if i in grips}
+    quoted_events = app.storage.events.get_events({e for g in quoted.values() for e in (g.event_id_start, g.event_id_end)})
     quotes = {}
-    for grip_id, text in quote_grips(quoted.values(), said).items():
-        first, when = said[quoted[grip_id].event_id_start], _stamp(app, quoted[grip_id].timestamp)
+    for grip_id, text in quote_grips(quoted.values(), quoted_events).items():
+        first, when = quoted_events[quoted[grip_id].event_id_start], _stamp(app, quoted[grip_id].timestamp)
         quotes[str(grip_id)] = {"text": text, "when": when, "role": first.role.value, "speaker": first.speaker}
-    return told | (_node(node) if whole else {}) | {"bullets": [_bullet(b, over) for b in kept], "quotes": quotes}
+    return segment | (_node(node) if is_complete else {}) | {"bullets": [_bullet(b, over) for b in bullets], "quotes": quotes}
 
 
 def _node(node: TocNode) -> dict[str, Any]:
@@ -169,9 +169,9 @@ def _bullet(bullet: TocBullet, over: Mapping[GripId, Any]) -> dict[str, Any]:
 
     `over` are the superseded grips.
     """
-    told = shapes.bullet(bullet, over)
-    ended = bool(told.superseded_by)
-    return {"text": told.text, "grips": list(told.grip_ids), "kind": told.kind, "ended": ended, "why": told.why_superseded}
+    shape = shapes.bullet(bullet, over)
+    ended = bool(shape.superseded_by)
+    return {"text": shape.text, "grips": list(shape.grip_ids), "kind": shape.kind, "ended": ended, "why": shape.why_superseded}
 
 
 def _stamp(app: App, ms: int) -> str:

@@ -132,47 +132,47 @@ def list_projects(app: App, request: ListProjects, caller: Caller) -> ProjectLis
     """
     limit = PAGE.check(request.limit)
     offset = offset_of(request.cursor, "list_projects")
-    found = [one for one in newest_first(app.storage.projects.list_projects()) if caller.sees(app, one.name)]
+    visible = [activity for activity in newest_first(app.storage.projects.list_projects()) if caller.sees(app, activity.name)]
     names = app.storage.projects.names
     split_from = {names.resolve_alias(s.new): names.resolve_alias(s.project) for s in names.splits}
     page = [
         ProjectInfo(
-            project=one.name or NO_NAME,
-            events=one.events,
-            sessions=one.sessions,
-            first=app.calendar.format_iso(one.start_ms),
-            last=app.calendar.format_iso(one.end_ms),
-            agents=one.counterparts[:_NAMED],
-            aliases=[OtherName(name=a.old, by=a.author) for a in names.aliases_of(one.name)],
-            split_from=split_from.get(one.name, ""),
+            project=activity.name or NO_NAME,
+            events=activity.events,
+            sessions=activity.sessions,
+            first=app.calendar.format_iso(activity.start_ms),
+            last=app.calendar.format_iso(activity.end_ms),
+            agents=activity.counterparts[:_NAMED],
+            aliases=[OtherName(name=a.old, by=a.author) for a in names.aliases_of(activity.name)],
+            split_from=split_from.get(activity.name, ""),
         )
-        for one in found[offset : offset + limit]
+        for activity in visible[offset : offset + limit]
     ]
     reached = offset + len(page)
-    further = offset_cursor(reached, "list_projects") if page and reached < len(found) else ""
-    return ProjectList(projects=page, total=len(found), next_cursor=further, yours=names.resolve_alias(caller.project))
+    further = offset_cursor(reached, "list_projects") if page and reached < len(visible) else ""
+    return ProjectList(projects=page, total=len(visible), next_cursor=further, yours=names.resolve_alias(caller.project))
 
 
 def list_agents(app: App, _: ListAgents, caller: Caller) -> AgentList:
     """Return the agents, newest event first; to a caller that is bound to one project, its agents with what they did there."""
-    bound, found = caller.bound(app), list(app.storage.projects.list_agents())
+    bound, activities = caller.bound(app), list(app.storage.projects.list_agents())
     if bound is not None:
-        everybody, found = found, list[Activity]()
-        for one in everybody:
-            scope = Scope(project=bound, agent=one.name)
-            if bound in one.counterparts and (sessions := app.storage.events.list_sessions(scope, _SESSIONS)):
+        everybody, activities = activities, list[Activity]()
+        for activity in everybody:
+            scope = Scope(project=bound, agent=activity.name)
+            if bound in activity.counterparts and (sessions := app.storage.events.list_sessions(scope, _SESSIONS)):
                 start, end = min(s.start_ms for s in sessions), max(s.end_ms for s in sessions)
-                found.append(Activity(one.name, sum(s.events for s in sessions), len(sessions), start, end, (bound,)))
+                activities.append(Activity(activity.name, sum(s.events for s in sessions), len(sessions), start, end, (bound,)))
     agents = [
         AgentInfo(
-            agent=one.name or NO_NAME,
-            events=one.events,
-            sessions=one.sessions,
-            first=app.calendar.format_iso(one.start_ms),
-            last=app.calendar.format_iso(one.end_ms),
-            projects=one.counterparts[:_NAMED],
+            agent=activity.name or NO_NAME,
+            events=activity.events,
+            sessions=activity.sessions,
+            first=app.calendar.format_iso(activity.start_ms),
+            last=app.calendar.format_iso(activity.end_ms),
+            projects=activity.counterparts[:_NAMED],
         )
-        for one in newest_first(found)
+        for activity in newest_first(activities)
     ]
     return AgentList(agents=agents)
 
@@ -186,9 +186,13 @@ def alias_project(app: App, request: AliasProject, caller: Caller) -> ProjectCha
     caller.refuse_all(app, "an alias")
     names = app.storage.projects.names
     # A project that no event is shown under any more, because it is an alias, can be named, too.
-    recorded, given = app.storage.projects.list_recorded(), request.project
-    found = [given] if given in recorded else [name for name in recorded if name.endswith("/" + given.strip("/"))]
-    old = found[0] if len(found) == 1 else known_project(app, given)
+    recorded, requested_name = app.storage.projects.list_recorded(), request.project
+    matching_names = (
+        [requested_name]
+        if requested_name in recorded
+        else [name for name in recorded if name.endswith("/" + requested_name.strip("/"))]
+    )
+    old = matching_names[0] if len(matching_names) == 1 else known_project(app, requested_name)
     new = known_project(app, request.same_as)
     if names.resolve_alias(old) == new and old != new:
         return _as_it_is(app, old, undo=old)
@@ -239,18 +243,20 @@ def undo_project(app: App, request: UndoProject, caller: Caller) -> ProjectChang
     and for a bound caller, NotFound for an unknown name.
     """
     caller.refuse_all(app, "taking an alias or a split back")
-    projects, given = app.storage.projects, request.project.strip()
+    projects, requested_name = app.storage.projects, request.project.strip()
     aliases = {a.old: a for a in projects.names.aliases if a.author != REFUSED}
-    said = sorted({*aliases, *(s.new for s in projects.names.splits)})
-    found = [n for n in said if n == given] or [n for n in said if n.endswith("/" + given.strip("/"))]
-    if not found and (held := _activity(app, given)):
-        return _as_it_is(app, held.name)
-    if not found:
-        hint = f"Names that can be taken back: {', '.join(said[:_NAMED]) or 'none'}."
-        raise NotFound(f"nothing was said of {given!r} that could be taken back", hint)
-    if len(found) > 1:
-        raise InvalidQuery(f"{given!r} may be {' or '.join(found[:_NAMED])}", "Give the whole name.")
-    (name,) = found
+    ruled_names = sorted({*aliases, *(s.new for s in projects.names.splits)})
+    matching_names = [n for n in ruled_names if n == requested_name] or [
+        n for n in ruled_names if n.endswith("/" + requested_name.strip("/"))
+    ]
+    if not matching_names and (activity := _activity(app, requested_name)):
+        return _as_it_is(app, activity.name)
+    if not matching_names:
+        hint = f"Names that can be taken back: {', '.join(ruled_names[:_NAMED]) or 'none'}."
+        raise NotFound(f"nothing was said of {requested_name!r} that could be taken back", hint)
+    if len(matching_names) > 1:
+        raise InvalidQuery(f"{requested_name!r} may be {' or '.join(matching_names[:_NAMED])}", "Give the whole name.")
+    (name,) = matching_names
     alias = aliases.get(name)
     with _refiling(app):
         if alias is None:
@@ -283,11 +289,11 @@ def _refiling(app: App) -> Iterator[None]:
 
 def _as_it_is(app: App, project: str, undo: str = "") -> ProjectChanged:
     """Return the response about a project as it is shown now; `undo` is the name with which the rule can be taken back."""
-    shown = app.storage.projects.names.resolve_alias(project)
-    held = _activity(app, shown)
-    return ProjectChanged(project=project, shown_as=shown, sessions=held.sessions if held else 0, undo=undo)
+    shown_name = app.storage.projects.names.resolve_alias(project)
+    activity = _activity(app, shown_name)
+    return ProjectChanged(project=project, shown_as=shown_name, sessions=activity.sessions if activity else 0, undo=undo)
 
 
 def _activity(app: App, project: str) -> Activity | None:
     """Return what is stored of the project shown with that name; None for nothing."""
-    return next((one for one in app.storage.projects.list_projects() if one.name == project), None)
+    return next((activity for activity in app.storage.projects.list_projects() if activity.name == project), None)

@@ -132,8 +132,8 @@ def refine_due(app: App, request: RefineDue, caller: Caller) -> DueNodes:
     if start is not None and end is not None:
         first, after = app.calendar.day_of(start), f"{app.calendar.day_of(max(start, end - 1))}~"
     refining = RefinementSearch(app.storage, app.storage.toc.get_authors(), scoped.project, _settled_ms(app))
-    found = list(islice(refining.iter_due(first, after, app.calendar), limit + 1))
-    nodes = app.tree.nodes([d.node_id for d in found[:limit]], scoped.project)
+    due_nodes = list(islice(refining.iter_due(first, after, app.calendar), limit + 1))
+    nodes = app.tree.nodes([d.node_id for d in due_nodes[:limit]], scoped.project)
     return DueNodes(
         due=[
             copied(
@@ -143,12 +143,12 @@ def refine_due(app: App, request: RefineDue, caller: Caller) -> DueNodes:
                 title=nodes[d.node_id].title,
                 project=d.project if scoped.project is None else "",
             )
-            for d in found[:limit]
+            for d in due_nodes[:limit]
             if d.node_id in nodes
         ],
-        more=True if len(found) > limit else None,
+        more=True if len(due_nodes) > limit else None,
         scope=scoped.words,
-        notices=[] if found else ["nothing is due: what is over and holds enough has an agent's words, or there is no such"],
+        notices=[] if due_nodes else ["nothing is due: what is over and holds enough has an agent's words, or there is no such"],
     )
 
 
@@ -164,10 +164,10 @@ def refine_summary(app: App, request: RefineSummary, caller: Caller) -> Refined:
         node_id = times_of(app).node_id(request.node_id)
         if scoped.locked:
             app.tree.node(node_id, scoped.project)
-        before = app.tree.node(node_id)
-        node = _refined(app, before, request, scoped)
-        if replace(node, version=before.version, built=before.built) == before:
-            node = before
+        old_node = app.tree.node(node_id)
+        node = _refined(app, old_node, request, scoped)
+        if replace(node, version=old_node.version, built=old_node.built) == old_node:
+            node = old_node
         else:
             app.storage.toc.publish_build(Build(nodes=(node,)))
             app.derivation.run(Depth.PERIODS)
@@ -189,20 +189,20 @@ def refinement(node_id: str, given: object, project: str = "", scope: str = "", 
     Only its shape is checked. Raises InvalidQuery for a value of another shape or an unknown field; the
     message names the place.
     """
-    whole = _object(given, "the refinement", RefineSummary)
-    bullets, title = _list(whole.get("bullets", ()), "bullets"), _text(whole.get("title", ""), "title")
+    json_object = _object(given, "the refinement", RefineSummary)
+    bullets, title = _list(json_object.get("bullets", ()), "bullets"), _text(json_object.get("title", ""), "title")
     statements = []
     for number, bullet in enumerate(bullets):
-        place = f"bullets.{number}"
-        one = _object(bullet, place, Statement)
-        text, kind = _text(one.get("text", ""), f"{place}.text"), _text(one.get("kind", ""), f"{place}.kind")
-        statements.append(Statement(text, _texts(one.get("grip_ids", ()), f"{place}.grip_ids"), kind))
+        path = f"bullets.{number}"
+        bullet_fields = _object(bullet, path, Statement)
+        text, kind = _text(bullet_fields.get("text", ""), f"{path}.text"), _text(bullet_fields.get("kind", ""), f"{path}.kind")
+        statements.append(Statement(text, _texts(bullet_fields.get("grip_ids", ()), f"{path}.grip_ids"), kind))
     return RefineSummary(
         node_id,
         title,
         statements,
-        _text(whole.get("summary", ""), "summary"),
-        _texts(whole.get("keywords", ()), "keywords"),
+        _text(json_object.get("summary", ""), "summary"),
+        _texts(json_object.get("keywords", ()), "keywords"),
         project,
         scope,
         by,
@@ -214,36 +214,36 @@ def _settled_ms(app: App) -> int:
     return app.clock.now_ms() - app.settings.toc.gap_minutes * 60_000
 
 
-def _object(given: object, place: str, kind: type[Any]) -> Mapping[str, object]:
-    """Return a JSON object once it has only fields of the dataclass `kind`. Raises InvalidQuery, which names `place`, else.
+def _object(value: object, path: str, kind: type[Any]) -> Mapping[str, object]:
+    """Return a JSON object once it has only fields of the dataclass `kind`. Raises InvalidQuery, which names `path`, else.
 
     `node_id`, `project` and `scope` are no fields that may be given.
     """
-    known = [f.name for f in fields(kind) if f.name not in ("node_id", "project", "scope")]
-    if not isinstance(given, Mapping):
-        raise _invalid(f"{place} is no JSON object")
-    if odd := next((name for name in given if name not in known), None):
-        raise _invalid(f"{place}: unknown field {odd!r}")
-    return given
+    field_names = [f.name for f in fields(kind) if f.name not in ("node_id", "project", "scope")]
+    if not isinstance(value, Mapping):
+        raise _invalid(f"{path} is no JSON object")
+    if odd := next((name for name in value if name not in field_names), None):
+        raise _invalid(f"{path}: unknown field {odd!r}")
+    return value
 
 
-def _text(given: object, place: str) -> str:
-    """Return a JSON value that is a text. Raises InvalidQuery, which names `place`, for another."""
-    if not isinstance(given, str):
-        raise _invalid(f"{place} is no text")
-    return given
+def _text(value: object, path: str) -> str:
+    """Return a JSON value that is a text. Raises InvalidQuery, which names `path`, for another."""
+    if not isinstance(value, str):
+        raise _invalid(f"{path} is no text")
+    return value
 
 
-def _texts(given: object, place: str) -> list[str]:
-    """Return a JSON list of texts. Raises InvalidQuery, which names `place`, for another value."""
-    return [_text(one, f"{place}.{at}") for at, one in enumerate(_list(given, place))]
+def _texts(values: object, path: str) -> list[str]:
+    """Return a JSON list of texts. Raises InvalidQuery, which names `path`, for another value."""
+    return [_text(value, f"{path}.{at}") for at, value in enumerate(_list(values, path))]
 
 
-def _list(given: object, place: str) -> Sequence[object]:
-    """Return a JSON value that is a list. Raises InvalidQuery, which names `place`, for another."""
-    if not isinstance(given, list | tuple):
-        raise _invalid(f"{place} is no list")
-    return given
+def _list(value: object, path: str) -> Sequence[object]:
+    """Return a JSON value that is a list. Raises InvalidQuery, which names `path`, for another."""
+    if not isinstance(value, list | tuple):
+        raise _invalid(f"{path} is no list")
+    return value
 
 
 def _invalid(what: str) -> InvalidQuery:
@@ -257,72 +257,72 @@ def _check_sizes(request: RefineSummary) -> None:
     _fits("summary", request.summary, 0, MAX_TEXT)
     _fits("bullets", request.bullets, 1, MAX_BULLETS)
     _fits("keywords", request.keywords, 0, MAX_KEYWORDS)
-    for place, bullet in enumerate(request.bullets):
-        _fits(f"bullets.{place}.text", bullet.text, 1, MAX_TEXT)
-        _fits(f"bullets.{place}.grip_ids", bullet.grip_ids, 1, MAX_GRIPS)
-        choice(MemoryKind, f"bullets.{place}.kind", bullet.kind)
-    for place, word in enumerate(request.keywords):
-        _fits(f"keywords.{place}", word, 1, MAX_KEYWORD)
+    for index, bullet in enumerate(request.bullets):
+        _fits(f"bullets.{index}.text", bullet.text, 1, MAX_TEXT)
+        _fits(f"bullets.{index}.grip_ids", bullet.grip_ids, 1, MAX_GRIPS)
+        choice(MemoryKind, f"bullets.{index}.kind", bullet.kind)
+    for index, word in enumerate(request.keywords):
+        _fits(f"keywords.{index}", word, 1, MAX_KEYWORD)
 
 
-def _fits(place: str, given: Sequence[object], least: int, most: int) -> None:
+def _fits(path: str, value: Sequence[object], least: int, most: int) -> None:
     """Raise InvalidQuery for a text or list with fewer than `least` or more than `most` characters or entries.
 
     A text of white space alone counts as empty where `least` is not 0.
     """
-    if len(given) < least or (least and isinstance(given, str) and not given.strip()):
-        raise InvalidQuery(f"{place} is empty", f"{_UNCHANGED} Every bullet is a text with the ids of grips that prove it.")
-    if len(given) > most:
-        what = "characters" if isinstance(given, str) else "entries"
-        raise InvalidQuery(f"{place} is too long: at most {most} {what}", _UNCHANGED)
+    if len(value) < least or (least and isinstance(value, str) and not value.strip()):
+        raise InvalidQuery(f"{path} is empty", f"{_UNCHANGED} Every bullet is a text with the ids of grips that prove it.")
+    if len(value) > most:
+        what = "characters" if isinstance(value, str) else "entries"
+        raise InvalidQuery(f"{path} is too long: at most {most} {what}", _UNCHANGED)
 
 
-def _refined(app: App, before: TocNode, request: RefineSummary, scoped: Scoped) -> TocNode:
+def _refined(app: App, old_node: TocNode, request: RefineSummary, scoped: Scoped) -> TocNode:
     """Return the next version of the node with the agent's words, cleaned as any write is, and its proofs checked.
 
     A missing summary is made of title and bullets, missing keywords of the same words. Bullets that an agent
     wrote for projects other than the new ones stay. Raises InvalidQuery for the root, a refused text or a grip
     that may not prove it, NotFound for an unknown grip.
     """
-    if before.node_id == ROOT:
+    if old_node.node_id == ROOT:
         raise InvalidQuery("the root has no summary", "Refine a year, month, week, day or segment.")
     gate = app.gate
-    name = period_name(before.node_id) if before.level is not TocLevel.SEGMENT else ""
+    name = period_name(old_node.node_id) if old_node.level is not TocLevel.SEGMENT else ""
     title = _clean(gate, request.title)
     gist = (title.removeprefix(f"{name} · ") if name else without_date(title) or title).replace(SEPARATOR, _DASH)
-    bullets = tuple(_bullet(app, gate, before, one, scoped) for one in request.bullets)
+    bullets = tuple(_bullet(app, gate, old_node, statement, scoped) for statement in request.bullets)
     texts = [gist, *(b.text for b in bullets)]
     kind = max((b.kind for b in bullets), key=KIND_SALIENCE.__getitem__)
-    told = replace(
-        before,
-        title=f"{name} · {gist}" if name else segment_title(app.calendar, before.start_ms, gist),
+    new_node = replace(
+        old_node,
+        title=f"{name} · {gist}" if name else segment_title(app.calendar, old_node.start_ms, gist),
         summary=_clean(gate, request.summary) or shorten(f"{gist}. {' '.join(texts[1:])}", _SUMMARY),
         bullets=bullets,
         keywords=tuple(_clean(gate, word) for word in request.keywords) or keywords_of(texts),
         kind=kind,
         salience=salience_of(bullets),
         author=AGENT,
-        version=before.version + 1,
+        version=old_node.version + 1,
     )
     # What another agent said of its project stays, and what was derived of the others.
     whose = {b.project for b in bullets}
-    own = [b for b in before.author_bullets if b.project not in whose] if is_by_agent(before.author) else []
-    return with_others(told, [*bullets, *own], before.bullets)
+    other_bullets = [b for b in old_node.author_bullets if b.project not in whose] if is_by_agent(old_node.author) else []
+    return with_others(new_node, [*bullets, *other_bullets], old_node.bullets)
 
 
-def _bullet(app: App, gate: Gate, node: TocNode, given: Statement, scoped: Scoped) -> TocBullet:
+def _bullet(app: App, gate: Gate, node: TocNode, statement: Statement, scoped: Scoped) -> TocBullet:
     """Return a bullet that belongs to the project of its grips; its kind is read from the text where none is given.
 
     Raises InvalidQuery where the grips are of several projects, or a grip or the text is refused; NotFound for a grip.
     """
-    cuts = [_cut_of(app, grip, node, scoped) for grip in given.grip_ids]
+    cuts = [_cut_of(app, grip, node, scoped) for grip in statement.grip_ids]
     if len({cut.project for _, cut in cuts}) > 1:
         raise InvalidQuery(
-            f"a bullet rests on two projects: {shorten(given.text, 60)!r}",
+            f"a bullet rests on two projects: {shorten(statement.text, 60)!r}",
             f"{_UNCHANGED} Make one bullet for each project: what is told of one is shown to whoever works on it.",
         )
-    text, first = _clean(gate, given.text), cuts[0][1]
-    kind = choice(MemoryKind, "kind", given.kind) or kind_of(text, cues_of(text))
+    text, first = _clean(gate, statement.text), cuts[0][1]
+    kind = choice(MemoryKind, "kind", statement.kind) or kind_of(text, cues_of(text))
     return TocBullet(text, tuple(dict.fromkeys(grip for grip, _ in cuts)), kind, first.project, first.agent)
 
 
@@ -340,30 +340,33 @@ def _clean(gate: Gate, text: str) -> str:
     return " ".join(outcome.text.split())
 
 
-def _cut_of(app: App, given: str, node: TocNode, scoped: Scoped) -> tuple[GripId, Segment]:
+def _cut_of(app: App, grip_id: str, node: TocNode, scoped: Scoped) -> tuple[GripId, Segment]:
     """Return a grip and the segment that its first event lies in.
 
     Raises NotFound for an unknown grip, or to a bound caller one of another project; InvalidQuery for one
     that lies outside the node or, where the scope is a project, in another.
     """
     hint = f"{_UNCHANGED} Every bullet must name existing grips: take them from refine_show, get_node or search results."
-    unknown = NotFound(f"no grip {given}", hint)
+    unknown = NotFound(f"no grip {grip_id}", hint)
     try:
-        found = app.evidence.expand_grip(given, 0, 0)
+        citation = app.evidence.expand_grip(grip_id, 0, 0)
     except NotFound:
         raise unknown from None
-    said = found.excerpt[0]
-    if scoped.project is not None and (project := app.storage.projects.names.resolve_alias(said.project)) != scoped.project:
+    first_event = citation.excerpt[0]
+    if (
+        scoped.project is not None
+        and (project := app.storage.projects.names.resolve_alias(first_event.project)) != scoped.project
+    ):
         if scoped.locked:
             raise unknown
         hint = f"{_UNCHANGED} scope='all' lets one refinement rest on several projects."
-        raise InvalidQuery(f"grip {given} belongs to project {project}, not to {scoped.project}", hint)
-    cuts = app.storage.toc.get_cuts([said.stream]).get(said.stream, ())
-    cut = next((c for c in cuts if c.start <= said.order <= c.end), None)
+        raise InvalidQuery(f"grip {grip_id} belongs to project {project}, not to {scoped.project}", hint)
+    cuts = app.storage.toc.get_cuts([first_event.stream]).get(first_event.stream, ())
+    cut = next((c for c in cuts if c.start <= first_event.order <= c.end), None)
     if cut is None or not _inside(cut, node):
         hint = f"{_UNCHANGED} A bullet may only rest on what its node holds."
-        raise InvalidQuery(f"grip {given} lies outside {node.node_id}", hint)
-    return found.grip_id, cut
+        raise InvalidQuery(f"grip {grip_id} lies outside {node.node_id}", hint)
+    return citation.grip_id, cut
 
 
 def _inside(cut: Segment, node: TocNode) -> bool:

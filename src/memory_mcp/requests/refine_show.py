@@ -126,23 +126,25 @@ def _segment(app: App, fits: Callable[[Material], bool], plain: Material, node_i
     key = segment_key_of(node_id)
     assert key is not None
     cut = app.storage.toc.get_segments([key])[key]
-    before = [e for e in app.tree.context(cut, scoped.project).before if _says(e)][-_BEFORE:]
+    earlier_events = [e for e in app.tree.context(cut, scoped.project).before if _says(e)][-_BEFORE:]
     format_iso = app.calendar.format_iso
-    told = [Line(when=format_iso(e.timestamp)[:16], who=_who(e), text=_cut(e.text, _BEFORE_CHARS)[0]) for e in before]
-    whole = replace(plain, context=Before(session_id=cut.session_id, before=told))
+    earlier_lines = [
+        Line(when=format_iso(e.timestamp)[:16], who=_who(e), text=_cut(e.text, _BEFORE_CHARS)[0]) for e in earlier_events
+    ]
+    material = replace(plain, context=Before(session_id=cut.session_id, before=earlier_lines))
     events = [e for e in app.storage.events.segment_events(cut) if _says(e)]
     grips = app.storage.grips.grips_by_event([e.event_id for e in events])
 
-    def shown(kept: Sequence[Event], chars: int) -> Material:
+    def shown(chosen: Sequence[Event], chars: int) -> Material:
         """Return the material with these events, their texts cut to `chars` characters, those of tools to a quarter."""
         short = max(_LEAST // 2, chars // _TOOL_SHARE)
-        lines = [_line(app, e, grips.get(e.event_id, ()), short if _is_tool(e) else chars) for e in kept]
-        return replace(whole, events=lines, left_out=len(events) - len(kept))
+        lines = [_line(app, e, grips.get(e.event_id, ()), short if _is_tool(e) else chars) for e in chosen]
+        return replace(material, events=lines, left_out=len(events) - len(chosen))
 
     spoken = [e for e in events if not _is_tool(e)]
-    for kept in (events, spoken):
-        if kept and (found := fullest(functools.partial(shown, kept), fits, _LEAST, _MOST)) is not None:
-            return found
+    for chosen in (events, spoken):
+        if chosen and (fitted := fullest(functools.partial(shown, chosen), fits, _LEAST, _MOST)) is not None:
+            return fitted
     ends = spoken or events
 
     def ends_shown(count: int) -> Material:
@@ -164,13 +166,13 @@ def _period(app: App, fits: Callable[[Material], bool], plain: Material, node_id
     nodes = app.tree.nodes(ids, scoped.project)
     children = [nodes[i] for i in ids if i in nodes]
 
-    def shown(kept: Sequence[TocNode], most: int) -> Material:
+    def shown(chosen: Sequence[TocNode], most: int) -> Material:
         """Return the material with these children, each with its `most` most salient bullets."""
-        return replace(plain, children=[_part(n, most) for n in kept], left_out=len(children) - len(kept))
+        return replace(plain, children=[_part(n, most) for n in chosen], left_out=len(children) - len(chosen))
 
-    found = fullest(functools.partial(shown, children), fits, 0, _BULLETS)
-    if found is not None:
-        return found
+    fitted = fullest(functools.partial(shown, children), fits, 0, _BULLETS)
+    if fitted is not None:
+        return fitted
     busiest = sorted(range(len(children)), key=lambda i: (-children[i].event_count, i))
 
     def busiest_shown(count: int) -> Material:
@@ -183,13 +185,15 @@ def _period(app: App, fits: Callable[[Material], bool], plain: Material, node_id
 def _line(app: App, event: Event, grips: Sequence[Grip], chars: int) -> Line:
     """Return an event with at most `_GRIPS` grips that begin in it: those that quote what is shown of it, else any."""
     text, spans = _cut(event.text, chars)
-    own = [g for g in grips if g.event_id_start == event.event_id]
-    seen = [g for g in own if g.event_id_end != event.event_id or any(g.span_start < b and a < g.span_end for a, b in spans)]
+    own_grips = [g for g in grips if g.event_id_start == event.event_id]
+    visible_grips = [
+        g for g in own_grips if g.event_id_end != event.event_id or any(g.span_start < b and a < g.span_end for a, b in spans)
+    ]
     return Line(
         when=app.calendar.format_iso(event.timestamp)[:16],
         who=_who(event),
         text=text,
-        grip_ids=[g.grip_id for g in (seen or own)[:_GRIPS]],
+        grip_ids=[g.grip_id for g in (visible_grips or own_grips)[:_GRIPS]],
     )
 
 

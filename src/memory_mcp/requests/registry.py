@@ -125,8 +125,8 @@ def respond(app: App, request: Any, caller: Caller) -> Any:
     Raises KeyError for a type that is not in `all_requests`, and what the handler raises.
     """
     kind = type(request)
-    given = {field.name: getattr(request, field.name) for field in fields(request)}
-    mended = {name: clean for name, value in given.items() if (clean := storable_value(value)) is not value}
+    field_values = {field.name: getattr(request, field.name) for field in fields(request)}
+    mended = {name: clean for name, value in field_values.items() if (clean := storable_value(value)) is not value}
     if mended:
         # No engine takes a NUL byte or half a character, and one refuses what another would keep.
         request = replace(request, **mended)

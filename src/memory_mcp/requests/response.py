@@ -42,13 +42,13 @@ def fitting(app: App, values: Iterable[T], token_budget: int) -> list[T]:
         token_budget: The request's own budget; 0 for the default.
 
     """
-    left, kept = budget_of(app, token_budget), list[T]()
+    remaining, fitting_values = budget_of(app, token_budget), list[T]()
     for value in values:
-        left -= tokens_of(value, app.settings.retrieval.token_factor)
-        if left < 0:
+        remaining -= tokens_of(value, app.settings.retrieval.token_factor)
+        if remaining < 0:
             break
-        kept.append(value)
-    return kept
+        fitting_values.append(value)
+    return fitting_values
 
 
 def budget_of(app: App, token_budget: int) -> int:

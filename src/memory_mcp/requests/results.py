@@ -218,8 +218,8 @@ def _title(hit: Hit) -> str:
 def node_shown(hit: Hit, style: Style) -> str:
     """Return the node that a lean result names: of a period, without any grip, or by the style without its own; else ""."""
     is_period = bool(hit.node_id) and hit.level != TocLevel.SEGMENT and not hit.grip_id
-    named = is_period or not (hit.grip_id or hit.grip_ids) or (style.with_nodes and not hit.grip_id)
-    return hit.node_id if named else ""
+    is_named = is_period or not (hit.grip_id or hit.grip_ids) or (style.with_nodes and not hit.grip_id)
+    return hit.node_id if is_named else ""
 
 
 def _bare(hit: Hit, style: Style, *, node: str, title: str, project: str) -> Result:

@@ -48,20 +48,20 @@ class Caller:
         """Return the only project that the caller may see, None for all. Raises InvalidQuery if that project is unknown."""
         if not self.locked:
             return None
-        if own := _meant(app, self.project):
-            return own
+        if own_project := _meant(app, self.project):
+            return own_project
         hint = "Start the client in the project's directory, or set server.project; server.scope_lock = false lifts this."
         raise InvalidQuery("this connection is bound to its project, and none is known", hint)
 
     def sees(self, app: App, project: str) -> bool:
         """Return whether the caller may see a project, by any of its names. Raises InvalidQuery if its own is unknown."""
-        own = self.bound(app)
-        return own is None or app.storage.projects.names.resolve_alias(project) == own
+        own_project = self.bound(app)
+        return own_project is None or app.storage.projects.names.resolve_alias(project) == own_project
 
     def elsewhere(self, app: App, project: str) -> str:
         """Return the shown name of a project for a response: "" if it is the caller's own, or if the caller's is unknown."""
-        shown = app.storage.projects.names.resolve_alias(project)
-        return "" if not self.project or shown == _meant(app, self.project) else shown
+        shown_name = app.storage.projects.names.resolve_alias(project)
+        return "" if not self.project or shown_name == _meant(app, self.project) else shown_name
 
     def refuse_all(self, app: App, what: str) -> None:
         """Raise InvalidQuery if the caller is bound to one project; its message begins with `what`, which concerns all."""
@@ -120,21 +120,25 @@ def scope_of(app: App, project: str, scope: str, caller: Caller, widens: bool = 
             to another project.
 
     """
-    wanted, bound = choice(ScopeName, "scope", scope), caller.bound(app)
+    scope_name, bound = choice(ScopeName, "scope", scope), caller.bound(app)
     if bound is not None:
-        if wanted is ScopeName.ALL or (project and not _is_named(app, bound, project)):
+        if scope_name is ScopeName.ALL or (project and not _is_named(app, bound, project)):
             raise _refused(bound)
         return Scoped(bound, by_default=not project, locked=True)
     if project:
         return Scoped(known_project(app, project))
-    own = _meant(app, caller.project)
-    if wanted is ScopeName.PROJECT and not own:
+    own_project = _meant(app, caller.project)
+    if scope_name is ScopeName.PROJECT and not own_project:
         raise InvalidQuery("the caller's project is not known", "Name one with project, or use scope='all'.")
-    if wanted is ScopeName.PROJECT:
-        return Scoped(own, by_default=True)
-    if wanted is ScopeName.ALL or not own or app.settings.server.scope != ScopeName.PROJECT:
+    if scope_name is ScopeName.PROJECT:
+        return Scoped(own_project, by_default=True)
+    if scope_name is ScopeName.ALL or not own_project or app.settings.server.scope != ScopeName.PROJECT:
         return Scoped(None)
-    return Scoped(None, widened_from=own) if widens and not _holds(app, own) else Scoped(own, by_default=True)
+    return (
+        Scoped(None, widened_from=own_project)
+        if widens and not _holds(app, own_project)
+        else Scoped(own_project, by_default=True)
+    )
 
 
 def known_project(app: App, name: str) -> str:
@@ -142,17 +146,17 @@ def known_project(app: App, name: str) -> str:
 
     Raises InvalidQuery when there is no such project, or there are several; the message names candidates.
     """
-    found, short = _matching(app, name), app.tree.short_names()
-    if len(found) == 1:
-        return found[0]
-    if found:
-        several = " or ".join(short.get(project, project) for project in found[:_NAMED])
+    matches, short = _matching(app, name), app.tree.short_names()
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        several = " or ".join(short.get(project, project) for project in matches[:_NAMED])
         raise InvalidQuery(f"project {name!r} may be {several}", "Give one of these names.")
-    known = {short.get(project, project): project for project in app.tree.tally().projects if project}
-    ends = {re.split(r"[\\/]", project)[-1]: shown for shown, project in known.items()}
-    near = get_close_matches(name, [*known, *ends], n=1)
+    by_short_name = {short.get(project, project): project for project in app.tree.tally().projects if project}
+    ends = {re.split(r"[\\/]", project)[-1]: short_name for short_name, project in by_short_name.items()}
+    near = get_close_matches(name, [*by_short_name, *ends], n=1)
     meant = f"Did you mean {ends.get(near[0], near[0])}? " if near else ""
-    names = ", ".join(list(known)[:_NAMED])
+    names = ", ".join(list(by_short_name)[:_NAMED])
     raise InvalidQuery(f"no project is called {name!r}", f"{meant}Projects: {names or 'none yet'}.")
 
 
@@ -161,10 +165,10 @@ def visible_evidence(app: App, caller: Caller, grip_id: str, before: int = 0, af
 
     Raises NotFound for an unknown citation, or one whose project the caller may not see.
     """
-    found = app.evidence.expand_grip(grip_id, before, after)
-    if not caller.sees(app, found.excerpt[0].project):
+    citation = app.evidence.expand_grip(grip_id, before, after)
+    if not caller.sees(app, citation.excerpt[0].project):
         raise make_unknown_grip(grip_id)
-    return found
+    return citation
 
 
 def project_to_store(app: App, name: str, caller: Caller) -> str:
@@ -183,14 +187,14 @@ def project_to_store(app: App, name: str, caller: Caller) -> str:
     return known_project(app, name) if _matching(app, name) else name
 
 
-def _is_named(app: App, own: str, name: str) -> bool:
-    """Return whether a name can mean the project `own`: it is its name or another one of it, or its last parts."""
-    return app.storage.projects.names.resolve_alias(name) == own or own.endswith("/" + name.strip("/"))
+def _is_named(app: App, project: str, name: str) -> bool:
+    """Return whether a name can mean the project `project`: it is its name or another one of it, or its last parts."""
+    return app.storage.projects.names.resolve_alias(name) == project or project.endswith("/" + name.strip("/"))
 
 
-def _refused(own: str) -> InvalidQuery:
+def _refused(project: str) -> InvalidQuery:
     """Return the InvalidQuery for a request about another project; it does not reveal whether that exists."""
-    return InvalidQuery(f"this connection is bound to project {own}", f"Leave out project and scope. {_LOCKED}")
+    return InvalidQuery(f"this connection is bound to project {project}", f"Leave out project and scope. {_LOCKED}")
 
 
 def _meant(app: App, caller: str) -> str:
@@ -201,8 +205,8 @@ def _meant(app: App, caller: str) -> str:
     caller = app.storage.projects.names.resolve_alias(caller)
     if not caller or is_place(caller) or _holds(app, caller):
         return caller
-    found = _matching(app, caller)
-    return found[0] if len(found) == 1 else caller
+    matches = _matching(app, caller)
+    return matches[0] if len(matches) == 1 else caller
 
 
 def _holds(app: App, project: str) -> bool:
@@ -216,13 +220,13 @@ def _matching(app: App, name: str) -> list[str]:
     A name that stands for another project's means that one. [] for an unknown name.
     """
     names = app.storage.projects.names
-    known, whole = app.tree.tally().projects, names.resolve_alias(name)
-    if whole in known or _holds(app, whole):
-        return [whole]
+    projects, resolved = app.tree.tally().projects, names.resolve_alias(name)
+    if resolved in projects or _holds(app, resolved):
+        return [resolved]
     # A name as it is shown means that project, whatever other names end so.
     spelled = name.replace("\\", "/").strip("/")
-    if shown := [p for p, short in app.tree.short_names().items() if short.replace("\\", "/") == spelled]:
-        return shown
+    if by_short_name := [p for p, short in app.tree.short_names().items() if short.replace("\\", "/") == spelled]:
+        return by_short_name
     ends = "/" + spelled
-    others = {names.resolve_alias(alias.old) for alias in names.aliases if alias.old.endswith(ends)}
-    return sorted({p for p in known if p.replace("\\", "/").endswith(ends)} | others.intersection(known))
+    other_names = {names.resolve_alias(alias.old) for alias in names.aliases if alias.old.endswith(ends)}
+    return sorted({p for p in projects if p.replace("\\", "/").endswith(ends)} | other_names.intersection(projects))

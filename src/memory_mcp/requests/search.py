@@ -84,9 +84,9 @@ class SearchRequest:
 
     def given(self) -> dict[str, Any]:
         """Return the arguments that are not empty, and the query, by name; `why_not` is left out, bounds are a mapping."""
-        said = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("why_not", "bounds")}
+        arguments = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("why_not", "bounds")}
         bounds = {} if self.bounds is None else {n: v for n, v in asdict(self.bounds).items() if v is not None}
-        return {name: value for name, value in {**said, "bounds": bounds}.items() if value or name == "query"}
+        return {name: value for name, value in {**arguments, "bounds": bounds}.items() if value or name == "query"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,53 +116,53 @@ def search(app: App, request: SearchRequest, caller: Caller) -> SearchResponse:
     Raises InvalidQuery for an invalid argument, NotFound when `why_not` names nothing that is stored.
     """
     TOKENS.check(request.token_budget or 0, "token_budget")
-    given = request.given()
+    arguments = request.given()
 
     def bind(project: str, scope: str) -> Scoped:
         """Return the scope of a call of this caller. Raises InvalidQuery for a project or scope that is unknown or refused."""
         return scope_of(app, project, scope, caller)
 
     excluded = caller.excluded(app, request.include_current)
-    asked = parse_search(app, bind, given, excluded)
-    found = app.ask(asked.query, asked.how)
-    shaping = _Shaping(app, found, asked)
+    parsed = parse_search(app, bind, arguments, excluded)
+    answer = app.ask(parsed.query, parsed.how)
+    shaping = _Shaping(app, answer, parsed)
     response, _ = shaping.shaped()
-    app.engine.questions.remember(caller.connection, (hit.event_id for hit in (*found.hits, *found.further)), shaping.terms)
-    if found.by_project and not asked.how.offset:
-        response = _by_project(app, response, found, asked)
+    app.engine.questions.remember(caller.connection, (hit.event_id for hit in (*answer.hits, *answer.further)), shaping.terms)
+    if answer.by_project and not parsed.how.offset:
+        response = _by_project(app, response, answer, parsed)
     if not request.why_not:
         return response
     SINCE.set(None)  # what is tried out now are calls of their own
     missing = app.why_not(
         find_period(request.why_not) or request.why_not,
         caller.bound(app),
-        given,
+        arguments,
         Trying(app, bind, functools.partial(_shown, app), excluded),
     )
     why = WhyNot(missing.id, missing.reason, dict(missing.change))
     return replace(response, explanation=replace(response.explanation, why_not=why))
 
 
-def _by_project(app: App, response: SearchResponse, found: Answer, asked: ParsedSearch) -> SearchResponse:
+def _by_project(app: App, response: SearchResponse, answer: Answer, parsed: ParsedSearch) -> SearchResponse:
     """Return an answer told by project; unchanged where the tree holds nothing of that time, or not even one fits.
 
     In a lean one nothing else is told: a period's title or a list of themes beside it would say the same again.
     """
-    bare = response if asked.full else replace(response, results=(), themes=(), also=(), next_cursor="")
-    budget = min(found.why.limits[_TOKEN_BOUND], OVERVIEW_TOKENS)
+    bare = response if parsed.full else replace(response, results=(), themes=(), also=(), next_cursor="")
+    budget = min(answer.why.limits[_TOKEN_BOUND], OVERVIEW_TOKENS)
     factor = app.settings.retrieval.token_factor
-    query = asked.query
-    wanted = Asked(query.project, query.agent, found.why.window, query.excluded, for_page=asked.with_agents)
-    base = 0 if asked.full else size_of(bare)
+    query = parsed.query
+    overview_request = Asked(query.project, query.agent, answer.why.window, query.excluded, for_page=parsed.with_agents)
+    base = 0 if parsed.full else size_of(bare)
     projects = overview_of(
-        app, wanted, asked.calendar, lambda several: tokens_in(base + _listed("projects", several), factor) <= budget
+        app, overview_request, parsed.calendar, lambda several: tokens_in(base + _listed("projects", several), factor) <= budget
     )
     return replace(bare, projects=projects) if projects else response
 
 
-def _shown(app: App, asked: ParsedSearch) -> list[set[str]]:
+def _shown(app: App, parsed: ParsedSearch) -> list[set[str]]:
     """Run a call and return for each result the ids that it names: node, event and grips, further quotations included."""
-    response, hits = _Shaping(app, app.ask(asked.query, asked.how), asked).shaped()
+    response, hits = _Shaping(app, app.ask(parsed.query, parsed.how), parsed).shaped()
     also = [{q.grip_id for q in r.also} if isinstance(r, FullResult) else set() for r in response.results]
     also += [set()] * (len(hits) - len(also))
     return [{h.node_id, h.event_id, h.grip_id, *h.grip_ids} | more for h, more in zip(hits, also, strict=True)]
@@ -171,31 +171,31 @@ def _shown(app: App, asked: ParsedSearch) -> list[set[str]]:
 class _Shaping:
     """An answer of the policy, brought into the shape and size that was asked for."""
 
-    def __init__(self, app: App, found: Answer, asked: ParsedSearch) -> None:
+    def __init__(self, app: App, answer: Answer, parsed: ParsedSearch) -> None:
         """Fix the token budget and cut the themes to their share of it.
 
         A lean answer without a budget of its own has `_PER_RESULT` tokens for each result wanted, of at least
         `SEARCHED.default`.
         """
         self._app = app
-        self._found = found
-        self._asked = asked
+        self._found = answer
+        self._asked = parsed
         self._factor = app.settings.retrieval.token_factor
-        bound, named = found.why.limits[_TOKEN_BOUND], asked.how.bounds.get(_TOKEN_BOUND) is not None
-        usual = _PER_RESULT * max(asked.query.limit, SEARCHED.default)
-        self._budget = bound if named or asked.full else min(bound, usual)
-        self._aim = self._budget if named or asked.with_agents else self._budget * _AIM // ANSWER_TOKENS
+        bound, is_named = answer.why.limits[_TOKEN_BOUND], parsed.how.bounds.get(_TOKEN_BOUND) is not None
+        usual = _PER_RESULT * max(parsed.query.limit, SEARCHED.default)
+        self._budget = bound if is_named or parsed.full else min(bound, usual)
+        self._aim = self._budget if is_named or parsed.with_agents else self._budget * _AIM // ANSWER_TOKENS
         self._short_names = app.tree.short_names()
-        query, segments = asked.query, app.tree.tally(asked.query.project).segments
+        query, segments = parsed.query, app.tree.tally(parsed.query.project).segments
         weights = term_weights(query.text, app.tree.frequencies(), segments, query.project, query.keywords)
         #: What the question looks for in a text.
         self.terms = QuestionTerms(weights, words_typed(query.text, query.keywords))
-        share = _OVERVIEW if found.overview else _PARTICULAR
+        share = _OVERVIEW if answer.overview else _PARTICULAR
         most = int(share * self._budget)
-        themes = found.themes if found.overview else found.themes[: asked.query.limit]
-        self._missing = _missing(app, asked, found.missing)
+        themes = answer.themes if answer.overview else answer.themes[: parsed.query.limit]
+        self._missing = _missing(app, parsed, answer.missing)
         self._themes = fit_themes(
-            themes, asked.calendar, lambda themes: tokens_in(_listed("themes", themes), self._factor) <= most
+            themes, parsed.calendar, lambda themes: tokens_in(_listed("themes", themes), self._factor) <= most
         )
 
     def shaped(self) -> tuple[SearchResponse, Sequence[Hit]]:
@@ -204,14 +204,14 @@ class _Shaping:
 
     def _lean(self) -> tuple[SearchResponse, Sequence[Hit]]:
         """Return as much as fits the budget, the explanation and all else included, and the hits that its results stand for."""
-        query, found = self._asked.query, self._found
+        query, answer = self._asked.query, self._found
         for_page = self._asked.with_agents
         names, quoted = ({}, None) if for_page else (self._short_names, QUOTED)
         style = Style(self._asked.calendar, query.project, names, self.terms.words, quoted, for_page=for_page)
         chosen = (
-            Selection(found.hits, found.further, len(found.hits))
+            Selection(answer.hits, answer.further, len(answer.hits))
             if for_page
-            else select(found.hits, found.further, found.confidence)
+            else select(answer.hits, answer.further, answer.confidence)
         )
         lean = LeanHits(chosen, self.terms.weights, style)
         room, aim = max_bytes(self._budget, self._factor), max_bytes(self._aim, self._factor)
@@ -221,70 +221,70 @@ class _Shaping:
             page = lean.page(room - frame, aim - frame)
             if page.hits >= hits:
                 break
-        shown = [chosen.results[at] for at in lean.positions[: len(page.results)]]
-        return self._whole(page.results, page.hits, page.also), shown
+        hits_shown = [chosen.results[at] for at in lean.positions[: len(page.results)]]
+        return self._whole(page.results, page.hits, page.also), hits_shown
 
     def _full(self) -> tuple[SearchResponse, Sequence[Hit]]:
         """Return as many full results as fit the budget together with the themes, and the hits that they are of.
 
         The first that does not fit ends the list; the explanation is not counted.
         """
-        hits, kept = self._found.hits, list[FullResult]()
-        left = self._budget - tokens_in(_listed("themes", self._themes), self._factor)
+        hits, results = self._found.hits, list[FullResult]()
+        remaining = self._budget - tokens_in(_listed("themes", self._themes), self._factor)
         for hit in hits:
             result = full_result(hit, self._asked.calendar)
-            left -= tokens_of(result, self._factor)
-            if left < 0:
+            remaining -= tokens_of(result, self._factor)
+            if remaining < 0:
                 break
-            kept.append(result)
-        if len(kept) == len(hits):
-            kept = self._quoted(kept, left)
-        response = self._whole(tuple(kept), len(kept))
-        if best := next((one for one in kept if one.grip_ids), None):
+            results.append(result)
+        if len(results) == len(hits):
+            results = self._quoted(results, remaining)
+        response = self._whole(tuple(results), len(results))
+        if best := next((cited for cited in results if cited.grip_ids), None):
             way = f"expand_grip {best.grip_ids[0]} for its context; browse_toc toc:day:{best.when[:10]} for its day"
             response = replace(response, next=way)
-        return response, hits[: len(kept)]
+        return response, hits[: len(results)]
 
-    def _quoted(self, results: Sequence[FullResult], left: int) -> list[FullResult]:
+    def _quoted(self, results: Sequence[FullResult], remaining: int) -> list[FullResult]:
         """Return results with what is said beside them, and further quotations of the first `_QUOTED`, as far as tokens are left.
 
         The latter only where `_TO_QUOTE` ms of the search's time are left.
         """
         why, hits = self._found.why, self._found.hits
         is_late = why.limits["timeout_ms"] - why.elapsed_ms < _TO_QUOTE
-        further, made = {} if is_late else _further_quotes(self._app, hits[:_QUOTED]), list(results)
+        further, extended = {} if is_late else _further_quotes(self._app, hits[:_QUOTED]), list(results)
         events = {hit.event_id for hit in hits}
-        for place, hit in enumerate(hits):
+        for position, hit in enumerate(hits):
             asides = [aside for aside in hit.asides if aside.event_id not in events]
             quotes = [Quote(aside.grip_id, Excerpt(aside.quote, {}).cut(_WIDTH)) for aside in asides]
-            quotes += further.get(hit.node_id, ()) if place < _QUOTED else ()
-            more = replace(made[place], also=tuple({quote.grip_id: quote for quote in quotes}.values()))
-            cost = tokens_of(more, self._factor) - tokens_of(made[place], self._factor)
-            if cost <= left:
-                made[place], left = more, left - cost
-        return made
+            quotes += further.get(hit.node_id, ()) if position < _QUOTED else ()
+            more = replace(extended[position], also=tuple({quote.grip_id: quote for quote in quotes}.values()))
+            cost = tokens_of(more, self._factor) - tokens_of(extended[position], self._factor)
+            if cost <= remaining:
+                extended[position], remaining = more, remaining - cost
+        return extended
 
     def _whole(self, results: Sequence[Result] | Sequence[FullResult], hits: int, also: Lines = ()) -> SearchResponse:
         """Return the response with these results, which stand for the first `hits` hits, and what comes next in `also`.
 
         It has a cursor where there is a result and more hits follow.
         """
-        found, asked = self._found, self._asked
-        more = bool(results) and (found.has_more or hits < len(found.hits))
+        answer, parsed = self._found, self._asked
+        more = bool(results) and (answer.has_more or hits < len(answer.hits))
         hit = self._found.why.bounds_hit
         cut = hits < len(self._found.hits) and _TOKEN_BOUND not in hit
-        why = replace(found.why, notices=self._notices(bool(results)), bounds_hit=(*hit, _TOKEN_BOUND) if cut else hit)
-        full = explaining.full_explanation(why, asked.query.text, asked.calendar) if asked.full else None
+        why = replace(answer.why, notices=self._notices(bool(results)), bounds_hit=(*hit, _TOKEN_BOUND) if cut else hit)
+        full = explaining.full_explanation(why, parsed.query.text, parsed.calendar) if parsed.full else None
         return SearchResponse(
             themes=self._themes,
             results=tuple(results),  # type: ignore[arg-type]
-            confidence=found.confidence.value,
-            probability=round(found.probability, 3) if asked.full else None,
+            confidence=answer.confidence.value,
+            probability=round(answer.probability, 3) if parsed.full else None,
             missing=self._missing,
-            complete=found.complete,
+            complete=answer.complete,
             also=also,
-            next_cursor=offset_cursor(asked.how.offset + hits, *asked.question) if more else "",
-            explanation=full or explaining.lean_explanation(why, self._scope(), asked.calendar),
+            next_cursor=offset_cursor(parsed.how.offset + hits, *parsed.question) if more else "",
+            explanation=full or explaining.lean_explanation(why, self._scope(), parsed.calendar),
         )
 
     def _scope(self) -> str:
@@ -297,9 +297,9 @@ class _Shaping:
 
     def _notices(self, any_shown: bool) -> tuple[str, ...]:
         """Return the policy's notices, then: a partial answer, keyword search off, no result fits, or those about the scope."""
-        why, found, asked = self._found.why, self._found, self._asked
+        why, answer, parsed = self._found.why, self._found, self._asked
         notices = list(why.notices)
-        if found.confidence is Confidence.NONE and any_shown:
+        if answer.confidence is Confidence.NONE and any_shown:
             notices.append(_NEAREST)
         if any(skipped.layer == LayerName.TOPICS for skipped in why.skipped):
             notices += renewal(self._app)
@@ -311,24 +311,24 @@ class _Shaping:
             enabling = ", ".join(f"{name} = true" for name, is_off in off.items() if is_off)
             used = why.method.removeprefix("topics+")  # they tell no results
             notices.append(_KEYWORDS_OFF.format(_INSTEAD.get(used, used), enabling))
-        if not any_shown and (found.hits or found.has_more):
+        if not any_shown and (answer.hits or answer.has_more):
             notices.append(_TOO_SMALL)
-        elif not asked.how.offset:
-            notices += asked.scoped.notices(self._app, any_shown)
+        elif not parsed.how.offset:
+            notices += parsed.scoped.notices(self._app, any_shown)
         return tuple(notices)
 
 
-def _missing(app: App, asked: ParsedSearch, words: Sequence[str]) -> tuple[str, ...]:
+def _missing(app: App, parsed: ParsedSearch, words: Sequence[str]) -> tuple[str, ...]:
     """Return the words that occur nowhere in the scope, each with another project that holds it, if the caller may see that."""
-    project = asked.query.project
-    if project is None or asked.scoped.locked:
+    project = parsed.query.project
+    if project is None or parsed.scoped.locked:
         return tuple(words)
     resolve = app.storage.projects.names.resolve_alias
-    shown: list[str] = []
+    marked: list[str] = []
     for word in words:
-        others = [other for other in app.engine.projects_with(word) if other and resolve(other) != resolve(project)]
-        shown.append(f"{word} (occurs in project {resolve(others[0])})" if others else word)
-    return tuple(shown)
+        other_projects = [other for other in app.engine.projects_with(word) if other and resolve(other) != resolve(project)]
+        marked.append(f"{word} (occurs in project {resolve(other_projects[0])})" if other_projects else word)
+    return tuple(marked)
 
 
 def _listed(name: str, values: Sequence[object]) -> int:
@@ -341,11 +341,11 @@ def _further_quotes(app: App, hits: Sequence[Hit]) -> Mapping[str, tuple[Quote, 
     stored = {h.node_id: [g for g in h.grip_ids[1:] if parse_span_grip(g) is None][:_FURTHER] for h in hits if h.node_id}
     grips = app.storage.grips.get_grips([g for several in stored.values() for g in several])
     quotes = app.evidence.read_quotes(list(grips.values()))
-    own = {h.node_id: h.quote for h in hits}
+    own_quotes = {h.node_id: h.quote for h in hits}
 
     def told(node: NodeId, grip: GripId) -> bool:
         """Return whether a grip has words that the node's own result does not show."""
-        return bool(quotes.get(grip)) and quotes[grip] not in own[node]
+        return bool(quotes.get(grip)) and quotes[grip] not in own_quotes[node]
 
     return {
         node: tuple(Quote(g, Excerpt(quotes[g], {}).cut(_WIDTH)) for g in several if told(node, g))

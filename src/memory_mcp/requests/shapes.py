@@ -144,7 +144,7 @@ class Skipped:
 
 def newest_first(found: Iterable[Activity]) -> list[Activity]:
     """Return projects or agents, the one with the newest event first, equals by name."""
-    return sorted(found, key=lambda one: (-one.end_ms, one.name))
+    return sorted(found, key=lambda activity: (-activity.end_ms, activity.name))
 
 
 def child(node: TocNode, children: int = 0) -> Child:
@@ -155,13 +155,13 @@ def child(node: TocNode, children: int = 0) -> Child:
     """
     period = node.level is not TocLevel.SEGMENT
     title = node.title.partition(SEPARATOR)[0]
-    said = set(terms(title))
+    title_terms = set(terms(title))
     return Child(
         node_id=node.node_id,
         level=node.level,
         title=title,
         summary=_short(node.summary if period else node_outcome(node), ChildDetail.ALL.summary),
-        keywords=list(islice((word for word in node.keywords if not said & set(terms(word))), ChildDetail.ALL.keywords)),
+        keywords=list(islice((word for word in node.keywords if not title_terms & set(terms(word))), ChildDetail.ALL.keywords)),
         events=node.event_count,
         sessions=node.session_count if period else 0,
         children=children,

@@ -88,21 +88,23 @@ def export_shown(app: App, request: ExportShown, caller: Caller) -> ShownFile:
     Raises InvalidQuery when not exactly one thing is named, and what its page raises, such as NotFound.
     """
     form = choice(FileForm, "form", request.form) or FileForm.MARKDOWN
-    named = [name for name in ("node", "session", "grip", "query") if getattr(request, name)]
-    if len(named) != 1:
+    named_kinds = [name for name in ("node", "session", "grip", "query") if getattr(request, name)]
+    if len(named_kinds) != 1:
         raise InvalidQuery("name one of node, session, grip and query", "Use the links of a page.")
-    [what] = named
-    shown = _clean(app, as_json(_shown(app, what, request, caller)))
+    [what] = named_kinds
+    content = _clean(app, as_json(_shown(app, what, request, caller)))
     ending, media_type = _KINDS[form]
     if form is FileForm.JSON:
-        text = json.dumps(neutralize_json(shown), ensure_ascii=False, indent=1) + "\n"
+        text = json.dumps(neutralize_json(content), ensure_ascii=False, indent=1) + "\n"
     else:
-        title, lines = _title(app, what, request, shown), _LINES[what](shown)
+        title, lines = _title(app, what, request, content), _LINES[what](content)
         text = fence_text("\n".join([f"# {title}", "", *lines]).rstrip()) + "\n"
-    told = {"node": request.node.removeprefix("toc:"), "query": "search " + request.query}.get(what, f"{what} {request.session}")
+    subject = {"node": request.node.removeprefix("toc:"), "query": "search " + request.query}.get(
+        what, f"{what} {request.session}"
+    )
     # Lower-case letters, digits and hyphens, which no shell reads as anything else.
-    said = _ODD.sub("-", told.lower()).strip("-")[:_NAME].strip("-")
-    return ShownFile(name=f"memory-{said or what}.{ending}", media_type=media_type, text=text)
+    slug = _ODD.sub("-", subject.lower()).strip("-")[:_NAME].strip("-")
+    return ShownFile(name=f"memory-{slug or what}.{ending}", media_type=media_type, text=text)
 
 
 def _node(app: App, request: ExportShown, caller: Caller) -> object:
@@ -113,18 +115,20 @@ def _node(app: App, request: ExportShown, caller: Caller) -> object:
     invalid argument.
     """
     limit = ROWS.check(request.limit or ROWS.default)
-    asked = GetNode(request.node, request.project, request.scope, limit, request.cursor, Detail.FULL)
-    whole = as_json(get_node(app, asked, caller))
-    if whole["node"]["level"] == TocLevel.SEGMENT:
-        given: dict[str, Any] = {"node_id": whole["node"]["node_id"], "limit": limit, "token_budget": TOKENS.most}
-        said = as_json(get_events(app, GetEvents(**given, project=request.project, scope=request.scope), caller))
-        whole |= {name: said[name] for name in ("events", "next_cursor") if name in said}
-    if whole["node"]["level"] == TocLevel.DAY and not request.cursor:
-        day = whole["node"]["node_id"].rpartition(":")[2]
+    node_request = GetNode(request.node, request.project, request.scope, limit, request.cursor, Detail.FULL)
+    node_response = as_json(get_node(app, node_request, caller))
+    if node_response["node"]["level"] == TocLevel.SEGMENT:
+        segment_page: dict[str, Any] = {"node_id": node_response["node"]["node_id"], "limit": limit, "token_budget": TOKENS.most}
+        events_response = as_json(
+            get_events(app, GetEvents(**segment_page, project=request.project, scope=request.scope), caller)
+        )
+        node_response |= {name: events_response[name] for name in ("events", "next_cursor") if name in events_response}
+    if node_response["node"]["level"] == TocLevel.DAY and not request.cursor:
+        day = node_response["node"]["node_id"].rpartition(":")[2]
         time: dict[str, Any] = {"since": day, "until": day, "limit": ROWS.most, "token_budget": TOKENS.most}
-        said = as_json(get_events(app, GetEvents(**time, project=request.project, scope=request.scope), caller))
-        whole |= {"events": said["events"], "is_cut": "next_cursor" in said}
-    return whole
+        events_response = as_json(get_events(app, GetEvents(**time, project=request.project, scope=request.scope), caller))
+        node_response |= {"events": events_response["events"], "is_cut": "next_cursor" in events_response}
+    return node_response
 
 
 def _session(app: App, request: ExportShown, caller: Caller) -> object:
@@ -135,11 +139,13 @@ def _session(app: App, request: ExportShown, caller: Caller) -> object:
     limit = ROWS.check(request.limit or ROWS.default)
     if request.start or request.end:
         near = min(limit, NEIGHBOURS.most)
-        before, after = (0, near) if request.start else (near, 0)
-        asked = GetEvents(event_id=request.start or request.end, before=before, after=after, token_budget=TOKENS.most)
+        before_count, after_count = (0, near) if request.start else (near, 0)
+        events_request = GetEvents(
+            event_id=request.start or request.end, before=before_count, after=after_count, token_budget=TOKENS.most
+        )
     else:
-        asked = GetEvents(session_id=request.session, limit=limit, cursor=request.cursor, token_budget=TOKENS.most)
-    return get_events(app, asked, caller)
+        events_request = GetEvents(session_id=request.session, limit=limit, cursor=request.cursor, token_budget=TOKENS.most)
+    return get_events(app, events_request, caller)
 
 
 def _shown(app: App, what: str, request: ExportShown, caller: Caller) -> object:
@@ -154,7 +160,7 @@ def _shown(app: App, what: str, request: ExportShown, caller: Caller) -> object:
     if what == "grip":
         cited = ExpandRequest(grip_id=request.grip, before=request.before, after=request.after, token_budget=TOKENS.most)
         return expand(app, cited, caller)
-    asked = SearchRequest(
+    search_request = SearchRequest(
         query=request.query,
         limit=request.limit or SEARCHED.default,
         since=request.since,
@@ -167,7 +173,7 @@ def _shown(app: App, what: str, request: ExportShown, caller: Caller) -> object:
         cursor=request.cursor,
         with_agents=True,
     )
-    return search(app, asked, caller)
+    return search(app, search_request, caller)
 
 
 def _clean(app: App, value: Any, name: str = "") -> Any:
@@ -175,26 +181,26 @@ def _clean(app: App, value: Any, name: str = "") -> Any:
     if isinstance(value, str):
         return value if name in _IDS else app.gate.clean_text(value)
     if isinstance(value, Mapping):
-        return {key: _clean(app, one, key) for key, one in value.items()}
-    return [_clean(app, one, name) for one in value] if isinstance(value, list) else value
+        return {key: _clean(app, element, key) for key, element in value.items()}
+    return [_clean(app, element, name) for element in value] if isinstance(value, list) else value
 
 
-def _title(app: App, what: str, request: ExportShown, shown: Mapping[str, Any]) -> str:
+def _title(app: App, what: str, request: ExportShown, content: Mapping[str, Any]) -> str:
     """Return the heading of a Markdown file.
 
     It is the node's title ("The time tree" for none), the query cleaned of secrets, "Session ID" or
     "Quotation of TIME".
     """
     if what == "node":
-        return str(shown["node"]["title"] or "The time tree")
+        return str(content["node"]["title"] or "The time tree")
     if what == "query":
         return app.gate.clean_text(" ".join(request.query.split()))
-    return f"Session {request.session}" if what == "session" else f"Quotation of {shown['grip']['when']}"
+    return f"Session {request.session}" if what == "session" else f"Quotation of {content['grip']['when']}"
 
 
-def _node_lines(shown: Mapping[str, Any]) -> Iterator[str]:
+def _node_lines(content: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of a node: its time, summary, statements, children and events, and whether more follows."""
-    node = shown["node"]
+    node = content["node"]
     if node.get("start"):
         yield f"{node['start'][:16].replace('T', ' ')} to {node['end'][:16].replace('T', ' ')}, {node['events']} events"
     if node.get("summary"):
@@ -205,59 +211,59 @@ def _node_lines(shown: Mapping[str, Any]) -> Iterator[str]:
         kind = f"{bullet['kind']}: " if bullet.get("kind") else ""
         over = " (holds no more)" if bullet.get("superseded_by") else ""
         yield f"- {kind}{_line(bullet['text'])}{over} [{', '.join(bullet['grip_ids'])}]"
-    if shown.get("children"):
+    if content.get("children"):
         yield from ("", "## Within", "")
-    for child in shown.get("children", ()):
+    for child in content.get("children", ()):
         more = f": {_line(child['summary'])}" if child.get("summary") else ""
         yield f"- {_line(child['title'])}{more} [{child['node_id']}]"
-    if shown.get("events"):
+    if content.get("events"):
         yield from ("", "## Conversation", "")
-    for event in shown.get("events", ()):
+    for event in content.get("events", ()):
         yield from _said(event)
-    if shown.get("next_cursor") or shown.get("is_cut"):
+    if content.get("next_cursor") or content.get("is_cut"):
         yield from (
             "",
-            "More follows on the next page." if shown.get("next_cursor") else "More was said on this day than fits here.",
+            "More follows on the next page." if content.get("next_cursor") else "More was said on this day than fits here.",
         )
 
 
-def _session_lines(shown: Mapping[str, Any]) -> Iterator[str]:
+def _session_lines(content: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of a session's events, and whether more follows."""
-    for event in shown.get("events", ()):
+    for event in content.get("events", ()):
         yield from _said(event)
-    if shown.get("next_cursor"):
+    if content.get("next_cursor"):
         yield "More follows on the next page."
 
 
-def _grip_lines(shown: Mapping[str, Any]) -> Iterator[str]:
+def _grip_lines(content: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of a quotation, whether it still holds, and of the events around it."""
-    yield from (*_quoted(shown["grip"]["quote"]), "", f"[{shown['grip']['grip_id']}]")
-    if not shown["verified"]:
-        is_cut = FORGOTTEN in shown["grip"]["quote"]
+    yield from (*_quoted(content["grip"]["quote"]), "", f"[{content['grip']['grip_id']}]")
+    if not content["verified"]:
+        is_cut = FORGOTTEN in content["grip"]["quote"]
         yield f"Something was forgotten at {FORGOTTEN}." if is_cut else "The stored event holds other words now."
-    if shown.get("superseded_by"):
-        yield f"It holds no more. {shown.get('why_superseded', '')} [{shown['superseded_by']}]"
+    if content.get("superseded_by"):
+        yield f"It holds no more. {content.get('why_superseded', '')} [{content['superseded_by']}]"
     yield from ("", "## In its place", "")
-    for event in (*shown.get("events_before", ()), *shown.get("excerpt_events", ()), *shown.get("events_after", ())):
+    for event in (*content.get("events_before", ()), *content.get("excerpt_events", ()), *content.get("events_after", ())):
         yield from _said(event)
 
 
-def _answer_lines(shown: Mapping[str, Any]) -> Iterator[str]:
+def _answer_lines(content: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of an answer: its confidence, words that are missing, its results and what comes next."""
-    yield f"Confidence: {shown['confidence']}."
-    if shown["confidence"] == "none" and shown.get("results"):
+    yield f"Confidence: {content['confidence']}."
+    if content["confidence"] == "none" and content.get("results"):
         yield f"{NOT_HERE}. The nearest:"
-    if unknown := unknown_line(shown):
+    if unknown := unknown_line(content):
         yield f"{unknown}."
-    for result in shown.get("results", ()):
-        told = [result["when"], result.get("who"), result.get("title"), result.get("session"), result.get("project")]
+    for result in content.get("results", ()):
+        heading_parts = [result["when"], result.get("who"), result.get("title"), result.get("session"), result.get("project")]
         over = " It holds no more." if result.get("superseded_by") else ""
-        yield from ("", f"**{' · '.join(_line(str(one)) for one in told if one)}**{over}", "")
+        yield from ("", f"**{' · '.join(_line(str(part)) for part in heading_parts if part)}**{over}", "")
         yield from _quoted(result.get("quote", ""))
         yield f"[{result.get('grip') or result.get('node', '')}]"
-    if shown.get("also"):
+    if content.get("also"):
         yield ""
-    for brief in shown.get("also", ()):
+    for brief in content.get("also", ()):
         yield f"- {brief['when']}: {_line(brief['quote'])} [{brief['grip']}]"
 
 

@@ -75,22 +75,22 @@ def get_spend(app: App, request: GetSpend, _: Caller) -> Spend:
     today = app.calendar.to_local(now).date()
     first = today.fromordinal(max(1, today.toordinal() - DAYS.check(request.days, "days") + 1))
     rows = app.storage.spending.list_calls(app.calendar.midnight_of(first))
-    left = left_today(settings, app.storage, app.calendar, now)
+    tokens_left = left_today(settings, app.storage, app.calendar, now)
     reasons = Counter((row.outcome.value, row.reason) for row in rows if row.outcome is not Outcome.OK)
     due = Counter(level_of(i).value for i in app.improver.due(now, settings.name)) if settings.is_on else Counter[str]()
     labeller = app.accelerators.create_labeller() if settings.is_on else None
     if labeller and (labels := len(labeller.topics_to_label(settings.name))):
         due["topic label"] = labels
     [job] = [status for status in app.scheduler.statuses() if status.name == "improve_summaries"]
-    found: dict[tuple[str, str], list[ModelCall]] = {}
+    by_day_and_model: dict[tuple[str, str], list[ModelCall]] = {}
     for row in rows:
-        found.setdefault((app.calendar.day_of(row.at_ms), row.model), []).append(row)
+        by_day_and_model.setdefault((app.calendar.day_of(row.at_ms), row.model), []).append(row)
     return Spend(
         provider=settings.provider,
         model=settings.name if settings.is_on else "",
         daily_tokens=settings.daily_tokens,
-        spent_today=settings.daily_tokens - left,
-        left_today=max(0, left),
+        spent_today=settings.daily_tokens - tokens_left,
+        left_today=max(0, tokens_left),
         written=sum(row.outcome is Outcome.OK for row in rows),
         days=[
             DayOfModel(
@@ -102,7 +102,7 @@ def get_spend(app: App, request: GetSpend, _: Caller) -> Spend:
                 tokens_out=sum(row.tokens_out for row in several),
                 estimated=sum(row.tokens_in + row.tokens_out for row in several if row.estimated),
             )
-            for (day, model), several in sorted(found.items(), reverse=True)
+            for (day, model), several in sorted(by_day_and_model.items(), reverse=True)
         ],
         failures=[Failure(outcome=o, reason=r, count=n) for (o, r), n in reasons.most_common()],
         due=[Due(level=level, count=count) for level, count in due.items()],

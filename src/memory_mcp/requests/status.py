@@ -103,15 +103,15 @@ def get_status(app: App, request: GetStatus, caller: Caller) -> Status:
     stats = app.storage.get_stats(text=False)
     layers = [copied(LayerInfo, s, contract=asdict(CONTRACTS[s.name]) if full else {}) for s in statuses]
     if bound is None:
-        behind = max((s.behind for s in app.accelerators.index_statuses().values()), default=0)
-        lag = Lag(events=stats.last_seq - stats.derived_to, index_changes=behind or None, error=caller.deriver_error)
+        most_behind = max((s.behind for s in app.accelerators.index_statuses().values()), default=0)
+        lag = Lag(events=stats.last_seq - stats.derived_to, index_changes=most_behind or None, error=caller.deriver_error)
     else:
         # Events of the project that are in no segment yet.
-        stored = sum(one.events for one in app.storage.projects.list_projects() if one.name == bound)
+        stored = sum(activity.events for activity in app.storage.projects.list_projects() if activity.name == bound)
         lag = Lag(events=max(0, stored - app.tree.tally(bound).events))
         # What a layer counts is everybody's: the project's own segments are what each of them holds of it.
-        own = app.tree.tally(bound).segments
-        layers = [replace(layer, count=own) for layer in layers]
+        segments = app.tree.tally(bound).segments
+        layers = [replace(layer, count=segments) for layer in layers]
     return Status(
         tier=tier,
         name=tier.label,
@@ -131,8 +131,8 @@ def _notices(app: App, stats: StoreStats, caller: Caller) -> Iterator[str]:
     What the environment says cannot be used; nothing can be written for lack of room; the data directory is read-only; each pause
     that the caller may see, or that none is in force as the file of pauses is damaged; a language model improves summaries.
     """
-    named, directory = app.settings.storage.data_dir, str(app.directory)
-    yield from environment.report_unusable(os.environ, named, directory, paths.spare_dirs(directory))
+    configured_dir, directory = app.settings.storage.data_dir, str(app.directory)
+    yield from environment.report_unusable(os.environ, configured_dir, directory, paths.spare_dirs(directory))
     try:
         find_zone(os.environ)
     except InvalidQuery as error:

@@ -109,19 +109,21 @@ def teleport(app: App, request: Jump, caller: Caller) -> TeleportResponse:
         kind=choice(MemoryKind, "kind", request.kind),
         excluded_sessions=name_excluded(caller.excluded(app, request.include_current)),
     )
-    found = _found(app, request, filters)
-    made = TeleportResponse(
+    answer = _found(app, request, filters)
+    response = TeleportResponse(
         results=(),
-        partial=found.partial if isinstance(request, HybridSearch) else None,
-        search_time_ms=round(found.took_ms, 3),
-        total_hits=None if isinstance(request, VectorTeleport) else found.total,
-        notices=(*found.notices, *scoped.notices(app, bool(found.hits))),
+        partial=answer.partial if isinstance(request, HybridSearch) else None,
+        search_time_ms=round(answer.took_ms, 3),
+        total_hits=None if isinstance(request, VectorTeleport) else answer.total,
+        notices=(*answer.notices, *scoped.notices(app, bool(answer.hits))),
     )
     if detail is Detail.FULL:
-        whole = (replace(full_result(h, app.calendar), keywords=() if h.grip_id else h.keywords[:_KEYWORDS]) for h in found.hits)
-        scored = (_scored(one, hit.raw, request) for one, hit in zip(whole, found.hits, strict=True))
-        return replace(made, results=tuple(fitting(app, scored, 0)))
-    return replace(made, results=_lean(app, request, scoped, made, found.hits))
+        full_results = (
+            replace(full_result(h, app.calendar), keywords=() if h.grip_id else h.keywords[:_KEYWORDS]) for h in answer.hits
+        )
+        scored = (_scored(result, hit.raw, request) for result, hit in zip(full_results, answer.hits, strict=True))
+        return replace(response, results=tuple(fitting(app, scored, 0)))
+    return replace(response, results=_lean(app, request, scoped, response, answer.hits))
 
 
 def _found(app: App, request: Jump, filters: Filters) -> "FoundHits":

@@ -115,9 +115,9 @@ def get_timeline(app: App, request: GetTimeline, caller: Caller) -> Timeline:
     if window is None:
         ids = ids[-_LATEST:]
     days = [_day(app, node, project) for node in app.tree.nodes(ids, project).values()]
-    shown = [day.day for day in days]
+    day_names = [day.day for day in days]
     # Those that have a node in the scope.
-    weeks = app.tree.nodes(list(dict.fromkeys(parents_of_day(day)[0] for day in shown)), project)
+    weeks = app.tree.nodes(list(dict.fromkeys(parents_of_day(day)[0] for day in day_names)), project)
     return Timeline(
         timezone=app.calendar.zone_name,
         days=days,
@@ -133,7 +133,7 @@ def get_timeline(app: App, request: GetTimeline, caller: Caller) -> Timeline:
             )
             for node in weeks.values()
         ],
-        years=_years(app, project, shown),
+        years=_years(app, project, day_names),
     )
 
 
@@ -150,16 +150,16 @@ def _day(app: App, node: TocNode, project: str | None) -> TimelineDay:
         sessions=node.session_count,
         segments=[
             TimelineSegment(
-                node_id=one.node_id,
-                start=app.calendar.format_iso(one.start_ms),
-                end=app.calendar.format_iso(one.end_ms),
-                title=one.title,
-                project=next(iter(one.projects), ""),
-                events=one.event_count,
-                outcome=node_outcome(one),
-                quiet=one.node_id in folded,
+                node_id=segment.node_id,
+                start=app.calendar.format_iso(segment.start_ms),
+                end=app.calendar.format_iso(segment.end_ms),
+                title=segment.title,
+                project=next(iter(segment.projects), ""),
+                events=segment.event_count,
+                outcome=node_outcome(segment),
+                quiet=segment.node_id in folded,
             )
-            for one in sorted(below.values(), key=lambda one: one.start_ms)
+            for segment in sorted(below.values(), key=lambda segment: segment.start_ms)
         ],
     )
 
@@ -173,14 +173,14 @@ def _years(app: App, project: str | None, days: Sequence[str]) -> list[TimelineY
         return []
     year = dt.date.fromisoformat(days[-1]).isocalendar().year
     monday, after = dt.date.fromisocalendar(year, 1, 1), dt.date.fromisocalendar(year + 1, 1, 1)
-    held: dict[str, int] = {}
+    events_by_week: dict[str, int] = {}
     for day in app.storage.projects.daily_activity(monday.isoformat(), after.isoformat(), project).days:
         week = _week_of(dt.date.fromisoformat(day.name))
-        held[week] = held.get(week, 0) + day.events
+        events_by_week[week] = events_by_week.get(week, 0) + day.events
     weeks = []
     while monday < after:
         week = _week_of(monday)
-        weeks.append(WeekCount(week=week, monday=monday.isoformat(), events=held.get(week, 0)))
+        weeks.append(WeekCount(week=week, monday=monday.isoformat(), events=events_by_week.get(week, 0)))
         monday += dt.timedelta(days=7)
     return [TimelineYear(year=year, weeks=weeks)]
 

@@ -39,8 +39,8 @@ class Times:
         """
         if not text.strip():
             return None
-        found = self._read(text, name, ("since", "", "in", "on"))
-        return found if isinstance(found, int) else found.start_ms
+        moment = self._read(text, name, ("since", "", "in", "on"))
+        return moment if isinstance(moment, int) else moment.start_ms
 
     def until(self, text: str) -> int | None:
         """Return the end (UTC ms, exclusive) of what `text` names, None for "": a day, week, month or year is included whole.
@@ -49,8 +49,8 @@ class Times:
         """
         if not text.strip():
             return None
-        found = self._read(text, "until", ("until", "", "in", "on"))
-        return found if isinstance(found, int) else found.end_ms
+        moment = self._read(text, "until", ("until", "", "in", "on"))
+        return moment if isinstance(moment, int) else moment.end_ms
 
     def window(self, since: str, until: str) -> TimeWindow | None:
         """Return the window between two optional times, open at a missing one; None when neither is given.
@@ -90,47 +90,47 @@ class Times:
             return parse_node_id(text)
         except InvalidQuery:
             window = self._phrase(text, ("", "in", "on"))
-            named = None if window is None else period_of(window, self.calendar)
-            if named is None:
+            period_id = None if window is None else period_of(window, self.calendar)
+            if period_id is None:
                 raise
-            return named
+            return period_id
 
     def _read(self, text: str, name: str, leads: tuple[str, ...]) -> int | TimeWindow:
         """Return the moment (UTC ms) or the window that `text` names, whose phrase may follow one of `leads`.
 
         Raises InvalidQuery, which begins with `name`, for no time or one out of the calendar's range.
         """
-        given = text.strip()
+        phrase = text.strip()
         invalid = InvalidQuery(f"invalid {name}: {text[:_SHOWN]!r} ({_EXPECTED})", _HINT)
-        found: int | TimeWindow | None
+        moment: int | TimeWindow | None
         try:
-            if (period := find_period(given)) is not None:
-                found = self.calendar.node_window(period)
-            elif _MILLISECONDS.fullmatch(given):
-                found = int(given)
+            if (period := find_period(phrase)) is not None:
+                moment = self.calendar.node_window(period)
+            elif _MILLISECONDS.fullmatch(phrase):
+                moment = int(phrase)
             else:
-                found = self._stamp(given)
-            found = self._phrase(given, leads) if found is None else found
+                moment = self._stamp(phrase)
+            moment = self._phrase(phrase, leads) if moment is None else moment
         except (InvalidQuery, ValueError, OverflowError):
             raise invalid from None
-        start, end = (found.start_ms, found.end_ms) if isinstance(found, TimeWindow) else (found, found)
-        if found is None or start is None or end is None or not FIRST_MS <= start < LATEST_MS or end > LATEST_MS:
+        start, end = (moment.start_ms, moment.end_ms) if isinstance(moment, TimeWindow) else (moment, moment)
+        if moment is None or start is None or end is None or not FIRST_MS <= start < LATEST_MS or end > LATEST_MS:
             raise invalid
-        return found
+        return moment
 
-    def _stamp(self, given: str) -> int | None:
+    def _stamp(self, text: str) -> int | None:
         """Return the moment (UTC ms) of an ISO time, in the calendar's zone unless it names an offset. None when it is none."""
         try:
-            moment = dt.datetime.fromisoformat(given)
+            moment = dt.datetime.fromisoformat(text)
         except ValueError:
             return None
         local = moment if moment.tzinfo else moment.replace(tzinfo=self.calendar.zone)
         return (local - _EPOCH) // dt.timedelta(milliseconds=1)
 
-    def _phrase(self, given: str, leads: tuple[str, ...]) -> TimeWindow | None:
+    def _phrase(self, phrase: str, leads: tuple[str, ...]) -> TimeWindow | None:
         """Return the window of a phrase that, after one of `leads`, is a time and nothing else; None for another."""
         for lead in leads:
-            hint = find_time(f"{lead} {given}".strip(), self.now_ms, self.calendar)
+            hint = find_time(f"{lead} {phrase}".strip(), self.now_ms, self.calendar)
             if hint.window is not None and not hint.rest:
                 return hint.window
         return None

@@ -120,45 +120,47 @@ def get_today(app: App, request: GetToday, caller: Caller) -> Today:
     window = TimeWindow(now - _DAY_MS, now + 1)
     sessions = app.storage.events.list_sessions(Scope(project=scoped.project, window=window), _SESSIONS)
     by_agent: dict[str, list[SessionInfo]] = {}
-    for one in sessions:
-        by_agent.setdefault(one.agent, []).append(one)
-    found = []
+    for entry in sessions:
+        by_agent.setdefault(entry.agent, []).append(entry)
+    clients = []
     for agent, several in by_agent.items():
-        projects = dict.fromkeys(one.project for one in several if one.project)
-        found.append(
+        projects = dict.fromkeys(entry.project for entry in several if entry.project)
+        clients.append(
             ClientToday(
                 agent=agent or NO_NAME,
-                events=sum(one.events for one in several),
-                sessions=len({one.session_id for one in several}),
-                last=app.calendar.format_iso(max(one.end_ms for one in several)),
+                events=sum(entry.events for entry in several),
+                sessions=len({entry.session_id for entry in several}),
+                last=app.calendar.format_iso(max(entry.end_ms for entry in several)),
                 projects=list(projects)[:NAMES_SHOWN],
             )
         )
     days = app.storage.toc.list_days(scoped.project, *EVERY_DAY)[-_DAYS:]
-    held = [one for one in app.storage.projects.list_projects() if scoped.project is None or one.name == scoped.project]
-    recent = newest_first(one for one in held if days and app.calendar.day_of(one.end_ms) >= days[0])
+    activities = [
+        entry for entry in app.storage.projects.list_projects() if scoped.project is None or entry.name == scoped.project
+    ]
+    recent = newest_first(entry for entry in activities if days and app.calendar.day_of(entry.end_ms) >= days[0])
     # What belongs to no project comes last: often it was dated by its import.
-    recent.sort(key=lambda one: not one.name)
+    recent.sort(key=lambda entry: not entry.name)
     return Today(
         now=app.calendar.format_iso(now),
         timezone=app.calendar.zone_name,
         scope=scoped.words,
-        projects=[_project(app, one) for one in recent[:limit]],
-        clients=sorted(found, key=lambda one: one.last, reverse=True),
+        projects=[_project(app, entry) for entry in recent[:limit]],
+        clients=sorted(clients, key=lambda entry: entry.last, reverse=True),
     )
 
 
-def _project(app: App, held: Activity) -> ProjectToday:
+def _project(app: App, activity: Activity) -> ProjectToday:
     """Return where a project was left off by its newest segments; only name and time where these state nothing."""
-    told = load_stretches(app.storage, latest_cuts(app.storage, held.name, _CUTS), _STRETCHES, _IN_FULL)
-    name, last = held.name or NO_NAME, app.calendar.format_iso(held.end_ms)
-    decisions = _first(_each(told, stretch_rules))
+    stretches = load_stretches(app.storage, latest_cuts(app.storage, activity.name, _CUTS), _STRETCHES, _IN_FULL)
+    name, last = activity.name or NO_NAME, app.calendar.format_iso(activity.end_ms)
+    decisions = _first(_each(stretches, stretch_rules))
     # Notes and corrections are no work that was left off.
-    sessions = [one for one in told if not is_notes(one.session)]
+    sessions = [entry for entry in stretches if not is_notes(entry.session)]
     if not sessions:
         return ProjectToday(project=name, last=last, decisions=decisions)
     newest = sessions[0]
-    ends = _each(sessions, lambda one: one.open_ends)
+    ends = _each(sessions, lambda entry: entry.open_ends)
     # What an earlier session left open is no next step.
     step = ends[0] if newest.open_ends else None
     return ProjectToday(
@@ -173,31 +175,38 @@ def _project(app: App, held: Activity) -> ProjectToday:
             session_id=newest.session,
         ),
         asked=None if newest.first_request is None else _statement(newest, newest.first_request, ""),
-        results=_first(_each([one for one in sessions if one.session == newest.session], stretch_results)),
+        results=_first(_each([entry for entry in sessions if entry.session == newest.session], stretch_results)),
         decisions=decisions,
-        open=_first(one for one in ends if step is None or one.grip != step.grip),
+        open=_first(entry for entry in ends if step is None or entry.grip != step.grip),
         next_step=step,
         facts=work_facts(newest.work),
         files=newest.work.files,
     )
 
 
-def _each(told: Iterable[StretchView], find: Callable[[StretchView], Iterable[tuple[QuotedStatement, str]]]) -> list[Statement]:
+def _each(
+    stretches: Iterable[StretchView], find: Callable[[StretchView], Iterable[tuple[QuotedStatement, str]]]
+) -> list[Statement]:
     """Return the statements that `find` finds in each segment, in order, with their labels."""
-    return [_statement(one, said, label) for one in told for said, label in find(one)]
+    return [_statement(stretch, quoted, label) for stretch in stretches for quoted, label in find(stretch)]
 
 
 def _first(statements: Iterable[Statement]) -> list[Statement]:
     """Return the first `_MOST` statements, each text once, without regard to case."""
-    found: dict[str, Statement] = {}
-    for one in statements:
-        if len(found) < _MOST:
-            found.setdefault(one.text.casefold(), one)
-    return list(found.values())
+    by_text: dict[str, Statement] = {}
+    for statement in statements:
+        if len(by_text) < _MOST:
+            by_text.setdefault(statement.text.casefold(), statement)
+    return list(by_text.values())
 
 
-def _statement(of: StretchView, said: QuotedStatement, label: str) -> Statement:
+def _statement(of: StretchView, quoted: QuotedStatement, label: str) -> Statement:
     """Return one statement of a segment, with its label."""
     return Statement(
-        text=said.text, grip=said.grip_id, who=said.speaker, label=label, superseded_by=said.contradicted_by, node_id=of.node_id
+        text=quoted.text,
+        grip=quoted.grip_id,
+        who=quoted.speaker,
+        label=label,
+        superseded_by=quoted.contradicted_by,
+        node_id=of.node_id,
     )

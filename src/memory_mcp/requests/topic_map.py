@@ -90,7 +90,7 @@ def _relations(graph: "TopicGraph", view: View, topics: Sequence[Topic]) -> tupl
 
     Of each topic the `_RELATED` strongest are looked at; of several between one pair the strongest remains.
     """
-    shown = {topic.topic_id for topic in topics}
+    topic_ids = {topic.topic_id for topic in topics}
     labels, members = dict[str, str](), dict[str, list[str]]()
     strongest: dict[tuple[str, str], MapRelation] = {}
     for topic in topics:
@@ -98,10 +98,10 @@ def _relations(graph: "TopicGraph", view: View, topics: Sequence[Topic]) -> tupl
             if other.kind is RelationKind.PARENT:
                 labels[other.topic_id] = other.label
                 members.setdefault(other.topic_id, []).append(topic.topic_id)
-            elif other.topic_id in shown:
+            elif other.topic_id in topic_ids:
                 pair = (min(topic.topic_id, other.topic_id), max(topic.topic_id, other.topic_id))
                 relation = MapRelation(topics=pair, kind=other.kind, strength=round(other.strength, 2))
                 if pair not in strongest or relation.strength > strongest[pair].strength:
                     strongest[pair] = relation
     areas = [MapArea(topic_id=area, label=labels[area], topics=several) for area, several in members.items()]
-    return areas, sorted(strongest.values(), key=lambda one: (-one.strength, one.topics))
+    return areas, sorted(strongest.values(), key=lambda relation_entry: (-relation_entry.strength, relation_entry.topics))

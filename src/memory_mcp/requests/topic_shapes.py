@@ -118,8 +118,8 @@ class Segments:
         A statement that an earlier passage shows is cited but not repeated; one that the title does not
         already say is preferred.
         """
-        nodes = self._app.tree.nodes([one.node_id for one in links], self._scoped.project)
-        made, said = list[Passage](), set[str]()
+        nodes = self._app.tree.nodes([entry.node_id for entry in links], self._scoped.project)
+        passages, shown_texts = list[Passage](), set[str]()
         words = query_terms(" ".join((topic.label, *topic.keywords)))
         weights = {**dict.fromkeys(words, 1.0), **dict.fromkeys(query_terms(self._query), _ASKED)}
         for link in links:
@@ -127,11 +127,11 @@ class Segments:
                 continue
             # The statement that says most of the topic and is neither said by the title nor shown before.
             ranked, title = self._ranked(node, topic), keys_of(node.title.partition(SEPARATOR)[0])
-            fresh = [one for one in ranked[:_NEAR] if one.text not in said]
-            best = next((one for one in fresh if not _is_told(one.text, title)), next(iter(fresh or ranked), None))
+            fresh = [entry for entry in ranked[:_NEAR] if entry.text not in shown_texts]
+            best = next((entry for entry in fresh if not _is_told(entry.text, title)), next(iter(fresh or ranked), None))
             grip = best.grip_ids[0] if best else ""
-            text = "" if best is None or best.text in said else best.text
-            said.add(text)
+            text = "" if best is None or best.text in shown_texts else best.text
+            shown_texts.add(text)
             bare = TopicNode(
                 node_id=node.node_id,
                 when=self._app.calendar.format_iso(link.start_ms)[:16],
@@ -139,26 +139,26 @@ class Segments:
                 relevance=round(link.relevance, 2),
                 grip=grip,
             )
-            made.append(Passage(bare, Excerpt(text, weights)))
-        return made
+            passages.append(Passage(bare, Excerpt(text, weights)))
+        return passages
 
     def segments(self, topic: Topic, links: Sequence[Link], most: int) -> list[TopicSegment]:
         """Return the stored segment of each link with at most `most` statements, in the order in which these were made."""
-        nodes, made = self._app.tree.nodes([one.node_id for one in links], self._scoped.project), []
+        nodes, segments = self._app.tree.nodes([entry.node_id for entry in links], self._scoped.project), []
         for link in links:
             if (node := nodes.get(link.node_id)) is not None:
                 chosen = self._ranked(node, topic)[:most]
-                made.append(
+                segments.append(
                     TopicSegment(
                         node_id=node.node_id,
                         when=self._app.calendar.format_iso(link.start_ms)[:16],
                         title=_title(node),
                         relevance=round(link.relevance, 2),
                         project="" if link.project == self._scoped.project else link.project,
-                        bullets=[bullet(one) for one in node.bullets if one in chosen],
+                        bullets=[bullet(entry) for entry in node.bullets if entry in chosen],
                     )
                 )
-        return made
+        return segments
 
     def _ranked(self, node: TocNode, topic: Topic) -> list[TocBullet]:
         """Return a node's statements, those that say most about the query and the topic first."""
@@ -212,5 +212,5 @@ def _title(node: TocNode) -> str:
 
 def _is_told(text: str, title: set[str]) -> bool:
     """Return whether more than half of the key terms of a text are among those of a title; False for a text without any."""
-    said = keys_of(text)
-    return 2 * len(said & title) > len(said)
+    text_terms = keys_of(text)
+    return 2 * len(text_terms & title) > len(text_terms)

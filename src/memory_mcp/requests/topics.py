@@ -97,7 +97,7 @@ def topics_by_query(app: App, request: TopicsByQuery, caller: Caller) -> FoundTo
     candidates = []
     for topic in topics:
         passages = segments.passages(topic, graph.list_links(topic.topic_id, view, nodes, text=query)[0])
-        related = [related_of(one) for one in graph.find_related(topic.topic_id, view, related_limit)]
+        related = [related_of(relation) for relation in graph.find_related(topic.topic_id, view, related_limit)]
         info = replace(info_of(app, topic), score=round(topic.score, 2))
         candidates.append(_Found(info, passages, related))
     notices = scoped.notices(app, found=True) if total else _nothing(app, scoped)

@@ -82,37 +82,37 @@ def navigate(app: App, request: Navigate, caller: Caller) -> Navigated:
     scoped = scope_of(app, request.project, request.scope, caller)
     times, budget = times_of(app, as_of=request.as_of), _budget_of(app, request)
     role, speaker = role_of(request.role), speaker_of(app, request.speaker, scoped)
-    asked = Query(query, limit, scoped.project, None, times.window(request.since, request.until), role, speaker)
-    asked = replace(asked, excluded=caller.excluded(app, request.include_current))
+    walk_query = Query(query, limit, scoped.project, None, times.window(request.since, request.until), role, speaker)
+    walk_query = replace(walk_query, excluded=caller.excluded(app, request.include_current))
     start = times.node_id(request.node_id)
     if start != ROOT:
         app.tree.node(start, scoped.project)
-    found = app.agentic.navigate(asked, budget, times.now_ms, start)
+    outcome = app.agentic.navigate(walk_query, budget, times.now_ms, start)
     results = []
-    for hit in found.hits:
+    for hit in outcome.hits:
         result = full_result(hit, app.calendar)
         if hit.node_id and hit.grip_id:  # goes under its node's id, its own citation first
             grip_ids = tuple(dict.fromkeys((hit.grip_id, *result.grip_ids)))
             result = replace(result, id=hit.node_id, kind=hit.level, grip_ids=grip_ids)
         results.append(result)
-    kept = fitting(app, results, budget.bounds.max_token_budget)
-    notices = list(found.notices)
-    if left_out := len(results) - len(kept):
+    shown_results = fitting(app, results, budget.bounds.max_token_budget)
+    notices = list(outcome.notices)
+    if left_out := len(results) - len(shown_results):
         budget.hit.append(_TOKEN_BOUND)
         notices.append(f"{left_out} of {len(results)} results left out to stay within {_TOKEN_BOUND}")
     if budget.hit:
         notices.append(f"stopped by {', '.join(budget.hit)}; there may be more")
-    budget.spent.tokens = sum(tokens_of(r, budget.factor) for r in kept)
-    grips = [grip for result in kept for grip in result.grip_ids]
+    budget.spent.tokens = sum(tokens_of(r, budget.factor) for r in shown_results)
+    grips = [grip for result in shown_results for grip in result.grip_ids]
     return Navigated(
         query=query,
-        path=[copied(Step, step, score=round(step.score, 3)) for step in found.path],
-        results=kept,
+        path=[copied(Step, step, score=round(step.score, 3)) for step in outcome.path],
+        results=shown_results,
         bounds=_used(budget),
         bounds_hit=tuple(budget.hit),
         scope=scoped.words,
-        window=shapes.window(found.window, found.window_words, app.calendar),
-        notices=[*notices, *scoped.notices(app, bool(found.hits))],
+        window=shapes.window(outcome.window, outcome.window_words, app.calendar),
+        notices=[*notices, *scoped.notices(app, bool(outcome.hits))],
         next=f"expand_grip {grips[0]} shows the conversation around the best match" if grips else "",
     )
 

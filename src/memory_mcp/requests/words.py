@@ -117,31 +117,31 @@ def search_children(app: App, request: SearchChildren, caller: Caller) -> FoundC
     keywords = limits.keyword_list(request.keywords)
     question = ("search_children", query, parent, request.child_level, *fields, scoped.words, *keywords)
     offset = offset_of(request.cursor, *question)
-    found = app.agentic.nodes.search_children(parent, query, level, fields, limit, scoped.project, offset, keywords)
-    shown = (
+    match_page = app.agentic.nodes.search_children(parent, query, level, fields, limit, scoped.project, offset, keywords)
+    matches = (
         NodeMatch(
-            node_id=one.node.node_id,
-            title=one.node.title,
-            level=one.node.level,
-            matches=[copied(Match, m) for m in one.matches],
-            relevance_score=one.relevance,
+            node_id=match.node.node_id,
+            title=match.node.title,
+            level=match.node.level,
+            matches=[copied(Match, m) for m in match.matches],
+            relevance_score=match.relevance,
         )
-        for one in found.results
+        for match in match_page.results
     )
-    kept = fitting(app, shown, budget)
-    more = found.next_offset is not None or len(kept) < len(found.results)
+    fitting_matches = fitting(app, matches, budget)
+    more = match_page.next_offset is not None or len(fitting_matches) < len(match_page.results)
     whole_tree = parent in ("", ROOT) and level in (None, TocLevel.SEGMENT)
     pending = _pending(app, query, limit, scoped.project) if whole_tree and not offset else []
-    told = [] if offset else scoped.notices(app, bool(found.results or pending))
-    if found.results and not kept:
-        told.append("the next result does not fit the token budget; raise token_budget to see it")
+    notices = [] if offset else scoped.notices(app, bool(match_page.results or pending))
+    if match_page.results and not fitting_matches:
+        notices.append("the next result does not fit the token budget; raise token_budget to see it")
     return FoundChildren(
-        results=kept,
+        results=fitting_matches,
         pending=pending,
         has_more=more,
-        next_cursor=offset_cursor(offset + len(kept), *question) if more and kept else "",
+        next_cursor=offset_cursor(offset + len(fitting_matches), *question) if more and fitting_matches else "",
         scope=scoped.words,
-        notices=told,
+        notices=notices,
     )
 
 
@@ -167,14 +167,14 @@ def search_node(app: App, request: SearchNode, caller: Caller) -> FoundInNode:
     scoped = scope_of(app, request.project, request.scope, caller)
     node_id = times_of(app).node_id(request.node_id)
     keywords, fields = limits.keyword_list(request.keywords), _fields(request.fields)
-    found, matches = app.agentic.nodes.search_node(node_id, query, fields, limit, scoped.project, keywords)
-    kept = fitting(app, (copied(Match, one) for one in matches), budget)
-    return FoundInNode(matched=bool(matches), matches=kept, node_id=found.node_id, level=found.level)
+    node, matches = app.agentic.nodes.search_node(node_id, query, fields, limit, scoped.project, keywords)
+    fitting_matches = fitting(app, (copied(Match, match) for match in matches), budget)
+    return FoundInNode(matched=bool(matches), matches=fitting_matches, node_id=node.node_id, level=node.level)
 
 
 def _fields(names: Sequence[str] | None) -> list[str]:
     """Return the names of fields that are searched; [] for all. Raises InvalidQuery for an unknown one."""
     from memory_mcp.search.layers.agentic.match import FIELDS  # numpy, behind it, would double the time to the handshake
 
-    found = [choice(FIELDS, f"fields.{place}", name) for place, name in enumerate(names or ())]
-    return [name for name in found if name is not None]
+    members = [choice(FIELDS, f"fields.{index}", name) for index, name in enumerate(names or ())]
+    return [name for name in members if name is not None]
