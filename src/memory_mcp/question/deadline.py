@@ -155,13 +155,13 @@ def _span(query: Sequence[Word], clause: _Clause, start: int, end: int, terms: D
         return None
     if query[0].key in terms.polar and {*words_before[:1]} <= terms.polar and not terms.you & {*words_before[:2]}:
         return None
-    added = _added(query, clause, terms)
+    added = _find_added_limit(query, clause, terms)
     if added is not None:
         return clause.first + added, clause.last
     return tight if _is_edge(query, clause, tight[0], terms) or _is_parenthesis(clause, tight, terms) else None
 
 
-def _added(query: Sequence[Word], clause: _Clause, terms: Deadlines) -> int | None:
+def _find_added_limit(query: Sequence[Word], clause: _Clause, terms: Deadlines) -> int | None:
     """Return where, in the words before a duration, a limit begins that is added to a demand in the same clause.
 
     As in "list the threads but stop after 1 s". None for none; the number of these words for a limit behind the duration.

@@ -132,7 +132,7 @@ def _chunks(text: str, start: int, end: int) -> list[Piece]:
         is_word = chunk.isalpha() and (chunk.islower() or chunk.istitle())
         if len(chunk) > _MAX_CHUNK or (is_word and chunk not in _common()["file_names"]):
             continue
-        a, b = _trimmed(chunk)
+        a, b = _trim_chunk(chunk)
         inner, at = chunk[a:b], match.start() + a
         piece = _piece(inner, at)
         if piece is None and is_short and _MEMBER.fullmatch(inner):
@@ -145,7 +145,7 @@ def _chunks(text: str, start: int, end: int) -> list[Piece]:
     return chunks
 
 
-def _trimmed(chunk: str) -> tuple[int, int]:
+def _trim_chunk(chunk: str) -> tuple[int, int]:
     """Return start and end of a chunk without its sentence's punctuation and possessive 's; paired brackets stay: `flush()`."""
     a, b = 0, len(chunk)
     while a < b and chunk[a] in _LEFT:

@@ -86,7 +86,7 @@ def classify(text: str, timeout_ms: int | None = None) -> Classified:
     is_command = has_flag and len(query) > 1 and reading.marks.isdisjoint(word.key for word in query)
     pasted = is_command or ("?" not in text and bool(_ERROR.match(text)))
     scores = _scores(intent_phrases, literal, pasted)
-    descriptions = [f'{phrase.phrase.group}: "{_quoted(text, query, phrase.at)}"' for phrase in intent_phrases]
+    descriptions = [f'{phrase.phrase.group}: "{_quote_words(text, query, phrase.at)}"' for phrase in intent_phrases]
     descriptions += [
         f'locate: quote "{p.text}"' if p.kind == "quote" else f"locate: {p.kind} {p.text}" for p in literal[:MOST_EXACT]
     ]
@@ -158,7 +158,7 @@ def _decide(scores: dict[Intent, float]) -> tuple[Intent, float]:
     return intent, round(mine / (mine + other), 3)
 
 
-def _quoted(text: str, query: Sequence[Word], at: Sequence[int]) -> str:
+def _quote_words(text: str, query: Sequence[Word], at: Sequence[int]) -> str:
     """Return the words at these places, in order and at least one, as written, with an ellipsis where some are left out."""
     quoted_text = text[query[at[0]].start : query[at[0]].end]
     for previous, position in itertools.pairwise(at):

@@ -139,7 +139,7 @@ class Table:
 @cache
 def table(language: str) -> Table:
     """Return the table of one of `LANGUAGES`, read once. FileNotFoundError for another, KeyError if the file lacks a part."""
-    data = _read(language)
+    data = _read_signals(language)
     lists = {key: _split(value) for key, value in data.get("lists", {}).items()}
     rows = [
         (group, WEIGHTS[strength], row)
@@ -171,7 +171,7 @@ def table(language: str) -> Table:
     )
 
 
-def _read(name: str) -> dict[str, Any]:
+def _read_signals(name: str) -> dict[str, Any]:
     """Return what a file of the folder `signals` holds; FileNotFoundError for a name that is none."""
     return tomllib.loads(files("memory_mcp.question").joinpath("signals", f"{name}.toml").read_text(encoding="utf-8"))
 
@@ -181,7 +181,7 @@ def _deadlines(rows: Mapping[str, Any]) -> Deadlines:
 
     In the files a factor is written as `{ factor = "words" }`.
     """
-    common, factors = _read("limits"), ("units", "numbers")
+    common, factors = _read_signals("limits"), ("units", "numbers")
     sets = {key: _split(row) for key, row in rows.items() if key not in factors}
     limits = _split(common["limits"])
     sets |= {"limits": limits | sets["limits"], "inside": limits | sets["inside"]}

@@ -24,7 +24,7 @@ def subject_words(text: str) -> tuple[str, ...]:
     typed = words(text)
     asking = {position for phrase in find(typed, read_by(typed)) if phrase.phrase.group == _ASKS for position in phrase.at}
     subjects: list[str] = []
-    for token, _ in tokens_with_terms(_blanked(text, [typed[position] for position in asking])):
+    for token, _ in tokens_with_terms(_blank_words(text, [typed[position] for position in asking])):
         # Between ideographs a name of another script has no blanks around it: 为什么用kafka做队列.
         for is_cjk, characters in groupby(token, lambda character: bool(cjk_runs(character))):
             piece = "".join(characters)
@@ -48,7 +48,7 @@ def topic_subject(text: str) -> str:
         if match.phrase.group == _EXPLORES:
             literal = frozenset[str]().union(*(step for step in match.phrase.steps if step is not None))
             asking += [typed[position] for position in match.at if typed[position].key in literal]
-    return particular(_blanked(text, asking))
+    return particular(_blank_words(text, asking))
 
 
 def _names_something(word: str) -> bool:
@@ -56,7 +56,7 @@ def _names_something(word: str) -> bool:
     return len(word) >= _SHORTEST and not _DATE.fullmatch(word) and not is_general(word)
 
 
-def _blanked(text: str, gone: Iterable[Word]) -> str:
+def _blank_words(text: str, gone: Iterable[Word]) -> str:
     """Return a text with blanks where some of its words are."""
     characters = list(text)
     for word in gone:

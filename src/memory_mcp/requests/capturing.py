@@ -68,7 +68,7 @@ def pause_capture(app: App, request: PauseCapture, caller: Caller) -> Capturing:
     # Hooks compare names without reading the rules for secrets, so it could only be kept as it is.
     if app.gate.clean_name(project) != project:
         raise InvalidQuery("the project's name holds a secret, which is not written down", "Pause all projects: project *.")
-    now, stored_pauses = app.clock.now_ms(), _read(directory)
+    now, stored_pauses = app.clock.now_ms(), _read_pauses(directory)
     lasts, duration = 0, request.duration.strip().lower()
     if duration:
         match = _DURATION.fullmatch(duration)
@@ -93,7 +93,7 @@ def resume_capture(app: App, request: ResumeCapture, caller: Caller) -> Capturin
     when the project is paused only because all are, or none is known; ReadOnly where nothing can be stored.
     """
     project, directory = _project(app, request.project, caller), _directory(app)
-    now, stored_pauses = app.clock.now_ms(), _read(directory)
+    now, stored_pauses = app.clock.now_ms(), _read_pauses(directory)
     ended = [p for p in stored_pauses if p.covers(project, now) and project in (pauses.ALL, *p.projects)]
     if project == pauses.ALL:
         ended = [p for p in stored_pauses if p.end is None or p.end > now]
@@ -123,7 +123,7 @@ def in_force(app: App, caller: Caller) -> dict[str, int | None]:
     if app.directory is None:
         return {}
     now = app.clock.now_ms()
-    paused = {p.projects[0]: p.end for p in _read(str(app.directory)) if p.begin <= now and (p.end is None or now < p.end)}
+    paused = {p.projects[0]: p.end for p in _read_pauses(str(app.directory)) if p.begin <= now and (p.end is None or now < p.end)}
     return {project: end for project, end in paused.items() if project == pauses.ALL or caller.sees(app, project)}
 
 
@@ -131,7 +131,7 @@ def _response(app: App, directory: str, project: str, caller: Caller) -> Capturi
     """Return the response about a project: whether a pause covers it now, its own pause's end, and all pauses the caller sees."""
     now = in_force(app, caller)
     end = now.get(project)
-    is_paused = any(p.covers(project, app.clock.now_ms()) for p in _read(directory))
+    is_paused = any(p.covers(project, app.clock.now_ms()) for p in _read_pauses(directory))
     return Capturing(project=project, paused=is_paused, until=app.calendar.format_iso(end) if end else "", all_paused=sorted(now))
 
 
@@ -144,7 +144,7 @@ def _directory(app: App) -> str:
     return str(app.directory)
 
 
-def _read(directory: str) -> list[pauses.Pause]:
+def _read_pauses(directory: str) -> list[pauses.Pause]:
     """Return every stored pause, past ones too. Raises InvalidQuery for a damaged file."""
     try:
         return pauses.read(directory)

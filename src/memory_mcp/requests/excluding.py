@@ -69,8 +69,8 @@ def exclude(app: App, request: Exclude, caller: Caller) -> Exclusions:
     or a secret, or is too long; ConfigError when a variable of the environment overrides the settings file,
     or that cannot be read or written; ReadOnly for a read-only data directory.
     """
-    kind, pattern = _one(app, request, caller)
-    exclusions = _changed(app, kind, pattern, on=True, by=request.by)
+    kind, pattern = _read_pattern(app, request, caller)
+    exclusions = _change_exclusions(app, kind, pattern, on=True, by=request.by)
     stored_count = app.tree.tally(pattern).events if kind == "project" else 0
     return replace(exclusions, stored=stored_count)
 
@@ -80,10 +80,10 @@ def include(app: App, request: Include, caller: Caller) -> Exclusions:
 
     In force at once, and written into the settings file and the audit log. Raises InvalidQuery, ConfigError, ReadOnly.
     """
-    return _changed(app, *_one(app, request, caller), on=False, by=request.by)
+    return _change_exclusions(app, *_read_pattern(app, request, caller), on=False, by=request.by)
 
 
-def _one(app: App, request: Exclude, caller: Caller) -> tuple[str, str]:
+def _read_pattern(app: App, request: Exclude, caller: Caller) -> tuple[str, str]:
     """Return the kind that is named (project, path or tool), and its pattern without white space around it.
 
     Raises InvalidQuery unless exactly one is named, for a pattern that is too long, holds a comma, a control
@@ -104,7 +104,7 @@ def _one(app: App, request: Exclude, caller: Caller) -> tuple[str, str]:
     return kind, pattern
 
 
-def _changed(app: App, kind: str, pattern: str, *, on: bool, by: str) -> Exclusions:
+def _change_exclusions(app: App, kind: str, pattern: str, *, on: bool, by: str) -> Exclusions:
     """Add a pattern to the settings (`on`) or remove it, and return what is excluded now.
 
     The new lists are in force before the file is written, and the old ones again if that fails. Where nothing

@@ -173,7 +173,7 @@ class _Fitting:
             event_id_start=first,
             event_id_end="" if last == first else last,
         )
-        excerpt_events = tuple(self._said(e, e.text, is_quoted=True) for e in citation.excerpt)
+        excerpt_events = tuple(self._shape_event(e, e.text, is_quoted=True) for e in citation.excerpt)
         self._bare = ExpandResponse(
             grip=cited,
             verified=citation.verified,
@@ -203,20 +203,20 @@ class _Fitting:
         cost = tokens_of(complete, self._factor)
         if cost <= budget:
             return complete
-        base = replace(self._bare, truncated=True, more={"token_budget": self._rounded(cost)})
+        base = replace(self._bare, truncated=True, more={"token_budget": self._round_budget(cost)})
         silent = replace(base, excerpt_events=tuple(replace(e, text="") for e in base.excerpt_events))
         fits = fits_in(budget, self._factor)
         longest = 2 * max(len(e.text) for e in (*self._found.before, *self._found.excerpt, *self._found.after))
 
-        def quoted(width: int) -> ExpandResponse:
+        def cut_quotation(width: int) -> ExpandResponse:
             """Return the response with the quotation alone, cut to `width` characters."""
-            return replace(silent, grip=replace(silent.grip, quote=_headed(self._found.quote, width)))
+            return replace(silent, grip=replace(silent.grip, quote=_cut_middle(self._found.quote, width)))
 
         for base_response, count in itertools.product((base, silent), range(len(self._nearest), -1, -1)):
             fitted = fullest(functools.partial(self._around, base_response, count), fits, _LEAST, longest)
             if fitted is not None:
                 return fitted
-        return fullest(quoted, fits, _LEAST_QUOTE, len(self._found.quote)) or quoted(_LEAST_QUOTE)
+        return fullest(cut_quotation, fits, _LEAST_QUOTE, len(self._found.quote)) or cut_quotation(_LEAST_QUOTE)
 
     def in_lines(self, budget: int, neighbours: Sequence[Event], question: QuestionTerms) -> ExpandResponse:
         """Return everything, or the quoted event and its neighbours in a line each, marked as truncated.
@@ -227,45 +227,45 @@ class _Fitting:
         cost = tokens_of(complete, self._factor)
         if cost <= budget:
             return complete
-        more = {"before": _LINED_BEFORE, "after": _LINED_AFTER, "token_budget": self._rounded(cost)}
+        more = {"before": _LINED_BEFORE, "after": _LINED_AFTER, "token_budget": self._round_budget(cost)}
         lean = tuple(replace(event, source_id="", when=self._else(event.when), type="") for event in self._bare.excerpt_events)
         base = replace(self._bare, excerpt_events=lean, truncated=True, more=more)
         fits, longest = fits_in(budget, self._factor), max(len(event.text) for event in self._found.excerpt)
-        alone = tokens_of(self._shortened(base, None), self._factor)
+        alone = tokens_of(self._shorten_event(base, None), self._factor)
         own_fits = fits_in(alone + _OWN_SHARE * (budget - alone), self._factor)
-        with_event = fullest(functools.partial(self._shortened, base), own_fits, 0, longest)
+        with_event = fullest(functools.partial(self._shorten_event, base), own_fits, 0, longest)
         if with_event is None:  # The quoted words alone take more.
             return self.within(EXPAND_TOKENS)
         response = with_event
         most, least, line = _BEARING if question.weights else _NEAREST
         texts = [(e, Excerpt(" ".join(e.text.split()), question.weights, question.words)) for e in neighbours[:most]]
         for count in range(len(texts), 0, -1):
-            lined = fullest(functools.partial(self._lined, with_event, texts[:count]), fits, least, line)
+            lined = fullest(functools.partial(self._add_lines, with_event, texts[:count]), fits, least, line)
             if lined is not None:
                 response = lined
                 break
 
-        def widened(width: int) -> ExpandResponse:
+        def widen_event(width: int) -> ExpandResponse:
             """Return what is shown, with so many characters of the event on each side of the quotation."""
-            return replace(response, excerpt_events=self._shortened(base, width).excerpt_events)
+            return replace(response, excerpt_events=self._shorten_event(base, width).excerpt_events)
 
-        return fullest(widened, fits, 0, longest) or response
+        return fullest(widen_event, fits, 0, longest) or response
 
     def _else(self, when: str) -> str:
         """Return a time to the minute; "" for the citation's own."""
         return "" if when[:16] == self._bare.grip.when else when[:16]
 
-    def _rounded(self, cost: int) -> int:
+    def _round_budget(self, cost: int) -> int:
         """Return the budget that a response of this cost is shown whole with."""
         return min(-(-cost // _STEP) * _STEP, TOKENS.most)
 
-    def _shortened(self, response: ExpandResponse, width: int | None) -> ExpandResponse:
+    def _shorten_event(self, response: ExpandResponse, width: int | None) -> ExpandResponse:
         """Return a response with so many characters of its event on each side of the quotation; None for none of its text."""
         triples = zip(response.excerpt_events, self._found.excerpt, _spans(self._found), strict=True)
         events = tuple(replace(s, text="" if width is None else _window(e.text, span, width)) for s, e, span in triples)
         return replace(response, excerpt_events=events)
 
-    def _lined(self, response: ExpandResponse, neighbours: Sequence[tuple[Event, Excerpt]], width: int) -> ExpandResponse:
+    def _add_lines(self, response: ExpandResponse, neighbours: Sequence[tuple[Event, Excerpt]], width: int) -> ExpandResponse:
         """Return a response with these neighbours in a line each of at most so many letters, half as many for a tool's."""
         lines = [self._in_line(event, text, width) for event, text in sorted(neighbours, key=lambda pair: pair[0].order)]
         before_count = sum(event.order < self._found.excerpt[0].order for event, _ in neighbours)
@@ -273,7 +273,7 @@ class _Fitting:
 
     def _in_line(self, event: Event, text: Excerpt, width: int) -> Said:
         """Return a neighbour with so many letters of its text, around what is asked or its beginning."""
-        neighbour, letters = self._said(event, ""), width // 2 if event.role is Role.TOOL else width
+        neighbour, letters = self._shape_event(event, ""), width // 2 if event.role is Role.TOOL else width
         return replace(neighbour, when=self._else(neighbour.when), text=text.cut(width_in(text.text, letters)))
 
     def _neighbours(self, count: int) -> tuple[list[Event], list[Event]]:
@@ -295,12 +295,12 @@ class _Fitting:
             excerpt = tuple(replace(s, text=_window(e.text, span, width)) if s.text else s for s, e, span in pairs)
         return replace(
             response,
-            events_before=tuple(self._said(e, _neighbour(e, width)) for e in earlier),
+            events_before=tuple(self._shape_event(e, _neighbour(e, width)) for e in earlier),
             excerpt_events=excerpt,
-            events_after=tuple(self._said(e, _neighbour(e, width)) for e in later),
+            events_after=tuple(self._shape_event(e, _neighbour(e, width)) for e in later),
         )
 
-    def _said(self, event: Event, text: str, is_quoted: bool = False) -> Said:
+    def _shape_event(self, event: Event, text: str, is_quoted: bool = False) -> Said:
         """Return an event with the text given; only the quoted one (`is_quoted`) has its ids and the seconds of its time."""
         return Said(
             event_id=event.event_id if is_quoted else "",
@@ -342,10 +342,10 @@ def _neighbour(event: Event, width: int | None) -> str:
     """
     if width is None:
         return event.text
-    return _headed(event.text, width // 2 if event.role is Role.TOOL else width)
+    return _cut_middle(event.text, width // 2 if event.role is Role.TOOL else width)
 
 
-def _headed(text: str, width: int) -> str:
+def _cut_middle(text: str, width: int) -> str:
     """Return a text cut to about `width` characters: its beginning and end, or up to `_NARROW` its beginning alone."""
     if len(text) <= width:
         return text

@@ -87,7 +87,7 @@ def full_explanation(why: explain.Explanation, query: str, calendar: Calendar) -
         tier_used=int(why.tier),
         method_used=str(why.method),
         fallback_occurred=why.fallback,
-        skipped=_skipped(why),
+        skipped=_list_skipped(why),
         intent_certainty=round(why.intent_certainty, 3),
         mode=why.mode.value,
         bounds=bounds,
@@ -97,6 +97,6 @@ def full_explanation(why: explain.Explanation, query: str, calendar: Calendar) -
     )
 
 
-def _skipped(why: explain.Explanation) -> tuple[Skipped, ...]:
+def _list_skipped(why: explain.Explanation) -> tuple[Skipped, ...]:
     """Return the layers that were not used, in the policy's order, each as its name and the reason."""
     return tuple(Skipped(str(s.layer), s.reason) for s in why.skipped)

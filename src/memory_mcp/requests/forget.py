@@ -77,7 +77,7 @@ def forget(app: App, request: Forget, caller: Caller) -> Forgotten:
     unknown event, session or topic.
     """
     caller.refuse_all(app, "forgetting")
-    forget_request, subject = _wanted(app, request, caller)
+    forget_request, subject = _resolve_request(app, request, caller)
     if request.dry_run:
         return _preview(app, forget_request, subject)
     if request.by != PERSON and not app.settings.server.forget_by_tool:
@@ -173,7 +173,7 @@ def _shape(outcome: ForgettingOutcome, done: bool, samples: Sequence[Sample], no
     return Forgotten(forgotten=done, counts=outcome.in_words(), events=samples, notices=notices, note=note)
 
 
-def _wanted(app: App, request: Forget, caller: Caller) -> tuple[ForgetRequest, str]:
+def _resolve_request(app: App, request: Forget, caller: Caller) -> tuple[ForgetRequest, str]:
     """Return what is to be forgotten, and what was named.
 
     The second is "event", "topic", "value", or the names of what was given, such as "session since". An event takes

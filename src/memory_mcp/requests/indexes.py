@@ -212,7 +212,7 @@ def rebuild_index(app: App, request: RebuildIndex, caller: Caller) -> RebuiltInd
     project.
     """
     caller.refuse_all(app, "an index")
-    name = _named(request.index_type, tuple(IndexName))
+    name = _find_index_name(request.index_type, tuple(IndexName))
     if name is IndexName.TOPICS:
         grouped = app.topics().rebuild_graph()
         message = f"{app.topics().describe_status().topic_count:,} topics were found in {grouped.documents:,} segments"
@@ -229,12 +229,12 @@ def prune_index(app: App, request: PruneIndex, caller: Caller) -> PrunedIndex:
     or a caller bound to one project.
     """
     caller.refuse_all(app, "an index")
-    name, level = _named(request.index_type, _PRUNABLE), choice(PruneLevel, "level", request.level) or PruneLevel.ALL
+    name, level = _find_index_name(request.index_type, _PRUNABLE), choice(PruneLevel, "level", request.level) or PruneLevel.ALL
     gone = dict(app.accelerators.prune(name, AGE.check(request.age_days, "age_days"), level))
     return PrunedIndex(success=True, pruned=gone, message=f"{sum(gone.values()):,} documents left out")
 
 
-def _named(name: str, names: Sequence[IndexName]) -> IndexName:
+def _find_index_name(name: str, names: Sequence[IndexName]) -> IndexName:
     """Return the index of a name, one of `names`. Raises InvalidQuery for one that is missing or none of these."""
     index = choice(names, "index_type", name)
     if index is None:

@@ -108,17 +108,17 @@ def pause_job(app: App, request: PauseJob, caller: Caller) -> JobPaused:
     """
     caller.refuse_all(app, "pausing a job")
     app.scheduler.pause(request.name)
-    return _paused(app, request.name)
+    return _describe_pause(app, request.name)
 
 
 def resume_job(app: App, request: ResumeJob, caller: Caller) -> JobPaused:
     """Let a paused job run again. Raises InvalidQuery for an unknown name or a caller bound to one project."""
     caller.refuse_all(app, "resuming a job")
     app.scheduler.resume(request.name)
-    return _paused(app, request.name)
+    return _describe_pause(app, request.name)
 
 
-def _paused(app: App, name: str) -> JobPaused:
+def _describe_pause(app: App, name: str) -> JobPaused:
     """Return whether the job `name` is paused now, and the local time of its next run, "" where none is planned."""
     [status] = [status for status in app.scheduler.statuses() if status.name == name]
     return JobPaused(name=name, paused=status.paused, next_run=_iso(app, status.next_run) or "")

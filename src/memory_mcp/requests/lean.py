@@ -79,7 +79,7 @@ class _Quotation:
     def cut(self, letters: int) -> tuple[str, int]:
         """Return the quotation of so many letters, and the bytes that it adds to its result."""
         if letters not in self._cuts:
-            quote = _cut(self.excerpt, letters)
+            quote = _cut_quotation(self.excerpt, letters)
             self._cuts[letters] = quote, len(_QUOTE_FIELD) + size_of(quote) if quote else 0
         return self._cuts[letters]
 
@@ -142,7 +142,7 @@ class LeanHits:
         for hit, bare in self._lines:
             if hit.event_id in events:
                 continue
-            quote = _cut(Excerpt(hit.quote, self._weights, self._words), LINE)
+            quote = _cut_quotation(Excerpt(hit.quote, self._weights, self._words), LINE)
             line: Brief | str = line_of(bare, quote, describe_flags(hit.quote))
             if self._for_page:
                 line = Brief(when=bare.when, who=bare.who, quote=" ".join(quote.split()), grip=bare.grip)
@@ -207,7 +207,7 @@ def _beside(
     lines = (
         line_of(
             Result(when="", who=aside.speaker or aside.role, grip=short_grip(aside.grip_id)),
-            _cut(Excerpt(aside.quote, weights, style.words), BESIDE),
+            _cut_quotation(Excerpt(aside.quote, weights, style.words), BESIDE),
             describe_flags(aside.quote),
         )
         for aside in asides
@@ -227,6 +227,6 @@ def _most(size_at: Callable[[int], int], room: int, least: int, most: int) -> in
     return fullest(lambda letters: letters, lambda letters: size_at(letters) <= room, least, most)
 
 
-def _cut(excerpt: Excerpt, letters: int) -> str:
+def _cut_quotation(excerpt: Excerpt, letters: int) -> str:
     """Return a quotation of so many letters around what matched."""
     return excerpt.cut(width_in(excerpt.text, letters))

@@ -83,15 +83,15 @@ def records(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
     labelled = {(label.topic_id, label.project) for label in app.storage.topics.list_labels()}
     labels = [r for r in _unforgotten(app, asked["topic_label"]) if (r["topic_id"], r["project"]) not in labelled]
     stored = {
-        "ids": _lead(app, asked["segment_cut"]),
+        "ids": _redirect_ids(app, asked["segment_cut"]),
         "pins": len(new),
-        "corrections": _superseded(app, asked["superseded"]),
+        "corrections": _merge_corrections(app, asked["superseded"]),
         "labels": len(labels),
     }
     for r in labels:
         words = app.gate.clean_text(r["label"])
         app.storage.topics.set_label(TopicLabel(TopicId(r["topic_id"]), r["project"], words, r["author"], r["at_ms"]))
-    stored["texts"] = _texts(app, asked["node"], asked["bullet"], asked["bullet_grip"])
+    stored["texts"] = _merge_texts(app, asked["node"], asked["bullet"], asked["bullet_grip"])
     counts = {name: count for name, count in {**stored, "events": int(asked["events"])}.items() if count}
     if counts:
         subject = app.gate.clean_text(str(asked["subject"]))
@@ -105,7 +105,7 @@ def _unforgotten(app: App, rows: Sequence[Row]) -> list[Row]:
     return [r for r in rows if all(clean(value) == value for value in r.values() if isinstance(value, str))]
 
 
-def _lead(app: App, rows: Sequence[Row]) -> int:
+def _redirect_ids(app: App, rows: Sequence[Row]) -> int:
     """Have ids of segments that were cut otherwise there lead to the segment that holds their first event here.
 
     Return how many. Ids that exist here, and those whose first event is in no segment here, are left out.
@@ -126,7 +126,7 @@ def _lead(app: App, rows: Sequence[Row]) -> int:
     return len(leads)
 
 
-def _superseded(app: App, rows: Sequence[Row]) -> int:
+def _merge_corrections(app: App, rows: Sequence[Row]) -> int:
     """Record the corrections that are not known here by statement, replacement and time; return how many.
 
     Author and reason are cleaned of secrets. Of several about one statement the last one holds.
@@ -147,7 +147,7 @@ def _superseded(app: App, rows: Sequence[Row]) -> int:
     return len(new)
 
 
-def _texts(app: App, nodes: Sequence[Row], bullets: Sequence[Row], grips: Sequence[Row]) -> int:
+def _merge_texts(app: App, nodes: Sequence[Row], bullets: Sequence[Row], grips: Sequence[Row]) -> int:
     """Store the current texts of agents for nodes that no agent has written here; return how many.
 
     They are checked as any agent's, since the node may hold less here: a text that is refused is left out.

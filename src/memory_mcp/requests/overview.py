@@ -146,7 +146,7 @@ def get_overview(app: App, _: GetOverview, caller: Caller) -> Overview:
     caller.refuse_all(app, "the overview")
     now = app.clock.now_ms()
     capture, loss = app.gate.capture, app.storage.loss
-    paused, problem = _paused(app, caller)
+    paused, problem = _list_pauses(app, caller)
     recent: dict[str, int] = {}
     for activity in app.storage.events.list_sessions(Scope(window=TimeWindow(now - _DAY_MS, now + 1)), _SESSIONS):
         recent[activity.agent] = recent.get(activity.agent, 0) + activity.events
@@ -179,7 +179,7 @@ def get_overview(app: App, _: GetOverview, caller: Caller) -> Overview:
     )
 
 
-def _paused(app: App, caller: Caller) -> tuple[list[PausedProject], str]:
+def _list_pauses(app: App, caller: Caller) -> tuple[list[PausedProject], str]:
     """Return the pauses that the caller may see, by project, and an error; the error is "" unless pauses cannot be read."""
     try:
         paused = capturing.in_force(app, caller)

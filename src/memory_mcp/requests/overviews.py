@@ -112,19 +112,20 @@ def overview_of(
     projects = [project for project in projects if project.lines]
     cite = str if asked.for_page else short_grip
 
-    def shaped(width: int) -> tuple[ProjectOverview, ...]:
+    def shape_projects(width: int) -> tuple[ProjectOverview, ...]:
         return tuple(
-            _shaped(project, names.get(project.name, project.name) or NO_NAME, calendar, width, cite) for project in projects
+            _shape_project(project, names.get(project.name, project.name) or NO_NAME, calendar, width, cite)
+            for project in projects
         )
 
     # A name without a line says nothing.
     for project in projects:
         project.shown = 1
-    while projects and not fits(shaped(_LEAST)):
+    while projects and not fits(shape_projects(_LEAST)):
         projects.pop()
-    _share_lines(projects, lambda: fits(shaped(_LEAST)))
-    width = next((width for width in range(_WIDTH, _LEAST, -10) if fits(shaped(width))), _LEAST)
-    return shaped(width)
+    _share_lines(projects, lambda: fits(shape_projects(_LEAST)))
+    width = next((width for width in range(_WIDTH, _LEAST, -10) if fits(shape_projects(width))), _LEAST)
+    return shape_projects(width)
 
 
 def _projects_in(app: App, question: Asked) -> list[_Project]:
@@ -175,7 +176,7 @@ def _share_lines(projects: Sequence[_Project], fits: Callable[[], bool]) -> None
             waiting.remove(project)
 
 
-def _shaped(project: _Project, name: str, calendar: Calendar, width: int, cite: Callable[[str], str]) -> ProjectOverview:
+def _shape_project(project: _Project, name: str, calendar: Calendar, width: int, cite: Callable[[str], str]) -> ProjectOverview:
     """Return a project with the lines that are shown, their texts cut to `width` characters, and grips as `cite` writes them."""
     first, last = (calendar.day_of(at) for at in (min(cut.start for cut in project.cuts)[0], project.last[0]))
     parts: dict[AccountPart, list[OverviewLine]] = {part: [] for part in AccountPart}

@@ -165,7 +165,7 @@ def refine_summary(app: App, request: RefineSummary, caller: Caller) -> Refined:
         if scoped.locked:
             app.tree.node(node_id, scoped.project)
         old_node = app.tree.node(node_id)
-        node = _refined(app, old_node, request, scoped)
+        node = _apply_refinement(app, old_node, request, scoped)
         if replace(node, version=old_node.version, built=old_node.built) == old_node:
             node = old_node
         else:
@@ -277,7 +277,7 @@ def _fits(path: str, value: Sequence[object], least: int, most: int) -> None:
         raise InvalidQuery(f"{path} is too long: at most {most} {what}", _UNCHANGED)
 
 
-def _refined(app: App, old_node: TocNode, request: RefineSummary, scoped: Scoped) -> TocNode:
+def _apply_refinement(app: App, old_node: TocNode, request: RefineSummary, scoped: Scoped) -> TocNode:
     """Return the next version of the node with the agent's words, cleaned as any write is, and its proofs checked.
 
     A missing summary is made of title and bullets, missing keywords of the same words. Bullets that an agent

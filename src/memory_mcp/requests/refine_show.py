@@ -129,13 +129,13 @@ def _segment(app: App, fits: Callable[[Material], bool], plain: Material, node_i
     earlier_events = [e for e in app.tree.context(cut, scoped.project).before if _says(e)][-_BEFORE:]
     format_iso = app.calendar.format_iso
     earlier_lines = [
-        Line(when=format_iso(e.timestamp)[:16], who=_who(e), text=_cut(e.text, _BEFORE_CHARS)[0]) for e in earlier_events
+        Line(when=format_iso(e.timestamp)[:16], who=_who(e), text=_cut_text(e.text, _BEFORE_CHARS)[0]) for e in earlier_events
     ]
     material = replace(plain, context=Before(session_id=cut.session_id, before=earlier_lines))
     events = [e for e in app.storage.events.segment_events(cut) if _says(e)]
     grips = app.storage.grips.grips_by_event([e.event_id for e in events])
 
-    def shown(chosen: Sequence[Event], chars: int) -> Material:
+    def build_material(chosen: Sequence[Event], chars: int) -> Material:
         """Return the material with these events, their texts cut to `chars` characters, those of tools to a quarter."""
         short = max(_LEAST // 2, chars // _TOOL_SHARE)
         lines = [_line(app, e, grips.get(e.event_id, ()), short if _is_tool(e) else chars) for e in chosen]
@@ -143,7 +143,7 @@ def _segment(app: App, fits: Callable[[Material], bool], plain: Material, node_i
 
     spoken = [e for e in events if not _is_tool(e)]
     for chosen in (events, spoken):
-        if chosen and (fitted := fullest(functools.partial(shown, chosen), fits, _LEAST, _MOST)) is not None:
+        if chosen and (fitted := fullest(functools.partial(build_material, chosen), fits, _LEAST, _MOST)) is not None:
             return fitted
     ends = spoken or events
 
@@ -151,7 +151,7 @@ def _segment(app: App, fits: Callable[[Material], bool], plain: Material, node_i
         """Return the material with the first and last events, `count` in all, cut as short as possible."""
         # Half of them the first and half the last.
         head = (count + 1) // 2
-        return shown([*ends[:head], *ends[len(ends) - (count - head) :]] if count else [], _LEAST)
+        return build_material([*ends[:head], *ends[len(ends) - (count - head) :]] if count else [], _LEAST)
 
     return fullest(ends_shown, fits, 0, len(ends)) or ends_shown(0)
 
@@ -166,25 +166,25 @@ def _period(app: App, fits: Callable[[Material], bool], plain: Material, node_id
     nodes = app.tree.nodes(ids, scoped.project)
     children = [nodes[i] for i in ids if i in nodes]
 
-    def shown(chosen: Sequence[TocNode], most: int) -> Material:
+    def build_material(chosen: Sequence[TocNode], most: int) -> Material:
         """Return the material with these children, each with its `most` most salient bullets."""
         return replace(plain, children=[_part(n, most) for n in chosen], left_out=len(children) - len(chosen))
 
-    fitted = fullest(functools.partial(shown, children), fits, 0, _BULLETS)
+    fitted = fullest(functools.partial(build_material, children), fits, 0, _BULLETS)
     if fitted is not None:
         return fitted
     busiest = sorted(range(len(children)), key=lambda i: (-children[i].event_count, i))
 
     def busiest_shown(count: int) -> Material:
         """Return the material with the `count` children that hold most events, without bullets, in order of time."""
-        return shown([children[i] for i in sorted(busiest[:count])], 0)
+        return build_material([children[i] for i in sorted(busiest[:count])], 0)
 
     return fullest(busiest_shown, fits, 0, len(children)) or busiest_shown(0)
 
 
 def _line(app: App, event: Event, grips: Sequence[Grip], chars: int) -> Line:
     """Return an event with at most `_GRIPS` grips that begin in it: those that quote what is shown of it, else any."""
-    text, spans = _cut(event.text, chars)
+    text, spans = _cut_text(event.text, chars)
     own_grips = [g for g in grips if g.event_id_start == event.event_id]
     visible_grips = [
         g for g in own_grips if g.event_id_end != event.event_id or any(g.span_start < b and a < g.span_end for a, b in spans)
@@ -197,7 +197,7 @@ def _line(app: App, event: Event, grips: Sequence[Grip], chars: int) -> Line:
     )
 
 
-def _cut(text: str, chars: int) -> tuple[str, Sequence[tuple[int, int]]]:
+def _cut_text(text: str, chars: int) -> tuple[str, Sequence[tuple[int, int]]]:
     """Return a text cut to about `chars` characters, and the (start, end) of the parts of it that remain.
 
     A text that fits remains whole; of a longer one its beginning and its end, joined by an ellipsis. White

@@ -123,7 +123,7 @@ def scope_of(app: App, project: str, scope: str, caller: Caller, widens: bool = 
     scope_name, bound = choice(ScopeName, "scope", scope), caller.bound(app)
     if bound is not None:
         if scope_name is ScopeName.ALL or (project and not _is_named(app, bound, project)):
-            raise _refused(bound)
+            raise _make_refusal(bound)
         return Scoped(bound, by_default=not project, locked=True)
     if project:
         return Scoped(known_project(app, project))
@@ -180,7 +180,7 @@ def project_to_store(app: App, name: str, caller: Caller) -> str:
     bound = caller.bound(app)
     if bound is not None:
         if name and not _is_named(app, bound, name):
-            raise _refused(bound)
+            raise _make_refusal(bound)
         return bound
     if not name:
         return caller.project
@@ -192,7 +192,7 @@ def _is_named(app: App, project: str, name: str) -> bool:
     return app.storage.projects.names.resolve_alias(name) == project or project.endswith("/" + name.strip("/"))
 
 
-def _refused(project: str) -> InvalidQuery:
+def _make_refusal(project: str) -> InvalidQuery:
     """Return the InvalidQuery for a request about another project; it does not reveal whether that exists."""
     return InvalidQuery(f"this connection is bound to project {project}", f"Leave out project and scope. {_LOCKED}")
 

@@ -126,7 +126,7 @@ def search(app: App, request: SearchRequest, caller: Caller) -> SearchResponse:
     parsed = parse_search(app, bind, arguments, excluded)
     answer = app.ask(parsed.query, parsed.how)
     shaping = _Shaping(app, answer, parsed)
-    response, _ = shaping.shaped()
+    response, _ = shaping.shape_response()
     app.engine.questions.remember(caller.connection, (hit.event_id for hit in (*answer.hits, *answer.further)), shaping.terms)
     if answer.by_project and not parsed.how.offset:
         response = _by_project(app, response, answer, parsed)
@@ -137,7 +137,7 @@ def search(app: App, request: SearchRequest, caller: Caller) -> SearchResponse:
         find_period(request.why_not) or request.why_not,
         caller.bound(app),
         arguments,
-        Trying(app, bind, functools.partial(_shown, app), excluded),
+        Trying(app, bind, functools.partial(_find_shown_ids, app), excluded),
     )
     why = WhyNot(missing.id, missing.reason, dict(missing.change))
     return replace(response, explanation=replace(response.explanation, why_not=why))
@@ -155,14 +155,17 @@ def _by_project(app: App, response: SearchResponse, answer: Answer, parsed: Pars
     overview_request = Asked(query.project, query.agent, answer.why.window, query.excluded, for_page=parsed.with_agents)
     base = 0 if parsed.full else size_of(bare)
     projects = overview_of(
-        app, overview_request, parsed.calendar, lambda several: tokens_in(base + _listed("projects", several), factor) <= budget
+        app,
+        overview_request,
+        parsed.calendar,
+        lambda several: tokens_in(base + _field_size("projects", several), factor) <= budget,
     )
     return replace(bare, projects=projects) if projects else response
 
 
-def _shown(app: App, parsed: ParsedSearch) -> list[set[str]]:
+def _find_shown_ids(app: App, parsed: ParsedSearch) -> list[set[str]]:
     """Run a call and return for each result the ids that it names: node, event and grips, further quotations included."""
-    response, hits = _Shaping(app, app.ask(parsed.query, parsed.how), parsed).shaped()
+    response, hits = _Shaping(app, app.ask(parsed.query, parsed.how), parsed).shape_response()
     also = [{q.grip_id for q in r.also} if isinstance(r, FullResult) else set() for r in response.results]
     also += [set()] * (len(hits) - len(also))
     return [{h.node_id, h.event_id, h.grip_id, *h.grip_ids} | more for h, more in zip(hits, also, strict=True)]
@@ -195,10 +198,10 @@ class _Shaping:
         themes = answer.themes if answer.overview else answer.themes[: parsed.query.limit]
         self._missing = _missing(app, parsed, answer.missing)
         self._themes = fit_themes(
-            themes, parsed.calendar, lambda themes: tokens_in(_listed("themes", themes), self._factor) <= most
+            themes, parsed.calendar, lambda themes: tokens_in(_field_size("themes", themes), self._factor) <= most
         )
 
-    def shaped(self) -> tuple[SearchResponse, Sequence[Hit]]:
+    def shape_response(self) -> tuple[SearchResponse, Sequence[Hit]]:
         """Return the response, full or lean as asked for, and the hits that its results stand for."""
         return self._full() if self._asked.full else self._lean()
 
@@ -230,7 +233,7 @@ class _Shaping:
         The first that does not fit ends the list; the explanation is not counted.
         """
         hits, results = self._found.hits, list[FullResult]()
-        remaining = self._budget - tokens_in(_listed("themes", self._themes), self._factor)
+        remaining = self._budget - tokens_in(_field_size("themes", self._themes), self._factor)
         for hit in hits:
             result = full_result(hit, self._asked.calendar)
             remaining -= tokens_of(result, self._factor)
@@ -238,14 +241,14 @@ class _Shaping:
                 break
             results.append(result)
         if len(results) == len(hits):
-            results = self._quoted(results, remaining)
+            results = self._add_quotes(results, remaining)
         response = self._whole(tuple(results), len(results))
         if best := next((cited for cited in results if cited.grip_ids), None):
             way = f"expand_grip {best.grip_ids[0]} for its context; browse_toc toc:day:{best.when[:10]} for its day"
             response = replace(response, next=way)
         return response, hits[: len(results)]
 
-    def _quoted(self, results: Sequence[FullResult], remaining: int) -> list[FullResult]:
+    def _add_quotes(self, results: Sequence[FullResult], remaining: int) -> list[FullResult]:
         """Return results with what is said beside them, and further quotations of the first `_QUOTED`, as far as tokens are left.
 
         The latter only where `_TO_QUOTE` ms of the search's time are left.
@@ -331,7 +334,7 @@ def _missing(app: App, parsed: ParsedSearch, words: Sequence[str]) -> tuple[str,
     return tuple(marked)
 
 
-def _listed(name: str, values: Sequence[object]) -> int:
+def _field_size(name: str, values: Sequence[object]) -> int:
     """Return the bytes that a field with these values adds to a response in its compact JSON form."""
     return len(f',"{name}":[]') + sum(map(size_of, values)) + len(values) - 1 if values else 0
 
@@ -343,11 +346,11 @@ def _further_quotes(app: App, hits: Sequence[Hit]) -> Mapping[str, tuple[Quote, 
     quotes = app.evidence.read_quotes(list(grips.values()))
     own_quotes = {h.node_id: h.quote for h in hits}
 
-    def told(node: NodeId, grip: GripId) -> bool:
+    def has_new_words(node: NodeId, grip: GripId) -> bool:
         """Return whether a grip has words that the node's own result does not show."""
         return bool(quotes.get(grip)) and quotes[grip] not in own_quotes[node]
 
     return {
-        node: tuple(Quote(g, Excerpt(quotes[g], {}).cut(_WIDTH)) for g in several if told(node, g))
+        node: tuple(Quote(g, Excerpt(quotes[g], {}).cut(_WIDTH)) for g in several if has_new_words(node, g))
         for node, several in stored.items()
     }

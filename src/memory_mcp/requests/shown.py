@@ -92,7 +92,7 @@ def export_shown(app: App, request: ExportShown, caller: Caller) -> ShownFile:
     if len(named_kinds) != 1:
         raise InvalidQuery("name one of node, session, grip and query", "Use the links of a page.")
     [what] = named_kinds
-    content = _clean(app, as_json(_shown(app, what, request, caller)))
+    content = _clean(app, as_json(_get_content(app, what, request, caller)))
     ending, media_type = _KINDS[form]
     if form is FileForm.JSON:
         text = json.dumps(neutralize_json(content), ensure_ascii=False, indent=1) + "\n"
@@ -148,7 +148,7 @@ def _session(app: App, request: ExportShown, caller: Caller) -> object:
     return get_events(app, events_request, caller)
 
 
-def _shown(app: App, what: str, request: ExportShown, caller: Caller) -> object:
+def _get_content(app: App, what: str, request: ExportShown, caller: Caller) -> object:
     """Return the response about the thing `what` that is named: node, session, citation in the largest budget, or lean answer.
 
     Raises NotFound for an unknown one, InvalidQuery for an invalid argument.
@@ -219,7 +219,7 @@ def _node_lines(content: Mapping[str, Any]) -> Iterator[str]:
     if content.get("events"):
         yield from ("", "## Conversation", "")
     for event in content.get("events", ()):
-        yield from _said(event)
+        yield from _event_lines(event)
     if content.get("next_cursor") or content.get("is_cut"):
         yield from (
             "",
@@ -230,14 +230,14 @@ def _node_lines(content: Mapping[str, Any]) -> Iterator[str]:
 def _session_lines(content: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of a session's events, and whether more follows."""
     for event in content.get("events", ()):
-        yield from _said(event)
+        yield from _event_lines(event)
     if content.get("next_cursor"):
         yield "More follows on the next page."
 
 
 def _grip_lines(content: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of a quotation, whether it still holds, and of the events around it."""
-    yield from (*_quoted(content["grip"]["quote"]), "", f"[{content['grip']['grip_id']}]")
+    yield from (*_quote_lines(content["grip"]["quote"]), "", f"[{content['grip']['grip_id']}]")
     if not content["verified"]:
         is_cut = FORGOTTEN in content["grip"]["quote"]
         yield f"Something was forgotten at {FORGOTTEN}." if is_cut else "The stored event holds other words now."
@@ -245,7 +245,7 @@ def _grip_lines(content: Mapping[str, Any]) -> Iterator[str]:
         yield f"It holds no more. {content.get('why_superseded', '')} [{content['superseded_by']}]"
     yield from ("", "## In its place", "")
     for event in (*content.get("events_before", ()), *content.get("excerpt_events", ()), *content.get("events_after", ())):
-        yield from _said(event)
+        yield from _event_lines(event)
 
 
 def _answer_lines(content: Mapping[str, Any]) -> Iterator[str]:
@@ -259,7 +259,7 @@ def _answer_lines(content: Mapping[str, Any]) -> Iterator[str]:
         heading_parts = [result["when"], result.get("who"), result.get("title"), result.get("session"), result.get("project")]
         over = " It holds no more." if result.get("superseded_by") else ""
         yield from ("", f"**{' · '.join(_line(str(part)) for part in heading_parts if part)}**{over}", "")
-        yield from _quoted(result.get("quote", ""))
+        yield from _quote_lines(result.get("quote", ""))
         yield f"[{result.get('grip') or result.get('node', '')}]"
     if content.get("also"):
         yield ""
@@ -270,13 +270,13 @@ def _answer_lines(content: Mapping[str, Any]) -> Iterator[str]:
 _LINES = {"node": _node_lines, "session": _session_lines, "grip": _grip_lines, "query": _answer_lines}
 
 
-def _said(event: Mapping[str, Any]) -> Iterator[str]:
+def _event_lines(event: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of an event: when and who, then its text as a quotation."""
     who = event.get("speaker") or event["role"]
-    yield from (f"**{event['when'][:16].replace('T', ' ')} {_line(who)}**", "", *_quoted(event.get("text", "")), "")
+    yield from (f"**{event['when'][:16].replace('T', ' ')} {_line(who)}**", "", *_quote_lines(event.get("text", "")), "")
 
 
-def _quoted(text: str) -> list[str]:
+def _quote_lines(text: str) -> list[str]:
     """Return the lines of a text, each behind "> ", so that none reads as a heading of the file; [] for ""."""
     return [f"> {line}".rstrip() for line in text.splitlines()]
 

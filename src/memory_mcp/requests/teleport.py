@@ -109,7 +109,7 @@ def teleport(app: App, request: Jump, caller: Caller) -> TeleportResponse:
         kind=choice(MemoryKind, "kind", request.kind),
         excluded_sessions=name_excluded(caller.excluded(app, request.include_current)),
     )
-    answer = _found(app, request, filters)
+    answer = _search_index(app, request, filters)
     response = TeleportResponse(
         results=(),
         partial=answer.partial if isinstance(request, HybridSearch) else None,
@@ -121,12 +121,12 @@ def teleport(app: App, request: Jump, caller: Caller) -> TeleportResponse:
         full_results = (
             replace(full_result(h, app.calendar), keywords=() if h.grip_id else h.keywords[:_KEYWORDS]) for h in answer.hits
         )
-        scored = (_scored(result, hit.raw, request) for result, hit in zip(full_results, answer.hits, strict=True))
+        scored = (_add_score(result, hit.raw, request) for result, hit in zip(full_results, answer.hits, strict=True))
         return replace(response, results=tuple(fitting(app, scored, 0)))
     return replace(response, results=_lean(app, request, scoped, response, answer.hits))
 
 
-def _found(app: App, request: Jump, filters: Filters) -> "FoundHits":
+def _search_index(app: App, request: Jump, filters: Filters) -> "FoundHits":
     """Return what the index of a request finds: both, the vector or the keyword index, by its type.
 
     Raises InvalidQuery for a similarity outside 0 to 1, an invalid query or limit; LayerUnavailable for an unusable index.
@@ -156,7 +156,7 @@ def _lean(app: App, request: Jump, scoped: Scoped, bare: TeleportResponse, hits:
     return LeanHits(Selection(tuple(hits), (), len(hits)), weights, style).page(room, room).results
 
 
-def _scored(result: FullResult, raw: float | None, request: Jump) -> FullResult:
+def _add_score(result: FullResult, raw: float | None, request: Jump) -> FullResult:
     """Return a result with the score `raw` of its index, rounded; unchanged for both indexes or without a score."""
     name = _SCORES.get(type(request))
     if raw is None or name is None:

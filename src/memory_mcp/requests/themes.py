@@ -54,12 +54,12 @@ def fit_themes(candidates: Sequence[Found], calendar: Calendar, fits: Callable[[
     for count in range(len(all_themes), 0, -1):
         for quoted_count in dict.fromkeys((count, -(-2 * count // 3))):
             themes = (*all_themes[:quoted_count], *(replace(t, quote="", grip="") for t in all_themes[quoted_count:count]))
-            fitted = fullest(functools.partial(_cut, themes), fits, _LEAST, _QUOTE)
+            fitted = fullest(functools.partial(_cut_quotes, themes), fits, _LEAST, _QUOTE)
             if fitted is not None:
                 return fitted
     return ()
 
 
-def _cut(themes: Sequence[Theme], width: int) -> tuple[Theme, ...]:
+def _cut_quotes(themes: Sequence[Theme], width: int) -> tuple[Theme, ...]:
     """Return themes whose statements are at most `width` characters long."""
     return tuple(replace(t, quote=shorten(t.quote, width)) for t in themes)

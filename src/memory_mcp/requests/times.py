@@ -39,7 +39,7 @@ class Times:
         """
         if not text.strip():
             return None
-        moment = self._read(text, name, ("since", "", "in", "on"))
+        moment = self._parse_time(text, name, ("since", "", "in", "on"))
         return moment if isinstance(moment, int) else moment.start_ms
 
     def until(self, text: str) -> int | None:
@@ -49,7 +49,7 @@ class Times:
         """
         if not text.strip():
             return None
-        moment = self._read(text, "until", ("until", "", "in", "on"))
+        moment = self._parse_time(text, "until", ("until", "", "in", "on"))
         return moment if isinstance(moment, int) else moment.end_ms
 
     def window(self, since: str, until: str) -> TimeWindow | None:
@@ -95,7 +95,7 @@ class Times:
                 raise
             return period_id
 
-    def _read(self, text: str, name: str, leads: tuple[str, ...]) -> int | TimeWindow:
+    def _parse_time(self, text: str, name: str, leads: tuple[str, ...]) -> int | TimeWindow:
         """Return the moment (UTC ms) or the window that `text` names, whose phrase may follow one of `leads`.
 
         Raises InvalidQuery, which begins with `name`, for no time or one out of the calendar's range.

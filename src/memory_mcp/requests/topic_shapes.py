@@ -126,7 +126,7 @@ class Segments:
             if (node := nodes.get(link.node_id)) is None:
                 continue
             # The statement that says most of the topic and is neither said by the title nor shown before.
-            ranked, title = self._ranked(node, topic), keys_of(node.title.partition(SEPARATOR)[0])
+            ranked, title = self._rank_bullets(node, topic), keys_of(node.title.partition(SEPARATOR)[0])
             fresh = [entry for entry in ranked[:_NEAR] if entry.text not in shown_texts]
             best = next((entry for entry in fresh if not _is_told(entry.text, title)), next(iter(fresh or ranked), None))
             grip = best.grip_ids[0] if best else ""
@@ -147,7 +147,7 @@ class Segments:
         nodes, segments = self._app.tree.nodes([entry.node_id for entry in links], self._scoped.project), []
         for link in links:
             if (node := nodes.get(link.node_id)) is not None:
-                chosen = self._ranked(node, topic)[:most]
+                chosen = self._rank_bullets(node, topic)[:most]
                 segments.append(
                     TopicSegment(
                         node_id=node.node_id,
@@ -160,7 +160,7 @@ class Segments:
                 )
         return segments
 
-    def _ranked(self, node: TocNode, topic: Topic) -> list[TocBullet]:
+    def _rank_bullets(self, node: TocNode, topic: Topic) -> list[TocBullet]:
         """Return a node's statements, those that say most about the query and the topic first."""
         from memory_mcp.search.layers.topics import order_by_telling  # numpy, behind it, would double the time to the handshake
 

@@ -76,7 +76,7 @@ class _Found:
     passages: Sequence[Passage]
     related: Sequence[RelatedTopic]
 
-    def shown(self, nodes: int, related: int, width: int) -> TopicInfo:
+    def shape_topic(self, nodes: int, related: int, width: int) -> TopicInfo:
         """Return the topic with so many nodes and relations, and so many characters of each node's text."""
         excerpts = [replace(passage.bare, text=passage.excerpt.cut(width)) for passage in self.passages[:nodes]]
         return replace(self.info, nodes=excerpts, related=self.related[:related])
@@ -140,17 +140,17 @@ def _within(bare: FoundTopics, candidates: Sequence[_Found], tokens: int, factor
     One topic always remains, if there is any.
     """
 
-    def made(count: int, step: tuple[int, int, int]) -> FoundTopics:
+    def build_response(count: int, step: tuple[int, int, int]) -> FoundTopics:
         """Return the response with the first `count` topics, each cut as `step` says."""
-        return replace(bare, topics=[candidate.shown(*step) for candidate in candidates[:count]])
+        return replace(bare, topics=[candidate.shape_topic(*step) for candidate in candidates[:count]])
 
     def shortest(count: int) -> FoundTopics:
         """Return the response with the first `count` topics, each with as little as the last of `_STEPS`."""
-        return made(count, _STEPS[-1])
+        return build_response(count, _STEPS[-1])
 
     fits = fits_in(tokens, factor)
     for step in _STEPS:
-        if fits(response := made(len(candidates), step)):
+        if fits(response := build_response(len(candidates), step)):
             return response
     return fullest(shortest, fits, 1, len(candidates)) or shortest(1)
 

@@ -108,7 +108,7 @@ def navigate(app: App, request: Navigate, caller: Caller) -> Navigated:
         query=query,
         path=[copied(Step, step, score=round(step.score, 3)) for step in outcome.path],
         results=shown_results,
-        bounds=_used(budget),
+        bounds=_report_bounds(budget),
         bounds_hit=tuple(budget.hit),
         scope=scoped.words,
         window=shapes.window(outcome.window, outcome.window_words, app.calendar),
@@ -124,7 +124,7 @@ def _budget_of(app: App, request: Navigate) -> Budget:
     return Budget(bounds, app.clock, retrieval.token_factor, first_find_ms=FIRST_FIND_MS)
 
 
-def _used(budget: Budget) -> dict[str, BoundUse]:
+def _report_bounds(budget: Budget) -> dict[str, BoundUse]:
     """Return each of the six bounds with its limit and how much the walk used; `used` is None for `beam_width`."""
     used = {
         "max_depth": budget.depth,

@@ -62,7 +62,7 @@ class Phrase:
     behind: int
 
 
-def _compiled(template: str) -> re.Pattern[str]:
+def _compile_template(template: str) -> re.Pattern[str]:
     """Return a template as a pattern, with {piece} replaced by that of `_PIECES`."""
     return re.compile(re.sub(r"\{([a-z]+)\}", lambda m: _PIECES[m[1]], template))
 
@@ -130,7 +130,7 @@ def _back_month(m: re.Match[str], on: Windows) -> TimeWindow | None:
     return _third(on.period("month", _BACK[m["back"]]), m, on)
 
 
-def _named(m: re.Match[str], on: Windows) -> TimeWindow:
+def _find_named_day(m: re.Match[str], on: Windows) -> TimeWindow:
     """Return the day of 昨天, or the part of it that the word itself (今朝) or one behind it names."""
     word = m["word"]
     part = next((hours for name, hours in _PARTS.items() if word.endswith(name)), None)
@@ -158,16 +158,16 @@ def _rolling(m: re.Match[str], on: Windows) -> TimeWindow:
 _Resolver = Callable[[re.Match[str], Windows], TimeWindow | None]
 #: The longer of two that begin at one place first.
 _FORMS: tuple[tuple[re.Pattern[str], _Resolver], ...] = (
-    (_compiled(r"(?<![0-9A-Za-z_.\-/])(?P<y>20\d\d)[-/](?P<m>[01]?\d)[-/](?P<d>[0-3]?\d)(?![0-9A-Za-z.\-/:])"), _iso),
-    (_compiled("(?:{year})?{month}{day}{part}"), _date),
-    (_compiled("(?:{year})?{month}(?![0-9]{1,2}[日号號])份?(?:(?:的|の)?{third})?"), _month),
-    (_compiled("{year}(?P<s>[春夏秋冬])[天季]?"), _season),
-    (_compiled("{year}(?![0-9一二三四五六七八九十]+月){third}?"), _whole_year),
-    (_compiled("{back}{week}(?!期)(?!年|刊){wd}"), _week),
-    (_compiled("{back}(?:个|個)?月(?!曜){third}?"), _back_month),
-    (_compiled(f"(?P<word>{_any(_DAYS_BACK)})(?<!今日(?=本)){{part}}"), _named),
-    (_compiled("{number}{unit}(?:之|以)?前(?!後|后)"), _ago),
-    (_compiled("(?:最近|过去|過去|近|这|這|ここ|直近|この)(?:的|の)?{number}{unit}(?!前)"), _rolling),
+    (_compile_template(r"(?<![0-9A-Za-z_.\-/])(?P<y>20\d\d)[-/](?P<m>[01]?\d)[-/](?P<d>[0-3]?\d)(?![0-9A-Za-z.\-/:])"), _iso),
+    (_compile_template("(?:{year})?{month}{day}{part}"), _date),
+    (_compile_template("(?:{year})?{month}(?![0-9]{1,2}[日号號])份?(?:(?:的|の)?{third})?"), _month),
+    (_compile_template("{year}(?P<s>[春夏秋冬])[天季]?"), _season),
+    (_compile_template("{year}(?![0-9一二三四五六七八九十]+月){third}?"), _whole_year),
+    (_compile_template("{back}{week}(?!期)(?!年|刊){wd}"), _week),
+    (_compile_template("{back}(?:个|個)?月(?!曜){third}?"), _back_month),
+    (_compile_template(f"(?P<word>{_any(_DAYS_BACK)})(?<!今日(?=本)){{part}}"), _find_named_day),
+    (_compile_template("{number}{unit}(?:之|以)?前(?!後|后)"), _ago),
+    (_compile_template("(?:最近|过去|過去|近|这|這|ここ|直近|この)(?:的|の)?{number}{unit}(?!前)"), _rolling),
 )
 #: Before a time these make it another one, or turn it round.
 _BLOCKED = re.compile("(?:不是|除了|并非|非|[每毎]年?|下|来|來|翌|明)$")
@@ -203,7 +203,7 @@ def read(query: str, on: Windows) -> Phrase | None:
             return None
         window, start, end = match
         if not _BLOCKED.search(text[max(0, start - 2) : start]):
-            return _extended(text, window, start, end, on)
+            return _extend_phrase(text, window, start, end, on)
         next_start = end
     return None
 
@@ -221,7 +221,7 @@ def _next(text: str, at: int, on: Windows) -> tuple[TimeWindow, int, int] | None
     return None
 
 
-def _extended(text: str, window: TimeWindow, start: int, end: int, on: Windows) -> Phrase:
+def _extend_phrase(text: str, window: TimeWindow, start: int, end: int, on: Windows) -> Phrase:
     """Return the phrase of a time with what is around it: a weekday after, a range, since, before, after or until.
 
     Without any of them, or where the result would be empty, the time itself.

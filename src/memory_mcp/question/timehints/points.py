@@ -93,7 +93,7 @@ class Points(ABC):
             return replace(day, window=TimeWindow(at - _HOUR_MS, at + _HOUR_MS), end=m.end())
         return replace(day, window=alone, end=m.end(), at_ms=at)
 
-    def _clocked(self, m: re.Match[str], lead: str) -> Found | None:
+    def _resolve_clock(self, m: re.Match[str], lead: str) -> Found | None:
         """Return the time of "noon yesterday"; without a day the latest after "since", or one a range completes, else None."""
         if lead in INSIDE:
             return None
@@ -266,7 +266,7 @@ class Points(ABC):
         """Return the season of "last summer", the latest over, or "this summer", running or this year's; None for "the last"."""
         return None if self._is_the_last(m) else self._on.season(self._words.seasons[m["s"].lower()], self._shift(m["w"]))
 
-    def _named(self, m: re.Match[str], _lead: str) -> TimeWindow | None:
+    def _resolve_day_name(self, m: re.Match[str], _lead: str) -> TimeWindow | None:
         """Return the time of "today", "yesterday evening", "last night"; None for "the last night" and "the today page"."""
         words = " ".join(m["words"].lower().split())
         back, part = self._words.named_days[words]
@@ -292,7 +292,7 @@ class Points(ABC):
         at = self._on.now_ms - count * SECONDS[unit] * 1000
         return Found(self._on.ago(unit, count), m.start(), m.end(), at_ms=at) if lead not in INSIDE else None
 
-    def _shifted(self, m: re.Match[str], lead: str) -> TimeWindow | None:
+    def _resolve_shift(self, m: re.Match[str], lead: str) -> TimeWindow | None:
         """Return the week of "last week" or "this week", the days up to now of "the last three weeks" or "the past week".
 
         "Last day" and "the last week" are the days up to now after "over", "within" and the like, and else None.
@@ -360,7 +360,7 @@ class Points(ABC):
 Resolver = Callable[[Points, re.Match[str], str], TimeWindow | Found | None]
 #: What a form names its resolver by.
 RESOLVERS: Mapping[str, Resolver] = {
-    "clocked": Points._clocked,
+    "clocked": Points._resolve_clock,
     "instant": Points._instant,
     "iso": Points._iso,
     "numeric": Points._numeric,
@@ -379,9 +379,9 @@ RESOLVERS: Mapping[str, Resolver] = {
     "year": Points._year,
     "season": Points._season,
     "shifted_season": Points._shifted_season,
-    "named": Points._named,
+    "named": Points._resolve_day_name,
     "ago": Points._ago,
-    "shifted": Points._shifted,
+    "shifted": Points._resolve_shift,
     "shifted_month": Points._shifted_month,
     "weekday": Points._weekday,
     "week_and_day": Points._week_and_day,

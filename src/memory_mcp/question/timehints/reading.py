@@ -38,9 +38,9 @@ class Reader(Points):
         if head not in self._words.openers and not self._matches(self._behind_article(i)):
             return None
         self.effort += 4  # pair, bound, lead and article
-        return self._range(i) or self._bound(i) or self._led(i)
+        return self._range(i) or self._bound(i) or self._read_led_point(i)
 
-    def _led(self, i: int) -> Found | None:
+    def _read_led_point(self, i: int) -> Found | None:
         """Return a point after its leading word, or the range of two with "and" between them; None without a point."""
         m = self._words.lead.match(self._text, i)
         lead = self._words.leads[m[1].lower()] if m else ""
@@ -48,7 +48,7 @@ class Reader(Points):
         a = self.point(begin, lead)
         joint = self._words.conjunction.match(self._text, a.end) if a else None
         b = self.point(joint.end(), "of" if lead in PLAIN_LEADS else lead) if joint else None
-        return (a and b and self._joined(a, b, lead)) or a
+        return (a and b and self._join_points(a, b, lead)) or a
 
     def _range(self, i: int) -> Found | None:
         """Return the range "between A and B", "from A to B" or "A to B".
@@ -63,10 +63,10 @@ class Reader(Points):
         b = self.point(joint.end(), lead) if joint else None
         if not a or not joint or not b or not (m or self.point(i, "") or self.point(joint.end(), "")):
             return None
-        time_range = None if b.needs_day else self._joined(a, b, lead)
+        time_range = None if b.needs_day else self._join_points(a, b, lead)
         return replace(time_range, start=i) if time_range else None
 
-    def _joined(self, a: Found, b: Found, lead: str) -> Found | None:
+    def _join_points(self, a: Found, b: Found, lead: str) -> Found | None:
         """Return the range from the earlier beginning to the later end of two points; None if it is empty.
 
         A first one whose year or week is open is read again as seen from the second.
@@ -96,10 +96,10 @@ class Reader(Points):
     def point(self, i: int, lead: str) -> Found | None:
         """Return the time at a place after a leading word (see `Points`); each place is read once under each lead."""
         if (i, lead) not in self._read:
-            self._read[i, lead] = self._resolved(i, lead)
+            self._read[i, lead] = self._resolve_forms(i, lead)
         return self._read[i, lead]
 
-    def _resolved(self, i: int, lead: str) -> Found | None:
+    def _resolve_forms(self, i: int, lead: str) -> Found | None:
         """Return the first time that a form at a place gives, after a leading word ("" for none); None for none.
 
         A clock time behind a day is taken in; impossible dates are passed over.
