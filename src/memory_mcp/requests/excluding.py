@@ -141,7 +141,7 @@ def _change_exclusions(app: App, kind: str, pattern: str, *, on: bool, by: str) 
 
 
 def _record_by(app: App, settings: IngestSettings) -> None:
-    """Put the exclusions of the settings `settings` in force in the open memory; its other settings stay as they are."""
+    """Put the exclusions of `settings` in force in the open memory; its other settings stay as they are."""
     lists: dict[str, Any] = {name: getattr(settings, name) for name in _SETTINGS.values()}
     app.settings = replace(app.settings, ingest=replace(app.settings.ingest, **lists))
     app.gate.capture = CaptureRules.from_settings(app.settings.ingest, app.directory)

@@ -113,7 +113,7 @@ class ExpandResponse(Recalled):
 def expand(app: App, request: ExpandRequest, caller: Caller) -> ExpandResponse:
     """Return a citation's words in their place, within a token budget; counts that the citation was opened.
 
-    `before_count` and `after_count` events of the same session surround it. Without these and a budget they are lines within
+    `before` and `after` events of the same session surround it. Without these and a budget they are lines within
     `LINED_TOKENS`, those that bear on the caller's question for which the citation was shown, if it was for one;
     without a budget alone it is `EXPAND_TOKENS`. Raises InvalidQuery for an invalid argument, NotFound for an unknown
     citation or one that the caller may not see.
@@ -185,10 +185,9 @@ class _Fitting:
             flag=describe_flags(citation.quote),
             pinned=is_pinned,
         )
-        #: Neighbours, nearest first: (side: 0 before, 1 after; place counted from the quotation).
+        #: Neighbours, nearest first: (side: 0 before, 1 after; counted from the quotation).
         sides = itertools.zip_longest(
-            ((0, distance) for distance in range(len(citation.before))),
-            ((1, distance) for distance in range(len(citation.after))),
+            ((0, nth) for nth in range(len(citation.before))), ((1, nth) for nth in range(len(citation.after)))
         )
         self._nearest = [position for pair in sides for position in pair if position is not None]
 

@@ -130,31 +130,27 @@ def of_session(app: App, session_id: str, scoped: Scoped, budget: int) -> Materi
     """
     factor = app.settings.retrieval.token_factor
     if session_id.strip():
-        session_prefix = session_id.strip()
-        sessions = app.storage.events.list_sessions(Scope(project=scoped.project), _SESSIONS)
-        exact = [s for s in sessions if s.session_id == session_prefix] or [
-            s for s in sessions if s.session_id == _holder_of(app, session_prefix)
-        ]
-        alike = exact or [s for s in sessions if s.session_id.startswith(session_prefix)]
+        prefix = session_id.strip()
+        stored = app.storage.events.list_sessions(Scope(project=scoped.project), _SESSIONS)
+        exact = [s for s in stored if s.session_id == prefix] or [s for s in stored if s.session_id == _holder_of(app, prefix)]
+        alike = exact or [s for s in stored if s.session_id.startswith(prefix)]
         if len(alike) != 1:
-            names = ", ".join(s.session_id for s in (alike or sessions)[:_NEAREST])
+            names = ", ".join(s.session_id for s in (alike or stored)[:_NEAREST])
             why = "several sessions begin with" if alike else "no session"
-            raise NotFound(f"{why} {session_prefix} in {scoped.words}", f"Sessions, latest first: {names or 'none yet'}.")
+            raise NotFound(f"{why} {prefix} in {scoped.words}", f"Sessions, latest first: {names or 'none yet'}.")
         session = alike[0]
         about, other = f"session {session.session_id}", list[Segment]()
         scope = Scope(project=session.project or None, window=TimeWindow(session.start_ms, session.end_ms + 1))
         session_cuts = [c for c in app.tree.segments_below(ROOT, scope) if c.session_id == session.session_id]
     else:
         # Of as many whole days as it takes to have enough.
-        about, recent_cuts = f"the latest work in {scoped.words}", list[Segment]()
+        about, recent = f"the latest work in {scoped.words}", list[Segment]()
         for day in reversed(app.tree.descendants(ROOT, TocLevel.DAY, scoped.project)):
-            recent_cuts += app.tree.segments_below(NodeId(day), Scope(project=scoped.project))
-            if sum(not is_notes(cut.session_id) for cut in recent_cuts) >= _EARLIER:
+            recent += app.tree.segments_below(NodeId(day), Scope(project=scoped.project))
+            if sum(not is_notes(cut.session_id) for cut in recent) >= _EARLIER:
                 break
         # A note or a correction is no session that can be continued.
-        latest = sorted(
-            (cut for cut in recent_cuts if not cut.thread and not is_notes(cut.session_id)), key=lambda cut: cut.start
-        )
+        latest = sorted((cut for cut in recent if not cut.thread and not is_notes(cut.session_id)), key=lambda cut: cut.start)
         session_cuts = [cut for cut in latest if cut.session_id == latest[-1].session_id]
         other = [cut for cut in latest if cut.session_id != latest[-1].session_id]
     stretches = load_stretches(app.storage, session_cuts[::-1], _LAST, _LAST)[::-1]

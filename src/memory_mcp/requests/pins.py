@@ -61,6 +61,6 @@ def set_pin(app: App, target: str, on: bool, by: str) -> None:
 
 
 def _record(app: App, target: str, on: bool, by: str, was_pinned: bool) -> None:
-    """Record a pin or its removal in the audit log, unless it was so `was_pinned`."""
+    """Record a pin or its removal in the audit log, unless it was so before (`was_pinned`)."""
     if on != was_pinned:
         app.storage.audit.record_entry(AuditEntry("pin" if on else "unpin", app.clock.now_ms(), by, target))

@@ -188,7 +188,7 @@ def project_to_store(app: App, name: str, caller: Caller) -> str:
 
 
 def _is_named(app: App, project: str, name: str) -> bool:
-    """Return whether a name can mean the project `project`: it is its name or another one of it, or its last parts."""
+    """Return whether a name can mean `project`: it is its name or another one of it, or its last parts."""
     return app.storage.projects.names.resolve_alias(name) == project or project.endswith("/" + name.strip("/"))
 
 
