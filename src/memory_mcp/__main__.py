@@ -42,16 +42,16 @@ class _Asked:
         #: Words and options that are not understood here.
         self.rest: list[str] = []
         self.whole = True
-        left = list(argv)
-        while left:
-            word = left.pop(0)
+        words = list(argv)
+        while words:
+            word = words.pop(0)
             name, equals, value = word.partition("=")
             serving = name in ("--profile", "--transport", "--project") and self.rest[:1] in (["serve"], ["run"])
             if name in _WITH_VALUE or serving:
-                if not equals and not left:
+                if not equals and not words:
                     self.whole = False
                     return
-                self.named[name] = value if equals else left.pop(0)
+                self.named[name] = value if equals else words.pop(0)
             else:
                 self.rest.append(word)
 
@@ -93,21 +93,21 @@ def _quick(argv: "Sequence[str]") -> int | None:
     A daemon serves a client on stdin that is no terminal, and runs forwarded commands; help and versions are
     the command line's.
     """
-    asked = _Asked(argv)
-    if not asked.whole or {"-h", "--help", "--version"} & set(asked.rest):
+    line = _Asked(argv)
+    if not line.whole or {"-h", "--help", "--version"} & set(line.rest):
         return None
-    serves = asked.rest in ([], ["serve"]) and asked.named["--transport"] == "stdio"
+    serves = line.rest in ([], ["serve"]) and line.named["--transport"] == "stdio"
     serves = serves and not (sys.stdin and sys.stdin.isatty())
-    wanted = _wanted(asked) if serves or asked.forwarded else None
-    if wanted is None:
+    daemon = _wanted(line) if serves or line.forwarded else None
+    if daemon is None:
         return None
     if serves:
         from memory_mcp.service.client import pump
 
-        return pump.run(wanted)
+        return pump.run(daemon)
     from memory_mcp.service.client import forward
 
-    return forward.run(wanted, list(argv))
+    return forward.run(daemon, list(argv))
 
 
 def _daemon(argv: "Sequence[str]") -> int:
@@ -115,23 +115,23 @@ def _daemon(argv: "Sequence[str]") -> int:
 
     What is not understood here goes to the command line. A daemon that ran ends the process by itself.
     """
-    asked = _Asked(argv[1:])
-    if not asked.whole or asked.rest != ["run"] or asked.named["--profile"] not in ("", "default", "full"):
+    line = _Asked(argv[1:])
+    if not line.whole or line.rest != ["run"] or line.named["--profile"] not in ("", "default", "full"):
         from memory_mcp.cli.main import main as command_line
 
         return command_line(argv)
     from memory_mcp.service.daemon.start import start
 
-    def execute(*given):  # type: ignore[no-untyped-def]  # loaded with the first command that is run
+    def execute(*arguments):  # type: ignore[no-untyped-def]  # loaded with the first command that is run
         """Run a command on the daemon's open memory and return its exit status; loads `cli.remote.execute` with the first one."""
         from memory_mcp.cli.remote import execute
 
-        return execute(*given)
+        return execute(*arguments)
 
-    return start(asked.named["--data-dir"], asked.named["--config"], asked.named["--profile"], execute)
+    return start(line.named["--data-dir"], line.named["--config"], line.named["--profile"], execute)
 
 
-def _wanted(asked: _Asked) -> "link.Wanted | None":
+def _wanted(line: _Asked) -> "link.Wanted | None":
     """Return the daemon to use, with its directory and settings; None where the command line must do it.
 
     That is where daemons cannot be used here or are switched off, the settings file that is named does
@@ -140,14 +140,14 @@ def _wanted(asked: _Asked) -> "link.Wanted | None":
     from memory_mcp.base import paths
     from memory_mcp.service.client import link
 
-    config = asked.named["--config"]
+    config = line.named["--config"]
     # What is wrong with them the command line explains.
     if not link.usable() or paths.misnamed(config) or not paths.setting("server", "daemon", True, file=config):
         return None
-    if asked.named["--profile"] not in ("", "default", "full"):
+    if line.named["--profile"] not in ("", "default", "full"):
         return None
-    flags = {"server.profile": asked.named["--profile"]} if asked.named["--profile"] else {}
-    return link.Wanted(paths.data_dir(asked.named["--data-dir"], file=config), config, flags, asked.named["--project"])
+    flags = {"server.profile": line.named["--profile"]} if line.named["--profile"] else {}
+    return link.Wanted(paths.data_dir(line.named["--data-dir"], file=config), config, flags, line.named["--project"])
 
 
 if __name__ == "__main__":

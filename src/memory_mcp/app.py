@@ -168,8 +168,8 @@ class App:
         from memory_mcp.indexes.accelerators import Accelerators
 
         settings, callbacks = self.settings, self._callbacks
-        beside = (self.storage, directory, self.clock, callbacks.give_way, callbacks.tends_indexes)
-        return Accelerators(settings.teleport, settings.topics, settings.embedder.model, *beside)
+        common = (self.storage, directory, self.clock, callbacks.give_way, callbacks.tends_indexes)
+        return Accelerators(settings.teleport, settings.topics, settings.embedder.model, *common)
 
     def _scheduler(self, directory: Path | None) -> "Scheduler":
         """Return the scheduler with every job of `JOBS`; a process that keeps the App open for long starts it."""
@@ -212,9 +212,9 @@ class App:
 
         def publishing(publish: Callable[[], bool]) -> bool:
             with self.derivation.publishing:
-                if told := publish():
+                if is_published := publish():
                     self.derivation.run(Depth.PERIODS)
-                return told
+                return is_published
 
         parts = (self.storage, self.calendar, self.clock, self.improver, self.accelerators.create_labeller)
         return SummaryParts(*parts, directory, publishing, self.gate.clean_text, self._callbacks.importing)
@@ -258,13 +258,13 @@ class App:
         switch = MissingIndex(not off, reason, enabled)
 
         def searcher() -> "Searcher | MissingIndex":
-            found = self.accelerators.find_searcher(name.value)
+            open_searcher = self.accelerators.find_searcher(name.value)
             reason = self.accelerators.reasons.get(name.value)
-            return found or (MissingIndex(True, reason) if reason else switch)
+            return open_searcher or (MissingIndex(True, reason) if reason else switch)
 
-        others = [other for other in (LayerName.BM25, LayerName.VECTOR) if other is not name]
+        siblings = [other for other in (LayerName.BM25, LayerName.VECTOR) if other is not name]
         return TeleportLayer(
-            name, searcher, self.storage, self.tree, self.shown, lambda: [self.teleport(other).status() for other in others]
+            name, searcher, self.storage, self.tree, self.shown, lambda: [self.teleport(other).status() for other in siblings]
         )
 
     def hybrid(self) -> "HybridLayer":
@@ -282,8 +282,8 @@ class App:
         names = (LayerName.BM25, LayerName.VECTOR)
 
         def others() -> list[LayerStatus]:
-            whole = [self.hybrid().status()] if self.settings.server.profile == "full" else []
-            return [*(self.teleport(name).status() for name in names), *whole]
+            hybrid_status = [self.hybrid().status()] if self.settings.server.profile == "full" else []
+            return [*(self.teleport(name).status() for name in names), *hybrid_status]
 
         def keeper() -> "TopicKeeper | MissingIndex":
             return self.accelerators.find_topic_keeper() or none

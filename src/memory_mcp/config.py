@@ -209,24 +209,24 @@ def _of_environment(env: Mapping[str, str]) -> dict[str, str]:
     Only names that begin with MEMORY_MCP_ count; what follows may be in any case. Raises ConfigError
     for such a variable that is neither a setting's nor one of ours.
     """
-    given = {name.upper(): text for name, text in env.items() if name.startswith(PREFIX)}
-    known = {paths.DATA_DIR: "storage.data_dir"} | _variables_of(_section_keys(Settings, ""))
-    if any("__" in name and name not in known for name in given):
+    texts = {name.upper(): text for name, text in env.items() if name.startswith(PREFIX)}
+    keys_by_name = {paths.DATA_DIR: "storage.data_dir"} | _variables_of(_section_keys(Settings, ""))
+    if any("__" in name and name not in keys_by_name for name in texts):
         # Of another package, removed, or mistyped.
-        known = variables()
-    found = {key: given[name] for name, key in known.items() if name in given}
-    for name, text in given.items():
+        keys_by_name = variables()
+    values = {key: texts[name] for name, key in keys_by_name.items() if name in texts}
+    for name, text in texts.items():
         plain = name.removeprefix(PREFIX)
         key = plain.lower().replace("__", ".")
         if any(key == gone or key.startswith(gone + ".") for gone in REMOVED):
-            found[key] = text
-        elif name not in known and plain not in paths.VARIABLES:
+            values[key] = text
+        elif name not in keys_by_name and plain not in paths.VARIABLES:
             # One underscore for two is the mistake made most: without them the words are compared.
-            words = {one.replace("__", "_"): one for one in (*known, *(PREFIX + v for v in paths.VARIABLES))}
+            words = {name.replace("__", "_"): name for name in (*keys_by_name, *(PREFIX + v for v in paths.VARIABLES))}
             near = difflib.get_close_matches(name.replace("__", "_"), words, n=1, cutoff=0.7)
             hint = f"Did you mean {words[near[0]]}?" if near else "memory-mcp config show lists all settings."
             raise ConfigError(f"unknown variable: {name}", extensions.hint_for(key.partition(".")[0]) or hint)
-    return found
+    return values
 
 
 def store(path: Path, key: str, value: str) -> None:
@@ -240,7 +240,7 @@ def store(path: Path, key: str, value: str) -> None:
 
     real = path.resolve()
     section, _, name = key.rpartition(".")
-    beside = real.with_name(f".{real.name}.{os.getpid()}")
+    new_file = real.with_name(f".{real.name}.{os.getpid()}")
     try:
         # As bytes: line ends stay what they are.
         text = foreign_files.read_file(real).decode() if real.exists() else ""
@@ -250,9 +250,9 @@ def store(path: Path, key: str, value: str) -> None:
         typing.cast("dict[str, Any]", document[section])[name] = value
         real.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         mode = real.stat().st_mode & 0o777 if real.exists() else 0o600
-        with machine.Aside(real, beside) as f:
+        with machine.Aside(real, new_file) as f:
             f.write(tomlkit.dumps(document).encode("utf-8"))
-            beside.chmod(mode)
+            new_file.chmod(mode)
     except (OSError, TOMLKitError, UnicodeError, TypeError) as e:
         raise ConfigError(f"{path} cannot be changed: {e}", f"Write {key} = {value!r} into it by hand.") from e
 
@@ -276,9 +276,9 @@ def _build(kind: type[Any], values: Mapping[str, Any], prefix: str) -> Any:
     Raises ConfigError for an unknown key or an invalid value, and what the section itself checks.
     """
     hints = typing.get_type_hints(kind)
-    known = _SECTIONS if kind is Settings else {f.name for f in dataclasses.fields(kind)}
+    field_names = _SECTIONS if kind is Settings else {f.name for f in dataclasses.fields(kind)}
     for key in values:
-        if key not in known:
+        if key not in field_names:
             raise _unknown(prefix + key)
     return kind(**{name: _convert(hints[name], value, prefix + name) for name, value in values.items()})
 
@@ -308,8 +308,8 @@ def _convert(kind: Any, value: Any, key: str) -> Any:
             raise TypeError
         return kind(value)
     except (TypeError, ValueError):
-        named = {int: "a whole number", float: "a number", str: "a text"}.get(kind, str(kind))
-        raise ConfigError(f"{key} must be {named}, not {value!r}", _meaning(key)) from None
+        type_name = {int: "a whole number", float: "a number", str: "a text"}.get(kind, str(kind))
+        raise ConfigError(f"{key} must be {type_name}, not {value!r}", _meaning(key)) from None
 
 
 def _meaning(key: str) -> str:

@@ -86,9 +86,9 @@ def few_collections() -> Iterator[None]:
         yield
     finally:
         with _few_lock:
-            before = _few.pop()
+            thresholds = _few.pop()
             if not _few:
-                gc.set_threshold(*before)
+                gc.set_threshold(*thresholds)
 
 
 #: Children that were not ended yet.

@@ -110,9 +110,9 @@ class DiskFull(StorageError):
     def within(cls, error: BaseException | None) -> "DiskFull | None":
         """Return the full disk that an error, one of its causes or contexts reports; None where none does."""
         while error is not None:
-            found = error if isinstance(error, cls) else cls.of(error) if isinstance(error, Exception) else None
-            if found is not None:
-                return found
+            full = error if isinstance(error, cls) else cls.of(error) if isinstance(error, Exception) else None
+            if full is not None:
+                return full
             error = error.__cause__ or error.__context__
         return None
 

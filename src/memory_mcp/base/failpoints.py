@@ -60,11 +60,11 @@ def failpoint(name: str) -> None:
 
     Else do nothing. Raises KeyError for a name that is not listed, but only where the variable is set.
     """
-    wanted = os.environ.get(VARIABLE)
-    if wanted is None:
+    setting = os.environ.get(VARIABLE)
+    if setting is None:
         return
     FAILPOINTS[name]
-    point, _, count = wanted.partition(":")
+    point, _, count = setting.partition(":")
     if point == name:
         _visits[name] += 1
         if _visits[name] >= int(count or 1):

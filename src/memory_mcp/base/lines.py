@@ -59,19 +59,19 @@ class Splitter:
 
         What follows the last line end is kept for the next chunk or `end`.
         """
-        *ended, rest = (got.replace(b"\r", b"\n") if b"\r" in got else got).split(b"\n")
-        found = []
+        *ended, tail = (got.replace(b"\r", b"\n") if b"\r" in got else got).split(b"\n")
+        complete = []
         for part in ended:
             self._take(part)
-            found.append(self.end())
-        self._take(rest)
-        return found
+            complete.append(self.end())
+        self._take(tail)
+        return complete
 
     def end(self) -> bytes | Cut:
         """Return what came since the last line, a `Cut` where it was too long, and begin another; b"" for nothing."""
-        whole: bytes | Cut = bytes(self._line) if self._cut is None else self._cut
+        line: bytes | Cut = bytes(self._line) if self._cut is None else self._cut
         self._line, self._cut = bytearray(), None
-        return whole
+        return line
 
     def _take(self, part: bytes) -> None:
         """Append bytes to the line; of one that becomes too long only `_KEPT` bytes of both ends are kept."""
@@ -119,8 +119,8 @@ def read(line: bytes | Cut) -> Read:
     if line.count(b"{") + line.count(b"[") > DEEPEST and _depth(message) > DEEPEST:
         return Read(answer=refused(message, _DEEP))
     if "\\ud" in text or "\\uD" in text:
-        whole = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
-        mended, count = _LONE.subn("\ufffd", whole)
+        plain = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
+        mended, count = _LONE.subn("\ufffd", plain)
         if count and _LONE.search(str(_id(message))):
             # Mended, it would be another id than the client waits for.
             return Read(answer=refused(message, "the id has half a character in it"))
@@ -157,16 +157,16 @@ def _wrong_answer(message: Mapping[str, Any]) -> str:
     if "result" in message:
         return "" if isinstance(message["result"], dict) else "result must be an object"
     error = message["error"]
-    told = isinstance(error, dict) and type(error.get("code")) is int and isinstance(error.get("message"), str)
-    return "" if told else "error must be an object with a code and a message"
+    is_error = isinstance(error, dict) and type(error.get("code")) is int and isinstance(error.get("message"), str)
+    return "" if is_error else "error must be an object with a code and a message"
 
 
 def _id(message: object) -> str | float | None:
     """Return the id of a message; None where it has none that the protocol allows."""
-    found = message.get("id") if isinstance(message, dict) else None
+    value = message.get("id") if isinstance(message, dict) else None
     # Infinity, as 1e999 is read, is no JSON.
-    is_number = isinstance(found, int | float) and not isinstance(found, bool) and abs(found) != math.inf and found == found
-    return found if is_number or isinstance(found, str) else None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) != math.inf and value == value
+    return value if is_number or isinstance(value, str) else None
 
 
 def _depth(message: object) -> int:
@@ -201,9 +201,9 @@ def refused(message: object, why: str) -> bytes:
 
 def _find_id(head: bytes, tail: bytes) -> str | float | None:
     """Return the id of a message that cannot be read, from its first or last members; None where it cannot be found."""
-    found = _FIRST.match(head) or _LAST.search(tail)
+    match = _FIRST.match(head) or _LAST.search(tail)
     try:
-        return _id({"id": json.loads(found[1].decode())}) if found else None
+        return _id({"id": json.loads(match[1].decode())}) if match else None
     except ValueError:
         return None
 

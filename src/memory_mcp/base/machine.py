@@ -32,9 +32,9 @@ _CHUNK = 1 << 16
 _LAST_WORDS = 5.0
 
 
-def owns(found: os.stat_result) -> bool:
+def owns(state: os.stat_result) -> bool:
     """Return whether a file is this user's; True where files have no owner number, as only their folder protects them there."""
-    return not hasattr(os, "getuid") or found.st_uid == os.getuid()
+    return not hasattr(os, "getuid") or state.st_uid == os.getuid()
 
 
 def peer(sock: Any) -> int | None:
@@ -70,14 +70,14 @@ class Aside:
     """
 
     def __init__(
-        self, place: str | os.PathLike[str], aside: str | os.PathLike[str] = "", *, text: bool = False, names: bool = True
+        self, path: str | os.PathLike[str], aside: str | os.PathLike[str] = "", *, text: bool = False, names: bool = True
     ) -> None:
-        """Prepare writing `place`; nothing is opened before the block begins.
+        """Prepare writing `path`; nothing is opened before the block begins.
 
         `aside` is the file written first, PLACE.new for "". `names`: whether the end waits until the
         folder's names are on disk.
         """
-        self._place = os.fspath(place)
+        self._place = os.fspath(path)
         self._aside = os.fspath(aside) or f"{self._place}.new"
         self._text = text
         self._names = names
@@ -110,12 +110,12 @@ class Aside:
             sync_names(os.path.dirname(self._place))
 
 
-def put(place: str | os.PathLike[str], content: bytes, aside: str | os.PathLike[str] = "") -> None:
+def put(path: str | os.PathLike[str], content: bytes, aside: str | os.PathLike[str] = "") -> None:
     """Write a small file whole, mode 0600, and put it in its place once it is on disk; raise OSError when that fails.
 
     `aside` is written first, PLACE.new for "", as `Aside` does.
     """
-    with Aside(place, aside) as stream:
+    with Aside(path, aside) as stream:
         stream.write(content)
 
 
@@ -162,19 +162,19 @@ def size_of(path: str | os.PathLike[str]) -> int:
         state = os.stat(path)
     except OSError:
         return 0
-    return sum(found.st_size for _, found in iter_files(path)) if stat.S_ISDIR(state.st_mode) else state.st_size
+    return sum(file_state.st_size for _, file_state in iter_files(path)) if stat.S_ISDIR(state.st_mode) else state.st_size
 
 
 def ancestors(most: int = 6) -> list[int]:
     """Return the ids of the processes above this one, the nearest first, at most `most`; only the parent's off Linux."""
-    found = [os.getppid()]
+    pids = [os.getppid()]
     try:
-        while len(found) < most and found[-1] > 1:
-            with open(f"/proc/{found[-1]}/stat", "rb") as stream:
-                found.append(int(stream.read().rpartition(b")")[2].split()[1]))
+        while len(pids) < most and pids[-1] > 1:
+            with open(f"/proc/{pids[-1]}/stat", "rb") as stream:
+                pids.append(int(stream.read().rpartition(b")")[2].split()[1]))
     except (OSError, ValueError, IndexError):
-        return found
-    return [pid for pid in found if pid > 1]
+        return pids
+    return [pid for pid in pids if pid > 1]
 
 
 def lower(steps: int) -> None:
@@ -210,7 +210,7 @@ def ending_signals() -> list[signal.Signals]:
     import signal
 
     names = ("SIGTERM", "SIGINT", "SIGHUP", "SIGBREAK")
-    return [found for name in names if (found := getattr(signal, name, None)) is not None]
+    return [number for name in names if (number := getattr(signal, name, None)) is not None]
 
 
 def lives(pid: int) -> bool:
@@ -274,8 +274,8 @@ class Started:
         Without a Popen the system is asked with `waitpid`: the process must be this one's child.
         """
         if self._popen is not None:
-            found: int | None = self._popen.poll()
-            return found
+            status: int | None = self._popen.poll()
+            return status
         if self._status is None:
             # The system tells it once.
             pid, status = os.waitpid(self.pid, os.WNOHANG)
@@ -293,12 +293,12 @@ def start(words: Sequence[str], environ: Mapping[str, str], log: str) -> Started
     if not hasattr(os, "posix_spawn"):
         import subprocess
 
-        said = os.open(log, flags, 0o600)
+        log_file = os.open(log, flags, 0o600)
         try:
             nothing = subprocess.DEVNULL
-            popen = subprocess.Popen(list(words), stdin=nothing, stdout=said, stderr=said, env=dict(environ), **apart())
+            popen = subprocess.Popen(list(words), stdin=nothing, stdout=log_file, stderr=log_file, env=dict(environ), **apart())
         finally:
-            os.close(said)
+            os.close(log_file)
         return Started(popen.pid, popen)
     actions = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
@@ -314,7 +314,7 @@ def listens(file: int) -> bool:
         return True
     look = select.poll()
     look.register(file, 0)
-    return not any(told & (select.POLLERR | select.POLLHUP | select.POLLNVAL) for _, told in look.poll(0))
+    return not any(event & (select.POLLERR | select.POLLHUP | select.POLLNVAL) for _, event in look.poll(0))
 
 
 class End:

@@ -195,14 +195,14 @@ def exposition(readings: Readings) -> str:
 
     if unknown := sorted(set(readings) - set(GAUGES)):
         raise KeyError(", ".join(unknown))
-    told = {**readings, **{name: values() for name, values in _providers.items()}}
+    values_by_name = {**readings, **{name: values() for name, values in _providers.items()}}
 
     class Scrape(Collector):
         def collect(self) -> Iterator[GaugeMetricFamily]:
             """Yield each gauge of `GAUGES` with its values; one without any has no sample."""
             for name, (text, label) in GAUGES.items():
                 family = GaugeMetricFamily(name, text, labels=[label] if label else [])
-                for labelled, value in told.get(name, {}).items():
+                for labelled, value in values_by_name.get(name, {}).items():
                     family.add_metric([labelled] if label else [], value)
                 yield family
 

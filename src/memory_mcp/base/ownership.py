@@ -24,21 +24,21 @@ def open_to_others(directory: str) -> str:
     files have no owner number nothing is known.
     """
     try:
-        found = os.stat(directory)
+        state = os.stat(directory)
     except OSError:
         return ""
-    if not hasattr(os, "getuid") or not stat.S_ISDIR(found.st_mode):
+    if not hasattr(os, "getuid") or not stat.S_ISDIR(state.st_mode):
         return ""
-    is_own = found.st_uid == os.getuid()
-    if found.st_mode & 0o020 and not found.st_mode & 0o002 and _is_private_group(found.st_gid):
+    is_own = state.st_uid == os.getuid()
+    if state.st_mode & 0o020 and not state.st_mode & 0o002 and _is_private_group(state.st_gid):
         if is_own:
-            os.chmod(directory, stat.S_IMODE(found.st_mode) & ~0o020)
-        found = os.stat_result((found.st_mode & ~0o020, *found[1:]))
-    is_open = found.st_mode & 0o022
-    if (not is_open and (is_own or found.st_uid == 0)) or os.statvfs(directory).f_flag & os.ST_RDONLY:
+            os.chmod(directory, stat.S_IMODE(state.st_mode) & ~0o020)
+        state = os.stat_result((state.st_mode & ~0o020, *state[1:]))
+    is_open = state.st_mode & 0o022
+    if (not is_open and (is_own or state.st_uid == 0)) or os.statvfs(directory).f_flag & os.ST_RDONLY:
         return ""
     if is_open:
-        mode = f"{stat.S_IMODE(found.st_mode):o}"
+        mode = f"{stat.S_IMODE(state.st_mode):o}"
         return f"{directory} can be written by others (mode {mode}); look what is in it, then: chmod go-w {directory}"
     return f"{directory} belongs to another user; name a folder of your own: --data-dir DIR, or MEMORY_MCP_DATA_DIR"
 

@@ -64,8 +64,8 @@ _HARMLESS = frozenset(
 def config_file(environ: Mapping[str, str] | None = None) -> str:
     """Return the path of the settings file, existing or not: MEMORY_MCP_CONFIG, else config.toml in the platform's place."""
     env = os.environ if environ is None else environ
-    named = expand_path(env.get(PREFIX + "CONFIG", ""), env)
-    return named or os.path.join(_platform_dir(env, "XDG_CONFIG_HOME", ".config"), "config.toml")
+    path = expand_path(env.get(PREFIX + "CONFIG", ""), env)
+    return path or os.path.join(_platform_dir(env, "XDG_CONFIG_HOME", ".config"), "config.toml")
 
 
 def default_data_dir(environ: Mapping[str, str] | None = None) -> str:
@@ -82,18 +82,18 @@ def install_dir(environ: Mapping[str, str] | None = None) -> str:
     return os.path.join(_platform_dir(env, "XDG_CONFIG_HOME", ".config"), "install")
 
 
-def data_dir(named: str = "", environ: Mapping[str, str] | None = None, file: str = "") -> str:
+def data_dir(path: str = "", environ: Mapping[str, str] | None = None, file: str = "") -> str:
     """Return the data directory in force, absolute; nothing is made.
 
-    It is `named`, else from the environment, from the settings file (`file` or the usual one), or the
+    It is `path`, else from the environment, from the settings file (`file` or the usual one), or the
     platform's place.
     """
-    return expand_path(named or str(setting("storage", "data_dir", "", environ, file)), environ) or default_data_dir(environ)
+    return expand_path(path or str(setting("storage", "data_dir", "", environ, file)), environ) or default_data_dir(environ)
 
 
-def expand_path(named: str, environ: Mapping[str, str] | None = None) -> str:
+def expand_path(path: str, environ: Mapping[str, str] | None = None) -> str:
     """Return a path as settings name it, absolute; "" for none, and where a variable is not set; see `environment`."""
-    return environment.expand_path(named, os.environ if environ is None else environ)
+    return environment.expand_path(path, os.environ if environ is None else environ)
 
 
 def spare_dirs(directory: str, environ: Mapping[str, str] | None = None) -> list[str]:
@@ -106,7 +106,7 @@ def spare_dirs(directory: str, environ: Mapping[str, str] | None = None) -> list
         usual.append(_platform_dir({"HOME": home}, "", os.path.join(".local", "share")))
     if hasattr(os, "getuid"):
         usual.append(f"{_LASTING}/{APP}-{os.getuid()}")
-    return [place for place in dict.fromkeys(usual) if place != directory]
+    return [folder for folder in dict.fromkeys(usual) if folder != directory]
 
 
 def setting(section: str, key: str, default: Any, environ: Mapping[str, str] | None = None, file: str = "") -> Any:
@@ -116,20 +116,20 @@ def setting(section: str, key: str, default: Any, environ: Mapping[str, str] | N
     one.
     """
     env = os.environ if environ is None else environ
-    given = env.get(f"{PREFIX}{section}__{key}".upper())
-    if given is None and (section, key) == ("storage", "data_dir"):
-        given = env.get(DATA_DIR)
-    if given is not None:
-        return given.strip().lower() in ("true", "1", "yes", "on") if isinstance(default, bool) else given
-    place = file or config_file(env)
-    if not os.path.isfile(place):
+    value = env.get(f"{PREFIX}{section}__{key}".upper())
+    if value is None and (section, key) == ("storage", "data_dir"):
+        value = env.get(DATA_DIR)
+    if value is not None:
+        return value.strip().lower() in ("true", "1", "yes", "on") if isinstance(default, bool) else value
+    path = file or config_file(env)
+    if not os.path.isfile(path):
         return default
     import tomllib
 
     from memory_mcp.base import foreign_files
 
     try:
-        with foreign_files.open_file(os.path.realpath(place)) as stream:
+        with foreign_files.open_file(os.path.realpath(path)) as stream:
             return tomllib.load(stream).get(section, {}).get(key, default)
     except (OSError, ValueError, AttributeError):
         return default
@@ -151,11 +151,11 @@ def loss_told(directory: str) -> str:
     from memory_mcp.base import foreign_files
 
     try:
-        said = foreign_files.read_file(os.path.join(directory, "loss.json"))
+        content = foreign_files.read_file(os.path.join(directory, "loss.json"))
         import json
 
-        told = json.loads(said)["told"]
-        return told if isinstance(told, str) else ""
+        line = json.loads(content)["told"]
+        return line if isinstance(line, str) else ""
     except FileNotFoundError:
         gone = os.path.exists(os.path.join(directory, "high-water.json"))
         gone = gone and not os.path.exists(os.path.join(directory, "memory.duckdb"))
@@ -176,15 +176,15 @@ def foreign(directory: str) -> str:
     not.
     """
     try:
-        found = os.listdir(directory)
+        names = os.listdir(directory)
     except OSError:
         # Missing, a file, or closed to us: making or opening it says so.
         return ""
-    others = sorted({*found} - _HARMLESS)
-    if not others or any(mark in found for mark in _MARKS):
+    foreign_names = sorted({*names} - _HARMLESS)
+    if not foreign_names or any(mark in names for mark in _MARKS):
         return ""
-    more = f" and {len(others) - 2} more" if len(others) > 2 else ""
-    return f"{directory} holds other things ({', '.join(others[:2])}{more}) and is no data directory of memory-mcp"
+    more = f" and {len(foreign_names) - 2} more" if len(foreign_names) > 2 else ""
+    return f"{directory} holds other things ({', '.join(foreign_names[:2])}{more}) and is no data directory of memory-mcp"
 
 
 #: A file with a second name elsewhere.
@@ -200,8 +200,8 @@ def planted(directory: str) -> tuple[str, str]:
     a name elsewhere.
     """
     for name, depth in (("", 1), ("spool", 1), ("indexes", 4), ("briefings", 1), ("models", 2), ("backups", 3), ("damaged", 2)):
-        if (found := _odd_in(os.path.join(directory, name), depth)) != ("", ""):
-            return found
+        if (odd := _odd_in(os.path.join(directory, name), depth)) != ("", ""):
+            return odd
     shared = _named_elsewhere(directory)
     return (shared, HARD_LINK) if shared else ("", "")
 
@@ -211,7 +211,7 @@ def _named_elsewhere(directory: str) -> str:
 
     Names in folders of a restore count as inside, and token files are not looked at.
     """
-    found: dict[tuple[int, int], tuple[str, int]] = {}
+    linked: dict[tuple[int, int], tuple[str, int]] = {}
     names: dict[tuple[int, int], int] = {}
     try:
         # A restore that was killed leaves second names in a folder of its own.
@@ -228,10 +228,10 @@ def _named_elsewhere(directory: str) -> str:
                     names[file] = names.get(file, 0) + 1
                     # Two names is what a token has while it is made.
                     if folder == directory and not entry.name.startswith("token"):
-                        found.setdefault(file, (entry.path, state.st_nlink))
+                        linked.setdefault(file, (entry.path, state.st_nlink))
     except OSError:
         return ""
-    return next((path for file, (path, count) in found.items() if names[file] < count), "")
+    return next((path for file, (path, count) in linked.items() if names[file] < count), "")
 
 
 def remedy(odd: str, kind: str) -> str:
@@ -241,17 +241,17 @@ def remedy(odd: str, kind: str) -> str:
     return f"Look what it is (ls -l {odd}), and move it out of there if you did not put it there."
 
 
-def _odd_in(place: str, depth: int) -> tuple[str, str]:
+def _odd_in(folder: str, depth: int) -> tuple[str, str]:
     """Return the path of the first link, pipe, device or socket in a folder, `depth` levels deep, and what it is.
 
     "" and "" where there is none or the folder cannot be read.
     """
     try:
-        with os.scandir(place) as entries:
+        with os.scandir(folder) as entries:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
-                    if depth > 1 and (found := _odd_in(entry.path, depth - 1)) != ("", ""):
-                        return found
+                    if depth > 1 and (odd := _odd_in(entry.path, depth - 1)) != ("", ""):
+                        return odd
                 elif not entry.is_file(follow_symlinks=False) and (kind := _kind(entry)):
                     return entry.path, kind
     except OSError:
@@ -281,21 +281,21 @@ def socket_path(directory: str) -> str:
     if len(os.fsencode(usual)) <= _LONGEST_SOCKET:
         return usual
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    place = os.path.join(runtime, APP) if runtime else f"/tmp/{APP}-{os.getuid()}"
-    os.makedirs(place, mode=0o700, exist_ok=True)
-    found = os.lstat(place)
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise PermissionError(f"{place} must be a directory that only this user can enter")
-    return os.path.join(place, f"{name_of(os.path.realpath(directory))}.sock")
+    folder = os.path.join(runtime, APP) if runtime else f"/tmp/{APP}-{os.getuid()}"
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    state = os.lstat(folder)
+    if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid() or state.st_mode & 0o077:
+        raise PermissionError(f"{folder} must be a directory that only this user can enter")
+    return os.path.join(folder, f"{name_of(os.path.realpath(directory))}.sock")
 
 
-def identity(place: str) -> list[int]:
+def identity(path: str) -> list[int]:
     """Return device and inode of a file or folder, which a moved one keeps and a new one has not; [] where it is missing."""
     try:
-        found = os.stat(place)
+        state = os.stat(path)
     except OSError:
         return []
-    return [found.st_dev, found.st_ino]
+    return [state.st_dev, state.st_ino]
 
 
 def door_file(directory: str) -> str:

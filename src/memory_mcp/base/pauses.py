@@ -31,13 +31,13 @@ class Pause(NamedTuple):
 def read(directory: str) -> list[Pause]:
     """Return every pause there was, [] where the file is missing or cannot be opened. Raises ValueError for a damaged one."""
     try:
-        said = foreign_files.read_file(paths.pauses_file(directory))
+        content = foreign_files.read_file(paths.pauses_file(directory))
     except OSError:
         return []
     import json
 
     try:
-        rows = json.loads(said)["pauses"]
+        rows = json.loads(content)["pauses"]
         return [Pause(tuple(r["projects"]), int(r["begin"]), None if r["end"] is None else int(r["end"])) for r in rows]
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{paths.pauses_file(directory)} cannot be read: {error}") from None
@@ -47,9 +47,9 @@ def write(directory: str, pauses: list[Pause]) -> None:
     """Store these pauses in place of all before, in one replaced file; raise OSError when they cannot be stored."""
     import json
 
-    place = paths.pauses_file(directory)
-    told = json.dumps({"pauses": [pause._asdict() for pause in pauses]})
-    machine.put(place, told.encode("ascii"), f"{place}.{os.getpid()}.new")
+    path = paths.pauses_file(directory)
+    content = json.dumps({"pauses": [pause._asdict() for pause in pauses]})
+    machine.put(path, content.encode("ascii"), f"{path}.{os.getpid()}.new")
 
 
 def paused(directory: str, project: str, at_ms: int) -> bool:

@@ -33,23 +33,24 @@ _URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://(?:[^/@]*@)?(\[[^\]]*\]|[^/:]*)(?
 _SCP = re.compile(r"^(?:[^/@:]*@)?(\[[^\]]*\]|[^/:@]{2,}):(?!//)(.+)$")
 
 
-def caller_project(environ: Mapping[str, str], cwd: str, told: str = "", configured: str = "") -> str:
+def caller_project(environ: Mapping[str, str], cwd: str, client_dir: str = "", configured: str = "") -> str:
     """Return the project a client works on, from the first of these that names one; "" when none does.
 
-    In this order: MEMORY_MCP_PROJECT in `environ`, `told` (the directory in a hook's payload), what the client declares in
-    `environ`, `cwd`, and `configured` (the setting server.project). As `told` or `cwd`, root and home directory do not count.
+    In this order: MEMORY_MCP_PROJECT in `environ`, `client_dir` (the directory in a hook's payload), what the client declares in
+    `environ`, `cwd`, and `configured` (the setting server.project).
+    As `client_dir` or `cwd`, root and home directory do not count.
     """
     home = environ.get("HOME") or environ.get("USERPROFILE") or ""
-    if (named := environ.get(paths.PROJECT, "").strip()) and (project := _named(named, cwd, home)):
+    if (project_name := environ.get(paths.PROJECT, "").strip()) and (project := _named(project_name, cwd, home)):
         return project
     folders = environ.get(paths.WINDOW_FOLDERS, "")
     declared = next(filter(None, map(environ.get, paths.DECLARED)), "") or ("" if "," in folders else folders)
-    for place in (told, declared, cwd):
-        path = os.path.normpath(place)
+    for folder in (client_dir, declared, cwd):
+        path = os.path.normpath(folder)
         # What a client declares is meant, even where it is the home directory.
-        is_meant = place is declared or (path != os.path.dirname(path) and not (home and path == os.path.normpath(home)))
-        if place and is_meant:
-            return project_of(place)
+        is_meant = folder is declared or (path != os.path.dirname(path) and not (home and path == os.path.normpath(home)))
+        if folder and is_meant:
+            return project_of(folder)
     return _named(configured.strip(), "", home)
 
 
@@ -124,8 +125,8 @@ def is_gone(project: str) -> bool:
 
 def is_repository(path: str) -> bool:
     """Return whether a directory is the top of a working tree, or a bare repository; False for one that is missing."""
-    found = _find_git(path) if os.path.isdir(path) else None
-    return found is not None and found[0] == path
+    tree = _find_git(path) if os.path.isdir(path) else None
+    return tree is not None and tree[0] == path
 
 
 def _gone(path: str, remote: str, branch: str) -> str:
@@ -138,8 +139,8 @@ def _gone(path: str, remote: str, branch: str) -> str:
     # Most places are there: who asks for one of them loads no rules for the others.
     from memory_mcp.base import worktrees
 
-    if named := normalise_remote(remote, path) if remote else "":
-        return named
+    if project := normalise_remote(remote, path) if remote else "":
+        return project
     root = worktrees.find_holder(path)
     if root and worktrees.is_collection(root) and not is_repository(root):
         root = ""
@@ -147,27 +148,29 @@ def _gone(path: str, remote: str, branch: str) -> str:
         return project_of(root, "", branch)
     if root and _find_git(root):
         return _identity(root)
-    left, above = path, os.path.dirname(path)
-    while not os.path.isdir(left) and left != above:
-        left, above = above, os.path.dirname(above)
-    tree = _find_git(left)
+    last_dir, above = path, os.path.dirname(path)
+    while not os.path.isdir(last_dir) and last_dir != above:
+        last_dir, above = above, os.path.dirname(above)
+    tree = _find_git(last_dir)
     if tree and not worktrees.is_home(tree[0]):
-        return _identity(left)
-    nearby = {root: _repositories_below(root, int(time.monotonic() // _FRESH)) for root in _search_roots(path, left)}
+        return _identity(last_dir)
+    nearby = {root: _repositories_below(root, int(time.monotonic() // _FRESH)) for root in _search_roots(path, last_dir)}
     owner = next(filter(None, (_listing_owner(path, listed) for _, listed in nearby.values())), "")
-    owner = owner or next(filter(is_repository, worktrees.iter_candidates(path, branch)), "") or _sibling_owner(path, left)
+    owner = owner or next(filter(is_repository, worktrees.iter_candidates(path, branch)), "") or _sibling_owner(path, last_dir)
     pool = worktrees.parse_pooled(path)
     at_home = nearby.get(_home(), ((), {}))[0]
     return _identity(owner) if owner else _called_alike(pool.names, at_home) or pool.folder or path
 
 
-def _search_roots(path: str, left: str) -> list[str]:
+def _search_roots(path: str, last_dir: str) -> list[str]:
     """Return the folders in which a worktree's repository is looked for: near the folder that is left above it, and at home.
 
     The home directory counts for what was in it or in a folder of temporary files.
     """
     home = _home()
-    roots = dict.fromkeys((left, os.path.dirname(left), *([home] if path.startswith((home + os.sep, *_TEMPORARY)) else ())))
+    roots = dict.fromkeys(
+        (last_dir, os.path.dirname(last_dir), *([home] if path.startswith((home + os.sep, *_TEMPORARY)) else ()))
+    )
     # A filesystem's root, and what is in it, hold what is everybody's; a home directory may be there.
     return [root for root in roots if root == home or os.path.dirname(os.path.dirname(root)) != os.path.dirname(root)]
 
@@ -208,10 +211,10 @@ def _repositories_below(root: str, period: int) -> _Repositories:
 
 def _listing_owner(path: str, listed: Mapping[str, str]) -> str:
     """Return the repository that still lists the worktree that `path` is in, removed without git; "" for none."""
-    place = path
-    while place not in listed and place != os.path.dirname(place):
-        place = os.path.dirname(place)
-    return listed.get(place, "")
+    folder = path
+    while folder not in listed and folder != os.path.dirname(folder):
+        folder = os.path.dirname(folder)
+    return listed.get(folder, "")
 
 
 def _called_alike(names: Sequence[str], repositories: Sequence[str]) -> str:
@@ -220,26 +223,28 @@ def _called_alike(names: Sequence[str], repositories: Sequence[str]) -> str:
     A folder has the name of the repository's own or of its remote, or is called after the commit with which it begins.
     """
     folders = {folder: _identity(folder) for folder in repositories} if names else {}
-    named = {project for folder, project in folders.items() if {os.path.basename(folder), os.path.basename(project)} & {*names}}
-    if not named and any(map(_COMMIT.fullmatch, names)):
-        named = {project for folder, project in folders.items() if root_commit_of(folder) in names}
-    return named.pop() if len(named) == 1 else ""
+    projects = {
+        project for folder, project in folders.items() if {os.path.basename(folder), os.path.basename(project)} & {*names}
+    }
+    if not projects and any(map(_COMMIT.fullmatch, names)):
+        projects = {project for folder, project in folders.items() if root_commit_of(folder) in names}
+    return projects.pop() if len(projects) == 1 else ""
 
 
-def _sibling_owner(path: str, left: str) -> str:
+def _sibling_owner(path: str, last_dir: str) -> str:
     """Return the repository of the worktrees that are left beside one that is gone; "" where they are not of one.
 
     That is a folder with nothing but worktrees, or worktrees a level deeper that have a name in common with the gone one.
     """
-    names = os.path.relpath(path, left).split(os.sep)
-    siblings = _folders_in(left)[:_MOST_FOLDERS]
-    owners = {_main_tree(os.path.join(left, name)) for name in siblings}
+    names = os.path.relpath(path, last_dir).split(os.sep)
+    siblings = _folders_in(last_dir)[:_MOST_FOLDERS]
+    owners = {_main_tree(os.path.join(last_dir, name)) for name in siblings}
     if len(owners) == 1 and "" not in owners:
         return owners.pop()
     if len(names) < 2 or len(siblings) > _MOST_FOLDERS // 2:
         return ""
-    named = [(first, second) for first in siblings for second in _folders_in(os.path.join(left, first)) if second == names[1]]
-    owners = {_main_tree(os.path.join(left, first, second)) for first, second in named[:_MOST_FOLDERS]} - {""}
+    alike = [(first, second) for first in siblings for second in _folders_in(os.path.join(last_dir, first)) if second == names[1]]
+    owners = {_main_tree(os.path.join(last_dir, first, second)) for first, second in alike[:_MOST_FOLDERS]} - {""}
     return owners.pop() if len(owners) == 1 else ""
 
 
@@ -269,16 +274,16 @@ def normalise_remote(url: str, base: str = "") -> str:
     if url.lower().startswith("file://"):
         url = url[7:]
     elif match := _URL.match(url) or _SCP.match(url):
-        place = _drop_suffix((match[2] or "").strip("/"))
+        repository = _drop_suffix((match[2] or "").strip("/"))
         host = match[1].strip("[]").lower()
-        return f"{host}/{place}" if place else host
+        return f"{host}/{repository}" if repository else host
     return _drop_suffix(_join(base, url)) if url else ""
 
 
-def _drop_suffix(place: str) -> str:
+def _drop_suffix(path: str) -> str:
     """Return a path or an address without /.git or .git at its end, and then without slashes at its end."""
-    place = place.removesuffix("/.git")
-    return place.removesuffix(".git").rstrip("/")
+    path = path.removesuffix("/.git")
+    return path.removesuffix(".git").rstrip("/")
 
 
 def _identity(path: str) -> str:
@@ -287,10 +292,10 @@ def _identity(path: str) -> str:
     That is host/owner/name of its repository's remote (origin first, else the first one), without a
     remote the main working tree, and without a repository the path itself.
     """
-    found = _find_git(path)
-    if found is None:
+    tree_and_git = _find_git(path)
+    if tree_and_git is None:
         return path
-    tree, git_dir = found
+    tree, git_dir = tree_and_git
     common = _common_directory(git_dir)
     entries = list(_entries(_read(os.path.join(common, "config"))))
     # The main working tree, which all worktrees share; a bare repository is its own.
@@ -307,8 +312,8 @@ def _identity(path: str) -> str:
 
 def _common_directory(git_dir: str) -> str:
     """Return the git directory that all working trees of a repository share; the same where there is one."""
-    named = _read(os.path.join(git_dir, "commondir")).strip()
-    return _join(git_dir, named) if named else git_dir
+    target = _read(os.path.join(git_dir, "commondir")).strip()
+    return _join(git_dir, target) if target else git_dir
 
 
 def _find_git(path: str) -> tuple[str, str] | None:
@@ -316,20 +321,20 @@ def _find_git(path: str) -> tuple[str, str] | None:
 
     A worktree's is where its .git file leads; a bare repository is both.
     """
-    place, above = path, os.path.dirname(path)
+    folder, above = path, os.path.dirname(path)
     while True:
-        dot_git = os.path.join(place, ".git")
+        dot_git = os.path.join(folder, ".git")
         if os.path.isdir(dot_git):
-            return place, dot_git
+            return folder, dot_git
         if os.path.isfile(dot_git):
             target = _read(dot_git).strip()
             if target.startswith("gitdir:"):
-                return place, _join(place, target[7:].strip())
-        if os.path.isfile(os.path.join(place, "HEAD")) and os.path.isdir(os.path.join(place, "objects")):
-            return place, place
-        if place == above:
+                return folder, _join(folder, target[7:].strip())
+        if os.path.isfile(os.path.join(folder, "HEAD")) and os.path.isdir(os.path.join(folder, "objects")):
+            return folder, folder
+        if folder == above:
             return None
-        place, above = above, os.path.dirname(above)
+        folder, above = above, os.path.dirname(above)
 
 
 def _join(base: str, name: str) -> str:

@@ -72,8 +72,8 @@ class _Kept(dict[str, _T]):
         """Return and keep the value of a token."""
         if len(self) > self._most:
             self.clear()
-        found = self[token] = self._make(token)
-        return found
+        value = self[token] = self._make(token)
+        return value
 
 
 class _Stemmer(threading.local):
@@ -108,15 +108,15 @@ def stem(word: str) -> str:
 
 def query_terms(text: str) -> list[str]:
     """Return the distinct terms of a query in order; when it holds stop words only, those words themselves, in lower case."""
-    found = list(dict.fromkeys(iter_terms(text)))
-    if found:
-        return found
+    terms = list(dict.fromkeys(iter_terms(text)))
+    if terms:
+        return terms
     return list(dict.fromkeys(w.lower() for w in _RAW.findall(text) if w.strip("_")))
 
 
 def tokens_with_terms(text: str) -> list[tuple[str, tuple[str, ...]]]:
     """Return the distinct tokens of a text as they are written, in order, with the terms of each; those without are left out."""
-    return [(raw, found) for raw in dict.fromkeys(_raws(text)) if (found := _TERMS[raw])]
+    return [(raw, terms) for raw in dict.fromkeys(_raws(text)) if (terms := _TERMS[raw])]
 
 
 def cjk_runs(token: str) -> list[str]:
@@ -175,10 +175,10 @@ def _raws(text: str) -> list[str]:
         # One form of each character: an accent that is a character of its own would split its word.
         text = unicodedata.normalize("NFKC", text)
     # No token reaches over a line's end, and most lines of most texts are plain.
-    found: list[str] = []
+    tokens: list[str] = []
     for line in text.split("\n"):
-        found += (_PLAIN_RAW if _is_plain(line) else _RAW).findall(line)
-    return found
+        tokens += (_PLAIN_RAW if _is_plain(line) else _RAW).findall(line)
+    return tokens
 
 
 def _is_plain(text: str) -> bool:
@@ -198,10 +198,10 @@ def _terms_of(raw: str) -> tuple[str, ...]:
     runs = [] if raw.isascii() else _CJK_RUN.findall(raw)
     if not runs:
         return tuple(_latin(raw))
-    found: list[str] = []
+    bigrams: list[str] = []
     for run in runs:
-        found += [run] if len(run) == 1 else [run[i : i + 2] for i in range(len(run) - 1)]
-    return (*found, *(term for piece in _RAW.findall(_CJK_RUN.sub(" ", raw)) for term in _latin(piece)))
+        bigrams += [run] if len(run) == 1 else [run[i : i + 2] for i in range(len(run) - 1)]
+    return (*bigrams, *(term for piece in _RAW.findall(_CJK_RUN.sub(" ", raw)) for term in _latin(piece)))
 
 
 def _hashes_of(raw: str) -> tuple[int, ...]:
@@ -234,26 +234,26 @@ def _latin(raw: str) -> Iterator[str]:
     yield from _pieces(token, folded)
 
 
-def _pieces(token: str, whole: str) -> Iterator[str]:
-    """Yield the parts of a token besides `whole`: components of a path (tokenStore.ts), their names, the words in a name.
+def _pieces(token: str, folded_token: str) -> Iterator[str]:
+    """Yield the parts of a token besides `folded_token`: components of a path (tokenStore.ts), their names, the words in a name.
 
     Stop words and parts of more than `MAX_TOKEN` characters are left out; a URL's scheme is not looked at.
     """
     bare = _URL.sub("", token)
     names = _NAME.findall(bare)
     if names != [bare]:
-        seen = {whole}
+        yielded = {folded_token}
         for component in _SEPARATORS.split(bare):
             folded = _fold(component)
-            if folded and folded not in seen and len(folded) <= MAX_TOKEN and not _NAME.fullmatch(component):
-                seen.add(folded)
+            if folded and folded not in yielded and len(folded) <= MAX_TOKEN and not _NAME.fullmatch(component):
+                yielded.add(folded)
                 yield folded
         for name in names:
             yield from _latin(name)
         return
     for part in _PARTS.findall(bare):
         piece = _fold(part)
-        if piece != whole and piece not in STOPWORDS and len(piece) <= MAX_TOKEN:
+        if piece != folded_token and piece not in STOPWORDS and len(piece) <= MAX_TOKEN:
             yield _stemmer.stem(piece)
 
 
@@ -265,7 +265,7 @@ def _fold(token: str) -> str:
     return "".join(c for c in folded if not unicodedata.combining(c))
 
 
-def snippet(text: str, wanted: Iterable[str], width: int = 240) -> str:
+def snippet(text: str, terms: Iterable[str], width: int = 240) -> str:
     """Return about `width` characters of `text` around the first place where most wanted terms meet, on one line.
 
     It is cut at white space, or in the midst of a long word; an ellipsis marks each cut. Without any of the
@@ -274,11 +274,11 @@ def snippet(text: str, wanted: Iterable[str], width: int = 240) -> str:
     clean = " ".join(text.split())
     if len(clean) <= width:
         return clean
-    terms_wanted = frozenset(wanted)
+    terms_wanted = frozenset(terms)
     hits = [(m.start(), term) for m in _RAW.finditer(clean) for term in iter_terms(m[0]) if term in terms_wanted]
     best, best_count = 0, 0
     for i, (at, _) in enumerate(hits):
-        count = len({term for place, term in hits[i : i + 64] if place < at + width - 40})
+        count = len({term for offset, term in hits[i : i + 64] if offset < at + width - 40})
         if count > best_count:
             best, best_count = at, count
     start = max(0, best - 40)

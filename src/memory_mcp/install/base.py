@@ -221,5 +221,5 @@ class Client(ABC):
 
 def local(server: Server, **more: Any) -> dict[str, Any]:
     """Return a new entry of a command as most clients write it: `more` fields, then command, args, and env unless it is empty."""
-    told = {**more, "command": server.command, "args": list(server.args)}
-    return told | ({"env": dict(server.env)} if server.env else {})
+    fields = {**more, "command": server.command, "args": list(server.args)}
+    return fields | ({"env": dict(server.env)} if server.env else {})

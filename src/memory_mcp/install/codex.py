@@ -61,11 +61,13 @@ class Codex(Client):
         hooks have its name before the file.
         """
         state = plugins.read_mapping(Path(self.configs(place, Level.USER)[0]), ("hooks", "state"), self.format)
-        trusted = {_event_key(key) for key, one in state.items() if isinstance(one, dict) and one.get("trusted_hash")}
+        trusted = {_event_key(key) for key, member in state.items() if isinstance(member, dict) and member.get("trusted_hash")}
         if level in list(Level):
             keys = {f"{edit.path}:{_snake(edit.keys[-1])}" for edit in self._written(place, Level(level))}
         else:
-            events = [(one.name, event) for one in self.plugins(place) for event in one.events.intersection(capture.CODEX)]
+            events = [
+                (plugin.name, event) for plugin in self.plugins(place) for event in plugin.events.intersection(capture.CODEX)
+            ]
             keys = {f"{name}:hooks/hooks.json:{_snake(event)}" for name, event in events}
         return len({_event_key(key) for key in keys} - trusted)
 

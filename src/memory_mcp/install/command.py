@@ -41,17 +41,17 @@ def executable() -> tuple[str, list[str]]:
     Taken is the first file called memory-mcp of: the running command, one beside the Python interpreter, one on
     the PATH (no arguments). Else the interpreter with -m memory_mcp.
     """
-    for place in (Path(sys.argv[0]), Path(sys.executable).with_name("memory-mcp"), Path(shutil.which("memory-mcp") or "")):
-        if place.name.startswith("memory-mcp") and place.is_file():
-            return str(place.absolute()), []
+    for program in (Path(sys.argv[0]), Path(sys.executable).with_name("memory-mcp"), Path(shutil.which("memory-mcp") or "")):
+        if program.name.startswith("memory-mcp") and program.is_file():
+            return str(program.absolute()), []
     return str(Path(sys.executable).absolute()), ["-m", "memory_mcp"]
 
 
 def local_server(data_dir: Path | None, config: Path | None = None) -> Server:
     """Return our stdio server: the command with `serve`, and the paths that are not None, made absolute, in its environment."""
     command, first = executable()
-    told = {DATA_DIR: data_dir, CONFIG: config}
-    return Server(command, (*first, "serve"), {name: str(path.absolute()) for name, path in told.items() if path is not None})
+    paths = {DATA_DIR: data_dir, CONFIG: config}
+    return Server(command, (*first, "serve"), {name: str(path.absolute()) for name, path in paths.items() if path is not None})
 
 
 def claude_line(data_dir: Path | None) -> str:
@@ -92,8 +92,8 @@ def starts_us(entry: object) -> bool:
     if not words or (len(words) > 1 and "serve" not in words):
         return False
     # Another program's package is named memory-mcp too: as an argument the name counts only behind -m or --from.
-    behind = [word for before, word in itertools.pairwise(words) if before == "-m" or "--from" in words]
-    return bool(_OURS.search(words[0])) or "memory_mcp" in behind or "memory-mcp" in behind
+    packages = [word for option, word in itertools.pairwise(words) if option == "-m" or "--from" in words]
+    return bool(_OURS.search(words[0])) or "memory_mcp" in packages or "memory-mcp" in packages
 
 
 def _words(entry: object) -> list[str]:
@@ -101,13 +101,13 @@ def _words(entry: object) -> list[str]:
     if not isinstance(entry, dict):
         return []
     inner = entry.get("command")
-    told, args = (inner.get("path"), inner.get("args")) if isinstance(inner, dict) else (inner, entry.get("args"))
-    words = [told] if isinstance(told, str) else told if isinstance(told, list) else []
+    program, args = (inner.get("path"), inner.get("args")) if isinstance(inner, dict) else (inner, entry.get("args"))
+    words = [program] if isinstance(program, str) else program if isinstance(program, list) else []
     return [word for word in [*words, *(args if isinstance(args, list) else [])] if isinstance(word, str)]
 
 
-def brought_up(there: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
-    """Return `entry` merged into `there`, an existing entry that starts this program.
+def brought_up(existing: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
+    """Return `entry` merged into `existing`, an existing entry that starts this program.
 
     Keys, environment variables and arguments after `serve` that its user added are kept; where both have a key,
     the value of `entry` is taken. An `entry` that does not start this program, as one with an address, is
@@ -116,51 +116,53 @@ def brought_up(there: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
     if not starts_us(entry):
         return entry
     environments = {
-        key: {**there.get(key, {}), **entry.get(key, {})} for key in ("env", "environment") if there.get(key) or entry.get(key)
+        key: {**existing.get(key, {}), **entry.get(key, {})}
+        for key in ("env", "environment")
+        if existing.get(key) or entry.get(key)
     }
-    told = {**there, **entry, **environments}
+    merged = {**existing, **entry, **environments}
     command = entry["command"]
     if isinstance(command, list):
-        told["command"] = command[:1] + _arguments(_words(there), command[1:])
+        merged["command"] = command[:1] + _arguments(_words(existing), command[1:])
     else:
-        told["args"] = _arguments(_words(there), entry["args"])
-    return told
+        merged["args"] = _arguments(_words(existing), entry["args"])
+    return merged
 
 
-def _arguments(there: list[str], ours: list[str]) -> list[str]:
-    """Return the arguments of a merged entry: ours before `serve`, then all that follows the program in `there`.
+def _arguments(existing: list[str], ours: list[str]) -> list[str]:
+    """Return the arguments of a merged entry: ours before `serve`, then all that follows the program in `existing`.
 
-    Where `there` has no `serve` behind the program: ours. Some word of `there` must be this program.
+    Where `existing` has no `serve` behind the program: ours. Some word of `existing` must be this program.
     """
-    starter = next(i for i, word in enumerate(there) if _OURS.search(word))
-    kept = there[starter + 1 :]
-    return ours[: ours.index("serve")] + kept if "serve" in kept else ours
+    starter = next(i for i, word in enumerate(existing) if _OURS.search(word))
+    old_arguments = existing[starter + 1 :]
+    return ours[: ours.index("serve")] + old_arguments if "serve" in old_arguments else ours
 
 
-def told_paths(there: object) -> dict[str, Path]:
+def told_paths(entry: object) -> dict[str, Path]:
     """Return the data directory and settings file that an entry's environment names, by variable; {} where it names neither."""
-    if not isinstance(there, dict):
+    if not isinstance(entry, dict):
         return {}
-    environ = {**(there.get("env") or {}), **(there.get("environment") or {})}
+    environ = {**(entry.get("env") or {}), **(entry.get("environment") or {})}
     return {name: Path(environ[name]) for name in (DATA_DIR, CONFIG) if isinstance(environ.get(name), str)}
 
 
 def runs_our_hook(item: object, client: str) -> bool:
     """Whether a hook's entry, an entry in arrays inside it, or one of a list of entries runs our hook for `client`."""
     if isinstance(item, list):
-        return any(runs_our_hook(one, client) for one in item)
+        return any(runs_our_hook(part, client) for part in item)
     if isinstance(item, dict):
-        return is_our_hook(item, client) or any(runs_our_hook(one, client) for one in item.values() if isinstance(one, list))
+        return is_our_hook(item, client) or any(runs_our_hook(part, client) for part in item.values() if isinstance(part, list))
     return False
 
 
 def hook_options(item: object, client: str) -> set[str]:
     """Return what follows `hook CLIENT` in the command lines of our hooks in an entry or a list of entries: which memory."""
     if isinstance(item, list):
-        return {option for one in item for option in hook_options(one, client)}
+        return {option for member in item for option in hook_options(member, client)}
     if not isinstance(item, dict):
         return set()
-    inner = {option for one in item.values() if isinstance(one, list) for option in hook_options(one, client)}
+    inner = {option for member in item.values() if isinstance(member, list) for option in hook_options(member, client)}
     words = " ".join(str(item.get("command", "")).split())
     return inner | {words.partition(f" hook {client}")[2].strip()} if is_our_hook(item, client) else inner
 

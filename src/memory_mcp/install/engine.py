@@ -93,12 +93,12 @@ def _as_before(client: Client, order: Order) -> Order:
     """
     path = Path(client.config(order.place, order.level))
     try:
-        there = (splice if client.format is Format.JSON else toml).value_at(files.read(path).text, (*client.keys, order.name))
+        entry = (splice if client.format is Format.JSON else toml).value_at(files.read(path).text, (*client.keys, order.name))
     except (Broken, InstallRefused):
         return order
-    known = told_paths(there) if starts_us(there) and order.server.command else {}
-    data_dir, config = order.data_dir or known.get(DATA_DIR), order.config or known.get(CONFIG)
-    env = {name: str(path) for name, path in known.items()} | dict(order.server.env)
+    old_paths = told_paths(entry) if starts_us(entry) and order.server.command else {}
+    data_dir, config = order.data_dir or old_paths.get(DATA_DIR), order.config or old_paths.get(CONFIG)
+    env = {name: str(path) for name, path in old_paths.items()} | dict(order.server.env)
     return replace(order, data_dir=data_dir, config=config, server=replace(order.server, env=env))
 
 
@@ -139,22 +139,22 @@ def _changed(client: Client, order: Order, path: Path, edits: Iterable[Edit], st
     to put in by hand.
     """
     content = files.read(path)
-    known, now = state.records.get(str(path)), digest(content.data)
-    if known is None or now == known.before != known.after:
+    old_record, now = state.records.get(str(path)), digest(content.data)
+    if old_record is None or now == old_record.before != old_record.after:
         # As it was at first.
         record = Record(now)
     else:
         # Its first content is not restored over what others wrote since.
-        record = replace(known, exact=known.exact and now == known.after, edits=list(known.edits))
-    change = Change(content, content.data, record, again=known is not None)
+        record = replace(old_record, exact=old_record.exact and now == old_record.after, edits=list(old_record.edits))
+    change = Change(content, content.data, record, again=old_record is not None)
     for edit in edits:
         try:
             change.after = _edited(client, order, edit, change)
         except Broken as error:
-            before = content.text[: error.at]
-            line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
-            place = f"line {line}, column {column}: " if error.at else ""
-            raise InstallRefused(f"{path} cannot be read as its client would: {place}{error}", by_hand(edit)) from None
+            text_before = content.text[: error.at]
+            line, column = text_before.count("\n") + 1, len(text_before) - (text_before.rfind("\n") + 1) + 1
+            position = f"line {line}, column {column}: " if error.at else ""
+            raise InstallRefused(f"{path} cannot be read as its client would: {position}{error}", by_hand(edit)) from None
         except InstallRefused as error:
             raise InstallRefused(error.message, error.hint or by_hand(edit)) from None
     if change.after != content.data:
@@ -163,7 +163,7 @@ def _changed(client: Client, order: Order, path: Path, edits: Iterable[Edit], st
         except InstallRefused as error:
             raise InstallRefused(error.message, by_hand(*edits)) from None
         if content.data is None:
-            record.folders = [str(one) for one in files.missing_folders(path)]
+            record.folders = [str(folder) for folder in files.missing_folders(path)]
     record.after = digest(change.after)
     return change
 
@@ -176,13 +176,13 @@ def _edited(client: Client, order: Order, edit: Edit, change: Change) -> bytes |
     """
     if isinstance(edit, PlaceFile):
         done = Done(client.name, order.level, "file")
-        known = _known(change.record, done)
-        ours = known is not None and digest(change.content.data) == change.record.after
-        wanted = edit.text.encode("utf-8")
-        if change.content.data not in (None, wanted) and not ours:
+        old_edit = _known(change.record, done)
+        ours = old_edit is not None and digest(change.content.data) == change.record.after
+        data = edit.text.encode("utf-8")
+        if change.content.data not in (None, data) and not ours:
             raise InstallRefused(f"{change.path} is there already and not as memory-mcp wrote it", "Move it away and try again.")
         _note(change.record, done)
-        return wanted
+        return data
     text = Content(change.path, change.after).text
     if isinstance(edit, AddItem):
         text = _item_added(client, order, edit, text, change)
@@ -199,25 +199,25 @@ def _key_set(client: Client, order: Order, edit: SetKey, text: str, change: Chan
     """
     is_json = edit.format is Format.JSON
     value_at = splice.value_at if is_json else toml.value_at
-    there = value_at(text, edit.keys)
+    existing = value_at(text, edit.keys)
     done = Done(client.name, order.level, "key", edit.format, list(edit.keys), edit.value)
-    known = _known(change.record, done)
+    old_edit = _known(change.record, done)
     # With another than the default name its user wants another server.
-    if there is None and edit.is_server and edit.keys[-1] == NAME:
+    if existing is None and edit.is_server and edit.keys[-1] == NAME:
         servers = value_at(text, edit.keys[:-1])
         if other := next((n for n, entry in servers.items() if starts_us(entry)), "") if isinstance(servers, dict) else "":
             change.notes.append(f"it is there already under the name {other}; --name NAME adds another")
             return text
-    ours = edit.is_server and starts_us(there)
-    if there is not None and not ours and there not in (edit.value, known.value if known else None):
+    ours = edit.is_server and starts_us(existing)
+    if existing is not None and not ours and existing not in (edit.value, old_edit.value if old_edit else None):
         what = f"a server {edit.keys[-1]}" if edit.is_server else ".".join(edit.keys)
         hint = "Use another name: --name NAME." if edit.is_server else ""
         raise InstallRefused(f"{change.path} has {what} that is not ours", hint)
-    if there is not None and known is None:
-        done.had = splice.raw_at(text, edit.keys) if is_json else there
+    if existing is not None and old_edit is None:
+        done.had = splice.raw_at(text, edit.keys) if is_json else existing
     if ours:
-        done.value = brought_up(there, edit.value)
-    if there == done.value:
+        done.value = brought_up(existing, edit.value)
+    if existing == done.value:
         _note(change.record, done)
         return text
     if is_json:
@@ -234,15 +234,15 @@ def _item_added(client: Client, order: Order, edit: AddItem, text: str, change: 
     Our earlier item, known by the record, is replaced. The text is unchanged where the item is there, or, with a
     note for the user, where another one there runs our hook already.
     """
-    there = splice.value_at(text, edit.keys)
+    existing = splice.value_at(text, edit.keys)
     done = Done(client.name, order.level, "item", Format.JSON, list(edit.keys), edit.item)
-    known = _known(change.record, done)
-    items = there if isinstance(there, list) else []
-    if edit.item in items and known is not None:
+    old_edit = _known(change.record, done)
+    items = existing if isinstance(existing, list) else []
+    if edit.item in items and old_edit is not None:
         return text
-    if known is not None and known.value in items:
+    if old_edit is not None and old_edit.value in items:
         _note(change.record, done)
-        return splice.replace_item(text, edit.keys, known.value, edit.item)
+        return splice.replace_item(text, edit.keys, old_edit.value, edit.item)
     if runs_our_hook(items, edit.client):
         change.notes.append(f"{'.'.join(edit.keys)} runs memory-mcp already")
         return text
@@ -253,7 +253,7 @@ def _item_added(client: Client, order: Order, edit: AddItem, text: str, change: 
 
 def _known(record: Record, done: Done) -> Done | None:
     """Return the recorded edit of the same entry (`Done.same_place`); None where there is none."""
-    return next((one for one in record.edits if one.same_place(done)), None)
+    return next((edit for edit in record.edits if edit.same_place(done)), None)
 
 
 def _note(record: Record, done: Done) -> None:
@@ -262,17 +262,17 @@ def _note(record: Record, done: Done) -> None:
     What the earlier one replaced (`had`) and the larger number of containers made are kept; the same entry
     recorded for another client stays with that client and gets the new value.
     """
-    known = [one for one in record.edits if one.same_place(done)]
-    if known:
-        done = replace(done, had=known[0].had, made=max(done.made, *(one.made for one in known)))
+    old_edits = [edit for edit in record.edits if edit.same_place(done)]
+    if old_edits:
+        done = replace(done, had=old_edits[0].had, made=max(done.made, *(edit.made for edit in old_edits)))
     # Two clients may read the same file: their entry is one, and goes with the last of them.
-    now = [done if one.client == done.client else replace(one, value=done.value) for one in known]
+    now = [done if edit.client == done.client else replace(edit, value=done.value) for edit in old_edits]
     if done not in now:
         now.append(done)
     # What is made again keeps its place: twice is to leave the same record as once.
-    first = min((record.edits.index(one) for one in known), default=len(record.edits))
-    left = [one for one in record.edits if one not in known]
-    record.edits = [*left[:first], *now, *left[first:]]
+    first = min((record.edits.index(edit) for edit in old_edits), default=len(record.edits))
+    other_edits = [edit for edit in record.edits if edit not in old_edits]
+    record.edits = [*other_edits[:first], *now, *other_edits[first:]]
 
 
 def _write(change: Change, state: State) -> None:
@@ -305,12 +305,12 @@ def by_hand(*edits: Edit) -> str:
     """
     import json
 
-    told = []
+    steps = []
     for edit in edits:
         if isinstance(edit, SetKey) and edit.format is Format.TOML:
-            told.append(f"append to {edit.path}: {toml.block(edit.keys, edit.value)}" if isinstance(edit.value, dict) else "")
+            steps.append(f"append to {edit.path}: {toml.block(edit.keys, edit.value)}" if isinstance(edit.value, dict) else "")
         elif isinstance(edit, SetKey):
-            told.append(f"add to {'.'.join(edit.keys[:-1])} in {edit.path}: {json.dumps({edit.keys[-1]: edit.value})[1:-1]}")
+            steps.append(f"add to {'.'.join(edit.keys[:-1])} in {edit.path}: {json.dumps({edit.keys[-1]: edit.value})[1:-1]}")
         elif isinstance(edit, AddItem):
-            told.append(f"add to {'.'.join(edit.keys)} in {edit.path}: {json.dumps(edit.item)}")
-    return f"Mend the file and try again, or {told[0]}" if told else ""
+            steps.append(f"add to {'.'.join(edit.keys)} in {edit.path}: {json.dumps(edit.item)}")
+    return f"Mend the file and try again, or {steps[0]}" if steps else ""

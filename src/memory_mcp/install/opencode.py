@@ -44,8 +44,8 @@ class OpenCode(Client):
         del level
         if server.url:
             return {"type": "remote", "url": server.url, "headers": server.headers, "oauth": False, "enabled": True}
-        told: dict[str, Any] = {"type": "local", "command": [server.command, *server.args], "enabled": True}
-        return told | ({"environment": dict(server.env)} if server.env else {})
+        fields: dict[str, Any] = {"type": "local", "command": [server.command, *server.args], "enabled": True}
+        return fields | ({"environment": dict(server.env)} if server.env else {})
 
     def hooks(self, order: Order) -> Sequence[Edit]:
         """Return the edit that places our plugin in `plugins` of the user's settings folder, or of a project's .opencode."""

@@ -43,27 +43,31 @@ def cached_plugins(states: Mapping[str, tuple[bool, Path]], cache: PurePath) -> 
     plugins = []
     for name, (enabled, path) in states.items():
         plugin, _, market = name.rpartition("@")
-        versions = [one for one in Path(cache, market, plugin).glob("*/") if one.is_dir()] if enabled and plugin else []
-        folder = max(versions, key=lambda one: one.stat().st_mtime, default=None)
-        if enabled and (one := plugin_in(folder, name, path)):
-            plugins.append(one)
+        versions = (
+            [candidate for candidate in Path(cache, market, plugin).glob("*/") if candidate.is_dir()]
+            if enabled and plugin
+            else []
+        )
+        folder = max(versions, key=lambda candidate: candidate.stat().st_mtime, default=None)
+        if enabled and (candidate := plugin_in(folder, name, path)):
+            plugins.append(candidate)
     return plugins
 
 
 def unpacked_plugins(folder: PurePath, settings: PurePath) -> list[Plugin]:
     """Return the plugins of ours in `folder`/MARKETPLACE/PLUGIN, but those that `enabledPlugins` of a settings file has off."""
     states = switched([settings], ("enabledPlugins",))
-    names = {f"{one.name}@{one.parent.name}": one for one in sorted(Path(folder).glob("*/*/"))}
-    read = (plugin_in(one, name, one) for name, one in names.items() if states.get(name, (True,))[0])
+    names = {f"{plugin_dir.name}@{plugin_dir.parent.name}": plugin_dir for plugin_dir in sorted(Path(folder).glob("*/*/"))}
+    read = (plugin_in(plugin_dir, name, plugin_dir) for name, plugin_dir in names.items() if states.get(name, (True,))[0])
     return [plugin for plugin in read if plugin]
 
 
 def plugin_in(folder: Path | None, name: str, path: Path) -> Plugin | None:
     """Return the plugin in a folder if it starts this memory or runs its hooks, else None; `path` is what switches it on."""
     if folder is None:
-        known = {NAME: {"command": "memory-mcp", "args": ["serve"]}}
-        return Plugin(name, path, known, frozenset(capture.CLAUDE_CODE)) if name == PLUGIN else None
-    manifest = next((one for file in _MANIFESTS if (one := read_mapping(folder / file))), {})
+        servers_of_ours = {NAME: {"command": "memory-mcp", "args": ["serve"]}}
+        return Plugin(name, path, servers_of_ours, frozenset(capture.CLAUDE_CODE)) if name == PLUGIN else None
+    manifest = next((content for file in _MANIFESTS if (content := read_mapping(folder / file))), {})
     servers: dict[str, Any] = {}
     for part in _parts(folder, manifest.get("mcpServers"), ".mcp.json", "mcpServers"):
         servers |= {key: entry for key, entry in part.items() if starts_us(entry)}
@@ -98,8 +102,14 @@ def read_mapping(path: Path, keys: Sequence[str] = (), form: Format = Format.JSO
 
 def _parts(folder: Path, declared: object, usual: str, key: str) -> Iterator[dict[str, Any]]:
     """Yield the objects that a manifest declares under `key`, itself or in files, and that of the usual file."""
-    for one in [*(declared if isinstance(declared, list) else [declared]), usual]:
-        part = read_mapping(folder / one) if isinstance(one, str) else one if isinstance(one, dict) else {}
+    for declaration in [*(declared if isinstance(declared, list) else [declared]), usual]:
+        part = (
+            read_mapping(folder / declaration)
+            if isinstance(declaration, str)
+            else declaration
+            if isinstance(declaration, dict)
+            else {}
+        )
         inner = part.get(key, part)
         if isinstance(inner, dict):
             yield inner

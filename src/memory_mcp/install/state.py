@@ -72,13 +72,13 @@ class State:
     def _load(self) -> None:
         """Read records and folders from the file; raise InstallRefused where it is unreadable or of another version."""
         try:
-            told = json.loads(foreign_files.read_file(self._file))
-            if told["v"] != _VERSION:
+            content = json.loads(foreign_files.read_file(self._file))
+            if content["v"] != _VERSION:
                 raise InstallRefused(f"{self._file} was written by another version of memory-mcp")
-            self._folders = told["folders"]
-            for path, one in told["files"].items():
-                edits = [Done(**edit) for edit in one.pop("edits")]
-                self.records[path] = Record(**one, edits=edits)
+            self._folders = content["folders"]
+            for path, fields in content["files"].items():
+                edits = [Done(**edit) for edit in fields.pop("edits")]
+                self.records[path] = Record(**fields, edits=edits)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             hint = "Move it away: uninstall then goes by what it recognises."
             raise InstallRefused(f"{self._file} cannot be read: {error}", hint) from error
@@ -93,9 +93,9 @@ class State:
         from filelock import FileLock
 
         lock = FileLock(self.directory / "lock", timeout=60)
-        made: list[str] = []
+        new_folders: list[str] = []
         while not lock.is_locked:
-            made = [*(str(one) for one in files.make_folder(self.directory)), *made]
+            new_folders = [*(str(folder) for folder in files.make_folder(self.directory)), *new_folders]
             # Another process may have uninstalled everything and removed the directory in between.
             with contextlib.suppress(FileNotFoundError):
                 lock.acquire()
@@ -105,7 +105,7 @@ class State:
             if self._file.exists():
                 self._load()
             # Of several that begin at once another may have been the first to write, or have made some of the folders.
-            missed = [one for one in made if one not in self._folders]
+            missed = [folder for folder in new_folders if folder not in self._folders]
             self._folders = sorted([*self._folders, *missed], key=len, reverse=True)
             if missed and self.records:
                 self.save()
@@ -126,28 +126,28 @@ class State:
 
         Raises OSError, or Changed when another process wrote the file in between.
         """
-        self.records = {path: one for path, one in self.records.items() if one.edits}
+        self.records = {path: record for path, record in self.records.items() if record.edits}
         if not self.records:
             self._file.unlink(missing_ok=True)
             return
-        data = {"v": _VERSION, "folders": self._folders, "files": {path: asdict(one) for path, one in self.records.items()}}
+        data = {"v": _VERSION, "folders": self._folders, "files": {path: asdict(record) for path, record in self.records.items()}}
         was = foreign_files.read_file(self._file) if self._file.exists() else None
         files.replace(self._file, was, json.dumps(data, indent=1, default=str).encode("ascii"))
 
     def keep(self, path: Path, data: bytes) -> Path:
         """Write a copy of `data`, which a file held, over an earlier copy; return the path of the copy. Raises OSError."""
-        place = self.backup(path)
-        place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        files.replace(place, foreign_files.read_file(place) if place.exists() else None, data)
-        return place
+        copy = self.backup(path)
+        copy.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        files.replace(copy, foreign_files.read_file(copy) if copy.exists() else None, data)
+        return copy
 
     def kept(self, path: Path, record: Record) -> bytes | None:
         """Return the copy of what a file held before the first change.
 
         None when the copy is gone or does not have the digest in the record. Raises OSError where it cannot be read.
         """
-        place = self.backup(path)
-        data = foreign_files.read_file(place) if place.is_file() else None
+        copy = self.backup(path)
+        data = foreign_files.read_file(copy) if copy.is_file() else None
         return data if data is not None and digest(data) == record.before else None
 
     def backup(self, path: Path) -> Path:

@@ -92,7 +92,7 @@ class ClientStatus:
 
 def is_here(client: Client, place: Place) -> bool:
     """Whether a client is installed: one of its folders exists, or one of its commands is on the PATH of `place`."""
-    return any(Path(one).exists() for one in client.folders(place)) or any(
+    return any(Path(folder).exists() for folder in client.folders(place)) or any(
         shutil.which(name, path=place.environ.get("PATH")) for name in client.commands
     )
 
@@ -102,8 +102,8 @@ def statuses(place: Place, state: State | None = None) -> list[ClientStatus]:
 
     Without `state` the records are read from their usual place. Raises InstallRefused where those cannot be read.
     """
-    known = state or State()
-    return [_status(client, place, known) for client in CLIENTS.values()]
+    records = state or State()
+    return [_status(client, place, records) for client in CLIENTS.values()]
 
 
 def trusting(status: ClientStatus, hook_clients: Container[str]) -> ClientStatus:
@@ -132,7 +132,7 @@ def _status(client: Client, place: Place, state: State) -> ClientStatus:
             on, of = sum(_is_on(edit, client) for edit in edits), len(edits)
         except (Broken, InstallRefused) as error:
             # Some clients have hooks and servers in one file, which is named already.
-            unreadable += [str(error)] if not any(one.endswith(str(error)) for one in unreadable) else []
+            unreadable += [str(error)] if not any(line.endswith(str(error)) for line in unreadable) else []
             continue
         if on:
             hooks[level] = (on, of)
@@ -170,10 +170,10 @@ def _servers(client: Client, level: Level, path: Path, keys: tuple[str, ...], st
 
     None where the file does not exist. Raises Broken or InstallRefused where it cannot be read.
     """
-    there = _value(path, client.format, keys)
+    entries = _value(path, client.format, keys)
     record = state.records.get(str(path))
-    ours = {tuple(one.keys) for one in record.edits} if record else set()
-    for name, entry in there.items() if isinstance(there, dict) else ():
+    ours = {tuple(edit.keys) for edit in record.edits} if record else set()
+    for name, entry in entries.items() if isinstance(entries, dict) else ():
         if not isinstance(entry, dict) or not (starts_us(entry) or (*keys, name) in ours):
             continue
         command = command_of(entry)
@@ -196,8 +196,8 @@ def _is_on(edit: Edit, client: Client) -> bool:
         data = files.read(Path(edit.path)).data or b""
         return all(mark in data for mark in _MARKS)
     form = edit.format if isinstance(edit, SetKey) else Format.JSON
-    there = _value(Path(edit.path), form, edit.keys)
-    return runs_our_hook(there, client.hook_client) or (isinstance(edit, SetKey) and there == edit.value)
+    value = _value(Path(edit.path), form, edit.keys)
+    return runs_our_hook(value, client.hook_client) or (isinstance(edit, SetKey) and value == edit.value)
 
 
 def _value(path: Path, form: Format, keys: Sequence[str]) -> Any:

@@ -24,12 +24,16 @@ def plan(client: Client, place: Place, levels: Sequence[Level], state: State) ->
     """
     changes = []
     for name, record in state.records.items():
-        mine = [one for one in record.edits if one.client == client.name and one.level in levels]
+        mine = [edit for edit in record.edits if edit.client == client.name and edit.level in levels]
         if mine:
             changes.append(_taken_back(Path(name), record, mine, state))
-    known = {change.path for change in changes}
+    changed_paths = {change.path for change in changes}
     for level in levels:
-        changes += [one for one in _recognised(client, place, level) if one.path not in known and one.after != one.content.data]
+        changes += [
+            edit
+            for edit in _recognised(client, place, level)
+            if edit.path not in changed_paths and edit.after != edit.content.data
+        ]
     return changes
 
 
@@ -50,84 +54,84 @@ def _taken_back(path: Path, record: Record, mine: list[Done], state: State) -> C
     InstallRefused where it cannot be read or written.
     """
     content = files.read(path)
-    left = replace(record, edits=[one for one in record.edits if one not in mine])
-    change = Change(content, content.data, left, undoing=True)
+    new_record = replace(record, edits=[edit for edit in record.edits if edit not in mine])
+    change = Change(content, content.data, new_record, undoing=True)
     if content.data is None or digest(content.data) == record.before:
         return change
     untouched = digest(content.data) == record.after
-    left.exact = record.exact and untouched
-    before = state.kept(path, record)
-    if left.exact and not left.edits and (before is not None or not record.before):
-        change.after = before
+    new_record.exact = record.exact and untouched
+    first_bytes = state.kept(path, record)
+    if new_record.exact and not new_record.edits and (first_bytes is not None or not record.before):
+        change.after = first_bytes
     else:
-        change.after = _without(content, record, mine, left.edits)
-        if not left.edits and untouched is False:
+        change.after = _without(content, record, mine, new_record.edits)
+        if not new_record.edits and untouched is False:
             change.notes.append("it was changed since; only what is memory-mcp's was taken out")
-    left.after = digest(change.after)
+    new_record.after = digest(change.after)
     if change.after != content.data:
         files.writable(path)
     return change
 
 
-def _without(content: Content, record: Record, mine: Iterable[Done], others: Sequence[Done]) -> bytes | None:
+def _without(content: Content, record: Record, mine: Iterable[Done], needed_edits: Sequence[Done]) -> bytes | None:
     """Return the file's bytes without some edits; None where nothing is left of a file that install made.
 
-    Edits that `others` still need stay, and so does a whole file of ours, since its user changed it. Raises
+    Edits that `needed_edits` still need stay, and so does a whole file of ours, since its user changed it. Raises
     InstallRefused where the file cannot be read.
     """
-    gone = [one for one in mine if not any(one.same_place(other) for other in others)]
-    if any(one.kind == "file" for one in gone):
+    gone = [edit for edit in mine if not any(edit.same_place(other) for other in needed_edits)]
+    if any(edit.kind == "file" for edit in gone):
         # Its user changed it: it stays.
         return content.data
     text = content.text
     try:
-        for one in gone:
-            text = _one_out(text, one)
-        for one in gone:
+        for edit in gone:
+            text = _one_out(text, edit)
+        for edit in gone:
             # Without the containers that were made for it and are now empty; TOML is left as it is.
-            inner = len(one.keys) if one.kind == "item" else len(one.keys) - 1
-            for depth in range(inner, inner - one.made, -1) if one.format != Format.TOML else ():
-                text = splice.prune(text, one.keys[:depth])
+            inner = len(edit.keys) if edit.kind == "item" else len(edit.keys) - 1
+            for depth in range(inner, inner - edit.made, -1) if edit.format != Format.TOML else ():
+                text = splice.prune(text, edit.keys[:depth])
     except Broken as error:
-        what = ", ".join(".".join(one.keys) for one in gone)
+        what = ", ".join(".".join(edit.keys) for edit in gone)
         raise InstallRefused(f"{content.path} cannot be read as its client would: {error}", f"Take out {what} by hand.") from None
-    is_toml = any(one.format == Format.TOML for one in gone)
-    if not record.before and not others and gone and (not text.strip() if is_toml else splice.holds_nothing(text)):
+    is_toml = any(edit.format == Format.TOML for edit in gone)
+    if not record.before and not needed_edits and gone and (not text.strip() if is_toml else splice.holds_nothing(text)):
         return None
     return content.encoded(text)
 
 
-def _one_out(text: str, one: Done) -> str:
+def _one_out(text: str, edit: Done) -> str:
     """Return a text without one edit, or with what it replaced put back; unchanged where the entry is not ours any more.
 
     Raises Broken where the text cannot be read or changed.
     """
-    if one.format == Format.TOML:
-        there = toml.value_at(text, one.keys)
-        if there is None or not _still_ours(there, one):
+    if edit.format == Format.TOML:
+        entry = toml.value_at(text, edit.keys)
+        if entry is None or not _still_ours(entry, edit):
             return text
-        return toml.drop(text, one.keys, one.value) if one.had is None else toml.put(text, one.keys, one.had)
-    if one.kind == "item":
-        return splice.drop_items(text, one.keys, _ours(one.value))
-    there = splice.value_at(text, one.keys)
-    if there is None or not _still_ours(there, one):
+        return toml.drop(text, edit.keys, edit.value) if edit.had is None else toml.put(text, edit.keys, edit.had)
+    if edit.kind == "item":
+        return splice.drop_items(text, edit.keys, _ours(edit.value))
+    entry = splice.value_at(text, edit.keys)
+    if entry is None or not _still_ours(entry, edit):
         return text
-    return splice.drop(text, one.keys) if one.had is None else splice.put_raw(text, one.keys, one.had)
+    return splice.drop(text, edit.keys) if edit.had is None else splice.put_raw(text, edit.keys, edit.had)
 
 
-def _still_ours(there: Any, one: Done) -> bool:
+def _still_ours(entry: Any, edit: Done) -> bool:
     """Whether an entry is what install wrote, or still starts this program."""
-    return there == one.value or starts_us(there)
+    return entry == edit.value or starts_us(entry)
 
 
 def _ours(item: Any) -> Callable[[Any], bool]:
     """Return a test of whether an item equals `item`, or has its command and no hooks inside it."""
     inner = item.get("hooks") if isinstance(item, dict) else None
-    commands = [one.get("command") for one in inner] if isinstance(inner, list) else [item.get("command")]
+    commands = [hook.get("command") for hook in inner] if isinstance(inner, list) else [item.get("command")]
 
-    def is_ours(there: Any) -> bool:
+    def is_ours(entry: Any) -> bool:
         """Whether an item equals the one that install added, or has one of its commands and no hooks inside."""
-        return there == item or (isinstance(there, dict) and there.get("command") in commands and "hooks" not in there)
+        return entry == item or (isinstance(entry, dict) and entry.get("command") in commands and "hooks" not in entry)
 
     return is_ours
 
@@ -140,7 +144,7 @@ def _recognised(client: Client, place: Place, level: Level) -> Iterable[Change]:
     for file in client.configs(place, level):
         lists = client.server_keys(place) if level is Level.USER else [client.keys]
         yield _cleaned(Path(file), partial(_servers_out, client.format, lists))
-    edits = [one for one in client.hooks(Order(place, Server(), level)) if isinstance(one, AddItem)]
+    edits = [edit for edit in client.hooks(Order(place, Server(), level)) if isinstance(edit, AddItem)]
     for path in dict.fromkeys(edit.path for edit in edits):
         lists = [edit.keys for edit in edits if edit.path == path]
         yield _cleaned(Path(path), partial(_hooks_out, client, lists))
@@ -169,18 +173,18 @@ def _cleaned(path: Path, clean: Callable[[str], str]) -> Change:
 def _servers_out(form: Format, lists: Iterable[tuple[str, ...]], text: str) -> str:
     """Return a text without the servers that start this program, in the objects at these paths of keys."""
     for keys in lists:
-        there = (splice if form is Format.JSON else toml).value_at(text, keys)
-        for name in [name for name, entry in there.items() if starts_us(entry)] if isinstance(there, dict) else []:
-            one = (*keys, name)
-            text = splice.drop(text, one) if form is Format.JSON else toml.drop(text, one, there[name])
+        servers = (splice if form is Format.JSON else toml).value_at(text, keys)
+        for name in [name for name, entry in servers.items() if starts_us(entry)] if isinstance(servers, dict) else []:
+            path = (*keys, name)
+            text = splice.drop(text, path) if form is Format.JSON else toml.drop(text, path, servers[name])
     return text
 
 
 def _hooks_out(client: Client, lists: Iterable[tuple[str, ...]], text: str) -> str:
     """Return a text without the client's hooks that run this program, in the arrays at these paths, nor arrays emptied so."""
     for keys in lists:
-        there = splice.value_at(text, keys)
-        if runs_our_hook(there, client.hook_client):
+        hooks = splice.value_at(text, keys)
+        if runs_our_hook(hooks, client.hook_client):
             text = splice.prune(splice.drop_items(text, keys, lambda item: is_our_hook(item, client.hook_client)), keys)
     return text
 
@@ -202,7 +206,7 @@ def _write(change: Change, state: State) -> None:
                 files.replace(path, content.data, change.after)
         record = change.record
         if not record.edits and change.after is None:
-            files.remove_folders([Path(one) for one in record.folders])
+            files.remove_folders([Path(folder) for folder in record.folders])
         exact = not record.edits and digest(change.after) == record.before
         if str(path) in state.records:
             state.records[str(path)] = record

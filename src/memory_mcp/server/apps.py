@@ -33,7 +33,7 @@ def shown_by(uri: str) -> dict[str, object]:
 def add_apps(server: MCPServer) -> None:
     """Register the two pages (timeline, evidence) as resources of the server; each is read when it is first asked for."""
     for uri, (name, title, description) in _PAGES.items():
-        made = FunctionResource(
+        resource = FunctionResource(
             uri=uri,
             name=name,
             title=title,
@@ -42,15 +42,15 @@ def add_apps(server: MCPServer) -> None:
             meta=_META,
             fn=partial(page, name),
         )
-        server.add_resource(made)
+        server.add_resource(resource)
 
 
 async def hidden(ctx: ServerRequestContext, call_next: CallNext) -> HandlerResult:
     """Pass a request on, and leave the pages out of a list of resources for clients that do not show them (middleware)."""
-    found = await call_next(ctx)
-    if ctx.method != "resources/list" or not isinstance(found, dict) or client_supports_apps(ctx):
-        return found
-    return {**found, "resources": [one for one in found["resources"] if one["uri"] not in _PAGES]}
+    response = await call_next(ctx)
+    if ctx.method != "resources/list" or not isinstance(response, dict) or client_supports_apps(ctx):
+        return response
+    return {**response, "resources": [resource for resource in response["resources"] if resource["uri"] not in _PAGES]}
 
 
 @cache
@@ -60,11 +60,11 @@ def page(name: str) -> str:
     It is read from the package once and kept. Raises FileNotFoundError for another name.
     """
     views = files("memory_mcp.server") / "views"
-    style, bridge, own = ((views / f).read_text(encoding="utf-8") for f in ("view.css", "view.js", f"{name}.js"))
+    style, bridge, script = ((views / f).read_text(encoding="utf-8") for f in ("view.css", "view.js", f"{name}.js"))
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>Memory: {name}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
         '<main id="view" aria-live="polite"><p class="soft">Waiting for the answer…</p></main>\n'
-        f"<script>\n{bridge}{own}</script>\n</body>\n</html>\n"
+        f"<script>\n{bridge}{script}</script>\n</body>\n</html>\n"
     )

@@ -81,7 +81,7 @@ def instructions() -> str:
     return files("memory_mcp.server").joinpath("instructions.md").read_text(encoding="utf-8")
 
 
-def serve_stdio(settings: Settings, project: str = "", held: bool = False) -> None:
+def serve_stdio(settings: Settings, project: str = "", in_use: bool = False) -> None:
     """Serve one client on this process's stdin and stdout until it closes them or a signal asks to end; then end the process.
 
     It never returns (os._exit). The store is opened in the background and what was left underived is caught
@@ -94,7 +94,7 @@ def serve_stdio(settings: Settings, project: str = "", held: bool = False) -> No
 
     """
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(levelname)s: %(message)s")
-    service = None if held else Service(settings)
+    service = None if in_use else Service(settings)
     host = Host(settings, partial(_refused, settings)) if service is None else service.host
     environ = {**os.environ, paths.PROJECT: os.environ.get(paths.PROJECT) or project}
     with few_collections():

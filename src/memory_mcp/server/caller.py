@@ -44,12 +44,12 @@ def agent_of(ctx: "Context") -> str:
     return _ODD.sub("-", name.strip().lower()).strip("-")[:_LONGEST] or _UNNAMED
 
 
-def request_key(ctx: "Context", given: str) -> str:
+def request_key(ctx: "Context", named_key: str) -> str:
     """Return the idempotency key of a call: the one that it names, else the relay's; "" for neither.
 
     A relay's counts only on a connection of a relay of ours.
     """
-    if given:
-        return given
+    if named_key:
+        return named_key
     relayed = (ctx.request_context.meta or {}).get(KEY) if CALLER.get().relayed else None
     return f"relay:{relayed}" if isinstance(relayed, str) and relayed else ""

@@ -33,12 +33,12 @@ def add_completion(server: MCPServer, kit: Kit) -> None:
         """
         del ref, context
         try:
-            told = await kit.host.read(lambda app: _values(app, kit, argument.name, argument.value))
+            values = await kit.host.read(lambda app: _values(app, kit, argument.name, argument.value))
         except Exception as error:
             raise as_protocol_error(error, "completion") from error
         # An ending is passed back as it is: one that spells a tag of ours cannot be told otherwise, so it is not told.
-        found = [one for one in told if neutralize(one) == one]
-        return Completion(values=found[:_MOST], total=len(found), has_more=len(found) > _MOST)
+        safe_values = [value for value in values if neutralize(value) == value]
+        return Completion(values=safe_values[:_MOST], total=len(safe_values), has_more=len(safe_values) > _MOST)
 
     register: Any = server.completion  # the library leaves its decorator untyped
     register()(complete)
@@ -55,10 +55,10 @@ def _values(app: App, kit: Kit, name: str, typed: str) -> list[str]:
         levels = (TocLevel.WEEK,) if name == "week" else _PERIODS
         if typed.startswith("toc:segment:"):
             levels = (TocLevel.SEGMENT,)
-        found: list[str] = [i for level in levels for i in reversed(app.tree.descendants(ROOT, level, project))]
+        node_ids: list[str] = [i for level in levels for i in reversed(app.tree.descendants(ROOT, level, project))]
         if typed[:1].isdigit():  # the short form: 2026-W04
-            found = [i.rpartition(":")[2] for i in found]
-        return [i for i in found if i.startswith(typed)]
+            node_ids = [i.rpartition(":")[2] for i in node_ids]
+        return [i for i in node_ids if i.startswith(typed)]
     if name == "topic_id":
         # Areas, then topics, by importance; a word of a label completes to the topic's id.
         if not app.topics().status().usable:

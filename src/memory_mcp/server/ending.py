@@ -30,10 +30,10 @@ def signals_of_end(by_handler: bool = machine.WINDOWS) -> Iterator[AsyncIterator
         """Pass the number of a signal on to the iterator (signal handler)."""
         loop.call_soon_threadsafe(send.send_nowait, number)
 
-    before = {number: signal.signal(number, hear) for number in numbers}
+    old_handlers = {number: signal.signal(number, hear) for number in numbers}
     try:
         with send, receive:
             yield receive
     finally:
-        for number, handler in before.items():
+        for number, handler in old_handlers.items():
             signal.signal(number, handler)

@@ -87,10 +87,10 @@ def as_ours(error: Exception, where: str) -> MemoryMcpError:
     return MemoryMcpError("unexpected failure inside memory-mcp")
 
 
-def check_names(given: Iterable[str], known: Iterable[str]) -> None:
+def check_names(arguments: Iterable[str], parameters: Iterable[str]) -> None:
     """Raise InvalidQuery for the first argument that is not known; its hint names the nearest one, else all."""
-    names = list(known)
-    for name in given:
+    names = list(parameters)
+    for name in arguments:
         if name not in names:
             near = get_close_matches(name.rsplit(".", 1)[-1], names, n=1)
             takes = f"Arguments are {', '.join(names)}." if names else "It takes no arguments."
@@ -102,17 +102,17 @@ def bad_arguments(error: ValidationError) -> InvalidQuery:
 
     The validator's texts and echoes of the input are not in it.
     """
-    found = error.errors(include_url=False, include_input=False)
-    return InvalidQuery("; ".join(_say(one) for one in found[:_MOST]))
+    details = error.errors(include_url=False, include_input=False)
+    return InvalidQuery("; ".join(_say(detail) for detail in details[:_MOST]))
 
 
-def _say(one: Mapping[str, Any]) -> str:
+def _say(detail: Mapping[str, Any]) -> str:
     """Return one error of the validator in plain words, such as "limit must be at least 1" or "query is missing".
 
     The argument is named by its path (bounds.timeout_ms).
     """
-    kind, bound = str(one["type"]), one.get("ctx", {})
-    name = ".".join(str(part) for part in one["loc"]) or "the arguments"
+    kind, bound = str(detail["type"]), detail.get("ctx", {})
+    name = ".".join(str(part) for part in detail["loc"]) or "the arguments"
     if kind == "missing":
         return f"{name} is missing"
     if kind == "extra_forbidden":

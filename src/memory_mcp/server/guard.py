@@ -99,9 +99,9 @@ class MemoryServer(MCPServer[Any]):
             raise InvalidQuery(f"unknown tool {name!r}", hint)
         self.allow(name)
         tool = self._ours[name]
-        given = {k: v for k, v in arguments.items() if v is not None}
-        check_names(given, tool.parameters.get("properties", {}))
-        validated = tool.fn_metadata.validate_arguments(given)
+        filled = {k: v for k, v in arguments.items() if v is not None}
+        check_names(filled, tool.parameters.get("properties", {}))
+        validated = tool.fn_metadata.validate_arguments(filled)
         if tool.context_kwarg is not None:
             validated[tool.context_kwarg] = context
         async with _progress(context, name):
@@ -136,14 +136,14 @@ async def _progress(context: Context[Any, Any] | None, name: str) -> AsyncIterat
     if context is None:
         yield
         return
-    asked = context
+    client = context
 
     async def tell() -> None:
         """Report to the client the seconds since the call began, each `PROGRESS_SECONDS`, until cancelled."""
         for count in itertools.count(1):
             await anyio.sleep(PROGRESS_SECONDS)
             seconds = count * PROGRESS_SECONDS
-            await asked.report_progress(seconds, None, f"{name}: {seconds:.0f} s")
+            await client.report_progress(seconds, None, f"{name}: {seconds:.0f} s")
 
     task = asyncio.create_task(tell())
     try:

@@ -22,15 +22,15 @@ _NAMES = ("node_id", "topic_id", "name", "layer", "id", "event_id", "grip_id")
 
 def markdown(answer: Shape) -> str:
     """Return an answer as Markdown: searches and topics as lists of quotations, a citation as a transcript, else its fields."""
-    shown = {name: value for name, value in answer.items() if name not in _UNSAID}
-    if "excerpt_events" in shown:
-        lines = _transcript(shown)
-    elif "topics" in shown:
-        lines = _topics(shown)
-    elif "results" in shown and all("when" in one for one in shown["results"]):
-        lines = _search(shown)
+    fields = {name: value for name, value in answer.items() if name not in _UNSAID}
+    if "excerpt_events" in fields:
+        lines = _transcript(fields)
+    elif "topics" in fields:
+        lines = _topics(fields)
+    elif "results" in fields and all("when" in hit for hit in fields["results"]):
+        lines = _search(fields)
     else:
-        lines = _fields(shown)
+        lines = _fields(fields)
     return "\n".join(lines).strip()
 
 
@@ -38,23 +38,23 @@ def _search(answer: Shape) -> Iterator[str]:
     """Yield the lines of a search: projects, results, further ones in a line each, then other fields and the explanation."""
     for project in answer.get("projects", ()):
         yield from _project(project)
-    for number, one in enumerate(answer["results"], 1):
-        yield from _result(number, one)
+    for number, hit in enumerate(answer["results"], 1):
+        yield from _result(number, hit)
     if not answer["results"] and not answer.get("projects"):
         yield "No results."
     if answer.get("also"):
         yield "Further, shortened:"
-        yield from (_line(one) for one in answer["also"])
+        yield from (_line(hit) for hit in answer["also"])
         yield ""
-    rest = {name: value for name, value in answer.items() if name not in ("projects", "results", "also", "explanation")}
-    yield from _fields(rest)
+    other_fields = {name: value for name, value in answer.items() if name not in ("projects", "results", "also", "explanation")}
+    yield from _fields(other_fields)
     yield from _fields(answer.get("explanation") or {})
 
 
-def _line(one: str) -> str:
+def _line(line: str) -> str:
     """Return a line of an answer as an item, its citation behind its words."""
-    grip, _, said = one.partition(" ")
-    return f"- {_inline(said)} [{grip}]"
+    grip, _, words = line.partition(" ")
+    return f"- {_inline(words)} [{grip}]"
 
 
 def _project(project: Shape) -> Iterator[str]:
@@ -67,41 +67,41 @@ def _project(project: Shape) -> Iterator[str]:
     yield ""
 
 
-def _result(number: int, one: Shape) -> Iterator[str]:
+def _result(number: int, hit: Shape) -> Iterator[str]:
     """Yield a result: its number, time, speaker and place in bold with its other fields, then its quotation and an empty line."""
-    who = _bold_name(one.get("who") or one.get("speaker") or one.get("role", ""))
-    place = [_bold_name(one[name]) for name in ("title", "session_id", "project") if one.get(name)]
-    outside = ["outside the time named"] if one.get("outside") or one.get("outside_window") else []
-    head = " · ".join([one["when"][:16].replace("T", " "), *([who] if who else []), *outside, *place])
-    known = {"when", "who", "speaker", "role", "title", "session_id", "project", "outside", "outside_window", "quote"}
-    lines = [] if one.get("grip_ids") else one.get("also", ())
-    known |= {"also"} if lines else set()
-    yield f"**{number}. {head}** {_others(one, known)}".rstrip()
-    if one.get("quote"):
-        yield from _quoted(one["quote"], "> ")
+    who = _bold_name(hit.get("who") or hit.get("speaker") or hit.get("role", ""))
+    origin = [_bold_name(hit[name]) for name in ("title", "session_id", "project") if hit.get(name)]
+    outside = ["outside the time named"] if hit.get("outside") or hit.get("outside_window") else []
+    head = " · ".join([hit["when"][:16].replace("T", " "), *([who] if who else []), *outside, *origin])
+    used_names = {"when", "who", "speaker", "role", "title", "session_id", "project", "outside", "outside_window", "quote"}
+    lines = [] if hit.get("grip_ids") else hit.get("also", ())
+    used_names |= {"also"} if lines else set()
+    yield f"**{number}. {head}** {_others(hit, used_names)}".rstrip()
+    if hit.get("quote"):
+        yield from _quoted(hit["quote"], "> ")
         yield from ("",) if lines else ()
     yield from map(_line, lines)
     # A line right behind a quotation would belong to it.
     yield ""
 
 
-def _others(one: Shape, known: set[str]) -> str:
-    """Return the fields of an object that are not `known` and not empty as "name: value", joined by commas."""
+def _others(fields: Shape, used_names: set[str]) -> str:
+    """Return the fields of an object that are not `used_names` and not empty as "name: value", joined by commas."""
     return ", ".join(
-        f"{_label(name)}: {_inline(value)}" for name, value in one.items() if name not in known and _is_filled(value)
+        f"{_label(name)}: {_inline(value)}" for name, value in fields.items() if name not in used_names and _is_filled(value)
     )
 
 
 def _topics(answer: Shape) -> Iterator[str]:
     """Yield the lines of a list of topics, each with its segments and related topics, then the other fields."""
-    for number, one in enumerate(answer["topics"], 1):
-        apart = {"label", "topic_id", "nodes", "related"}
-        yield f"**{number}. {_bold_name(one['label'])}** {one['topic_id']} {_others(one, apart)}"
-        for node in one.get("nodes", ()):
+    for number, topic in enumerate(answer["topics"], 1):
+        used_names = {"label", "topic_id", "nodes", "related"}
+        yield f"**{number}. {_bold_name(topic['label'])}** {topic['topic_id']} {_others(topic, used_names)}"
+        for node in topic.get("nodes", ()):
             cited = ", ".join(str(node[name]) for name in ("grip", "node_id") if name in node)
             yield f"- {node['when'].replace('T', ' ')} {_inline(node['title'])} ({node['relevance']}) [{cited}]"
             yield from _quoted(node.get("text", ""), "  > ")
-        for other in one.get("related", ()):
+        for other in topic.get("related", ()):
             yield f"- {_label(other['kind'])} ({other['strength']}): {_inline(other['label'])} {other['topic_id']}"
         yield ""
     if not answer["topics"]:
@@ -115,8 +115,8 @@ def _transcript(answer: Shape) -> Iterator[str]:
     verdict = "verified" if answer["verified"] else "CUT" if FORGOTTEN in grip["quote"] else "NOT verified"
     yield f"**{grip['grip_id']}** · {grip['when'].replace('T', ' ')} · {verdict}"
     yield from _quoted(grip["quote"], "> ")
-    said = {"grip_id", "when", "quote"}
-    yield from _fields({name: value for name, value in grip.items() if name not in said})
+    used_names = {"grip_id", "when", "quote"}
+    yield from _fields({name: value for name, value in grip.items() if name not in used_names})
     yield from _fields({name: answer[name] for name in ("superseded_by", "why_superseded", "flag") if name in answer})
     for name in ("events_before", "excerpt_events", "events_after"):
         if answer[name]:
@@ -140,7 +140,7 @@ def _fields(answer: Shape, indent: str = "") -> Iterator[str]:
         if isinstance(value, Mapping):
             yield f"{indent}- {_label(name)}:"
             yield from _fields(value, indent + "  ")
-        elif isinstance(value, list) and any(isinstance(one, Mapping) for one in value):
+        elif isinstance(value, list) and any(isinstance(member, Mapping) for member in value):
             yield f"{indent}- {_label(name)}:"
             yield from _items(value, indent + "  ")
         elif isinstance(value, str) and "\n" in value:
@@ -152,13 +152,13 @@ def _fields(answer: Shape, indent: str = "") -> Iterator[str]:
 
 def _items(values: Sequence[Any], indent: str) -> Iterator[str]:
     """Yield each value of a list as an item; an object under the first of its names that `_NAMES` has, else its first field."""
-    for one in values:
-        if not isinstance(one, Mapping):
-            yield f"{indent}- {_inline(one)}"
+    for member in values:
+        if not isinstance(member, Mapping):
+            yield f"{indent}- {_inline(member)}"
             continue
-        key = next((name for name in _NAMES if name in one), next(iter(one), ""))
-        yield f"{indent}- **{_bold_name(one.get(key, ''))}**"
-        yield from _fields({name: value for name, value in one.items() if name != key}, indent + "  ")
+        key = next((name for name in _NAMES if name in member), next(iter(member), ""))
+        yield f"{indent}- **{_bold_name(member.get(key, ''))}**"
+        yield from _fields({name: value for name, value in member.items() if name != key}, indent + "  ")
 
 
 def _quoted(text: str, mark: str) -> Iterator[str]:
@@ -192,5 +192,5 @@ def _inline(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(_inline, value))
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_inline(one)}" for name, one in value.items())
+        return ", ".join(f"{name} {_inline(member)}" for name, member in value.items())
     return break_citations(" ".join(str(value).split()))

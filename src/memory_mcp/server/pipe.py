@@ -46,33 +46,33 @@ def parsed(line: bytes | lines.Cut) -> SessionMessage | bytes | None:
     A line that was cut for its length is answered with an error too.
     """
     # Not the SDK first: for it, a request whose id is null or a fraction is a notification.
-    found = lines.read(line)
-    if not found.line:
-        return found.answer or None
-    text = json.dumps(found.message).encode() if mend_ids(found.message) else found.line
+    checked = lines.read(line)
+    if not checked.line:
+        return checked.answer or None
+    text = json.dumps(checked.message).encode() if mend_ids(checked.message) else checked.line
     try:
         return SessionMessage(types.jsonrpc_message_adapter.validate_json(text, by_name=False))
     except ValueError:
-        return lines.refused(found.message, "the line is no message of the protocol")
+        return lines.refused(checked.message, "the line is no message of the protocol")
 
 
 async def converse(
     server: MemoryServer,
-    given: AsyncIterable[bytes | lines.Cut],
+    client_lines: AsyncIterable[bytes | lines.Cut],
     say: Say,
     listens: Callable[[], bool],
     see: See = lambda _: None,
 ) -> None:
     """Serve a client, in the era of its first request, until its lines end and it is answered, or it reads no more.
 
-    `given` yields its lines, `say` sends it one, `listens` returns whether it still reads; `see` is called
+    `client_lines` yields its lines, `say` sends it one, `listens` returns whether it still reads; `see` is called
     with each request before that is served. At most `AT_ONCE` requests run at once; at the end answers are
     awaited `_ANSWERS` s.
     """
     low = server._lowlevel_server  # the SDK has no public handle for streams of one's own
     to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     to_client, from_server = anyio.create_memory_object_stream[SessionMessage](0)
-    room, told = anyio.Semaphore(AT_ONCE), anyio.Event()
+    room, all_written = anyio.Semaphore(AT_ONCE), anyio.Event()
 
     async def write() -> None:
         """Send the server's messages to the client as JSON lines, and free a request's place with its answer."""
@@ -83,22 +83,22 @@ async def converse(
                     await say(restore_ids(text.encode()) + b"\n")
                     if isinstance(message.message, types.JSONRPCResponse | types.JSONRPCError):
                         room.release()
-        told.set()
+        all_written.set()
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_read, given, to_server, room, say, see, listens)
+        tasks.start_soon(_read, client_lines, to_server, room, say, see, listens)
         tasks.start_soon(write)
         try:
             options = low.create_initialization_options()
             await serve_dual_era_loop(low, from_client, to_client, lifespan_state={}, init_options=options)
             with anyio.move_on_after(_LAST_WORDS):
-                await told.wait()
+                await all_written.wait()
         finally:
             tasks.cancel_scope.cancel()
 
 
 async def _read(
-    given: AsyncIterable[bytes | lines.Cut],
+    client_lines: AsyncIterable[bytes | lines.Cut],
     to_server: anyio.abc.ObjectSendStream[SessionMessage | Exception],
     room: anyio.Semaphore,
     say: Say,
@@ -118,22 +118,22 @@ async def _read(
 
     async with to_server:
         with suppress(*CLOSED):
-            async for line in given:
-                if isinstance(found := parsed(line), bytes):
-                    await say(found)
-                elif found is not None:
-                    if isinstance(found.message, types.JSONRPCRequest):
-                        see(found.message)
+            async for line in client_lines:
+                if isinstance(message := parsed(line), bytes):
+                    await say(message)
+                elif message is not None:
+                    if isinstance(message.message, types.JSONRPCRequest):
+                        see(message.message)
                         await room.acquire()
-                        lasting += found.message.method == _LASTING
+                        lasting += message.message.method == _LASTING
                         # One that is cancelled ends without an answer.
-                        found.metadata = ServerMessageMetadata(on_request_unanswered=ended)
-                    await to_server.send(found)
-        left, end = AT_ONCE - lasting, anyio.current_time() + _ANSWERS
-        while left > 0 and anyio.current_time() < end and listens():
+                        message.metadata = ServerMessageMetadata(on_request_unanswered=ended)
+                    await to_server.send(message)
+        missing, end = AT_ONCE - lasting, anyio.current_time() + _ANSWERS
+        while missing > 0 and anyio.current_time() < end and listens():
             try:
                 room.acquire_nowait()
-                left -= 1
+                missing -= 1
             except anyio.WouldBlock:
                 await anyio.sleep(_LOOK)
 

@@ -82,7 +82,7 @@ class Prompts:
             session_id,
         )
 
-    async def _told(self, task: str, how: str, find: Find, given: str, **options: bool) -> str:
+    async def _told(self, task: str, how: str, find: Find, subject: str, **options: bool) -> str:
         """Return the task, how to do it, and the material that `find` returns, within `TOKENS` tokens.
 
         Without material: the task and what to say instead. Lost events are named. Raises what `find` raises.
@@ -92,12 +92,12 @@ class Prompts:
             """Return the prompt's text, made from the open memory."""
             loss = app.storage.loss
             ask = f"{how} {_CITE}" if loss is None else f"{how} {_CITE}\n\n{neutralize(loss.summary_line)}. Say so."
-            left = TOKENS - estimate_tokens(f"{task}\n\n{ask}", app.settings.retrieval.token_factor) - _SPARE
-            found = find(app, given, self._kit.scoped(app), left, **options)
-            if not found.text:
+            max_tokens = TOKENS - estimate_tokens(f"{task}\n\n{ask}", app.settings.retrieval.token_factor) - _SPARE
+            material = find(app, subject, self._kit.scoped(app), max_tokens, **options)
+            if not material.text:
                 missing = f"\n\n{loss.summary_line}." if loss else ""
-                return neutralize(f"{task}.\n\n{found.nothing} Say so, and what was searched. {_ELSEWHERE}{missing}")
-            return f"{neutralize(task)}.\n\n{ask}\n\n{found.text.strip()}"
+                return neutralize(f"{task}.\n\n{material.nothing} Say so, and what was searched. {_ELSEWHERE}{missing}")
+            return f"{neutralize(task)}.\n\n{ask}\n\n{material.text.strip()}"
 
         return await self._kit.host.read(work)
 
@@ -110,15 +110,15 @@ class CheckedPrompt(Prompt):
 
         Raises MCPError with our text for unknown or missing arguments and anything that fails.
         """
-        given = {k: v for k, v in (arguments or {}).items() if v is not None}
+        filled = {k: v for k, v in (arguments or {}).items() if v is not None}
         try:
-            known = self.arguments or []
-            check_names(given, [a.name for a in known])
-            for argument in known:
-                if argument.required and not str(given.get(argument.name, "")).strip():
+            parameters = self.arguments or []
+            check_names(filled, [a.name for a in parameters])
+            for argument in parameters:
+                if argument.required and not str(filled.get(argument.name, "")).strip():
                     raise InvalidQuery(f"{argument.name} is missing", f"The prompt {self.name} needs it: {argument.description}.")
             fn: Any = self.fn
-            text = await fn(**given)
+            text = await fn(**filled)
         except Exception as error:
             raise as_protocol_error(error, f"prompt {self.name}") from error
         return [Message(role="user", content=text)]

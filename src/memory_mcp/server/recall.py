@@ -44,30 +44,30 @@ def recall_text(app: "App", prompt: str, project: str, session_id: str = "", tim
     from memory_mcp.search.policy.plan import How
     from memory_mcp.tree.toc.statements import clean_name, quote_text
 
-    asked = prompt[:_PROMPT].strip()
+    question = prompt[:_PROMPT].strip()
     project = app.storage.projects.names.resolve_alias(project)
     everywhere = app.settings.server.scope == "all" and not app.settings.server.scope_lock
-    if not (project or everywhere) or len(query_terms(asked)) < _LEAST_TERMS:
+    if not (project or everywhere) or len(query_terms(question)) < _LEAST_TERMS:
         return ""
     how = How(Intent.ANSWER, bounds={"timeout_ms": timeout_ms})
     excluded = frozenset({ExcludedSession(session_id, app.running.known_from(session_id))} if session_id else ())
-    found = app.ask(Query(asked, _LOOKED_AT, None if everywhere else project, excluded=excluded), how)
+    answer = app.ask(Query(question, _LOOKED_AT, None if everywhere else project, excluded=excluded), how)
     # That nothing fits may be due to what is missing.
     missing = [f"{loss.summary_line}."] if (loss := app.storage.loss) else []
-    if not (hits := _fitting(found, asked)):
+    if not (hits := _fitting(answer, question)):
         return fence_text("\n".join(missing)) if missing else ""
     least = hits[0].score * _BESIDE
     lines: dict[str, None] = {}
     for hit in (h for h in hits if h.score >= least and h.grip_ids):
         who, flag = clean_name(hit.speaker) or hit.role, describe_flags(hit.quote)
         when = f"{app.calendar.to_local(hit.timestamp):%Y-%m-%d %H:%M}"
-        said = f"{when}, {who} said: {quote_text(hit.quote, _WIDTH)} [{hit.grip_ids[0]}]"
-        lines[f"- {said} ({flag})" if flag else f"- {said}"] = None
-    told = [*missing, *([_BEGIN, *list(lines)[:MOST]] if lines else [])]
-    return fence_text("\n".join(told)) if told else ""
+        line = f"{when}, {who} said: {quote_text(hit.quote, _WIDTH)} [{hit.grip_ids[0]}]"
+        lines[f"- {line} ({flag})" if flag else f"- {line}"] = None
+    blocks = [*missing, *([_BEGIN, *list(lines)[:MOST]] if lines else [])]
+    return fence_text("\n".join(blocks)) if blocks else ""
 
 
-def _fitting(found: "Answer", asked: str) -> list[Hit]:
+def _fitting(answer: "Answer", question: str) -> list[Hit]:
     """Return the hits of an answer that are told, best first.
 
     Of a likely answer those that fit; of any other, what a person stated without a reply if it holds the whole prompt and more.
@@ -76,7 +76,7 @@ def _fitting(found: "Answer", asked: str) -> list[Hit]:
     from memory_mcp.model.exchange import only_asks
     from memory_mcp.search.policy.relevance import Confidence, Fit
 
-    if found.confidence is not Confidence.NONE and found.probability >= _LIKELY:
-        return [hit for hit in found.hits if hit.fit != Fit.LOOSE and not hit.asks]
-    wanted = set(query_terms(asked))
-    return [hit for hit in found.hits if hit.asks and not only_asks(hit.quote) and wanted < term_set(hit.quote)]
+    if answer.confidence is not Confidence.NONE and answer.probability >= _LIKELY:
+        return [hit for hit in answer.hits if hit.fit != Fit.LOOSE and not hit.asks]
+    question_terms = set(query_terms(question))
+    return [hit for hit in answer.hits if hit.asks and not only_asks(hit.quote) and question_terms < term_set(hit.quote)]

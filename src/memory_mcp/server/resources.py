@@ -65,25 +65,25 @@ def add_resources(server: MCPServer, kit: Kit) -> None:
         return await _read(kit, topic_id, respond, GetTopic(topic_id))
 
 
-def _page(app: App, named: str, caller: Caller) -> Any:
+def _page(app: App, node_and_cursor: str, caller: Caller) -> Any:
     """Return a page of the tree as browse_toc does; a segment, which has no children, as get_node does.
 
-    `named` is a node's id, perhaps with "/" and a cursor behind it.
+    `node_and_cursor` is a node's id, perhaps with "/" and a cursor behind it.
     """
-    node_id, _, cursor = named.partition(_BEHIND)
+    node_id, _, cursor = node_and_cursor.partition(_BEHIND)
     page: Browsed = respond(app, Browse(node_id, cursor=cursor), caller)
     return respond(app, GetNode(node_id), caller) if page.node.level == TocLevel.SEGMENT else page
 
 
 def _session(app: App, session_id: str, caller: Caller) -> Events:
     """Return the first `_EVENTS` events of a session; raise NotFound where there are none."""
-    found: Events = respond(app, GetEvents(session_id=session_id, limit=_EVENTS), caller)
-    if not found.events:
+    events: Events = respond(app, GetEvents(session_id=session_id, limit=_EVENTS), caller)
+    if not events.events:
         raise NotFound(f"no session {session_id}", "Results and get_events carry session ids.")
-    return found
+    return events
 
 
-async def _read(kit: Kit, what: str, find: Callable[[App, Any, Caller], Any], given: object) -> str:
+async def _read(kit: Kit, what: str, find: Callable[[App, Any, Caller], Any], key: object) -> str:
     """Return what `find(app, given, caller)` returns, as compact JSON without texts that spell a tag of ours.
 
     A notice says where events are lost; `what` names the resource in the log. Raises
@@ -93,7 +93,7 @@ async def _read(kit: Kit, what: str, find: Callable[[App, Any, Caller], Any], gi
 
     def work(app: App) -> dict[str, Any]:
         """Return the response as JSON values, with a notice where events are lost."""
-        return kit.host.with_notices(app, as_json(find(app, given, kit.caller)))
+        return kit.host.with_notices(app, as_json(find(app, key, kit.caller)))
 
     try:
         return compact(neutralize_json(await kit.host.read(work)))

@@ -43,18 +43,18 @@ def _slim(schema: Any) -> Any:
     """
     if not isinstance(schema, dict):
         return schema
-    kept = {k: v for k, v in schema.items() if k not in _SILENT and not (k == "default" and v in _NOTHING)}
-    if kept.get("additionalProperties") is True:  # what a schema that says nothing of them means
-        del kept["additionalProperties"]
-    if "anyOf" in kept:
-        real = [option for option in kept.pop("anyOf") if option != _NULL]
-        kept = ({**_slim(real[0]), **kept} if len(real) == 1 else {"anyOf": real, **kept}) if real else kept
-        kept.pop("title", None)
-    if "enum" in kept:
-        kept["enum"] = [v for v in kept["enum"] if v != ""]
-    if "properties" in kept:
-        kept["properties"] = {name: _slim(one) for name, one in kept["properties"].items()}
+    slim = {k: v for k, v in schema.items() if k not in _SILENT and not (k == "default" and v in _NOTHING)}
+    if slim.get("additionalProperties") is True:  # what a schema that says nothing of them means
+        del slim["additionalProperties"]
+    if "anyOf" in slim:
+        real = [option for option in slim.pop("anyOf") if option != _NULL]
+        slim = ({**_slim(real[0]), **slim} if len(real) == 1 else {"anyOf": real, **slim}) if real else slim
+        slim.pop("title", None)
+    if "enum" in slim:
+        slim["enum"] = [v for v in slim["enum"] if v != ""]
+    if "properties" in slim:
+        slim["properties"] = {name: _slim(part) for name, part in slim["properties"].items()}
     for name in ("items", "additionalProperties"):
-        if name in kept:
-            kept[name] = _slim(kept[name])
-    return kept
+        if name in slim:
+            slim[name] = _slim(slim[name])
+    return slim

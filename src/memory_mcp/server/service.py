@@ -162,7 +162,7 @@ class Service:
         assert self._app is not None
         ended = self._ended
         try:
-            again = self._derive_now(self._app.derivation)
+            next_run_s = self._derive_now(self._app.derivation)
             # Before the run counts as ended: who waits would be told of the failure before it.
             self._deriver.last_error = ""
         finally:
@@ -173,7 +173,7 @@ class Service:
         if ended != self._told and not self._importing:
             self._told = ended
             self._app.scheduler.hasten("render_briefings")
-        return again
+        return next_run_s
 
     def _derive_now(self, derivation: "Derivation") -> float | None:
         """Run the deriver once; return in how many seconds another run is needed without any write, None for never.
@@ -241,14 +241,14 @@ class Service:
         app = self.host.opened
         if app is None:
             return None
-        left = max(awaited.event - app.derivation.last_derived(), 0)
-        if not left and awaited.runs is None:
+        events_left = max(awaited.event - app.derivation.last_derived(), 0)
+        if not events_left and awaited.runs is None:
             awaited.runs = self._runs
         # The periods follow in the run that derived the last of the events.
-        if left or (self._deriver.busy and awaited.runs == self._runs):
+        if events_left or (self._deriver.busy and awaited.runs == self._runs):
             if not self._deriver.running:
                 self._deriver.hurry()
-            return left, 0, 0
+            return events_left, 0, 0
         if awaited.change is None:
             awaited.change = app.storage.toc.current_version()
         # Asked for here too: the tender looks at the indexes once a second.

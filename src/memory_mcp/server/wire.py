@@ -87,7 +87,7 @@ def output_schema(tool: str, response: type[Any]) -> dict[str, Any]:
         values = value_of(inner[1])
         return {"additionalProperties": values, "type": "object"} if values else {"type": "object"}
 
-    shown, always = object_of(response, tool)["properties"], _ALWAYS.get(tool, "").split()
+    properties, always = object_of(response, tool)["properties"], _ALWAYS.get(tool, "").split()
     needed = {f.name for f in fields(response) if f.name in always or (f.default is f.default_factory is MISSING)}
-    schema = {"properties": shown, "required": [name for name in shown if name in needed], "type": "object"}
+    schema = {"properties": properties, "required": [name for name in properties if name in needed], "type": "object"}
     return {**schema, "$defs": dict(sorted(definitions.items()))} if definitions else schema

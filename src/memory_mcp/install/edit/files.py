@@ -74,14 +74,14 @@ def writable(path: Path) -> None:
     real = Path(os.path.realpath(path))
     if real.exists() and not (real.stat().st_mode & stat.S_IWUSR and os.access(real, os.W_OK)):
         raise InstallRefused(f"{path} is read-only")
-    place = next(one for one in real.parents if one.exists())
-    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
-        raise InstallRefused(f"nothing can be written in {place}")
+    folder = next(parent for parent in real.parents if parent.exists())
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        raise InstallRefused(f"nothing can be written in {folder}")
 
 
 def missing_folders(path: Path) -> list[Path]:
     """Return the folders that writing the file would make, the innermost first; links are followed."""
-    return [one for one in Path(os.path.realpath(path)).parents if not one.exists()]
+    return [parent for parent in Path(os.path.realpath(path)).parents if not parent.exists()]
 
 
 def make_folder(folder: Path) -> list[Path]:
@@ -89,17 +89,17 @@ def make_folder(folder: Path) -> list[Path]:
 
     Folders that another process makes or removes meanwhile are coped with; other errors are raised as OSError.
     """
-    made: list[Path] = []
-    for one in [*reversed(missing_folders(folder)), Path(os.path.realpath(folder))]:
+    new_folders: list[Path] = []
+    for path in [*reversed(missing_folders(folder)), Path(os.path.realpath(folder))]:
         try:
-            one.mkdir(mode=0o700)
+            path.mkdir(mode=0o700)
         except FileExistsError:
             continue
         except FileNotFoundError:
             # Another process removed the one around it in between.
-            return [*make_folder(folder), *made]
-        made.insert(0, one)
-    return made
+            return [*make_folder(folder), *new_folders]
+        new_folders.insert(0, path)
+    return new_folders
 
 
 def replace(path: Path, was: bytes | None, data: bytes) -> None:
@@ -111,17 +111,17 @@ def replace(path: Path, was: bytes | None, data: bytes) -> None:
     """
     real = Path(os.path.realpath(path))
     real.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    known = real.stat() if real.exists() else None
+    old_state = real.stat() if real.exists() else None
     aside = real.with_name(f".{real.name}.{secrets.token_hex(4)}")
     with machine.Aside(real, aside) as file:
         file.write(data)
         # Before the comparison, so that nothing that takes its time comes after it.
         machine.on_disk(file)
-        if known is not None:
-            if known.st_uid != aside.stat().st_uid:
+        if old_state is not None:
+            if old_state.st_uid != aside.stat().st_uid:
                 # A file written by root keeps its owner.
-                os.chown(aside, known.st_uid, known.st_gid)
-            aside.chmod(stat.S_IMODE(known.st_mode))
+                os.chown(aside, old_state.st_uid, old_state.st_gid)
+            aside.chmod(stat.S_IMODE(old_state.st_mode))
         if read(path).data != was:
             raise Changed
 

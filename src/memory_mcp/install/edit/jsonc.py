@@ -61,9 +61,9 @@ def parse(text: str) -> Node:
         node, at = _value(text, skip(text, 0))
     except RecursionError:
         raise Broken("nested too deeply", 0) from None
-    rest = skip(text, at)
-    if rest < len(text):
-        raise Broken("something behind the end", rest)
+    end = skip(text, at)
+    if end < len(text):
+        raise Broken("something behind the end", end)
     return node
 
 
@@ -100,14 +100,14 @@ def comments(text: str, at: int, end: int) -> Iterator[tuple[int, int]]:
 
 def line_end(text: str, at: int) -> int:
     """Return the offset of the next CR or LF from `at` on, or the text's length."""
-    ends = [found for found in (text.find("\r", at), text.find("\n", at)) if found >= 0]
+    ends = [offset for offset in (text.find("\r", at), text.find("\n", at)) if offset >= 0]
     return min(ends, default=len(text))
 
 
 def _blank(text: str, at: int) -> int:
     """Return the offset behind spaces, tabs and line breaks at an offset; comments are not passed."""
-    found = _BLANK.match(text, at)
-    return found.end() if found else at
+    match = _BLANK.match(text, at)
+    return match.end() if match else at
 
 
 def _value(text: str, at: int) -> tuple[Node, int]:

@@ -39,8 +39,8 @@ def put(text: str, keys: Sequence[str], value: Any) -> tuple[str, int]:
     The number is that of the objects made on the way. A blank text becomes an object. Raises Broken where the text is not JSON,
     something on the way is not an object, or the change would change something else.
     """
-    done, made = _put(text, keys, partial(_rendered, text, value), value)
-    return _checked(done, values.changed(_read(text), keys, value)), made
+    done, new_containers = _put(text, keys, partial(_rendered, text, value), value)
+    return _checked(done, values.changed(_read(text), keys, value)), new_containers
 
 
 def put_raw(text: str, keys: Sequence[str], raw: str) -> str:
@@ -62,8 +62,8 @@ def add(text: str, keys: Sequence[str], item: Any) -> tuple[str, int]:
     root = None if is_blank(text) else parse(text)
     array = None if root is None else _descend(root, keys)
     if array is None:
-        done, made = put(text, keys, [item])
-        return done, made + 1
+        done, new_containers = put(text, keys, [item])
+        return done, new_containers + 1
     if not isinstance(array.value, list):
         raise Broken(f"{'.'.join(keys)} is not an array", array.start)
     done = _inserted(text, array, partial(_rendered, text, item))
@@ -89,13 +89,13 @@ def drop(text: str, keys: Sequence[str]) -> str:
     The objects around it stay, also when empty. Raises Broken where the text is not JSON, or something else would
     change.
     """
-    wanted = values.without(_read(text), keys)
+    expected = values.without(_read(text), keys)
     while (owner := _descend(parse(text), keys[:-1])) is not None and isinstance(owner.value, dict):
-        found = [i for i, part in enumerate(owner.parts) if part.key == keys[-1]]
-        if not found:
+        indexes = [i for i, part in enumerate(owner.parts) if part.key == keys[-1]]
+        if not indexes:
             break
-        text = _cut(text, owner, found[-1])
-    return _checked(text, wanted)
+        text = _cut(text, owner, indexes[-1])
+    return _checked(text, expected)
 
 
 def drop_items(text: str, keys: Sequence[str], ours: Callable[[Any], bool]) -> str:
@@ -112,12 +112,12 @@ def drop_items(text: str, keys: Sequence[str], ours: Callable[[Any], bool]) -> s
         if ours(item.value):
             return drop_items(_cut(text, array, index), keys, ours)
         for part in item.parts if isinstance(item.value, dict) else ():
-            left = [one for one in part.node.value if not ours(one)] if isinstance(part.node.value, list) else []
-            if not isinstance(part.node.value, list) or len(left) == len(part.node.value):
+            remaining = [entry for entry in part.node.value if not ours(entry)] if isinstance(part.node.value, list) else []
+            if not isinstance(part.node.value, list) or len(remaining) == len(part.node.value):
                 continue
-            if not left:
+            if not remaining:
                 return drop_items(_cut(text, array, index), keys, ours)
-            inner = next(i for i, one in enumerate(part.node.parts) if ours(one.node.value))
+            inner = next(i for i, entry in enumerate(part.node.parts) if ours(entry.node.value))
             return drop_items(_cut(text, part.node, inner), keys, ours)
     return text
 
@@ -152,9 +152,9 @@ def _read(text: str) -> Any:
         return {} if is_blank(text) else parse(text).value
 
 
-def _checked(text: str, wanted: Any) -> str:
+def _checked(text: str, expected: Any) -> str:
     """Return the text if it reads as exactly the wanted value; else raise Broken."""
-    if _read(text) != wanted:
+    if _read(text) != expected:
         raise Broken("it cannot be changed without changing something else", 0)
     return text
 
@@ -171,11 +171,11 @@ def _put(text: str, keys: Sequence[str], render: Render, value: Any) -> tuple[st
     for depth, key in enumerate(keys):
         if not isinstance(node.value, dict):
             raise Broken(f"{'.'.join(keys[:depth]) or 'the text'} is not an object", node.start)
-        part, rest = _member(node, key), keys[depth + 1 :]
+        part, later_keys = _member(node, key), keys[depth + 1 :]
         if part is None:
-            shown = partial(_rendered, text, _nested(rest, value)) if rest else render
-            return _inserted(text, node, partial(_entry, key, shown)), len(rest)
-        if not rest:
+            render_member = partial(_rendered, text, _nested(later_keys, value)) if later_keys else render
+            return _inserted(text, node, partial(_entry, key, render_member)), len(later_keys)
+        if not later_keys:
             return _replaced(text, part, render), 0
         node = part.node
     raise AssertionError
@@ -188,9 +188,9 @@ def _nested(keys: Sequence[str], value: Any) -> Any:
     return value
 
 
-def _entry(key: str, shown: Render, indent: str | None) -> str:
-    """Return one member of an object as JSON text: key, colon, and the value as `shown` renders it."""
-    return f"{_json(key)}: {shown(indent)}"
+def _entry(key: str, render: Render, indent: str | None) -> str:
+    """Return one member of an object as JSON text: key, colon, and the value as `render` renders it."""
+    return f"{_json(key)}: {render(indent)}"
 
 
 def _member(node: Node, key: str) -> Part | None:
@@ -213,13 +213,13 @@ def _json(value: Any, indent: str | None = None) -> str:
 
     Characters other than ASCII are written as they are, or all as escapes where one of them cannot be UTF-8.
     """
-    shown = json.dumps(value, indent=indent, ensure_ascii=False)
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
     try:
-        shown.encode("utf-8")
+        text.encode("utf-8")
     except UnicodeEncodeError:
         # A path that is no Unicode text can only be written in escapes.
         return json.dumps(value, indent=indent)
-    return shown
+    return text
 
 
 def _rendered(text: str, value: Any, indent: str | None) -> str:
@@ -239,14 +239,14 @@ def _is_one_line(text: str) -> bool:
 
 def _unit(text: str) -> str:
     """Return one step of indentation: that of the first indented line of a container, else two spaces."""
-    found = _INNER_INDENT.search(text)
-    return (found[1].removeprefix(_line_indent(text, found.start())) if found else "") or "  "
+    match = _INNER_INDENT.search(text)
+    return (match[1].removeprefix(_line_indent(text, match.start())) if match else "") or "  "
 
 
 def _line_indent(text: str, at: int) -> str:
     """Return the spaces and tabs that begin the line of an offset."""
-    found = _INDENT.match(text, _line_start(text, at))
-    return found[0] if found else ""
+    match = _INDENT.match(text, _line_start(text, at))
+    return match[0] if match else ""
 
 
 def _replaced(text: str, part: Part, render: Render) -> str:
@@ -265,20 +265,20 @@ def _inserted(text: str, owner: Node, render: Render) -> str:
     last = owner.parts[-1]
     at = last.end if last.comma < 0 else last.comma + 1
     # After the comments that begin on the same line.
-    behind = at
+    insert_at = at
     for start, stop in comments(text, at, skip(text, at)):
-        if line_end(text, behind) < start:
+        if line_end(text, insert_at) < start:
             break
-        behind = stop
+        insert_at = stop
     comma, tail = (",", "") if last.comma < 0 else ("", ",")
     if "\n" in text[owner.start : last.start]:
         own_line = is_blank(text[_line_start(text, last.start) : last.start])
         indent = _line_indent(text, last.start) if own_line else _line_indent(text, owner.start) + _unit(text)
-        return text[:at] + comma + text[at:behind] + line_break(text) + indent + render(indent) + tail + text[behind:]
-    if "//" in text[at:behind]:
+        return text[:at] + comma + text[at:insert_at] + line_break(text) + indent + render(indent) + tail + text[insert_at:]
+    if "//" in text[at:insert_at]:
         # On the same line it would become part of the comment.
-        behind = at
-    return text[:at] + comma + text[at:behind] + " " + render(None) + tail + text[behind:]
+        insert_at = at
+    return text[:at] + comma + text[at:insert_at] + " " + render(None) + tail + text[insert_at:]
 
 
 def _first(text: str, owner: Node, render: Render) -> str:
@@ -287,13 +287,13 @@ def _first(text: str, owner: Node, render: Render) -> str:
     On a line of its own unless the text is one line.
     """
     at, end = owner.start + 1, owner.end - 1
-    behind = at + len(text[at:end].rstrip(" \t\r\n"))
+    insert_at = at + len(text[at:end].rstrip(" \t\r\n"))
     outer = _line_indent(text, owner.start)
     if _is_one_line(text):
-        return text[:behind] + render(None) + text[behind:]
+        return text[:insert_at] + render(None) + text[insert_at:]
     indent = outer + _unit(text)
-    close = "" if "\n" in text[behind:end] else line_break(text) + outer
-    return text[:behind] + line_break(text) + indent + render(indent) + close + text[behind:]
+    close = "" if "\n" in text[insert_at:end] else line_break(text) + outer
+    return text[:insert_at] + line_break(text) + indent + render(indent) + close + text[insert_at:]
 
 
 def _line_start(text: str, at: int) -> int:

@@ -34,14 +34,14 @@ def put(text: str, keys: Sequence[str], value: Any) -> str:
     A new dictionary is appended as a table; everything else is edited by tomlkit. Raises Broken where the text is
     not TOML, or the change is not possible without another.
     """
-    wanted = [changed(parsed(text), keys, value)]
+    expected = [changed(parsed(text), keys, value)]
     if isinstance(value, dict) and value_at(text, keys) is None:
         # One empty line before the new table.
         lead = line_break_of(text) * (0 if not text.strip() else 1 if text.endswith("\n") else 2)
         done = text + lead + block(keys, value, line_break_of(text))
-        if _reads(done, wanted):
+        if _reads(done, expected):
             return done
-    return _edited(text, keys, value, wanted)
+    return _edited(text, keys, value, expected)
 
 
 def drop(text: str, keys: Sequence[str], written: Any) -> str:
@@ -52,21 +52,21 @@ def drop(text: str, keys: Sequence[str], written: Any) -> str:
     go or stay.
     """
     # The table around it may stay, if somebody wrote its header.
-    wanted = [without(parsed(text), keys, prune=True), without(parsed(text), keys)]
+    expected = [without(parsed(text), keys, prune=True), without(parsed(text), keys)]
     if isinstance(written, dict):
         ours = block(keys, written, line_break_of(text))
         for lead in (line_break_of(text), ""):
             at = text.find(lead + ours)
-            if at >= 0 and _reads(done := text[:at] + text[at + len(lead + ours) :], wanted):
+            if at >= 0 and _reads(done := text[:at] + text[at + len(lead + ours) :], expected):
                 return done
-    return _edited(text, keys, None, wanted)
+    return _edited(text, keys, None, expected)
 
 
 def block(keys: Sequence[str], value: dict[str, Any], line_break: str = "\n") -> str:
     """Return a table as text, followed by the tables inside it, each with its header and an empty line between them."""
     lines = [f"[{'.'.join(map(_key, keys))}]"]
-    lines += [f"{_key(name)} = {_value(one)}" for name, one in value.items() if not isinstance(one, dict)]
-    inner = [block([*keys, name], one, line_break) for name, one in value.items() if isinstance(one, dict)]
+    lines += [f"{_key(name)} = {_value(member)}" for name, member in value.items() if not isinstance(member, dict)]
+    inner = [block([*keys, name], member, line_break) for name, member in value.items() if isinstance(member, dict)]
     return line_break.join([*lines, "", *inner]) if not inner else line_break.join([*lines, "", line_break.join(inner)])
 
 
@@ -82,11 +82,11 @@ def _value(value: Any) -> str:
     return str(tomlkit.item(value).as_string())
 
 
-def _edited(text: str, keys: Sequence[str], value: Any, wanted: Sequence[Any]) -> str:
+def _edited(text: str, keys: Sequence[str], value: Any, expected: Sequence[Any]) -> str:
     """Return the text edited by tomlkit; a value of None removes the entry. Missing tables on the way are made.
 
     Line ends stay CR LF where all were. Raises Broken where the entry cannot be edited or the result is none of
-    `wanted`.
+    `expected`.
     """
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
@@ -105,14 +105,14 @@ def _edited(text: str, keys: Sequence[str], value: Any, wanted: Sequence[Any]) -
         raise Broken(str(error), 0) from None
     if text.count("\r\n") == text.count("\n") > 0:
         done = done.replace("\r\n", "\n").replace("\n", "\r\n")
-    if not _reads(done, wanted):
+    if not _reads(done, expected):
         raise Broken(f"{'.'.join(keys)} cannot be changed without changing something else", 0)
     return done
 
 
-def _reads(text: str, wanted: Sequence[Any]) -> bool:
+def _reads(text: str, expected: Sequence[Any]) -> bool:
     """Whether a text is TOML and its parsed value equals one of the wanted values."""
     try:
-        return tomllib.loads(text) in wanted
+        return tomllib.loads(text) in expected
     except tomllib.TOMLDecodeError:
         return False

@@ -38,5 +38,5 @@ def without(values: Any, keys: Sequence[str], prune: bool = False) -> Any:
         return values
     inner = None if len(keys) == 1 else without(values[keys[0]], keys[1:], prune)
     if len(keys) == 1 or (prune and inner == {}):
-        return {name: one for name, one in values.items() if name != keys[0]}
+        return {name: member for name, member in values.items() if name != keys[0]}
     return {**values, keys[0]: inner}

@@ -142,8 +142,8 @@ class Curate(Group):
         scope: arguments.Scope = "",
     ) -> Annotated[CallToolResult, Refined]:
         """Replace a node's text by a better one, marked as an agent's. Every bullet names grips that lie inside the node."""
-        said = [Statement(b.text, b.grip_ids, b.kind) for b in bullets]
-        request = RefineSummary(node_id, title, said, summary, keywords or (), project, scope, agent_of(ctx))
+        statements = [Statement(b.text, b.grip_ids, b.kind) for b in bullets]
+        request = RefineSummary(node_id, title, statements, summary, keywords or (), project, scope, agent_of(ctx))
         return await self._kit.write(request)
 
     @offered("Pin", SETS)

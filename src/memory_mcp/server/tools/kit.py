@@ -120,7 +120,7 @@ def tool(fn: Callable[..., Any], title: str, annotations: ToolAnnotations = READ
     function = getattr(fn, "__func__", fn)
     if function not in _MADE:
         description = " ".join((fn.__doc__ or "").split())
-        made = Tool.from_function(
+        new_tool = Tool.from_function(
             fn,
             title=title,
             description=description,
@@ -128,7 +128,7 @@ def tool(fn: Callable[..., Any], title: str, annotations: ToolAnnotations = READ
             meta=shown_by(page) if page else None,
             structured_output=False,
         )
-        made.parameters = lean_input(made.parameters)
-        made.fn_metadata.output_schema = output_schema(made.name, get_args(fn.__annotations__["return"])[1])
-        _MADE[function] = made
+        new_tool.parameters = lean_input(new_tool.parameters)
+        new_tool.fn_metadata.output_schema = output_schema(new_tool.name, get_args(fn.__annotations__["return"])[1])
+        _MADE[function] = new_tool
     return _MADE[function].model_copy(update={"fn": fn})

@@ -51,27 +51,27 @@ def listen(directory: str, unix: bool = True) -> tuple[socket.socket, str]:
     listener.bind((_HOST, 0))
     secret = os.urandom(_SECRET).hex()
     _listening(listener)
-    place, told = paths.door_file(directory), json.dumps({"port": listener.getsockname()[1], "secret": secret})
-    machine.put(place, told.encode("ascii"), f"{place}.{os.getpid()}")
+    door_file, content = paths.door_file(directory), json.dumps({"port": listener.getsockname()[1], "secret": secret})
+    machine.put(door_file, content.encode("ascii"), f"{door_file}.{os.getpid()}")
     return listener, secret
 
 
-def _listen_unix(place: str) -> socket.socket:
+def _listen_unix(path: str) -> socket.socket:
     """Return a Unix socket that listens at a path, for this user alone.
 
     Raises FileExistsError where the path is taken, another OSError where the file system keeps no sockets.
     """
-    if os.path.lexists(place):
-        raise FileExistsError(f"{place} is in the way: it is not a socket")
+    if os.path.lexists(path):
+        raise FileExistsError(f"{path} is in the way: it is not a socket")
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(0o177)
+    old_umask = os.umask(0o177)
     try:
-        listener.bind(place)
+        listener.bind(path)
     except BaseException:
         listener.close()
         raise
     finally:
-        os.umask(before)
+        os.umask(old_umask)
     return _listening(listener)
 
 
@@ -93,22 +93,22 @@ def forget(directory: str) -> None:
         os.unlink(paths.door_file(directory))
     except FileNotFoundError:
         pass
-    place = paths.socket_path(directory)
+    socket_path = paths.socket_path(directory)
     try:
-        if stat.S_ISSOCK(os.lstat(place).st_mode):
-            os.unlink(place)
+        if stat.S_ISSOCK(os.lstat(socket_path).st_mode):
+            os.unlink(socket_path)
     except FileNotFoundError:
         pass
 
 
 def seen(directory: str) -> tuple[int, int, int] | None:
     """Return (device, inode, change time in ns) of the file by which callers find the daemon, door file first; None for none."""
-    for place in (paths.door_file(directory), paths.socket_path(directory)):
+    for path in (paths.door_file(directory), paths.socket_path(directory)):
         try:
-            found = os.lstat(place)
+            state = os.lstat(path)
         except OSError:
             continue
-        return found.st_dev, found.st_ino, found.st_ctime_ns
+        return state.st_dev, state.st_ino, state.st_ctime_ns
     return None
 
 
@@ -118,8 +118,8 @@ def connect(directory: str) -> socket.socket:
     Over a Unix socket the system says whose it is. Raises OSError when none runs, when it is not of this user, or sends nothing
     for `_PATIENCE` seconds while its proof is awaited.
     """
-    told = _told(paths.door_file(directory))
-    if told is None:
+    port_and_secret = _told(paths.door_file(directory))
+    if port_and_secret is None:
         if not hasattr(socket, "AF_UNIX"):
             raise FileNotFoundError("no daemon listens")
         sock = _connected(socket.AF_UNIX, paths.socket_path(directory))
@@ -127,7 +127,7 @@ def connect(directory: str) -> socket.socket:
             sock.close()
             raise ConnectionRefusedError("what listens there is not this user's daemon")
         return sock
-    port, secret = told
+    port, secret = port_and_secret
     sock = _connected(socket.AF_INET, (_HOST, port))
     try:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -151,21 +151,21 @@ def _connected(family: int, address: str | tuple[str, int]) -> socket.socket:
     return sock
 
 
-def _told(place: str) -> tuple[int, str] | None:
+def _told(path: str) -> tuple[int, str] | None:
     """Return port and secret of a daemon, None where none listens on TCP or the file cannot be understood.
 
     Raises PermissionError for another user's file, OSError for one that cannot be opened.
     """
     try:
-        handle = os.open(place, os.O_RDONLY | machine.PRIVATE)
+        handle = os.open(path, os.O_RDONLY | machine.PRIVATE)
     except FileNotFoundError:
         return None
     with os.fdopen(handle, encoding="ascii", errors="replace") as stream:
         if not machine.owns(os.fstat(handle)):
-            raise PermissionError(f"{place} belongs to somebody else")
+            raise PermissionError(f"{path} belongs to somebody else")
         try:
-            found = json.loads(stream.read(_LONGEST))
-            return int(found["port"]), str(found["secret"])
+            fields = json.loads(stream.read(_LONGEST))
+            return int(fields["port"]), str(fields["secret"])
         except (ValueError, KeyError, TypeError):
             return None
 
@@ -197,11 +197,11 @@ def answer(secret: str, who: str, callers: str, daemons: str) -> str:
     return hmac.digest(secret.encode(), f"{who}:{callers}:{daemons}".encode(), "sha256").hex()
 
 
-def same(one: str, other: str) -> bool:
+def same(proof: str, other: str) -> bool:
     """Whether two proofs are the same text, compared in constant time."""
     import hmac
 
-    return hmac.compare_digest(one.encode(), other.encode())
+    return hmac.compare_digest(proof.encode(), other.encode())
 
 
 async def demand(hear: Hear, say: Say, secret: str) -> bool:
@@ -212,8 +212,8 @@ async def demand(hear: Hear, say: Say, secret: str) -> bool:
     theirs = str((await hear()).get("nonce", ""))
     ours = os.urandom(_SECRET).hex()
     await say(_line({"nonce": ours, "proof": answer(secret, "daemon", theirs, ours)}))
-    told = str((await hear()).get("proof", ""))
-    return same(told, answer(secret, "caller", theirs, ours))
+    proof = str((await hear()).get("proof", ""))
+    return same(proof, answer(secret, "caller", theirs, ours))
 
 
 def _line(message: dict[str, str]) -> bytes:
@@ -233,7 +233,7 @@ def _heard(sock: socket.socket) -> dict[str, object]:
             raise ConnectionRefusedError("what listens there is no daemon")
         got += more
     try:
-        found = json.loads(got)
+        message = json.loads(got)
     except ValueError:
-        found = None
-    return found if isinstance(found, dict) else {}
+        message = None
+    return message if isinstance(message, dict) else {}

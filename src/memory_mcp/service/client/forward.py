@@ -19,16 +19,16 @@ QUESTIONS = {
 }
 
 
-def run(wanted: link.Wanted, argv: Sequence[str]) -> int | None:
+def run(daemon: link.Wanted, argv: Sequence[str]) -> int | None:
     """Have the daemon run a command and show its output; return its status (130: Ctrl-C, 3: cut off), None for no daemon."""
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # what a terminal cannot show is no failure
-    said = False
+    has_output = False
     is_confirmed = _confirmed(argv)
 
     def hear(message: dict[str, Any]) -> None:
-        nonlocal said
-        said = True
+        nonlocal has_output
+        has_output = True
         if "out" in message:
             sys.stdout.write(message["out"])
         if "err" in message:
@@ -39,12 +39,12 @@ def run(wanted: link.Wanted, argv: Sequence[str]) -> int | None:
     try:
         for _ in range(2):
             try:
-                return _once(wanted, argv, hear, is_confirmed)
+                return _once(daemon, argv, hear, is_confirmed)
             except link.Unreachable:
                 return None
             except (ConnectionError, TimeoutError) as error:
                 # A daemon that ends meanwhile is followed by another; half an answer is not begun again.
-                if said or isinstance(error, BrokenPipeError):
+                if has_output or isinstance(error, BrokenPipeError):
                     raise
         return None
     except BrokenPipeError:
@@ -65,13 +65,13 @@ def _print_failure(code: str, text: str, argv: Sequence[str], status: int) -> in
     return status
 
 
-def _once(wanted: link.Wanted, argv: Sequence[str], hear: Any, is_confirmed: bool) -> int:
+def _once(daemon: link.Wanted, argv: Sequence[str], hear: Any, is_confirmed: bool) -> int:
     """Run a command in the daemon once and return its exit status; `hear` gets its output, notes go to stderr.
 
     Raises link.Refused for settings that cannot be used or an error of the daemon, link.Unreachable or
     another OSError.
     """
-    line = link.reach(wanted, "rpc")
+    line = link.reach(daemon, "rpc")
     if unusable := line.about.get("unusable"):
         line.close()
         raise link.Refused("INVALID_ARGUMENT", unusable, _ASKED_WRONGLY)
@@ -110,7 +110,7 @@ def _confirmed(argv: Sequence[str]) -> bool:
 def question_of(argv: Sequence[str]) -> str:
     """Return the question to confirm a command, which its first words name (options aside); "" for one that needs none."""
     words = tuple(word for word in argv if not word.startswith("-"))
-    return next((question for named, question in QUESTIONS.items() if words[: len(named)] == named), "")
+    return next((question for command, question in QUESTIONS.items() if words[: len(command)] == command), "")
 
 
 def _columns() -> int:

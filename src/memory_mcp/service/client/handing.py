@@ -29,18 +29,18 @@ PATIENCE = 0.5
 _CHUNK, _LONGEST_ANSWER = 1 << 16, 1 << 20
 
 
-def hand(directory: str, name: str, payload: bytes, told: "Mapping[str, str]") -> bool:
+def hand(directory: str, name: str, payload: bytes, fields: "Mapping[str, str]") -> bool:
     """Hand a payload to the running daemon; return whether that has written it under this name, without secrets, into the spool.
 
-    `told`: "project_dir", "cwd", "pids". False also for more than `LONGEST` bytes, for no daemon, for any error, and
+    `fields`: "project_dir", "cwd", "pids". False also for more than `LONGEST` bytes, for no daemon, for any error, and
     when `PATIENCE` seconds are over; nothing is started or raised.
     """
     if len(payload) > LONGEST:
         return False
     if os.path.lexists(paths.door_file(directory)):
-        return _over_tcp(directory, name, payload, told)
+        return _over_tcp(directory, name, payload, fields)
     try:
-        return os.path.exists(place := paths.socket_path(directory)) and _over_socket(place, name, payload, told)
+        return os.path.exists(socket_path := paths.socket_path(directory)) and _over_socket(socket_path, name, payload, fields)
     except (OSError, ValueError):
         return False
 
@@ -62,7 +62,7 @@ def stop_after(seconds: float) -> None:
         _signal.setitimer(_signal.ITIMER_REAL, seconds)
 
 
-def _over_socket(place: str, name: str, payload: bytes, told: "Mapping[str, str]") -> bool:
+def _over_socket(socket_path: str, name: str, payload: bytes, fields: "Mapping[str, str]") -> bool:
     """Hand the payload over a Unix socket; return whether the daemon keeps it, False where the platform has no such sockets.
 
     Raises OSError when the connection fails, TimeoutError when there is no answer after `PATIENCE` seconds.
@@ -74,14 +74,14 @@ def _over_socket(place: str, name: str, payload: bytes, told: "Mapping[str, str]
         return False
     # Hello and request in one piece: the daemon's greeting does not change the request.
     hello = f'{{"memory-mcp":"{__version__}","kind":"rpc","pid":{os.getpid()},"cwd":{quoted(paths.here())}}}\n'
-    words = ",".join(f"{quoted(key)}:{quoted(value)}" for key, value in told.items())
+    words = ",".join(f"{quoted(key)}:{quoted(value)}" for key, value in fields.items())
     params = f'{{"name":{quoted(name)},"told":{{{words}}},"payload":"'
     head = f'{hello}{{"id":1,"method":"{METHOD}","params":{params}'.encode("ascii")
     sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
         stop_after(PATIENCE)
         try:
-            sock.connect(place)
+            sock.connect(socket_path)
             if machine.is_foreign_peer(sock):
                 return False
             sock.sendall(head + binascii.b2a_base64(payload, newline=False) + b'"}}\n')
@@ -106,17 +106,17 @@ def _second_line(sock: "_socket.socket") -> bytes:
     return got.split(b"\n")[1]
 
 
-def _over_tcp(directory: str, name: str, payload: bytes, told: "Mapping[str, str]") -> bool:
+def _over_tcp(directory: str, name: str, payload: bytes, fields: "Mapping[str, str]") -> bool:
     """Hand the payload over loopback TCP; return whether the daemon keeps it in time, False also for any error and a refusal."""
     import binascii
 
     from memory_mcp.service.client import link
 
-    asked = {"name": name, "told": dict(told), "payload": binascii.b2a_base64(payload, newline=False).decode("ascii")}
+    params = {"name": name, "told": dict(fields), "payload": binascii.b2a_base64(payload, newline=False).decode("ascii")}
     try:
         stop_after(PATIENCE)
         try:
-            return link.call(directory, METHOD, asked, deadline=PATIENCE).get(KEPT) is True
+            return link.call(directory, METHOD, params, deadline=PATIENCE).get(KEPT) is True
         finally:
             stop_after(0)
     except (OSError, ValueError, link.Refused):

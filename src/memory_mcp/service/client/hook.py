@@ -55,7 +55,7 @@ def _run(argv: "list[str]") -> None:
     Nothing is done, but a complaint, for an unknown client, a terminal or an empty payload; nothing at all for a session of our
     own summarizer. What cannot be kept, or belongs to a paused project, is still answered.
     """
-    client, named, config = _arguments(argv)
+    client, data_dir, config = _arguments(argv)
     if client not in CLIENTS:
         _complain(f"unknown client {client!r}; {_USAGE}" if client else _USAGE)
         return
@@ -73,12 +73,12 @@ def _run(argv: "list[str]") -> None:
         return
     if name := paths.unknown_variable():
         _complain(f"unknown variable {name}; the nearest name: memory-mcp doctor")
-    directory = paths.data_dir(named, file=config)
-    told = {"project_dir": os.environ.get("CLAUDE_PROJECT_DIR", ""), "cwd": paths.here()}
-    told["pids"] = " ".join(map(str, machine.ancestors()))
+    directory = paths.data_dir(data_dir, file=config)
+    fields = {"project_dir": os.environ.get("CLAUDE_PROJECT_DIR", ""), "cwd": paths.here()}
+    fields["pids"] = " ".join(map(str, machine.ancestors()))
     failed, used = "", directory
     if not _is_paused(payload, directory, config):
-        failed, used = _keep_somewhere(directory, client, payload, told)
+        failed, used = _keep_somewhere(directory, client, payload, fields)
     if client in _PROMPTS:
         _answer(payload, used or directory, config, _PROMPTS[client])
     if used and _may_be(payload, *_EDGES):
@@ -102,22 +102,22 @@ def _is_paused(payload: bytes, directory: str, config: str) -> bool:
     from memory_mcp.base import pauses
 
     try:
-        told = json.loads(payload)
+        fields = json.loads(payload)
     except (ValueError, RecursionError):
-        told = {}
-    project = _project(told if isinstance(told, dict) else {}, config)
+        fields = {}
+    project = _project(fields if isinstance(fields, dict) else {}, config)
     return pauses.paused(directory, project, time.time_ns() // 1_000_000)
 
 
 def _arguments(argv: "list[str]") -> "tuple[str, str, str]":
     """Return client, data directory and settings file, "" for each that is not given; unknown options and words are ignored."""
     client, options = "", {"--data-dir": "", "--config": ""}
-    left = list(argv)
-    while left:
-        word = left.pop(0)
+    words = list(argv)
+    while words:
+        word = words.pop(0)
         name, equals, value = word.partition("=")
         if name in options:
-            options[name] = value if equals else (left.pop(0) if left else "")
+            options[name] = value if equals else (words.pop(0) if words else "")
         elif not word.startswith("-"):
             client = client or word
     return client, options["--data-dir"], options["--config"]
@@ -137,17 +137,17 @@ def _read() -> bytes:
     return b"".join(parts)
 
 
-def keep(directory: str, client: str, payload: bytes, told: "Mapping[str, str]") -> str:
+def keep(directory: str, client: str, payload: bytes, fields: "Mapping[str, str]") -> str:
     """Keep one payload without its secrets, by the daemon or else in this process; return what to complain of, "" for nothing.
 
-    `told`: "project_dir", "cwd", "pids" of the sender. Of more than `MAX_PAYLOAD` bytes the first `CUT_KEPT` are kept. Where
+    `fields`: "project_dir", "cwd", "pids" of the sender. Of more than `MAX_PAYLOAD` bytes the first `CUT_KEPT` are kept. Where
     secrets cannot be taken out it is kept as it came, and the result says so. Raises OSError where it is not kept.
     """
     from memory_mcp.base import paths
     from memory_mcp.service.client import handing, spoolfile
 
     name = spoolfile.name_of(client, payload)
-    if handing.hand(directory, name, payload, told):
+    if handing.hand(directory, name, payload, fields):
         return ""
     cut = len(payload) > MAX_PAYLOAD
     payload = payload[: CUT_KEPT + _BEHIND] if cut else payload
@@ -156,10 +156,10 @@ def keep(directory: str, client: str, payload: bytes, told: "Mapping[str, str]")
         from memory_mcp.capture.payloads import PayloadCleaner
 
         payloads = PayloadCleaner(directory)
-        payload, told = payloads.clean_payload(payload), payloads.clean_fields(told)
+        payload, fields = payloads.clean_payload(payload), payloads.clean_fields(fields)
     except Exception as error:
         failed = f"kept as it came, with any secrets in it: {type(error).__name__}: {error}"
-    head = spoolfile.header(name, told, cut, bool(failed))
+    head = spoolfile.header(name, fields, cut, bool(failed))
     spoolfile.write(paths.spool_dir(directory), name, head, payload[:CUT_KEPT] if cut else payload)
     return failed
 
@@ -196,8 +196,8 @@ def _answer(payload: bytes, directory: str, config: str, prompt: str) -> None:
             continue
         import json
 
-        told = json.loads(payload)
-        text = tell(told, directory, config) if isinstance(told, dict) and told.get("hook_event_name") == event else ""
+        fields = json.loads(payload)
+        text = tell(fields, directory, config) if isinstance(fields, dict) and fields.get("hook_event_name") == event else ""
         if event == "SessionStart" and (missing := paths.loss_told(directory)):
             from memory_mcp.model.fencing import fence_text, strip_fence
 
@@ -206,10 +206,10 @@ def _answer(payload: bytes, directory: str, config: str, prompt: str) -> None:
             from memory_mcp.model.fencing import refence_text
             from memory_mcp.model.sentinel import CLOSE
 
-            whole = refence_text(text)
-            if len(whole) > MAX_ANSWER:
-                whole = refence_text(whole[: MAX_ANSWER - len(CLOSE) - 1])
-            inner = {"hookEventName": event, "additionalContext": whole}
+            context = refence_text(text)
+            if len(context) > MAX_ANSWER:
+                context = refence_text(context[: MAX_ANSWER - len(CLOSE) - 1])
+            inner = {"hookEventName": event, "additionalContext": context}
             _write_all(1, json.dumps({"hookSpecificOutput": inner}).encode("ascii") + b"\n")
             return
 
@@ -244,12 +244,12 @@ def _have_filed(directory: str, config: str) -> None:
         link.start_aside(link.Wanted(directory, config))
 
 
-def _briefing(told: "dict[str, Any]", directory: str, config: str) -> str:
+def _briefing(fields: "dict[str, Any]", directory: str, config: str) -> str:
     """Return the project's briefing as it was rendered ahead of time, at most 80,000 bytes; "" where there is none.
 
     "" also for a session that goes on (source resume or fork), or without a project.
     """
-    if told.get("source") in _KNOWS or not (project := _project(told, config)):
+    if fields.get("source") in _KNOWS or not (project := _project(fields, config)):
         return ""
     from memory_mcp.base import paths
 
@@ -262,14 +262,14 @@ def _briefing(told: "dict[str, Any]", directory: str, config: str) -> str:
         return ""
 
 
-def _recall(told: "dict[str, Any]", directory: str, config: str) -> str:
+def _recall(fields: "dict[str, Any]", directory: str, config: str) -> str:
     """Return quotations that fit the prompt from a daemon that runs already; "" when none answers in time.
 
     The time is hooks.recall_deadline_ms. Only a Unix socket is asked. "" also for a blank prompt or an error of the daemon.
     """
     from memory_mcp.base import paths
 
-    prompt = told.get("prompt")
+    prompt = fields.get("prompt")
     # Gemini CLI gives the prompt with what the start of the session was answered before it.
     prompt = prompt.rpartition("</hook_context>")[2] if isinstance(prompt, str) else ""
     if not prompt.strip() or not os.path.exists(paths.socket_path(directory)):
@@ -278,10 +278,10 @@ def _recall(told: "dict[str, Any]", directory: str, config: str) -> str:
     from memory_mcp.service.client.handing import stop_after
 
     wait = float(paths.setting("hooks", "recall_deadline_ms", 300, file=config)) / 1000
-    asked = {"prompt": prompt, "project": _project(told, config), "session_id": str(told.get("session_id", ""))}
+    params = {"prompt": prompt, "project": _project(fields, config), "session_id": str(fields.get("session_id", ""))}
     try:
         stop_after(wait)
-        text = link.call(directory, "hook/recall", asked, deadline=wait).get("text")
+        text = link.call(directory, "hook/recall", params, deadline=wait).get("text")
     except (OSError, link.Refused):
         return ""
     finally:
@@ -289,12 +289,12 @@ def _recall(told: "dict[str, Any]", directory: str, config: str) -> str:
     return text if isinstance(text, str) else ""
 
 
-def _project(told: "dict[str, Any]", config: str) -> str:
+def _project(fields: "dict[str, Any]", config: str) -> str:
     """Return the project of a payload, by the environment, else its directory (`cwd`), else the settings; "" for none."""
     from memory_mcp.base import paths
     from memory_mcp.base.scope import caller_project
 
-    cwd = told.get("cwd")
+    cwd = fields.get("cwd")
     configured = str(paths.setting("server", "project", "", file=config))
     return caller_project(os.environ, "", cwd if isinstance(cwd, str) else "", configured)
 

@@ -86,12 +86,12 @@ class Wanted:
     def arguments(self) -> list[str]:
         """The arguments of Python (`-P -m memory_mcp daemon run ...`) that run the daemon, without the interpreter's own path."""
         # -P: the caller's directory may hold modules of any name.
-        found = ["-P", "-m", "memory_mcp", "daemon", "run", "--data-dir", self.directory]
+        words = ["-P", "-m", "memory_mcp", "daemon", "run", "--data-dir", self.directory]
         if self.config:
-            found += ["--config", self.config]
+            words += ["--config", self.config]
         if "server.profile" in self.flags:
-            found += ["--profile", self.flags["server.profile"]]
-        return found
+            words += ["--profile", self.flags["server.profile"]]
+        return words
 
     @property
     def settings(self) -> dict[str, str]:
@@ -99,12 +99,12 @@ class Wanted:
 
         Keys are variables' names without the prefix, and `config`; settings that every caller may have of its own are left out.
         """
-        found = {k: v for k, v in os.environ.items() if k.startswith(paths.PREFIX) and "__" in k}
-        told = {k.removeprefix(paths.PREFIX): v for k, v in found.items() if k.removeprefix(paths.PREFIX) not in _OWN}
+        variables = {k: v for k, v in os.environ.items() if k.startswith(paths.PREFIX) and "__" in k}
+        settings = {k.removeprefix(paths.PREFIX): v for k, v in variables.items() if k.removeprefix(paths.PREFIX) not in _OWN}
         for key, value in self.flags.items():
-            told[key.replace(".", "__").upper()] = value
-        named = self.config or os.environ.get(paths.PREFIX + "CONFIG", "")
-        return {"config": os.path.abspath(os.path.expanduser(named)) if named else "", **told}
+            settings[key.replace(".", "__").upper()] = value
+        config = self.config or os.environ.get(paths.PREFIX + "CONFIG", "")
+        return {"config": os.path.abspath(os.path.expanduser(config)) if config else "", **settings}
 
 
 def usable() -> bool:
@@ -143,24 +143,24 @@ class Line:
             self.rest += got
         line = bytes(self.rest[:end])
         del self.rest[: end + 1]
-        found: dict[str, Any] = json.loads(line)
-        return found
+        message: dict[str, Any] = json.loads(line)
+        return message
 
     def close(self) -> None:
         """Close the connection and its socket."""
         self.sock.close()
 
 
-def greet(sock: socket.socket, kind: str, wanted: Wanted, patience: float = START_PATIENCE) -> Line:
+def greet(sock: socket.socket, kind: str, daemon: Wanted, patience: float = START_PATIENCE) -> Line:
     """Exchange hellos on a socket, each side within `patience` seconds; return the connection, of `kind` "mcp" or "rpc".
 
     Raises OSError or ValueError when no hello comes back.
     """
     line = Line(sock)
     # What tells the caller's project; everything else of its environment stays with it.
-    told = {k: os.environ[k] for k in paths.ASKED if k in os.environ}
-    if wanted.project:
-        told.setdefault(paths.PROJECT, wanted.project)
+    environ = {k: os.environ[k] for k in paths.ASKED if k in os.environ}
+    if daemon.project:
+        environ.setdefault(paths.PROJECT, daemon.project)
     sock.settimeout(max(patience, _POLL))
     line.send(
         {
@@ -171,11 +171,11 @@ def greet(sock: socket.socket, kind: str, wanted: Wanted, patience: float = STAR
             # Whoever types a command is in nobody's session, whatever started their terminal.
             "above": machine.ancestors() if kind == "mcp" or any(os.environ.get(name) for name in paths.BY_MODEL) else [],
             "sessions": [os.environ[name] for name in paths.SESSIONS if os.environ.get(name)],
-            "environ": told,
-            "settings": wanted.settings,
-            "directory": wanted.first_identity,
+            "environ": environ,
+            "settings": daemon.settings,
+            "directory": daemon.first_identity,
             # Whatever the daemon was started with, a caller that wants to be bound is.
-            "locked": paths.setting("server", "scope_lock", False, file=wanted.config) is True,
+            "locked": paths.setting("server", "scope_lock", False, file=daemon.config) is True,
         }
     )
     line.about = line.receive()
@@ -183,7 +183,7 @@ def greet(sock: socket.socket, kind: str, wanted: Wanted, patience: float = STAR
     return line
 
 
-def reach(wanted: Wanted, kind: str, start: bool = True, patience: float = START_PATIENCE) -> Line:
+def reach(daemon: Wanted, kind: str, start: bool = True, patience: float = START_PATIENCE) -> Line:
     """Connect to the daemon, exchange hellos and return the connection, of `kind` "mcp", or "rpc" for the private methods.
 
     With `start` one is started where none runs, and one of an older version or with a changed settings file is replaced. Raises
@@ -193,19 +193,19 @@ def reach(wanted: Wanted, kind: str, start: bool = True, patience: float = START
     end, started = time.monotonic() + patience, 0
     while True:
         try:
-            line = greet(connect(wanted.directory), kind, wanted, end - time.monotonic())
+            line = greet(connect(daemon.directory), kind, daemon, end - time.monotonic())
         except (OSError, ValueError):
             if not start or time.monotonic() >= end:
                 raise
             if started > _KILLS:
-                log = paths.log_file(wanted.directory)
+                log = paths.log_file(daemon.directory)
                 raise Unreachable(f"the daemon ends as soon as it has started; see {log}") from None
-            started += _start(wanted, end)
+            started += _start(daemon, end)
             continue
         why = _why_replace(line.about) if start and time.monotonic() < end else ""
         if why:
             line.close()
-            _replace(wanted, int(line.about.get("pid", 0)), why)
+            _replace(daemon, int(line.about.get("pid", 0)), why)
             continue
         if start and (refused := line.about.get("refused")):
             line.close()
@@ -278,38 +278,38 @@ def starting(directory: str, end: float) -> Iterator[None]:
         os.close(handle)
 
 
-def _start(wanted: Wanted, end: float) -> bool:
+def _start(address: Wanted, end: float) -> bool:
     """Start a daemon and wait until it listens, unless one listens already; return whether it was started.
 
     One that is killed meanwhile is started again, up to `_KILLS` times. Raises Unreachable when it ends at
     once or does not listen before `end` (monotonic clock, seconds), and what `starting` raises.
     """
-    with starting(wanted.directory, end):
-        if _listens(wanted.directory):
+    with starting(address.directory, end):
+        if _listens(address.directory):
             return False
-        log = paths.log_file(wanted.directory)
-        said = os.path.getsize(log) if os.path.exists(log) else 0
-        _started[:] = [one for one in _started if one.ended() is None]
-        daemon, kills = _spawn(wanted, log), 0
+        log = paths.log_file(address.directory)
+        log_size = os.path.getsize(log) if os.path.exists(log) else 0
+        _started[:] = [process for process in _started if process.ended() is None]
+        daemon, kills = _spawn(address, log), 0
         while time.monotonic() < end:
-            if _listens(wanted.directory):
+            if _listens(address.directory):
                 return True
             ended = daemon.ended()
             if ended is not None and (ended >= 0 or kills >= _KILLS):
-                raise Unreachable(_last_words(log, said))
+                raise Unreachable(_last_words(log, log_size))
             if ended is not None:
-                daemon, kills = _spawn(wanted, log), kills + 1
+                daemon, kills = _spawn(address, log), kills + 1
             time.sleep(_POLL)
         raise Unreachable(f"the daemon did not listen within {START_PATIENCE:.0f} s; see {log}")
 
 
-def start_aside(wanted: Wanted) -> None:
+def start_aside(daemon: Wanted) -> None:
     """Start the daemon by a process of its own (`daemon start`) and return at once.
 
     Whether the daemon comes is not known; raises OSError where no process can be started.
     """
-    words = ["-P", "-m", "memory_mcp", "daemon", "start", "--data-dir", wanted.directory]
-    words += ["--config", wanted.config] if wanted.config else []
+    words = ["-P", "-m", "memory_mcp", "daemon", "start", "--data-dir", daemon.directory]
+    words += ["--config", daemon.config] if daemon.config else []
     machine.start([sys.executable, *words], _environ(), os.devnull)
 
 
@@ -322,9 +322,9 @@ def _listens(directory: str) -> bool:
     return True
 
 
-def _spawn(wanted: Wanted, log: str) -> machine.Started:
+def _spawn(daemon: Wanted, log: str) -> machine.Started:
     """Start a daemon process, whose output goes to the log, and remember it among `_started`; return it."""
-    _started.append(machine.start([sys.executable, *wanted.arguments], _environ(), log))
+    _started.append(machine.start([sys.executable, *daemon.arguments], _environ(), log))
     return _started[-1]
 
 
@@ -336,8 +336,8 @@ def _environ() -> dict[str, str]:
     return environ
 
 
-def _last_words(log: str, said: int) -> str:
-    """Return the last line that is not blank of the 64 KB in the log behind the first `said` bytes.
+def _last_words(log: str, log_size: int) -> str:
+    """Return the last line that is not blank of the 64 KB in the log behind the first `log_size` bytes.
 
     Where there is none or the log cannot be read, a sentence that says where the log is.
     """
@@ -345,7 +345,7 @@ def _last_words(log: str, said: int) -> str:
 
     try:
         with foreign_files.open_file(log) as stream:
-            stream.seek(said)
+            stream.seek(log_size)
             lines = [line for line in stream.read(1 << 16).decode("utf-8", "replace").splitlines() if line.strip()]
     except OSError:
         lines = []
@@ -360,13 +360,13 @@ def _why_replace(about: Mapping[str, Any]) -> str:
     return f"the settings file changed ({about['stale']})" if about.get("stale") else ""
 
 
-def _replace(wanted: Wanted, pid: int, why: str) -> None:
+def _replace(daemon: Wanted, pid: int, why: str) -> None:
     """Ask the daemon of a process id to end, for the given reason; another one that answers meanwhile is left alone.
 
     It does not wait for the end; after an error, which is ignored, it waits `_POLL` seconds.
     """
     try:
-        line = greet(connect(wanted.directory), "rpc", wanted)
+        line = greet(connect(daemon.directory), "rpc", daemon)
         if line.about.get("pid") == pid:
             converse(line, "daemon/stop", {"reason": why})
         line.close()

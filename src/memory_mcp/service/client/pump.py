@@ -75,12 +75,12 @@ class Relay:
         """Whether the client waits for an answer."""
         return bool(self._pending)
 
-    def from_client(self, given: bytes | lines.Cut) -> bytes:
+    def from_client(self, client_line: bytes | lines.Cut) -> bytes:
         """Return a client's line for the daemon, a call with a key; b"" for an empty one or one answered here (see `answers`)."""
-        found = lines.read(given.removesuffix(b"\n") if isinstance(given, bytes) else given)
-        line, message = found.line, found.message
-        if found.answer:
-            self.answers.append(found.answer)
+        checked = lines.read(client_line.removesuffix(b"\n") if isinstance(client_line, bytes) else client_line)
+        line, message = checked.line, checked.message
+        if checked.answer:
+            self.answers.append(checked.answer)
         if message is None or "method" not in message:
             return line
         method, params = message["method"], message.get("params") or {}
@@ -138,20 +138,20 @@ class Relay:
     def again(self) -> tuple[list[bytes], list[bytes]]:
         """Return the lines a new daemon must be sent (handshake, what lasts, open calls), and errors for calls given up."""
         self._swallow.clear()
-        said: list[bytes] = []
+        messages: list[bytes] = []
         if self._opening and self._answered:
-            said.append(self._opening)
+            messages.append(self._opening)
             self._swallow.add(self._opening_id)
             if self._initialized:
-                said.append(self._initialized)
+                messages.append(self._initialized)
             for message in self._lasting.values():
                 self._replays += 1
                 name = f"{self._name}:again:{self._replays}"
                 self._swallow.add(json.dumps(name))
-                said.append(json.dumps({**message, "id": name}, separators=(",", ":")).encode() + b"\n")
+                messages.append(json.dumps({**message, "id": name}, separators=(",", ":")).encode() + b"\n")
         given_up = [name for name, (_, deaths, _) in self._pending.items() if deaths >= _DEATHS]
-        told = [self._give_up(name, "the daemon ended each time this call was made") for name in given_up]
-        return said + [line for line, *_ in self._pending.values()], told
+        errors = [self._give_up(name, "the daemon ended each time this call was made") for name in given_up]
+        return messages + [line for line, *_ in self._pending.values()], errors
 
     def give_up_all(self, why: str, but_greetings: bool = False) -> list[bytes]:
         """Return errors that give `why` for all open requests, and drop these; `but_greetings`: greetings are left waiting."""
@@ -171,8 +171,8 @@ def _answered_id(line: bytes) -> str | None:
     head = line[:200]
     if head.startswith(_USUAL):
         # The id can be read without reading a long answer.
-        token, _, rest = head[len(_USUAL) :].partition(b",")
-        if rest.startswith((b'"result"', b'"error"')):
+        token, _, tail = head[len(_USUAL) :].partition(b",")
+        if tail.startswith((b'"result"', b'"error"')):
             with suppress(ValueError):
                 return json.dumps(json.loads(token))
     try:
@@ -187,8 +187,8 @@ def _answered_id(line: bytes) -> str | None:
 class Pump:
     """The loop between two descriptors and a daemon."""
 
-    def __init__(self, wanted: link.Wanted, line: link.Line | None, stands_in: bool = False) -> None:
-        self._wanted = wanted
+    def __init__(self, daemon: link.Wanted, line: link.Line | None, stands_in: bool = False) -> None:
+        self._wanted = daemon
         self._stands_in = stands_in
         self._source, self._sink = machine.End(0, reads=True), machine.End(1, reads=False)
         self._relay = Relay(os.urandom(8).hex())
@@ -328,8 +328,8 @@ class Pump:
         from memory_mcp.service.client import standin
 
         now = time.monotonic()
-        held = machine.lives(standin.alone(self._wanted.directory))
-        if held and now < self._next_look:
+        owner_lives = machine.lives(standin.alone(self._wanted.directory))
+        if owner_lives and now < self._next_look:
             return
         self._next_look = now + _LOOK
         try:
@@ -337,7 +337,7 @@ class Pump:
         except link.Unusable:
             return
         except (OSError, ValueError, link.Refused):
-            if not held:
+            if not owner_lives:
                 # It starts slowly; the one that stands in would name a process that has ended.
                 self._lost()
             return
@@ -349,16 +349,16 @@ class Pump:
 
     def _take(self, line: link.Line) -> None:
         """Go on with a daemon: send it what it must know, and tell the client which calls are given up."""
-        said, told_client = self._relay.again()
+        messages, errors = self._relay.again()
         self._line = line
         self._wanted.note_identity()
         line.sock.setblocking(False)
-        self._to_daemon = bytearray(b"".join(said))
-        self._to_client += b"".join(told_client)
+        self._to_daemon = bytearray(b"".join(messages))
+        self._to_client += b"".join(errors)
         self._heard(bytes(line.rest))
 
 
-def run(wanted: link.Wanted, start: bool = True) -> int | None:
+def run(daemon: link.Wanted, start: bool = True) -> int | None:
     """Relay stdin and stdout to the daemon until the client goes; return 0, or the exit status of a refusal, told on stderr.
 
     Where no daemon runs, `start` has one started, and tried for again while calls wait: a slow start would else leave
@@ -368,7 +368,7 @@ def run(wanted: link.Wanted, start: bool = True) -> int | None:
     line: link.Line | None = None
     stands_in = False
     try:
-        line = link.reach(wanted, "mcp", start)
+        line = link.reach(daemon, "mcp", start)
     except link.Refused as error:
         sys.stderr.write(f"{error}\n")
         return error.status
@@ -378,17 +378,17 @@ def run(wanted: link.Wanted, start: bool = True) -> int | None:
         sys.stderr.write(f"memory-mcp: {error}\n")
         from memory_mcp.service.client import standin
 
-        stands_in = isinstance(error, link.Unusable) or ("is in use by" in str(error) and standin.alone(wanted.directory) > 0)
+        stands_in = isinstance(error, link.Unusable) or ("is in use by" in str(error) and standin.alone(daemon.directory) > 0)
         # A pair of sockets is nobody's stdin on Windows.
-        reads_only = os.path.isdir(wanted.directory) and not os.access(wanted.directory, os.W_OK)
+        reads_only = os.path.isdir(daemon.directory) and not os.access(daemon.directory, os.W_OK)
         if stands_in and (machine.WINDOWS or reads_only):
             return None
-        line = standin.begin(wanted) if stands_in else None
+        line = standin.begin(daemon) if stands_in else None
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     if line is not None:
-        wanted.note_identity()
+        daemon.note_identity()
         for note in link.notes(line.about) if not stands_in else ():
             sys.stderr.write(f"memory-mcp: {note}\n")
         line.sock.setblocking(False)
-    Pump(wanted, line, stands_in).run()
+    Pump(daemon, line, stands_in).run()
     return 0

@@ -34,21 +34,21 @@ def name_of(client: str, payload: bytes) -> str:
 
 def client_of(name: str) -> str:
     """Return the client in the name of a spool file; raise ValueError for any other name, such as a path."""
-    at, rest, client = (*name.split("-", 2), "", "")[:3]
-    named = client.replace("-", "").isalpha() and client.isascii() and client.islower()
-    hexadecimal = len(rest) == _REST and not rest.strip("0123456789abcdef")
-    if len(at) == _TIME and at.isascii() and at.isdigit() and hexadecimal and named:
+    at, digits, client = (*name.split("-", 2), "", "")[:3]
+    is_client = client.replace("-", "").isalpha() and client.isascii() and client.islower()
+    hexadecimal = len(digits) == _REST and not digits.strip("0123456789abcdef")
+    if len(at) == _TIME and at.isascii() and at.isdigit() and hexadecimal and is_client:
         return client
     raise ValueError(f"no name of a spool file: {name!r}")
 
 
-def header(name: str, told: "Mapping[str, str]", cut: bool = False, raw: bool = False) -> bytes:
-    """Return the first line of a spool file, JSON with what the payload does not say: client, time, `told`, `cut` and `raw`.
+def header(name: str, fields: "Mapping[str, str]", cut: bool = False, raw: bool = False) -> bytes:
+    """Return the first line of a spool file, JSON with what the payload does not say: client, time, `fields`, `cut` and `raw`.
 
-    `told`: "project_dir", "cwd", "pids", left out where empty; `cut`: the payload is only the beginning of what came;
+    `fields`: "project_dir", "cwd", "pids", left out where empty; `cut`: the payload is only the beginning of what came;
     `raw`: secrets could not be taken out of it. Raises ValueError for a `name` that `name_of` did not make.
     """
-    words = "".join(f',"{key}":{quoted(value)}' for key, value in told.items() if value)
+    words = "".join(f',"{key}":{quoted(value)}' for key, value in fields.items() if value)
     words += (',"cut":true' if cut else "") + (',"raw":true' if raw else "")
     return f'{{"v":1,"client":"{client_of(name)}","at_ns":{int(name[:_TIME])}{words}}}\n'.encode("ascii")
 
@@ -71,14 +71,14 @@ def write(spool: str, name: str, head: bytes, payload: bytes, by: str = "") -> N
 
     if why := (ownership.open_to_others if os.path.isdir(spool) else ownership.unfit)(os.path.dirname(spool)):
         raise OSError(why)
-    for place in (os.path.dirname(spool), spool, *(os.path.join(spool, folder) for folder in ("tmp", "new"))):
+    for folder in (os.path.dirname(spool), spool, *(os.path.join(spool, child) for child in ("tmp", "new"))):
         try:
-            os.mkdir(place, 0o700)
+            os.mkdir(folder, 0o700)
         except FileExistsError:
-            if place.endswith(_OURS) and os.path.islink(place):
-                raise OSError(f"{place} is a link") from None
+            if folder.endswith(_OURS) and os.path.islink(folder):
+                raise OSError(f"{folder} is a link") from None
         except FileNotFoundError:
-            os.makedirs(place, 0o700, exist_ok=True)
+            os.makedirs(folder, 0o700, exist_ok=True)
     aside = os.path.join(spool, "tmp", name + by)
     with machine.Aside(os.path.join(spool, "new", name), aside, names=False) as stream:
         stream.write(head)

@@ -28,13 +28,13 @@ def alone(directory: str) -> int:
         return 0
 
 
-def begin(wanted: link.Wanted) -> link.Line:
+def begin(daemon: link.Wanted) -> link.Line:
     """Start a child (`serve --held`) that answers without the store; return the connection to it, without a hello.
 
     The child ends with this process. Raises OSError where it cannot be started.
     """
-    words = ["serve", "--held", "--data-dir", wanted.directory, *(["--config", wanted.config] if wanted.config else [])]
-    words += ["--profile", profile] if (profile := wanted.flags.get("server.profile")) else []
+    words = ["serve", "--held", "--data-dir", daemon.directory, *(["--config", daemon.config] if daemon.config else [])]
+    words += ["--profile", profile] if (profile := daemon.flags.get("server.profile")) else []
     ours, theirs = socket.socketpair()
     subprocess.Popen(
         [sys.executable, "-P", "-m", "memory_mcp", *words], stdin=theirs.fileno(), stdout=theirs.fileno(), **machine.grouped()

@@ -40,10 +40,10 @@ class Client:
 
     def shape(self) -> dict[str, Any]:
         """Return the connection as JSON values: kind, name, version, pid, era, cwd, and connected_s (seconds until now)."""
-        told = asdict(self)
+        fields = asdict(self)
         for name in ("since", "above", "sessions"):
-            del told[name]
-        return told | {"connected_s": self.connected_s}
+            del fields[name]
+        return fields | {"connected_s": self.connected_s}
 
 
 class Clients:

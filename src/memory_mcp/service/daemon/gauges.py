@@ -40,18 +40,18 @@ def _indexes(app: App) -> dict[str, dict[str, float]]:
 
     A missing one has 0 documents (labels toc_node and grip) and bytes, and nothing else; seconds of a rebuild come after one.
     """
-    told: dict[str, dict[str, float]] = {}
+    gauges: dict[str, dict[str, float]] = {}
     for name in NAMES:
-        told[f"{name}_index_doc_count"] = {"toc_node": 0, "grip": 0}
-        told[f"{name}_index_size_bytes"] = {"": 0}
+        gauges[f"{name}_index_doc_count"] = {"toc_node": 0, "grip": 0}
+        gauges[f"{name}_index_size_bytes"] = {"": 0}
     for name, keeper in app.accelerators.keepers.items():
         status = keeper.status()
-        told[f"{name}_index_doc_count"] |= status.counts
-        told[f"{name}_index_size_bytes"] = {"": status.size_bytes}
-        told[f"{name}_index_behind"] = {"": status.behind}
+        gauges[f"{name}_index_doc_count"] |= status.counts
+        gauges[f"{name}_index_size_bytes"] = {"": status.size_bytes}
+        gauges[f"{name}_index_behind"] = {"": status.behind}
         if keeper.last_rebuild_secs is not None:
-            told[f"{name}_rebuild_duration_seconds"] = {"": keeper.last_rebuild_secs}
-    return told
+            gauges[f"{name}_rebuild_duration_seconds"] = {"": keeper.last_rebuild_secs}
+    return gauges
 
 
 def _topics(app: App) -> dict[str, dict[str, float]]:
@@ -61,21 +61,21 @@ def _topics(app: App) -> dict[str, dict[str, float]]:
     """
     layer = app.topics()
     status = layer.describe_status()
-    told: dict[str, dict[str, float]] = {
+    gauges: dict[str, dict[str, float]] = {
         "topics_index_doc_count": {"topic": status.topic_count, "segment": status.segments},
         "topics_index_size_bytes": {"": status.size_bytes},
     }
     if status.generation:
-        told["topics_index_behind"] = {"": status.behind}
+        gauges["topics_index_behind"] = {"": status.behind}
     if status.last_rebuild_secs is not None:
-        told["topics_rebuild_duration_seconds"] = {"": status.last_rebuild_secs}
-    return told
+        gauges["topics_rebuild_duration_seconds"] = {"": status.last_rebuild_secs}
+    return gauges
 
 
 def spooled(directory: str) -> int:
     """Return the number of payloads that wait in the spool of a data directory (its `new` folder); 0 where it cannot be read."""
     try:
-        with os.scandir(Path(paths.spool_dir(directory)) / "new") as found:
-            return sum(1 for _ in found)
+        with os.scandir(Path(paths.spool_dir(directory)) / "new") as entries:
+            return sum(1 for _ in entries)
     except OSError:
         return 0

@@ -74,9 +74,9 @@ class HttpDoor:
         check_address(settings)
         self._settings, self._server = settings, server
         counts.start()
-        token, place = token_of(settings.http_token, data_dir)
+        token, token_file = token_of(settings.http_token, data_dir)
         self._pages = pages
-        self._rules = Rules(token, place, max_body, hosts_of(settings), pages[1] if pages else None)
+        self._rules = Rules(token, token_file, max_body, hosts_of(settings), pages[1] if pages else None)
         self._health = health
         self._asked = Asked(self._told, metrics, take_hook)
         self._began = time.monotonic()

@@ -53,7 +53,7 @@ class Intake:
     async def keep(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Write a hook's payload, without its secrets, into the spool and return {"kept": True}; it is on disk then.
 
-        Parameters are the `name` of its file, the `payload` in base 64, and `told` as in `spoolfile.header`, only project_dir,
+        Parameters are the `name` of its file, the `payload` in base 64, and `fields` as in `spoolfile.header`, only project_dir,
         cwd and pids of it. Raises InvalidQuery for an unreadable name or payload, StorageError when it cannot be written.
         """
         try:
@@ -61,9 +61,9 @@ class Intake:
             spoolfile.client_of(name)
         except (KeyError, ValueError) as error:
             raise InvalidQuery(f"no payload of a hook: {error}", "Both sides must be of the same version.") from None
-        given = params.get("told")
-        told = {key: str(given[key]) for key in _TOLD if key in given} if isinstance(given, dict) else {}
-        await anyio.to_thread.run_sync(self._keep, name, payload, told, limiter=self._limiter)
+        sent = params.get("told")
+        fields = {key: str(sent[key]) for key in _TOLD if key in sent} if isinstance(sent, dict) else {}
+        await anyio.to_thread.run_sync(self._keep, name, payload, fields, limiter=self._limiter)
         return {KEPT: True}
 
     def take(self, client: str, payload: bytes) -> None:
@@ -79,10 +79,10 @@ class Intake:
             clean, failed = payload, True
         spoolfile.write(self._spool, name, spoolfile.header(name, {}, raw=failed), clean, _OURS)
 
-    def _keep(self, name: str, payload: bytes, told: Mapping[str, str]) -> None:
-        """Write a payload and `told` (as in `keep`) into the spool, without their secrets; raise StorageError when that fails."""
+    def _keep(self, name: str, payload: bytes, fields: Mapping[str, str]) -> None:
+        """Write a payload and `fields` (as in `keep`) into the spool, without their secrets; raise StorageError when that fails."""
         payloads = self._payloads
-        head = spoolfile.header(name, payloads.clean_fields(told))
+        head = spoolfile.header(name, payloads.clean_fields(fields))
         try:
             spoolfile.write(self._spool, name, head, payloads.clean_payload(payload), _OURS)
         except OSError as error:

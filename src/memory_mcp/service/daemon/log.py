@@ -56,7 +56,7 @@ class _OneLine(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the standard library's name
         """Return the entry with control characters, line breaks among them, spelled as escapes."""
-        return _UNSEEN.sub(lambda found: ascii(found[0])[1:-1], super().formatMessage(record))
+        return _UNSEEN.sub(lambda match: ascii(match[0])[1:-1], super().formatMessage(record))
 
 
 class _LastError(logging.Handler):
@@ -82,11 +82,11 @@ def begin(path: str, redirect: bool) -> None:
     Noisy libraries (MCP, HTTP and event loop) log from WARNING on. The file is rotated at `_MOST_BYTES`; with `redirect`
     standard output and error go there too. Raises OSError when it cannot be opened.
     """
-    before = os.umask(0o077)
+    old_umask = os.umask(0o077)
     try:
         handler = _Rotated(path, maxBytes=_MOST_BYTES, backupCount=_KEPT, encoding="utf-8")
     finally:
-        os.umask(before)
+        os.umask(old_umask)
     handler.setFormatter(_OneLine(_FORM))
     handler.addFilter(_in_one_line)
     if redirect:

@@ -101,28 +101,28 @@ class Methods:
     async def store(self, talk: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Store a file of events that the caller's process read and cleaned.
 
-        Return how many were `new` and how many `known` already. The parameter `name` is the file's name in the spool's folder of
+        Return how many were `new_count` and how many `known_count` already. The parameter `name` is the file's name in the spool's folder of
         imports. It is stored in slices, each when searches have had their turn and few events wait for the tree, then the
         positions of its importer. Raises what `handover.slices` raises for a wrong name or file; slices stored before that stay.
         """
         # An import lasts as long as its connection; what can wait, waits.
         if self._service.import_goes_on(id(talk)):
             talk.at_end.append(partial(self._service.import_ended, id(talk)))
-        source, each = await anyio.to_thread.run_sync(handover.read_slices, self._spool, str(params["name"]))
-        new = known = 0
+        source, slices = await anyio.to_thread.run_sync(handover.read_slices, self._spool, str(params["name"]))
+        new_count = known_count = 0
         marks: dict[str, str] = {}
-        while (piece := await anyio.to_thread.run_sync(next, each, None)) is not None:
+        while (piece := await anyio.to_thread.run_sync(next, slices, None)) is not None:
             await self._give_way()
             # The deriver keeps up with what is stored, so that few events are searched without the tree.
             while self._service.pending > _MOST_WAITING and self._service.deriving and not self._host.deriver_error():
                 await anyio.sleep(_TURN)
             stored = await self._host.write(partial(App.append, drafts=piece.drafts, source=source))
-            new, known = new + len(stored.new_ids), known + len(stored.known_ids)
+            new_count, known_count = new_count + len(stored.new_ids), known_count + len(stored.known_ids)
             marks |= piece.marks
         if marks:
             # Behind everything of the file: a mark that is missing after a crash costs reading, one too many would lose.
             await self._host.write(lambda app: app.storage.outbox.set_positions(marks))
-        return {"new": new, "known": known}
+        return {"new": new_count, "known": known_count}
 
     async def _give_way(self) -> None:
         """Wait while searches run, at most `_TURNS` turns of `_TURN` seconds."""
@@ -142,23 +142,23 @@ class Methods:
     async def finish(self, talk: Conversation, _: Mapping[str, Any]) -> Mapping[str, Any]:
         """Wait until everything stored so far is in the tree and the indexes and these are on disk.
 
-        Return `holdings`, see `App.holdings`. The caller gets a message with each change: `left` (events), `indexed` and
+        Return `holdings`, see `App.holdings`. The caller gets a message with each change: `events_left` (events), `indexed` and
         `to_index` (documents). It also ends the caller's import. Raises StorageError when filing fails twice; what was stored
         stays.
         """
         # Opens the store where it is not open yet.
         awaited = Awaited(await self._host.write(lambda app: app.storage.events.last_seq()))
         self._service.import_ended(id(talk))
-        before: tuple[int, int, int] | None = None
+        last_counts: tuple[int, int, int] | None = None
         while True:
             now = self._service.upkeep(awaited)
             if now is None:
                 break
             if error := self._service.failure(awaited):
                 raise StorageError(f"filing what was stored failed: {error}", "It is stored; run: memory-mcp doctor")
-            if now != before:
-                left, indexed, to_index = before = now
-                await talk.tell({"left": left, "indexed": indexed, "to_index": to_index})
+            if now != last_counts:
+                events_left, indexed, to_index = last_counts = now
+                await talk.tell({"left": events_left, "indexed": indexed, "to_index": to_index})
             await anyio.sleep(_LOOK)
         # A small import may be in memory alone: it is on disk before the command ends.
         await self._host.write(lambda app: app.accelerators.commit())

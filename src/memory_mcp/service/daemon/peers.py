@@ -12,15 +12,15 @@ from pathlib import Path
 _Address = tuple[str, int]
 
 
-def is_another_users(peer: _Address | None, own: _Address | None, tables: Path = Path("/proc/net")) -> bool:
+def is_another_users(peer: _Address | None, local: _Address | None, tables: Path = Path("/proc/net")) -> bool:
     """Return whether another user than this process's made a connection; False where that cannot be known.
 
-    It comes from `peer` and was taken at `own`, each (host, port); `tables` is the directory of the kernel's lists of sockets.
+    It comes from `peer` and was taken at `local`, each (host, port); `tables` is the directory of the kernel's lists of sockets.
     """
-    if peer is None or own is None or not hasattr(os, "geteuid"):
+    if peer is None or local is None or not hasattr(os, "geteuid"):
         return False
     # The peer's socket has its own address first; the list names the user who made it.
-    sought = [[_spelled(*peer, mapped), _spelled(*own, mapped)] for mapped in (False, True)]
+    sought = [[_spelled(*peer, mapped), _spelled(*local, mapped)] for mapped in (False, True)]
     users = set()
     for name in ("tcp", "tcp6"):
         with suppress(OSError):

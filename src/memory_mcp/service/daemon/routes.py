@@ -71,7 +71,7 @@ class Asked:
     take_hook: TakeHook
 
 
-def routes(server: MCPServer[Any], asked: Asked, max_body: int, pages: Sequence[BaseRoute] = (), **transport: Any) -> Starlette:
+def routes(server: MCPServer[Any], answers: Asked, max_body: int, pages: Sequence[BaseRoute] = (), **transport: Any) -> Starlette:
     """Return the application: MCP, health, metrics, hooks and pages; `transport` goes to the library's manager of sessions.
 
     The library's checks of Host and Origin are left off: they know no name without a port, and ours come
@@ -86,19 +86,19 @@ def routes(server: MCPServer[Any], asked: Asked, max_body: int, pages: Sequence[
             yield
 
     async def health(_: Request) -> Response:
-        return JSONResponse(asked.health())
+        return JSONResponse(answers.health())
 
     async def text(_: Request) -> Response:
-        return PlainTextResponse(await anyio.to_thread.run_sync(asked.metrics), media_type=metrics.CONTENT_TYPE)
+        return PlainTextResponse(await anyio.to_thread.run_sync(answers.metrics), media_type=metrics.CONTENT_TYPE)
 
     async def hook(request: Request) -> Response:
         """Take a hook's payload, answer with what `_taken` returns; raise HTTPException (404) for a name that no client has."""
         client = request.path_params["client"]
         if not CLIENT.match(client):
             raise HTTPException(404)
-        return JSONResponse(await _taken(asked.take_hook, client, await request.body()))
+        return JSONResponse(await _taken(answers.take_hook, client, await request.body()))
 
-    found = [
+    all_routes = [
         Route("/mcp", Mended(StreamableHTTPASGIApp(manager)), methods=["GET", "POST", "DELETE"]),
         Route("/sse", sse, methods=["GET"]),
         Route("/messages/", Mended(sse.transport.handle_post_message), methods=["POST"]),
@@ -107,7 +107,7 @@ def routes(server: MCPServer[Any], asked: Asked, max_body: int, pages: Sequence[
         Route("/hooks/{client}", answered(hook), methods=["POST"]),
         *pages,
     ]
-    return application(found, lifespan, "Routes are /mcp, /sse, /health, /metrics and /hooks/CLIENT.")
+    return application(all_routes, lifespan, "Routes are /mcp, /sse, /health, /metrics and /hooks/CLIENT.")
 
 
 async def _taken(take_hook: TakeHook, client: str, payload: bytes) -> dict[str, Any]:
@@ -123,8 +123,8 @@ async def _taken(take_hook: TakeHook, client: str, payload: bytes) -> dict[str, 
     return answer if isinstance(answer, dict) else {}
 
 
-def application(found: Sequence[BaseRoute], lifespan: Lifespan[Starlette], known: str) -> Starlette:
-    """Return an application of routes that redirects nothing; `known` names the routes as the next step of a refusal.
+def application(all_routes: Sequence[BaseRoute], lifespan: Lifespan[Starlette], route_names: str) -> Starlette:
+    """Return an application of routes that redirects nothing; `route_names` names the routes as the next step of a refusal.
 
     An unknown route is refused as JSON with NOT_FOUND, a method that a route does not take with 405 and INVALID_ARGUMENT.
     """
@@ -132,12 +132,12 @@ def application(found: Sequence[BaseRoute], lifespan: Lifespan[Starlette], known
     async def refuse(_: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         if error.status_code == 405:
-            refusal = Refusal(405, "INVALID_ARGUMENT", "this route takes another method", known)
+            refusal = Refusal(405, "INVALID_ARGUMENT", "this route takes another method", route_names)
         else:
-            refusal = Refusal(error.status_code, "NOT_FOUND", "no such route", known)
+            refusal = Refusal(error.status_code, "NOT_FOUND", "no such route", route_names)
         return Response(refusal.body(), refusal.status, dict(error.headers or {}), "application/json")
 
-    app = Starlette(routes=found, lifespan=lifespan, exception_handlers={HTTPException: refuse})
+    app = Starlette(routes=all_routes, lifespan=lifespan, exception_handlers={HTTPException: refuse})
     # A redirect would lead to wherever the Host header says.
     app.router.redirect_slashes = False
     return app
@@ -186,18 +186,18 @@ class Mended:
             await Refusal(415, "INVALID_ARGUMENT", "the body is not declared as JSON", hint).send(send)
             return
         body = await request.body()
-        found = lines.read(body)
-        if found.answer:
-            await send_whole(send, 400, found.answer.rstrip(), b"application/json", ())
+        checked = lines.read(body)
+        if checked.answer:
+            await send_whole(send, 400, checked.answer.rstrip(), b"application/json", ())
             return
-        body = found.line or body
-        if mend_ids(found.message):
-            body, send = json.dumps(found.message).encode(), _restoring_send(send)
-        given: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+        body = checked.line or body
+        if mend_ids(checked.message):
+            body, send = json.dumps(checked.message).encode(), _restoring_send(send)
+        unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def replay() -> Message:
             """Return the mended body as one message, at later calls what the client sends next."""
-            return given.pop() if given else await receive()
+            return unread.pop() if unread else await receive()
 
         await self._app(scope, replay, send)
 
@@ -300,13 +300,13 @@ class Connection:
 
 def _project(scope: Scope) -> str:
     """Return the project of the Memory-Project header, stripped, "" without one; raise InvalidQuery if too long or repeated."""
-    given = [value.decode("utf-8", "replace").strip() for name, value in scope["headers"] if name == PROJECT_HEADER]
-    if len(given) > 1:
+    names = [value.decode("utf-8", "replace").strip() for name, value in scope["headers"] if name == PROJECT_HEADER]
+    if len(names) > 1:
         raise InvalidQuery("the Memory-Project header comes twice", "Send it once: nobody can tell which of them is meant.")
-    if given and len(given[0]) > _LONGEST_PROJECT:
+    if names and len(names[0]) > _LONGEST_PROJECT:
         hint = f"Use the project's name as results show it: at most {_LONGEST_PROJECT} characters."
         raise InvalidQuery("the Memory-Project header is too long", hint)
-    return given[0] if given else ""
+    return names[0] if names else ""
 
 
 async def _first(receive: Receive, end: anyio.Event) -> Message:

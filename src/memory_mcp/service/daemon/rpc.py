@@ -103,8 +103,8 @@ class Private:
                 raise InvalidQuery(f"unknown method {message.get('method')!r}", "Both sides must be of the same version.")
             answer: Mapping[str, Any] = {"id": number, "result": await method(talk, params)}
         except MemoryMcpError as error:
-            told = {"code": error.code, "message": str(error), "hint": error.hint, "status": error.exit_status}
-            answer = {"id": number, "error": told}
+            details = {"code": error.code, "message": str(error), "hint": error.hint, "status": error.exit_status}
+            answer = {"id": number, "error": details}
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             raise
         except Exception as error:

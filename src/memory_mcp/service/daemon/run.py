@@ -62,11 +62,11 @@ _LOOK, _LOOK_NEAR = 3.0, 0.5
 _LAST_WORDS = 0.1
 
 
-def run(settings: Settings, told: Mapping[str, str], execute: "Execute") -> int:
+def run(settings: Settings, start_settings: Mapping[str, str], execute: "Execute") -> int:
     """Run the daemon of a data directory until it is idle or is asked to end; return the exit status, 0.
 
     It locks the directory, listens, logs to a file and changes the working directory of this process. Where a daemon owns the
-    directory, it is waited for `_SUCCESSION` seconds. `told` are the settings of the start as callers spell theirs, to compare
+    directory, it is waited for `_SUCCESSION` seconds. `start_settings` are the settings of the start as callers spell theirs, to compare
     with them; `execute` runs a command line on the open App. Raises StorageLocked where another process owns the directory,
     OSError where there is no way to listen.
     """
@@ -85,7 +85,7 @@ def run(settings: Settings, told: Mapping[str, str], execute: "Execute") -> int:
         with few_collections():
             import anyio
 
-            daemon = _Daemon(settings, told, execute, lock, listener, secret)
+            daemon = _Daemon(settings, start_settings, execute, lock, listener, secret)
         anyio.run(daemon.run)
     finally:
         lock.release()
@@ -102,7 +102,7 @@ class _Daemon:
     def __init__(
         self,
         settings: Settings,
-        told: Mapping[str, str],
+        start_settings: Mapping[str, str],
         execute: "Execute",
         lock: DirectoryLock,
         listener: socket.socket,
@@ -134,7 +134,7 @@ class _Daemon:
         self._doors = Doors(settings.server, self._http_door, paths.token_file(self._directory))
         methods = Methods(self._service, self._doors, execute, self.status, self.stop)
         self._intake = Intake(paths.spool_dir(self._directory))
-        self._in_force = InForce(lambda: self._service.settings, told)
+        self._in_force = InForce(lambda: self._service.settings, start_settings)
         private = Private({**methods.table(), METHOD: self._intake.keep}).serve
         project = settings.server.project
         self._door = SocketDoor(self._speak, self._clients, private, self._greet, project, secret)
@@ -186,20 +186,24 @@ class _Daemon:
         import anyio
 
         tasks.start_soon(self._door.serve, self._listener)
-        found, told = door.seen(self._directory), False
+        door_stamp, is_logged = door.seen(self._directory), False
         while True:
             await anyio.sleep(_LOOK)
-            if (found is not None and door.seen(self._directory) == found) or self._ending.is_set() or not self._lock.is_in_place:
+            if (
+                (door_stamp is not None and door.seen(self._directory) == door_stamp)
+                or self._ending.is_set()
+                or not self._lock.is_in_place
+            ):
                 continue
             try:
                 listener, self._door.secret = door.listen(self._directory, self._settings.server.socket)
             except OSError as error:
-                if not told:
+                if not is_logged:
                     log.warning("nobody finds this process: %s", error)
-                found, told = None, True
+                door_stamp, is_logged = None, True
                 continue
             log.warning("the file by which this process is found was taken away or replaced; it listens at a new one")
-            found, told = door.seen(self._directory), False
+            door_stamp, is_logged = door.seen(self._directory), False
             tasks.start_soon(self._door.serve, listener)
 
     def _assembled(self) -> "MemoryServer":
@@ -249,8 +253,8 @@ class _Daemon:
         import anyio
 
         while True:
-            left = self._settings.server.idle_exit_secs - self._idle_s()
-            await anyio.sleep(min(_LOOK, max(_LOOK_NEAR, left)))
+            idle_left_s = self._settings.server.idle_exit_secs - self._idle_s()
+            await anyio.sleep(min(_LOOK, max(_LOOK_NEAR, idle_left_s)))
             if not self._lock.is_in_place:
                 # Closing would write into what may be another daemon's directory by now.
                 log.critical("the data directory was taken away; ended without closing it")

@@ -126,7 +126,7 @@ class Rules:
         enters = scope["method"] == "GET" and ticket != "" and "/" not in ticket
         if not enters:
             # Several cookies may have the visit's name: a server on another port of this host can set one too.
-            pairs = (pair.strip().partition("=") for given in _values(scope, b"cookie") for pair in given.split(";"))
+            pairs = (pair.strip().partition("=") for cookies in _values(scope, b"cookie") for pair in cookies.split(";"))
             visit = visits.find(scope["path"], [value.strip() for name, _, value in pairs if name.strip() == COOKIE])
             if visit is None:
                 hint = "Run memory-mcp open in a terminal; it opens a new visit."
@@ -137,8 +137,8 @@ class Rules:
             hint = "The address is for a browser of the user who ran memory-mcp open."
             return Refusal(403, "PERMISSION_DENIED", "another user of this machine asks", hint, is_page=True)
         origins, site = _values(scope, b"origin"), _values(scope, b"sec-fetch-site")
-        own = [f"{scheme}://{host.lower()}" for scheme in ("http", "https") for host in _values(scope, b"host")]
-        foreign = any(origin.lower() not in own for origin in origins) or not set(site) <= {"same-origin", "none"}
+        own_origins = [f"{scheme}://{host.lower()}" for scheme in ("http", "https") for host in _values(scope, b"host")]
+        foreign = any(origin.lower() not in own_origins for origin in origins) or not set(site) <= {"same-origin", "none"}
         unproven = scope["method"] not in ("GET", "HEAD") and not (origins or site)
         if not enters and (foreign or unproven):
             hint = "Only the pages themselves may ask; open them with memory-mcp open."
@@ -171,16 +171,16 @@ class Rules:
         return parts is not None and (parts in self._allowed or (parts[0], "") in self._allowed)
 
 
-def _proves(given: list[str], token: str) -> bool:
+def _proves(values: list[str], token: str) -> bool:
     """Whether there is exactly one Authorization header, and it is Bearer with the token, compared in constant time."""
-    scheme, _, told = given[0].partition(" ") if len(given) == 1 else ("", "", "")
-    return scheme.lower() == "bearer" and hmac.compare_digest(told.strip().encode("latin-1"), token.encode())
+    scheme, _, proof = values[0].partition(" ") if len(values) == 1 else ("", "", "")
+    return scheme.lower() == "bearer" and hmac.compare_digest(proof.strip().encode("latin-1"), token.encode())
 
 
 def _parts(authority: str) -> tuple[str, str] | None:
     """Return name and port ("" for none) of lower-case `name`, `name:port`, `[v6]` or `[v6]:port`; None for anything else."""
-    found = _AUTHORITY.match(authority)
-    return None if found is None else (found[1] or found[2], found[3] or "")
+    match = _AUTHORITY.match(authority)
+    return None if match is None else (match[1] or match[2], match[3] or "")
 
 
 def _values(scope: Scope, name: bytes) -> list[str]:
@@ -215,10 +215,10 @@ class Guard:
                 metrics.count("http_requests_total", route=route, status=str(message["status"]))
                 if scope["path"].startswith(PAGES):
                     # Add the headers of a page that the response does not have itself.
-                    given = list(message.get("headers", ()))
-                    present = {name.lower() for name, _ in given}
+                    present_headers = list(message.get("headers", ()))
+                    present = {name.lower() for name, _ in present_headers}
                     more = [(name.encode(), value.encode()) for name, value in HEADERS.items() if name.encode() not in present]
-                    message = {**message, "headers": given + more}
+                    message = {**message, "headers": present_headers + more}
             await send(message)
 
         refusal = self._rules.refuse(scope)

@@ -30,11 +30,11 @@ class State(NamedTuple):
 class InForce:
     """The settings in force in this daemon."""
 
-    def __init__(self, settings: Callable[[], Settings], told: Mapping[str, str]) -> None:
-        """Compare with what `settings` returns; `told` is what the daemon was started with, as `link.Wanted.settings`."""
+    def __init__(self, settings: Callable[[], Settings], start_settings: Mapping[str, str]) -> None:
+        """Compare with what `settings` returns; `start_settings` is what the daemon was started with, as `link.Wanted.settings`."""
         self._current = settings
-        self._told = dict(told)
-        self.file = Path(told.get("config") or paths.config_file())
+        self._told = dict(start_settings)
+        self.file = Path(start_settings.get("config") or paths.config_file())
         self._stamp: tuple[int, ...] | None = None
         self._state = State()
 
@@ -42,8 +42,8 @@ class InForce:
         """Return how the file differs from the settings in force, reading it again if it changed since the last call."""
         stamp: tuple[int, ...] = ()
         with suppress(OSError):
-            found = self.file.stat()
-            stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
+            file_state = self.file.stat()
+            stamp = (file_state.st_mtime_ns, file_state.st_size, file_state.st_ino)
         if stamp != self._stamp:
             self._stamp, in_force = stamp, self._current()
             flags = {"storage.data_dir": in_force.storage.data_dir or None, "server.profile": self._told.get(_PROFILE)}
@@ -63,8 +63,8 @@ class InForce:
         other variables).
         """
         changed, unusable = self.state()
-        given = hello.get("settings")
-        theirs: dict[str, Any] = given if isinstance(given, dict) else self._told
+        settings = hello.get("settings")
+        theirs: dict[str, Any] = settings if isinstance(settings, dict) else self._told
         # A caller that names no settings file takes the daemon's.
         either = [k for k in {*theirs, *self._told} if k != "config" or theirs.get(k)]
         differ = sorted(k for k in either if theirs.get(k) != self._told.get(k))
@@ -77,9 +77,9 @@ class InForce:
         if unusable:
             note = f"the settings file cannot be used, and those of before hold on until it can ({unusable})"
             return {"unusable": unusable, "note": note}
-        found = {"stale": ", ".join(changed)} if changed else {}
+        differences = {"stale": ", ".join(changed)} if changed else {}
         if differ:
             names = ", ".join(k.lower().replace("__", ".") for k in differ)
             hint = "`memory-mcp daemon restart` applies yours"
-            found["note"] = f"the running daemon was started with other settings ({names}); {hint}"
-        return found
+            differences["note"] = f"the running daemon was started with other settings ({names}); {hint}"
+        return differences

@@ -72,23 +72,23 @@ class SocketDoor:
                 if not _is_ours(stream):
                     log.warning("refused a connection of another user")
                     return
-                given = _Lines(stream)
+                client_lines = _Lines(stream)
                 with anyio.fail_after(_HELLO_PATIENCE):
-                    if self.secret and not await demand(given.told, stream.send, self.secret):
+                    if self.secret and not await demand(client_lines.told, stream.send, self.secret):
                         log.warning("refused a connection that does not know the secret of %s", paths.door_file("."))
                         return
-                    hello = await given.hello()
+                    hello = await client_lines.hello()
                     if hello is None:
                         return
                     greeting = {"memory-mcp": __version__, "pid": os.getpid(), **self._answer(hello)}
                     await stream.send(json.dumps(greeting, separators=(",", ":")).encode() + b"\n")
-                await self._serve(stream, given, hello)
+                await self._serve(stream, client_lines, hello)
         except (*CLOSED, TimeoutError, OSError):
             return
         except Exception:
             log.exception("a connection ended with a defect")
 
-    async def _serve(self, stream: anyio.abc.SocketStream, given: "_Lines", hello: Mapping[str, Any]) -> None:
+    async def _serve(self, stream: anyio.abc.SocketStream, client_lines: "_Lines", hello: Mapping[str, Any]) -> None:
         """Serve a caller after its hello, counted as a client meanwhile: private methods for kind "rpc", MCP for any other."""
         environ = {str(k): str(v) for k, v in dict(hello.get("environ") or {}).items()}
         cwd = str(hello.get("cwd", ""))
@@ -99,11 +99,11 @@ class SocketDoor:
             Client(kind, pid=int(hello.get("pid", 0)), cwd=cwd, above=above, sessions=sessions)
         ) as client:
             if kind == "rpc":
-                await self._private(Conversation(stream, given, cwd, environ, client.connection))
+                await self._private(Conversation(stream, client_lines, cwd, environ, client.connection))
                 return
             project = caller_project(environ, cwd, configured=self._project)
             CALLER.set(Caller(project, relayed=True, locked=hello.get("locked") is True, connection=lambda: client.connection))
-            await self._speak(stream, given, client)
+            await self._speak(stream, client_lines, client)
 
 
 class _Lines(Lines):
@@ -117,17 +117,17 @@ class _Lines(Lines):
 
     async def hello(self) -> dict[str, Any] | None:
         """Return the next line's object; None for one that is no hello of this program."""
-        found = await self.told()
-        return found if "memory-mcp" in found else None
+        message = await self.told()
+        return message if "memory-mcp" in message else None
 
     async def told(self) -> dict[str, Any]:
         """Return the next line's JSON object; {} where the line holds none, is too long, or the caller has gone."""
         try:
             line = await self.__anext__()
-            found = json.loads(line) if isinstance(line, bytes) else None
+            message = json.loads(line) if isinstance(line, bytes) else None
         except (StopAsyncIteration, ValueError, RecursionError):
             return {}
-        return found if isinstance(found, dict) else {}
+        return message if isinstance(message, dict) else {}
 
     async def __anext__(self) -> bytes | lines.Cut:
         """Return the next line without its end, empty ones too, a Cut for one that is too long.

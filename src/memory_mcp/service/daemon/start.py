@@ -21,12 +21,12 @@ def start(data_dir: str, config: str, profile: str, execute: "Execute") -> int:
     and `profile` are "" where they are not given; `execute` runs a command line on the open memory.
     """
     try:
-        named = {"storage.data_dir": data_dir or None, "server.profile": profile or None}
-        settings = load(flags=named, file=Path(config).expanduser() if config else None)
+        flags = {"storage.data_dir": data_dir or None, "server.profile": profile or None}
+        settings = load(flags=flags, file=Path(config).expanduser() if config else None)
         from memory_mcp.service.daemon.run import run
 
-        flags = {"server.profile": profile} if profile else {}
-        status = run(settings, link.Wanted("", config, flags).settings, execute)
+        daemon_flags = {"server.profile": profile} if profile else {}
+        status = run(settings, link.Wanted("", config, daemon_flags).settings, execute)
         logging.shutdown()
         # Everything is closed; taking apart what the libraries have loaded would take another second.
         os._exit(status)

@@ -28,11 +28,11 @@ def token_of(configured: str, data_dir: Path) -> tuple[str, str]:
         if not _FIT.match(configured):
             raise ConfigError("server.http_token holds characters that no header can carry", "Use letters and digits.")
         return configured, "the setting server.http_token"
-    place = Path(paths.token_file(str(data_dir)))
+    path = Path(paths.token_file(str(data_dir)))
     try:
-        if not os.path.lexists(place):
+        if not os.path.lexists(path):
             # Written to a file of its own and then linked to its name, so that no process reads half a token.
-            aside = place.with_name(f"{place.name}.{secrets.token_hex(8)}")
+            aside = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
             descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | machine.PRIVATE, 0o600)
             try:
                 with os.fdopen(descriptor, "w", encoding="ascii") as file:
@@ -40,33 +40,31 @@ def token_of(configured: str, data_dir: Path) -> tuple[str, str]:
                     machine.on_disk(file)
                 # Unlike a rename, this fails when another process was faster.
                 with contextlib.suppress(FileExistsError):
-                    os.link(aside, place)
+                    os.link(aside, path)
             finally:
                 aside.unlink()
-        return _read(place), f"the file {place.name} in the data directory"
+        return _read(path), f"the file {path.name} in the data directory"
     except OSError as error:
         hint = "Set server.http_token, or make the data directory writable."
-        raise ConfigError(f"the token file {place} cannot be used: {error.strerror or error}", hint) from error
+        raise ConfigError(f"the token file {path} cannot be used: {error.strerror or error}", hint) from error
 
 
-def _read(place: Path) -> str:
+def _read(path: Path) -> str:
     """Return the token of a file, made readable for this user alone, with a warning, where others could read it.
 
     Raises ConfigError for a token that is too short or no header can carry, OSError for a file of another
     user or none.
     """
-    descriptor = os.open(place, os.O_RDONLY | machine.PRIVATE | getattr(os, "O_NONBLOCK", 0))
+    descriptor = os.open(path, os.O_RDONLY | machine.PRIVATE | getattr(os, "O_NONBLOCK", 0))
     with os.fdopen(descriptor, encoding="ascii", errors="replace") as file:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or not machine.owns(found):
+        state = os.fstat(descriptor)
+        if not stat.S_ISREG(state.st_mode) or not machine.owns(state):
             raise PermissionError(0, "it is not a file of this user")
-        if found.st_mode & 0o077 and not machine.WINDOWS:
+        if state.st_mode & 0o077 and not machine.WINDOWS:
             os.fchmod(descriptor, 0o600)
-            log.warning(
-                "others could read %s; now only its owner can. Who read it may still use it: replace what it holds", place
-            )
+            log.warning("others could read %s; now only its owner can. Who read it may still use it: replace what it holds", path)
         token = file.read(4096).strip()
     if len(token) < _LENGTH or not _FIT.match(token):
         hint = "Move it away: the next start makes a new one. Or set server.http_token."
-        raise ConfigError(f"the token file {place} holds no usable token (at least {_LENGTH} letters and digits)", hint)
+        raise ConfigError(f"the token file {path} holds no usable token (at least {_LENGTH} letters and digits)", hint)
     return token
