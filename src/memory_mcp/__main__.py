@@ -66,10 +66,10 @@ class _Asked:
 
 
 def main() -> int:
-    """Run the command of `sys.argv` and return its exit status; only the daemon ends the process itself.
+    """Run the command of `sys.argv` and return its exit status.
 
-    Hooks, a running daemon's client and its commands load next to nothing; all else loads the command
-    line.
+    Only the daemon ends the process itself. Hooks, a running daemon's client and its commands load next to nothing; all else
+    loads the command line.
     """
     argv = sys.argv[1:]
     environment.settle_home()
@@ -88,10 +88,10 @@ def main() -> int:
 
 
 def _quick(argv: "Sequence[str]") -> int | None:
-    """Return the exit status of what a daemon can do; None when the command line has to do it.
+    """Return the exit status of what a daemon can do.
 
-    A daemon serves a client on stdin that is no terminal, and runs forwarded commands; help and versions are
-    the command line's.
+    None when the command line has to do it. A daemon serves a client on stdin that is no terminal, and runs forwarded commands;
+    help and versions are the command line's.
     """
     line = _Asked(argv)
     if not line.whole or {"-h", "--help", "--version"} & set(line.rest):
@@ -123,7 +123,6 @@ def _daemon(argv: "Sequence[str]") -> int:
     from memory_mcp.service.daemon.start import start
 
     def execute(*arguments):  # type: ignore[no-untyped-def]  # loaded with the first command that is run
-        """Run a command on the daemon's open memory and return its exit status; loads `cli.remote.execute` with the first one."""
         from memory_mcp.cli.remote import execute
 
         return execute(*arguments)
@@ -132,10 +131,10 @@ def _daemon(argv: "Sequence[str]") -> int:
 
 
 def _wanted(line: _Asked) -> "link.Wanted | None":
-    """Return the daemon to use, with its directory and settings; None where the command line must do it.
+    """Return the daemon to use, with its directory and settings.
 
-    That is where daemons cannot be used here or are switched off, the settings file that is named does
-    not exist, a variable is unknown, or the profile is.
+    None where the command line must do it. That is where daemons cannot be used here or are switched off, the settings file that
+    is named does not exist, a variable is unknown, or the profile is.
     """
     from memory_mcp.base import paths
     from memory_mcp.service.client import link

@@ -93,7 +93,6 @@ class App:
         callbacks: Callbacks = ALONE,
         storage: "Storage | None" = None,
     ) -> None:
-        """Open the directory of `settings`, whose `lock` the caller may hold, or take an open `storage`; `in_memory`: none."""
         from memory_mcp.capture.evidence import Evidence
         from memory_mcp.capture.gate import Gate
         from memory_mcp.capture.log import EventLog
@@ -126,7 +125,6 @@ class App:
             self._watch.start(lambda: self.scheduler.hasten("drain_spool"))
 
     def _derivation(self) -> "tuple[Derivation, Improver]":
-        """Return what derives the tree from events, and what has a language model improve its texts."""
         from memory_mcp.tree.derive.close_segments import SegmentDeriver
         from memory_mcp.tree.derive.derivation import Derivation
         from memory_mcp.tree.derive.rollup import RollUps
@@ -148,7 +146,10 @@ class App:
         return derivation, Improver(self.storage, self.calendar, self.summarizer)
 
     def _spool(self, directory: Path | None) -> "Spool | None":
-        """Return the spool of the hooks' payloads, None in memory; with hooks.refine it asks for refining at a session's end."""
+        """Return the spool of the hooks' payloads, None in memory.
+
+        With hooks.refine it asks for refining at a session's end.
+        """
         from memory_mcp.capture.hooks.registry import HOOKS
         from memory_mcp.capture.spool import Spool
         from memory_mcp.tree.toc import refining
@@ -159,7 +160,10 @@ class App:
         return Spool(Path(paths.spool_dir(str(directory))), self.log, self.gate, HOOKS, on_end)
 
     def _watched(self, directory: Path | None) -> "DirectoryWatch | None":
-        """Return a watch of the spool's folder `new`, made if missing; None without a data directory, and off Linux."""
+        """Return a watch of the spool's folder `new`, made if missing.
+
+        None without a data directory, and off Linux.
+        """
         from memory_mcp.capture.watch import DirectoryWatch
 
         return None if directory is None else DirectoryWatch.open_watch(Path(paths.spool_dir(str(directory))) / "new")
@@ -172,7 +176,6 @@ class App:
         return Accelerators(settings.teleport, settings.topics, settings.embedder.model, *common)
 
     def _scheduler(self, directory: Path | None) -> "Scheduler":
-        """Return the scheduler with every job of `JOBS`; a process that keeps the App open for long starts it."""
         from memory_mcp.tree.derive.derivation import Depth
         from memory_mcp.upkeep.jobs.registry import JOBS, JobParts
         from memory_mcp.upkeep.jobs.render_briefings import BriefingSettings
@@ -249,7 +252,10 @@ class App:
         )
 
     def teleport(self, name: LayerName) -> "TeleportLayer":
-        """Return a new layer 3 (BM25) or 4 (vectors); an unusable index is told by its status and its errors."""
+        """Return a new layer 3 (BM25) or 4 (vectors).
+
+        An unusable index is told by its status and its errors.
+        """
         from memory_mcp.search.layers.teleport import MissingIndex, TeleportLayer
 
         off = self.accelerators.disabling_settings(name.value)
@@ -274,7 +280,10 @@ class App:
         return HybridLayer(self.teleport(LayerName.BM25), self.teleport(LayerName.VECTOR))
 
     def topics(self) -> "TopicsLayer":
-        """Return a new layer 5 (topics); an unusable index is told by its status and its errors."""
+        """Return a new layer 5 (topics).
+
+        An unusable index is told by its status and its errors.
+        """
         from memory_mcp.search.layers.teleport import MissingIndex
         from memory_mcp.search.layers.topics import TopicsLayer
 
@@ -293,7 +302,10 @@ class App:
     def write(
         self, drafts: "Sequence[EventDraft]", source: str, trust: "Trust | None" = None, request: "WriteRequest | None" = None
     ) -> "AppendResult":
-        """Store drafts, once per `request`; return new and known ids; none if one is refused (InvalidQuery)."""
+        """Store drafts, once per `request`.
+
+        Returns new and known ids; none if one is refused (InvalidQuery).
+        """
         appended = self.pipeline.store_drafts(drafts, source, trust, request)
         self._callbacks.on_write()
         if any(draft.type == "session_end" for draft in drafts):
@@ -301,7 +313,10 @@ class App:
         return appended
 
     def append(self, drafts: "Sequence[EventDraft]", source: str, request: "WriteRequest | None" = None) -> "AppendResult":
-        """Store drafts cleaned elsewhere, less what was forgotten since; return new and known ids, committed; wake deriver."""
+        """Store drafts cleaned elsewhere, less what was forgotten since.
+
+        Returns new and known ids, committed; wake deriver.
+        """
         from memory_mcp.capture.log import LogWrite
 
         return self.append_each([LogWrite(drafts, source, request)])[0]
@@ -347,7 +362,10 @@ class App:
         return report
 
     def importer(self, name: str) -> "Importer":
-        """Return the importer of a name, with the settings in force. Raises InvalidQuery for an unknown name."""
+        """Return the importer of a name, with the settings in force.
+
+        Raises InvalidQuery for an unknown name.
+        """
         return make_importer(name, self.settings.ingest)
 
     def importers(self) -> "list[Importer]":
@@ -361,7 +379,10 @@ class App:
         progress: "Callable[[ImportReport, Path, float], None] | None" = None,
         newest: int | None = None,
     ) -> "ImportReport":
-        """Import what is not stored yet, deriving nothing; only about `newest` events, of the files changed last (None: all)."""
+        """Import what is not stored yet, deriving nothing.
+
+        Only about `newest` events, of the files changed last (None: all).
+        """
         with few_collections():
             return self.pipeline.import_source(self.importer(name), source, progress, newest)
 

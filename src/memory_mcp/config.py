@@ -84,7 +84,6 @@ class RetrievalSettings:
     token_factor: float = setting(1.0, "Multiplies estimated tokens wherever a budget is kept.")
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for a token factor outside 0.1 to 10."""
         if not 0.1 <= self.token_factor <= 10:
             raise ConfigError("retrieval.token_factor must lie between 0.1 and 10")
 
@@ -112,7 +111,6 @@ class ServerSettings:
     http_allowed_hosts: str = setting("", "Further values of the Host header that are let in, separated by commas.")
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for an unknown profile or scope, an idle time below 1 s, and a port that is none."""
         if self.idle_exit_secs < 1:
             raise ConfigError("server.idle_exit_secs must be at least 1")
         if not 0 <= self.http_port <= 65535:
@@ -199,15 +197,14 @@ def variables() -> dict[str, str]:
 
 
 def _variables_of(keys: Iterable[tuple[str, "dataclasses.Field[Any]"]]) -> dict[str, str]:
-    """Return the environment variable of each setting, with its dotted name."""
     return {PREFIX + key.upper().replace(".", "__"): key for key, _ in keys}
 
 
 def _of_environment(env: Mapping[str, str]) -> dict[str, str]:
-    """Return settings given as variables, by dotted name, as text; a removed setting stays among them.
+    """Return settings given as variables, by dotted name, as text.
 
-    Only names that begin with MEMORY_MCP_ count; what follows may be in any case. Raises ConfigError
-    for such a variable that is neither a setting's nor one of ours.
+    A removed setting stays among them. Only names that begin with MEMORY_MCP_ count; what follows may be in any case. Raises
+    ConfigError for such a variable that is neither a setting's nor one of ours.
     """
     texts = {name.upper(): text for name, text in env.items() if name.startswith(PREFIX)}
     keys_by_name = {paths.DATA_DIR: "storage.data_dir"} | _variables_of(_section_keys(Settings, ""))
@@ -222,7 +219,8 @@ def _of_environment(env: Mapping[str, str]) -> dict[str, str]:
             values[key] = text
         elif name not in keys_by_name and plain not in paths.VARIABLES:
             # One underscore for two is the mistake made most: without them the words are compared.
-            words = {name.replace("__", "_"): name for name in (*keys_by_name, *(PREFIX + v for v in paths.VARIABLES))}
+            names = (*keys_by_name, *(PREFIX + v for v in paths.VARIABLES))
+            words = {variable.replace("__", "_"): variable for variable in names}
             near = difflib.get_close_matches(name.replace("__", "_"), words, n=1, cutoff=0.7)
             hint = f"Did you mean {words[near[0]]}?" if near else "memory-mcp config show lists all settings."
             raise ConfigError(f"unknown variable: {name}", extensions.hint_for(key.partition(".")[0]) or hint)
@@ -271,9 +269,10 @@ def _put(values: dict[str, Any], keys: list[str], value: Any) -> None:
 
 
 def _build(kind: type[Any], values: Mapping[str, Any], prefix: str) -> Any:
-    """Return the settings dataclass `kind` made of a section's values; `prefix` is the section's dotted name.
+    """Return the settings dataclass `kind` made of a section's values.
 
-    Raises ConfigError for an unknown key or an invalid value, and what the section itself checks.
+    `prefix` is the section's dotted name. Raises ConfigError for an unknown key or an invalid value, and what the section itself
+    checks.
     """
     hints = typing.get_type_hints(kind)
     field_names = _SECTIONS if kind is Settings else {f.name for f in dataclasses.fields(kind)}
@@ -319,9 +318,10 @@ def _meaning(key: str) -> str:
 
 
 def _unknown(key: str) -> ConfigError:
-    """Return the error for a key that is no setting; its hint says what holds instead of a removed one.
+    """Return the error for a key that is no setting.
 
-    For any other key the hint asks for the nearest known name, or names the command that lists all.
+    Its hint says what holds instead of a removed one. For any other key the hint asks for the nearest known name, or names the
+    command that lists all.
     """
     if key in REMOVED:
         return ConfigError(f"the setting {key} was removed", f"{REMOVED[key]} Take it out of the settings.")
@@ -345,7 +345,6 @@ def iter_keys() -> Iterator[tuple[str, "dataclasses.Field[Any]"]]:
 
 
 def _section_keys(kind: type[Any], prefix: str) -> Iterator[tuple[str, "dataclasses.Field[Any]"]]:
-    """Yield the dotted name of every setting below `kind`, after `prefix`, with its dataclass field."""
     hints = typing.get_type_hints(kind)
     for item in dataclasses.fields(kind):
         if dataclasses.is_dataclass(hints[item.name]):
@@ -366,6 +365,9 @@ def without_password(text: str) -> str:
 
 
 def value_of(settings: Settings, key: str) -> Any:
-    """Return the value in force of a dotted name; raise AttributeError for an unknown one."""
+    """Return the value in force of a dotted name.
+
+    Raises AttributeError for an unknown one.
+    """
     section, _, name = key.partition(".")
     return attrgetter(name)(settings.section(section))

@@ -53,12 +53,18 @@ def send(stream: IO[bytes], value: object) -> None:
 
 
 def receive(stream: IO[bytes]) -> object:
-    """Return the value of the next frame, unpickled, waiting for it; raise EOFError when the other side has gone."""
+    """Return the value of the next frame, unpickled, waiting for it.
+
+    Raises EOFError when the other side has gone.
+    """
     return pickle.loads(_received(stream))
 
 
 def _received(stream: IO[bytes]) -> bytes:
-    """Return the pickle of the next frame, waiting for it; raise EOFError at the end or within a frame."""
+    """Return the pickle of the next frame, waiting for it.
+
+    Raises EOFError at the end or within a frame.
+    """
     head = stream.read(_LENGTH)
     size = int.from_bytes(head, "little")
     data = stream.read(size) if len(head) == _LENGTH else b""
@@ -96,7 +102,10 @@ _running: "set[Child]" = set()
 
 
 def kill_all() -> None:
-    """Kill every child that still runs, without waiting; for a process that is about to end."""
+    """Kill every child that still runs, without waiting.
+
+    For a process that is about to end.
+    """
     for child in [*_running]:
         child.kill()
 
@@ -108,7 +117,6 @@ class Child:
     """
 
     def __init__(self, module: str, hello: object) -> None:
-        """Start a process that calls `begin(hello)` of the module named, and return before it has loaded anything."""
         # Loaded where a child is started, not in the child: that costs it a tenth of its start.
         import subprocess
         from concurrent.futures import Future
@@ -130,11 +138,9 @@ class Child:
             thread.start()
 
     def __enter__(self) -> "Child":
-        """Return itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the child's input and wait for its end, also after an error in the block, which is passed on; as `end`."""
         self.end()
 
     @property
@@ -144,7 +150,10 @@ class Child:
 
     @property
     def returncode(self) -> int | None:
-        """The process's exit status, a signal as a negative number; None while it runs."""
+        """The process's exit status, a signal as a negative number.
+
+        None while it runs.
+        """
         return self._process.poll()
 
     @property
@@ -172,18 +181,24 @@ class Child:
         return answer
 
     def ask(self, request: object) -> Any:
-        """Send a request, wait for its answer and return it; raise what the work raised, OSError or EOFError without a child."""
+        """Send a request, wait for its answer and return it.
+
+        Raises what the work raised, OSError or EOFError without a child.
+        """
         return self.submit(request).result()
 
     def kill(self) -> None:
-        """Kill the process, whatever it does; nothing happens when it has ended."""
+        """Kill the process, whatever it does.
+
+        Nothing happens when it has ended.
+        """
         self._process.kill()
 
     def end(self, *, at_once: bool = False) -> None:
-        """Close the child's input, which ends it, and wait for that; a second call does nothing.
+        """Close the child's input, which ends it, and wait for that.
 
-        It is killed after `_GRACE` seconds, because it may be stopped; with `at_once`, or while it is still
-        loading, it is killed right away. Answers that are still open raise then.
+        A second call does nothing. It is killed after `_GRACE` seconds, because it may be stopped; with `at_once`, or while it
+        is still loading, it is killed right away. Answers that are still open raise then.
         """
         late = threading.Timer(_GRACE, self.kill)
         late.daemon = True
@@ -207,7 +222,10 @@ class Child:
                 send(pipe, request)
 
     def _read(self) -> None:
-        """Hand each answer to its future (thread); at the end kill the child and give all open futures the error."""
+        """Hand each answer to its future (thread).
+
+        At the end kill the child and give all open futures the error.
+        """
         pipe = self._process.stdout
         assert pipe is not None
         try:
@@ -248,7 +266,6 @@ def feed(groups: Sequence[Sequence[Child]], requests: Iterable[object]) -> Itera
 
 
 def _free(room: "queue.SimpleQueue[Any]", child: Child, answer: "Future[Any]") -> None:
-    """Put a child back into `room`, the queue of those that may get a request, with the future of its answer."""
     room.put((child, answer))
 
 
@@ -290,7 +307,6 @@ def answering(begin: Callable[[Any], Callable[[Any], object]]) -> None:
 
 
 def _end() -> None:
-    """Flush stderr and end this process at once, with status 0."""
     sys.stderr.flush()
     os._exit(0)
 

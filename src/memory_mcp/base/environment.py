@@ -35,7 +35,10 @@ def home_dir(environ: "Mapping[str, str]") -> str:
 
 
 def account_home() -> str:
-    """Return the home directory that the system knows of this user; "" if it knows none."""
+    """Return the home directory that the system knows of this user.
+
+    "" if it knows none.
+    """
     try:
         import pwd
 
@@ -45,10 +48,10 @@ def account_home() -> str:
 
 
 def expand_path(setting: str, environ: "Mapping[str, str]") -> str:
-    """Return a path as settings name it, absolute; "" for none, and where a variable is not set.
+    """Return a path as settings name it, absolute.
 
-    Variables are `${NAME}` and `${env:NAME}` anywhere, and `$NAME` and `%NAME%` as the whole of a folder's name; `~` is the
-    home directory.
+    "" for none, and where a variable is not set. Variables are `${NAME}` and `${env:NAME}` anywhere, and `$NAME` and `%NAME%` as
+    the whole of a folder's name; `~` is the home directory.
     """
     home = home_dir(environ)
     path = setting.strip()
@@ -63,7 +66,6 @@ def expand_path(setting: str, environ: "Mapping[str, str]") -> str:
 
 
 def _variables_in(path: str) -> list[tuple[str, str]]:
-    """Return the variables in a path, each as it is written and by its name."""
     names = [part.partition("}")[0] for part in path.split("${")[1:] if "}" in part]
     variables = [("${" + name + "}", name.removeprefix("env:")) for name in dict.fromkeys(names)]
     for part in path.replace("\\", "/").split("/"):

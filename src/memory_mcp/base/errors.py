@@ -48,13 +48,11 @@ class MemoryMcpError(Exception):
     exit_status: ClassVar[int] = 1
 
     def __init__(self, message: str, hint: str = "") -> None:
-        """Make the error; `message` says what happened, `hint` names the next step, "" for none."""
         super().__init__(message)
         self.message = message
         self.hint = hint
 
     def __str__(self) -> str:
-        """`CODE: message. Hint.`, as agents see it."""
         return f"{self.code}: {self.sentence}"
 
     @property
@@ -188,7 +186,6 @@ class Unauthenticated(MemoryMcpError):
     exit_status = 2
 
     def __init__(self, message: str, hint: str = "", is_missing: bool = False) -> None:
-        """Make the error; `is_missing`: whether no token or key was sent."""
         super().__init__(message, hint)
         self.is_missing = is_missing
 
@@ -204,7 +201,6 @@ class InsufficientScope(PermissionDenied):
     """The caller may do that, and the token or key that was sent may not."""
 
     def __init__(self, message: str, hint: str = "", scope: str = "") -> None:
-        """Make the error; `scope`: the scope that would be enough."""
         super().__init__(message, hint)
         self.scope = scope
 
@@ -238,7 +234,6 @@ class QuotaExceeded(ResourceExhausted):
     exit_status = 3
 
     def __init__(self, message: str, hint: str = "", retry_after: int = 1) -> None:
-        """Make the error; `retry_after`: seconds until a retry may succeed."""
         super().__init__(message, hint)
         self.retry_after = retry_after
 
@@ -273,7 +268,6 @@ class LayerUnavailable(MemoryMcpError):
     exit_status = 3
 
     def __init__(self, message: str, hint: str = "", reason: str = "") -> None:
-        """Make the error; `reason` is "disabled" and the like for a status, the message where it is ""."""
         super().__init__(message, hint)
         self.reason = reason or message
 

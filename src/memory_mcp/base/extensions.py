@@ -47,7 +47,10 @@ def _entry_points() -> "Mapping[str, Mapping[str, EntryPoint]]":
 
 
 def names(group: str) -> tuple[str, ...]:
-    """Return the names that other packages add to a group; nothing is imported."""
+    """Return the names that other packages add to a group.
+
+    Nothing is imported.
+    """
     return tuple(_entry_points().get(group, ()))
 
 
@@ -69,7 +72,10 @@ def find(group: str, name: str) -> Any | None:
 
 
 def load_all(group: str) -> dict[str, Any]:
-    """Return everything that other packages add to a group, by name; raises what `find` raises."""
+    """Return everything that other packages add to a group, by name.
+
+    Raises what `find` raises.
+    """
     added = {name: find(group, name) for name in names(group)}
     return {name: value for name, value in added.items() if value is not None}
 
@@ -80,5 +86,8 @@ def lacking(error: ModuleNotFoundError) -> ConfigError:
 
 
 def hint_for(name: str) -> str:
-    """Return which extra to install for a name that it adds; "" for any other name."""
+    """Return which extra to install for a name that it adds.
+
+    "" for any other name.
+    """
     return f"Install {_DISTRIBUTION}[{_EXTRAS[name]}]." if name in _EXTRAS else ""

@@ -57,7 +57,6 @@ def open_file(path: str | os.PathLike[str]) -> BinaryIO:
 
 
 def _is_other(path: str | os.PathLike[str]) -> bool:
-    """Return whether something other than a regular file is at a path that could not be opened."""
     try:
         return not stat.S_ISREG(os.lstat(path).st_mode)
     except OSError:
@@ -81,7 +80,10 @@ def read_file(path: str | os.PathLike[str], most: int = WHOLE) -> bytes:
 
 
 def unpack(packed: bytes, most: int) -> bytes:
-    """Return what zlib packed. Raises TooLarge beyond `most` bytes, ValueError when it cannot be unpacked."""
+    """Return what zlib packed.
+
+    Raises TooLarge beyond `most` bytes, ValueError when it cannot be unpacked.
+    """
     import zlib
 
     unpacker = zlib.decompressobj()
@@ -97,10 +99,12 @@ def unpack(packed: bytes, most: int) -> bytes:
 
 
 class Zip:
-    """A zip archive that others made, open for reading; every method raises OSError when it cannot be read."""
+    """A zip archive that others made, open for reading.
+
+    Every method raises OSError when it cannot be read.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Open the archive and read its directory. Raises OSError as `open_file` does, and when it is no archive."""
         import zipfile
         import zlib
 
@@ -114,11 +118,9 @@ class Zip:
             raise OSError(f"the archive cannot be read: {error}") from None
 
     def __enter__(self) -> Zip:
-        """Return the open archive itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the archive; errors pass on."""
         self._zip.close()
         self._stream.close()
 
@@ -132,7 +134,10 @@ class Zip:
 
     @contextmanager
     def open_member(self, name: str) -> Iterator[IO[bytes]]:
-        """Open a member for reading. Raises OSError when it is broken or larger than it may be."""
+        """Open a member for reading.
+
+        Raises OSError when it is broken or larger than it may be.
+        """
         member = self._zip.getinfo(name)
         if member.file_size > unpacked_limit(member.compress_size):
             raise OSError(f"{name} would unpack from {member.compress_size} to {member.file_size} bytes: refused")
@@ -143,7 +148,10 @@ class Zip:
             raise OSError(f"the archive cannot be read: {error}") from None
 
     def unpack(self, name: str, sink: IO[bytes]) -> None:
-        """Write a member's content to a stream. Raises OSError when it is broken or larger than it may be."""
+        """Write a member's content to a stream.
+
+        Raises OSError when it is broken or larger than it may be.
+        """
         most, written = unpacked_limit(self._zip.getinfo(name).compress_size), 0
         with self.open_member(name) as source:
             while piece := source.read(_PIECE):
@@ -159,7 +167,10 @@ def unpacked_limit(packed: int) -> int:
 
 
 def is_zip(path: str | os.PathLike[str]) -> bool:
-    """Return whether a regular file is a zip archive; raises as `open_file` does."""
+    """Return whether a regular file is a zip archive.
+
+    Raises as `open_file` does.
+    """
     import zipfile
 
     with open_file(path) as stream:

@@ -72,7 +72,10 @@ class _Objects:
         self._packs: list[tuple[Path, bytes]] | None = None
 
     def commit(self, name: str) -> bytes | None:
-        """Return the content of a commit; None where it is not there."""
+        """Return the content of a commit.
+
+        None where it is not there.
+        """
         packed = _bytes(self._folder / name[:2] / name[2:], _COMMIT_BYTES)
         if packed:
             head, _, content = foreign_files.unpack(packed, _COMMIT_BYTES).partition(b"\0")
@@ -83,7 +86,6 @@ class _Objects:
         return None
 
     def _read_packed(self, path: Path, offset: int, chain: int) -> bytes | None:
-        """Return the commit at a place in a pack; of one kept as a difference at most `chain` others are read for it."""
         with foreign_files.open_file(path) as stream:
             stream.seek(offset)
             content = stream.read(_COMMIT_BYTES)
@@ -143,7 +145,6 @@ def _unpack(packed: bytes) -> bytes:
 
 
 def _varint(content: bytes, start: int) -> tuple[int, int]:
-    """Return a number of 7 bits a byte, the lowest first, and the position behind it."""
     number = shift = 0
     while True:
         byte = content[start]
@@ -179,7 +180,10 @@ def _text(path: Path) -> str:
 
 
 def _bytes(path: Path, most: int) -> bytes:
-    """Return the beginning of a file; b"" for one that is missing or no regular file."""
+    """Return the beginning of a file.
+
+    B"" for one that is missing or no regular file.
+    """
     try:
         with foreign_files.open_file(path) as stream:
             return stream.read(most)

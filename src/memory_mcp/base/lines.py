@@ -47,7 +47,6 @@ class Splitter:
     """Splits a stream that comes in chunks into lines, without their ends: line feeds, carriage returns or both."""
 
     def __init__(self, longest: int = LONGEST) -> None:
-        """Begin with an empty line; `longest` is the most bytes of a line that is kept whole."""
         self._longest = longest
         # Not a list of chunks: a client that writes byte by byte would cost eight times the line.
         self._line = bytearray()
@@ -55,9 +54,9 @@ class Splitter:
         self._cut: Cut | None = None
 
     def feed(self, got: bytes) -> list[bytes | Cut]:
-        """Return the lines that end in this chunk, empty ones too; a `Cut` stands for one that was too long.
+        """Return the lines that end in this chunk, empty ones too.
 
-        What follows the last line end is kept for the next chunk or `end`.
+        A `Cut` stands for one that was too long. What follows the last line end is kept for the next chunk or `end`.
         """
         *ended, tail = (got.replace(b"\r", b"\n") if b"\r" in got else got).split(b"\n")
         complete = []
@@ -74,7 +73,10 @@ class Splitter:
         return line
 
     def _take(self, part: bytes) -> None:
-        """Append bytes to the line; of one that becomes too long only `_KEPT` bytes of both ends are kept."""
+        """Append bytes to the line.
+
+        Of one that becomes too long only `_KEPT` bytes of both ends are kept.
+        """
         if self._cut is not None:
             self._cut = Cut(self._cut.head, (self._cut.tail + part)[-_KEPT:])
             return
@@ -131,7 +133,10 @@ def read(line: bytes | Cut) -> Read:
 
 
 def _wrong(message: object) -> str:
-    """Return why a JSON value is no message of the protocol; "" where it is one."""
+    """Return why a JSON value is no message of the protocol.
+
+    "" where it is one.
+    """
     if isinstance(message, list):
         return "batches are not supported; send one message per line"
     if not isinstance(message, dict):
@@ -162,7 +167,10 @@ def _wrong_answer(message: Mapping[str, Any]) -> str:
 
 
 def _id(message: object) -> str | float | None:
-    """Return the id of a message; None where it has none that the protocol allows."""
+    """Return the id of a message.
+
+    None where it has none that the protocol allows.
+    """
     value = message.get("id") if isinstance(message, dict) else None
     # Infinity, as 1e999 is read, is no JSON.
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) != math.inf and value == value
@@ -170,7 +178,6 @@ def _id(message: object) -> str | float | None:
 
 
 def _depth(message: object) -> int:
-    """Return the levels of lists and objects in a value, 0 for any other, counted without recursion."""
     levels, layer = 0, [message]
     while layer := [value for value in layer if isinstance(value, dict | list)]:
         levels += 1
@@ -179,13 +186,15 @@ def _depth(message: object) -> int:
 
 
 def too_long(number: str | float | None) -> bytes:
-    """Return the error line for a message that is too long; `number` is its id, None for unknown."""
+    """Return the error line for a message that is too long.
+
+    `number` is its id, None for unknown.
+    """
     why = f"RESOURCE_EXHAUSTED: the message is longer than {LONGEST} bytes. Send less at once"
     return _error(number, INVALID_REQUEST, why)
 
 
 def _refused(line: bytes, code: int, why: str) -> Read:
-    """Return a `Read` that answers a line that cannot be read with an error, with the id if it is found near the line's ends."""
     return Read(answer=_error(_find_id(line[:_KEPT], line[-_KEPT:]), code, why))
 
 

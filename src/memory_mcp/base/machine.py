@@ -33,7 +33,10 @@ _LAST_WORDS = 5.0
 
 
 def owns(state: os.stat_result) -> bool:
-    """Return whether a file is this user's; True where files have no owner number, as only their folder protects them there."""
+    """Return whether a file is this user's.
+
+    True where files have no owner number, as only their folder protects them there.
+    """
     return not hasattr(os, "getuid") or state.st_uid == os.getuid()
 
 
@@ -83,7 +86,6 @@ class Aside:
         self._names = names
 
     def __enter__(self) -> IO[Any]:
-        """Open the file aside, mode 0600, and return its stream; one that a killed process left there is removed."""
         # What a process that was killed has left.
         if os.path.lexists(self._aside):
             os.unlink(self._aside)
@@ -94,7 +96,6 @@ class Aside:
         return self._stream
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Put the file in place once its bytes are on disk; after an error in the block or here, remove it and pass that on."""
         try:
             with self._stream:
                 if kind is None:
@@ -126,7 +127,10 @@ def on_disk(stream: IO[Any]) -> None:
 
 
 def sync_names(folder: str | os.PathLike[str]) -> None:
-    """Wait until the names in a folder are on disk; does nothing where the platform cannot, and reports no error."""
+    """Wait until the names in a folder are on disk.
+
+    Does nothing where the platform cannot, and reports no error.
+    """
     try:
         descriptor = os.open(folder or ".", os.O_RDONLY)
     except OSError:
@@ -214,7 +218,10 @@ def ending_signals() -> list[signal.Signals]:
 
 
 def lives(pid: int) -> bool:
-    """Return whether a process of this user runs; a zombie does not, and another user's process counts as none."""
+    """Return whether a process of this user runs.
+
+    A zombie does not, and another user's process counts as none.
+    """
     if sys.platform == "win32":
         return _lives_on_windows(pid)
     try:
@@ -230,7 +237,6 @@ def lives(pid: int) -> bool:
 
 
 def _lives_on_windows(pid: int) -> bool:
-    """Return whether a process runs and may be looked at, without a signal: there, signal 0 is a key stroke that ends it."""
     import ctypes
 
     kernel = ctypes.windll.kernel32  # type: ignore[attr-defined, unused-ignore]
@@ -244,10 +250,10 @@ def _lives_on_windows(pid: int) -> bool:
 
 
 def lock(handle: int, *, shared: bool = False) -> None:
-    """Lock an open file for this process until it is closed; `handle` is its descriptor.
+    """Lock an open file for this process until it is closed.
 
-    With `shared` others may share it, and nobody may have it alone; on Windows there is no such lock, and only the file's next
-    byte is locked. Raises OSError at once when another has it.
+    `handle` is its descriptor. With `shared` others may share it, and nobody may have it alone; on Windows there is no such
+    lock, and only the file's next byte is locked. Raises OSError at once when another has it.
     """
     if sys.platform == "win32":
         import msvcrt
@@ -263,7 +269,6 @@ class Started:
     """A process that this one started and that outlives it."""
 
     def __init__(self, pid: int, popen: Any = None) -> None:
-        """Keep the process's number, and its Popen where it was started by one."""
         self.pid = pid
         self._popen = popen
         self._status: int | None = None
@@ -321,7 +326,6 @@ class End:
     """An end of a pipe as `select` takes it: the file itself, or where it takes sockets alone, one that a thread serves."""
 
     def __init__(self, file: int, reads: bool, platform: str = sys.platform) -> None:
-        """Wrap the file of a pipe; `reads`: it is read from, else written to."""
         self._file = file
         self._sock: socket.socket | None = None
         if platform == "win32":
@@ -338,15 +342,24 @@ class End:
         return self._file if self._sock is None else self._sock.fileno()
 
     def read(self, size: int) -> bytes:
-        """Return what is there, waiting for it, at most `size` bytes; b"" at the end."""
+        """Return what is there, waiting for it, at most `size` bytes.
+
+        B"" at the end.
+        """
         return os.read(self._file, size) if self._sock is None else self._sock.recv(size)
 
     def write(self, data: bytes | bytearray) -> int:
-        """Write some of the data and return how many bytes; raise OSError when nobody listens."""
+        """Write some of the data and return how many bytes.
+
+        Raises OSError when nobody listens.
+        """
         return os.write(self._file, data) if self._sock is None else self._sock.send(data)
 
     def listens(self) -> bool:
-        """Return whether somebody still reads what is written to the file; True without `select.poll`."""
+        """Return whether somebody still reads what is written to the file.
+
+        True without `select.poll`.
+        """
         return listens(self._file)
 
     def close(self) -> None:

@@ -112,7 +112,10 @@ _starting = threading.Lock()
 
 
 def start() -> None:
-    """Begin to count in this process; a second call does nothing. Loads prometheus_client."""
+    """Begin to count in this process.
+
+    A second call does nothing. Loads prometheus_client.
+    """
     global _live
     with _starting:
         if _live is not None:
@@ -132,14 +135,20 @@ def start() -> None:
 
 
 def count(name: str, amount: float = 1, **labels: str) -> None:
-    """Add to a counter, not before `start`; KeyError for a name not in `COUNTERS`, ValueError for other labels than its own."""
+    """Add to a counter, not before `start`.
+
+    KeyError for a name not in `COUNTERS`, ValueError for other labels than its own.
+    """
     if _live is not None:
         counter = _live.counters[name]
         (counter.labels(**labels) if labels else counter).inc(amount)
 
 
 def observe(name: str, seconds: float, **labels: str) -> None:
-    """Add seconds to a histogram, not before `start`; KeyError for a name not in `HISTOGRAMS`, ValueError for other labels."""
+    """Add seconds to a histogram, not before `start`.
+
+    KeyError for a name not in `HISTOGRAMS`, ValueError for other labels.
+    """
     if _live is not None:
         histogram = _live.histograms[name]
         (histogram.labels(**labels) if labels else histogram).observe(seconds)
@@ -199,7 +208,6 @@ def exposition(readings: Readings) -> str:
 
     class Scrape(Collector):
         def collect(self) -> Iterator[GaugeMetricFamily]:
-            """Yield each gauge of `GAUGES` with its values; one without any has no sample."""
             for name, (text, label) in GAUGES.items():
                 family = GaugeMetricFamily(name, text, labels=[label] if label else [])
                 for labelled, value in values_by_name.get(name, {}).items():

@@ -44,7 +44,6 @@ def open_to_others(directory: str) -> str:
 
 
 def _is_private_group(gid: int) -> bool:
-    """Return whether a group has this user's name and no other member, as many systems make one for each user."""
     import grp
     import pwd
 

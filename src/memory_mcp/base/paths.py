@@ -92,7 +92,10 @@ def data_dir(path: str = "", environ: Mapping[str, str] | None = None, file: str
 
 
 def expand_path(path: str, environ: Mapping[str, str] | None = None) -> str:
-    """Return a path as settings name it, absolute; "" for none, and where a variable is not set; see `environment`."""
+    """Return a path as settings name it, absolute.
+
+    "" for none, and where a variable is not set; see `environment`.
+    """
     return environment.expand_path(path, os.environ if environ is None else environ)
 
 

@@ -55,9 +55,10 @@ def caller_project(environ: Mapping[str, str], cwd: str, client_dir: str = "", c
 
 
 def _named(name: str, cwd: str, home: str) -> str:
-    """Return the project of an identity or a directory; "" for a placeholder that a client did not replace.
+    """Return the project of an identity or a directory.
 
-    A name that begins with "." is a directory below `cwd`, or "" without `cwd`; "~" is the home directory.
+    "" for a placeholder that a client did not replace. A name that begins with "." is a directory below `cwd`, or "" without
+    `cwd`; "~" is the home directory.
     """
     if name.startswith("~"):
         name = home + name[1:]
@@ -68,11 +69,12 @@ def _named(name: str, cwd: str, home: str) -> str:
 
 @lru_cache(maxsize=4096)
 def project_of(cwd: str, remote: str = "", branch: str = "") -> str:
-    """Return the identity of the project that `cwd` lies in; "" where neither it nor a remote is known. Raises nothing.
+    """Return the identity of the project that `cwd` lies in.
 
-    It is host/owner/name where a remote is known, else the path of the main working tree; a directory outside of any repository
-    is its own identity. Answers are cached, so what changes on disk later is not seen. `remote` and `branch`, as a transcript
-    records them, are used only where `cwd` is not on this machine (`remote` also where it is "").
+    "" where neither it nor a remote is known. Raises nothing. It is host/owner/name where a remote is known, else the path of
+    the main working tree; a directory outside of any repository is its own identity. Answers are cached, so what changes on disk
+    later is not seen. `remote` and `branch`, as a transcript records them, are used only where `cwd` is not on this machine
+    (`remote` also where it is "").
     """
     if not cwd:
         return normalise_remote(remote)
@@ -84,9 +86,10 @@ def project_of(cwd: str, remote: str = "", branch: str = "") -> str:
 
 
 def project_of_session(cwd: str, remote: str = "", branch: str = "", origin: str = "") -> str:
-    """Return the project of a session in `cwd`; where that is gone, of `origin`, the folder that its worktree was made from.
+    """Return the project of a session in `cwd`.
 
-    `branch`, where there is no origin, helps to find the repository of a worktree that is gone.
+    Where that is gone, of `origin`, the folder that its worktree was made from. `branch`, where there is no origin, helps to
+    find the repository of a worktree that is gone.
     """
     project = project_of(cwd or origin, remote)
     # Another branch is another key of what is remembered, and only of what is gone does it tell anything.
@@ -185,9 +188,10 @@ _Repositories = tuple[tuple[str, ...], Mapping[str, str]]
 
 @lru_cache(maxsize=64)
 def _repositories_below(root: str, period: int) -> _Repositories:
-    """Return the repositories below a folder; `period` makes an answer be forgotten.
+    """Return the repositories below a folder.
 
-    Folders whose names begin with a dot, links and what is inside a repository are left out.
+    `period` makes an answer be forgotten. Folders whose names begin with a dot, links and what is inside a repository are left
+    out.
     """
     del period
     folders: list[str] = []
@@ -266,9 +270,10 @@ def _folders_in(folder: str) -> list[str]:
 
 
 def normalise_remote(url: str, base: str = "") -> str:
-    """Return `host/owner/name` of a remote in any of git's forms; the path for a remote on this machine; "" for "".
+    """Return `host/owner/name` of a remote in any of git's forms.
 
-    The host is in lower case; a relative path is taken from `base`; user, port and the ending .git are left out.
+    The path for a remote on this machine; "" for "". The host is in lower case; a relative path is taken from `base`; user, port
+    and the ending .git are left out.
     """
     url = url.strip()
     if url.lower().startswith("file://"):
@@ -281,7 +286,6 @@ def normalise_remote(url: str, base: str = "") -> str:
 
 
 def _drop_suffix(path: str) -> str:
-    """Return a path or an address without /.git or .git at its end, and then without slashes at its end."""
     path = path.removesuffix("/.git")
     return path.removesuffix(".git").rstrip("/")
 
@@ -311,7 +315,6 @@ def _identity(path: str) -> str:
 
 
 def _common_directory(git_dir: str) -> str:
-    """Return the git directory that all working trees of a repository share; the same where there is one."""
     target = _read(os.path.join(git_dir, "commondir")).strip()
     return _join(git_dir, target) if target else git_dir
 
@@ -338,12 +341,10 @@ def _find_git(path: str) -> tuple[str, str] | None:
 
 
 def _join(base: str, name: str) -> str:
-    """Return `name` below `base` as `os.path.normpath` writes it; an absolute name stays. Links are not followed."""
     return os.path.normpath(os.path.join(base, name))
 
 
 def _entries(config: str) -> Iterator[tuple[str, str, str]]:
-    """Yield (section, name, value) of a git configuration, section and name in lower case; a subsection follows after a space."""
     section = ""
     for line in map(str.strip, config.splitlines()):
         entry = line

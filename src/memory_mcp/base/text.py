@@ -65,11 +65,9 @@ class _Kept(dict[str, _T]):
     """Values by token, computed by `make` when they are first asked for; one with more than `most` is emptied first."""
 
     def __init__(self, make: Callable[[str], _T], most: int) -> None:
-        """Begin empty."""
         self._make, self._most = make, most
 
     def __missing__(self, token: str) -> _T:
-        """Return and keep the value of a token."""
         if len(self) > self._most:
             self.clear()
         value = self[token] = self._make(token)
@@ -97,7 +95,10 @@ def terms(text: str) -> list[str]:
 
 
 def term_set(text: str) -> set[str]:
-    """Return the distinct terms of a text, stop words left out; faster than `terms` where order and number do not matter."""
+    """Return the distinct terms of a text, stop words left out.
+
+    Faster than `terms` where order and number do not matter.
+    """
     return set().union(*map(_TERMS.__getitem__, set(_raws(text))))
 
 
@@ -107,7 +108,10 @@ def stem(word: str) -> str:
 
 
 def query_terms(text: str) -> list[str]:
-    """Return the distinct terms of a query in order; when it holds stop words only, those words themselves, in lower case."""
+    """Return the distinct terms of a query in order.
+
+    When it holds stop words only, those words themselves, in lower case.
+    """
     terms = list(dict.fromkeys(iter_terms(text)))
     if terms:
         return terms
@@ -168,7 +172,6 @@ def hashes_in(*texts: str) -> set[int]:
 
 
 def _raws(text: str) -> list[str]:
-    """Return the tokens of a text as they are written, in order; if it is not ASCII, of one form of its characters (NFKC)."""
     if _is_plain(text):
         return _PLAIN_RAW.findall(text)
     if not text.isascii():
@@ -205,7 +208,6 @@ def _terms_of(raw: str) -> tuple[str, ...]:
 
 
 def _hashes_of(raw: str) -> tuple[int, ...]:
-    """Return the hashes of a token's terms."""
     return tuple(map(term_hash, _TERMS.get(raw) or _terms_of(raw)))
 
 
@@ -258,7 +260,6 @@ def _pieces(token: str, folded_token: str) -> Iterator[str]:
 
 
 def _fold(token: str) -> str:
-    """Return a token case-folded and without accents: cafe finds café."""
     if token.isascii():
         return token.lower()
     folded = unicodedata.normalize("NFKD", token.casefold())

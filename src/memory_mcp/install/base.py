@@ -32,7 +32,10 @@ class Format(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What paths depend on: platform, environment, home and working directory. Pure, without I/O."""
+    """What paths depend on: platform, environment, home and working directory.
+
+    Pure, without I/O.
+    """
 
     platform: str
     environ: Mapping[str, str]
@@ -52,7 +55,10 @@ class Place:
         return self.path(self.cwd, *parts)
 
     def named(self, variable: str, *otherwise: str) -> PurePath:
-        """Return the folder that an environment variable names; where it is no absolute path, `otherwise` below the home."""
+        """Return the folder that an environment variable names.
+
+        Where it is no absolute path, `otherwise` below the home.
+        """
         value = self.environ.get(variable, "")
         return self.path(value) if value and self.path(value).is_absolute() else self.at_home(*otherwise)
 
@@ -85,7 +91,10 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class SetKey:
-    """One entry of a configuration file: `value` at the path `keys`; objects or tables on the way are made."""
+    """One entry of a configuration file: `value` at the path `keys`.
+
+    Objects or tables on the way are made.
+    """
 
     path: PurePath
     format: Format
@@ -108,7 +117,10 @@ class AddItem:
 
 @dataclass(frozen=True, slots=True)
 class PlaceFile:
-    """A whole file of ours. One of that name which is not ours is left alone."""
+    """A whole file of ours.
+
+    One of that name which is not ours is left alone.
+    """
 
     path: PurePath
     text: str
@@ -132,7 +144,10 @@ class Plugin:
 
 
 class Client(ABC):
-    """A program that can use this memory. To add one: a file with a subclass, and a line in registry.py."""
+    """A program that can use this memory.
+
+    To add one: a file with a subclass, and a line in registry.py.
+    """
 
     #: Its name on the command line, and its title for people.
     name: ClassVar[str]
@@ -155,13 +170,16 @@ class Client(ABC):
 
     @abstractmethod
     def folders(self, place: Place) -> Sequence[PurePath]:
-        """Return paths that exist once the client has been run; it counts as installed when any one of them exists."""
+        """Return paths that exist once the client has been run.
+
+        It counts as installed when any one of them exists.
+        """
 
     @abstractmethod
     def configs(self, place: Place, level: Level) -> Sequence[PurePath]:
-        """Return the files that may hold the client's servers, best first; empty: it has no configuration at this level.
+        """Return the files that may hold the client's servers, best first.
 
-        `config` takes the first that exists, else the first.
+        Empty: it has no configuration at this level. `config` takes the first that exists, else the first.
         """
 
     def server_keys(self, place: Place) -> Sequence[tuple[str, ...]]:
@@ -173,9 +191,10 @@ class Client(ABC):
         return [self.keys]
 
     def entry(self, server: Server, level: Level) -> dict[str, Any]:
-        """Return the entry of a server in its configuration; many clients override this.
+        """Return the entry of a server in its configuration.
 
-        Address (url) and headers if the server has a `url`, else command, args and env, as `local` writes them.
+        Many clients override this. Address (url) and headers if the server has a `url`, else command, args and env, as `local`
+        writes them.
         """
         del level
         return {"url": server.url, "headers": server.headers} if server.url else local(server)
@@ -208,7 +227,10 @@ class Client(ABC):
         return [server, *(self.hooks(order) if order.hooks else ())]
 
     def config(self, place: Place, level: Level) -> PurePath:
-        """Return the first existing file of `configs`, else the first; raise InstallRefused where there is none at this level."""
+        """Return the first existing file of `configs`, else the first.
+
+        Raises InstallRefused where there is none at this level.
+        """
         files = self.configs(place, level)
         if not files:
             raise InstallRefused(f"{self.title} has no configuration for one project", "Leave --project out.")

@@ -66,5 +66,4 @@ class ClaudeCode(Client):
 
 
 def _home(place: Place) -> PurePath:
-    """Return the folder of its settings: CLAUDE_CONFIG_DIR, else ~/.claude."""
     return place.named("CLAUDE_CONFIG_DIR", ".claude")

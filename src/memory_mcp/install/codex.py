@@ -72,19 +72,16 @@ class Codex(Client):
         return len({_event_key(key) for key in keys} - trusted)
 
     def _written(self, place: Place, level: Level) -> list[AddItem]:
-        """Return the edits of hooks that the file of a level has already."""
         edits = [edit for edit in self.hooks(Order(place, Server(), level)) if isinstance(edit, AddItem)]
         events = plugins.read_mapping(Path(edits[0].path), edits[0].keys[:-1])
         return [edit for edit in edits if runs_our_hook(events.get(edit.keys[-1]), self.hook_client)]
 
 
 def _event_key(key: str) -> str:
-    """Return FILE:EVENT of the key of a hook, with links in the file's path resolved."""
     path, _, position = key.rpartition(".json:")
     plain = path if "@" in path.partition(":")[0] else os.path.realpath(path)
     return f"{plain}:{position.partition(':')[0]}"
 
 
 def _snake(event: str) -> str:
-    """Return the name of an event as Codex writes it in keys: SessionStart is session_start."""
     return "".join(f"_{c.lower()}" if c.isupper() and i else c.lower() for i, c in enumerate(event))

@@ -62,7 +62,10 @@ def claude_line(data_dir: Path | None) -> str:
 
 
 def hook_words(client: str, data_dir: Path | None, config: Path | None) -> list[str]:
-    """Return the hook command as a program and its arguments; paths that are not None are options in it, made absolute."""
+    """Return the hook command as a program and its arguments.
+
+    Paths that are not None are options in it, made absolute.
+    """
     command, first = executable()
     words = [command, *first, "hook", client]
     for option, path in (("--data-dir", data_dir), ("--config", config)):
@@ -174,7 +177,10 @@ def is_our_hook(item: object, client: str) -> bool:
 
 
 def command_of(entry: dict[str, Any]) -> str:
-    """Return the program that a server's entry starts; "" where it starts none."""
+    """Return the program that a server's entry starts.
+
+    "" where it starts none.
+    """
     return next(iter(_words(entry) if entry.get("command") else []), "")
 
 

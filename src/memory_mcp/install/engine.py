@@ -28,7 +28,10 @@ _TRIES = 3
 
 @dataclass(slots=True)
 class Change:
-    """One file, as it is and as it is to be; `after` None: gone."""
+    """One file, as it is and as it is to be.
+
+    `after` None: gone.
+    """
 
     content: Content
     after: bytes | None
@@ -252,7 +255,10 @@ def _item_added(client: Client, order: Order, edit: AddItem, text: str, change: 
 
 
 def _known(record: Record, done: Done) -> Done | None:
-    """Return the recorded edit of the same entry (`Done.same_place`); None where there is none."""
+    """Return the recorded edit of the same entry (`Done.same_place`).
+
+    None where there is none.
+    """
     return next((edit for edit in record.edits if edit.same_place(done)), None)
 
 

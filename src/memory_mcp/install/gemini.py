@@ -37,5 +37,4 @@ class Gemini(Client):
 
 
 def _home(place: Place) -> PurePath:
-    """Return the folder of the user's settings: .gemini in GEMINI_CLI_HOME, else in the home directory."""
     return place.named("GEMINI_CLI_HOME") / ".gemini"

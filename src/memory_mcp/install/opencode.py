@@ -54,5 +54,4 @@ class OpenCode(Client):
 
 
 def _home(place: Place) -> PurePath:
-    """Return the folder of the user's settings: opencode in XDG_CONFIG_HOME, else in ~/.config."""
     return place.named("XDG_CONFIG_HOME", ".config") / "opencode"

@@ -91,7 +91,10 @@ def bundles(extensions: PurePath, settings: PurePath) -> list[Plugin]:
 
 
 def read_mapping(path: Path, keys: Sequence[str] = (), form: Format = Format.JSON) -> dict[str, Any]:
-    """Return the object at a path of keys of a file; {} without it and for a file that cannot be read."""
+    """Return the object at a path of keys of a file.
+
+    {} without it and for a file that cannot be read.
+    """
     try:
         text = files.read(path).text
         value = splice.value_at(text, keys) if form is Format.JSON else toml.value_at(text, keys)
@@ -101,7 +104,6 @@ def read_mapping(path: Path, keys: Sequence[str] = (), form: Format = Format.JSO
 
 
 def _parts(folder: Path, declared: object, usual: str, key: str) -> Iterator[dict[str, Any]]:
-    """Yield the objects that a manifest declares under `key`, itself or in files, and that of the usual file."""
     for declaration in [*(declared if isinstance(declared, list) else [declared]), usual]:
         part = (
             read_mapping(folder / declaration)

@@ -60,7 +60,6 @@ class State:
     """The records by file; `save` writes them."""
 
     def __init__(self, directory: Path | None = None) -> None:
-        """Read the records of a directory, of the usual one for None; raise InstallRefused where they cannot be read."""
         self.directory = directory or Path(paths.install_dir())
         self._file = self.directory / "state.json"
         self.records: dict[str, Record] = {}
@@ -70,7 +69,10 @@ class State:
             self._load()
 
     def _load(self) -> None:
-        """Read records and folders from the file; raise InstallRefused where it is unreadable or of another version."""
+        """Read records and folders from the file.
+
+        Raises InstallRefused where it is unreadable or of another version.
+        """
         try:
             content = json.loads(foreign_files.read_file(self._file))
             if content["v"] != _VERSION:
@@ -122,9 +124,9 @@ class State:
                 files.remove_folders([Path(folder) for folder in self._folders])
 
     def save(self) -> None:
-        """Write all records that have edits and forget the others; remove the file when there are none.
+        """Write all records that have edits and forget the others.
 
-        Raises OSError, or Changed when another process wrote the file in between.
+        Remove the file when there are none. Raises OSError, or Changed when another process wrote the file in between.
         """
         self.records = {path: record for path, record in self.records.items() if record.edits}
         if not self.records:
@@ -156,5 +158,8 @@ class State:
 
 
 def digest(data: bytes | None) -> str:
-    """Return the SHA-256 of a file's bytes in hex; "" for no file."""
+    """Return the SHA-256 of a file's bytes in hex.
+
+    "" for no file.
+    """
     return "" if data is None else hashlib.sha256(data).hexdigest()

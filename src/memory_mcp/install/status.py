@@ -113,9 +113,10 @@ def trusting(status: ClientStatus, hook_clients: Container[str]) -> ClientStatus
 
 
 def _status(client: Client, place: Place, state: State) -> ClientStatus:
-    """Return the status of one client; files that cannot be read are named in it with the reason, and raise nothing.
+    """Return the status of one client.
 
-    A level is among `hooks` only if at least one of its hooks is on.
+    Files that cannot be read are named in it with the reason, and raise nothing. A level is among `hooks` only if at least one
+    of its hooks is on.
     """
     servers: list[Configured] = []
     hooks: dict[str, tuple[int, int]] = {}
@@ -147,7 +148,6 @@ def _status(client: Client, place: Place, state: State) -> ClientStatus:
 
 
 def _plugin_server(plugin: Plugin, name: str, entry: Mapping[str, Any]) -> Configured:
-    """Return the server of a plugin as a client's configuration has one, under the plugin's name."""
     command = command_of(dict(entry))
     return Configured(PLUGIN_LEVEL, str(plugin.path), f"{name} of {plugin.name}", command, bool(found(command)))
 
@@ -201,7 +201,10 @@ def _is_on(edit: Edit, client: Client) -> bool:
 
 
 def _value(path: Path, form: Format, keys: Sequence[str]) -> Any:
-    """Return the value at a path of keys of a file; None without the file or the value. Raises Broken or InstallRefused."""
+    """Return the value at a path of keys of a file.
+
+    None without the file or the value. Raises Broken or InstallRefused.
+    """
     content = files.read(path)
     if content.data is None:
         return None

@@ -17,9 +17,9 @@ from memory_mcp.install.state import Done, Record, State, digest
 
 
 def plan(client: Client, place: Place, levels: Sequence[Level], state: State) -> list[Change]:
-    """Return what uninstalling a client at these levels would change; nothing is written.
+    """Return what uninstalling a client at these levels would change.
 
-    First by the records; then, in files without one, entries and hooks that start this program. Raises
+    Nothing is written. First by the records; then, in files without one, entries and hooks that start this program. Raises
     InstallRefused when a file cannot be changed.
     """
     changes = []
@@ -30,9 +30,9 @@ def plan(client: Client, place: Place, levels: Sequence[Level], state: State) ->
     changed_paths = {change.path for change in changes}
     for level in levels:
         changes += [
-            edit
-            for edit in _recognised(client, place, level)
-            if edit.path not in changed_paths and edit.after != edit.content.data
+            change
+            for change in _recognised(client, place, level)
+            if change.path not in changed_paths and change.after != change.content.data
         ]
     return changes
 
@@ -74,10 +74,10 @@ def _taken_back(path: Path, record: Record, mine: list[Done], state: State) -> C
 
 
 def _without(content: Content, record: Record, mine: Iterable[Done], needed_edits: Sequence[Done]) -> bytes | None:
-    """Return the file's bytes without some edits; None where nothing is left of a file that install made.
+    """Return the file's bytes without some edits.
 
-    Edits that `needed_edits` still need stay, and so does a whole file of ours, since its user changed it. Raises
-    InstallRefused where the file cannot be read.
+    None where nothing is left of a file that install made. Edits that `needed_edits` still need stay, and so does a whole file
+    of ours, since its user changed it. Raises InstallRefused where the file cannot be read.
     """
     gone = [edit for edit in mine if not any(edit.same_place(other) for other in needed_edits)]
     if any(edit.kind == "file" for edit in gone):
@@ -120,17 +120,14 @@ def _one_out(text: str, edit: Done) -> str:
 
 
 def _still_ours(entry: Any, edit: Done) -> bool:
-    """Whether an entry is what install wrote, or still starts this program."""
     return entry == edit.value or starts_us(entry)
 
 
 def _ours(item: Any) -> Callable[[Any], bool]:
-    """Return a test of whether an item equals `item`, or has its command and no hooks inside it."""
     inner = item.get("hooks") if isinstance(item, dict) else None
     commands = [hook.get("command") for hook in inner] if isinstance(inner, list) else [item.get("command")]
 
     def is_ours(entry: Any) -> bool:
-        """Whether an item equals the one that install added, or has one of its commands and no hooks inside."""
         return entry == item or (isinstance(entry, dict) and entry.get("command") in commands and "hooks" not in entry)
 
     return is_ours
@@ -171,7 +168,6 @@ def _cleaned(path: Path, clean: Callable[[str], str]) -> Change:
 
 
 def _servers_out(form: Format, lists: Iterable[tuple[str, ...]], text: str) -> str:
-    """Return a text without the servers that start this program, in the objects at these paths of keys."""
     for keys in lists:
         servers = (splice if form is Format.JSON else toml).value_at(text, keys)
         for name in [name for name, entry in servers.items() if starts_us(entry)] if isinstance(servers, dict) else []:
@@ -181,7 +177,6 @@ def _servers_out(form: Format, lists: Iterable[tuple[str, ...]], text: str) -> s
 
 
 def _hooks_out(client: Client, lists: Iterable[tuple[str, ...]], text: str) -> str:
-    """Return a text without the client's hooks that run this program, in the arrays at these paths, nor arrays emptied so."""
     for keys in lists:
         hooks = splice.value_at(text, keys)
         if runs_our_hook(hooks, client.hook_client):

@@ -26,12 +26,18 @@ _META = {"ui": {"csp": {}, "prefersBorder": True}}
 
 
 def shown_by(uri: str) -> dict[str, object]:
-    """Return the `_meta` of a tool whose answers the page at `uri` shows: {"ui": {"resourceUri": uri}}."""
+    """Return the `_meta` that names the page of a tool's answers.
+
+    {"ui": {"resourceUri": uri}}.
+    """
     return {"ui": {"resourceUri": uri}}
 
 
 def add_apps(server: MCPServer) -> None:
-    """Register the two pages (timeline, evidence) as resources of the server; each is read when it is first asked for."""
+    """Register the two pages (timeline, evidence) as resources of the server.
+
+    Each is read when it is first asked for.
+    """
     for uri, (name, title, description) in _PAGES.items():
         resource = FunctionResource(
             uri=uri,
@@ -46,7 +52,10 @@ def add_apps(server: MCPServer) -> None:
 
 
 async def hidden(ctx: ServerRequestContext, call_next: CallNext) -> HandlerResult:
-    """Pass a request on, and leave the pages out of a list of resources for clients that do not show them (middleware)."""
+    """Leave the pages out of lists for clients that show none.
+
+    Middleware.
+    """
     response = await call_next(ctx)
     if ctx.method != "resources/list" or not isinstance(response, dict) or client_supports_apps(ctx):
         return response
@@ -55,9 +64,10 @@ async def hidden(ctx: ServerRequestContext, call_next: CallNext) -> HandlerResul
 
 @cache
 def page(name: str) -> str:
-    """Return the page `name` (timeline or evidence) as one HTML document with its style and scripts.
+    """Return the page `name` as one HTML document.
 
-    It is read from the package once and kept. Raises FileNotFoundError for another name.
+    It holds its style and scripts; `name` is timeline or evidence. It is read from the package once and kept. Raises
+    FileNotFoundError for another name.
     """
     views = files("memory_mcp.server") / "views"
     style, bridge, script = ((views / f).read_text(encoding="utf-8") for f in ("view.css", "view.js", f"{name}.js"))

@@ -37,14 +37,18 @@ _HINT = CacheHint(ttl_ms=600_000, scope="private")
 
 
 def build_server(app: App, project: str) -> MemoryServer:
-    """Return a server over an open App; `project` is used for connections that name none ("" if unknown)."""
+    """Return a server over an open App.
+
+    `project` is used for connections that name none ("" if unknown).
+    """
     return assemble(Host.of(app), project)
 
 
 def assemble(host: Host, project: str = "", more: Sequence[Callable[[Kit], list[Tool]]] = ()) -> MemoryServer:
-    """Return a server with the tools of the settings' profile and those of `more`, resources, pages, prompts and completion.
+    """Return the MCP server of a host.
 
-    `project` is used for connections that name none; where it is "" too, the setting server.project.
+    It has the tools of the settings' profile and those of `more`, resources, pages, prompts and completion. `project` is used
+    for connections that name none; where it is "" too, the setting server.project.
     """
     kit = Kit(host, project or caller_project({}, "", configured=host.settings.server.project))
     groups: list[type[Group]] = [Default]
@@ -77,20 +81,20 @@ def assemble(host: Host, project: str = "", more: Sequence[Callable[[Kit], list[
 
 
 def instructions() -> str:
-    """Return the instructions that a client receives on connecting, from the package's instructions.md."""
+    """Return the package's instructions for clients that connect."""
     return files("memory_mcp.server").joinpath("instructions.md").read_text(encoding="utf-8")
 
 
 def serve_stdio(settings: Settings, project: str = "", in_use: bool = False) -> None:
-    """Serve one client on this process's stdin and stdout until it closes them or a signal asks to end; then end the process.
+    """Serve one client on stdin and stdout, then end the process.
 
-    It never returns (os._exit). The store is opened in the background and what was left underived is caught
-    up with; neither delays the handshake.
+    The end is the client's, or a signal that asks for it. It never returns (os._exit). The store is opened in the background and
+    what was left underived is caught up with; neither delays the handshake.
 
     Args:
         settings: The settings in force.
         project: The project that the command line names; the environment comes first.
-        held: Another process has the store open: it is never opened here, and each call answers with that error.
+        in_use: Another process has the store open: it is never opened here, and each call answers with that error.
 
     """
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(levelname)s: %(message)s")
@@ -104,24 +108,24 @@ def serve_stdio(settings: Settings, project: str = "", in_use: bool = False) -> 
 
 
 def _refused(settings: Settings) -> NoReturn:
-    """Raise StorageLocked, which names the process that has the store open, or why the directory cannot be used."""
+    """Raise StorageLocked, or why the directory cannot be used."""
     directory = settings.storage.directory.absolute()
     prepare_directory(directory)
     raise make_locked_error(directory)
 
 
 def _leave() -> NoReturn:
-    """Flush stderr and end this process at once with status 0; everything must be closed and committed.
+    """Flush stderr and end this process at once with status 0.
 
-    A thread may still wait in a read of stdin, or be loading an engine; an interpreter that is taken
-    down under it aborts.
+    Everything must be closed and committed. A thread may still wait in a read of stdin, or be loading an engine; an interpreter
+    that is taken down under it aborts.
     """
     sys.stderr.flush()
     os._exit(0)
 
 
 async def _serve(server: MemoryServer, service: Service | None) -> None:
-    """Serve the client on stdin and stdout until it closes them, then close the service.
+    """Serve the client on stdin and stdout, then close the service.
 
     Without one the store is never opened.
     """
@@ -136,7 +140,6 @@ async def _serve(server: MemoryServer, service: Service | None) -> None:
 
 
 async def _end_on_signal(service: Service | None) -> None:
-    """Close the service and end this process with status 0 at the first signal that asks for it."""
     with signals_of_end() as received:
         async for _ in received:
             if service is not None:

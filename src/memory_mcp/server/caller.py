@@ -38,14 +38,17 @@ CALLER: ContextVar[Caller] = ContextVar("caller", default=_NOBODY)
 
 
 def agent_of(ctx: "Context") -> str:
-    """Return the client's name in lower case, fit for an id and at most `_LONGEST` characters; "agent" if it gives none."""
+    """Return the client's name in lower case, fit for an id.
+
+    At most `_LONGEST` characters; "agent" if it gives none.
+    """
     params = ctx.request_context.session.client_params
     name = params.client_info.name if params is not None else ""
     return _ODD.sub("-", name.strip().lower()).strip("-")[:_LONGEST] or _UNNAMED
 
 
 def request_key(ctx: "Context", named_key: str) -> str:
-    """Return the idempotency key of a call: the one that it names, else the relay's; "" for neither.
+    """Return a call's idempotency key, else the relay's; "" for neither.
 
     A relay's counts only on a connection of a relay of ours.
     """

@@ -21,12 +21,12 @@ _SESSIONS, _TOPICS = 1000, 1000
 
 
 def add_completion(server: MCPServer, kit: Kit) -> None:
-    """Let the server complete the arguments of prompts and resources, with at most `_MOST` values each."""
+    """Let the server complete arguments of prompts and resources."""
 
     async def complete(
         ref: PromptReference | ResourceTemplateReference, argument: CompletionArgument, context: CompletionContext | None
     ) -> Completion | None:
-        """Return up to `_MOST` values that may follow what is typed, and how many there are in all.
+        """Return up to `_MOST` completions, and how many there are.
 
         Values that spell a tag of ours are left out and not counted. Raises MCPError with our text, as the library puts words
         of its own in the place of any other error.
@@ -45,7 +45,7 @@ def add_completion(server: MCPServer, kit: Kit) -> None:
 
 
 def _values(app: App, kit: Kit, name: str, typed: str) -> list[str]:
-    """Return the values that may follow `typed` for an argument of this name, as far as the caller may see them.
+    """Return the visible values that may follow `typed`.
 
     Periods and sessions come newest first, topics by importance. Ids, sessions and agents must begin with
     `typed`, projects and topics' labels hold it anywhere, whatever its case. [] for any other argument.

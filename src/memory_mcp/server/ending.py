@@ -13,7 +13,7 @@ from memory_mcp.base import machine
 
 @contextmanager
 def signals_of_end(by_handler: bool = machine.WINDOWS) -> Iterator[AsyncIterator[int]]:
-    """Yield an iterator over the signals that ask this process to end, while the block runs.
+    """Yield an iterator over the signals that ask for the end.
 
     With `by_handler` they are heard by Python's own handlers, which every system has, else by the event loop.
     The handlers of before are put back at the end.
@@ -27,7 +27,6 @@ def signals_of_end(by_handler: bool = machine.WINDOWS) -> Iterator[AsyncIterator
     send, receive = anyio.create_memory_object_stream[int](len(numbers))
 
     def hear(number: int, _: FrameType | None) -> None:
-        """Pass the number of a signal on to the iterator (signal handler)."""
         loop.call_soon_threadsafe(send.send_nowait, number)
 
     old_handlers = {number: signal.signal(number, hear) for number in numbers}

@@ -45,35 +45,44 @@ _KINDS = {
 
 
 def describe(error: MemoryMcpError) -> str:
-    """Return the text of an error as clients see it: `CODE: message.`, the next step of `hint_of`, and whether a retry helps.
+    """Return an error as clients see it, with the next step.
 
-    What would spell a tag of ours is changed.
+    `CODE: message.`, the next step of `hint_of`, and whether a retry helps. What would spell a tag of ours is changed.
     """
     text = str(error) if error.hint else f"{error} {hint_of(error)}".rstrip()
     return f"{neutralize(text)} {_RETRY[error.retryable]}"
 
 
 def hint_of(error: MemoryMcpError) -> str:
-    """Return the error's own next step, else that of its code; "" for a code without one."""
+    """Return the error's own next step, else that of its code.
+
+    "" for a code without one.
+    """
     return error.hint or _HINTS.get(error.code, "")
 
 
 def error_result(error: MemoryMcpError) -> CallToolResult:
-    """Return the error as a tool error, as text only: clients check structured content against the output schema."""
+    """Return the error as a tool error, as text only.
+
+    Clients check structured content against the output schema.
+    """
     return CallToolResult(content=[TextContent(type="text", text=describe(error))], is_error=True)
 
 
 def as_protocol_error(error: Exception, where: str) -> MCPError:
-    """Return any error as one of the protocol, with our text; `where` names in the log what failed."""
+    """Return any error as one of the protocol, with our text.
+
+    `where` names in the log what failed.
+    """
     ours = as_ours(error, where)
     return MCPError(INVALID_PARAMS if isinstance(ours, (InvalidQuery, NotFound)) else INTERNAL_ERROR, describe(ours))
 
 
 def as_ours(error: Exception, where: str) -> MemoryMcpError:
-    """Return an error as one of ours; `where` names in the log what failed.
+    """Return an error as one of ours.
 
-    Ours stay as they are, argument errors are told in plain words, a full disk is DiskFull, and anything else
-    is INTERNAL, its traceback in the log alone.
+    `where` names in the log what failed. Ours stay as they are, argument errors are told in plain words, a full disk is
+    DiskFull, and anything else is INTERNAL, its traceback in the log alone.
     """
     if isinstance(error, MemoryMcpError):
         if error.code == "INTERNAL":
@@ -88,7 +97,10 @@ def as_ours(error: Exception, where: str) -> MemoryMcpError:
 
 
 def check_names(arguments: Iterable[str], parameters: Iterable[str]) -> None:
-    """Raise InvalidQuery for the first argument that is not known; its hint names the nearest one, else all."""
+    """Raise InvalidQuery for the first argument that is not known.
+
+    Its hint names the nearest one, else all.
+    """
     names = list(parameters)
     for name in arguments:
         if name not in names:
@@ -98,18 +110,18 @@ def check_names(arguments: Iterable[str], parameters: Iterable[str]) -> None:
 
 
 def bad_arguments(error: ValidationError) -> InvalidQuery:
-    """Return one InvalidQuery whose message holds up to `_MOST` argument errors in our own words, joined by "; ".
+    """Return one InvalidQuery for up to `_MOST` argument errors.
 
-    The validator's texts and echoes of the input are not in it.
+    Its message has them in our own words, joined by "; ". The validator's texts and echoes of the input are not in it.
     """
     details = error.errors(include_url=False, include_input=False)
     return InvalidQuery("; ".join(_say(detail) for detail in details[:_MOST]))
 
 
 def _say(detail: Mapping[str, Any]) -> str:
-    """Return one error of the validator in plain words, such as "limit must be at least 1" or "query is missing".
+    """Return one error of the validator in plain words.
 
-    The argument is named by its path (bounds.timeout_ms).
+    Such as "limit must be at least 1" or "query is missing". The argument is named by its path (bounds.timeout_ms).
     """
     kind, bound = str(detail["type"]), detail.get("ctx", {})
     name = ".".join(str(part) for part in detail["loc"]) or "the arguments"

@@ -33,10 +33,9 @@ PROGRESS_SECONDS = 1.0
 
 
 class MemoryServer(MCPServer[Any]):
-    """An MCPServer that checks arguments and turns failures into our own errors."""
+    """An MCPServer that checks arguments and raises our own errors."""
 
     def __init__(self, name: str, tools: Sequence[Tool], **settings: Any) -> None:
-        """Make a server of these tools; `settings` are passed on to MCPServer."""
         super().__init__(name, tools=list(tools), middleware=[_guarded, hidden], **settings)
         self._ours: Mapping[str, Tool] = {t.name: t for t in tools}
         #: Called with a tool's name before it runs; raises where the caller may not use it.
@@ -45,7 +44,9 @@ class MemoryServer(MCPServer[Any]):
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
-        """Run a tool and return its result; an argument that is null counts as not given. The call is counted, timed and logged.
+        """Run a tool and return its result.
+
+        An argument that is null counts as not given. The call is counted, timed and logged.
 
         Raises:
             MCPError: An error of the protocol; every other failure is returned as an error result.
@@ -78,7 +79,10 @@ class MemoryServer(MCPServer[Any]):
     async def get_prompt(
         self, name: str, arguments: dict[str, Any] | None = None, context: Context[Any, Any] | None = None
     ) -> GetPromptResult | InputRequiredResult:
-        """Return a rendered prompt; raise MCPError with our text for an unknown name; raises what rendering does."""
+        """Return a rendered prompt.
+
+        Raises MCPError with our text for an unknown name; raises what rendering does.
+        """
         names = [prompt.name for prompt in await self.list_prompts()]
         if name not in names:
             error = InvalidQuery(f"unknown prompt {name!r}", f"Prompts are {', '.join(names)}.")
@@ -109,10 +113,10 @@ class MemoryServer(MCPServer[Any]):
 
 
 async def _guarded(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-    """Pass any request on with texts that can be stored, and turn whatever fails into an error of the protocol (middleware).
+    """Pass on storable text only, and turn failures into protocol errors.
 
-    What spells a tag of ours is taken out of its text: it may be in a name that the error repeats. Malformed parameters are
-    the library's to tell.
+    Middleware. What spells a tag of ours is taken out of its text: it may be in a name that the error repeats. Malformed
+    parameters are the library's to tell.
     """
     try:
         return await call_next(replace(ctx, params=storable_value(ctx.params)))
@@ -129,9 +133,9 @@ async def _guarded(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> 
 
 @asynccontextmanager
 async def _progress(context: Context[Any, Any] | None, name: str) -> AsyncIterator[None]:
-    """While the block runs, report every `PROGRESS_SECONDS` how long the call `name` has taken, so its client does not give up.
+    """Report the seconds that a call has taken, every `PROGRESS_SECONDS`.
 
-    Only a client that asked for progress hears of it; without a context nothing is reported.
+    Without this its client gives up. Only a client that asked for progress hears of it; without a context nothing is reported.
     """
     if context is None:
         yield
@@ -139,7 +143,6 @@ async def _progress(context: Context[Any, Any] | None, name: str) -> AsyncIterat
     client = context
 
     async def tell() -> None:
-        """Report to the client the seconds since the call began, each `PROGRESS_SECONDS`, until cancelled."""
         for count in itertools.count(1):
             await anyio.sleep(PROGRESS_SECONDS)
             seconds = count * PROGRESS_SECONDS

@@ -36,7 +36,7 @@ _TURN = 0.1
 
 @dataclass(slots=True)
 class _Call:
-    """A reading call that runs: the thread it runs in, and the App that it has."""
+    """A reading call that runs: its thread and its App."""
 
     thread: int
     app: App | None = None
@@ -52,7 +52,7 @@ class Host:
         deriver_error: Callable[[], str] = lambda: "",
         on_read: Callable[[], None] = lambda: None,
     ) -> None:
-        """Run calls on the App that `opener` opens when it is first needed.
+        """Run calls on the App that `opener` opens when needed.
 
         `deriver_error` returns the error of the deriver's last run, "" for none; `on_read` is called as a reading call begins.
         """
@@ -72,15 +72,24 @@ class Host:
 
     @classmethod
     def of(cls, app: App) -> "Host":
-        """Return a host for an App that is open already; it is not closed by the host."""
+        """Return a host for an App that is open already.
+
+        It is not closed by the host.
+        """
         return cls(app.settings, lambda: app)
 
     def start(self) -> None:
-        """Begin to open the App in a thread; an error is logged, and the first call tries again."""
+        """Begin to open the App in a thread.
+
+        An error is logged, and the first call tries again.
+        """
         threading.Thread(target=self._warm, name="opening", daemon=True).start()
 
     def _warm(self) -> None:
-        """Open the App in this thread; an error is logged, and the next call tries again."""
+        """Open the App in this thread.
+
+        An error is logged, and the next call tries again.
+        """
         try:
             self.app()
         except MemoryMcpError as error:
@@ -89,7 +98,10 @@ class Host:
             log.exception("opening failed; the next call tries again")
 
     def app(self) -> App:
-        """Return the App, opened in this thread if necessary; raises what opening raises, and the next call tries again."""
+        """Return the App, opened in this thread if necessary.
+
+        Raises what opening raises, and the next call tries again.
+        """
         with self._opening:
             if self._app is None:
                 self._app = self._opener()
@@ -97,7 +109,10 @@ class Host:
 
     @property
     def opened(self) -> App | None:
-        """The App if it is open, else None; it is never opened here."""
+        """The App if it is open, else None.
+
+        It is never opened here.
+        """
         return self._app
 
     @property
@@ -106,14 +121,17 @@ class Host:
         return len(self._running)
 
     def give_way(self) -> None:
-        """Wait while reading calls run, at most `_TURN` seconds, so that background work takes turns with them."""
+        """Wait while reading calls run, at most `_TURN` seconds.
+
+        Background work takes turns with them.
+        """
         self._idle.wait(_TURN)
 
     async def read(self, work: Callable[[App], T]) -> T:
-        """Run a reading call in a thread with the App and return its result; raises what the call or the opening raises.
+        """Run a reading call in a thread and return its result.
 
-        When it is cancelled, its own queries are stopped, and no other's; the call itself is no longer waited
-        for.
+        Raises what the call or the opening raises. When it is cancelled, its own queries are stopped, and no other's; the call
+        itself is no longer waited for.
         """
         call, gone = object(), threading.Event()
         token, since = GONE.set(gone), SINCE.set(time.monotonic())
@@ -128,13 +146,12 @@ class Host:
             SINCE.reset(since)
 
     async def write(self, work: Callable[[App], T]) -> T:
-        """Run a writing call in a thread and return its result; raises what the call or the opening raises.
+        """Run a writing call in a thread and return its result.
 
-        A write that has begun is finished even if the client cancels.
+        Raises what the call or the opening raises. A write that has begun is finished even if the client cancels.
         """
 
         def written() -> T:
-            """Run the call in this thread, with the App that it is lent, and return its result."""
             with self.lent(writing=True) as app:
                 return work(app)
 
@@ -142,10 +159,10 @@ class Host:
 
     @contextmanager
     def lent(self, writing: bool = False) -> Iterator[App]:
-        """Lend the App that the running call is about, opened if necessary; `writing` is for a call that writes.
+        """Lend the App to the running call, opened if necessary.
 
-        For a reading call the time of opening does not count against its own. Raises what opening
-        raises.
+        `writing` is for a call that writes. For a reading call the time of opening does not count against its own. Raises what
+        opening raises.
         """
         began = time.monotonic()
         waits, app = self._app is None, self.app()
@@ -154,11 +171,11 @@ class Host:
         yield app
 
     def with_notices(self, app: App, response: dict[str, Any]) -> dict[str, Any]:
-        """Return a JSON response with one more notice where acknowledged events are lost, else as it is."""
+        """Return the response, with a notice where acknowledged events are lost."""
         return with_loss(app, response)
 
     def _counted(self, call: object, work: Callable[[App], T]) -> T:
-        """Run a reading call in this thread, listed as running meanwhile, and return its result.
+        """Run a reading call in this thread, listed as running.
 
         Raises DeadlineExceeded if it is cancelled already, and what opening or the call raises.
         """
@@ -180,9 +197,9 @@ class Host:
                     self._idle.set()
 
     def _stop(self, call: object) -> None:
-        """Interrupt an abandoned call's own reads again and again, until it has ended or `_GIVE_UP` seconds are over.
+        """Interrupt an abandoned call's reads until it has ended.
 
-        It may be between two queries, or about to begin. Runs in a thread of its own.
+        For `_GIVE_UP` seconds at most. It may be between two queries, or about to begin. Runs in a thread of its own.
         """
         end = time.monotonic() + _GIVE_UP
         while time.monotonic() < end:

@@ -21,7 +21,10 @@ _NAMES = ("node_id", "topic_id", "name", "layer", "id", "event_id", "grip_id")
 
 
 def markdown(answer: Shape) -> str:
-    """Return an answer as Markdown: searches and topics as lists of quotations, a citation as a transcript, else its fields."""
+    """Return an answer as Markdown.
+
+    Searches and topics are lists of quotations, a citation is a transcript, any other answer its fields.
+    """
     fields = {name: value for name, value in answer.items() if name not in _UNSAID}
     if "excerpt_events" in fields:
         lines = _transcript(fields)
@@ -35,7 +38,6 @@ def markdown(answer: Shape) -> str:
 
 
 def _search(answer: Shape) -> Iterator[str]:
-    """Yield the lines of a search: projects, results, further ones in a line each, then other fields and the explanation."""
     for project in answer.get("projects", ()):
         yield from _project(project)
     for number, hit in enumerate(answer["results"], 1):
@@ -52,13 +54,11 @@ def _search(answer: Shape) -> Iterator[str]:
 
 
 def _line(line: str) -> str:
-    """Return a line of an answer as an item, its citation behind its words."""
     grip, _, words = line.partition(" ")
     return f"- {_inline(words)} [{grip}]"
 
 
 def _project(project: Shape) -> Iterator[str]:
-    """Yield a project of an overview with its statements by part, a line each, and an empty line."""
     yield f"**{_bold_name(project['project'])}** · {project['when'].replace('/', ' to ')} · sessions: {project['sessions']}"
     for part in ("asked", "done", "decided", "open"):
         for statement in project.get(part, ()):
@@ -68,7 +68,6 @@ def _project(project: Shape) -> Iterator[str]:
 
 
 def _result(number: int, hit: Shape) -> Iterator[str]:
-    """Yield a result: its number, time, speaker and place in bold with its other fields, then its quotation and an empty line."""
     who = _bold_name(hit.get("who") or hit.get("speaker") or hit.get("role", ""))
     origin = [_bold_name(hit[name]) for name in ("title", "session_id", "project") if hit.get(name)]
     outside = ["outside the time named"] if hit.get("outside") or hit.get("outside_window") else []
@@ -86,14 +85,12 @@ def _result(number: int, hit: Shape) -> Iterator[str]:
 
 
 def _others(fields: Shape, used_names: set[str]) -> str:
-    """Return the fields of an object that are not `used_names` and not empty as "name: value", joined by commas."""
     return ", ".join(
         f"{_label(name)}: {_inline(value)}" for name, value in fields.items() if name not in used_names and _is_filled(value)
     )
 
 
 def _topics(answer: Shape) -> Iterator[str]:
-    """Yield the lines of a list of topics, each with its segments and related topics, then the other fields."""
     for number, topic in enumerate(answer["topics"], 1):
         used_names = {"label", "topic_id", "nodes", "related"}
         yield f"**{number}. {_bold_name(topic['label'])}** {topic['topic_id']} {_others(topic, used_names)}"
@@ -110,7 +107,6 @@ def _topics(answer: Shape) -> Iterator[str]:
 
 
 def _transcript(answer: Shape) -> Iterator[str]:
-    """Yield the lines of a citation: its words, whether they were verified, and the events around it in order."""
     grip = answer["grip"]
     verdict = "verified" if answer["verified"] else "CUT" if FORGOTTEN in grip["quote"] else "NOT verified"
     yield f"**{grip['grip_id']}** · {grip['when'].replace('T', ' ')} · {verdict}"
@@ -135,7 +131,6 @@ def _transcript(answer: Shape) -> Iterator[str]:
 
 
 def _fields(answer: Shape, indent: str = "") -> Iterator[str]:
-    """Yield one line for each field that is not empty; lists of objects and texts of several lines below their name."""
     for name, value in answer.items():
         if isinstance(value, Mapping):
             yield f"{indent}- {_label(name)}:"
@@ -151,7 +146,6 @@ def _fields(answer: Shape, indent: str = "") -> Iterator[str]:
 
 
 def _items(values: Sequence[Any], indent: str) -> Iterator[str]:
-    """Yield each value of a list as an item; an object under the first of its names that `_NAMES` has, else its first field."""
     for member in values:
         if not isinstance(member, Mapping):
             yield f"{indent}- {_inline(member)}"
@@ -162,30 +156,27 @@ def _items(values: Sequence[Any], indent: str) -> Iterator[str]:
 
 
 def _quoted(text: str, mark: str) -> Iterator[str]:
-    """Yield each line of a text behind `mark`, with what would pass for a citation changed; nothing for ""."""
+    """Yield a text's lines after `mark`, none that passes for a citation."""
     yield from (f"{mark}{line}" for line in break_citations(text).splitlines())
 
 
 def _bold_name(value: Any) -> str:
-    """Return a recorded name or title on one line; several asterisks in a row, which would end bold type, become one."""
     return re.sub(r"\*{2,}", "*", _inline(value))
 
 
 def _label(name: str) -> str:
-    """Return the name of a field with a blank for each underscore; case stays."""
     return name.replace("_", " ")
 
 
 def _is_filled(value: Any) -> bool:
-    """Return whether a field has something to say: False for None, "", [] and {}; True for 0 and False."""
     return not (value is None or value == "" or value == [] or value == {})
 
 
 def _inline(value: Any) -> str:
-    """Return a value on one line: white space runs as one space, true as yes, members of lists and objects after commas.
+    """Return a value on one line.
 
-    An object's members are written "name value". A recorded text that would pass for a citation is
-    changed so that it does not.
+    White space runs as one space, true as yes, members of lists and objects after commas. An object's members are written "name
+    value". A recorded text that would pass for a citation is changed so that it does not.
     """
     if isinstance(value, bool):
         return "yes" if value else "no"

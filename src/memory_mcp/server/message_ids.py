@@ -18,7 +18,9 @@ _MARK = _PREFIX.encode()
 
 
 def mend_ids(message: dict[str, Any] | None) -> bool:
-    """Replace what the SDK refuses among the ids and tokens of a message; return whether anything was.
+    """Replace the ids and tokens that the SDK refuses.
+
+    Returns whether there were any.
 
     Args:
         message: A message that `lines.read` passed, changed in place; None changes nothing.
@@ -40,7 +42,7 @@ def mend_ids(message: dict[str, Any] | None) -> bool:
 
 
 def restore_ids(output: bytes) -> bytes:
-    """Return what is sent to a client with numbers in the place of the texts that stood for them."""
+    """Return a message with the client's own ids put back."""
     return _NUMBER.sub(rb"\1", output) if _MARK in output else output
 
 

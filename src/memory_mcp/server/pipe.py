@@ -41,9 +41,9 @@ See = Callable[[types.JSONRPCRequest], None]
 
 
 def parsed(line: bytes | lines.Cut) -> SessionMessage | bytes | None:
-    """Return the message of a line, the error line (bytes) to answer it with if it is invalid, or None for an empty line.
+    """Return a line's message, or the error line that answers it.
 
-    A line that was cut for its length is answered with an error too.
+    The error line is bytes; None for an empty line. A line that was cut for its length is answered with an error too.
     """
     # Not the SDK first: for it, a request whose id is null or a fraction is a notification.
     checked = lines.read(line)
@@ -63,11 +63,11 @@ async def converse(
     listens: Callable[[], bool],
     see: See = lambda _: None,
 ) -> None:
-    """Serve a client, in the era of its first request, until its lines end and it is answered, or it reads no more.
+    """Serve a client until its lines end and it is answered.
 
-    `client_lines` yields its lines, `say` sends it one, `listens` returns whether it still reads; `see` is called
-    with each request before that is served. At most `AT_ONCE` requests run at once; at the end answers are
-    awaited `_ANSWERS` s.
+    Or until it reads no more; in the era of its first request. `client_lines` yields its lines, `say` sends it one, `listens`
+    returns whether it still reads; `see` is called with each request before that is served. At most `AT_ONCE` requests run at
+    once; at the end answers are awaited `_ANSWERS` s.
     """
     low = server._lowlevel_server  # the SDK has no public handle for streams of one's own
     to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception](0)
@@ -75,7 +75,6 @@ async def converse(
     room, all_written = anyio.Semaphore(AT_ONCE), anyio.Event()
 
     async def write() -> None:
-        """Send the server's messages to the client as JSON lines, and free a request's place with its answer."""
         async with from_server:
             with suppress(*CLOSED):
                 async for message in from_server:
@@ -105,15 +104,14 @@ async def _read(
     see: See,
     listens: Callable[[], bool],
 ) -> None:
-    """Pass the client's messages on to the server, at most `AT_ONCE` requests at once; errors of a line are answered here.
+    """Pass the client's messages on, at most `AT_ONCE` requests at once.
 
-    At the end of the lines requests under way are waited for, for at most `_ANSWERS` seconds and only while the client reads,
-    except those that last as long as the connection.
+    Errors of a line are answered here. At the end of the lines requests under way are waited for, for at most `_ANSWERS` seconds
+    and only while the client reads, except those that last as long as the connection.
     """
     lasting = 0
 
     async def ended() -> None:
-        """Free the place of a request that ends without an answer."""
         room.release()
 
     async with to_server:
@@ -139,7 +137,7 @@ async def _read(
 
 
 async def serve_pipe(server: MemoryServer) -> None:
-    """Serve the client of this process's stdin and stdout until it closes them.
+    """Serve the client of stdin and stdout until it closes them.
 
     Meanwhile stdin is empty and stdout goes to stderr, so that nothing that prints, here or in a child, gets between messages.
     """
@@ -155,18 +153,23 @@ class _Out:
     """Writes lines to a file, one at a time."""
 
     def __init__(self, file: int) -> None:
-        """Write to the file descriptor `file`."""
         self._file = file
         self._turn = anyio.Lock()
 
     async def say(self, line: bytes) -> None:
-        """Write a whole line in a thread, one line at a time; a closed pipe is ignored, since reading ends then too."""
+        """Write a whole line in a thread, one at a time.
+
+        A closed pipe is ignored, since reading ends then too.
+        """
         async with self._turn:
             # A client that neither reads nor goes would else keep this process at its end.
             await anyio.to_thread.run_sync(self._write, line, abandon_on_cancel=True)
 
     def _write(self, data: bytes) -> None:
-        """Write all bytes to the file, waiting while it takes none. An error ends the writing silently, part of it unwritten."""
+        """Write all bytes to the file, waiting while it takes none.
+
+        An error ends the writing silently, part of it unwritten.
+        """
         try:
             while data:
                 data = data[os.write(self._file, data) :]
@@ -175,7 +178,7 @@ class _Out:
 
 
 async def _given(file: int) -> AsyncIterator[bytes | lines.Cut]:
-    """Yield the lines of a file as they come, at the end an unterminated one or b""."""
+    """Yield a file's lines as they come, then the unterminated rest."""
     splitter = lines.Splitter()
     while got := await anyio.to_thread.run_sync(_some, file, abandon_on_cancel=True):
         for line in splitter.feed(got):
@@ -184,7 +187,7 @@ async def _given(file: int) -> AsyncIterator[bytes | lines.Cut]:
 
 
 def _some(file: int) -> bytes:
-    """Return the next bytes of a file, up to `_CHUNK`, waiting for them.
+    """Return the next bytes of a file, up to `_CHUNK`.
 
     It is b"" at the end of the file or when it cannot be read.
     """

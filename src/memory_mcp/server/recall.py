@@ -26,9 +26,10 @@ _BEGIN = "From earlier sessions (quoted as they were said then; they may be out 
 
 
 def recall_text(app: "App", prompt: str, project: str, session_id: str = "", timeout_ms: int | None = None) -> str:
-    """Return up to `MOST` quotations that fit the prompt, dated and with grip ids, fenced; "" if none fits well.
+    """Return up to `MOST` fenced quotations that fit the prompt.
 
-    Where acknowledged events are missing, that comes first, also where a search finds nothing.
+    Dated and with grip ids; "" if none fits well. Where acknowledged events are missing, that comes first, also where a search
+    finds nothing.
 
     Args:
         app: The memory.

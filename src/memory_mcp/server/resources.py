@@ -33,7 +33,7 @@ _EVENTS = 100
 
 
 def add_resources(server: MCPServer, kit: Kit) -> None:
-    """Register the five resources: status, and templates for nodes, grips, sessions and topics.
+    """Register the resources: status, nodes, grips, sessions and topics.
 
     Each reads as compact JSON of its request's response; a read raises ResourceNotFoundError or
     ResourceError.
@@ -66,9 +66,10 @@ def add_resources(server: MCPServer, kit: Kit) -> None:
 
 
 def _page(app: App, node_and_cursor: str, caller: Caller) -> Any:
-    """Return a page of the tree as browse_toc does; a segment, which has no children, as get_node does.
+    """Return a page of the tree as browse_toc does.
 
-    `node_and_cursor` is a node's id, perhaps with "/" and a cursor behind it.
+    A segment, which has no children, as get_node does. `node_and_cursor` is a node's id, perhaps with "/" and a cursor behind
+    it.
     """
     node_id, _, cursor = node_and_cursor.partition(_BEHIND)
     page: Browsed = respond(app, Browse(node_id, cursor=cursor), caller)
@@ -76,7 +77,10 @@ def _page(app: App, node_and_cursor: str, caller: Caller) -> Any:
 
 
 def _session(app: App, session_id: str, caller: Caller) -> Events:
-    """Return the first `_EVENTS` events of a session; raise NotFound where there are none."""
+    """Return the first `_EVENTS` events of a session.
+
+    Raises NotFound where there are none.
+    """
     events: Events = respond(app, GetEvents(session_id=session_id, limit=_EVENTS), caller)
     if not events.events:
         raise NotFound(f"no session {session_id}", "Results and get_events carry session ids.")
@@ -84,7 +88,7 @@ def _session(app: App, session_id: str, caller: Caller) -> Events:
 
 
 async def _read(kit: Kit, what: str, find: Callable[[App, Any, Caller], Any], key: object) -> str:
-    """Return what `find(app, given, caller)` returns, as compact JSON without texts that spell a tag of ours.
+    """Return what `find` returns, as compact JSON without our tags.
 
     A notice says where events are lost; `what` names the resource in the log. Raises
     ResourceNotFoundError for NotFound and InvalidQuery, ResourceError for anything else, each with our
@@ -92,7 +96,6 @@ async def _read(kit: Kit, what: str, find: Callable[[App, Any, Caller], Any], ke
     """
 
     def work(app: App) -> dict[str, Any]:
-        """Return the response as JSON values, with a notice where events are lost."""
         return kit.host.with_notices(app, as_json(find(app, key, kit.caller)))
 
     try:

@@ -10,20 +10,19 @@ _SILENT = ("title", "maxLength", "maxItems")
 
 
 def lean_input(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a lean schema of a tool's arguments; the one given stays as it is.
+    """Return a lean schema of a tool's arguments.
 
-    References are replaced by their definitions without descriptions; titles, nulls, empty defaults and
-    bounds of length are left out, as the server checks these itself; unknown arguments are refused at the
-    top.
+    The one given stays as it is. References are replaced by their definitions without descriptions; titles, nulls, empty
+    defaults and bounds of length are left out, as the server checks these itself; unknown arguments are refused at the top.
     """
     slim: dict[str, Any] = _slim(_inlined({k: v for k, v in schema.items() if k != "$defs"}, schema.get("$defs", {})))
     return {**slim, "additionalProperties": False}
 
 
 def _inlined(value: Any, definitions: dict[str, Any]) -> Any:
-    """Return a part of a schema with each reference replaced by its definition, without the description of that.
+    """Return part of a schema with its references replaced.
 
-    A definition must not hold itself.
+    Without the descriptions of the definitions. A definition must not hold itself.
     """
     if isinstance(value, list):
         return [_inlined(v, definitions) for v in value]
@@ -36,10 +35,10 @@ def _inlined(value: Any, definitions: dict[str, Any]) -> Any:
 
 
 def _slim(schema: Any) -> Any:
-    """Return a copy of a schema without titles, bounds of length, nulls and empty defaults, at every level.
+    """Return a schema without what says nothing, at every level.
 
-    "" is no value of a list of values; a choice of one remaining type becomes that type. What is no
-    dict is returned as it is.
+    That is titles, bounds of length, nulls and empty defaults. "" is no value of a list of values; a choice of one remaining
+    type becomes that type. What is no dict is returned as it is.
     """
     if not isinstance(schema, dict):
         return schema

@@ -48,7 +48,7 @@ WATCH, _TURNS, _REST = 1.0, 0.1, 60.0
 
 @dataclass(slots=True)
 class Awaited:
-    """How far a caller's wait has come: for an event and its periods in the tree, then for a change in every index."""
+    """How far a caller's wait for tree and indexes has come."""
 
     #: The number of the last event stored when the waiting began.
     event: int
@@ -65,7 +65,6 @@ class Service:
     def __init__(
         self, settings: Settings, lock: "DirectoryLock | None" = None, on_open: Callable[[App], None] = lambda _: None
     ) -> None:
-        """Serve the memory of `settings`, opened when it is first asked for; `on_open` gets it in the thread that opened it."""
         self._settings = settings
         self._lock = lock
         self._on_open = on_open
@@ -86,13 +85,14 @@ class Service:
 
     @property
     def settings(self) -> Settings:
-        """The settings in force: those of the open App, before it is open those that were given."""
+        """The settings of the open App, before that those given."""
         return self._settings if self._app is None else self._app.settings
 
     def _open(self) -> App:
-        """Open the App, and start the deriver, the upkeep of the indexes and the scheduler; raises what opening raises.
+        """Open the App and start its background work.
 
-        In threads of their own, what a forgetting left undone goes on and the spool is drained.
+        That is the deriver, the upkeep of the indexes and the scheduler. Raises what opening raises. In threads of their own,
+        what a forgetting left undone goes on and the spool is drained.
         """
         callbacks = Callbacks(
             self._on_write,
@@ -115,7 +115,6 @@ class Service:
         return app
 
     def _on_write(self) -> None:
-        """Have what was written derived: after a silence, or at once from `_MANY` events on; during an import not at all."""
         if self._importing:
             # The deriver's run lasts as long as the import.
             return
@@ -125,14 +124,13 @@ class Service:
             self._deriver.hurry()
 
     def _on_session_end(self) -> None:
-        """Derive at once, and have briefings rendered after that run, as the next session may begin soon."""
         self._ended += 1
         self._deriver.hurry()
 
     def _on_read(self) -> None:
-        """Have waiting events derived at once, and the indexes looked at unless they were within `WATCH` seconds.
+        """Have waiting events derived, and the indexes looked at.
 
-        During an import no event is derived for that.
+        The indexes at most every `WATCH` seconds. During an import no event is derived for that.
         """
         if self.pending and not self._importing:
             self._deriver.hurry()
@@ -140,9 +138,10 @@ class Service:
             self._tender.hurry()
 
     def _tend(self) -> float:
-        """Maintain the indexes once; return in how many seconds the next round is needed.
+        """Maintain the indexes once.
 
-        During an import, and while what an earlier process left is derived, they are only read from disk.
+        Returns in how many seconds the next round is needed. During an import, and while what an earlier process left is
+        derived, they are only read from disk.
         """
         assert self._app is not None
         self._tended = time.monotonic()
@@ -155,9 +154,10 @@ class Service:
         return _REST if self._app.accelerators.is_idle else WATCH
 
     def _derive(self) -> float | None:
-        """Derive, then let the indexes take in the result; return the seconds until the next run, None for none.
+        """Derive, then let the indexes take in the result.
 
-        Raises what deriving raises. After a session's end the briefings are rendered soon.
+        Returns the seconds until the next run, None for none. Raises what deriving raises. After a session's end the briefings
+        are rendered soon.
         """
         assert self._app is not None
         ended = self._ended
@@ -176,10 +176,11 @@ class Service:
         return next_run_s
 
     def _derive_now(self, derivation: "Derivation") -> float | None:
-        """Run the deriver once; return in how many seconds another run is needed without any write, None for never.
+        """Run the deriver once.
 
-        More than `_BULK` events, and what an import brings, are derived by child processes, and their periods
-        rolled up at the end; else periods are rolled up when they are due.
+        Returns in how many seconds another run is needed without any write, None for never. More than `_BULK` events, and what
+        an import brings, are derived by child processes, and their periods rolled up at the end; else periods are rolled up when
+        they are due.
         """
         pending = derivation.count_pending()
         if pending:
@@ -204,13 +205,17 @@ class Service:
 
     @property
     def _importing(self) -> bool:
-        """Whether an import sends one file after the other; one that has sent nothing for `_QUIET` seconds does not count."""
+        """Whether an import sends one file after the other.
+
+        One that has sent nothing for `_QUIET` seconds does not count.
+        """
         return bool(self._imports) and time.monotonic() - self._filled < _QUIET
 
     def import_goes_on(self, key: int) -> bool:
-        """Note that an import has sent something and goes on; return whether the import is new. `key` tells imports apart.
+        """Note that an import has sent something and goes on.
 
-        The deriver begins at once, unless it runs, and lasts as long as the import.
+        Returns whether the import is new. `key` tells imports apart. The deriver begins at once, unless it runs, and lasts as
+        long as the import.
         """
         new = key not in self._imports
         self._imports.add(key)
@@ -221,17 +226,20 @@ class Service:
         return new
 
     def import_ended(self, key: int) -> None:
-        """Note that an import has ended, and have the work done that waited for it; nothing for an unknown one."""
+        """Note that an import has ended, and do what waited.
+
+        Nothing for an unknown one.
+        """
         if key in self._imports:
             self._imports.discard(key)
             if not self._deriver.running:
                 self._deriver.hurry()
 
     def upkeep(self, awaited: Awaited) -> tuple[int, int, int] | None:
-        """Return how much is left of what a caller waits for, and note in `awaited` how far it has come.
+        """Return how much is left of what a caller waits for.
 
-        It has due work begun at once. What others write meanwhile is not waited for: with clients that go on
-        writing there would be no end to it.
+        `awaited` notes how far it has come. It has due work begun at once. What others write meanwhile is not waited for: with
+        clients that go on writing there would be no end to it.
 
         Returns:
             The events that are not in the tree yet, and the documents of the indexes that are done and that there are in all;
@@ -257,9 +265,10 @@ class Service:
         return (0, *due) if due else None
 
     def failure(self, awaited: Awaited) -> str:
-        """Return why filing fails; "" while it goes well, or is tried once more because what stood in its way may be gone.
+        """Return why filing fails.
 
-        A failure counts once a run that began after it was first seen has failed too.
+        "" while it goes well, or is tried once more because what stood in its way may be gone. A failure counts once a run that
+        began after it was first seen has failed too.
         """
         error = self._deriver.last_error
         if not error or awaited.failed is None:
@@ -272,7 +281,10 @@ class Service:
 
     @property
     def pending(self) -> int:
-        """How many events wait to be derived; 0 while nothing is open."""
+        """How many events wait to be derived.
+
+        0 while nothing is open.
+        """
         app = self.host.opened
         return app.derivation.count_pending() if app is not None else 0
 
@@ -283,23 +295,24 @@ class Service:
 
     @property
     def indexing(self) -> bool:
-        """Whether an index is being built or has changes to take in; False while nothing is open."""
+        """Whether an index is being built or has changes waiting."""
         app = self.host.opened
         return app is not None and app.accelerators.is_busy
 
     def tidy(self) -> None:
-        """Rewrite the database file, after a backup, if enough of it is free space; nothing while nothing is open.
+        """Rewrite the database file, after a backup, if that frees enough.
 
-        Call it while no client is connected.
+        Nothing while nothing is open. Call it while no client is connected.
         """
         app = self.host.opened
         if app is not None:
             compact_if_worth_it(app.storage, app.backups.back_up_before)
 
     def close(self, patience: float = 2 * _PATIENCE) -> None:
-        """Stop deriving and close the store, waiting for it at most `patience` seconds; later it goes on in a thread.
+        """Stop deriving and close the store, within `patience` seconds.
 
-        Nothing happens where nothing is open. What is not derived by then is derived at the next start.
+        After that it goes on in a thread. Nothing happens where nothing is open. What is not derived by then is derived at the
+        next start.
         """
         self._imports.clear()
         app = self.host.opened
@@ -312,7 +325,7 @@ class Service:
             log.warning("ended before the last roll-up; the next start goes on from there")
 
     def _end(self, app: App) -> None:
-        """Stop scheduler, deriver and upkeep of the indexes side by side, then close the App.
+        """Stop all background work side by side, then close the App.
 
         Each of them is waited for `_PATIENCE` seconds at most.
         """

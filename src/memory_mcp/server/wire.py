@@ -54,19 +54,18 @@ _ALWAYS = {"teleport_search": "total_hits", "hybrid_search": "partial total_hits
 
 
 def output_schema(tool: str, response: type[Any]) -> dict[str, Any]:
-    """Return the JSON schema of a tool's response, a dataclass: each inner type once, without defaults and nulls.
+    """Return the JSON schema of a tool's response, a dataclass.
 
-    Only of the response's own fields it says which are required; of alternative types it shows the first.
+    Each inner type is there once, without defaults and nulls. Only of the response's own fields it says which are required; of
+    alternative types it shows the first.
     """
     definitions: dict[str, Any] = {}
 
     def object_of(kind: type[Any], name: str) -> dict[str, Any]:
-        """Return the schema of a dataclass that is published under a name."""
         hints, hidden = get_type_hints(kind, include_extras=True), _HIDDEN.get(name, "").split()
         return {"properties": {f.name: value_of(hints[f.name]) for f in fields(kind) if f.name not in hidden}, "type": "object"}
 
     def value_of(hint: Any) -> dict[str, Any]:
-        """Return the schema of a field's value; each dataclass in it is put into `definitions`."""
         origin, inner = get_origin(hint), get_args(hint)
         if origin is Annotated:
             return dict(sorted({"description": inner[1], **value_of(inner[0])}.items()))

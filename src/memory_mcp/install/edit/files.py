@@ -32,12 +32,18 @@ class Content:
 
     @property
     def mark(self) -> str:
-        """The byte order mark that the file begins with; "" without one."""
+        """The byte order mark that the file begins with.
+
+        "" without one.
+        """
         return _MARK if (self.data or b"").startswith(_MARK.encode()) else ""
 
     @property
     def text(self) -> str:
-        """The text without the byte order mark, "" for no file. Raises InstallRefused when it is not UTF-8."""
+        """The text without the byte order mark, "" for no file.
+
+        Raises InstallRefused when it is not UTF-8.
+        """
         try:
             return (self.data or b"").decode("utf-8").removeprefix(_MARK)
         except UnicodeDecodeError as error:
@@ -52,9 +58,10 @@ SAVE_AS_UTF8 = "Save it as UTF-8 and try again."
 
 
 def read(path: Path) -> Content:
-    """Return the content of a file; its data is None where there is no file.
+    """Return the content of a file.
 
-    Raises InstallRefused when it cannot be read, is a folder or another thing than a file, or has more than 64 MiB.
+    Its data is None where there is no file. Raises InstallRefused when it cannot be read, is a folder or another thing than a
+    file, or has more than 64 MiB.
     """
     try:
         if path.exists() and not path.is_file():
@@ -85,9 +92,10 @@ def missing_folders(path: Path) -> list[Path]:
 
 
 def make_folder(folder: Path) -> list[Path]:
-    """Make a folder with its missing parents, for this user alone; return those that this call made, the innermost first.
+    """Make a folder with its missing parents, for this user alone.
 
-    Folders that another process makes or removes meanwhile are coped with; other errors are raised as OSError.
+    Returns those that this call made, the innermost first. Folders that another process makes or removes meanwhile are coped
+    with; other errors are raised as OSError.
     """
     new_folders: list[Path] = []
     for path in [*reversed(missing_folders(folder)), Path(os.path.realpath(folder))]:
@@ -127,14 +135,20 @@ def replace(path: Path, was: bytes | None, data: bytes) -> None:
 
 
 def remove(path: Path, was: bytes) -> None:
-    """Remove the file, through links; raise Changed when it does not hold `was`, OSError when it cannot be removed."""
+    """Remove the file, through links.
+
+    Raises Changed when it does not hold `was`, OSError when it cannot be removed.
+    """
     if read(path).data != was:
         raise Changed
     Path(os.path.realpath(path)).unlink()
 
 
 def remove_folders(folders: list[Path]) -> None:
-    """Remove the folders in order; stop without an error at the first that cannot be removed, as one that is not empty."""
+    """Remove the folders in order.
+
+    Stop without an error at the first that cannot be removed, as one that is not empty.
+    """
     for folder in folders:
         try:
             folder.rmdir()

@@ -17,10 +17,12 @@ _WORDS = {"true": True, "false": False, "null": None}
 
 
 class Broken(ValueError):
-    """The text cannot be read or changed as wanted; `at` is the offset of the reason in it."""
+    """The text cannot be read or changed as wanted.
+
+    `at` is the offset of the reason in it.
+    """
 
     def __init__(self, what: str, at: int) -> None:
-        """Keep the offset `at`; the text of the exception is `what`."""
         super().__init__(what)
         self.at = at
 
@@ -105,7 +107,6 @@ def line_end(text: str, at: int) -> int:
 
 
 def _blank(text: str, at: int) -> int:
-    """Return the offset behind spaces, tabs and line breaks at an offset; comments are not passed."""
     match = _BLANK.match(text, at)
     return match.end() if match else at
 

@@ -23,7 +23,10 @@ _INNER_INDENT = re.compile(r"[{\[][ \t]*\r?\n([ \t]+)[^ \t\r\n]")
 
 
 def value_at(text: str, keys: Sequence[str]) -> Any:
-    """Return the value at a path of keys; None where there is none (or null). Raises Broken where the text is not JSON."""
+    """Return the value at a path of keys.
+
+    None where there is none (or null). Raises Broken where the text is not JSON.
+    """
     return values.at(_read(text), keys)
 
 
@@ -153,7 +156,10 @@ def _read(text: str) -> Any:
 
 
 def _checked(text: str, expected: Any) -> str:
-    """Return the text if it reads as exactly the wanted value; else raise Broken."""
+    """Return the text if it reads as exactly the wanted value.
+
+    Else raise Broken.
+    """
     if _read(text) != expected:
         raise Broken("it cannot be changed without changing something else", 0)
     return text
@@ -182,14 +188,12 @@ def _put(text: str, keys: Sequence[str], render: Render, value: Any) -> tuple[st
 
 
 def _nested(keys: Sequence[str], value: Any) -> Any:
-    """Return a value inside of one dictionary per key, the first key outermost; the value itself without keys."""
     for key in reversed(keys):
         value = {key: value}
     return value
 
 
 def _entry(key: str, render: Render, indent: str | None) -> str:
-    """Return one member of an object as JSON text: key, colon, and the value as `render` renders it."""
     return f"{_json(key)}: {render(indent)}"
 
 
@@ -238,19 +242,16 @@ def _is_one_line(text: str) -> bool:
 
 
 def _unit(text: str) -> str:
-    """Return one step of indentation: that of the first indented line of a container, else two spaces."""
     match = _INNER_INDENT.search(text)
     return (match[1].removeprefix(_line_indent(text, match.start())) if match else "") or "  "
 
 
 def _line_indent(text: str, at: int) -> str:
-    """Return the spaces and tabs that begin the line of an offset."""
     match = _INDENT.match(text, _line_start(text, at))
     return match[0] if match else ""
 
 
 def _replaced(text: str, part: Part, render: Render) -> str:
-    """Return the text with the value of a part replaced by what `render` writes; its key and comma stay."""
     return text[: part.node.start] + render(_line_indent(text, part.start)) + text[part.end :]
 
 
@@ -297,7 +298,6 @@ def _first(text: str, owner: Node, render: Render) -> str:
 
 
 def _line_start(text: str, at: int) -> int:
-    """Return the offset at which the line of an offset begins."""
     return max(text.rfind("\n", 0, at), text.rfind("\r", 0, at)) + 1
 
 

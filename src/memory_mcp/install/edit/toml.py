@@ -16,7 +16,10 @@ _BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 
 
 def parsed(text: str) -> dict[str, Any]:
-    """Return the parsed text; raise Broken where it is not TOML or is nested too deeply."""
+    """Return the parsed text.
+
+    Raises Broken where it is not TOML or is nested too deeply.
+    """
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -24,7 +27,10 @@ def parsed(text: str) -> dict[str, Any]:
 
 
 def value_at(text: str, keys: Sequence[str]) -> Any:
-    """Return the value at a path of keys; None where there is none. Raises Broken where the text is not TOML."""
+    """Return the value at a path of keys.
+
+    None where there is none. Raises Broken where the text is not TOML.
+    """
     return at(parsed(text), keys)
 
 
@@ -71,22 +77,24 @@ def block(keys: Sequence[str], value: dict[str, Any], line_break: str = "\n") ->
 
 
 def _key(name: str) -> str:
-    """Return a key as TOML writes it: bare where its characters allow that, else as a quoted text."""
     return name if name and set(name) <= _BARE else _value(name)
 
 
 def _value(value: Any) -> str:
-    """Return a value as TOML text by tomlkit; raise what tomlkit raises for a type that TOML does not have, as None."""
+    """Return a value as TOML text by tomlkit.
+
+    Raises what tomlkit raises for a type that TOML does not have, as None.
+    """
     import tomlkit
 
     return str(tomlkit.item(value).as_string())
 
 
 def _edited(text: str, keys: Sequence[str], value: Any, expected: Sequence[Any]) -> str:
-    """Return the text edited by tomlkit; a value of None removes the entry. Missing tables on the way are made.
+    """Return the text edited by tomlkit.
 
-    Line ends stay CR LF where all were. Raises Broken where the entry cannot be edited or the result is none of
-    `expected`.
+    A value of None removes the entry. Missing tables on the way are made. Line ends stay CR LF where all were. Raises Broken
+    where the entry cannot be edited or the result is none of `expected`.
     """
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
@@ -111,7 +119,6 @@ def _edited(text: str, keys: Sequence[str], value: Any, expected: Sequence[Any])
 
 
 def _reads(text: str, expected: Sequence[Any]) -> bool:
-    """Whether a text is TOML and its parsed value equals one of the wanted values."""
     try:
         return tomllib.loads(text) in expected
     except tomllib.TOMLDecodeError:

@@ -13,7 +13,10 @@ def line_break(text: str) -> str:
 
 
 def at(values: Any, keys: Sequence[str]) -> Any:
-    """Return the value at a path of keys, itself not copied; None where there is none. With no keys `values` itself."""
+    """Return the value at a path of keys, itself not copied.
+
+    None where there is none. With no keys `values` itself.
+    """
     for key in keys:
         if not isinstance(values, dict) or key not in values:
             return None
@@ -30,9 +33,9 @@ def changed(values: Any, keys: Sequence[str], value: Any) -> Any:
 
 
 def without(values: Any, keys: Sequence[str], prune: bool = False) -> Any:
-    """Return a copy without the value at a path of keys; the same values where there is none.
+    """Return a copy without the value at a path of keys.
 
-    With `prune` the dictionaries on the way that become empty are removed too.
+    The same values where there is none. With `prune` the dictionaries on the way that become empty are removed too.
     """
     if not isinstance(values, dict) or keys[0] not in values:
         return values

@@ -32,11 +32,12 @@ _SECRET, _LONGEST = 32, 4096
 
 
 def listen(directory: str, unix: bool = True) -> tuple[socket.socket, str]:
-    """Return a listening socket and the secret that callers must prove ("" for a Unix socket); an earlier address is replaced.
+    """Return a listening socket and the secret that callers must prove.
 
-    The caller holds the directory's lock. Without `unix`, and where Unix sockets do not work, it is loopback TCP: then port and
-    secret (64 hexadecimal digits) are written into the door file. Raises FileExistsError where something that is no socket is
-    in the way, another OSError where there is no way to listen.
+    The secret is "" for a Unix socket; an earlier address is replaced. The caller holds the directory's lock. Without `unix`,
+    and where Unix sockets do not work, it is loopback TCP: then port and secret (64 hexadecimal digits) are written into the
+    door file. Raises FileExistsError where something that is no socket is in the way, another OSError where there is no way to
+    listen.
     """
     forget(directory)
     if unix and hasattr(socket, "AF_UNIX"):
@@ -57,7 +58,7 @@ def listen(directory: str, unix: bool = True) -> tuple[socket.socket, str]:
 
 
 def _listen_unix(path: str) -> socket.socket:
-    """Return a Unix socket that listens at a path, for this user alone.
+    """Return a Unix socket that listens for this user alone.
 
     Raises FileExistsError where the path is taken, another OSError where the file system keeps no sockets.
     """
@@ -83,9 +84,9 @@ def _listening(listener: socket.socket) -> socket.socket:
 
 
 def forget(directory: str) -> None:
-    """Remove the files by which callers find the daemon; a file in the socket's place that is no socket stays.
+    """Remove the files by which callers find the daemon.
 
-    Missing files are no error; raises OSError where one cannot be removed.
+    A file in the socket's place that is no socket stays. Missing files are no error; raises OSError where one cannot be removed.
     """
     import stat
 
@@ -102,7 +103,10 @@ def forget(directory: str) -> None:
 
 
 def seen(directory: str) -> tuple[int, int, int] | None:
-    """Return (device, inode, change time in ns) of the file by which callers find the daemon, door file first; None for none."""
+    """Return (device, inode, change time in ns) of the address file.
+
+    The door file, else the socket; None for neither.
+    """
     for path in (paths.door_file(directory), paths.socket_path(directory)):
         try:
             state = os.lstat(path)
@@ -113,10 +117,10 @@ def seen(directory: str) -> tuple[int, int, int] | None:
 
 
 def connect(directory: str) -> socket.socket:
-    """Return a blocking connection to the running daemon, which has proved over TCP that it is this user's.
+    """Return a blocking connection to the running daemon.
 
-    Over a Unix socket the system says whose it is. Raises OSError when none runs, when it is not of this user, or sends nothing
-    for `_PATIENCE` seconds while its proof is awaited.
+    Over TCP it has proved that it is this user's. Over a Unix socket the system says whose it is. Raises OSError when none runs,
+    when it is not of this user, or sends nothing for `_PATIENCE` seconds while its proof is awaited.
     """
     port_and_secret = _told(paths.door_file(directory))
     if port_and_secret is None:
@@ -141,7 +145,7 @@ def connect(directory: str) -> socket.socket:
 
 
 def _connected(family: int, address: str | tuple[str, int]) -> socket.socket:
-    """Return a blocking socket that is connected to an address, (host, port) or a path; raise OSError when that fails."""
+    """Return a connected blocking socket; raise OSError on failure."""
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.connect(address)
@@ -152,7 +156,7 @@ def _connected(family: int, address: str | tuple[str, int]) -> socket.socket:
 
 
 def _told(path: str) -> tuple[int, str] | None:
-    """Return port and secret of a daemon, None where none listens on TCP or the file cannot be understood.
+    """Return a daemon's port and secret, None for none.
 
     Raises PermissionError for another user's file, OSError for one that cannot be opened.
     """
@@ -174,7 +178,7 @@ def _told(path: str) -> tuple[int, str] | None:
 
 
 def prove(sock: socket.socket, secret: str) -> None:
-    """Prove the secret as the caller, and check the daemon's proof first.
+    """Prove the secret as the caller, once the daemon has.
 
     Raises ConnectionRefusedError when that is wrong or no line comes, another OSError (as TimeoutError) for a lost connection.
     """
@@ -188,9 +192,10 @@ def prove(sock: socket.socket, secret: str) -> None:
 
 
 def answer(secret: str, who: str, callers: str, daemons: str) -> str:
-    """Return the proof that `who` ("daemon" or "caller") knows the secret: an HMAC-SHA-256 of both nonces, in hexadecimal.
+    """Return the proof that `who` knows the secret.
 
-    `callers` and `daemons` are the nonces that caller and daemon sent on this connection.
+    An HMAC-SHA-256 of both nonces in hexadecimal; `who` is "daemon" or "caller". `callers` and `daemons` are the nonces that
+    caller and daemon sent on this connection.
     """
     import hmac
 
@@ -205,9 +210,10 @@ def same(proof: str, other: str) -> bool:
 
 
 async def demand(hear: Hear, say: Say, secret: str) -> bool:
-    """Prove the secret as the daemon; return whether the caller proves it too.
+    """Prove the secret as the daemon.
 
-    `hear` returns the next line's object, {} for none; `say` sends a line. What these raise passes.
+    Returns whether the caller proves it too. `hear` returns the next line's object, {} for none; `say` sends a line. What these
+    raise passes.
     """
     theirs = str((await hear()).get("nonce", ""))
     ours = os.urandom(_SECRET).hex()
@@ -217,14 +223,14 @@ async def demand(hear: Hear, say: Say, secret: str) -> bool:
 
 
 def _line(message: dict[str, str]) -> bytes:
-    """Return a message as one line of JSON in ASCII, with its line feed."""
     return json.dumps(message).encode() + b"\n"
 
 
 def _heard(sock: socket.socket) -> dict[str, object]:
-    """Return the object of one line, {} where it is none, read byte by byte, since what follows belongs to the next reader.
+    """Return the object of one line, {} where it is none.
 
-    Raises ConnectionRefusedError when the other side ends, or sends no line of at most about `_LONGEST` bytes.
+    Read byte by byte, since what follows belongs to the next reader. Raises ConnectionRefusedError when the other side ends, or
+    sends no line of at most about `_LONGEST` bytes.
     """
     got = bytearray()
     while not got.endswith(b"\n"):

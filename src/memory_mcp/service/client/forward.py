@@ -20,7 +20,10 @@ QUESTIONS = {
 
 
 def run(daemon: link.Wanted, argv: Sequence[str]) -> int | None:
-    """Have the daemon run a command and show its output; return its status (130: Ctrl-C, 3: cut off), None for no daemon."""
+    """Have the daemon run a command and show its output.
+
+    Returns its status (130: Ctrl-C, 3: cut off), None for no daemon.
+    """
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # what a terminal cannot show is no failure
     has_output = False
@@ -60,16 +63,15 @@ def run(daemon: link.Wanted, argv: Sequence[str]) -> int | None:
 
 
 def _print_failure(code: str, text: str, argv: Sequence[str], status: int) -> int:
-    """Print an error on stderr, with its code for programs alone; return the exit status."""
     sys.stderr.write(f"{code if '--json' in argv else ''}{text}\n")
     return status
 
 
 def _once(daemon: link.Wanted, argv: Sequence[str], hear: Any, is_confirmed: bool) -> int:
-    """Run a command in the daemon once and return its exit status; `hear` gets its output, notes go to stderr.
+    """Run a command in the daemon and return its exit status.
 
-    Raises link.Refused for settings that cannot be used or an error of the daemon, link.Unreachable or
-    another OSError.
+    `hear` gets its output, notes go to stderr. Raises link.Refused for settings that cannot be used or an error of the daemon,
+    link.Unreachable or another OSError.
     """
     line = link.reach(daemon, "rpc")
     if unusable := line.about.get("unusable"):
@@ -95,7 +97,7 @@ def _once(daemon: link.Wanted, argv: Sequence[str], hear: Any, is_confirmed: boo
 
 
 def _confirmed(argv: Sequence[str]) -> bool:
-    """Ask the person at this terminal to confirm that the words are their own.
+    """Ask the person to confirm that the words are their own.
 
     Return whether they do (an empty line: yes). False, unasked, for a command that needs none or without a terminal.
     """
@@ -108,13 +110,12 @@ def _confirmed(argv: Sequence[str]) -> bool:
 
 
 def question_of(argv: Sequence[str]) -> str:
-    """Return the question to confirm a command, which its first words name (options aside); "" for one that needs none."""
+    """Return the question that confirms a command, "" for none."""
     words = tuple(word for word in argv if not word.startswith("-"))
     return next((question for command, question in QUESTIONS.items() if words[: len(command)] == command), "")
 
 
 def _columns() -> int:
-    """Return the columns of the terminal that stdout or else stderr is; 0 where neither is one."""
     for stream in (sys.stdout, sys.stderr):
         try:
             return os.get_terminal_size(stream.fileno()).columns

@@ -30,10 +30,11 @@ _CHUNK, _LONGEST_ANSWER = 1 << 16, 1 << 20
 
 
 def hand(directory: str, name: str, payload: bytes, fields: "Mapping[str, str]") -> bool:
-    """Hand a payload to the running daemon; return whether that has written it under this name, without secrets, into the spool.
+    """Hand a payload to the running daemon.
 
-    `fields`: "project_dir", "cwd", "pids". False also for more than `LONGEST` bytes, for no daemon, for any error, and
-    when `PATIENCE` seconds are over; nothing is started or raised.
+    Returns whether that has written it under this name, without secrets, into the spool. `fields`: "project_dir", "cwd", "pids".
+    False also for more than `LONGEST` bytes, for no daemon, for any error, and when `PATIENCE` seconds are over; nothing is
+    started or raised.
     """
     if len(payload) > LONGEST:
         return False
@@ -46,9 +47,10 @@ def hand(directory: str, name: str, payload: bytes, fields: "Mapping[str, str]")
 
 
 def stop_after(seconds: float) -> None:
-    """Have TimeoutError raised in the main thread after so many seconds, whatever it waits for then; 0 cancels that.
+    """Have TimeoutError raised in the main thread after some seconds.
 
-    It replaces the handler of SIGALRM, and an earlier call's time. Does nothing where the platform has no timer signal.
+    Whatever it waits for then; 0 cancels that. It replaces the handler of SIGALRM, and an earlier call's time. Does nothing
+    where the platform has no timer signal.
     """
     # The signal module without its names for people, which would cost as much as connecting does.
     import _signal  # type: ignore[import-not-found]  # has no stub
@@ -63,9 +65,10 @@ def stop_after(seconds: float) -> None:
 
 
 def _over_socket(socket_path: str, name: str, payload: bytes, fields: "Mapping[str, str]") -> bool:
-    """Hand the payload over a Unix socket; return whether the daemon keeps it, False where the platform has no such sockets.
+    """Hand the payload over a Unix socket.
 
-    Raises OSError when the connection fails, TimeoutError when there is no answer after `PATIENCE` seconds.
+    Returns whether the daemon keeps it, False where the platform has no such sockets. Raises OSError when the connection fails,
+    TimeoutError when there is no answer after `PATIENCE` seconds.
     """
     import _socket
     import binascii
@@ -107,7 +110,6 @@ def _second_line(sock: "_socket.socket") -> bytes:
 
 
 def _over_tcp(directory: str, name: str, payload: bytes, fields: "Mapping[str, str]") -> bool:
-    """Hand the payload over loopback TCP; return whether the daemon keeps it in time, False also for any error and a refusal."""
     import binascii
 
     from memory_mcp.service.client import link

@@ -37,7 +37,7 @@ _USAGE = f"usage: memory-mcp hook {{{','.join(CLIENTS)}}} [--data-dir DIR] [--co
 
 
 def main(argv: "Sequence[str]") -> int:
-    """Keep the payload on standard input, print the answer to it, and return 0 whatever happens.
+    """Keep the payload on stdin and answer it; always return 0.
 
     `argv` is what follows `hook`: CLIENT [--data-dir DIR] [--config FILE]. The payload goes to the daemon or into the spool;
     nothing is kept for an unknown client, an empty payload, a paused project or our own summarizer. Errors are a line on stderr.
@@ -50,10 +50,11 @@ def main(argv: "Sequence[str]") -> int:
 
 
 def _run(argv: "list[str]") -> None:
-    """Keep the payload, answer it, and have it filed where a session begins or ends; raises what goes wrong.
+    """Keep the payload, answer it, and have it filed.
 
-    Nothing is done, but a complaint, for an unknown client, a terminal or an empty payload; nothing at all for a session of our
-    own summarizer. What cannot be kept, or belongs to a paused project, is still answered.
+    Filed where a session begins or ends. Raises what goes wrong. Nothing is done, but a complaint, for an unknown client, a
+    terminal or an empty payload; nothing at all for a session of our own summarizer. What cannot be kept, or belongs to a paused
+    project, is still answered.
     """
     client, data_dir, config = _arguments(argv)
     if client not in CLIENTS:
@@ -88,7 +89,7 @@ def _run(argv: "list[str]") -> None:
 
 
 def _is_paused(payload: bytes, directory: str, config: str) -> bool:
-    """Whether recording of the payload's project is paused now, so that nothing of it may be kept.
+    """Whether nothing of the payload's project may be kept now.
 
     A payload that cannot be read counts for the project of the environment or the settings.
     """
@@ -110,7 +111,6 @@ def _is_paused(payload: bytes, directory: str, config: str) -> bool:
 
 
 def _arguments(argv: "list[str]") -> "tuple[str, str, str]":
-    """Return client, data directory and settings file, "" for each that is not given; unknown options and words are ignored."""
     client, options = "", {"--data-dir": "", "--config": ""}
     words = list(argv)
     while words:
@@ -124,9 +124,10 @@ def _arguments(argv: "list[str]") -> "tuple[str, str, str]":
 
 
 def _read() -> bytes:
-    """Read standard input to its end, so that the client never meets a closed pipe, and return it.
+    """Return standard input, read to its end.
 
-    Parts that come once more than `MAX_PAYLOAD` bytes were read are dropped; the result is then longer than `MAX_PAYLOAD`.
+    So the client never meets a closed pipe. Parts that come once more than `MAX_PAYLOAD` bytes were read are dropped; the result
+    is then longer than `MAX_PAYLOAD`.
     """
     parts: list[bytes] = []
     size = 0
@@ -138,10 +139,11 @@ def _read() -> bytes:
 
 
 def keep(directory: str, client: str, payload: bytes, fields: "Mapping[str, str]") -> str:
-    """Keep one payload without its secrets, by the daemon or else in this process; return what to complain of, "" for nothing.
+    """Keep a payload without its secrets; return what to complain of.
 
-    `fields`: "project_dir", "cwd", "pids" of the sender. Of more than `MAX_PAYLOAD` bytes the first `CUT_KEPT` are kept. Where
-    secrets cannot be taken out it is kept as it came, and the result says so. Raises OSError where it is not kept.
+    The daemon keeps it, else this process; "" for no complaint. `fields`: "project_dir", "cwd", "pids" of the sender. Of more
+    than `MAX_PAYLOAD` bytes the first `CUT_KEPT` are kept. Where secrets cannot be taken out it is kept as it came, and the
+    result says so. Raises OSError where it is not kept.
     """
     from memory_mcp.base import paths
     from memory_mcp.service.client import handing, spoolfile
@@ -165,7 +167,7 @@ def keep(directory: str, client: str, payload: bytes, fields: "Mapping[str, str]
 
 
 def _keep_somewhere(directory: str, client: str, payload: bytes, caller_facts: "Mapping[str, str]") -> "tuple[str, str]":
-    """Keep a payload in a data directory, else in the first spare one that takes it.
+    """Keep a payload in a data directory, else a spare one.
 
     Return what to complain of, "" for nothing, and the directory that was used, "" for none.
     """
@@ -183,11 +185,11 @@ def _keep_somewhere(directory: str, client: str, payload: bytes, caller_facts: "
 
 
 def _answer(payload: bytes, directory: str, config: str, prompt: str) -> None:
-    """Print, as the client's JSON, what it is to tell its model, if there is anything: a briefing or quotations.
+    """Print, as the client's JSON, what to tell its model.
 
-    `prompt` is the name of the client's event of a prompt. What is missing of the memory comes before a briefing, also where
-    there is none, in one fence with it. Nothing is printed where the settings switch answers off; at most `MAX_ANSWER`
-    characters are. Raises ValueError for a payload that is no JSON.
+    A briefing or quotations, or nothing. `prompt` is the name of the client's event of a prompt. What is missing of the memory
+    comes before a briefing, also where there is none, in one fence with it. Nothing is printed where the settings switch answers
+    off; at most `MAX_ANSWER` characters are. Raises ValueError for a payload that is no JSON.
     """
     from memory_mcp.base import paths
 
@@ -215,14 +217,14 @@ def _answer(payload: bytes, directory: str, config: str, prompt: str) -> None:
 
 
 def _may_be(payload: bytes, *events: str) -> bool:
-    """Whether the payload holds the name of one of these events in quotes, anywhere: cheap, and it may be another event's."""
     return any(b'"' + event.encode() + b'"' in payload for event in events)
 
 
 def _have_filed(directory: str, config: str) -> None:
-    """Start the daemon in the background where `_WORTH_A_DAEMON` payloads or more wait and none runs to file them.
+    """Start the daemon where enough payloads wait and none runs.
 
-    Nothing is waited for. Nothing happens where the settings switch daemons off, or none can run here.
+    Enough is `_WORTH_A_DAEMON`. Nothing is waited for. Nothing happens where the settings switch daemons off, or none can run
+    here.
     """
     from memory_mcp.base import paths
 
@@ -245,9 +247,9 @@ def _have_filed(directory: str, config: str) -> None:
 
 
 def _briefing(fields: "dict[str, Any]", directory: str, config: str) -> str:
-    """Return the project's briefing as it was rendered ahead of time, at most 80,000 bytes; "" where there is none.
+    """Return the project's rendered briefing, "" for none.
 
-    "" also for a session that goes on (source resume or fork), or without a project.
+    At most 80,000 bytes. "" also for a session that goes on (source resume or fork), or without a project.
     """
     if fields.get("source") in _KNOWS or not (project := _project(fields, config)):
         return ""
@@ -263,9 +265,10 @@ def _briefing(fields: "dict[str, Any]", directory: str, config: str) -> str:
 
 
 def _recall(fields: "dict[str, Any]", directory: str, config: str) -> str:
-    """Return quotations that fit the prompt from a daemon that runs already; "" when none answers in time.
+    """Return quotations of a running daemon that fit the prompt.
 
-    The time is hooks.recall_deadline_ms. Only a Unix socket is asked. "" also for a blank prompt or an error of the daemon.
+    "" when none answers in time. The time is hooks.recall_deadline_ms. Only a Unix socket is asked. "" also for a blank prompt
+    or an error of the daemon.
     """
     from memory_mcp.base import paths
 
@@ -290,7 +293,6 @@ def _recall(fields: "dict[str, Any]", directory: str, config: str) -> str:
 
 
 def _project(fields: "dict[str, Any]", config: str) -> str:
-    """Return the project of a payload, by the environment, else its directory (`cwd`), else the settings; "" for none."""
     from memory_mcp.base import paths
     from memory_mcp.base.scope import caller_project
 
@@ -300,7 +302,6 @@ def _project(fields: "dict[str, Any]", config: str) -> str:
 
 
 def _complain(text: str) -> None:
-    """Write one line of at most 500 characters to standard error, where that is open."""
     line = " ".join(text.split())[:500]
     try:
         _write_all(2, f"memory-mcp hook: {line}\n".encode("utf-8", "backslashreplace"))
@@ -309,7 +310,7 @@ def _complain(text: str) -> None:
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
-    """Write all of `data` to a file descriptor, however little the system takes at once; raise OSError when that fails."""
+    """Write all of `data`, however little the system takes at once."""
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]

@@ -36,7 +36,10 @@ LONGEST = 256 * 1024 * 1024
 
 
 def notes(about: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a line for each thing that a person should know of the daemon that answers: another version, other settings."""
+    """Yield what a person should know of the daemon that answers.
+
+    Another version, or other settings.
+    """
     theirs = str(about.get("memory-mcp", ""))
     if theirs != __version__:
         yield f"the daemon is version {theirs}, this program {__version__}; install one of them everywhere (memory-mcp doctor)"
@@ -45,18 +48,23 @@ def notes(about: Mapping[str, Any]) -> Iterator[str]:
 
 
 class Unreachable(OSError):
-    """No daemon runs, and none could be started; the text says why."""
+    """No daemon runs, and none could be started.
+
+    The text says why.
+    """
 
 
 class Unusable(Unreachable):
-    """No daemon can serve the directory as it is, however long a caller waits."""
+    """No daemon can serve the directory as it is."""
 
 
 class Refused(Exception):
-    """The daemon's answer is an error; `status` is the exit status the command line gives it, `hint` ends the message."""
+    """The daemon's answer is an error.
+
+    `status` is the exit status the command line gives it, `hint` ends the message.
+    """
 
     def __init__(self, code: str, message: str, status: int = 1, hint: str = "") -> None:
-        """Keep the error's code, message, exit status and hint; the text of the exception is the message alone."""
         super().__init__(message)
         self.code = code
         self.status = status
@@ -64,10 +72,9 @@ class Refused(Exception):
 
 
 class Wanted:
-    """Which daemon: the data directory, and the settings it is to be started with."""
+    """The daemon that is needed: its data directory and settings."""
 
     def __init__(self, directory: str, config: str = "", flags: Mapping[str, str] | None = None, project: str = "") -> None:
-        """Keep the settings as given; a relative `config` is made absolute, from the home directory where it begins with ~."""
         self.directory = directory
         self.config = os.path.abspath(os.path.expanduser(config)) if config else ""
         #: Settings given as flags, by their dotted names.
@@ -78,13 +85,16 @@ class Wanted:
         self.first_identity: list[int] = []
 
     def note_identity(self) -> None:
-        """Note which directory this is, unless that is known: a daemon is told, which may have begun in an empty new one."""
+        """Note which directory this is, unless that is known.
+
+        The daemon is told: it may have begun in an empty new one.
+        """
         if not self.first_identity:
             self.first_identity = paths.identity(self.directory)
 
     @property
     def arguments(self) -> list[str]:
-        """The arguments of Python (`-P -m memory_mcp daemon run ...`) that run the daemon, without the interpreter's own path."""
+        """The arguments of Python that run the daemon."""
         # -P: the caller's directory may hold modules of any name.
         words = ["-P", "-m", "memory_mcp", "daemon", "run", "--data-dir", self.directory]
         if self.config:
@@ -95,9 +105,10 @@ class Wanted:
 
     @property
     def settings(self) -> dict[str, str]:
-        """The caller's settings of the environment and the flags as text, to be compared with those of the daemon.
+        """The caller's settings as text, to compare with the daemon's.
 
-        Keys are variables' names without the prefix, and `config`; settings that every caller may have of its own are left out.
+        Of the environment and the flags. Keys are variables' names without the prefix, and `config`; settings that every caller
+        may have of its own are left out.
         """
         variables = {k: v for k, v in os.environ.items() if k.startswith(paths.PREFIX) and "__" in k}
         settings = {k.removeprefix(paths.PREFIX): v for k, v in variables.items() if k.removeprefix(paths.PREFIX) not in _OWN}
@@ -116,7 +127,6 @@ class Line:
     """A connection that sends and receives JSON objects, one a line."""
 
     def __init__(self, sock: socket.socket) -> None:
-        """Wrap a connected socket, which this line then owns; nothing is sent or received."""
         self.sock = sock
         #: What came behind the last whole line.
         self.rest = bytearray()
@@ -124,7 +134,10 @@ class Line:
         self.about: dict[str, Any] = {}
 
     def send(self, message: Mapping[str, Any]) -> None:
-        """Send one object as a line; raise OSError when the daemon has gone or does not read in time."""
+        """Send one object as a line.
+
+        Raises OSError when the daemon has gone or does not read in time.
+        """
         self.sock.sendall(json.dumps(message, separators=(",", ":")).encode() + b"\n")
 
     def receive(self) -> dict[str, Any]:
@@ -152,9 +165,9 @@ class Line:
 
 
 def greet(sock: socket.socket, kind: str, daemon: Wanted, patience: float = START_PATIENCE) -> Line:
-    """Exchange hellos on a socket, each side within `patience` seconds; return the connection, of `kind` "mcp" or "rpc".
+    """Exchange hellos on a socket, each side within `patience` seconds.
 
-    Raises OSError or ValueError when no hello comes back.
+    Returns the connection, of `kind` "mcp" or "rpc". Raises OSError or ValueError when no hello comes back.
     """
     line = Line(sock)
     # What tells the caller's project; everything else of its environment stays with it.
@@ -184,11 +197,12 @@ def greet(sock: socket.socket, kind: str, daemon: Wanted, patience: float = STAR
 
 
 def reach(daemon: Wanted, kind: str, start: bool = True, patience: float = START_PATIENCE) -> Line:
-    """Connect to the daemon, exchange hellos and return the connection, of `kind` "mcp", or "rpc" for the private methods.
+    """Connect to the daemon and exchange hellos.
 
-    With `start` one is started where none runs, and one of an older version or with a changed settings file is replaced. Raises
-    Unreachable where none could be started, Refused where the caller's settings cannot be used; another OSError or ValueError
-    where none runs and none is to be started, for an odd hello, and when `patience` seconds are over.
+    `kind` is "mcp", or "rpc" for the private methods. With `start` one is started where none runs, and one of an older version
+    or with a changed settings file is replaced. Raises Unreachable where none could be started, Refused where the caller's
+    settings cannot be used; another OSError or ValueError where none runs and none is to be started, for an odd hello, and when
+    `patience` seconds are over.
     """
     end, started = time.monotonic() + patience, 0
     while True:
@@ -214,7 +228,7 @@ def reach(daemon: Wanted, kind: str, start: bool = True, patience: float = START
 
 
 def call(directory: str, method: str, params: Mapping[str, Any], deadline: float, start: bool = False) -> dict[str, Any]:
-    """Call one private method on a connection of its own and return its result.
+    """Call a private method on a new connection.
 
     Raises OSError where it is not answered in about `deadline` seconds, Refused for an error; `start`: a
     daemon may be started.
@@ -231,9 +245,10 @@ def call(directory: str, method: str, params: Mapping[str, Any], deadline: float
 def converse(
     line: Line, method: str, params: Mapping[str, Any], hear: Callable[[dict[str, Any]], None] = lambda _: None
 ) -> dict[str, Any]:
-    """Call one private method on an open connection and return its result; `hear` gets the messages that come before it.
+    """Call a private method on an open connection.
 
-    Raises Refused when the daemon answers with an error, and what `Line.send` and `Line.receive` raise.
+    `hear` gets the messages that come before the result. Raises Refused when the daemon answers with an error, and what
+    `Line.send` and `Line.receive` raise.
     """
     line.send({"id": 1, "method": method, "params": params})
     while True:
@@ -250,9 +265,10 @@ def converse(
 
 @contextmanager
 def starting(directory: str, end: float) -> Iterator[None]:
-    """Hold the lock under which a daemon is started, waiting for it until `end` (monotonic clock, seconds).
+    """Hold the lock under which a daemon is started.
 
-    Makes a missing directory. Raises Unusable where it cannot be a data directory, Unreachable when the lock was held till then.
+    It is waited for until `end` (monotonic clock, seconds). Makes a missing directory. Raises Unusable where it cannot be a data
+    directory, Unreachable when the lock was held till then.
     """
     if why := ownership.unfit(directory):
         raise Unusable(why)
@@ -279,10 +295,11 @@ def starting(directory: str, end: float) -> Iterator[None]:
 
 
 def _start(address: Wanted, end: float) -> bool:
-    """Start a daemon and wait until it listens, unless one listens already; return whether it was started.
+    """Start a daemon and wait until it listens.
 
-    One that is killed meanwhile is started again, up to `_KILLS` times. Raises Unreachable when it ends at
-    once or does not listen before `end` (monotonic clock, seconds), and what `starting` raises.
+    Not where one listens already; returns whether it was started. One that is killed meanwhile is started again, up to `_KILLS`
+    times. Raises Unreachable when it ends at once or does not listen before `end` (monotonic clock, seconds), and what
+    `starting` raises.
     """
     with starting(address.directory, end):
         if _listens(address.directory):
@@ -304,7 +321,7 @@ def _start(address: Wanted, end: float) -> bool:
 
 
 def start_aside(daemon: Wanted) -> None:
-    """Start the daemon by a process of its own (`daemon start`) and return at once.
+    """Start the daemon by a separate process; return at once.
 
     Whether the daemon comes is not known; raises OSError where no process can be started.
     """
@@ -314,7 +331,6 @@ def start_aside(daemon: Wanted) -> None:
 
 
 def _listens(directory: str) -> bool:
-    """Return whether a daemon of this user listens now."""
     try:
         connect(directory).close()
     except OSError:
@@ -323,13 +339,15 @@ def _listens(directory: str) -> bool:
 
 
 def _spawn(daemon: Wanted, log: str) -> machine.Started:
-    """Start a daemon process, whose output goes to the log, and remember it among `_started`; return it."""
     _started.append(machine.start([sys.executable, *daemon.arguments], _environ(), log))
     return _started[-1]
 
 
 def _environ() -> dict[str, str]:
-    """Return this environment for a daemon, without the caller's project and PYTHONSTARTUP; MALLOC_ARENA_MAX is 2 unless set."""
+    """Return the environment of a daemon.
+
+    Without the caller's project and PYTHONSTARTUP; MALLOC_ARENA_MAX is 2 unless set.
+    """
     environ = {k: v for k, v in os.environ.items() if k not in (paths.PROJECT, *paths.DECLARED, "PYTHONSTARTUP")}
     # Many threads with an arena each keep memory that one would give back.
     environ.setdefault("MALLOC_ARENA_MAX", "2")
@@ -337,9 +355,9 @@ def _environ() -> dict[str, str]:
 
 
 def _last_words(log: str, log_size: int) -> str:
-    """Return the last line that is not blank of the 64 KB in the log behind the first `log_size` bytes.
+    """Return the log's last line after the first `log_size` bytes.
 
-    Where there is none or the log cannot be read, a sentence that says where the log is.
+    Of 64 KB; blank lines do not count. Where there is none or the log cannot be read, a sentence that says where the log is.
     """
     from memory_mcp.base import foreign_files
 
@@ -353,7 +371,10 @@ def _last_words(log: str, log_size: int) -> str:
 
 
 def _why_replace(about: Mapping[str, Any]) -> str:
-    """Return why another daemon must take this one's place: an older version or a changed settings file; "" for no reason."""
+    """Return why the daemon must be replaced, "" for no reason.
+
+    An older version, or a changed settings file.
+    """
     theirs = str(about.get("memory-mcp", ""))
     if theirs and _numbers(__version__) > _numbers(theirs):
         return f"version {__version__} takes over"
@@ -361,9 +382,10 @@ def _why_replace(about: Mapping[str, Any]) -> str:
 
 
 def _replace(daemon: Wanted, pid: int, why: str) -> None:
-    """Ask the daemon of a process id to end, for the given reason; another one that answers meanwhile is left alone.
+    """Ask the daemon of a process id to end.
 
-    It does not wait for the end; after an error, which is ignored, it waits `_POLL` seconds.
+    Another one that answers meanwhile is left alone. It does not wait for the end; after an error, which is ignored, it waits
+    `_POLL` seconds.
     """
     try:
         line = greet(connect(daemon.directory), "rpc", daemon)
@@ -376,5 +398,4 @@ def _replace(daemon: Wanted, pid: int, why: str) -> None:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers of a version, to compare it with another; parts that are no number and all behind "+" are left out."""
     return tuple(int(part) for part in version.split("+", maxsplit=1)[0].split(".") if part.isdecimal())

@@ -53,7 +53,10 @@ _USUAL = b'{"jsonrpc":"2.0","id":'
 
 
 class Relay:
-    """The state of a conversation that is needed to continue it with another daemon. Pure: takes and returns lines."""
+    """What is needed to continue a conversation with another daemon.
+
+    Pure: takes and returns lines.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -76,7 +79,10 @@ class Relay:
         return bool(self._pending)
 
     def from_client(self, client_line: bytes | lines.Cut) -> bytes:
-        """Return a client's line for the daemon, a call with a key; b"" for an empty one or one answered here (see `answers`)."""
+        """Return a client's line for the daemon, a call with a key.
+
+        b"" for an empty one or one answered here (see `answers`).
+        """
         checked = lines.read(client_line.removesuffix(b"\n") if isinstance(client_line, bytes) else client_line)
         line, message = checked.line, checked.message
         if checked.answer:
@@ -109,7 +115,6 @@ class Relay:
         return line
 
     def _lasts(self, method: str, params: dict[str, Any], message: dict[str, Any]) -> None:
-        """Note a request that each new daemon must hear again, or that one of these is undone."""
         if method in _LASTING:
             what = str(params.get("uri", "")) if method == "resources/subscribe" else ""
             self._lasting[method, what] = message
@@ -117,7 +122,10 @@ class Relay:
             self._lasting.pop((_UNDONE[method], str(params.get("uri", ""))), None)
 
     def from_daemon(self, line: bytes) -> bytes:
-        """Return a daemon's line for the client, closing what it answers; b"" if only this relay asked or repeated it."""
+        """Return a daemon's line for the client, closing what it answers.
+
+        B"" if only this relay asked or repeated it.
+        """
         name = _answered_id(line)
         if name is None:
             return line
@@ -131,12 +139,15 @@ class Relay:
         return line
 
     def lost(self) -> None:
-        """Count one more death of a daemon for each request in flight; none is answered or given up here."""
+        """Count one more death of a daemon for each open request."""
         for entry in self._pending.values():
             entry[1] += 1
 
     def again(self) -> tuple[list[bytes], list[bytes]]:
-        """Return the lines a new daemon must be sent (handshake, what lasts, open calls), and errors for calls given up."""
+        """Return the lines for a new daemon, and errors for the client.
+
+        Lines: handshake, what lasts, open calls. Errors: for calls given up.
+        """
         self._swallow.clear()
         messages: list[bytes] = []
         if self._opening and self._answered:
@@ -154,11 +165,13 @@ class Relay:
         return messages + [line for line, *_ in self._pending.values()], errors
 
     def give_up_all(self, why: str, but_greetings: bool = False) -> list[bytes]:
-        """Return errors that give `why` for all open requests, and drop these; `but_greetings`: greetings are left waiting."""
+        """Return errors that give `why` for all open requests.
+
+        These are dropped; with `but_greetings` greetings are left waiting.
+        """
         return [self._give_up(name, why) for name, (*_, greets) in list(self._pending.items()) if not (greets and but_greetings)]
 
     def _give_up(self, name: str, why: str) -> bytes:
-        """Drop an open request, named by its id as JSON, and return the error line (UNAVAILABLE) that answers it."""
         del self._pending[name]
         hint = "memory-mcp doctor looks into it; nothing acknowledged is lost. A retry may help (retryable: true)."
         text = f"UNAVAILABLE: {why}. {hint}"
@@ -167,7 +180,10 @@ class Relay:
 
 
 def _answered_id(line: bytes) -> str | None:
-    """Return the id, as JSON, that a daemon's line answers; None for a request, a notification or no JSON."""
+    """Return the id, as JSON, that a daemon's line answers.
+
+    None for a request, a notification or no JSON.
+    """
     head = line[:200]
     if head.startswith(_USUAL):
         # The id can be read without reading a long answer.
@@ -202,7 +218,7 @@ class Pump:
             self._heard(bytes(line.rest))
 
     def run(self) -> None:
-        """Relay until the client closes its end and the daemon has answered what it will, or the client is gone."""
+        """Relay until the client is gone or all is answered."""
         goes_on = True
         while goes_on:
             if self._line is None:
@@ -214,7 +230,6 @@ class Pump:
         self._sink.close()
 
     def _turn(self) -> bool:
-        """Wait until something can be read or written, and do that; return False when there is nothing more to do."""
         sock = self._line.sock if self._line else None
         reads: list[Any] = []
         if not self._ended and len(self._to_daemon) < _FULL:
@@ -242,7 +257,10 @@ class Pump:
         return True
 
     def _read(self) -> None:
-        """Pass on what the client sent; at its end let the daemon finish within `_LEAVE` seconds."""
+        """Pass on what the client sent.
+
+        At its end let the daemon finish within `_LEAVE` seconds.
+        """
         try:
             got = self._source.read(_CHUNK)
         except OSError:
@@ -261,7 +279,6 @@ class Pump:
             self._close_writing()
 
     def _close_writing(self) -> None:
-        """Tell the daemon that no more comes, by closing that direction, once all of it is sent."""
         if self._line is not None and not self._to_daemon:
             try:
                 self._line.sock.shutdown(1)
@@ -282,7 +299,6 @@ class Pump:
             self._close_writing()
 
     def _receive(self) -> None:
-        """Take in what the daemon sent; at its end drop the connection."""
         assert self._line is not None
         try:
             got = self._line.sock.recv(_CHUNK)
@@ -295,7 +311,10 @@ class Pump:
             self._lost()
 
     def _heard(self, got: bytes) -> None:
-        """Pass on bytes of the daemon; a line that is too long ends the connection."""
+        """Pass on bytes of the daemon.
+
+        A line that is too long ends the connection.
+        """
         for line in self._from_daemon.feed(got):
             if isinstance(line, lines.Cut):
                 self._lost()
@@ -303,7 +322,6 @@ class Pump:
             self._to_client += self._relay.from_daemon(line + b"\n")
 
     def _lost(self) -> None:
-        """Drop the connection to a daemon that has gone, with a half line of it; open calls stay to be sent again."""
         if self._line is not None:
             self._line.close()
         self._line, self._stands_in = None, False
@@ -312,7 +330,6 @@ class Pump:
         self._to_daemon.clear()
 
     def _again(self) -> None:
-        """Connect to a daemon, and say what it must know; else open calls get errors, greetings only once 50 s have passed."""
         try:
             line = link.reach(self._wanted, "mcp")
         except (OSError, ValueError, link.Refused) as error:
@@ -324,7 +341,6 @@ class Pump:
         self._take(line)
 
     def _look(self) -> None:
-        """Replace the stand-in by a daemon, if one comes; tried each `_LOOK` s, or once the store's owner has gone."""
         from memory_mcp.service.client import standin
 
         now = time.monotonic()
@@ -348,7 +364,6 @@ class Pump:
         self._take(line)
 
     def _take(self, line: link.Line) -> None:
-        """Go on with a daemon: send it what it must know, and tell the client which calls are given up."""
         messages, errors = self._relay.again()
         self._line = line
         self._wanted.note_identity()
@@ -359,11 +374,12 @@ class Pump:
 
 
 def run(daemon: link.Wanted, start: bool = True) -> int | None:
-    """Relay stdin and stdout to the daemon until the client goes; return 0, or the exit status of a refusal, told on stderr.
+    """Relay stdin and stdout to the daemon until the client goes.
 
-    Where no daemon runs, `start` has one started, and tried for again while calls wait: a slow start would else leave
-    this client without one for its life. None, with nothing read yet, where this process has to serve: no daemon starts
-    with the settings, the directory can only be read, or there is no daemon and no `start`.
+    Returns 0, or the exit status of a refusal, told on stderr. Where no daemon runs, `start` has one started, and tried for
+    again while calls wait: a slow start would else leave this client without one for its life. None, with nothing read yet,
+    where this process has to serve: no daemon starts with the settings, the directory can only be read, or there is no daemon
+    and no `start`.
     """
     line: link.Line | None = None
     stands_in = False

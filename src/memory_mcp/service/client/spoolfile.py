@@ -21,9 +21,10 @@ _TIME, _REST = 20, 16
 
 
 def name_of(client: str, payload: bytes) -> str:
-    """Return a new name for a payload that came now, TIME-CHECKSUM-CLIENT; names sort by time, and no other payload has it.
+    """Return a new name for a payload that came now, TIME-CHECKSUM-CLIENT.
 
-    The time is in nanoseconds, 20 digits; the checksum is 8 hexadecimal digits of the payload and 8 of the process id.
+    Names sort by time, and no other payload has it. The time is in nanoseconds, 20 digits; the checksum is 8 hexadecimal digits
+    of the payload and 8 of the process id.
     """
     import time
     import zlib
@@ -33,7 +34,10 @@ def name_of(client: str, payload: bytes) -> str:
 
 
 def client_of(name: str) -> str:
-    """Return the client in the name of a spool file; raise ValueError for any other name, such as a path."""
+    """Return the client in the name of a spool file.
+
+    Raises ValueError for any other name, such as a path.
+    """
     at, digits, client = (*name.split("-", 2), "", "")[:3]
     is_client = client.replace("-", "").isalpha() and client.isascii() and client.islower()
     hexadecimal = len(digits) == _REST and not digits.strip("0123456789abcdef")
@@ -43,10 +47,11 @@ def client_of(name: str) -> str:
 
 
 def header(name: str, fields: "Mapping[str, str]", cut: bool = False, raw: bool = False) -> bytes:
-    """Return the first line of a spool file, JSON with what the payload does not say: client, time, `fields`, `cut` and `raw`.
+    """Return the first line of a spool file, as JSON.
 
-    `fields`: "project_dir", "cwd", "pids", left out where empty; `cut`: the payload is only the beginning of what came;
-    `raw`: secrets could not be taken out of it. Raises ValueError for a `name` that `name_of` did not make.
+    It has what the payload does not say: client, time, `fields`, `cut` and `raw`. `fields`: "project_dir", "cwd", "pids", left
+    out where empty; `cut`: the payload is only the beginning of what came; `raw`: secrets could not be taken out of it. Raises
+    ValueError for a `name` that `name_of` did not make.
     """
     words = "".join(f',"{key}":{quoted(value)}' for key, value in fields.items() if value)
     words += (',"cut":true' if cut else "") + (',"raw":true' if raw else "")
@@ -54,18 +59,21 @@ def header(name: str, fields: "Mapping[str, str]", cut: bool = False, raw: bool 
 
 
 def quoted(text: str) -> str:
-    """Return a text as a JSON string in ASCII; loading the json module would take a third of the time that Python starts in."""
+    """Return a text as a JSON string in ASCII.
+
+    Loading the json module would take a third of the time that Python starts in.
+    """
     raw = text.encode("utf-16-be", "surrogatepass")
     units = [raw[i] << 8 | raw[i + 1] for i in range(0, len(raw), 2)]
     return '"' + "".join(chr(u) if 32 <= u < 127 and u not in (34, 92) else f"\\u{u:04x}" for u in units) + '"'
 
 
 def write(spool: str, name: str, head: bytes, payload: bytes, by: str = "") -> None:
-    """Write one file of the spool, on disk once this returns; raise OSError when that fails, and then nothing of it is left.
+    """Write one file of the spool, on disk once this returns.
 
-    Folders are made, mode 0700, where there are none, but not in a folder that holds other programs' files or that others may
-    write into; one that is a link is refused. `by` distinguishes writers of one name while they write: a hook that no longer
-    waits, and the daemon it asked.
+    Raises OSError when that fails, and then nothing of it is left. Folders are made, mode 0700, where there are none, but not in
+    a folder that holds other programs' files or that others may write into; one that is a link is refused. `by` distinguishes
+    writers of one name while they write: a hook that no longer waits, and the daemon it asked.
     """
     from memory_mcp.base import ownership
 

@@ -17,7 +17,7 @@ from memory_mcp.service.client import link
 
 
 def alone(directory: str) -> int:
-    """Return the process id in owner.json, that of the process that has the store alone, or had it last.
+    """Return the process id in owner.json, the store's last owner.
 
     0 where that was a daemon or cannot be read; whether the process lives is not looked at.
     """
@@ -29,9 +29,9 @@ def alone(directory: str) -> int:
 
 
 def begin(daemon: link.Wanted) -> link.Line:
-    """Start a child (`serve --held`) that answers without the store; return the connection to it, without a hello.
+    """Start a child (`serve --held`) that answers without the store.
 
-    The child ends with this process. Raises OSError where it cannot be started.
+    Returns the connection to it, without a hello. The child ends with this process. Raises OSError where it cannot be started.
     """
     words = ["serve", "--held", "--data-dir", daemon.directory, *(["--config", daemon.config] if daemon.config else [])]
     words += ["--profile", profile] if (profile := daemon.flags.get("server.profile")) else []

@@ -35,11 +35,14 @@ class Client:
 
     @property
     def connection(self) -> CallerProcess:
-        """The connection as searches take it, under the name that the client has told by now."""
+        """The connection as searches take it, under its present name."""
         return CallerProcess(self.name, self.cwd, self.above, self.sessions, is_server=self.kind == "mcp")
 
     def shape(self) -> dict[str, Any]:
-        """Return the connection as JSON values: kind, name, version, pid, era, cwd, and connected_s (seconds until now)."""
+        """Return the connection as JSON values.
+
+        kind, name, version, pid, era, cwd, and connected_s (seconds until now).
+        """
         fields = asdict(self)
         for name in ("since", "above", "sessions"):
             del fields[name]
@@ -56,7 +59,10 @@ class Clients:
 
     @contextmanager
     def connected(self, client: Client) -> Iterator[Client]:
-        """Count a connection as open while the block runs, and for good as served; its end restarts the idle time."""
+        """Count a connection as open while the block runs.
+
+        It counts as served for good; its end restarts the idle time.
+        """
         self._open.append(client)
         self.served += 1
         try:
@@ -70,24 +76,35 @@ class Clients:
         self._touched = time.monotonic()
 
     def __len__(self) -> int:
-        """Return the number of open connections."""
         return len(self._open)
 
     def idle_s(self) -> float:
-        """Return the seconds since the last connection closed, or since `touch`; 0 while one is open."""
+        """Return the seconds since the last connection closed, or since `touch`.
+
+        0 while one is open.
+        """
         return 0.0 if self._open else time.monotonic() - self._touched
 
     def shapes(self) -> list[dict[str, Any]]:
-        """Return the open MCP connections, oldest first, each as `Client.shape`; commands and hooks are left out."""
+        """Return the open MCP connections, oldest first, each as `Client.shape`.
+
+        Commands and hooks are left out.
+        """
         return [c.shape() for c in self._open if c.kind != "rpc"]
 
     def commands(self) -> list[dict[str, Any]]:
-        """Return {"pid", "connected_s" (seconds)} of each connected command and hook, oldest first, the asking one included."""
+        """Return the connected commands and hooks, oldest first.
+
+        Each {"pid", "connected_s" (seconds)}, the asking one included.
+        """
         return [{"pid": c.pid, "connected_s": c.connected_s} for c in self._open if c.kind == "rpc"]
 
 
 def resident_bytes() -> int:
-    """Return the resident memory of this process in bytes; its peak where the platform reports only that."""
+    """Return the resident memory of this process in bytes.
+
+    Its peak where the platform reports only that.
+    """
     try:
         with open("/proc/self/statm", encoding="ascii") as stream:  # noqa: PTH123 - one read, no path arithmetic
             return int(stream.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -23,7 +23,6 @@ class Doors:
     """At most one HTTP door, and the browser visits to it."""
 
     def __init__(self, settings: ServerSettings, make: Make, token_file: str) -> None:
-        """Keep the parts of doors to come, none open yet; callers are told `token_file` unless the settings hold the token."""
         self._settings = settings
         self._make = make
         self._token_file = "" if settings.http_token else token_file
@@ -39,28 +38,40 @@ class Doors:
 
     @property
     def url(self) -> str:
-        """The base URL of the HTTP server, without a path; "" while it is closed."""
+        """The base URL of the HTTP server, without a path.
+
+        "" while it is closed.
+        """
         return self._door.url.removesuffix("/mcp") if self._door else ""
 
     @property
     def connections(self) -> int:
-        """Number of open HTTP connections, idle ones included; 0 while the door is closed."""
+        """Number of open HTTP connections, idle ones included.
+
+        0 while the door is closed.
+        """
         return self._door.connections if self._door else 0
 
     @property
     def lasting(self) -> bool:
-        """Whether the settings keep the door open, so that the daemon must not exit when idle."""
+        """Whether the settings keep the door open, and the daemon running."""
         return self._settings.http
 
     async def open(self, settings: ServerSettings) -> None:
-        """Open the door at the address of `settings`; return once it answers, or raise ConfigError or AddressInUse."""
+        """Open the door at the address of `settings`.
+
+        Returns once it answers, or raise ConfigError or AddressInUse.
+        """
         assert self.tasks is not None
         door = self._make(settings)
         self._asked_host = settings.http_host
         await self.tasks.start(self._serve, door)
 
     async def _serve(self, door: "HttpDoor", *, task_status: "anyio.abc.TaskStatus[None]" = anyio.TASK_STATUS_IGNORED) -> None:
-        """Serve a door, `task_status` once it answers, until it closes and its visits end. Raises AddressInUse, ConfigError."""
+        """Serve a door until it closes and its visits end.
+
+        `task_status` is set once it answers. Raises AddressInUse, ConfigError.
+        """
         self._door, self._closed = door, anyio.Event()
         try:
             await door.serve(task_status=task_status)
@@ -70,11 +81,11 @@ class Doors:
             self._closed.set()
 
     async def hold(self, talk: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Open the door until the last caller of this method disconnects; return `url`, its base URL, and `token_file`.
+        """Open the door until the last caller of this method disconnects.
 
-        The token's file is "" where the settings hold the token. The caller's `host` and `port` take the place of the
-        settings'. Raises InvalidQuery when the door is open at another address, ConfigError or AddressInUse when it
-        cannot be opened, ValueError for a port that is no number.
+        Returns `url`, its base URL, and `token_file`. The token's file is "" where the settings hold the token. The caller's
+        `host` and `port` take the place of the settings'. Raises InvalidQuery when the door is open at another address,
+        ConfigError or AddressInUse when it cannot be opened, ValueError for a port that is no number.
         """
         if not await self._is_open_at(params):
             raise InvalidQuery(f"HTTP is served at {self.url} already", "Leave --host and --port out, or stop the other one.")
@@ -83,11 +94,12 @@ class Doors:
         return {"url": self.url, "token_file": self._token_file}
 
     async def visit(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return in `url` an address that admits one browser once, opening the door when it is closed.
+        """Return in `url` an address that admits one browser once.
 
-        Parameters: `host` and `port`, in place of the settings' where the door has to be opened, and `is_person` (else False),
-        which becomes the visit's. Raises InvalidQuery when the door is open and a `port` is named that is not its own or that
-        goes with another `host`, ConfigError or AddressInUse when it cannot be opened, ValueError for a port that is no number.
+        It opens the door when it is closed. Parameters: `host` and `port`, in place of the settings' where the door has to be
+        opened, and `is_person` (else False), which becomes the visit's. Raises InvalidQuery when the door is open and a `port`
+        is named that is not its own or that goes with another `host`, ConfigError or AddressInUse when it cannot be opened,
+        ValueError for a port that is no number.
         """
         if not await self._is_open_at(params) and params.get("port"):
             raise InvalidQuery(f"HTTP is served at {self.url} already", "Leave --port out.")
@@ -96,7 +108,7 @@ class Doors:
         return {"url": url + self.visits.issue_ticket(bool(params.get("is_person")))}
 
     def close_unvisited(self, idle_s: float) -> None:
-        """Close a door that was opened for browsers alone and that they have not used for more than `idle_s` seconds.
+        """Close a door for browsers that none used for `idle_s` seconds.
 
         One that a caller holds or the settings keep open stays.
         """
@@ -105,10 +117,10 @@ class Doors:
             self._door.stop()
 
     async def _is_open_at(self, params: Mapping[str, Any]) -> bool:
-        """Open the door at the requested `host` and `port` (else the settings') where none is open; wait first while one closes.
+        """Open the door at `host` and `port` where none is open.
 
-        Return whether the open door is at the requested host and port; those left out fit any. Raises what `open` raises, and
-        ValueError for a port that is no number.
+        Else the settings'; it waits first while one closes. Return whether the open door is at the requested host and port;
+        those left out fit any. Raises what `open` raises, and ValueError for a port that is no number.
         """
         if self._door is not None and self._door.is_closing:
             await self._closed.wait()
@@ -120,7 +132,10 @@ class Doors:
         return (not host or host == self._asked_host) and (not port or port == self._door.address[1])
 
     def _let_go(self) -> None:
-        """Count one caller of `hold` less; close the door after the last, unless settings or a visited address keep it open."""
+        """Count one caller of `hold` less.
+
+        Close the door after the last, unless settings or a visited address keep it open.
+        """
         self._holders -= 1
         if not self._holders and not self.lasting and self._door is not None and self.visits.idle_s() is None:
             self._door.stop()

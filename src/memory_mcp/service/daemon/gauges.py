@@ -13,12 +13,15 @@ _PERIODS = (TocLevel.YEAR, TocLevel.MONTH, TocLevel.WEEK, TocLevel.DAY)
 
 
 def exposition(app: App) -> str:
-    """Return the text for Prometheus: what this process counted, and the state of `app` and its data directory."""
+    """Return this process's counts and the memory's state for Prometheus."""
     return metrics.exposition(readings(app))
 
 
 def readings(app: App) -> metrics.Readings:
-    """Return the gauges by name, each {label or "": number}; an index that is not there has 0 documents and bytes."""
+    """Return the gauges by name, each {label or "": number}.
+
+    An index that is not there has 0 documents and bytes.
+    """
     stats = app.storage.get_stats(text=False)
     segments = app.tree.tally().segments
     levels = {str(level): float(len(app.storage.toc.list_ids(level))) for level in _PERIODS}
@@ -36,7 +39,7 @@ def readings(app: App) -> metrics.Readings:
 
 
 def _indexes(app: App) -> dict[str, dict[str, float]]:
-    """Return the gauges of the keyword and vector indexes by name and label.
+    """Return the gauges of the indexes by name and label.
 
     A missing one has 0 documents (labels toc_node and grip) and bytes, and nothing else; seconds of a rebuild come after one.
     """
@@ -55,9 +58,10 @@ def _indexes(app: App) -> dict[str, dict[str, float]]:
 
 
 def _topics(app: App) -> dict[str, dict[str, float]]:
-    """Return the gauges of the topic graph by name and label ("topic", "segment", or "" for none).
+    """Return the gauges of the topic graph by name and label.
 
-    How far it is behind is there only while there is a graph, the seconds that a rebuild took only after one.
+    Labels are "topic", "segment", or "" for none. How far it is behind is there only while there is a graph, the seconds that a
+    rebuild took only after one.
     """
     layer = app.topics()
     status = layer.describe_status()
@@ -73,7 +77,10 @@ def _topics(app: App) -> dict[str, dict[str, float]]:
 
 
 def spooled(directory: str) -> int:
-    """Return the number of payloads that wait in the spool of a data directory (its `new` folder); 0 where it cannot be read."""
+    """Return how many payloads wait in a data directory's spool.
+
+    0 where it cannot be read.
+    """
     try:
         with os.scandir(Path(paths.spool_dir(directory)) / "new") as entries:
             return sum(1 for _ in entries)

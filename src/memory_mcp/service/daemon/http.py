@@ -51,7 +51,7 @@ GRACE = 1
 
 
 class HttpDoor:
-    """The door: `serve` it in a task group, `stop` it, or cancel it."""
+    """The HTTP door: `serve` it in a task group, then `stop`."""
 
     def __init__(
         self,
@@ -64,12 +64,12 @@ class HttpDoor:
         max_body: int = MAX_BODY,
         pages: "tuple[Memory, Visits] | None" = None,
     ) -> None:
-        """Make the HTTP door of an MCP server; `serve` binds its address.
+        """Make the HTTP door of an MCP server.
 
-        The token is in `data_dir` unless the settings have one. `health` returns what `/health` says besides version, process
-        and uptime, `metrics` the text of `/metrics`; `max_body` is the largest request body (bytes). `pages` are the memory and
-        the visits of the explorer; None: no pages. Raises ConfigError for an address that must not be bound or an unusable
-        token.
+        `serve` binds its address. The token is in `data_dir` unless the settings have one. `health` returns what `/health` says
+        besides version, process and uptime, `metrics` the text of `/metrics`; `max_body` is the largest request body (bytes).
+        `pages` are the memory and the visits of the explorer; None: no pages. Raises ConfigError for an address that must not be
+        bound or an unusable token.
         """
         check_address(settings)
         self._settings, self._server = settings, server
@@ -87,7 +87,10 @@ class HttpDoor:
 
     @property
     def url(self) -> str:
-        """The URL of streamable HTTP, /mcp; its port is the bound one while it is served."""
+        """The URL of streamable HTTP, /mcp.
+
+        Its port is the bound one while it is served.
+        """
         host, port = self.address
         return f"http://{f'[{host}]' if ':' in host else host}:{port}/mcp"
 
@@ -98,13 +101,17 @@ class HttpDoor:
 
     @property
     def connections(self) -> int:
-        """Number of open connections, idle ones included; 0 before it is served."""
+        """Number of open connections, idle ones included.
+
+        0 before it is served.
+        """
         return len(self._uvicorn.server_state.connections) if self._uvicorn else 0
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Bind the address and serve until `stop` or cancellation; `task_status` is started once requests are answered.
+        """Bind the address and serve until `stop` or cancellation.
 
-        Raises AddressInUse where another program uses the port, ConfigError where the host is no address of this machine.
+        `task_status` is started once requests are answered. Raises AddressInUse where another program uses the port, ConfigError
+        where the host is no address of this machine.
         """
         listener = bind(self._settings.http_host, self._settings.http_port)
         self.address = listener.getsockname()[:2]
@@ -128,9 +135,9 @@ class HttpDoor:
             listener.close()
 
     def stop(self) -> None:
-        """Stop accepting requests, end streams, and end running calls after `GRACE` seconds; then `serve` returns.
+        """Refuse requests and end calls after `GRACE` seconds.
 
-        Call it in the event loop's thread; a second call does nothing.
+        Streams end at once; then `serve` returns. Call it in the event loop's thread; a second call does nothing.
         """
         if self._uvicorn is None or self._connection is None or self._uvicorn.should_exit:
             return
@@ -139,13 +146,19 @@ class HttpDoor:
         asyncio.get_running_loop().call_later(GRACE, self._connection.end_calls)
 
     def _told(self) -> dict[str, Any]:
-        """Return `/health`: status ("ok"), version, pid, uptime_seconds (one decimal), and the keys that `health` adds."""
+        """Return `/health` as JSON values.
+
+        status ("ok"), version, pid, uptime_seconds (one decimal), and the keys that `health` adds.
+        """
         uptime = round(time.monotonic() - self._began, 1)
         return {"status": "ok", "version": __version__, "pid": os.getpid(), "uptime_seconds": uptime, **self._health()}
 
 
 class _State(ServerState):
-    """The state that uvicorn's connections share; its date header is computed for each response, not by a timer every second."""
+    """The state that uvicorn's connections share.
+
+    Its date header is computed for each response, not by a timer every second.
+    """
 
     @property
     def default_headers(self) -> list[tuple[bytes, bytes]]:
@@ -158,18 +171,21 @@ class _State(ServerState):
 
 
 class _Bounded(H11Protocol):
-    """A connection that is closed when a request does not come whole in time; uvicorn would wait for ever."""
+    """A connection that closes when a request does not come whole.
+
+    Uvicorn would wait for ever.
+    """
 
     _waits: asyncio.TimerHandle | None = None
     _for = ""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for the head of a request as the connection is made."""
+        """Begin to wait for a request's head."""
         super().connection_made(transport)
         self._wait()
 
     def data_received(self, data: bytes) -> None:
-        """Take in bytes as the base class does, then start or stop the timer where another part of a request is expected."""
+        """Take in bytes, then start or stop the timer."""
         super().data_received(data)
         self._wait()
 
@@ -179,7 +195,7 @@ class _Bounded(H11Protocol):
         super().connection_lost(exc)
 
     def _wait(self) -> None:
-        """Close the connection if the rest of a request's head or body does not come in time.
+        """Close the connection if a request does not come in time.
 
         That is `HEAD_PATIENCE` seconds for the head and `BODY_PATIENCE` for the body; more bytes of the same part do not
         begin the time anew. Between whole requests nothing is timed.
@@ -194,17 +210,15 @@ class _Bounded(H11Protocol):
             self._waits = self.loop.call_later(patience, self.transport.close)
 
     def _stop(self) -> None:
-        """Cancel the running timer, if there is one, so that the connection is not closed by it."""
         if self._waits is not None:
             self._waits.cancel()
         self._waits, self._for = None, ""
 
 
 class Uvicorn(uvicorn.Server):
-    """Uvicorn on a listener that is bound already, without its signal handlers and its own logging."""
+    """Uvicorn on a bound listener, without its signal handlers and logging."""
 
     def __init__(self, app: ASGIApp, task_status: TaskStatus[None], grace: float = GRACE) -> None:
-        """Prepare to serve `app`; at the end calls under way are cut off after `grace` seconds, rounded, and one more."""
         # The address of a proxy's client is not believed, and what listens says nothing about itself.
         config = uvicorn.Config(
             app,
@@ -226,11 +240,17 @@ class Uvicorn(uvicorn.Server):
         self._ending = asyncio.Event()
 
     async def main_loop(self) -> None:
-        """Wait until `end` is called, in place of looking ten times a second whether to end."""
+        """Wait until `end` is called.
+
+        Uvicorn looks ten times a second instead.
+        """
         await self._ending.wait()
 
     def end(self) -> None:
-        """End `main_loop`, so that the server stops accepting requests and shuts down; call it in the event loop's thread."""
+        """End `main_loop`, so that the server shuts down.
+
+        Call it in the event loop's thread.
+        """
         self.should_exit = True
         self._ending.set()
 
@@ -240,7 +260,7 @@ class Uvicorn(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start as uvicorn does, then tell the task group, by `task_status`, that requests are answered."""
+        """Start as uvicorn does, then set `task_status`."""
         await super().startup(sockets)
         self._task_status.started()
 
@@ -256,12 +276,18 @@ class Uvicorn(uvicorn.Server):
 
 
 def hosts_of(settings: ServerSettings) -> tuple[str, ...]:
-    """Return the allowed Host headers besides loopback's, from the comma-separated setting; blank ones left out."""
+    """Return the allowed Host headers besides loopback's, from the comma-separated setting.
+
+    Blank ones left out.
+    """
     return tuple(host for part in settings.http_allowed_hosts.split(",") if (host := part.strip()))
 
 
 def check_address(settings: ServerSettings) -> None:
-    """Raise ConfigError for a non-loopback host unless the settings name a token and allowed hosts; else log a warning."""
+    """Raise ConfigError for a non-loopback host without token and hosts.
+
+    With both, log a warning.
+    """
     if settings.http_host in LOOPBACK:
         return
     needed = {"server.http_token": settings.http_token, "server.http_allowed_hosts": hosts_of(settings)}
@@ -272,9 +298,10 @@ def check_address(settings: ServerSettings) -> None:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Return a socket that listens on the address; port 0 takes any free one.
+    """Return a socket that listens on the address.
 
-    Raises AddressInUse where another program uses the port, ConfigError where it cannot be bound otherwise.
+    Port 0 takes any free one. Raises AddressInUse where another program uses the port, ConfigError where it cannot be bound
+    otherwise.
     """
     try:
         family, kind, number, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]

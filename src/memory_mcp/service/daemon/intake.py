@@ -38,7 +38,7 @@ class Intake:
     """Takes payloads for one data directory."""
 
     def __init__(self, spool: str) -> None:
-        """Take payloads for the folder `spool`, which is made with the first one.
+        """Take payloads for the folder `spool`, made when needed.
 
         Only the owner of the data directory may: files that a killed owner was writing, acknowledged to nobody, are removed.
         """
@@ -51,10 +51,11 @@ class Intake:
         self._limiter = anyio.CapacityLimiter(_AT_ONCE)
 
     async def keep(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Write a hook's payload, without its secrets, into the spool and return {"kept": True}; it is on disk then.
+        """Write a hook's payload, without its secrets, into the spool.
 
-        Parameters are the `name` of its file, the `payload` in base 64, and `fields` as in `spoolfile.header`, only project_dir,
-        cwd and pids of it. Raises InvalidQuery for an unreadable name or payload, StorageError when it cannot be written.
+        It is on disk when {"kept": True} is returned. Parameters are the `name` of its file, the `payload` in base 64, and
+        `fields` as in `spoolfile.header`, only project_dir, cwd and pids of it. Raises InvalidQuery for an unreadable name or
+        payload, StorageError when it cannot be written.
         """
         try:
             name, payload = str(params["name"]), binascii.a2b_base64(str(params["payload"]))
@@ -67,9 +68,10 @@ class Intake:
         return {KEPT: True}
 
     def take(self, client: str, payload: bytes) -> None:
-        """Write a payload that came over HTTP into the spool; raise OSError when that fails.
+        """Write a payload that came over HTTP into the spool.
 
-        Where its secrets cannot be taken out it is kept as it came, since its sender cannot take them out either.
+        Raises OSError when that fails. Where its secrets cannot be taken out it is kept as it came, since its sender cannot take
+        them out either.
         """
         name = spoolfile.name_of(client, payload)
         try:
@@ -80,7 +82,10 @@ class Intake:
         spoolfile.write(self._spool, name, spoolfile.header(name, {}, raw=failed), clean, _OURS)
 
     def _keep(self, name: str, payload: bytes, fields: Mapping[str, str]) -> None:
-        """Write a payload and `fields` (as in `keep`) into the spool, without their secrets; raise StorageError when that fails."""
+        """Write a payload and `fields` without their secrets.
+
+        Raises StorageError when that fails.
+        """
         payloads = self._payloads
         head = spoolfile.header(name, payloads.clean_fields(fields))
         try:
@@ -90,7 +95,7 @@ class Intake:
 
     @property
     def _payloads(self) -> "PayloadCleaner":
-        """The rules that clean payloads, loaded by the first thread that asks while others wait."""
+        """The rules that clean payloads, loaded once by one thread."""
         with self._loading:
             if self._rules is None:
                 from memory_mcp.capture.payloads import PayloadCleaner

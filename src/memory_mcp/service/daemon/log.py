@@ -18,32 +18,40 @@ _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e]")
 
 
 class _Rotated(logging.handlers.RotatingFileHandler):
-    """Also points standard output and error at the file it writes to, after each rotation again."""
+    """A log file that also gets standard output and error.
+
+    After each rotation again.
+    """
 
     def _open(self) -> io.TextIOWrapper:
-        """Open the log file to append to it, made with mode 0600 if missing; raise OSError where it is a link."""
+        """Open the log file, mode 0600; raise OSError for a link."""
         descriptor = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND | machine.NO_LINK, 0o600)
         return open(descriptor, "a", encoding=self.encoding)  # noqa: PTH123 - a descriptor, no path
 
     def doRollover(self) -> None:  # noqa: N802 - the standard library's name
-        """Begin a new file as the base class does, and point standard output and error at it."""
+        """Begin a new file, and point standard output and error there."""
         super().doRollover()
         self.redirect()
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the standard library's name
-        """Handle an error as Handler does; on a full disk the line is left out, since its traceback would need more room."""
+        """Handle an error as Handler does.
+
+        On a full disk the line is left out, since its traceback would need more room.
+        """
         if DiskFull.within(sys.exc_info()[1]) is None:
             super().handleError(record)
 
     def redirect(self) -> None:
-        """Point standard output and error at the log file, for what libraries print."""
+        """Point standard output and error at the log file.
+
+        For what libraries print.
+        """
         if self.stream is not None:
             for descriptor in (1, 2):
                 os.dup2(self.stream.fileno(), descriptor)
 
 
 def _in_one_line(record: logging.LogRecord) -> bool:
-    """Return True; a record about a full disk is changed to say what to free, without its traceback."""
     error = record.exc_info[1] if record.exc_info else None
     if (full := DiskFull.within(error)) is not None:
         record.msg, record.args = f"{record.getMessage()}: {full}", ()
@@ -52,10 +60,13 @@ def _in_one_line(record: logging.LogRecord) -> bool:
 
 
 class _OneLine(logging.Formatter):
-    """Each message on one line; a traceback follows on lines of its own."""
+    """Each message on one line.
+
+    A traceback follows on lines of its own.
+    """
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the standard library's name
-        """Return the entry with control characters, line breaks among them, spelled as escapes."""
+        """Return the entry with control characters spelled as escapes."""
         return _UNSEEN.sub(lambda match: ascii(match[0])[1:-1], super().formatMessage(record))
 
 
@@ -63,12 +74,11 @@ class _LastError(logging.Handler):
     """Keeps the last error that was logged, for `daemon status`."""
 
     def __init__(self) -> None:
-        """Take records from ERROR on; `text` is "" before the first."""
         super().__init__(logging.ERROR)
         self.text = ""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Store logger, message and exception of a record as `text`, in place of the error before."""
+        """Store the record's logger, message and exception as `text`."""
         reason = f": {record.exc_info[1]}" if record.exc_info and record.exc_info[1] else ""
         self.text = f"{record.name}: {record.getMessage()}{reason}"
 
@@ -77,10 +87,10 @@ last_error = _LastError()
 
 
 def begin(path: str, redirect: bool) -> None:
-    """Log to the file `path` (mode 0600), from level INFO on, and keep the last error; call it once.
+    """Log to the file `path` from level INFO on; call once.
 
-    Noisy libraries (MCP, HTTP and event loop) log from WARNING on. The file is rotated at `_MOST_BYTES`; with `redirect`
-    standard output and error go there too. Raises OSError when it cannot be opened.
+    Its mode is 0600; the last error is kept. Noisy libraries (MCP, HTTP and event loop) log from WARNING on. The file is rotated
+    at `_MOST_BYTES`; with `redirect` standard output and error go there too. Raises OSError when it cannot be opened.
     """
     old_umask = os.umask(0o077)
     try:

@@ -30,7 +30,10 @@ _LOOK = 0.1
 
 
 class Methods:
-    """The methods: each takes the caller's conversation and the parameters, and returns the result as JSON values."""
+    """The private methods of the daemon.
+
+    Each takes the caller's conversation and the parameters, and returns the result as JSON values.
+    """
 
     def __init__(
         self, service: Service, doors: Doors, execute: Execute, status: Callable[[], dict[str, Any]], stop: Callable[[str], None]
@@ -48,7 +51,10 @@ class Methods:
         self._spool = Path(paths.spool_dir(str(service.host.settings.storage.directory)))
 
     def table(self) -> dict[str, Method]:
-        """Return every method by the name that callers send, such as "cli/run"; those of exports and merges are among them."""
+        """Return every method by the name that callers send.
+
+        Such as "cli/run"; those of exports and merges are among them.
+        """
         return {
             "daemon/status": self.status,
             "daemon/stop": self.stop,
@@ -69,16 +75,19 @@ class Methods:
         }
 
     async def status(self, _: Conversation, __: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return what `daemon status` shows of process, clients, queues and HTTP, as `_Daemon.status` does, made in a thread."""
+        """Return what `daemon status` shows, made in a thread."""
         return await anyio.to_thread.run_sync(self._status)
 
     async def stop(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """End the daemon soon after this answer; return its `pid` and `version`. The parameter `reason` is logged."""
+        """End the daemon soon after this answer.
+
+        Returns its `pid` and `version`. The parameter `reason` is logged.
+        """
         self._stop(str(params.get("reason", "asked to")))
         return {"pid": os.getpid(), "version": __version__}
 
     async def run(self, talk: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Run a command line in a thread, whose output goes to the caller's terminal as it comes.
+        """Run a command line in a thread, its output streamed.
 
         Return its exit status as `status`. It is cancelled as a reading call when the caller disconnects. Parameters:
         argv (required), encoding, out_tty, err_tty, columns, plain, confirmed.
@@ -90,7 +99,6 @@ class Methods:
         look = (int(params.get("columns", 0)), bool(params.get("plain")), bool(params.get("confirmed")))
 
         def work(app: App) -> int:
-            """Run the command on the open memory, flush its output and return its exit status."""
             status = self._execute(app, argv, talk, out, err, look, self._stop)
             out.flush()
             err.flush()
@@ -99,9 +107,9 @@ class Methods:
         return {"status": await self._host.read(work)}
 
     async def store(self, talk: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Store a file of events that the caller's process read and cleaned.
+        """Store a file of cleaned events.
 
-        Return how many were `new_count` and how many `known_count` already. The parameter `name` is the file's name in the spool's folder of
+        Return how many were `new` and how many `known` already. The parameter `name` is the file's name in the spool's folder of
         imports. It is stored in slices, each when searches have had their turn and few events wait for the tree, then the
         positions of its importer. Raises what `handover.slices` raises for a wrong name or file; slices stored before that stay.
         """
@@ -132,15 +140,18 @@ class Methods:
             await anyio.sleep(_TURN)
 
     async def sources(self, _: Conversation, __: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return {"sources": names}: importers, hooks and tools that stored events came from."""
+        """Return {"sources": names} of all stored events."""
         return {"sources": list(await self._host.read(lambda app: app.storage.latest_times()))}
 
     async def marks(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return {"marks": {name: position}} of importers whose names begin with the parameter `prefix`, which is required."""
+        """Return {"marks": {name: position}} of importers by `prefix`.
+
+        The parameter is required.
+        """
         return {"marks": await self._host.read(lambda app: app.storage.outbox.get_positions(str(params["prefix"])))}
 
     async def finish(self, talk: Conversation, _: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Wait until everything stored so far is in the tree and the indexes and these are on disk.
+        """Wait until all that is stored is indexed and on disk.
 
         Return `holdings`, see `App.holdings`. The caller gets a message with each change: `events_left` (events), `indexed` and
         `to_index` (documents). It also ends the caller's import. Raises StorageError when filing fails twice; what was stored
@@ -167,7 +178,7 @@ class Methods:
     async def carry(
         self, give: Callable[[App, Mapping[str, Any]], dict[str, Any]], _: Conversation, params: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """Return the result of a function of an export or a merge, called with the App and the caller's parameters.
+        """Return the result of a function of an export or merge.
 
         Waits up to 0.1 s first while searches run; what the function raises passes.
         """
@@ -175,9 +186,10 @@ class Methods:
         return await self._host.read(lambda app: give(app, params))
 
     async def recall(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return in `text` fenced quotations that fit a prompt well, for a model; "" for none.
+        """Return in `text` fenced quotations that fit a prompt.
 
-        What is missing of the memory comes first, also where nothing fits. Parameters: prompt, project, session_id.
+        For a model; "" for none. What is missing of the memory comes first, also where nothing fits. Parameters: prompt,
+        project, session_id.
         """
         from memory_mcp.server.recall import recall_text
 

@@ -13,9 +13,10 @@ _Address = tuple[str, int]
 
 
 def is_another_users(peer: _Address | None, local: _Address | None, tables: Path = Path("/proc/net")) -> bool:
-    """Return whether another user than this process's made a connection; False where that cannot be known.
+    """Return whether another user than this process's made a connection.
 
-    It comes from `peer` and was taken at `local`, each (host, port); `tables` is the directory of the kernel's lists of sockets.
+    False where that cannot be known. It comes from `peer` and was taken at `local`, each (host, port); `tables` is the directory
+    of the kernel's lists of sockets.
     """
     if peer is None or local is None or not hasattr(os, "geteuid"):
         return False
@@ -30,7 +31,10 @@ def is_another_users(peer: _Address | None, local: _Address | None, tables: Path
 
 
 def _spelled(host: str, port: int, mapped: bool) -> str:
-    """Return HOST:PORT in hexadecimal as the lists spell it (`mapped`: of IPv6 sockets), "" for a host that is no address."""
+    """Return HOST:PORT in hexadecimal as the lists spell it.
+
+    `mapped`: of IPv6 sockets; "" for a host that is no address.
+    """
     try:
         packed = socket.inet_pton(socket.AF_INET6, host) if ":" in host else socket.inet_pton(socket.AF_INET, host)
     except OSError:

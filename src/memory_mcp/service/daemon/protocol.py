@@ -18,14 +18,13 @@ _PROTOCOL = "io.modelcontextprotocol/protocolVersion"
 
 
 async def speak(server: MemoryServer, stream: anyio.abc.SocketStream, lines: Lines, client: Client) -> None:
-    """Speak MCP in the protocol era of the client's first request, until either side disconnects.
+    """Speak MCP until either side disconnects.
 
-    Name, version and era that the client tells first are noted in `client`.
+    In the protocol era of the client's first request. Name, version and era that the client tells first are noted in `client`.
     """
     turn = anyio.Lock()
 
     async def say(line: bytes) -> None:
-        """Send one line, whole, one at a time."""
         # The stream refuses a second sender while a line is half sent.
         async with turn:
             await stream.send(line)

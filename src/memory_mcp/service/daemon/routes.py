@@ -54,7 +54,10 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def route_of(path: str) -> str:
-    """Return the route of a path as metrics label it: /mcp, /sse, /messages/, /health, /metrics, /ui, /hooks, or "other"."""
+    """Return the route of a path as metrics label it.
+
+    /mcp, /sse, /messages/, /health, /metrics, /ui, /hooks, or "other".
+    """
     if path in ("/mcp", "/sse", "/messages/", "/health", "/metrics"):
         return path
     if path.startswith(PAGES):
@@ -64,7 +67,7 @@ def route_of(path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Handlers of the routes that are not MCP: health, metrics and hooks."""
+    """The handlers of health, metrics and hooks."""
 
     health: Callable[[], dict[str, Any]]
     metrics: Callable[[], str]
@@ -72,10 +75,10 @@ class Asked:
 
 
 def routes(server: MCPServer[Any], answers: Asked, max_body: int, pages: Sequence[BaseRoute] = (), **transport: Any) -> Starlette:
-    """Return the application: MCP, health, metrics, hooks and pages; `transport` goes to the library's manager of sessions.
+    """Return the application: MCP, health, metrics, hooks and pages.
 
-    The library's checks of Host and Origin are left off: they know no name without a port, and ours come
-    before every route. What health, metrics and hooks raise is answered as JSON.
+    `transport` goes to the library's manager of sessions. The library's checks of Host and Origin are left off: they know no
+    name without a port, and ours come before every route. What health, metrics and hooks raise is answered as JSON.
     """
     manager = StreamableHTTPSessionManager(server._lowlevel_server, max_request_body_size=max_body, **transport)
     sse = _Sse(server, max_body)
@@ -92,7 +95,10 @@ def routes(server: MCPServer[Any], answers: Asked, max_body: int, pages: Sequenc
         return PlainTextResponse(await anyio.to_thread.run_sync(answers.metrics), media_type=metrics.CONTENT_TYPE)
 
     async def hook(request: Request) -> Response:
-        """Take a hook's payload, answer with what `_taken` returns; raise HTTPException (404) for a name that no client has."""
+        """Take a hook's payload, answer with what `_taken` returns.
+
+        Raises HTTPException (404) for a name that no client has.
+        """
         client = request.path_params["client"]
         if not CLIENT.match(client):
             raise HTTPException(404)
@@ -111,9 +117,9 @@ def routes(server: MCPServer[Any], answers: Asked, max_body: int, pages: Sequenc
 
 
 async def _taken(take_hook: TakeHook, client: str, payload: bytes) -> dict[str, Any]:
-    """Return what `take_hook` answers, {} where that is no mapping; raises what it raises.
+    """Return what `take_hook` answers, {} where that is no mapping.
 
-    It runs in a thread, unless it is a coroutine function; an awaitable that it returns is awaited here.
+    Raises what it raises. It runs in a thread, unless it is a coroutine function; an awaitable that it returns is awaited here.
     """
     if inspect.iscoroutinefunction(take_hook):
         answer = await take_hook(client, payload)
@@ -124,9 +130,10 @@ async def _taken(take_hook: TakeHook, client: str, payload: bytes) -> dict[str, 
 
 
 def application(all_routes: Sequence[BaseRoute], lifespan: Lifespan[Starlette], route_names: str) -> Starlette:
-    """Return an application of routes that redirects nothing; `route_names` names the routes as the next step of a refusal.
+    """Return an application of routes that redirects nothing.
 
-    An unknown route is refused as JSON with NOT_FOUND, a method that a route does not take with 405 and INVALID_ARGUMENT.
+    `route_names` names the routes as the next step of a refusal. An unknown route is refused as JSON with NOT_FOUND, a method
+    that a route does not take with 405 and INVALID_ARGUMENT.
     """
 
     async def refuse(_: Request, error: Exception) -> Response:
@@ -144,10 +151,12 @@ def application(all_routes: Sequence[BaseRoute], lifespan: Lifespan[Starlette], 
 
 
 def answered(endpoint: Endpoint) -> Endpoint:
-    """Return the endpoint with its exceptions turned into JSON responses; HTTPException passes, tracebacks go to the log."""
+    """Return the endpoint with its exceptions turned into JSON responses.
+
+    HTTPException passes, tracebacks go to the log.
+    """
 
     async def answer(request: Request) -> Response:
-        """Serve a request; an error but HTTPException is answered as JSON, with the status of its code in `STATUS`, else 500."""
         try:
             return await endpoint(request)
         except HTTPException:
@@ -161,7 +170,7 @@ def answered(endpoint: Endpoint) -> Endpoint:
 
 
 class Mended:
-    """Middleware that repairs request messages as the pipe does, or answers a broken one with its id.
+    """Middleware that repairs messages, or answers broken ones.
 
     The SDK takes a request whose id is null for a notification, and in one of the eras passes half a character on.
     """
@@ -170,10 +179,11 @@ class Mended:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request; a POST only with one JSON message, which is mended first.
+        """Serve a request.
 
-        A body that is not declared as JSON gets 415, one that cannot be passed on 400 with the message's id.
-        Of other methods the header last-event-id is dropped, as nothing is kept to be sent again.
+        A POST only with one JSON message, which is mended first. A body that is not declared as JSON gets 415, one that cannot
+        be passed on 400 with the message's id. Of other methods the header last-event-id is dropped, as nothing is kept to be
+        sent again.
         """
         if scope["method"] != "POST":
             # Nothing is kept to be sent again, and asked for that the library answers nothing at all.
@@ -196,14 +206,13 @@ class Mended:
         unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def replay() -> Message:
-            """Return the mended body as one message, at later calls what the client sends next."""
+            """Return the mended body, later what comes next."""
             return unread.pop() if unread else await receive()
 
         await self._app(scope, replay, send)
 
 
 def _restoring_send(send: Send) -> Send:
-    """Return a `send` that gives a client its ids back; a response of a declared length gets its new one."""
     start: list[Message] = []
 
     async def restore(message: Message) -> None:
@@ -221,15 +230,16 @@ def _restoring_send(send: Send) -> Send:
 
 
 class _Sse:
-    """The SSE transport, called for the stream to a client; `transport` takes the client's messages by POST."""
+    """The SSE transport, called for the stream to a client.
+
+    `transport` takes the client's messages by POST.
+    """
 
     def __init__(self, server: MCPServer[Any], max_body: int) -> None:
-        """Prepare the transport of `server`; a client's message has at most `max_body` bytes."""
         self._server = server._lowlevel_server
         self.transport = SseServerTransport("/messages/", max_request_body_size=max_body)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a stream to a client until it leaves; raise HTTPException (405) for another method than GET."""
         if scope["method"] != "GET":
             raise HTTPException(405)
         # This enters the server's lifespan once per connection; ours holds nothing that could be opened twice.
@@ -238,28 +248,30 @@ class _Sse:
 
 
 class Connection:
-    """Middleware that sets the caller's project and ends requests when the door closes.
+    """Middleware that sets the project, and ends requests with the door.
 
     HTTP callers are no relays of ours: a repeated write counts twice unless it carries an idempotency key.
     """
 
     def __init__(self, app: ASGIApp, locked: bool = False) -> None:
-        """Serve `app`; `locked` binds a session to the project it was begun with (setting `server.scope_lock`)."""
         self._app = app
         self._locked = locked
         self._streams_end = anyio.Event()
         self._calls_end = anyio.Event()
 
     def end_streams(self) -> None:
-        """End every open stream as if its client had left, and each one that comes later."""
+        """End every open stream, and each one that comes later."""
         self._streams_end.set()
 
     def end_calls(self) -> None:
-        """Cancel running calls, and later ones, as if their clients had left; one without a response yet gets 503."""
+        """Cancel running calls, and later ones.
+
+        As if their clients had left; one without a response yet gets 503.
+        """
         self._calls_end.set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request as the caller of the project that its header names.
+        """Serve a request as the caller of its header's project.
 
         A stream (GET) ends with `end_streams`, any other request with `end_calls`; a wrong project header gets 400.
         """
@@ -281,11 +293,9 @@ class Connection:
             CALLER.reset(caller)
 
     async def _until(self, end: anyio.Event, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request; once `end` is set, end it as if its client had left, and complete the response."""
         begun = ended = False
 
         async def noted(message: Message) -> None:
-            """Send a message, and note whether the response has begun and ended."""
             nonlocal begun, ended
             begun = True
             ended = message["type"] == "http.response.body" and not message.get("more_body", False)
@@ -299,7 +309,10 @@ class Connection:
 
 
 def _project(scope: Scope) -> str:
-    """Return the project of the Memory-Project header, stripped, "" without one; raise InvalidQuery if too long or repeated."""
+    """Return the project of the Memory-Project header, stripped, "" without one.
+
+    Raises InvalidQuery if too long or repeated.
+    """
     names = [value.decode("utf-8", "replace").strip() for name, value in scope["headers"] if name == PROJECT_HEADER]
     if len(names) > 1:
         raise InvalidQuery("the Memory-Project header comes twice", "Send it once: nobody can tell which of them is meant.")
@@ -310,12 +323,10 @@ def _project(scope: Scope) -> str:
 
 
 async def _first(receive: Receive, end: anyio.Event) -> Message:
-    """Return the next message, or http.disconnect as soon as `end` is set."""
     message: Message = {"type": "http.disconnect"}
     async with anyio.create_task_group() as tasks:
 
         async def stop() -> None:
-            """Wait for `end`, then cancel the wait for a message."""
             await end.wait()
             tasks.cancel_scope.cancel()
 

@@ -34,7 +34,7 @@ Lines = AsyncIterator[bytes | lines.Cut]
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """A caller's connection: its lines, and where and for which project it was started."""
+    """A caller's connection, and where it was started."""
 
     stream: anyio.abc.SocketStream
     lines: Lines
@@ -45,7 +45,10 @@ class Conversation:
     at_end: list[Callable[[], None]] = field(default_factory=list)
 
     async def tell(self, message: Mapping[str, Any]) -> None:
-        """Send one line of JSON to the caller; raises anyio's errors of a stream where it has disconnected."""
+        """Send one line of JSON to the caller.
+
+        Raises anyio's errors of a stream where it has disconnected.
+        """
         await self.stream.send(json.dumps(message, separators=(",", ":"), default=str).encode() + b"\n")
 
 
@@ -60,11 +63,13 @@ class Private:
     """Answers the requests of connections by a table of methods."""
 
     def __init__(self, methods: Mapping[str, Method]) -> None:
-        """Answer by `methods`, by the names that requests call; they are copied."""
         self._methods = dict(methods)
 
     async def serve(self, talk: Conversation) -> None:
-        """Answer requests one after the other until the caller disconnects, which cancels the running one and calls `at_end`."""
+        """Answer requests in order until the caller disconnects.
+
+        That cancels the running one and calls `at_end`.
+        """
         requests_in, requests = anyio.create_memory_object_stream[bytes | lines.Cut](100)
         try:
             async with anyio.create_task_group() as tasks:
@@ -78,7 +83,6 @@ class Private:
                 let_go()
 
     async def _answer_all(self, talk: Conversation, requests: "anyio.abc.ObjectReceiveStream[bytes | lines.Cut]") -> None:
-        """Answer requests one after the other, until there are no more or the caller has disconnected."""
         async for line in requests:
             try:
                 await self._answer(talk, line)
@@ -87,10 +91,11 @@ class Private:
                 return
 
     async def _answer(self, talk: Conversation, line: bytes | lines.Cut) -> None:
-        """Answer one request with {id, result} or {id, error}; an error has code, message, hint and (exit) status.
+        """Answer one request with {id, result} or {id, error}.
 
-        An unknown method and a line that is too long are an InvalidQuery; any other exception, as for a line that is no JSON,
-        is logged and answered as INTERNAL, without a hint. Raises anyio's errors of a stream where the caller has disconnected.
+        An error has code, message, hint and (exit) status. An unknown method and a line that is too long are an InvalidQuery;
+        any other exception, as for a line that is no JSON, is logged and answered as INTERNAL, without a hint. Raises anyio's
+        errors of a stream where the caller has disconnected.
         """
         number: Any = None
         try:
@@ -118,7 +123,6 @@ class Pipe(io.TextIOBase):
     """A text stream whose output is sent to the caller's terminal."""
 
     def __init__(self, talk: Conversation, name: str, is_tty: bool, encoding: str) -> None:
-        """Write to the caller's stream `name`, "out" or "err"; `encoding` and `is_tty` are what the caller said of it."""
         self._talk = talk
         self._name = name
         self._tty = is_tty
@@ -140,7 +144,10 @@ class Pipe(io.TextIOBase):
         return True
 
     def write(self, text: str) -> int:
-        """Buffer the text, return its length; send a full buffer, and stderr's lines. BrokenPipeError if the caller has gone."""
+        """Buffer the text, return its length.
+
+        Send a full buffer, and stderr's lines. BrokenPipeError if the caller has gone.
+        """
         self._waiting.append(text)
         self._size += len(text)
         if self._size >= _PIECE or (self._name == "err" and "\n" in text):
@@ -148,7 +155,10 @@ class Pipe(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Send the buffered text from a worker thread; raise BrokenPipeError when the caller has disconnected."""
+        """Send the buffered text from a worker thread.
+
+        Raises BrokenPipeError when the caller has disconnected.
+        """
         if self._waiting:
             text, self._waiting, self._size = "".join(self._waiting), [], 0
             try:

@@ -63,12 +63,12 @@ _LAST_WORDS = 0.1
 
 
 def run(settings: Settings, start_settings: Mapping[str, str], execute: "Execute") -> int:
-    """Run the daemon of a data directory until it is idle or is asked to end; return the exit status, 0.
+    """Run a data directory's daemon until its end; return 0.
 
-    It locks the directory, listens, logs to a file and changes the working directory of this process. Where a daemon owns the
-    directory, it is waited for `_SUCCESSION` seconds. `start_settings` are the settings of the start as callers spell theirs, to compare
-    with them; `execute` runs a command line on the open App. Raises StorageLocked where another process owns the directory,
-    OSError where there is no way to listen.
+    The end is asked for, or idleness. It locks the directory, listens, logs to a file and changes the working directory of this
+    process. Where a daemon owns the directory, it is waited for `_SUCCESSION` seconds. `start_settings` are the settings of the
+    start as callers spell theirs, to compare with them; `execute` runs a command line on the open App. Raises StorageLocked
+    where another process owns the directory, OSError where there is no way to listen.
     """
     directory = settings.storage.directory.absolute()
     wait = _SUCCESSION if read_owner(directory).get("kind") == DAEMON else 0.0
@@ -108,7 +108,6 @@ class _Daemon:
         listener: socket.socket,
         secret: str,
     ) -> None:
-        """Make all parts; nothing is opened or answered before `run`. Parameters are as in `run`, the lock held."""
         import anyio
 
         from memory_mcp.server.service import Service
@@ -141,9 +140,10 @@ class _Daemon:
         self._identity = paths.identity(self._directory) if lock.is_new else []
 
     def _greet(self, hello: Mapping[str, Any]) -> dict[str, str]:
-        """Return what differs for a caller, as `InForce.answer`; note where it was connected to a memory that is gone.
+        """Return what differs for a caller, as `InForce.answer`.
 
-        That is where the store was made by this process and the caller comes from another directory of the same path.
+        Note where it was connected to a memory that is gone. That is where the store was made by this process and the caller
+        comes from another directory of the same path.
         """
         if self._identity and hello.get("directory") not in (None, [], self._identity):
             self._displaced = DISPLACED.format(self._directory)
@@ -152,12 +152,14 @@ class _Daemon:
         return self._in_force.answer(hello)
 
     def _opened(self, app: "App") -> None:
-        """Tell an App that was just opened what was noted before, and begin to count for metrics."""
         app.settings_file, app.displaced = self._in_force.file, self._displaced
         metrics.start()
 
     async def run(self) -> None:
-        """Serve until `stop`, then close everything in order; the process is ended after `_END` seconds if that takes longer."""
+        """Serve until `stop`, then close everything in order.
+
+        The process is ended after `_END` seconds if that takes longer.
+        """
         import anyio
 
         async with anyio.create_task_group() as tasks:
@@ -178,10 +180,11 @@ class _Daemon:
         await anyio.to_thread.run_sync(self._service.close)
 
     async def _keep_listening(self, tasks: "TaskGroup") -> None:
-        """Accept connections until cancelled; listen at a new address file when the old one was removed or replaced.
+        """Accept connections until cancelled.
 
-        No other process can take over: a second daemon is refused while this one holds the store's lock. It
-        looks every `_LOOK` seconds; that it cannot listen is logged once, and it tries again.
+        Listen at a new address file when the old one was removed or replaced. No other process can take over: a second daemon is
+        refused while this one holds the store's lock. It looks every `_LOOK` seconds; that it cannot listen is logged once, and
+        it tries again.
         """
         import anyio
 
@@ -207,9 +210,9 @@ class _Daemon:
             tasks.start_soon(self._door.serve, listener)
 
     def _assembled(self) -> "MemoryServer":
-        """Return the MCP server, made for the first client that speaks MCP: commands and hooks are answered without it.
+        """Return the MCP server, made for the first MCP client.
 
-        What is loaded by then is kept out of later garbage collections.
+        Commands and hooks are answered without it. What is loaded by then is kept out of later garbage collections.
         """
         with self._assembling:
             if self._server is None:
@@ -222,7 +225,6 @@ class _Daemon:
             return self._server
 
     async def _speak(self, stream: "SocketStream", lines: "Lines", client: Client) -> None:
-        """Speak MCP on a connection, until either side disconnects."""
         import anyio
 
         server = await anyio.to_thread.run_sync(self._assembled)
@@ -231,12 +233,14 @@ class _Daemon:
         await speak(server, stream, lines, client)
 
     def stop(self, why: str) -> None:
-        """Begin to end and return at once; call it in the event loop's thread. The first reason that is not "" is logged."""
+        """Begin to end and return at once.
+
+        Call it in the event loop's thread. The first reason that is not "" is logged.
+        """
         self._why = self._why or why
         self._ending.set()
 
     async def _end_on_signal(self) -> None:
-        """Begin to end the daemon at each signal that asks for it (as `signals_of_end` yields them), until cancelled."""
         from memory_mcp.server.ending import signals_of_end
 
         with signals_of_end() as received:
@@ -275,7 +279,7 @@ class _Daemon:
                     self.stop(f"idle for {self._settings.server.idle_exit_secs} s")
 
     def _idle_s(self) -> float:
-        """Return the seconds since the last use: since the last client left or a person last asked for a page.
+        """Return the seconds since the last client or page.
 
         0 while a client is connected; a page that is left open is no use.
         """
@@ -283,7 +287,10 @@ class _Daemon:
         return self._clients.idle_s() if visited is None else min(self._clients.idle_s(), visited)
 
     def _http_door(self, settings: ServerSettings) -> "HttpDoor":
-        """Return a door for the settings, not bound yet; raises ConfigError where the address or the token cannot be used."""
+        """Return a door for the settings, not bound yet.
+
+        Raises ConfigError where the address or the token cannot be used.
+        """
         import anyio
 
         from memory_mcp.service.daemon.gauges import exposition
@@ -302,26 +309,27 @@ class _Daemon:
         )
 
     async def _open_http(self) -> None:
-        """Open the HTTP door as the settings say; a MemoryMcpError is only logged, and `daemon status` shows it."""
         try:
             await self._doors.open(self._settings.server)
         except MemoryMcpError as error:
             log.error("HTTP is off: %s", error)  # noqa: TRY400 - the text says it all
 
     def _pulse(self) -> "Pulse":
-        """Return the memory's version, last event and change of the tree; zeros while nothing is open."""
         from memory_mcp.web.memory import Pulse
 
         app = self._service.host.opened
         return Pulse() if app is None else Pulse(app.storage.events.last_seq(), app.storage.toc.current_version())
 
     def _take_hook(self, client: str, payload: bytes) -> None:
-        """Write a payload that came over HTTP into the spool and count it as a use; raises OSError when it cannot be kept."""
+        """Spool a payload that came over HTTP; counts as use.
+
+        Raises OSError when it cannot be kept.
+        """
         self._clients.touch()
         self._intake.take(client, payload)
 
     def _work(self) -> list[str]:
-        """Return, in words, the unfinished work that keeps this process running without any connection; [] for none."""
+        """Return, in words, the unfinished work that keeps this running."""
         if self._doors.lasting:
             return ["serves HTTP by its settings"]
         app = self._service.host.opened
@@ -335,7 +343,7 @@ class _Daemon:
         return [work for work, under_way in looked_at.items() if under_way]
 
     def status(self) -> dict[str, Any]:
-        """Return what `daemon status` shows, as JSON values, all keys at any time.
+        """Return what `daemon status` shows, always with all keys.
 
         `clients` and `commands` are lists as in `Clients`, `queues` holds counts, `stays_for` words as `_work`,
         `settings_changed` names. "" for nothing: `settings_unusable`, `http` (URL), `missing`, `last_error`.
@@ -371,7 +379,7 @@ class _Daemon:
 
 
 def _give_up() -> None:
-    """Wait `_END` seconds, then kill the child processes and end this process at once, with status 0."""
+    """Wait `_END` seconds, then end this process and its children."""
     time.sleep(_END)
     log.warning("ended without waiting any longer; the next start goes on from what is committed")
     kill_all()
@@ -379,7 +387,6 @@ def _give_up() -> None:
 
 
 def _save_anew(app: "App") -> None:
-    """Save the open store anew when its file was deleted: this process can still read all of it. A failure is logged."""
     try:
         app.storage.rewrite_deleted_file()
     except Exception:

@@ -38,7 +38,7 @@ _AUTHORITY = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::([0-9]{1,5}))?
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A response that refuses a request, with the reason and a next step."""
+    """A response that refuses, with the reason and a next step."""
 
     status: int
     code: str
@@ -49,7 +49,10 @@ class Refusal:
     is_page: bool = False
 
     def body(self) -> bytes:
-        """Return the body: an HTML page of message and hint for `is_page`, else JSON, {"error": {"code", "message", "hint"}}."""
+        """Return the body: HTML for `is_page`, else JSON.
+
+        JSON is {"error": {"code", "message", "hint"}}.
+        """
         if self.is_page:
             message, hint = html.escape(self.message), html.escape(self.hint)
             # Without an icon of its own the browser would ask another route for one.
@@ -61,14 +64,14 @@ class Refusal:
         return json.dumps({"error": {"code": self.code, "message": self.message, "hint": self.hint}}).encode()
 
     async def send(self, send: Send) -> None:
-        """Send the response whole, as a page or JSON, with its headers and no-store."""
+        """Send the response whole, with its headers and no-store."""
         kind = b"text/html; charset=utf-8" if self.is_page else b"application/json"
         style = ((_POLICY, LONE_HEADERS[_POLICY.decode()].encode()),) if self.is_page else ()
         await send_whole(send, self.status, self.body(), kind, (*self.headers, *style))
 
 
 async def send_whole(send: Send, status: int, body: bytes, kind: bytes, headers: Iterable[tuple[bytes, bytes]]) -> None:
-    """Send a whole response of a media type, which nobody may keep (no-store), with further headers."""
+    """Send a whole response that nobody may keep (no-store)."""
     fixed = [(b"content-type", kind), (b"content-length", str(len(body)).encode()), (b"cache-control", b"no-store")]
     await send({"type": "http.response.start", "status": status, "headers": [*fixed, *headers]})
     await send({"type": "http.response.body", "body": body})
@@ -90,12 +93,11 @@ class Rules:
     _allowed: frozenset[tuple[str, str]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Split the allowed hosts into names and ports, loopback's among them; one that is no host is left out."""
         pairs = [_parts(host.lower()) for host in self.allowed_hosts]
         object.__setattr__(self, "_allowed", frozenset([(name, "") for name in LOOPBACK] + [p for p in pairs if p]))
 
     def refuse(self, scope: Scope) -> Refusal | None:
-        """Return the refusal of the first check of the headers that fails; None when all pass.
+        """Return the refusal of the first check that fails, else None.
 
         In order: Host (421), Origin (403), token (401), or for pages the visit (403), put into the scope; length (400, 413).
         """
@@ -117,10 +119,11 @@ class Rules:
         return self._refuse_length(scope)
 
     def _refuse_visitor(self, scope: Scope, visits: Visits) -> Refusal | None:
-        """Return the refusal (403) of a browser that was not let in, or that another page made ask; None for any other.
+        """Return the refusal (403) of a browser without a visit.
 
-        A visit found is put into the scope. Browsers say in `Sec-Fetch-Site` who made them ask, older ones in `Origin`; another
-        port of the same host is another origin. An address with a ticket may be followed from any page, but by this user alone.
+        Or of one that another page made ask; None for any other. A visit found is put into the scope. Browsers say in
+        `Sec-Fetch-Site` who made them ask, older ones in `Origin`; another port of the same host is another origin. An address
+        with a ticket may be followed from any page, but by this user alone.
         """
         ticket = scope["path"].removeprefix(ENTER) if scope["path"].startswith(ENTER) else ""
         enters = scope["method"] == "GET" and ticket != "" and "/" not in ticket
@@ -146,9 +149,9 @@ class Rules:
         return None
 
     def _refuse_length(self, scope: Scope) -> Refusal | None:
-        """Return the refusal of a body whose length is told by two headers (400) or declared as too large (413).
+        """Return the refusal of a body's length, None for none.
 
-        None for neither. A length that is no number passes here.
+        Told by two headers (400) or declared as too large (413). None for neither. A length that is no number passes here.
         """
         length = _values(scope, b"content-length")
         if length and _values(scope, b"transfer-encoding"):
@@ -161,46 +164,50 @@ class Rules:
         return None
 
     def too_large(self) -> Refusal:
-        """Return the refusal (413) of a body that is larger than `max_body` bytes."""
+        """Return the refusal (413) of a body above `max_body` bytes."""
         hint = "Send less at once."
         return Refusal(413, "RESOURCE_EXHAUSTED", f"the request body is larger than {self.max_body} bytes", hint)
 
     def _is_ours(self, authority: str) -> bool:
-        """Whether a host, with or without a port, is loopback or an allowed one."""
         parts = _parts(authority)
         return parts is not None and (parts in self._allowed or (parts[0], "") in self._allowed)
 
 
 def _proves(values: list[str], token: str) -> bool:
-    """Whether there is exactly one Authorization header, and it is Bearer with the token, compared in constant time."""
     scheme, _, proof = values[0].partition(" ") if len(values) == 1 else ("", "", "")
     return scheme.lower() == "bearer" and hmac.compare_digest(proof.strip().encode("latin-1"), token.encode())
 
 
 def _parts(authority: str) -> tuple[str, str] | None:
-    """Return name and port ("" for none) of lower-case `name`, `name:port`, `[v6]` or `[v6]:port`; None for anything else."""
+    """Return name and port ("" for none) of an authority.
+
+    Lower-case `name`, `name:port`, `[v6]` or `[v6]:port`; None for anything else.
+    """
     match = _AUTHORITY.match(authority)
     return None if match is None else (match[1] or match[2], match[3] or "")
 
 
 def _values(scope: Scope, name: bytes) -> list[str]:
-    """Return the values of a header, whose name is in lower case, stripped and in order; [] where it does not come."""
+    """Return the stripped values of a header, in order."""
     return [value.decode("latin-1").strip() for key, value in scope["headers"] if key == name]
 
 
 class Guard:
-    """Middleware that passes to `app` what passes the rules, with its whole body, and counts requests by route and status."""
+    """Middleware that passes on whole requests that pass the rules.
+
+    It counts requests by route and status.
+    """
 
     def __init__(self, app: ASGIApp, rules: Rules, route_of: Callable[[str], str] = lambda _: "other") -> None:
-        """Serve `app` behind `rules`; `route_of` names a path's route for the count of requests."""
         self._app = app
         self._rules = rules
         self._route_of = route_of
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request that passes the rules, once its body is read; refuse any other.
+        """Serve a request that passes the rules; refuse any other.
 
-        Raises ValueError for anything but HTTP and lifespan. A client that leaves before its body is whole is not answered.
+        Once its body is read. Raises ValueError for anything but HTTP and lifespan. A client that leaves before its body is
+        whole is not answered.
         """
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
@@ -210,7 +217,10 @@ class Guard:
         route = self._route_of(scope["path"])
 
         async def counted(message: Message) -> None:
-            """Send a message; as the response begins, count it and add the headers that every page has."""
+            """Send a message.
+
+            As the response begins, count it and add the headers that every page has.
+            """
             if message["type"] == "http.response.start":
                 metrics.count("http_requests_total", route=route, status=str(message["status"]))
                 if scope["path"].startswith(PAGES):
@@ -238,10 +248,9 @@ class Guard:
 
 
 class _Body:
-    """A request's body, read whole before the request is passed on, since every route needs all of it."""
+    """A request's body, read whole before the request goes on."""
 
     def __init__(self, receive: Receive, bound: int) -> None:
-        """Read from `receive`, keeping a body of up to `bound` bytes; nothing is read yet."""
         self._receive = receive
         self._bound = bound
         self._chunks: list[bytes] | None = []
@@ -251,11 +260,14 @@ class _Body:
 
     @property
     def too_large(self) -> bool:
-        """Whether more came than the bound, counted as it came, whatever the headers say."""
+        """Whether more came than the bound, whatever the headers say."""
         return self._size > self._bound
 
     async def read(self) -> None:
-        """Read the body; one too large is thrown away, up to `_SWALLOWED` bounds. Sets `gone` where the client leaves first."""
+        """Read the body.
+
+        One too large is thrown away, up to `_SWALLOWED` bounds. Sets `gone` where the client leaves first.
+        """
         chunks: list[bytes] = []
         while self._size <= _SWALLOWED * self._bound:
             message = await self._receive()
@@ -272,7 +284,7 @@ class _Body:
         self._chunks = chunks
 
     async def replay(self) -> Message:
-        """Return the body that was read as one message, at later calls what the client sends next."""
+        """Return the body as one message, later what comes next."""
         if self._chunks is None:
             return await self._receive()
         body, self._chunks = b"".join(self._chunks), None

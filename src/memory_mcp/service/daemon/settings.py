@@ -19,7 +19,7 @@ _PROFILE = "SERVER__PROFILE"
 
 
 class State(NamedTuple):
-    """How the settings file differs from the settings that the daemon was started with."""
+    """How the settings file differs from the start's settings."""
 
     #: Names of settings that have another value.
     changed: tuple[str, ...] = ()
@@ -31,7 +31,6 @@ class InForce:
     """The settings in force in this daemon."""
 
     def __init__(self, settings: Callable[[], Settings], start_settings: Mapping[str, str]) -> None:
-        """Compare with what `settings` returns; `start_settings` is what the daemon was started with, as `link.Wanted.settings`."""
         self._current = settings
         self._told = dict(start_settings)
         self.file = Path(start_settings.get("config") or paths.config_file())
@@ -39,7 +38,10 @@ class InForce:
         self._state = State()
 
     def state(self) -> State:
-        """Return how the file differs from the settings in force, reading it again if it changed since the last call."""
+        """Return how the file differs from the settings in force.
+
+        It is read again if it changed since the last call.
+        """
         stamp: tuple[int, ...] = ()
         with suppress(OSError):
             file_state = self.file.stat()

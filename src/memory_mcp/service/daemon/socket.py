@@ -44,9 +44,10 @@ class SocketDoor:
     """Accepts local connections and serves them."""
 
     def __init__(self, speak: Speak, clients: Clients, private: Serve, answer: Answer, project: str, secret: str = "") -> None:
-        """Serve connections by `speak` (MCP) and `private` (methods); `answer` adds to a hello's reply what differs in settings.
+        """Serve connections by `speak` (MCP) and `private` (methods).
 
-        `project` is for callers that name none; `secret` must be proved by callers, unless it is "".
+        `answer` adds to a hello's reply what differs in settings. `project` is for callers that name none; `secret` must be
+        proved by callers, unless it is "".
         """
         self._speak = speak
         self._clients = clients
@@ -63,9 +64,9 @@ class SocketDoor:
             await door.serve(self._connection)
 
     async def _connection(self, stream: anyio.abc.SocketStream) -> None:
-        """Check who connects, exchange hellos within `_HELLO_PATIENCE` seconds, and serve the connection to its end.
+        """Check who connects, exchange hellos, and serve the connection.
 
-        A caller that is refused is not answered; nothing is raised.
+        The hellos within `_HELLO_PATIENCE` seconds. A caller that is refused is not answered; nothing is raised.
         """
         try:
             async with stream:
@@ -89,7 +90,6 @@ class SocketDoor:
             log.exception("a connection ended with a defect")
 
     async def _serve(self, stream: anyio.abc.SocketStream, client_lines: "_Lines", hello: Mapping[str, Any]) -> None:
-        """Serve a caller after its hello, counted as a client meanwhile: private methods for kind "rpc", MCP for any other."""
         environ = {str(k): str(v) for k, v in dict(hello.get("environ") or {}).items()}
         cwd = str(hello.get("cwd", ""))
         kind = "rpc" if hello.get("kind") == "rpc" else "mcp"
@@ -110,18 +110,23 @@ class _Lines(Lines):
     """Whole lines of a connection."""
 
     def __init__(self, stream: anyio.abc.SocketStream) -> None:
-        """Read lines from `stream`; one longer than `lines.LONGEST` by more than 128 KiB becomes a Cut."""
         self._stream = stream
         self._splitter = lines.Splitter(lines.LONGEST + _ADDED)
         self._ended: deque[bytes | lines.Cut] = deque()
 
     async def hello(self) -> dict[str, Any] | None:
-        """Return the next line's object; None for one that is no hello of this program."""
+        """Return the next line's object.
+
+        None for one that is no hello of this program.
+        """
         message = await self.told()
         return message if "memory-mcp" in message else None
 
     async def told(self) -> dict[str, Any]:
-        """Return the next line's JSON object; {} where the line holds none, is too long, or the caller has gone."""
+        """Return the next line's JSON object.
+
+        {} where the line holds none, is too long, or the caller has gone.
+        """
         try:
             line = await self.__anext__()
             message = json.loads(line) if isinstance(line, bytes) else None
@@ -130,7 +135,7 @@ class _Lines(Lines):
         return message if isinstance(message, dict) else {}
 
     async def __anext__(self) -> bytes | lines.Cut:
-        """Return the next line without its end, empty ones too, a Cut for one that is too long.
+        """Return the next line without its end; Cut if too long.
 
         Raises StopAsyncIteration once either side has gone; what came of a last line is dropped.
         """
@@ -143,7 +148,6 @@ class _Lines(Lines):
 
 
 def _is_ours(stream: anyio.abc.SocketStream) -> bool:
-    """Whether the peer is of this user or root, where the platform reports it; elsewhere the socket's mode protects it."""
     raw = stream.extra(anyio.abc.SocketAttribute.raw_socket)
     if not hasattr(socket, "AF_UNIX") or raw.family != socket.AF_UNIX:
         return True

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def start(data_dir: str, config: str, profile: str, execute: "Execute") -> int:
-    """Run the daemon of a data directory, and end this process with its status (os._exit) once it has ended.
+    """Run a data directory's daemon, then end this process (os._exit).
 
     Returns an exit status only where it cannot start or fails, after one line on stderr. `data_dir`, `config`
     and `profile` are "" where they are not given; `execute` runs a command line on the open memory.

@@ -20,9 +20,10 @@ _BYTES, _LENGTH = 32, 43
 
 
 def token_of(configured: str, data_dir: Path) -> tuple[str, str]:
-    """Return the token in force, and where it is kept, in words; a file with a new one is made where there is none.
+    """Return the token in force and where it is kept.
 
-    Raises ConfigError where the token cannot be read or made, or a header cannot carry it.
+    In words; a file with a new one is made where there is none. Raises ConfigError where the token cannot be read or made, or a
+    header cannot carry it.
     """
     if configured:
         if not _FIT.match(configured):
@@ -50,10 +51,10 @@ def token_of(configured: str, data_dir: Path) -> tuple[str, str]:
 
 
 def _read(path: Path) -> str:
-    """Return the token of a file, made readable for this user alone, with a warning, where others could read it.
+    """Return a file's token; make the file this user's alone.
 
-    Raises ConfigError for a token that is too short or no header can carry, OSError for a file of another
-    user or none.
+    With a warning where others could read it. Raises ConfigError for a token that is too short or no header can carry, OSError
+    for a file of another user or none.
     """
     descriptor = os.open(path, os.O_RDONLY | machine.PRIVATE | getattr(os, "O_NONBLOCK", 0))
     with os.fdopen(descriptor, encoding="ascii", errors="replace") as file:
