@@ -30,13 +30,13 @@ _WITH_VALUE = ("--data-dir", "--config")
 
 
 class _Asked:
-    """The part of a command line that the entry point has to understand."""
+    """The part of a command line that the entry point understands."""
 
     def __init__(self, argv: "Sequence[str]") -> None:
-        """Read the words and the options that the entry point has to understand; all others are kept in `rest`.
+        """Read the words and options that are understood here.
 
-        `whole` is False where an option lacks its value, and reading ends there. --profile, --transport and
-        --project count only behind serve or run.
+        All others are kept in `rest`. `whole` is False where an option lacks its value, and reading ends there. --profile,
+        --transport and --project count only behind serve or run.
         """
         self.named = {"--data-dir": "", "--config": "", "--profile": "", "--transport": "stdio", "--project": ""}
         #: Words and options that are not understood here.
@@ -57,7 +57,7 @@ class _Asked:
 
     @property
     def forwarded(self) -> bool:
-        """Whether the daemon runs it, by the first word or the first two."""
+        """Whether the daemon runs it, by its first words."""
         words = [word for word in self.rest if not word.startswith("-")]
         if len(words) == 1 and any(name.startswith(f"{words[0]} ") for name in FORWARDED):
             # Alone it shows its state.
@@ -111,9 +111,10 @@ def _quick(argv: "Sequence[str]") -> int | None:
 
 
 def _daemon(argv: "Sequence[str]") -> int:
-    """Run the daemon without loading the command line, as its first answer waits for its start; return an exit status.
+    """Run the daemon without loading the command line.
 
-    What is not understood here goes to the command line. A daemon that ran ends the process by itself.
+    Its first answer waits for its start. What is not understood here goes to the command line. A daemon that ran ends the
+    process by itself.
     """
     line = _Asked(argv[1:])
     if not line.whole or line.rest != ["run"] or line.named["--profile"] not in ("", "default", "full"):

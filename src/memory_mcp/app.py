@@ -79,7 +79,7 @@ ALONE = Callbacks()
 
 
 class App:
-    """One open memory: storage, derivation, layers and policy, ready for a door (server or command line)."""
+    """One open memory: storage, derivation, layers and policy."""
 
     #: Why this memory is not the one that clients were connected to; "" where it is.
     displaced = ""
@@ -146,10 +146,7 @@ class App:
         return derivation, Improver(self.storage, self.calendar, self.summarizer)
 
     def _spool(self, directory: Path | None) -> "Spool | None":
-        """Return the spool of the hooks' payloads, None in memory.
-
-        With hooks.refine it asks for refining at a session's end.
-        """
+        """Return the spool of the hooks' payloads, None in memory."""
         from memory_mcp.capture.hooks.registry import HOOKS
         from memory_mcp.capture.spool import Spool
         from memory_mcp.tree.toc import refining
@@ -160,10 +157,7 @@ class App:
         return Spool(Path(paths.spool_dir(str(directory))), self.log, self.gate, HOOKS, on_end)
 
     def _watched(self, directory: Path | None) -> "DirectoryWatch | None":
-        """Return a watch of the spool's folder `new`, made if missing.
-
-        None without a data directory, and off Linux.
-        """
+        """Return a watch of the spool's folder `new`, made if missing."""
         from memory_mcp.capture.watch import DirectoryWatch
 
         return None if directory is None else DirectoryWatch.open_watch(Path(paths.spool_dir(str(directory))) / "new")
@@ -229,7 +223,7 @@ class App:
         return CopyReader(lambda: self.accelerators.find_searcher(LayerName.BM25.value), self.storage.outbox, last_seq)
 
     def engine_parts(self) -> "EngineParts":
-        """Return what a policy engine of this memory is made of: new layers over the same store and indexes."""
+        """Return what a policy engine is made of, with new layers."""
         from memory_mcp.search.layers.agentic.scan import Scan
         from memory_mcp.search.layers.agentic.words import TreeWords
         from memory_mcp.search.layers.successor import Successors
@@ -252,10 +246,7 @@ class App:
         )
 
     def teleport(self, name: LayerName) -> "TeleportLayer":
-        """Return a new layer 3 (BM25) or 4 (vectors).
-
-        An unusable index is told by its status and its errors.
-        """
+        """Return a new layer 3 or 4; its status tells errors."""
         from memory_mcp.search.layers.teleport import MissingIndex, TeleportLayer
 
         off = self.accelerators.disabling_settings(name.value)
@@ -280,10 +271,7 @@ class App:
         return HybridLayer(self.teleport(LayerName.BM25), self.teleport(LayerName.VECTOR))
 
     def topics(self) -> "TopicsLayer":
-        """Return a new layer 5 (topics).
-
-        An unusable index is told by its status and its errors.
-        """
+        """Return a new layer 5 (topics); its status tells errors."""
         from memory_mcp.search.layers.teleport import MissingIndex
         from memory_mcp.search.layers.topics import TopicsLayer
 
@@ -302,10 +290,7 @@ class App:
     def write(
         self, drafts: "Sequence[EventDraft]", source: str, trust: "Trust | None" = None, request: "WriteRequest | None" = None
     ) -> "AppendResult":
-        """Store drafts, once per `request`.
-
-        Returns new and known ids; none if one is refused (InvalidQuery).
-        """
+        """Store drafts once per `request`, none if one is refused (InvalidQuery)."""
         appended = self.pipeline.store_drafts(drafts, source, trust, request)
         self._callbacks.on_write()
         if any(draft.type == "session_end" for draft in drafts):
@@ -313,16 +298,13 @@ class App:
         return appended
 
     def append(self, drafts: "Sequence[EventDraft]", source: str, request: "WriteRequest | None" = None) -> "AppendResult":
-        """Store drafts cleaned elsewhere, less what was forgotten since.
-
-        Returns new and known ids, committed; wake deriver.
-        """
+        """Store cleaned drafts, less what was forgotten since; wake the deriver."""
         from memory_mcp.capture.log import LogWrite
 
         return self.append_each([LogWrite(drafts, source, request)])[0]
 
     def append_each(self, writes: "Sequence[LogWrite]") -> "list[AppendResult]":
-        """Store several writes as `append` does each, together where the engine can; return their results in order."""
+        """Store several writes as `append` does, together if possible."""
         clean = [replace(w, drafts=[c for d in w.drafts if (c := self.gate.recheck_draft(d)) is not None]) for w in writes]
         appended = self.log.append_writes(clean)
         self._callbacks.on_write()
@@ -330,7 +312,7 @@ class App:
 
     @property
     def is_importing(self) -> bool:
-        """Whether an import is under way, so that what can wait should."""
+        """Whether an import is under way; other work should wait."""
         return self._callbacks.importing()
 
     @property
@@ -351,7 +333,7 @@ class App:
         }
 
     def drain(self, limit: int | None = None) -> "DrainReport":
-        """Store spooled payloads, `limit` at most, each exactly once, and wake the deriver; nothing without a spool."""
+        """Store `limit` spooled payloads exactly once; wake the deriver."""
         from memory_mcp.capture.spool import DrainReport
 
         report = self.spool.drain(limit) if self.spool else DrainReport()
@@ -362,14 +344,11 @@ class App:
         return report
 
     def importer(self, name: str) -> "Importer":
-        """Return the importer of a name, with the settings in force.
-
-        Raises InvalidQuery for an unknown name.
-        """
+        """Return an importer; raises InvalidQuery for an unknown name."""
         return make_importer(name, self.settings.ingest)
 
     def importers(self) -> "list[Importer]":
-        """Return every importer, in the order in which they are asked whether a file is theirs."""
+        """Return every importer, in the order of asking."""
         return all_importers(self.settings.ingest)
 
     def run_import(
@@ -379,31 +358,28 @@ class App:
         progress: "Callable[[ImportReport, Path, float], None] | None" = None,
         newest: int | None = None,
     ) -> "ImportReport":
-        """Import what is not stored yet, deriving nothing.
-
-        Only about `newest` events, of the files changed last (None: all).
-        """
+        """Import about `newest` events (None: all); derive nothing."""
         with few_collections():
             return self.pipeline.import_source(self.importer(name), source, progress, newest)
 
     def ask(self, query: Query, how: "How | None" = None) -> "Answer":
-        """Answer a question by the policy, within the settings' bounds as far as `how` names no others."""
+        """Answer a question by the policy, within the settings' bounds."""
         bounds = self.settings.retrieval.bounds
         return self.engine.search(query, bounds) if how is None else self.engine.search(query, bounds, how)
 
     def plan(self, query: Query, how: "How") -> "Plan":
-        """Return what `ask` would do with a question, by the same rules, without searching."""
+        """Return what `ask` would do, without searching."""
         return self.engine.plan(query, self.settings.retrieval.bounds, how)
 
     def why_not(self, missing: str, project: str | None, arguments: "Mapping[str, Any]", door: "SearchCalls") -> "WhyNot":
-        """Return why something is missing from a call's results, and what would show it. Raises NotFound for an unknown id."""
+        """Return why results lack something; NotFound for an unknown id."""
         from memory_mcp.search.layers.targets import find_target
         from memory_mcp.search.policy.why_not import why_not
 
         return why_not(find_target(self.storage, self.tree, missing, project), arguments, door)
 
     def count_opening(self, grip_id: "GripId") -> None:
-        """Count that somebody opened this quotation, where the settings ask for it; a failure is only logged."""
+        """Count an opened quotation, if settings ask; only log failures."""
         if self.settings.ranking.usage:
             try:
                 self.storage.usage.record_usage([grip_id], self.clock.now_ms())
@@ -411,7 +387,7 @@ class App:
                 log.warning("the opening of %s could not be counted: %s", grip_id, error)
 
     def close(self) -> None:
-        """Stop the watch of the spool and the scheduler, then close indexes and store; a second call does nothing."""
+        """Stop background work, then close indexes and store, once."""
         if self._watch is not None:
             self._watch.close()
             self._watch = None

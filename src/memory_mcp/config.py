@@ -72,7 +72,7 @@ _T = typing.TypeVar("_T")
 
 
 def setting(default: _T, text: str) -> _T:
-    """Return the dataclass field of a setting, with its default and `text` as its help."""
+    """Return a setting's dataclass field, with `text` as its help."""
     return field(default=default, metadata={"help": text})
 
 
@@ -143,7 +143,10 @@ class Settings:
     extensions: Mapping[str, Any] = field(default_factory=dict)
 
     def section(self, name: str) -> Any:
-        """Return a section, the defaults for one of another package that is not set; AttributeError for an unknown one."""
+        """Return a section, with defaults where it is not set.
+
+        AttributeError for an unknown one.
+        """
         if name in _SECTIONS:
             return getattr(self, name)
         kind = extensions.find(extensions.SETTINGS, name)
@@ -157,16 +160,16 @@ _SECTIONS = frozenset(item.name for item in dataclasses.fields(Settings)) - {"ex
 
 
 def config_path(environ: Mapping[str, str] | None = None) -> Path:
-    """Return where the settings file is, whether it exists or not: MEMORY_MCP_CONFIG, else in the platform's place."""
+    """Return where the settings file is, existing or not."""
     return Path(paths.config_file(environ))
 
 
 def load(environ: Mapping[str, str] | None = None, flags: Mapping[str, Any] | None = None, file: Path | None = None) -> Settings:
-    """Return the settings in force: defaults, then the file, then the environment, then `flags`; no file is no error.
+    """Return the settings in force.
 
-    `flags` are dotted keys with values, such as {"storage.data_dir": "/srv/memory"}; None is not given.
-    Raises ConfigError for an unreadable file, an unknown or removed key or variable (with the nearest known
-    one), and an invalid value.
+    Defaults, then the file, then the environment, then `flags`; no file is no error. `flags` are dotted keys with values, such
+    as {"storage.data_dir": "/srv/memory"}; None is not given. Raises ConfigError for an unreadable file, an unknown or removed
+    key or variable (with the nearest known one), and an invalid value.
     """
     env = os.environ if environ is None else environ
     path = file or config_path(env)
@@ -188,7 +191,7 @@ def load(environ: Mapping[str, str] | None = None, flags: Mapping[str, Any] | No
 
 
 def variables() -> dict[str, str]:
-    """Return the environment variables that stand for a setting, each with its dotted name.
+    """Return the settings' environment variables with dotted names.
 
     MEMORY_MCP_DATA_DIR and MEMORY_MCP_STORAGE__DATA_DIR stand for the same one: the later in this
     order, the second, wins.
@@ -228,10 +231,10 @@ def _of_environment(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def store(path: Path, key: str, value: str) -> None:
-    """Write one setting into a file, which keeps everything else it says, its line ends and its mode.
+    """Write one setting into a file, which keeps everything else.
 
-    `key` is section and name; the file, its folder and its section are made where there is none. The file is
-    replaced whole and followed if it is a link. Raises ConfigError when it cannot be read or written.
+    Its line ends and its mode too. `key` is section and name; the file, its folder and its section are made where there is none.
+    The file is replaced whole and followed if it is a link. Raises ConfigError when it cannot be read or written.
     """
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
@@ -256,7 +259,7 @@ def store(path: Path, key: str, value: str) -> None:
 
 
 def _put(values: dict[str, Any], keys: list[str], value: Any) -> None:
-    """Set `values[key1][key2]...` for the nested keys to a value, in place, making sections; an earlier value is replaced.
+    """Set `values[key1][key2]...` in place, making sections.
 
     Raises ConfigError where one of the keys but the last holds a value, no section.
     """
@@ -283,7 +286,7 @@ def _build(kind: type[Any], values: Mapping[str, Any], prefix: str) -> Any:
 
 
 def _convert(kind: Any, value: Any, key: str) -> Any:
-    """Return a value as the type of its field, read from text where it comes from a variable.
+    """Return a value as its field's type, read from text.
 
     Raises ConfigError, which names the key and its meaning, for a value of another type.
     """
@@ -312,7 +315,7 @@ def _convert(kind: Any, value: Any, key: str) -> Any:
 
 
 def _meaning(key: str) -> str:
-    """Return "It means: HELP Without it: DEFAULT." for a dotted name, as a hint; "" for an unknown one."""
+    """Return "It means: HELP Without it: DEFAULT." as a hint."""
     item = next((item for name, item in iter_keys() if name == key), None)
     return "" if item is None else f"It means: {item.metadata.get('help', '')} Without it: {item.default!r}."
 
@@ -338,7 +341,10 @@ def _unknown(key: str) -> ConfigError:
 
 
 def iter_keys() -> Iterator[tuple[str, "dataclasses.Field[Any]"]]:
-    """Yield the dotted name of every setting, those of other packages last, with its dataclass field (default, help)."""
+    """Yield every setting's dotted name and dataclass field.
+
+    Those of other packages come last.
+    """
     yield from _section_keys(Settings, "")
     for name, kind in extensions.load_all(extensions.SETTINGS).items():
         yield from _section_keys(kind, f"{name}.")
@@ -354,13 +360,16 @@ def _section_keys(kind: type[Any], prefix: str) -> Iterator[tuple[str, "dataclas
 
 
 def shown_value(settings: Settings, key: str, item: "dataclasses.Field[Any]") -> Any:
-    """Return the value in force of a setting of `iter_keys`, with stars for the password in the address of a database."""
+    """Return a setting's value, a database's password as stars."""
     value = value_of(settings, key)
     return without_password(value) if item.metadata.get("is_address") else value
 
 
 def without_password(text: str) -> str:
-    """Return a text with the passwords of addresses in it replaced by stars, as in user:PASSWORD@host and password=...."""
+    """Return a text with passwords of addresses as stars.
+
+    As in user:PASSWORD@host and password=....
+    """
     return _PASSWORD.sub(lambda m: f"{m['user'] or m['word']}***", text)
 
 

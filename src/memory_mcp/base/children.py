@@ -40,12 +40,15 @@ class Packed(bytes):
 
     @classmethod
     def of(cls, value: object) -> "Packed":
-        """Return a value as its pickle, which `send` then sends as it is."""
+        """Return a value as its pickle for `send`."""
         return cls(pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL))
 
 
 def send(stream: IO[bytes], value: object) -> None:
-    """Write one frame (length in 8 bytes, pickle, a Packed as it is) and flush it; OSError where the other side has gone."""
+    """Write one frame and flush it.
+
+    Length in 8 bytes, then the pickle, a Packed as it is. OSError where the other side has gone.
+    """
     data = value if isinstance(value, Packed) else Packed.of(value)
     stream.write(len(data).to_bytes(_LENGTH, "little"))
     stream.write(data)
@@ -80,10 +83,10 @@ _few_lock = threading.Lock()
 
 @contextmanager
 def few_collections() -> Iterator[None]:
-    """Have garbage collected rarely while the block runs: bulk work makes millions of objects and no cycles.
+    """Have garbage collected rarely while the block runs.
 
-    Looking for them took a tenth of the time. Threads may be within it side by side; the last to leave puts
-    back what held before the first.
+    Bulk work makes millions of objects and no cycles. Looking for them took a tenth of the time. Threads may be within it side
+    by side; the last to leave puts back what held before the first.
     """
     with _few_lock:
         _few.append(_few[-1] if _few else gc.get_threshold())
@@ -111,9 +114,10 @@ def kill_all() -> None:
 
 
 class Child:
-    """One process that calls `begin` of a module of this package with `hello`, and then what that returned with each request.
+    """A process that answers requests by a function of ours.
 
-    Use as a context manager, or call `end`.
+    It calls `begin` of a module of this package with `hello`, and then what that returned with each request. Use as a context
+    manager, or call `end`.
     """
 
     def __init__(self, module: str, hello: object) -> None:
@@ -150,22 +154,19 @@ class Child:
 
     @property
     def returncode(self) -> int | None:
-        """The process's exit status, a signal as a negative number.
-
-        None while it runs.
-        """
+        """The process's exit status, a signal as a negative number."""
         return self._process.poll()
 
     @property
     def waiting(self) -> int:
-        """The number of frames, the hello among them, that have no answer yet."""
+        """The number of frames without an answer, the hello included."""
         return len(self._answers)
 
     def submit(self, request: object) -> "Future[Any]":
-        """Send a request without waiting, and return its answer as a future; answers come in the order of the requests.
+        """Send a request; return its answer as a future.
 
-        The future raises what the child's work raised, and OSError or EOFError if the child has gone,
-        before this call too. Raises what pickling the request raises.
+        Answers come in the order of the requests. The future raises what the child's work raised, and OSError or EOFError if the
+        child has gone, before this call too. Raises what pickling the request raises.
         """
         from concurrent.futures import Future
 
@@ -188,10 +189,7 @@ class Child:
         return self.submit(request).result()
 
     def kill(self) -> None:
-        """Kill the process, whatever it does.
-
-        Nothing happens when it has ended.
-        """
+        """Kill the process, whatever it does."""
         self._process.kill()
 
     def end(self, *, at_once: bool = False) -> None:
@@ -214,7 +212,7 @@ class Child:
             thread.join()
 
     def _write(self) -> None:
-        """Send requests as they come (thread), until None ends the input or the child has gone."""
+        """Send requests until None or the child's end (thread)."""
         pipe = self._process.stdin
         assert pipe is not None
         with suppress(OSError), pipe:
@@ -222,10 +220,7 @@ class Child:
                 send(pipe, request)
 
     def _read(self) -> None:
-        """Hand each answer to its future (thread).
-
-        At the end kill the child and give all open futures the error.
-        """
+        """Hand each answer to its future (thread)."""
         pipe = self._process.stdout
         assert pipe is not None
         try:
@@ -247,10 +242,11 @@ class Child:
 
 
 def feed(groups: Sequence[Sequence[Child]], requests: Iterable[object]) -> Iterator[Any]:
-    """Give each request to one child of every group, whichever has room; yield every child's answers as they come.
+    """Give each request to one child of every group.
 
-    The groups are of one size. A child has at most `_AHEAD` requests at once; the next request is taken only
-    when there is room. Raises what a child raised, OSError or EOFError if one has gone.
+    Whichever has room; every child's answers are yielded as they come. The groups are of one size. A child has at most `_AHEAD`
+    requests at once; the next request is taken only when there is room. Raises what a child raised, OSError or EOFError if one
+    has gone.
     """
     rooms: list[queue.SimpleQueue[tuple[Child, Future[Any] | None]]] = [queue.SimpleQueue() for _ in groups]
     for group, room in zip(groups, rooms, strict=True):
@@ -270,11 +266,11 @@ def _free(room: "queue.SimpleQueue[Any]", child: Child, answer: "Future[Any]") -
 
 
 def answering(begin: Callable[[Any], Callable[[Any], object]]) -> None:
-    """Run a child's whole life: call `begin` with the hello, then answer each frame until the parent has gone. Never returns.
+    """Run a child's whole life; never return.
 
-    An error of the work is the answer to its frame; one of `begin` ends the child with a traceback. Ends the
-    process at once (os._exit): what is left unwritten for a parent that has gone would be said to be lost at
-    an ordinary end.
+    It calls `begin` with the hello, then answers each frame until the parent has gone. An error of the work is the answer to its
+    frame; one of `begin` ends the child with a traceback. Ends the process at once (os._exit): what is left unwritten for a
+    parent that has gone would be said to be lost at an ordinary end.
     """
     # Else it ends with a traceback, which an import's child writes to the terminal of whoever started that.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -286,7 +282,10 @@ def answering(begin: Callable[[Any], Callable[[Any], object]]) -> None:
     requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
 
     def read() -> None:
-        """Queue each frame (thread), and end the process with its input, also in the midst of work that takes minutes."""
+        """Queue each frame (thread); the input's end ends the process.
+
+        Also in the midst of work that takes minutes.
+        """
         with suppress(EOFError, OSError):
             while True:
                 requests.put(_received(source))

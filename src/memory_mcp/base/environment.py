@@ -16,7 +16,7 @@ GIVEN_HOME = "MEMORY_MCP_HOME"
 
 
 def settle_home() -> None:
-    """Set HOME of this process to the home directory in force, absolute, so that children find the same one."""
+    """Set HOME of this process, absolute, for its children."""
     raw_home = os.environ.get("HOME")
     if raw_home is None:
         return
@@ -29,16 +29,16 @@ def settle_home() -> None:
 
 
 def home_dir(environ: "Mapping[str, str]") -> str:
-    """Return the home directory: HOME, else that of the user's account where HOME is missing, empty or not replaced."""
+    """Return HOME, else the home of the user's account.
+
+    Where HOME is missing, empty or not replaced.
+    """
     home = environ.get("HOME", "").strip()
     return home if home and not _is_unreplaced(home) else account_home()
 
 
 def account_home() -> str:
-    """Return the home directory that the system knows of this user.
-
-    "" if it knows none.
-    """
+    """Return the home directory that the system knows of this user."""
     try:
         import pwd
 
@@ -77,7 +77,7 @@ def _variables_in(path: str) -> list[tuple[str, str]]:
 
 
 def is_makeable(directory: str) -> bool:
-    """Return whether a folder is there, or can be made where it is not."""
+    """Return whether a folder exists or can be made."""
     ancestor = directory
     while ancestor != os.path.dirname(ancestor) and not os.path.lexists(ancestor):
         ancestor = os.path.dirname(ancestor)
@@ -85,7 +85,7 @@ def is_makeable(directory: str) -> bool:
 
 
 def report_unusable(environ: "Mapping[str, str]", setting: str, directory: str, spares: "Sequence[str]") -> "Iterator[str]":
-    """Yield each unusable path of an environment, and what is used instead.
+    """Yield each unusable path and what is used instead.
 
     `setting` is the data directory as a setting names it, `directory` the one in force, `spares` are those that hooks use where
     it cannot be made.

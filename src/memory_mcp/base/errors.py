@@ -92,9 +92,9 @@ class DiskFull(StorageError):
 
     @classmethod
     def of(cls, error: Exception) -> "DiskFull | None":
-        """Return a new DiskFull for an error that says that a disk, a quota or a size limit is used up; None for any other.
+        """Return a DiskFull for a used-up disk, quota or size limit.
 
-        That is an OSError with ENOSPC, EDQUOT or EFBIG, or numpy's about a write that was cut short.
+        None for any other error. That is an OSError with ENOSPC, EDQUOT or EFBIG, or numpy's about a write that was cut short.
         """
         if not isinstance(error, OSError):
             return None
@@ -106,7 +106,7 @@ class DiskFull(StorageError):
 
     @classmethod
     def within(cls, error: BaseException | None) -> "DiskFull | None":
-        """Return the full disk that an error, one of its causes or contexts reports; None where none does."""
+        """Return the full disk that an error or its causes report."""
         while error is not None:
             full = error if isinstance(error, cls) else cls.of(error) if isinstance(error, Exception) else None
             if full is not None:
@@ -299,5 +299,8 @@ class IndexNotReady(LayerUnavailable):
 
 
 def no_such_space(name: str = "") -> NotFound:
-    """Return the one error for every space of a team that the caller may not see, existing or not."""
+    """Return the error for every space that the caller cannot see.
+
+    Existing or not.
+    """
     return NotFound(f"there is no space {name!r}" if name else "there is no such space", "Ask for the spaces you may see.")

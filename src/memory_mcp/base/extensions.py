@@ -47,17 +47,14 @@ def _entry_points() -> "Mapping[str, Mapping[str, EntryPoint]]":
 
 
 def names(group: str) -> tuple[str, ...]:
-    """Return the names that other packages add to a group.
-
-    Nothing is imported.
-    """
+    """Return the names that other packages add to a group."""
     return tuple(_entry_points().get(group, ()))
 
 
 def find(group: str, name: str) -> Any | None:
-    """Return what a name stands for, None if no package that can be imported adds it.
+    """Return what a name stands for, None if nothing adds it.
 
-    Raises ConfigError if that package lacks a library.
+    A package that cannot be imported adds nothing. Raises ConfigError if that package lacks a library.
     """
     point = _entry_points().get(group, {}).get(name)
     if point is None:
@@ -81,13 +78,10 @@ def load_all(group: str) -> dict[str, Any]:
 
 
 def lacking(error: ModuleNotFoundError) -> ConfigError:
-    """Return the error for a library that an extra brings and that is not installed."""
+    """Return the error for a missing library of an extra."""
     return ConfigError(f"{error.name} is not installed", f"Install {_DISTRIBUTION}[team].")
 
 
 def hint_for(name: str) -> str:
-    """Return which extra to install for a name that it adds.
-
-    "" for any other name.
-    """
+    """Return which extra to install for a name that it adds."""
     return f"Install {_DISTRIBUTION}[{_EXTRAS[name]}]." if name in _EXTRAS else ""

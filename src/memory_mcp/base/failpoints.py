@@ -56,9 +56,10 @@ _visits: Counter[str] = Counter()
 
 
 def failpoint(name: str) -> None:
-    """Kill this process (SIGKILL, or SIGTERM where there is none) when the environment asks for it at this visit of this point.
+    """Kill this process when the environment asks for it here.
 
-    Else do nothing. Raises KeyError for a name that is not listed, but only where the variable is set.
+    SIGKILL, or SIGTERM where there is none; at the visit that is named. Else do nothing. Raises KeyError for a name that is not
+    listed, but only where the variable is set.
     """
     setting = os.environ.get(VARIABLE)
     if setting is None:

@@ -32,7 +32,10 @@ _PIECE = 1024 * 1024
 
 
 class NotAFile(OSError):
-    """A path where something other than a regular file is: a link, a pipe, a socket, a device or a folder."""
+    """A path where something other than a regular file is.
+
+    A link, a pipe, a socket, a device or a folder.
+    """
 
 
 class TooLarge(ValueError):
@@ -64,7 +67,10 @@ def _is_other(path: str | os.PathLike[str]) -> bool:
 
 
 def open_text(path: str | os.PathLike[str], encoding: str = "utf-8", newline: str | None = None) -> TextIO:
-    """Open a regular file as `open_file` does, as text in which broken bytes are replaced; UTF-16 is known by its mark."""
+    """Open a regular file as text, broken bytes replaced.
+
+    As `open_file` does; UTF-16 is known by its mark.
+    """
     import io
 
     stream = open_file(path)
@@ -74,7 +80,10 @@ def open_text(path: str | os.PathLike[str], encoding: str = "utf-8", newline: st
 
 
 def read_file(path: str | os.PathLike[str], most: int = WHOLE) -> bytes:
-    """Return the content of a regular file, only its first `most` bytes; raises as `open_file` does."""
+    """Return the first `most` bytes of a regular file.
+
+    Raises as `open_file` does.
+    """
     with open_file(path) as stream:
         return stream.read(most)
 
@@ -129,7 +138,7 @@ class Zip:
         return self._zip.namelist()
 
     def size(self, name: str) -> int:
-        """Return to how many bytes a member unpacks, by the archive's directory."""
+        """Return a member's unpacked bytes, by the archive's directory."""
         return self._zip.getinfo(name).file_size
 
     @contextmanager
@@ -162,7 +171,7 @@ class Zip:
 
 
 def unpacked_limit(packed: int) -> int:
-    """Return the most bytes to which so many packed ones may unpack."""
+    """Return the most bytes that so many packed ones may give."""
     return SLACK + RATIO * packed
 
 

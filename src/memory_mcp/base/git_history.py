@@ -23,9 +23,9 @@ _MAGIC = b"\xfftOc\0\0\0\2"
 
 
 def root_commit(git_dir: Path, common: Path) -> str:
-    """Return the id of the first commit behind HEAD, by first parents; "" for none that is found.
+    """Return the first commit behind HEAD, "" for none.
 
-    None is found in a shallow clone and behind more than 2,000 commits.
+    By first parents. None is found in a shallow clone and behind more than 2,000 commits.
 
     Args:
         git_dir: The git directory of a working tree, which has its HEAD.
@@ -72,10 +72,7 @@ class _Objects:
         self._packs: list[tuple[Path, bytes]] | None = None
 
     def commit(self, name: str) -> bytes | None:
-        """Return the content of a commit.
-
-        None where it is not there.
-        """
+        """Return the content of a commit."""
         packed = _bytes(self._folder / name[:2] / name[2:], _COMMIT_BYTES)
         if packed:
             head, _, content = foreign_files.unpack(packed, _COMMIT_BYTES).partition(b"\0")
@@ -113,7 +110,7 @@ class _Objects:
 
 
 class _Names:
-    """The sorted names in an index of a pack, for a search by halves."""
+    """The sorted names in a pack's index, for binary search."""
 
     def __init__(self, index: bytes, size: int, count: int) -> None:
         self._index, self._size, self._count = index, size, count
@@ -127,7 +124,7 @@ class _Names:
 
 
 def _offset(index: bytes, name: bytes) -> int | None:
-    """Return where a pack holds an object, by its index of version 2; None where it does not."""
+    """Return where a pack holds an object, None where not."""
     (count,) = struct.unpack_from(">I", index, 8 + 1020)
     names = _Names(index, len(name), count)
     position = bisect_left(names, name)
@@ -154,7 +151,7 @@ def _varint(content: bytes, start: int) -> tuple[int, int]:
 
 
 def _patched(base: bytes, delta: bytes) -> bytes:
-    """Return a text from another one and its difference to that: copies of parts of it, and new bytes."""
+    """Return a text made from another one and a delta."""
     position = _varint(delta, _varint(delta, 0)[1])[1]
     pieces = bytearray()
     while position < len(delta) and len(pieces) <= _COMMIT_BYTES:
@@ -180,10 +177,7 @@ def _text(path: Path) -> str:
 
 
 def _bytes(path: Path, most: int) -> bytes:
-    """Return the beginning of a file.
-
-    B"" for one that is missing or no regular file.
-    """
+    """Return the beginning of a file."""
     try:
         with foreign_files.open_file(path) as stream:
             return stream.read(most)

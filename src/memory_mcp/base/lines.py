@@ -37,14 +37,17 @@ _LAST = re.compile(rb"[}\]]\s*,\s*(?:" + _OTHER + rb"\s*,\s*){0,2}" + _ID + rb"(
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A line that was too long to be kept: its two ends."""
+    """The two ends of a line too long to be kept."""
 
     head: bytes
     tail: bytes
 
 
 class Splitter:
-    """Splits a stream that comes in chunks into lines, without their ends: line feeds, carriage returns or both."""
+    """Splits a stream into lines, without their ends.
+
+    Line feeds, carriage returns or both.
+    """
 
     def __init__(self, longest: int = LONGEST) -> None:
         self._longest = longest
@@ -67,7 +70,10 @@ class Splitter:
         return complete
 
     def end(self) -> bytes | Cut:
-        """Return what came since the last line, a `Cut` where it was too long, and begin another; b"" for nothing."""
+        """Return what came since the last line, and begin another.
+
+        A `Cut` where it was too long; b"" for nothing.
+        """
         line: bytes | Cut = bytes(self._line) if self._cut is None else self._cut
         self._line, self._cut = bytearray(), None
         return line
@@ -88,7 +94,10 @@ class Splitter:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """The result of reading a line: `line` is to be passed on, or `answer` sent back; neither for an empty one."""
+    """A line to be passed on, or an answer to it.
+
+    Neither for an empty one.
+    """
 
     line: bytes = b""
     message: dict[str, Any] | None = None
@@ -96,7 +105,7 @@ class Read:
 
 
 def read(line: bytes | Cut) -> Read:
-    """Read a client's line: a message to be passed on, or the error to answer it with; neither for an empty line.
+    """Read a client's line: a message, or an error's answer.
 
     Answered are lines that are too long, no UTF-8, no JSON, nested too deep, or no message of the protocol, each with the id
     where it can be found. Lone surrogates, which no UTF-8 can carry, become U+FFFD; a byte order mark is dropped.
@@ -133,10 +142,7 @@ def read(line: bytes | Cut) -> Read:
 
 
 def _wrong(message: object) -> str:
-    """Return why a JSON value is no message of the protocol.
-
-    "" where it is one.
-    """
+    """Return why a JSON value is no message of the protocol."""
     if isinstance(message, list):
         return "batches are not supported; send one message per line"
     if not isinstance(message, dict):
@@ -153,10 +159,7 @@ def _wrong(message: object) -> str:
 
 
 def _wrong_answer(message: Mapping[str, Any]) -> str:
-    """Return why an object without a method is no answer to a request of the server's; "" where it is one.
-
-    The SDK keeps what it cannot read in its log, word for word.
-    """
+    """Return why an object without a method is no answer."""
     if "id" not in message or not ("result" in message or "error" in message):
         return "method is missing"
     if "result" in message:
@@ -167,10 +170,7 @@ def _wrong_answer(message: Mapping[str, Any]) -> str:
 
 
 def _id(message: object) -> str | float | None:
-    """Return the id of a message.
-
-    None where it has none that the protocol allows.
-    """
+    """Return the id of a message."""
     value = message.get("id") if isinstance(message, dict) else None
     # Infinity, as 1e999 is read, is no JSON.
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) != math.inf and value == value
@@ -199,7 +199,7 @@ def _refused(line: bytes, code: int, why: str) -> Read:
 
 
 def refused(message: object, why: str) -> bytes:
-    """Return the error line (INVALID_REQUEST) for a message that is JSON and cannot be taken, for the reason `why`.
+    """Return the error line (INVALID_REQUEST) for a JSON message.
 
     It has the message's id, null for none and for an answer to one of ours.
     """
@@ -209,7 +209,7 @@ def refused(message: object, why: str) -> bytes:
 
 
 def _find_id(head: bytes, tail: bytes) -> str | float | None:
-    """Return the id of a message that cannot be read, from its first or last members; None where it cannot be found."""
+    """Return the id of a message that cannot be read."""
     match = _FIRST.match(head) or _LAST.search(tail)
     try:
         return _id({"id": json.loads(match[1].decode())}) if match else None
@@ -218,7 +218,7 @@ def _find_id(head: bytes, tail: bytes) -> str | float | None:
 
 
 def _error(number: str | float | None, code: int, why: str) -> bytes:
-    """Return the line of an error response with an id, or null for None; its message ends with: a retry will not help."""
+    """Return the line of an error that no retry helps."""
     text = f"{why}. A retry of the same call will not help."
     answer = {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": text}}
     return json.dumps(answer, separators=(",", ":")).encode() + b"\n"

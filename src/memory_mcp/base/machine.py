@@ -33,17 +33,14 @@ _LAST_WORDS = 5.0
 
 
 def owns(state: os.stat_result) -> bool:
-    """Return whether a file is this user's.
-
-    True where files have no owner number, as only their folder protects them there.
-    """
+    """Return whether a file is this user's; True without owner numbers."""
     return not hasattr(os, "getuid") or state.st_uid == os.getuid()
 
 
 def peer(sock: Any) -> int | None:
-    """Return the user number of the process that listens on the other end of a connected Unix socket; None where unknown.
+    """Return the user number of a Unix socket's listener.
 
-    It is asked of the system, which noted it when that process began to listen.
+    None where unknown. It is asked of the system, which noted it when that process began to listen.
     """
     import _socket
 
@@ -59,13 +56,13 @@ def peer(sock: Any) -> int | None:
 
 
 def is_foreign_peer(sock: Any) -> bool:
-    """Return whether another user's process listens on the other end of a connected Unix socket; False where unknown."""
+    """Return whether a Unix socket's listener is another user's."""
     user = peer(sock)
     return user is not None and user != os.getuid()
 
 
 class Aside:
-    """A file for this user alone that is written aside, and put in place of what is there once it is whole and on disk.
+    """A private file, put in place once it is on disk.
 
     Use as a context manager, which gives a stream to write to, of UTF-8 where it is `text`. OSError when it cannot be
     written; whatever the block raises, nothing is left behind. Where several processes may write the same place at once, each
@@ -112,16 +109,19 @@ class Aside:
 
 
 def put(path: str | os.PathLike[str], content: bytes, aside: str | os.PathLike[str] = "") -> None:
-    """Write a small file whole, mode 0600, and put it in its place once it is on disk; raise OSError when that fails.
+    """Write a small private file whole, once on disk.
 
-    `aside` is written first, PLACE.new for "", as `Aside` does.
+    Its mode is 0600. Raises OSError when that fails. `aside` is written first, PLACE.new for "", as `Aside` does.
     """
     with Aside(path, aside) as stream:
         stream.write(content)
 
 
 def on_disk(stream: IO[Any]) -> None:
-    """Flush a stream and wait until what was written is on disk (fsync). Raises OSError where that fails."""
+    """Flush a stream and wait for the disk (fsync).
+
+    Raises OSError where that fails.
+    """
     stream.flush()
     os.fsync(stream.fileno())
 
@@ -144,9 +144,10 @@ def sync_names(folder: str | os.PathLike[str]) -> None:
 
 
 def iter_files(folder: str | os.PathLike[str]) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield each regular file below a folder with its state, sorted within each folder; links are left out.
+    """Yield the regular files below a folder with their states.
 
-    Other processes may work in it: what vanishes meanwhile, or cannot be looked at, is left out, too.
+    Sorted within each folder; links are left out. Other processes may work in it: what vanishes meanwhile, or cannot be looked
+    at, is left out, too.
     """
     for parent, folder_names, file_names in os.walk(folder):
         folder_names.sort()
@@ -161,7 +162,7 @@ def iter_files(folder: str | os.PathLike[str]) -> Iterator[tuple[str, os.stat_re
 
 
 def size_of(path: str | os.PathLike[str]) -> int:
-    """Return the bytes of a file, or of all files below a folder as `iter_files` finds them; 0 where nothing is."""
+    """Return the bytes of a file or a folder's files."""
     try:
         state = os.stat(path)
     except OSError:
@@ -170,7 +171,10 @@ def size_of(path: str | os.PathLike[str]) -> int:
 
 
 def ancestors(most: int = 6) -> list[int]:
-    """Return the ids of the processes above this one, the nearest first, at most `most`; only the parent's off Linux."""
+    """Return the processes above this one, the nearest first.
+
+    At most `most`; only the parent's off Linux.
+    """
     pids = [os.getppid()]
     try:
         while len(pids) < most and pids[-1] > 1:
@@ -182,7 +186,7 @@ def ancestors(most: int = 6) -> list[int]:
 
 
 def lower(steps: int) -> None:
-    """Lower this process's priority for good: by `steps` of niceness, on Windows to below normal, from 10 on to idle."""
+    """Lower this process's priority for good, by `steps` of niceness."""
     if sys.platform == "win32":
         import ctypes
 
@@ -193,7 +197,7 @@ def lower(steps: int) -> None:
 
 
 def grouped(platform: str = sys.platform) -> dict[str, Any]:
-    """Return arguments of `subprocess.Popen` for a child in a process group of its own, in this terminal.
+    """Return `Popen` arguments for a process group in this terminal.
 
     A key stroke meant for this process (Ctrl-C) does not reach it. They are {"process_group": 0}, on
     Windows {"creationflags": flags}, there without a console window.
@@ -202,7 +206,7 @@ def grouped(platform: str = sys.platform) -> dict[str, Any]:
 
 
 def apart(platform: str = sys.platform) -> dict[str, Any]:
-    """Return arguments of `subprocess.Popen` for a child apart from this process's group and terminal.
+    """Return `Popen` arguments for a child without this terminal.
 
     They are {"start_new_session": True}, on Windows {"creationflags": flags}, there without a console window.
     """
@@ -210,7 +214,10 @@ def apart(platform: str = sys.platform) -> dict[str, Any]:
 
 
 def ending_signals() -> list[signal.Signals]:
-    """Return the signals that ask a process to end, those there are of SIGTERM, SIGINT, SIGHUP and SIGBREAK, in this order."""
+    """Return the signals that ask a process to end.
+
+    Those there are of SIGTERM, SIGINT, SIGHUP and SIGBREAK, in this order.
+    """
     import signal
 
     names = ("SIGTERM", "SIGINT", "SIGHUP", "SIGBREAK")
@@ -274,9 +281,9 @@ class Started:
         self._status: int | None = None
 
     def ended(self) -> int | None:
-        """Return how it ended, without waiting: its exit status, a signal as a negative number; None while it runs.
+        """Return the exit status without waiting, None while it runs.
 
-        Without a Popen the system is asked with `waitpid`: the process must be this one's child.
+        A signal is a negative number. Without a Popen the system is asked with `waitpid`: the process must be this one's child.
         """
         if self._popen is not None:
             status: int | None = self._popen.poll()
@@ -289,10 +296,10 @@ class Started:
 
 
 def start(words: Sequence[str], environ: Mapping[str, str], log: str) -> Started:
-    """Start a process in a session of its own, so that no signal to this group reaches it, and return it.
+    """Start a process in a session of its own.
 
-    Its output and errors go to the end of the file `log`, made with mode 0600 and no link; its input is
-    empty. Raises OSError when it cannot be started.
+    No signal to this group reaches it. Its output and errors go to the end of the file `log`, made with mode 0600 and no link;
+    its input is empty. Raises OSError when it cannot be started.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | NO_LINK
     if not hasattr(os, "posix_spawn"):
@@ -314,7 +321,7 @@ def start(words: Sequence[str], environ: Mapping[str, str], log: str) -> Started
 
 
 def listens(file: int) -> bool:
-    """Return whether somebody still reads what is written to a pipe or a socket, without waiting; True without `select.poll`."""
+    """Return whether somebody still reads a pipe or socket."""
     if not hasattr(select, "poll"):
         return True
     look = select.poll()
@@ -323,7 +330,10 @@ def listens(file: int) -> bool:
 
 
 class End:
-    """An end of a pipe as `select` takes it: the file itself, or where it takes sockets alone, one that a thread serves."""
+    """An end of a pipe as `select` takes it.
+
+    The file itself, or where it takes sockets alone, one that a thread serves.
+    """
 
     def __init__(self, file: int, reads: bool, platform: str = sys.platform) -> None:
         self._file = file
@@ -338,14 +348,11 @@ class End:
             self._thread.start()
 
     def fileno(self) -> int:
-        """Return the number that `select` takes: of the file, or of the socket that a thread serves."""
+        """Return the number that `select` takes."""
         return self._file if self._sock is None else self._sock.fileno()
 
     def read(self, size: int) -> bytes:
-        """Return what is there, waiting for it, at most `size` bytes.
-
-        B"" at the end.
-        """
+        """Return what is there, waiting for it, at most `size` bytes."""
         return os.read(self._file, size) if self._sock is None else self._sock.recv(size)
 
     def write(self, data: bytes | bytearray) -> int:
@@ -356,23 +363,20 @@ class End:
         return os.write(self._file, data) if self._sock is None else self._sock.send(data)
 
     def listens(self) -> bool:
-        """Return whether somebody still reads what is written to the file.
-
-        True without `select.poll`.
-        """
+        """Return whether somebody still reads what is written to the file."""
         return listens(self._file)
 
     def close(self) -> None:
-        """Close the socket and wait for its thread, at most `_LAST_WORDS` seconds, so that it passes on what was written.
+        """Close the socket and wait `_LAST_WORDS` seconds for its thread.
 
-        The file itself stays open; nothing happens where there is no thread.
+        So that it passes on what was written. The file itself stays open; nothing happens where there is no thread.
         """
         if self._sock is not None:
             self._sock.close()
             self._thread.join(_LAST_WORDS)
 
     def _hand_in(self, other: socket.socket) -> None:
-        """Pass on what comes from the file to `other` (thread), until either side ends."""
+        """Pass on from the file to `other` (thread)."""
         with other:
             try:
                 while got := os.read(self._file, _CHUNK):
@@ -381,7 +385,7 @@ class End:
                 return
 
     def _hand_out(self, other: socket.socket) -> None:
-        """Pass on what comes from `other` to the file (thread), until either side ends."""
+        """Pass on from `other` to the file (thread)."""
         with other:
             try:
                 while got := other.recv(_CHUNK):

@@ -98,7 +98,7 @@ Readings = Mapping[str, Mapping[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class _Live:
-    """What is counted in this process: the registry, and the metrics by name."""
+    """What this process counts: the registry, and metrics by name."""
 
     registry: "CollectorRegistry"
     counters: Mapping[str, Any]
@@ -155,9 +155,9 @@ def observe(name: str, seconds: float, **labels: str) -> None:
 
 
 def provide(name: str, values: Callable[[], Mapping[str, float]]) -> None:
-    """Have every scrape call `values` for a gauge that only this process knows, in place of an earlier one of that name.
+    """Have every scrape call `values` for a gauge.
 
-    Raises KeyError for a name that is not in `GAUGES`.
+    In place of an earlier one of that name; only this process knows it. Raises KeyError for a name that is not in `GAUGES`.
     """
     GAUGES[name]
     _providers[name] = values
@@ -165,9 +165,9 @@ def provide(name: str, values: Callable[[], Mapping[str, float]]) -> None:
 
 @contextmanager
 def timed(name: str, **labels: str) -> Iterator[None]:
-    """Record how long the block takes, however it ends, in the histogram `name`; nothing before `start`.
+    """Record the block's seconds in the histogram `name`.
 
-    Raises KeyError, at the block's end, for a name that is not in `HISTOGRAMS`.
+    However it ends; nothing before `start`. Raises KeyError, at the block's end, for a name that is not in `HISTOGRAMS`.
     """
     began = time.perf_counter()
     try:
@@ -178,7 +178,7 @@ def timed(name: str, **labels: str) -> Iterator[None]:
 
 @contextmanager
 def run(what: str) -> Iterator[None]:
-    """Record one run of `what`: its latency, that it happened, and whether it failed.
+    """Record one run of `what`: latency, count and failure.
 
     An Exception counts as a failure and is passed on. Nothing is recorded before `start`; else the
     metrics {what}_latency_seconds, {what}_total and {what}_errors_total must exist.
@@ -194,9 +194,10 @@ def run(what: str) -> Iterator[None]:
 
 
 def exposition(readings: Readings) -> str:
-    """Return everything counted so far, `readings` and the values of `provide` in the text format of Prometheus.
+    """Return all metrics in the text format of Prometheus.
 
-    Begins to count where nothing does yet. Raises KeyError for a reading that is not in `GAUGES`.
+    What was counted, `readings` and the values of `provide`. Begins to count where nothing does yet. Raises KeyError for a
+    reading that is not in `GAUGES`.
     """
     from prometheus_client import CollectorRegistry, generate_latest
     from prometheus_client.core import GaugeMetricFamily
@@ -222,9 +223,9 @@ def exposition(readings: Readings) -> str:
 
 
 def span(name: str) -> AbstractContextManager[Any]:
-    """Return a span of OpenTelemetry inside the one that is open in this thread or task, as a context manager.
+    """Return a span of OpenTelemetry as a context manager.
 
-    It does nothing where the library of OpenTelemetry is not loaded.
+    Inside the one that is open in this thread or task. It does nothing where the library of OpenTelemetry is not loaded.
     """
     if "opentelemetry.trace" not in sys.modules:
         return nullcontext()

@@ -9,19 +9,20 @@ from memory_mcp.base import paths
 
 
 def unfit(directory: str) -> str:
-    """Return why a folder cannot be used as a data directory, with what a person can do; "" when it can or does not exist yet.
+    """Return why a folder is no data directory, "" if fit.
 
-    It holds other programs' files (see `paths.foreign`), or somebody else may write into it (see `open_to_others`).
+    With what a person can do; "" also when it does not exist yet. It holds other programs' files (see `paths.foreign`), or
+    somebody else may write into it (see `open_to_others`).
     """
     return paths.foreign(directory) or open_to_others(directory)
 
 
 def open_to_others(directory: str) -> str:
-    """Return why others may write into a data directory, with what a person can do; "" where nobody else may.
+    """Return why others may write into a data directory.
 
-    Whoever may write there can listen in the daemon's place, and put files in the place of ours. A group that is this user's
-    alone is nobody else, and is shut out where that is possible. Nobody writes on a file system that is read-only, and where
-    files have no owner number nothing is known.
+    With what a person can do; "" where nobody else may. Whoever may write there can listen in the daemon's place, and put files
+    in the place of ours. A group that is this user's alone is nobody else, and is shut out where that is possible. Nobody writes
+    on a file system that is read-only, and where files have no owner number nothing is known.
     """
     try:
         state = os.stat(directory)

@@ -62,21 +62,24 @@ _HARMLESS = frozenset(
 
 
 def config_file(environ: Mapping[str, str] | None = None) -> str:
-    """Return the path of the settings file, existing or not: MEMORY_MCP_CONFIG, else config.toml in the platform's place."""
+    """Return the path of the settings file, existing or not.
+
+    MEMORY_MCP_CONFIG, else config.toml in the platform's place.
+    """
     env = os.environ if environ is None else environ
     path = expand_path(env.get(PREFIX + "CONFIG", ""), env)
     return path or os.path.join(_platform_dir(env, "XDG_CONFIG_HOME", ".config"), "config.toml")
 
 
 def default_data_dir(environ: Mapping[str, str] | None = None) -> str:
-    """Return the platform's own place for this program's data, whatever the settings say; nothing is made."""
+    """Return the platform's place for this program's data."""
     return _platform_dir(os.environ if environ is None else environ, "XDG_DATA_HOME", os.path.join(".local", "share"))
 
 
 def install_dir(environ: Mapping[str, str] | None = None) -> str:
-    """Return the folder that records what was changed in clients' configurations: `install` beside the usual settings file.
+    """Return the folder that records changes to clients' configurations.
 
-    There is one for all data directories; nothing is made.
+    `install` next to the usual settings file. There is one for all data directories; nothing is made.
     """
     env = os.environ if environ is None else environ
     return os.path.join(_platform_dir(env, "XDG_CONFIG_HOME", ".config"), "install")
@@ -92,17 +95,15 @@ def data_dir(path: str = "", environ: Mapping[str, str] | None = None, file: str
 
 
 def expand_path(path: str, environ: Mapping[str, str] | None = None) -> str:
-    """Return a path as settings name it, absolute.
-
-    "" for none, and where a variable is not set; see `environment`.
-    """
+    """Return a path as settings name it, absolute."""
     return environment.expand_path(path, os.environ if environ is None else environ)
 
 
 def spare_dirs(directory: str, environ: Mapping[str, str] | None = None) -> list[str]:
-    """Return the data directories in which a hook keeps a payload that it cannot keep in `directory`, in this order.
+    """Return the spare data directories of hooks, in order.
 
-    They are the usual one, the usual one of the user's account, and one of the folder of lasting temporary files.
+    For a payload that cannot be kept in `directory`. They are the usual one, the usual one of the user's account, and one of the
+    folder of lasting temporary files.
     """
     usual = [default_data_dir(os.environ if environ is None else environ)]
     if home := environment.account_home():
@@ -113,10 +114,10 @@ def spare_dirs(directory: str, environ: Mapping[str, str] | None = None) -> list
 
 
 def setting(section: str, key: str, default: Any, environ: Mapping[str, str] | None = None, file: str = "") -> Any:
-    """Return one setting without loading them all: from the environment, else the file, else `default`.
+    """Return one setting without loading them all.
 
-    A file that cannot be read gives the default too. A variable gives text, and a bool where the default is
-    one.
+    From the environment, else the file, else `default`. A file that cannot be read gives the default too. A variable gives text,
+    and a bool where the default is one.
     """
     env = os.environ if environ is None else environ
     value = env.get(f"{PREFIX}{section}__{key}".upper())
@@ -139,7 +140,10 @@ def setting(section: str, key: str, default: Any, environ: Mapping[str, str] | N
 
 
 def unknown_variable(environ: Mapping[str, str] | None = None) -> str:
-    """Return the first variable with our prefix that is none of ours, "" for none; names with "__", as settings have, pass."""
+    """Return the first unknown variable with our prefix, "" for none.
+
+    Names with "__", as settings have, pass.
+    """
     for name in os.environ if environ is None else environ:
         if name.startswith(PREFIX) and "__" not in name and name[len(PREFIX) :] not in VARIABLES:
             return name
@@ -147,9 +151,9 @@ def unknown_variable(environ: Mapping[str, str] | None = None) -> str:
 
 
 def loss_told(directory: str) -> str:
-    """Return a short line about what is missing of a memory, without opening it; "" while nothing is known to be.
+    """Return a line about lost data, without opening the memory.
 
-    A record of a loss that cannot be read counts as one.
+    "" while nothing is known to be missing. A record of a loss that cannot be read counts as one.
     """
     from memory_mcp.base import foreign_files
 
@@ -168,15 +172,15 @@ def loss_told(directory: str) -> str:
 
 
 def misnamed(config: str) -> bool:
-    """Return whether a settings file `config` is named that does not exist, or a variable with our prefix is none of ours."""
+    """Return whether a missing settings file or unknown variable is named."""
     return bool(config and not os.path.isfile(os.path.expanduser(config))) or bool(unknown_variable())
 
 
 def foreign(directory: str) -> str:
-    """Return why a folder cannot be a data directory, as it holds only other programs' files; "" when it can.
+    """Return why a folder holds only others' files, else "".
 
-    It can where it is missing, cannot be listed, holds a file that only ours have, or nothing that ours do
-    not.
+    Then it cannot be a data directory. It can where it is missing, cannot be listed, holds a file that only ours have, or
+    nothing that ours do not.
     """
     try:
         names = os.listdir(directory)
@@ -195,12 +199,12 @@ HARD_LINK = "a hard link to a file elsewhere"
 
 
 def planted(directory: str) -> tuple[str, str]:
-    """Return the first thing inside a data directory that is neither a file nor a folder, and what it is; "" and "" for none.
+    """Return what is neither file nor folder, and its kind.
 
-    Only its known folders are searched, some levels deep. The directory itself may be a link. Through a link
-    somebody else's file would be read or written, and a pipe or a device keeps whoever opens it for ever, or
-    gives without end. A file of the directory itself, which is written in place, is `HARD_LINK` where it has
-    a name elsewhere.
+    The first in a data directory; "" and "" for none. Only its known folders are searched, some levels deep. The directory
+    itself may be a link. Through a link somebody else's file would be read or written, and a pipe or a device keeps whoever
+    opens it for ever, or gives without end. A file of the directory itself, which is written in place, is `HARD_LINK` where it
+    has a name elsewhere.
     """
     for name, depth in (("", 1), ("spool", 1), ("indexes", 4), ("briefings", 1), ("models", 2), ("backups", 3), ("damaged", 2)):
         if (odd := _odd_in(os.path.join(directory, name), depth)) != ("", ""):
@@ -210,10 +214,7 @@ def planted(directory: str) -> tuple[str, str]:
 
 
 def _named_elsewhere(directory: str) -> str:
-    """Return the first file of a directory, without its folders, that has a name outside of it as well; "" for none.
-
-    Names in folders of a restore count as inside, and token files are not looked at.
-    """
+    """Return the first file with another hard link, else ""."""
     linked: dict[tuple[int, int], tuple[str, int]] = {}
     names: dict[tuple[int, int], int] = {}
     try:
@@ -238,17 +239,17 @@ def _named_elsewhere(directory: str) -> str:
 
 
 def remedy(odd: str, kind: str) -> str:
-    """Return what a person can do about what `planted` found, the path `odd` and its kind; a command for a hard link."""
+    """Return what to do about what `planted` found.
+
+    The path `odd` and its kind; a command for a hard link.
+    """
     if kind == HARD_LINK:
         return f"What is written to it would change the other one: cp -p {odd} {odd}.own && mv {odd}.own {odd}"
     return f"Look what it is (ls -l {odd}), and move it out of there if you did not put it there."
 
 
 def _odd_in(folder: str, depth: int) -> tuple[str, str]:
-    """Return the path of the first link, pipe, device or socket in a folder, `depth` levels deep, and what it is.
-
-    "" and "" where there is none or the folder cannot be read.
-    """
+    """Return the first special file in a folder, and its kind."""
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
@@ -264,7 +265,7 @@ def _odd_in(folder: str, depth: int) -> tuple[str, str]:
 
 
 def _kind(entry: os.DirEntry[str]) -> str:
-    """Return what an entry that is no file and no folder is, in words; "" for the daemon's own socket, and what has gone."""
+    """Return what a special file is, in words."""
     try:
         mode = entry.stat(follow_symlinks=False).st_mode
     except FileNotFoundError:
@@ -275,10 +276,11 @@ def _kind(entry: os.DirEntry[str]) -> str:
 
 
 def socket_path(directory: str) -> str:
-    """Return the path of a daemon's socket: in the data directory, or in a private runtime directory if that is too long.
+    """Return the path of a daemon's socket.
 
-    The latter is memory-mcp in XDG_RUNTIME_DIR, else /tmp/memory-mcp-UID, and is made (mode 0700). Raises PermissionError when
-    it is no directory, not this user's, or open to others; OSError when it cannot be made.
+    In the data directory, or in a private runtime directory if that is too long. The latter is memory-mcp in XDG_RUNTIME_DIR,
+    else /tmp/memory-mcp-UID, and is made (mode 0700). Raises PermissionError when it is no directory, not this user's, or open
+    to others; OSError when it cannot be made.
     """
     usual = os.path.join(directory, "daemon.sock")
     if len(os.fsencode(usual)) <= _LONGEST_SOCKET:
@@ -293,7 +295,10 @@ def socket_path(directory: str) -> str:
 
 
 def identity(path: str) -> list[int]:
-    """Return device and inode of a file or folder, which a moved one keeps and a new one has not; [] where it is missing."""
+    """Return a file's device and inode; [] where it is missing.
+
+    A moved one keeps them, a new one has others.
+    """
     try:
         state = os.stat(path)
     except OSError:
@@ -302,12 +307,15 @@ def identity(path: str) -> list[int]:
 
 
 def door_file(directory: str) -> str:
-    """Return the path of the file with the port and the callers' secret of a daemon that listens on loopback TCP."""
+    """Return the file with a TCP daemon's port and secret."""
     return os.path.join(directory, "daemon.door")
 
 
 def start_lock(directory: str) -> str:
-    """Return the path of the lock file held while the daemon is started, so that of many processes only one starts it."""
+    """Return the lock file held while the daemon is started.
+
+    So that of many processes only one starts it.
+    """
     return os.path.join(directory, "start.lock")
 
 
@@ -317,7 +325,7 @@ def log_file(directory: str) -> str:
 
 
 def token_file(directory: str) -> str:
-    """Return the path of the file with the bearer token of the HTTP door."""
+    """Return the file with the HTTP door's bearer token."""
     return os.path.join(directory, "token")
 
 
@@ -326,7 +334,7 @@ SHARE = "share"
 
 
 def share_key_file(directory: str) -> str:
-    """Return the path of the file with the key of a team's server."""
+    """Return the file with the key of a team's server."""
     return os.path.join(directory, SHARE, "key")
 
 
@@ -335,17 +343,17 @@ TOMBSTONES, TOMBSTONES_KEY = "tombstones.jsonl", "tombstones.key"
 
 
 def pauses_file(directory: str) -> str:
-    """Return the path of the file that says when recording was paused, and of which projects; there may be none."""
+    """Return the file of all pauses; there may be none."""
     return os.path.join(directory, "pauses.json")
 
 
 def spool_dir(directory: str) -> str:
-    """Return the path of the folder where hooks leave payloads for the daemon."""
+    """Return the folder where hooks leave payloads."""
     return os.path.join(directory, "spool")
 
 
 def briefing_file(directory: str, project: str) -> str:
-    """Return the path of the file with what a new session of `project` is shown about the last ones.
+    """Return the file with a project's briefing for new sessions.
 
     It lies in `briefings`, named by `name_of(project)`; whether it exists is not looked at.
     """
@@ -361,7 +369,10 @@ def here() -> str:
 
 
 def name_of(text: str) -> str:
-    """Return a file name for any text: 16 hexadecimal digits, always the same for the same text (BLAKE2b)."""
+    """Return a file name for any text: 16 hexadecimal digits.
+
+    Always the same for the same text (BLAKE2b).
+    """
     try:
         # What hashlib takes it from, without OpenSSL, which would be a quarter more of a start of Python.
         from _blake2 import blake2b
@@ -372,7 +383,7 @@ def name_of(text: str) -> str:
 
 
 def _platform_dir(environ: Mapping[str, str], variable: str, below_home: str) -> str:
-    """Return the folder memory-mcp in the place where the platform keeps such files; nothing is made.
+    """Return our folder in the platform's place; nothing is made.
 
     On Windows that is LOCALAPPDATA; elsewhere `variable` where it is an absolute path, else
     Library/Application Support on macOS and `below_home` of the home directory on others.

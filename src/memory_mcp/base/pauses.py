@@ -15,21 +15,27 @@ ALL = "*"
 
 
 class Pause(NamedTuple):
-    """A pause: the names that its project is recorded under ("*": all), and from when until when (UTC ms; None: still)."""
+    """A pause of recording: its project's names and its time.
+
+    "*" is all projects; from when until when in UTC ms, None: still.
+    """
 
     projects: tuple[str, ...]
     begin: int
     end: int | None
 
     def covers(self, project: str, at_ms: int) -> bool:
-        """Return whether what was said in a project at a moment is not to be recorded."""
+        """Return whether a project is paused at a moment."""
         return (
             self.begin <= at_ms and (self.end is None or at_ms < self.end) and (ALL in self.projects or project in self.projects)
         )
 
 
 def read(directory: str) -> list[Pause]:
-    """Return every pause there was, [] where the file is missing or cannot be opened. Raises ValueError for a damaged one."""
+    """Return every pause, [] where the file cannot be opened.
+
+    Raises ValueError for a damaged one.
+    """
     try:
         content = foreign_files.read_file(paths.pauses_file(directory))
     except OSError:
@@ -44,7 +50,10 @@ def read(directory: str) -> list[Pause]:
 
 
 def write(directory: str, pauses: list[Pause]) -> None:
-    """Store these pauses in place of all before, in one replaced file; raise OSError when they cannot be stored."""
+    """Store these pauses in place of all before.
+
+    In one replaced file; raises OSError when they cannot be stored.
+    """
     import json
 
     path = paths.pauses_file(directory)
@@ -53,7 +62,10 @@ def write(directory: str, pauses: list[Pause]) -> None:
 
 
 def paused(directory: str, project: str, at_ms: int) -> bool:
-    """Return whether recording of a project is, or was, paused at a moment; a damaged file pauses nothing (doctor reports it)."""
+    """Return whether a project is, or was, paused at a moment.
+
+    A damaged file pauses nothing (doctor reports it).
+    """
     try:
         return any(pause.covers(project, at_ms) for pause in read(directory))
     except ValueError:

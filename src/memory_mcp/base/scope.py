@@ -34,7 +34,7 @@ _SCP = re.compile(r"^(?:[^/@:]*@)?(\[[^\]]*\]|[^/:@]{2,}):(?!//)(.+)$")
 
 
 def caller_project(environ: Mapping[str, str], cwd: str, client_dir: str = "", configured: str = "") -> str:
-    """Return the project a client works on, from the first of these that names one; "" when none does.
+    """Return the project a client works on, "" for none.
 
     In this order: MEMORY_MCP_PROJECT in `environ`, `client_dir` (the directory in a hook's payload), what the client declares in
     `environ`, `cwd`, and `configured` (the setting server.project).
@@ -100,9 +100,9 @@ def project_of_session(cwd: str, remote: str = "", branch: str = "", origin: str
 
 @lru_cache(maxsize=4096)
 def root_commit_of(cwd: str) -> str:
-    """Return the commit with which the history of the repository that `cwd` lies in begins; "" if none is found. Raises nothing.
+    """Return the first commit of the repository around `cwd`.
 
-    Cached, so that a repository is walked through once in a process.
+    "" if none is found. Raises nothing. Cached, so that a repository is walked through once in a process.
     """
     from pathlib import Path
 
@@ -117,23 +117,23 @@ def root_commit_of(cwd: str) -> str:
 
 
 def is_place(project: str) -> bool:
-    """Return whether a project is named by a directory, and not by its repository or by a word."""
+    """Return whether a project is named by a directory."""
     return bool(_ABSOLUTE.match(project))
 
 
 def is_gone(project: str) -> bool:
-    """Return whether a project is named by a directory that is not on this machine (any more)."""
+    """Return whether a project's directory is not on this machine."""
     return is_place(project) and not os.path.isdir(project)
 
 
 def is_repository(path: str) -> bool:
-    """Return whether a directory is the top of a working tree, or a bare repository; False for one that is missing."""
+    """Return whether a directory is a repository's top."""
     tree = _find_git(path) if os.path.isdir(path) else None
     return tree is not None and tree[0] == path
 
 
 def _gone(path: str, remote: str, branch: str) -> str:
-    """Return the identity of a directory that is not on this machine.
+    """Return the identity of a directory that is gone.
 
     In this order: its recorded remote, the repository that its path shows to hold it as a worktree, the tree
     that is left above it, a repository that lists it, is likely its owner or owns the worktrees beside it, else what its
@@ -166,10 +166,7 @@ def _gone(path: str, remote: str, branch: str) -> str:
 
 
 def _search_roots(path: str, last_dir: str) -> list[str]:
-    """Return the folders in which a worktree's repository is looked for: near the folder that is left above it, and at home.
-
-    The home directory counts for what was in it or in a folder of temporary files.
-    """
+    """Return where to look for a worktree's repository."""
     home = _home()
     roots = dict.fromkeys(
         (last_dir, os.path.dirname(last_dir), *([home] if path.startswith((home + os.sep, *_TEMPORARY)) else ()))
@@ -214,7 +211,7 @@ def _repositories_below(root: str, period: int) -> _Repositories:
 
 
 def _listing_owner(path: str, listed: Mapping[str, str]) -> str:
-    """Return the repository that still lists the worktree that `path` is in, removed without git; "" for none."""
+    """Return the repository that still lists a worktree."""
     folder = path
     while folder not in listed and folder != os.path.dirname(folder):
         folder = os.path.dirname(folder)
@@ -222,9 +219,10 @@ def _listing_owner(path: str, listed: Mapping[str, str]) -> str:
 
 
 def _called_alike(names: Sequence[str], repositories: Sequence[str]) -> str:
-    """Return the project of the repository that a folder of a pool is called after; "" for none, and for several projects.
+    """Return the project that a pool's folder is called after.
 
-    A folder has the name of the repository's own or of its remote, or is called after the commit with which it begins.
+    "" for none, and for several. A folder has the name of the repository's own or of its remote, or is called after the commit
+    with which it begins.
     """
     folders = {folder: _identity(folder) for folder in repositories} if names else {}
     projects = {
@@ -236,9 +234,10 @@ def _called_alike(names: Sequence[str], repositories: Sequence[str]) -> str:
 
 
 def _sibling_owner(path: str, last_dir: str) -> str:
-    """Return the repository of the worktrees that are left beside one that is gone; "" where they are not of one.
+    """Return the repository of the worktrees left next to one.
 
-    That is a folder with nothing but worktrees, or worktrees a level deeper that have a name in common with the gone one.
+    "" where they are not of one. That is a folder with nothing but worktrees, or worktrees a level deeper that have a name in
+    common with the gone one.
     """
     names = os.path.relpath(path, last_dir).split(os.sep)
     siblings = _folders_in(last_dir)[:_MOST_FOLDERS]
@@ -253,7 +252,7 @@ def _sibling_owner(path: str, last_dir: str) -> str:
 
 
 def _main_tree(folder: str) -> str:
-    """Return the main working tree, or the bare repository, that a folder is a worktree of; "" if it is none."""
+    """Return the main working tree of a worktree, else ""."""
     dot_git = os.path.join(folder, ".git")
     target = _read(dot_git).strip() if os.path.isfile(dot_git) else ""
     common = _common_directory(_join(folder, target[7:].strip())) if target.startswith("gitdir:") else ""
@@ -261,7 +260,6 @@ def _main_tree(folder: str) -> str:
 
 
 def _folders_in(folder: str) -> list[str]:
-    """Return the names of the folders in one, links left out, in order; [] where it cannot be read."""
     try:
         with os.scandir(folder) as entries:
             return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
@@ -320,10 +318,7 @@ def _common_directory(git_dir: str) -> str:
 
 
 def _find_git(path: str) -> tuple[str, str] | None:
-    """Return the tree that holds `path` and its git directory, the nearest above; None where there is none.
-
-    A worktree's is where its .git file leads; a bare repository is both.
-    """
+    """Return the tree around `path` and its git directory."""
     folder, above = path, os.path.dirname(path)
     while True:
         dot_git = os.path.join(folder, ".git")
@@ -359,7 +354,7 @@ def _entries(config: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _read(path: str) -> str:
-    """Return the content of a small text file, up to `_MAX_FILE` characters; "" when it cannot be read."""
+    """Return a text file's first `_MAX_FILE` characters, or ""."""
     try:
         with foreign_files.open_text(path) as stream:
             return stream.read(_MAX_FILE)

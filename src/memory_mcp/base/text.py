@@ -62,7 +62,10 @@ STOPWORDS = frozenset(
 
 
 class _Kept(dict[str, _T]):
-    """Values by token, computed by `make` when they are first asked for; one with more than `most` is emptied first."""
+    """Values by token, computed by `make` when first asked for.
+
+    One with more than `most` is emptied first.
+    """
 
     def __init__(self, make: Callable[[str], _T], most: int) -> None:
         self._make, self._most = make, most
@@ -82,7 +85,7 @@ class _Stemmer(threading.local):
 
 
 def iter_terms(text: str) -> Iterator[str]:
-    """Return the terms of a text in reading order, repeated as often as they occur, as an iterator.
+    """Iterate over the terms of a text, in order.
 
     Stop words are left out; a token of code gives itself and then its parts, a plain word its stem.
     """
@@ -90,7 +93,7 @@ def iter_terms(text: str) -> Iterator[str]:
 
 
 def terms(text: str) -> list[str]:
-    """Return the terms of a text as a list: in reading order, repeated as they occur, without stop words."""
+    """Return a text's terms in order, repeated, without stop words."""
     return list(iter_terms(text))
 
 
@@ -103,7 +106,7 @@ def term_set(text: str) -> set[str]:
 
 
 def stem(word: str) -> str:
-    """Return the stem of a plain word, which must be in lower case: its only term, where it is no stop word."""
+    """Return the stem of a plain word in lower case."""
     return str(_stemmer.stem(word))
 
 
@@ -119,17 +122,23 @@ def query_terms(text: str) -> list[str]:
 
 
 def tokens_with_terms(text: str) -> list[tuple[str, tuple[str, ...]]]:
-    """Return the distinct tokens of a text as they are written, in order, with the terms of each; those without are left out."""
+    """Return the distinct tokens of a text with their terms.
+
+    As they are written, in order; those without are left out.
+    """
     return [(raw, terms) for raw in dict.fromkeys(_raws(text)) if (terms := _TERMS[raw])]
 
 
 def cjk_runs(token: str) -> list[str]:
-    """Return the runs of CJK characters in a token, cut where kana, ideographs and hangul meet; [] for a token without."""
+    """Return the runs of CJK characters in a token.
+
+    Cut where kana, ideographs and hangul meet.
+    """
     return [] if token.isascii() else _SCRIPT_RUN.findall(token)
 
 
 def placed_terms(text: str) -> Iterator[tuple[int, int, str]]:
-    """Yield the terms of a text in reading order as (start, end, term), with the place of the stretch they were made from.
+    """Yield the terms of a text as (start, end, term).
 
     A stretch lies between white space, cut at `MAX_TOKEN` characters. A CJK run gives one term for every two
     characters, placed where they stand.
@@ -146,25 +155,32 @@ def placed_terms(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def name_parts(name: str) -> list[str]:
-    """Return the words and numbers of a name of code, as they are written: `getHTTPValue` gives get, HTTP, Value."""
+    """Return the words and numbers of a name of code.
+
+    As they are written: `getHTTPValue` gives get, HTTP, Value.
+    """
     return _PARTS.findall(name)
 
 
 def probe(term: str) -> str:
-    """Return how every word with this stem begins: the stem without its last letter, which may differ (happi, happy).
+    """Return how every word with this stem begins.
 
-    Stems of up to three letters, and terms with other characters than letters, stay whole.
+    The stem without its last letter, which may differ (happi, happy). Stems of up to three letters, and terms with other
+    characters than letters, stay whole.
     """
     return term if len(term) <= 3 or not term.isalpha() else term[:-1]
 
 
 def term_hash(term: str) -> int:
-    """Return the 32-bit hash that stands for a term in the tree's term sets. A collision costs a visit, never a claimed hit."""
+    """Return a term's 32-bit hash in the tree's term sets.
+
+    A collision costs a visit, never a claimed hit.
+    """
     return zlib.crc32(term.encode("utf-8", "surrogatepass"))
 
 
 def hashes_in(*texts: str) -> set[int]:
-    """Return the distinct hashes of the texts' terms: what `term_hash` returns for each of their `terms`."""
+    """Return the distinct hashes of the texts' terms."""
     raws: set[str] = set()
     for text in texts:
         raws.update(_raws(text))
@@ -185,15 +201,12 @@ def _raws(text: str) -> list[str]:
 
 
 def _is_plain(text: str) -> bool:
-    """Return whether a text is ASCII without "#" and "++", so that the faster pattern finds the same tokens."""
+    """Whether the faster pattern finds the same tokens."""
     return text.isascii() and "#" not in text and "++" not in text
 
 
 def _terms_of(raw: str) -> tuple[str, ...]:
-    """Return the terms of a token: none for a stop word, a stem for a plain word, else what `_latin` yields.
-
-    Of a token with CJK the bigrams of its runs (a single character alone), then the terms of the rest.
-    """
+    """Return the terms of a token."""
     if raw.isalpha() and raw.isascii() and (raw.islower() or raw.istitle()) and len(raw) <= MAX_TOKEN:
         # Most tokens are plain words: `_latin` says the same of them.
         folded = raw.lower()
@@ -237,9 +250,10 @@ def _latin(raw: str) -> Iterator[str]:
 
 
 def _pieces(token: str, folded_token: str) -> Iterator[str]:
-    """Yield the parts of a token besides `folded_token`: components of a path (tokenStore.ts), their names, the words in a name.
+    """Yield the parts of a token besides `folded_token`.
 
-    Stop words and parts of more than `MAX_TOKEN` characters are left out; a URL's scheme is not looked at.
+    Components of a path (tokenStore.ts), their names, the words in a name. Stop words and parts of more than `MAX_TOKEN`
+    characters are left out; a URL's scheme is not looked at.
     """
     bare = _URL.sub("", token)
     names = _NAME.findall(bare)
@@ -267,7 +281,7 @@ def _fold(token: str) -> str:
 
 
 def snippet(text: str, terms: Iterable[str], width: int = 240) -> str:
-    """Return about `width` characters of `text` around the first place where most wanted terms meet, on one line.
+    """Return about `width` characters where most terms meet.
 
     It is cut at white space, or in the midst of a long word; an ellipsis marks each cut. Without any of the
     terms it is the beginning; a text that fits is returned whole.
@@ -294,9 +308,10 @@ def snippet(text: str, terms: Iterable[str], width: int = 240) -> str:
 
 
 def densest(text: str, width: int, worth: Callable[[str], float]) -> int:
-    """Return where the part of a text of `width` characters (2 or more) begins that is worth most, the first of equals.
+    """Return where the part worth most begins.
 
-    Parts overlap by half; `worth` returns the value of the text of one.
+    It has `width` characters (2 or more); the first of equals. Parts overlap by half; `worth` returns the value of the text of
+    one.
     """
     return max(range(0, max(len(text), 1), width // 2), key=lambda at: (worth(text[at : at + width]), -at))
 

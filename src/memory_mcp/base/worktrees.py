@@ -92,7 +92,7 @@ def parse_pooled(path: str) -> PooledWorktree:
 
 
 def iter_parents(path: str) -> Iterator[str]:
-    """Yield the folders above `path` that may be a repository, nearest first."""
+    """Yield the folders above `path`, nearest first."""
     folder, parent = path, os.path.dirname(path)
     while parent != folder:
         if not is_collection(parent):

@@ -16,7 +16,7 @@ from memory_mcp.install.command import Server, hook_words, shell_line
 
 
 class Level(StrEnum):
-    """Whose configuration: the user's for all projects, or that of the project in the working directory."""
+    """Whose configuration: the user's, or the working directory's project."""
 
     USER = "user"
     PROJECT = "project"
@@ -43,15 +43,18 @@ class Place:
     cwd: str
 
     def path(self, *parts: str) -> PurePath:
-        """Return the parts joined as a path of this platform: a Windows path on win32, else a POSIX path. Pure."""
+        """Return the parts joined as a path of this platform."""
         return PureWindowsPath(*parts) if self.platform == "win32" else PurePosixPath(*parts)
 
     def at_home(self, *parts: str) -> PurePath:
-        """Return the parts joined below the user's home, as a path of this platform; an absolute part replaces the home."""
+        """Return the parts joined below the user's home.
+
+        An absolute part replaces the home.
+        """
         return self.path(self.home, *parts)
 
     def in_project(self, *parts: str) -> PurePath:
-        """Return the parts joined below the working directory, which is taken for the project's folder."""
+        """Return the parts joined below the working directory."""
         return self.path(self.cwd, *parts)
 
     def named(self, variable: str, *otherwise: str) -> PurePath:
@@ -106,7 +109,7 @@ class SetKey:
 
 @dataclass(frozen=True, slots=True)
 class AddItem:
-    """One more item of an array in a JSON file, beside those of others; nothing where one there runs our hook already."""
+    """One more item of an array in a JSON file."""
 
     path: PurePath
     keys: tuple[str, ...]
@@ -131,7 +134,7 @@ Edit = SetKey | AddItem | PlaceFile
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """An enabled plugin of a client that starts this memory or runs its hooks."""
+    """An enabled plugin that starts this memory or runs hooks."""
 
     #: As its client lists it.
     name: str
@@ -183,9 +186,10 @@ class Client(ABC):
         """
 
     def server_keys(self, place: Place) -> Sequence[tuple[str, ...]]:
-        """Return the key paths of the user's configuration that hold servers which this folder sees, `self.keys` first.
+        """Return the key paths of servers that this folder sees.
 
-        An install writes below `self.keys`; status and uninstall look below all of them.
+        Of the user's configuration, `self.keys` first. An install writes below `self.keys`; status and uninstall look below all
+        of them.
         """
         del place
         return [self.keys]
@@ -200,25 +204,25 @@ class Client(ABC):
         return {"url": server.url, "headers": server.headers} if server.url else local(server)
 
     def hooks(self, order: Order) -> Sequence[Edit]:
-        """Return the edits that make the client record its sessions as they happen; none unless a subclass has hooks. Pure."""
+        """Return the edits that make the client record its sessions."""
         del order
         return ()
 
     def plugins(self, place: Place) -> Sequence[Plugin]:
-        """Return the enabled plugins that bring this memory, which the client keeps by itself; files are read."""
+        """Return the enabled plugins that bring this memory; reads files."""
         del place
         return ()
 
     def untrusted(self, place: Place, level: str) -> int:
-        """Return how many hooks of a level, or of plugins, wait for the user's trust; files are read."""
+        """Return how many hooks of a level wait for trust."""
         del place, level
         return 0
 
     def edits(self, order: Order) -> list[Edit]:
-        """Return all edits of an order: the server's entry, then those of `hooks` unless the order leaves hooks out.
+        """Return all edits of an order, the server's entry first.
 
-        No configuration file is read or written. Raises InstallRefused for an address where the client takes
-        none, and for a level without a configuration.
+        Then those of `hooks` unless the order leaves hooks out. No configuration file is read or written. Raises InstallRefused
+        for an address where the client takes none, and for a level without a configuration.
         """
         if order.server.url and not self.takes_addresses:
             raise InstallRefused(f"{self.title} takes no addresses in its configuration", "Leave --http out.")
@@ -237,11 +241,14 @@ class Client(ABC):
         return next((file for file in files if Path(file).exists()), files[0])
 
     def hook_line(self, order: Order) -> str:
-        """Return the shell line of its hooks, `memory-mcp hook CLIENT`, with the order's directory and settings file, if any."""
+        """Return the shell line of its hooks for an order."""
         return shell_line(hook_words(self.hook_client, order.data_dir, order.config), order.place.platform)
 
 
 def local(server: Server, **more: Any) -> dict[str, Any]:
-    """Return a new entry of a command as most clients write it: `more` fields, then command, args, and env unless it is empty."""
+    """Return a command's entry as most clients write it.
+
+    `more` fields, then command, args, and env unless it is empty.
+    """
     fields = {**more, "command": server.command, "args": list(server.args)}
     return fields | ({"env": dict(server.env)} if server.env else {})

@@ -23,7 +23,7 @@ _COMMAND = 'const COMMAND = ["memory-mcp", "hook", "opencode"]'
 
 
 def hooks(client: Client, order: Order, file: PurePath, events: Sequence[str]) -> list[Edit]:
-    """Return one edit per event, each adding a hook that runs our command to the array hooks.EVENT of a file; pure.
+    """Return one edit per event, each adding our hook.
 
     The format is Claude Code's, which other clients share; the client is told to end a hook after 10 seconds.
     """
@@ -33,7 +33,7 @@ def hooks(client: Client, order: Order, file: PurePath, events: Sequence[str]) -
 
 
 def opencode_plugin(order: Order, folder: PurePath) -> list[Edit]:
-    """Return the edit that places our plugin as memory-mcp.js in a folder whose files opencode loads.
+    """Return the edit that places our plugin, memory-mcp.js.
 
     The plugin's text is the packaged one with the hook command of this machine put in.
     """

@@ -29,7 +29,7 @@ class ClaudeCode(Client):
         return (_home(place), *self.configs(place, Level.USER))
 
     def configs(self, place: Place, level: Level) -> Sequence[PurePath]:
-        """Return one file: for a project .mcp.json, for the user the state file .claude.json.
+        """Return .mcp.json for a project, .claude.json for the user.
 
         The latter is in CLAUDE_CONFIG_DIR where that is set, else in the home directory.
         """
@@ -39,27 +39,34 @@ class ClaudeCode(Client):
         return [_home(place) / ".claude.json" if inside else place.at_home(".claude.json")]
 
     def server_keys(self, place: Place) -> Sequence[tuple[str, ...]]:
-        """Return two key paths: of the user's servers, and of this folder's, where `claude mcp add` without a scope writes."""
+        """Return the key paths of the user's and this folder's servers.
+
+        `claude mcp add` without a scope writes to the latter.
+        """
         return [self.keys, ("projects", place.cwd, *self.keys)]
 
     def entry(self, server: Server, level: Level) -> dict[str, Any]:
-        """Return what `claude mcp add` would write: type http with address and headers, or type stdio with a command."""
+        """Return what `claude mcp add` would write."""
         del level
         if server.url:
             return {"type": "http", "url": server.url, "headers": server.headers}
         return local(server, type="stdio")
 
     def hooks(self, order: Order) -> Sequence[Edit]:
-        """Return the edits that add a hook per event: to settings.json for the user, to settings.local.json for a project.
+        """Return the edits that add a hook per event.
 
-        The latter is not shared with others, since the command is this machine's.
+        To settings.json for the user, to settings.local.json for a project. The latter is not shared with others, since the
+        command is this machine's.
         """
         inside = order.place.in_project(".claude", "settings.local.json")
         file = _home(order.place) / "settings.json" if order.level is Level.USER else inside
         return capture.hooks(self, order, file, capture.CLAUDE_CODE)
 
     def plugins(self, place: Place) -> Sequence[Plugin]:
-        """Return what `enabledPlugins` of the user's, the project's and the local settings switch on, the last deciding."""
+        """Return what `enabledPlugins` of all settings switch on.
+
+        The local settings decide over the project's, these over the user's.
+        """
         inside = [place.in_project(".claude", name) for name in ("settings.json", "settings.local.json")]
         states = plugins.switched([_home(place) / "settings.json", *inside], ("enabledPlugins",))
         return plugins.cached_plugins(states, _home(place) / "plugins" / "cache")

@@ -21,13 +21,10 @@ class ClaudeDesktop(Client):
         return [place.app_folder("Claude")]
 
     def configs(self, place: Place, level: Level) -> Sequence[PurePath]:
-        """Return its configuration file at the user's level.
-
-        None at a project's.
-        """
+        """Return its configuration file at the user's level."""
         return [place.app_folder("Claude") / "claude_desktop_config.json"] if level is Level.USER else []
 
     def plugins(self, place: Place) -> Sequence[Plugin]:
-        """Return the bundles of this program among its extensions that are on."""
+        """Return the bundles of this program that are on."""
         folder = place.app_folder("Claude")
         return plugins.bundles(folder / "Claude Extensions", folder / "Claude Extensions Settings")

@@ -34,28 +34,31 @@ class Codex(Client):
         return [place.named("CODEX_HOME", ".codex")]
 
     def configs(self, place: Place, level: Level) -> Sequence[PurePath]:
-        """Return one config.toml: the user's in CODEX_HOME or ~/.codex, a project's in .codex of the working directory."""
+        """Return one config.toml, the user's or the project's."""
         home = place.named("CODEX_HOME", ".codex") if level is Level.USER else place.in_project(".codex")
         return [home / "config.toml"]
 
     def entry(self, server: Server, level: Level) -> dict[str, Any]:
-        """Return a command as `local` writes it, or the address with its headers under http_headers, as Codex calls them."""
+        """Return an entry as Codex writes it, headers under http_headers."""
         del level
         return {"url": server.url, "http_headers": server.headers} if server.url else local(server)
 
     def hooks(self, order: Order) -> Sequence[Edit]:
-        """Return the edits that add a hook for each event of `capture.CODEX` to hooks.json, beside config.toml of the level."""
+        """Return the edits that add our hooks to hooks.json."""
         file = self.configs(order.place, order.level)[0].with_name("hooks.json")
         return capture.hooks(self, order, file, capture.CODEX)
 
     def plugins(self, place: Place) -> Sequence[Plugin]:
-        """Return what the tables [plugins."NAME@MARKETPLACE"] of the user and the project switch on, the last deciding."""
+        """Return what the [plugins] tables switch on.
+
+        The project's decide over the user's.
+        """
         settings = [file for level in Level for file in self.configs(place, level)]
         states = plugins.switched(settings, ("plugins",), self.format)
         return plugins.cached_plugins(states, settings[0].parent / "plugins" / "cache")
 
     def untrusted(self, place: Place, level: str) -> int:
-        """Return how many hooks of ours have no `trusted_hash` below hooks.state of the user's config.toml.
+        """Return how many hooks of ours have no `trusted_hash`.
 
         Their keys there are FILE:EVENT:GROUP:HANDLER, with the event in snake case and places counted from 0; a plugin's
         hooks have its name before the file.

@@ -21,7 +21,7 @@ _OURS = re.compile(r"(?:^|[\\/\"'\s])memory-mcp(?:\.exe|\.cmd)?(?=$|[\"'\s])|(?:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server for a client's configuration: a command, or an address with a token."""
+    """A server's entry: a command, or an address with a token."""
 
     command: str = ""
     args: tuple[str, ...] = ()
@@ -31,15 +31,15 @@ class Server:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The HTTP headers of every request: Authorization with the token, also where the token is empty."""
+        """The Authorization header, also where the token is empty."""
         return {"Authorization": f"Bearer {self.token}"}
 
 
 def executable() -> tuple[str, list[str]]:
-    """Return the absolute path of a program that starts this command, and the arguments that must come first.
+    """Return a program that starts this command, and its first arguments.
 
-    Taken is the first file called memory-mcp of: the running command, one beside the Python interpreter, one on
-    the PATH (no arguments). Else the interpreter with -m memory_mcp.
+    The path is absolute. Taken is the first file called memory-mcp of: the running command, one beside the Python interpreter,
+    one on the PATH (no arguments). Else the interpreter with -m memory_mcp.
     """
     for program in (Path(sys.argv[0]), Path(sys.executable).with_name("memory-mcp"), Path(shutil.which("memory-mcp") or "")):
         if program.name.startswith("memory-mcp") and program.is_file():
@@ -48,14 +48,20 @@ def executable() -> tuple[str, list[str]]:
 
 
 def local_server(data_dir: Path | None, config: Path | None = None) -> Server:
-    """Return our stdio server: the command with `serve`, and the paths that are not None, made absolute, in its environment."""
+    """Return our stdio server, with the paths in its environment.
+
+    They are made absolute; None is left out.
+    """
     command, first = executable()
     paths = {DATA_DIR: data_dir, CONFIG: config}
     return Server(command, (*first, "serve"), {name: str(path.absolute()) for name, path in paths.items() if path is not None})
 
 
 def claude_line(data_dir: Path | None) -> str:
-    """Return the shell line (POSIX quoting) that adds our stdio server to Claude Code under the name `memory`."""
+    """Return the shell line that adds our server to Claude Code.
+
+    In POSIX quoting, under the name `memory`.
+    """
     server = local_server(data_dir)
     settings = [part for name, value in server.env.items() for part in ("-e", f"{name}={value}")]
     return shlex.join(["claude", "mcp", "add", NAME, *settings, "--", server.command, *server.args])
@@ -100,7 +106,7 @@ def starts_us(entry: object) -> bool:
 
 
 def _words(entry: object) -> list[str]:
-    """Return the command and arguments of an entry, in any client's format, without what is no text; [] where it has none."""
+    """Return an entry's command and arguments, in any client's format."""
     if not isinstance(entry, dict):
         return []
     inner = entry.get("command")
@@ -110,7 +116,7 @@ def _words(entry: object) -> list[str]:
 
 
 def brought_up(existing: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
-    """Return `entry` merged into `existing`, an existing entry that starts this program.
+    """Return `entry` merged into an `existing` one of ours.
 
     Keys, environment variables and arguments after `serve` that its user added are kept; where both have a key,
     the value of `entry` is taken. An `entry` that does not start this program, as one with an address, is
@@ -133,9 +139,10 @@ def brought_up(existing: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any
 
 
 def _arguments(existing: list[str], ours: list[str]) -> list[str]:
-    """Return the arguments of a merged entry: ours before `serve`, then all that follows the program in `existing`.
+    """Return the arguments of a merged entry.
 
-    Where `existing` has no `serve` behind the program: ours. Some word of `existing` must be this program.
+    Ours before `serve`, then all that follows the program in `existing`. Where `existing` has no `serve` behind the program:
+    ours. Some word of `existing` must be this program.
     """
     starter = next(i for i, word in enumerate(existing) if _OURS.search(word))
     old_arguments = existing[starter + 1 :]
@@ -143,7 +150,10 @@ def _arguments(existing: list[str], ours: list[str]) -> list[str]:
 
 
 def told_paths(entry: object) -> dict[str, Path]:
-    """Return the data directory and settings file that an entry's environment names, by variable; {} where it names neither."""
+    """Return the paths in an entry's environment, by variable.
+
+    Data directory and settings file.
+    """
     if not isinstance(entry, dict):
         return {}
     environ = {**(entry.get("env") or {}), **(entry.get("environment") or {})}
@@ -151,7 +161,7 @@ def told_paths(entry: object) -> dict[str, Path]:
 
 
 def runs_our_hook(item: object, client: str) -> bool:
-    """Whether a hook's entry, an entry in arrays inside it, or one of a list of entries runs our hook for `client`."""
+    """Whether an entry, or one inside it, runs our hook."""
     if isinstance(item, list):
         return any(runs_our_hook(part, client) for part in item)
     if isinstance(item, dict):
@@ -160,7 +170,10 @@ def runs_our_hook(item: object, client: str) -> bool:
 
 
 def hook_options(item: object, client: str) -> set[str]:
-    """Return what follows `hook CLIENT` in the command lines of our hooks in an entry or a list of entries: which memory."""
+    """Return the options of our hooks' command lines in an entry.
+
+    What follows `hook CLIENT`: which memory.
+    """
     if isinstance(item, list):
         return {option for member in item for option in hook_options(member, client)}
     if not isinstance(item, dict):
@@ -171,21 +184,21 @@ def hook_options(item: object, client: str) -> set[str]:
 
 
 def is_our_hook(item: object, client: str) -> bool:
-    """Whether a hook's entry itself, not one inside it, has a command line that runs `memory-mcp hook CLIENT`."""
+    """Whether an entry's own command line runs `memory-mcp hook CLIENT`."""
     line = item.get("command") if isinstance(item, dict) else None
     return isinstance(line, str) and bool(_OURS.search(line)) and f" hook {client}" in " ".join(line.split()).replace('"', "")
 
 
 def command_of(entry: dict[str, Any]) -> str:
-    """Return the program that a server's entry starts.
-
-    "" where it starts none.
-    """
+    """Return the program that a server's entry starts."""
     return next(iter(_words(entry) if entry.get("command") else []), "")
 
 
 def found(command: str) -> str:
-    """Return the path of a command's executable: a path as given, if it may be run, or a name found on the PATH; else ""."""
+    """Return the path of a command's executable, else "".
+
+    A path as given, if it may be run, or a name found on the PATH.
+    """
     if "/" in command or "\\" in command:
         return command if Path(command).is_file() and os.access(command, os.X_OK) else ""
     return shutil.which(command) or ""

@@ -25,7 +25,7 @@ class Copilot(Client):
         return [place.named("COPILOT_HOME", ".copilot")]
 
     def configs(self, place: Place, level: Level) -> Sequence[PurePath]:
-        """Return one file: mcp-config.json in COPILOT_HOME or ~/.copilot for the user, .mcp.json for a project."""
+        """Return the user's mcp-config.json or the project's .mcp.json."""
         home = place.named("COPILOT_HOME", ".copilot")
         return [home / "mcp-config.json"] if level is Level.USER else [place.in_project(".mcp.json")]
 
@@ -42,6 +42,6 @@ class Copilot(Client):
         return local(server, tools=_TOOLS, type="local")
 
     def plugins(self, place: Place) -> Sequence[Plugin]:
-        """Return the plugins of ours that it has unpacked and its settings do not switch off."""
+        """Return our unpacked plugins that its settings leave on."""
         home = place.named("COPILOT_HOME", ".copilot")
         return plugins.unpacked_plugins(home / "installed-plugins", home / "settings.json")

@@ -14,7 +14,7 @@ from memory_mcp.install.edit.jsonc import Broken
 
 
 def covering(client: Client, order: Order, edit: Edit) -> str:
-    """Return what does already what an edit would make a client do, in words; "" if nothing does.
+    """Return what has an edit's effect already, "" for nothing.
 
     A plugin, for a server of the usual name or a hook; for a project's hook also the user's.
     """
@@ -36,7 +36,10 @@ def covering(client: Client, order: Order, edit: Edit) -> str:
 
 
 def plugin_notes(client: Client, place: Place) -> list[str]:
-    """Return a line for each plugin of a client that brings this memory, with how its user takes it out."""
+    """Return a line per plugin that brings this memory.
+
+    It says how the user takes it out.
+    """
     return [
         f"the plugin {plugin.name} ({plugin.path}) brings this memory; to take it out: {client.plugin_removal} {plugin.name}"
         for plugin in client.plugins(place)

@@ -19,5 +19,5 @@ class Cursor(Client):
         return [place.at_home(".cursor"), place.app_folder("Cursor")]
 
     def configs(self, place: Place, level: Level) -> Sequence[PurePath]:
-        """Return one file: mcp.json in ~/.cursor for the user, in .cursor of the working directory for a project."""
+        """Return one mcp.json: the user's, or the project's in .cursor."""
         return [place.at_home(".cursor", "mcp.json") if level is Level.USER else place.in_project(".cursor", "mcp.json")]

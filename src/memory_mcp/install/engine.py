@@ -66,18 +66,21 @@ class Change:
         return "updated" if self.again else "changed"
 
     def diff(self) -> list[str]:
-        """Return the lines of a unified diff with one line of context, since others may hold secrets; empty if unchanged."""
+        """Return a unified diff with one line of context.
+
+        More lines may hold secrets of others; empty if unchanged.
+        """
         was, now = ((data or b"").decode("utf-8", "replace").splitlines() for data in (self.content.data, self.after))
         names = [str(self.path) if data is not None else os.devnull for data in (self.content.data, self.after)]
         return list(difflib.unified_diff(was, now, names[0], names[1], lineterm="", n=1))
 
 
 def plan(client: Client, order: Order, state: State) -> list[Change]:
-    """Return what installing for a client would change, one change per file, also for files that stay; nothing is written.
+    """Return what installing would change, one change per file.
 
-    What a plugin or the user's own hooks do already is left out. An order that names no data directory or settings file
-    takes those of the client's present entry of ours. Raises InstallRefused where an edit cannot be made; its hint says
-    what to do by hand.
+    Also for files that stay; nothing is written. What a plugin or the user's own hooks do already is left out. An order that
+    names no data directory or settings file takes those of the client's present entry of ours. Raises InstallRefused where an
+    edit cannot be made; its hint says what to do by hand.
     """
     by_file: dict[Path, list[Edit]] = {}
     order = _as_before(client, order)
@@ -89,7 +92,7 @@ def plan(client: Client, order: Order, state: State) -> list[Change]:
 
 
 def _as_before(client: Client, order: Order) -> Order:
-    """Return the order with the data directory and settings file of an existing entry of ours, where it names none.
+    """Return the order with the paths of our existing entry.
 
     Installing again thereby keeps the memory that a client uses. The order is unchanged for a server with an
     address, and where the file cannot be read: the edit that fails for the same reason reports it.
@@ -106,10 +109,11 @@ def _as_before(client: Client, order: Order) -> Order:
 
 
 def install(client: Client, order: Order, state: State) -> list[Change]:
-    """Plan and write all edits of a client and their records under the state's lock; return a change per file.
+    """Plan and write a client's edits under the state's lock.
 
-    Files that stay as they are have one too. Raises InstallRefused when one edit cannot be made, before anything of
-    this client is written, or when a write fails: what was written before it then stays. Passes on filelock.Timeout.
+    One change per file is returned. Files that stay as they are have one too. Raises InstallRefused when one edit cannot be
+    made, before anything of this client is written, or when a write fails: what was written before it then stays. Passes on
+    filelock.Timeout.
     """
     return carry_out(client, state, partial(plan, client, order, state), _write)
 
@@ -117,11 +121,11 @@ def install(client: Client, order: Order, state: State) -> list[Change]:
 def carry_out(
     client: Client, state: State, plan: Callable[[], list[Change]], write: Callable[[Change, State], None]
 ) -> list[Change]:
-    """Plan changes and write them one by one under the state's lock; return those of the last plan.
+    """Plan changes and write them under the state's lock.
 
-    When another program wrote one of the files meanwhile, all is planned again: three plans at most. Raises InstallRefused where
-    a file cannot be planned or written, another program keeps writing it, or the records are unreadable, and filelock.Timeout
-    where another process held the lock for 60 seconds.
+    Returns those of the last plan. When another program wrote one of the files meanwhile, all is planned again: three plans at
+    most. Raises InstallRefused where a file cannot be planned or written, another program keeps writing it, or the records are
+    unreadable, and filelock.Timeout where another process held the lock for 60 seconds.
     """
     with state.held():
         for _ in range(_TRIES):
@@ -136,7 +140,7 @@ def carry_out(
 
 
 def _changed(client: Client, order: Order, path: Path, edits: Iterable[Edit], state: State) -> Change:
-    """Return the change of one file by all its edits, with the record it will have; nothing is written.
+    """Return the change of one file by all its edits.
 
     Raises InstallRefused when the file cannot be read or written, or one edit cannot be made; its hint says what
     to put in by hand.
@@ -172,10 +176,10 @@ def _changed(client: Client, order: Order, path: Path, edits: Iterable[Edit], st
 
 
 def _edited(client: Client, order: Order, edit: Edit, change: Change) -> bytes | None:
-    """Return the file's bytes after one edit, which is noted in the change's record; None where there is and will be no file.
+    """Return the file's bytes after one edit, None for no file.
 
-    Raises InstallRefused for an entry or file of that name which is not ours, Broken where the text cannot be
-    edited.
+    The edit is noted in the change's record. Raises InstallRefused for an entry or file of that name which is not ours, Broken
+    where the text cannot be edited.
     """
     if isinstance(edit, PlaceFile):
         done = Done(client.name, order.level, "file")
@@ -195,7 +199,7 @@ def _edited(client: Client, order: Order, edit: Edit, change: Change) -> bytes |
 
 
 def _key_set(client: Client, order: Order, edit: SetKey, text: str, change: Change) -> str:
-    """Return a text with one entry set, and note it in the change's record; the text is unchanged where the entry is as wanted.
+    """Return a text with one entry set, noted in the record.
 
     An entry that starts this program is merged by `brought_up`. A server of ours under another name is left alone
     and noted for the user. Raises InstallRefused for an entry that is not ours.
@@ -232,7 +236,7 @@ def _key_set(client: Client, order: Order, edit: SetKey, text: str, change: Chan
 
 
 def _item_added(client: Client, order: Order, edit: AddItem, text: str, change: Change) -> str:
-    """Return a text with one more item in an array, and note it in the change's record.
+    """Return a text with one more array item, recorded.
 
     Our earlier item, known by the record, is replaced. The text is unchanged where the item is there, or, with a
     note for the user, where another one there runs our hook already.
@@ -255,15 +259,12 @@ def _item_added(client: Client, order: Order, edit: AddItem, text: str, change: 
 
 
 def _known(record: Record, done: Done) -> Done | None:
-    """Return the recorded edit of the same entry (`Done.same_place`).
-
-    None where there is none.
-    """
+    """Return the recorded edit of the same entry (`Done.same_place`)."""
     return next((edit for edit in record.edits if edit.same_place(done)), None)
 
 
 def _note(record: Record, done: Done) -> None:
-    """Put an edit into the record, in the place of an earlier edit of the same entry.
+    """Record an edit, in place of an earlier one.
 
     What the earlier one replaced (`had`) and the larger number of containers made are kept; the same entry
     recorded for another client stays with that client and gets the new value.
@@ -282,7 +283,7 @@ def _note(record: Record, done: Done) -> None:
 
 
 def _write(change: Change, state: State) -> None:
-    """Copy the file as it was before our first change, save the records, then replace the file.
+    """Back up the first content, save the records, replace the file.
 
     An unchanged file only has its record saved. Raises InstallRefused on an OSError, Changed when another program
     wrote the file.
@@ -305,9 +306,9 @@ def _write(change: Change, state: State) -> None:
 
 
 def by_hand(*edits: Edit) -> str:
-    """Return a line that says what to put in by hand for the first edit that is no whole file; "" where all are.
+    """Return what to put in by hand for the first edit.
 
-    It begins with "Mend the file and try again, or".
+    "" where all are whole files. It begins with "Mend the file and try again, or".
     """
     import json
 

@@ -26,18 +26,18 @@ class OpenCode(Client):
     then = "start a new session"
 
     def folders(self, place: Place) -> Sequence[PurePath]:
-        """Return its settings folder, and its data folder in XDG_DATA_HOME or ~/.local/share."""
+        """Return its settings folder and its data folder."""
         return [_home(place), place.named("XDG_DATA_HOME", ".local", "share") / "opencode"]
 
     def configs(self, place: Place, level: Level) -> Sequence[PurePath]:
-        """Return the two files of the level, opencode.json and opencode.jsonc: the user's, or those in the working directory.
+        """Return opencode.json and opencode.jsonc of the level.
 
         Where none exists, the first is made, which holds no comments.
         """
         return [(_home(place) if level is Level.USER else place.path(place.cwd)) / name for name in _FILES]
 
     def entry(self, server: Server, level: Level) -> dict[str, Any]:
-        """Return its entry: of type remote with address and headers, or local with the command as one list and `environment`.
+        """Return its entry, of type remote or local.
 
         A remote one has `oauth` off: else it would look for a way to log in when the token is refused.
         """
@@ -48,7 +48,7 @@ class OpenCode(Client):
         return fields | ({"environment": dict(server.env)} if server.env else {})
 
     def hooks(self, order: Order) -> Sequence[Edit]:
-        """Return the edit that places our plugin in `plugins` of the user's settings folder, or of a project's .opencode."""
+        """Return the edit that places our plugin in `plugins`."""
         folder = _home(order.place) if order.level is Level.USER else order.place.in_project(".opencode")
         return capture.opencode_plugin(order, folder / "plugins")
 

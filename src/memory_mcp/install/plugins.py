@@ -23,9 +23,9 @@ _PACKAGE = b"memory-mcp-tree"
 
 
 def switched(settings: Sequence[PurePath], keys: Sequence[str], form: Format = Format.JSON) -> dict[str, tuple[bool, Path]]:
-    """Return for each plugin that settings files name whether it is on, and the file that says so; later files win.
+    """Return whether each plugin is on, and which file says so.
 
-    The object at `keys` holds true or false by plugin, or a table with `enabled`.
+    Later files win. The object at `keys` holds true or false by plugin, or a table with `enabled`.
     """
     states: dict[str, tuple[bool, Path]] = {}
     for path in map(Path, settings):
@@ -36,9 +36,10 @@ def switched(settings: Sequence[PurePath], keys: Sequence[str], form: Format = F
 
 
 def cached_plugins(states: Mapping[str, tuple[bool, Path]], cache: PurePath) -> list[Plugin]:
-    """Return the plugins of ours among those that are on, read from `cache`/MARKETPLACE/PLUGIN/VERSION.
+    """Return our plugins among those that are on.
 
-    The plugin of this repository counts by its name alone where its folder cannot be found.
+    From `cache`/MARKETPLACE/PLUGIN/VERSION. The plugin of this repository counts by its name alone where its folder cannot be
+    found.
     """
     plugins = []
     for name, (enabled, path) in states.items():
@@ -55,7 +56,10 @@ def cached_plugins(states: Mapping[str, tuple[bool, Path]], cache: PurePath) -> 
 
 
 def unpacked_plugins(folder: PurePath, settings: PurePath) -> list[Plugin]:
-    """Return the plugins of ours in `folder`/MARKETPLACE/PLUGIN, but those that `enabledPlugins` of a settings file has off."""
+    """Return our unpacked plugins that are not switched off.
+
+    From `folder`/MARKETPLACE/PLUGIN.
+    """
     states = switched([settings], ("enabledPlugins",))
     names = {f"{plugin_dir.name}@{plugin_dir.parent.name}": plugin_dir for plugin_dir in sorted(Path(folder).glob("*/*/"))}
     read = (plugin_in(plugin_dir, name, plugin_dir) for name, plugin_dir in names.items() if states.get(name, (True,))[0])
@@ -63,7 +67,10 @@ def unpacked_plugins(folder: PurePath, settings: PurePath) -> list[Plugin]:
 
 
 def plugin_in(folder: Path | None, name: str, path: Path) -> Plugin | None:
-    """Return the plugin in a folder if it starts this memory or runs its hooks, else None; `path` is what switches it on."""
+    """Return the plugin of a folder if it is ours.
+
+    It starts this memory or runs its hooks; `path` is what switches it on.
+    """
     if folder is None:
         servers_of_ours = {NAME: {"command": "memory-mcp", "args": ["serve"]}}
         return Plugin(name, path, servers_of_ours, frozenset(capture.CLAUDE_CODE)) if name == PLUGIN else None
@@ -77,7 +84,7 @@ def plugin_in(folder: Path | None, name: str, path: Path) -> Plugin | None:
 
 
 def bundles(extensions: PurePath, settings: PurePath) -> list[Plugin]:
-    """Return the bundles of this program that a desktop client has unpacked and not switched off.
+    """Return our bundles that a desktop client has unpacked and on.
 
     `extensions` has a folder for each, `settings` a file of the same name with `isEnabled`.
     """
@@ -91,10 +98,7 @@ def bundles(extensions: PurePath, settings: PurePath) -> list[Plugin]:
 
 
 def read_mapping(path: Path, keys: Sequence[str] = (), form: Format = Format.JSON) -> dict[str, Any]:
-    """Return the object at a path of keys of a file.
-
-    {} without it and for a file that cannot be read.
-    """
+    """Return the object at a path of keys of a file."""
     try:
         text = files.read(path).text
         value = splice.value_at(text, keys) if form is Format.JSON else toml.value_at(text, keys)

@@ -37,7 +37,10 @@ class Done:
     made: int = 0
 
     def same_place(self, other: "Done") -> bool:
-        """Whether both have the same kind and keys, and for items of arrays the same client; level and value do not count."""
+        """Whether both have the same kind and keys.
+
+        For items of arrays also the same client; level and value do not count.
+        """
         return (self.kind, self.keys) == (other.kind, other.keys) and (self.kind != "item" or self.client == other.client)
 
 
@@ -87,10 +90,11 @@ class State:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the lock of the state, with the records read anew, since other processes may have written.
+        """Hold the lock of the state, its records read again.
 
-        Waits up to 60 seconds for the lock, then raises filelock.Timeout; raises InstallRefused where the state cannot be read.
-        On leaving without any record the lock file, empty backups and the folders made for the state are removed.
+        Other processes may have written. Waits up to 60 seconds for the lock, then raises filelock.Timeout; raises
+        InstallRefused where the state cannot be read. On leaving without any record the lock file, empty backups and the folders
+        made for the state are removed.
         """
         from filelock import FileLock
 
@@ -137,14 +141,17 @@ class State:
         files.replace(self._file, was, json.dumps(data, indent=1, default=str).encode("ascii"))
 
     def keep(self, path: Path, data: bytes) -> Path:
-        """Write a copy of `data`, which a file held, over an earlier copy; return the path of the copy. Raises OSError."""
+        """Write a copy of a file's `data`; return its path.
+
+        An earlier copy is replaced. Raises OSError.
+        """
         copy = self.backup(path)
         copy.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         files.replace(copy, foreign_files.read_file(copy) if copy.exists() else None, data)
         return copy
 
     def kept(self, path: Path, record: Record) -> bytes | None:
-        """Return the copy of what a file held before the first change.
+        """Return the copy of a file's first content.
 
         None when the copy is gone or does not have the digest in the record. Raises OSError where it cannot be read.
         """
@@ -153,13 +160,13 @@ class State:
         return data if data is not None and digest(data) == record.before else None
 
     def backup(self, path: Path) -> Path:
-        """Return the path of a file's copy, named by a hash of its path and its name, whether or not it exists."""
+        """Return the path of a file's copy, existing or not.
+
+        Named by a hash of the file's path and its name.
+        """
         return self.directory / "backups" / f"{paths.name_of(str(path))}-{path.name}"
 
 
 def digest(data: bytes | None) -> str:
-    """Return the SHA-256 of a file's bytes in hex.
-
-    "" for no file.
-    """
+    """Return the SHA-256 of a file's bytes in hex."""
     return "" if data is None else hashlib.sha256(data).hexdigest()

@@ -23,7 +23,7 @@ _MARKS = (b"memory-mcp", b"export default")
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """One server of ours in one configuration, or the hooks at one level."""
+    """Our server in a configuration, or hooks at a level."""
 
     #: user, project, plugin, or folder where the user's file has it for this folder alone.
     level: str
@@ -59,7 +59,7 @@ class ClientStatus:
 
     @property
     def recording(self) -> bool:
-        """Whether one of our hooks or our plugin file is on at some level and may run."""
+        """Whether a hook or plugin file of ours is on."""
         return any(on > self.untrusted.get(level, 0) for level, (on, _) in self.hooks.items())
 
     @property
@@ -74,13 +74,16 @@ class ClientStatus:
         return f"type {CLIENTS[self.client].trust} in a session of {self.title}; until then: memory-mcp watch on {self.client}"
 
     def repair(self, server: Configured) -> str:
-        """Return what to do about a server whose command is not there."""
+        """Return what to do about a server without its command."""
         if server.level == PLUGIN_LEVEL:
             return f"put {server.command} on the PATH, or take the plugin out and run memory-mcp install {self.client}"
         return f"memory-mcp install {self.client}"
 
     def hook_lines(self) -> list[str]:
-        """Return a line for each level that has hooks: how many are on, and how many wait for the user's trust."""
+        """Return a line for each level that has hooks.
+
+        How many are on, and how many wait for the user's trust.
+        """
         lines = []
         for level, (on, of) in self.hooks.items():
             untrusted = self.untrusted.get(level, 0)
@@ -91,14 +94,14 @@ class ClientStatus:
 
 
 def is_here(client: Client, place: Place) -> bool:
-    """Whether a client is installed: one of its folders exists, or one of its commands is on the PATH of `place`."""
+    """Whether a client is installed: by its folders or commands."""
     return any(Path(folder).exists() for folder in client.folders(place)) or any(
         shutil.which(name, path=place.environ.get("PATH")) for name in client.commands
     )
 
 
 def statuses(place: Place, state: State | None = None) -> list[ClientStatus]:
-    """Return the status of every client, installed or not, in the order of the registry. Reads files only.
+    """Return the status of every client, in the registry's order.
 
     Without `state` the records are read from their usual place. Raises InstallRefused where those cannot be read.
     """
@@ -107,7 +110,7 @@ def statuses(place: Place, state: State | None = None) -> list[ClientStatus]:
 
 
 def trusting(status: ClientStatus, hook_clients: Container[str]) -> ClientStatus:
-    """Return a status whose hooks count as trusted where events came from them, by the names of clients in hooks."""
+    """Return a status whose hooks count as trusted by their events."""
     has_events = CLIENTS[status.client].hook_client in hook_clients
     return replace(status, untrusted={}) if has_events and status.untrusted else status
 
@@ -153,7 +156,7 @@ def _plugin_server(plugin: Plugin, name: str, entry: Mapping[str, Any]) -> Confi
 
 
 def _doubled(client: Client, place: Place, servers: Sequence[Configured], hooks: Mapping[str, object]) -> str:
-    """Return what of the client's own configuration a plugin, or another level of it, starts as well; "" for nothing."""
+    """Return what is started twice, in words; "" for nothing."""
     for plugin in client.plugins(place):
         parts = [f"a server ({server.path})" for server in servers if plugin.servers]
         parts += [f"hooks ({level})" for level in hooks if plugin.events]
@@ -166,7 +169,7 @@ def _doubled(client: Client, place: Place, servers: Sequence[Configured], hooks:
 
 
 def _servers(client: Client, level: Level, path: Path, keys: tuple[str, ...], state: State) -> Iterator[Configured]:
-    """Yield the servers at a path of keys in a file that start this program, or whose entry install wrote (as an address).
+    """Yield our servers at a key path of a file.
 
     None where the file does not exist. Raises Broken or InstallRefused where it cannot be read.
     """
@@ -188,9 +191,10 @@ def _servers(client: Client, level: Level, path: Path, keys: tuple[str, ...], st
 
 
 def _is_on(edit: Edit, client: Client) -> bool:
-    """Whether the edit for a hook or a plugin is made already; raises Broken or InstallRefused where its file cannot be read.
+    """Whether the edit for a hook or a plugin is made.
 
-    A plugin file counts if it is ours and of the form that opencode 2 loads, an array if one of its items runs our hook.
+    Raises Broken or InstallRefused where its file cannot be read. A plugin file counts if it is ours and of the form that
+    opencode 2 loads, an array if one of its items runs our hook.
     """
     if isinstance(edit, PlaceFile):
         data = files.read(Path(edit.path)).data or b""

@@ -38,10 +38,10 @@ def plan(client: Client, place: Place, levels: Sequence[Level], state: State) ->
 
 
 def uninstall(client: Client, place: Place, levels: Sequence[Level], state: State) -> list[Change]:
-    """Plan and write the removal of everything of ours for a client at these levels, under the state's lock.
+    """Remove everything of ours for a client at these levels.
 
-    Returns the changes, also those of files that stay as they are. Raises InstallRefused when a file cannot be
-    planned or written.
+    Under the state's lock. Returns the changes, also those of files that stay as they are. Raises InstallRefused when a file
+    cannot be planned or written.
     """
     return carry_out(client, state, partial(plan, client, place, levels, state), _write)
 
@@ -102,9 +102,9 @@ def _without(content: Content, record: Record, mine: Iterable[Done], needed_edit
 
 
 def _one_out(text: str, edit: Done) -> str:
-    """Return a text without one edit, or with what it replaced put back; unchanged where the entry is not ours any more.
+    """Return a text without an edit, what it replaced put back.
 
-    Raises Broken where the text cannot be read or changed.
+    Unchanged where the entry is not ours any more. Raises Broken where the text cannot be read or changed.
     """
     if edit.format == Format.TOML:
         entry = toml.value_at(text, edit.keys)
@@ -134,10 +134,7 @@ def _ours(item: Any) -> Callable[[Any], bool]:
 
 
 def _recognised(client: Client, place: Place, level: Level) -> Iterable[Change]:
-    """Yield a change for each configuration and hook file of a client at a level, without the entries that start this program.
-
-    Files without such entries yield a change that changes nothing; plugin files are not looked for.
-    """
+    """Yield a change per file of a client, without our entries."""
     for file in client.configs(place, level):
         lists = client.server_keys(place) if level is Level.USER else [client.keys]
         yield _cleaned(Path(file), partial(_servers_out, client.format, lists))
@@ -148,7 +145,7 @@ def _recognised(client: Client, place: Place, level: Level) -> Iterable[Change]:
 
 
 def _cleaned(path: Path, clean: Callable[[str], str]) -> Change:
-    """Return the change of a file with the text that `clean` makes of the present one; nothing is written.
+    """Return the change of a file by `clean`; nothing is written.
 
     The change is none where the file is missing or cannot be read. Raises InstallRefused where the text would
     change and the file is read-only.
@@ -185,10 +182,10 @@ def _hooks_out(client: Client, lists: Iterable[tuple[str, ...]], text: str) -> s
 
 
 def _write(change: Change, state: State) -> None:
-    """Write or remove one file, with a copy first where no record names it, then save or forget its record.
+    """Write or remove a file, then save or forget its record.
 
-    The folders made for a file of ours are removed if empty; the copy is deleted once the first bytes are back.
-    Raises InstallRefused on an OSError, Changed when another program wrote the file.
+    A copy is made first where no record names it. The folders made for a file of ours are removed if empty; the copy is deleted
+    once the first bytes are back. Raises InstallRefused on an OSError, Changed when another program wrote the file.
     """
     path, content = change.path, change.content
     try:

@@ -20,16 +20,16 @@ class VSCode(Client):
     then = "reload its window, then start the server from the list MCP: List Servers"
 
     def folders(self, place: Place) -> Sequence[PurePath]:
-        """Return the application folders of its editions: Code, Code - Insiders and VSCodium."""
+        """Return the application folders of its editions."""
         return [place.app_folder(edition) for edition in _EDITIONS]
 
     def configs(self, place: Place, level: Level) -> Sequence[PurePath]:
-        """Return .vscode/mcp.json for a project, or User/mcp.json of each edition for the user."""
+        """Return a project's .vscode/mcp.json, or each edition's User/mcp.json."""
         if level is Level.PROJECT:
             return [place.in_project(".vscode", "mcp.json")]
         return [place.app_folder(edition) / "User" / "mcp.json" for edition in _EDITIONS]
 
     def entry(self, server: Server, level: Level) -> dict[str, Any]:
-        """Return its entry, which names the type of the server: http with address and headers, or stdio with a command."""
+        """Return its entry, which names the server's type."""
         del level
         return {"type": "http", "url": server.url, "headers": server.headers} if server.url else local(server, type="stdio")

@@ -21,13 +21,10 @@ class Windsurf(Client):
         return [place.at_home(".codeium", "windsurf"), place.app_folder("Windsurf")]
 
     def configs(self, place: Place, level: Level) -> Sequence[PurePath]:
-        """Return its configuration file at the user's level.
-
-        None at a project's.
-        """
+        """Return its configuration file at the user's level."""
         return [place.at_home(".codeium", "windsurf", "mcp_config.json")] if level is Level.USER else []
 
     def entry(self, server: Server, level: Level) -> dict[str, Any]:
-        """Return its entry: the address under serverUrl with headers, or a command as `local` writes it."""
+        """Return its entry, an address under serverUrl."""
         del level
         return {"serverUrl": server.url, "headers": server.headers} if server.url else local(server)

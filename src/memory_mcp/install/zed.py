@@ -16,16 +16,16 @@ class Zed(Client):
     then = "open the settings of its agent panel: the server is listed there"
 
     def folders(self, place: Place) -> Sequence[PurePath]:
-        """Return the folder of its settings, Zed on Windows, else zed (see `_home`)."""
+        """Return the folder of its settings."""
         return [_home(place)]
 
     def configs(self, place: Place, level: Level) -> Sequence[PurePath]:
-        """Return one settings.json: the user's, or that in .zed of the working directory."""
+        """Return one settings.json: the user's, or the project's in .zed."""
         return [(_home(place) if level is Level.USER else place.in_project(".zed")) / "settings.json"]
 
 
 def _home(place: Place) -> PurePath:
-    """Return the settings' folder: APPDATA/Zed on Windows, XDG_CONFIG_HOME/zed on Linux, else ~/.config/zed, always on macOS."""
+    """Return the settings' folder."""
     if place.platform == "win32":
         return place.named("APPDATA", "AppData", "Roaming") / "Zed"
     return place.named("XDG_CONFIG_HOME", ".config") / "zed" if place.platform == "linux" else place.at_home(".config", "zed")

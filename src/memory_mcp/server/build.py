@@ -125,10 +125,7 @@ def _leave() -> NoReturn:
 
 
 async def _serve(server: MemoryServer, service: Service | None) -> None:
-    """Serve the client on stdin and stdout, then close the service.
-
-    Without one the store is never opened.
-    """
+    """Serve the client on stdin and stdout, then close the service."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_end_on_signal, service)
         if service is not None:

@@ -54,10 +54,7 @@ def describe(error: MemoryMcpError) -> str:
 
 
 def hint_of(error: MemoryMcpError) -> str:
-    """Return the error's own next step, else that of its code.
-
-    "" for a code without one.
-    """
+    """Return the error's own next step, else that of its code."""
     return error.hint or _HINTS.get(error.code, "")
 
 
@@ -119,10 +116,7 @@ def bad_arguments(error: ValidationError) -> InvalidQuery:
 
 
 def _say(detail: Mapping[str, Any]) -> str:
-    """Return one error of the validator in plain words.
-
-    Such as "limit must be at least 1" or "query is missing". The argument is named by its path (bounds.timeout_ms).
-    """
+    """Return one error of the validator in plain words."""
     kind, bound = str(detail["type"]), detail.get("ctx", {})
     name = ".".join(str(part) for part in detail["loc"]) or "the arguments"
     if kind == "missing":

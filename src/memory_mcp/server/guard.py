@@ -133,10 +133,7 @@ async def _guarded(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> 
 
 @asynccontextmanager
 async def _progress(context: Context[Any, Any] | None, name: str) -> AsyncIterator[None]:
-    """Report the seconds that a call has taken, every `PROGRESS_SECONDS`.
-
-    Without this its client gives up. Only a client that asked for progress hears of it; without a context nothing is reported.
-    """
+    """Report the seconds that a call has taken, every `PROGRESS_SECONDS`."""
     if context is None:
         yield
         return

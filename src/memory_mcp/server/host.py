@@ -52,10 +52,7 @@ class Host:
         deriver_error: Callable[[], str] = lambda: "",
         on_read: Callable[[], None] = lambda: None,
     ) -> None:
-        """Run calls on the App that `opener` opens when needed.
-
-        `deriver_error` returns the error of the deriver's last run, "" for none; `on_read` is called as a reading call begins.
-        """
+        """Run calls on the App that `opener` opens when needed."""
         self.settings = settings
         self._opener = opener
         self._on_read = on_read
@@ -86,10 +83,7 @@ class Host:
         threading.Thread(target=self._warm, name="opening", daemon=True).start()
 
     def _warm(self) -> None:
-        """Open the App in this thread.
-
-        An error is logged, and the next call tries again.
-        """
+        """Open the App in this thread."""
         try:
             self.app()
         except MemoryMcpError as error:

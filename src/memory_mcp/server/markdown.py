@@ -156,7 +156,7 @@ def _items(values: Sequence[Any], indent: str) -> Iterator[str]:
 
 
 def _quoted(text: str, mark: str) -> Iterator[str]:
-    """Yield a text's lines after `mark`, none that passes for a citation."""
+    """Yield a text's lines after `mark`, without anything like a citation."""
     yield from (f"{mark}{line}" for line in break_citations(text).splitlines())
 
 

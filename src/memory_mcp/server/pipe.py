@@ -166,10 +166,7 @@ class _Out:
             await anyio.to_thread.run_sync(self._write, line, abandon_on_cancel=True)
 
     def _write(self, data: bytes) -> None:
-        """Write all bytes to the file, waiting while it takes none.
-
-        An error ends the writing silently, part of it unwritten.
-        """
+        """Write all bytes to the file, waiting while it takes none."""
         try:
             while data:
                 data = data[os.write(self._file, data) :]
@@ -187,10 +184,7 @@ async def _given(file: int) -> AsyncIterator[bytes | lines.Cut]:
 
 
 def _some(file: int) -> bytes:
-    """Return the next bytes of a file, up to `_CHUNK`.
-
-    It is b"" at the end of the file or when it cannot be read.
-    """
+    """Return the next bytes of a file, up to `_CHUNK`."""
     try:
         return os.read(file, _CHUNK)
     except OSError:

@@ -28,8 +28,7 @@ _BEGIN = "From earlier sessions (quoted as they were said then; they may be out 
 def recall_text(app: "App", prompt: str, project: str, session_id: str = "", timeout_ms: int | None = None) -> str:
     """Return up to `MOST` fenced quotations that fit the prompt.
 
-    Dated and with grip ids; "" if none fits well. Where acknowledged events are missing, that comes first, also where a search
-    finds nothing.
+    "" if none fits well. Where acknowledged events are missing, that comes first, also where a search finds nothing.
 
     Args:
         app: The memory.
@@ -69,10 +68,7 @@ def recall_text(app: "App", prompt: str, project: str, session_id: str = "", tim
 
 
 def _fitting(answer: "Answer", question: str) -> list[Hit]:
-    """Return the hits of an answer that are told, best first.
-
-    Of a likely answer those that fit; of any other, what a person stated without a reply if it holds the whole prompt and more.
-    """
+    """Return the hits of an answer that are told, best first."""
     from memory_mcp.base.text import query_terms, term_set
     from memory_mcp.model.exchange import only_asks
     from memory_mcp.search.policy.relevance import Confidence, Fit

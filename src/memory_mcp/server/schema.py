@@ -20,10 +20,7 @@ def lean_input(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _inlined(value: Any, definitions: dict[str, Any]) -> Any:
-    """Return part of a schema with its references replaced.
-
-    Without the descriptions of the definitions. A definition must not hold itself.
-    """
+    """Return part of a schema with its references replaced."""
     if isinstance(value, list):
         return [_inlined(v, definitions) for v in value]
     if not isinstance(value, dict):

@@ -226,10 +226,7 @@ class Service:
         return new
 
     def import_ended(self, key: int) -> None:
-        """Note that an import has ended, and do what waited.
-
-        Nothing for an unknown one.
-        """
+        """Note that an import has ended, and do what waited."""
         if key in self._imports:
             self._imports.discard(key)
             if not self._deriver.running:
@@ -281,10 +278,7 @@ class Service:
 
     @property
     def pending(self) -> int:
-        """How many events wait to be derived.
-
-        0 while nothing is open.
-        """
+        """How many events wait to be derived."""
         app = self.host.opened
         return app.derivation.count_pending() if app is not None else 0
 
@@ -300,10 +294,7 @@ class Service:
         return app is not None and app.accelerators.is_busy
 
     def tidy(self) -> None:
-        """Rewrite the database file, after a backup, if that frees enough.
-
-        Nothing while nothing is open. Call it while no client is connected.
-        """
+        """Rewrite the database file, after a backup, if that frees enough."""
         app = self.host.opened
         if app is not None:
             compact_if_worth_it(app.storage, app.backups.back_up_before)

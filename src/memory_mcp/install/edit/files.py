@@ -32,10 +32,7 @@ class Content:
 
     @property
     def mark(self) -> str:
-        """The byte order mark that the file begins with.
-
-        "" without one.
-        """
+        """The byte order mark that the file begins with."""
         return _MARK if (self.data or b"").startswith(_MARK.encode()) else ""
 
     @property
@@ -50,7 +47,7 @@ class Content:
             raise InstallRefused(f"{self.path} is not UTF-8 text ({error.reason} at byte {error.start})", SAVE_AS_UTF8) from None
 
     def encoded(self, text: str) -> bytes:
-        """Return a text as UTF-8 bytes, with the byte order mark if this file begins with one."""
+        """Return a text as UTF-8, with the file's byte order mark."""
         return (self.mark + text).encode("utf-8")
 
 
@@ -74,9 +71,10 @@ def read(path: Path) -> Content:
 
 
 def writable(path: Path) -> None:
-    """Raise InstallRefused when the file, or the nearest existing folder around it, is read-only; links are followed.
+    """Raise InstallRefused when the file or its folder is read-only.
 
-    A file's mode is checked too, since replacing the file would ignore it. Writes nothing.
+    The nearest existing folder around it; links are followed. A file's mode is checked too, since replacing the file would
+    ignore it. Writes nothing.
     """
     real = Path(os.path.realpath(path))
     if real.exists() and not (real.stat().st_mode & stat.S_IWUSR and os.access(real, os.W_OK)):
@@ -87,7 +85,10 @@ def writable(path: Path) -> None:
 
 
 def missing_folders(path: Path) -> list[Path]:
-    """Return the folders that writing the file would make, the innermost first; links are followed."""
+    """Return the folders that writing would make, the innermost first.
+
+    Links are followed.
+    """
     return [parent for parent in Path(os.path.realpath(path)).parents if not parent.exists()]
 
 
@@ -111,11 +112,11 @@ def make_folder(folder: Path) -> list[Path]:
 
 
 def replace(path: Path, was: bytes | None, data: bytes) -> None:
-    """Replace the file by `data` in one step, its bytes on disk first; a link stays, its target is replaced.
+    """Replace the file by `data` in one step.
 
-    Missing folders are made. A new file can be read by this user alone; an existing one keeps its mode and owner. Raises Changed,
-    with nothing written, where the file does not hold `was` (None: it should not exist), InstallRefused where it cannot be read,
-    OSError where it cannot be written.
+    Its bytes are on disk first; a link stays, its target is replaced. Missing folders are made. A new file can be read by this
+    user alone; an existing one keeps its mode and owner. Raises Changed, with nothing written, where the file does not hold
+    `was` (None: it should not exist), InstallRefused where it cannot be read, OSError where it cannot be written.
     """
     real = Path(os.path.realpath(path))
     real.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

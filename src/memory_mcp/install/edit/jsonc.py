@@ -40,7 +40,10 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A member with its key, or an item (key ""), from `start` to `end`; `comma` is the offset of the one behind it, or -1."""
+    """A member with its key, or an item (key "").
+
+    From `start` to `end`; `comma` is the offset of the one after it, or -1.
+    """
 
     key: str
     start: int
@@ -70,12 +73,12 @@ def parse(text: str) -> Node:
 
 
 def is_blank(text: str) -> bool:
-    """Whether a text is empty or only spaces, tabs and line breaks: neither value nor comment."""
+    """Whether a text is only spaces, tabs and line breaks."""
     return not text.strip(" \t\r\n")
 
 
 def skip(text: str, at: int) -> int:
-    """Return the offset of the first character from `at` on that is neither blank nor in a comment.
+    """Return the first offset that is neither blank nor comment.
 
     May be the text's end. Raises Broken in a comment that does not end.
     """
@@ -93,7 +96,7 @@ def skip(text: str, at: int) -> int:
 
 
 def comments(text: str, at: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield (start, end) of each comment, without its line break, in text[at:end], which holds only comments and blanks."""
+    """Yield (start, end) of each comment in text[at:end]."""
     while (at := _blank(text, at)) < end:
         stop = line_end(text, at) if text.startswith("//", at) else text.index("*/", at + 2) + 2
         yield at, stop
@@ -101,7 +104,7 @@ def comments(text: str, at: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def line_end(text: str, at: int) -> int:
-    """Return the offset of the next CR or LF from `at` on, or the text's length."""
+    """Return the next CR's or LF's offset, else the length."""
     ends = [offset for offset in (text.find("\r", at), text.find("\n", at)) if offset >= 0]
     return min(ends, default=len(text))
 
@@ -112,7 +115,10 @@ def _blank(text: str, at: int) -> int:
 
 
 def _value(text: str, at: int) -> tuple[Node, int]:
-    """Return the value that begins exactly at an offset, and the offset behind it; raise Broken where there is none."""
+    """Return the value at an offset, and the offset after it.
+
+    Raises Broken where there is none.
+    """
     opening = text[at : at + 1]
     if opening in ("{", "["):
         return _container(text, at, opening)
@@ -129,7 +135,7 @@ def _value(text: str, at: int) -> tuple[Node, int]:
 
 
 def _string(text: str, at: int) -> tuple[str, int]:
-    """Return the text in double quotes at an offset, and the offset behind it.
+    """Return the quoted text at an offset, and the offset after.
 
     Raises Broken where no quote is there, or the text has no end or a character that must be escaped.
     """
@@ -143,10 +149,10 @@ def _string(text: str, at: int) -> tuple[str, int]:
 
 
 def _container(text: str, start: int, opening: str) -> tuple[Node, int]:
-    """Return the object or array at an offset, and the offset behind it; raise Broken where it cannot be read.
+    """Return the object or array at an offset, and its end.
 
-    Comments between parts and a comma behind the last are allowed; of a key that comes twice the second value
-    counts.
+    Raises Broken where it cannot be read. Comments between parts and a comma behind the last are allowed; of a key that comes
+    twice the second value counts.
     """
     closing = "}" if opening == "{" else "]"
     parts: list[Part] = []

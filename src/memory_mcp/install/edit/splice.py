@@ -31,23 +31,27 @@ def value_at(text: str, keys: Sequence[str]) -> Any:
 
 
 def raw_at(text: str, keys: Sequence[str]) -> str | None:
-    """Return the text of the value at a path of keys, as written; None where there is none. Raises Broken for what is no JSON."""
+    """Return the text of the value at a key path.
+
+    None where there is none. Raises Broken for what is no JSON.
+    """
     node = None if is_blank(text) else _descend(parse(text), keys)
     return None if node is None else text[node.start : node.end]
 
 
 def put(text: str, keys: Sequence[str], value: Any) -> tuple[str, int]:
-    """Set the value at a path of keys, replaced in its place or appended to its object; return the new text and a number.
+    """Set the value at a key path; return text and number.
 
-    The number is that of the objects made on the way. A blank text becomes an object. Raises Broken where the text is not JSON,
-    something on the way is not an object, or the change would change something else.
+    It is replaced in its place or appended to its object. The number is that of the objects made on the way. A blank text
+    becomes an object. Raises Broken where the text is not JSON, something on the way is not an object, or the change would
+    change something else.
     """
     done, new_containers = _put(text, keys, partial(_rendered, text, value), value)
     return _checked(done, values.changed(_read(text), keys, value)), new_containers
 
 
 def put_raw(text: str, keys: Sequence[str], raw: str) -> str:
-    """Return the text with JSON text as the value at a path of keys, kept as it is.
+    """Set JSON text, kept as it is, at a key path.
 
     Where the text is blank or objects on the way are made, it is formatted anew. Raises Broken where text or `raw` is not JSON,
     something on the way is not an object, or something else would change.
@@ -57,10 +61,10 @@ def put_raw(text: str, keys: Sequence[str], raw: str) -> str:
 
 
 def add(text: str, keys: Sequence[str], item: Any) -> tuple[str, int]:
-    """Append an item to the array at a path of keys, which is made where there is none.
+    """Append an item to the array at a key path.
 
-    Returns the new text, and the number of containers made, the array included. Raises Broken where the text is not JSON, the
-    value there is not an array, or something else would change.
+    The array is made where there is none. Returns the new text, and the number of containers made, the array included. Raises
+    Broken where the text is not JSON, the value there is not an array, or something else would change.
     """
     root = None if is_blank(text) else parse(text)
     array = None if root is None else _descend(root, keys)
@@ -74,7 +78,7 @@ def add(text: str, keys: Sequence[str], item: Any) -> tuple[str, int]:
 
 
 def replace_item(text: str, keys: Sequence[str], old: Any, item: Any) -> str:
-    """Replace the first item that equals `old` in the array at a path of keys by `item`.
+    """Replace the first item equal to `old` in an array.
 
     Returns the text unchanged where there is no such item or nothing at the path. Raises Broken where the text is
     not JSON, blank included.
@@ -87,10 +91,10 @@ def replace_item(text: str, keys: Sequence[str], old: Any, item: Any) -> str:
 
 
 def drop(text: str, keys: Sequence[str]) -> str:
-    """Remove the entry at a path of keys, every one of a key that comes twice; return the text unchanged where there is none.
+    """Remove the entry at a key path.
 
-    The objects around it stay, also when empty. Raises Broken where the text is not JSON, or something else would
-    change.
+    Every one of a key that comes twice; the text is unchanged where there is none. The objects around it stay, also when empty.
+    Raises Broken where the text is not JSON, or something else would change.
     """
     expected = values.without(_read(text), keys)
     while (owner := _descend(parse(text), keys[:-1])) is not None and isinstance(owner.value, dict):
@@ -102,7 +106,7 @@ def drop(text: str, keys: Sequence[str]) -> str:
 
 
 def drop_items(text: str, keys: Sequence[str], ours: Callable[[Any], bool]) -> str:
-    """Remove the items for which `ours` is true from the array at a path of keys, and from arrays inside its items.
+    """Remove `ours` from an array, and from arrays in its items.
 
     An item whose inner array becomes empty is removed too; the outer array stays. The text is unchanged where
     there is no array. Raises Broken where the text is not JSON.
@@ -126,9 +130,9 @@ def drop_items(text: str, keys: Sequence[str], ours: Callable[[Any], bool]) -> s
 
 
 def prune(text: str, keys: Sequence[str]) -> str:
-    """Return the text without the object or array at a path of keys if it holds nothing, not even a comment; else the same text.
+    """Remove the container at a key path if it is empty.
 
-    Raises Broken where the text is not JSON, blank included.
+    Not if it holds a comment. Raises Broken where the text is not JSON, blank included.
     """
     node = _descend(parse(text), keys)
     if node is None or not isinstance(node.value, dict | list) or not is_blank(text[node.start + 1 : node.end - 1]):
@@ -137,7 +141,10 @@ def prune(text: str, keys: Sequence[str]) -> str:
 
 
 def holds_nothing(text: str) -> bool:
-    """Whether a text is blank, or an object without comments and entries but `$schema`; raise Broken where it is not JSON."""
+    """Whether a text is blank, or an object without entries.
+
+    `$schema` does not count, a comment does. Raises Broken where it is not JSON.
+    """
     if is_blank(text):
         return True
     if "$schema" in parse(text).value:
@@ -147,7 +154,10 @@ def holds_nothing(text: str) -> bool:
 
 
 def _read(text: str) -> Any:
-    """Return the value of a JSON text, {} for a blank one; raise Broken where it is not JSON."""
+    """Return a JSON text's value, {} for a blank one.
+
+    Raises Broken where it is not JSON.
+    """
     try:
         # Twenty times as fast, and most configurations have no comments.
         return json.loads(text)
@@ -166,7 +176,7 @@ def _checked(text: str, expected: Any) -> str:
 
 
 def _put(text: str, keys: Sequence[str], render: Render, value: Any) -> tuple[str, int]:
-    """Return a text with a value set at a path of keys, and the number of objects made on the way.
+    """Return a text with a value set, and the objects made.
 
     `render` writes the value at the last key; `value` is what it writes, which is formatted anew where objects around it are
     made. Raises Broken where the text is not JSON or something on the way is not an object.
@@ -198,12 +208,11 @@ def _entry(key: str, render: Render, indent: str | None) -> str:
 
 
 def _member(node: Node, key: str) -> Part | None:
-    """Return the member of an object with a key, the last one where it comes twice; None where there is none."""
+    """Return the last member with a key, None for none."""
     return next((part for part in reversed(node.parts) if part.key == key), None)
 
 
 def _descend(node: Node, keys: Sequence[str]) -> Node | None:
-    """Return the node at a path of keys, the node itself for none; None where it or an object on the way is missing."""
     for key in keys:
         part = _member(node, key) if isinstance(node.value, dict) else None
         if part is None:
@@ -213,10 +222,7 @@ def _descend(node: Node, keys: Sequence[str]) -> Node | None:
 
 
 def _json(value: Any, indent: str | None = None) -> str:
-    """Return a value as JSON text, indented if `indent` is given.
-
-    Characters other than ASCII are written as they are, or all as escapes where one of them cannot be UTF-8.
-    """
+    """Return a value as JSON text, indented if `indent` is given."""
     text = json.dumps(value, indent=indent, ensure_ascii=False)
     try:
         text.encode("utf-8")
@@ -227,17 +233,17 @@ def _json(value: Any, indent: str | None = None) -> str:
 
 
 def _rendered(text: str, value: Any, indent: str | None) -> str:
-    """Return a value as JSON for a place in `text`, on lines indented by `indent` with the text's line breaks and indentation.
-
-    On one line where `indent` is None, and where `text` itself is on one line.
-    """
+    """Return a value as JSON, formatted as `text` is."""
     if indent is None or _is_one_line(text):
         return _json(value)
     return _json(value, _unit(text)).replace("\n", line_break(text) + indent)
 
 
 def _is_one_line(text: str) -> bool:
-    """Whether a text is one line that holds more than an empty object, so that what is added goes on it; Broken for no JSON."""
+    """Whether a text is one line with a non-empty object.
+
+    What is added goes on that line. Raises Broken for no JSON.
+    """
     return text.strip() != "" and "\n" not in text.strip("\r\n") and parse(text).value != {}
 
 
@@ -256,7 +262,7 @@ def _replaced(text: str, part: Part, render: Render) -> str:
 
 
 def _inserted(text: str, owner: Node, render: Render) -> str:
-    """Return the text with what `render` writes as the new last part of a container, with the comma that it needs.
+    """Return the text with a new last part of a container.
 
     On a line of its own where the last part does not begin on the container's first line, and then after a comment
     behind the last part; else on the same line, before a // comment. A trailing comma stays one.
@@ -283,10 +289,7 @@ def _inserted(text: str, owner: Node, render: Render) -> str:
 
 
 def _first(text: str, owner: Node, render: Render) -> str:
-    """Return the text with what `render` writes as the first part of an empty container, after its comments.
-
-    On a line of its own unless the text is one line.
-    """
+    """Return the text with the first part of an empty container."""
     at, end = owner.start + 1, owner.end - 1
     insert_at = at + len(text[at:end].rstrip(" \t\r\n"))
     outer = _line_indent(text, owner.start)
@@ -302,7 +305,7 @@ def _line_start(text: str, at: int) -> int:
 
 
 def _cut(text: str, owner: Node, index: int) -> str:
-    """Return the text without one part of a container, its comma, and the blanks before it.
+    """Return the text without one part of a container.
 
     Comments stay; of the last part the comma before it is removed, and a container that is then blank inside is
     closed up.

@@ -35,10 +35,10 @@ def value_at(text: str, keys: Sequence[str]) -> Any:
 
 
 def put(text: str, keys: Sequence[str], value: Any) -> str:
-    """Return the text with a value (without any None in it) at a path of keys.
+    """Return the text with a value at a key path.
 
-    A new dictionary is appended as a table; everything else is edited by tomlkit. Raises Broken where the text is
-    not TOML, or the change is not possible without another.
+    The value holds no None. A new dictionary is appended as a table; everything else is edited by tomlkit. Raises Broken where
+    the text is not TOML, or the change is not possible without another.
     """
     expected = [changed(parsed(text), keys, value)]
     if isinstance(value, dict) and value_at(text, keys) is None:
@@ -69,7 +69,7 @@ def drop(text: str, keys: Sequence[str], written: Any) -> str:
 
 
 def block(keys: Sequence[str], value: dict[str, Any], line_break: str = "\n") -> str:
-    """Return a table as text, followed by the tables inside it, each with its header and an empty line between them."""
+    """Return a table as text, then the tables inside it."""
     lines = [f"[{'.'.join(map(_key, keys))}]"]
     lines += [f"{_key(name)} = {_value(member)}" for name, member in value.items() if not isinstance(member, dict)]
     inner = [block([*keys, name], member, line_break) for name, member in value.items() if isinstance(member, dict)]

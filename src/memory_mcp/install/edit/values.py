@@ -7,16 +7,13 @@ from memory_mcp.install.edit.jsonc import Broken
 
 
 def line_break(text: str) -> str:
-    """Return the line end of a text: that of its first line; a line feed for a text of one line."""
+    """Return the line end of a text's first line, else LF."""
     first = text.find("\n")
     return "\r\n" if first > 0 and text[first - 1] == "\r" else "\n"
 
 
 def at(values: Any, keys: Sequence[str]) -> Any:
-    """Return the value at a path of keys, itself not copied.
-
-    None where there is none. With no keys `values` itself.
-    """
+    """Return the value at a path of keys, itself not copied."""
     for key in keys:
         if not isinstance(values, dict) or key not in values:
             return None
@@ -25,7 +22,10 @@ def at(values: Any, keys: Sequence[str]) -> Any:
 
 
 def changed(values: Any, keys: Sequence[str], value: Any) -> Any:
-    """Return a copy with `value` at a path of keys, dictionaries made; Broken where something on the way is none."""
+    """Return a copy with `value` at a key path.
+
+    Dictionaries are made; raises Broken where something on the way is none.
+    """
     if not isinstance(values, dict):
         raise Broken("on the way to " + ".".join(keys) + " stands something that holds no entries", 0)
     inner = value if len(keys) == 1 else changed(values.get(keys[0], {}), keys[1:], value)

@@ -20,10 +20,7 @@ QUESTIONS = {
 
 
 def run(daemon: link.Wanted, argv: Sequence[str]) -> int | None:
-    """Have the daemon run a command and show its output.
-
-    Returns its status (130: Ctrl-C, 3: cut off), None for no daemon.
-    """
+    """Have the daemon run a command; return its status."""
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # what a terminal cannot show is no failure
     has_output = False
@@ -97,10 +94,7 @@ def _once(daemon: link.Wanted, argv: Sequence[str], hear: Any, is_confirmed: boo
 
 
 def _confirmed(argv: Sequence[str]) -> bool:
-    """Ask the person to confirm that the words are their own.
-
-    Return whether they do (an empty line: yes). False, unasked, for a command that needs none or without a terminal.
-    """
+    """Ask the person to confirm that the words are their own."""
     question = question_of(argv)
     if not question or not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
         return False

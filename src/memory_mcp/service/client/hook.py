@@ -89,10 +89,7 @@ def _run(argv: "list[str]") -> None:
 
 
 def _is_paused(payload: bytes, directory: str, config: str) -> bool:
-    """Whether nothing of the payload's project may be kept now.
-
-    A payload that cannot be read counts for the project of the environment or the settings.
-    """
+    """Whether nothing of the payload's project may be kept now."""
     from memory_mcp.base import paths
 
     if not os.path.lexists(paths.pauses_file(directory)):
@@ -167,10 +164,7 @@ def keep(directory: str, client: str, payload: bytes, fields: "Mapping[str, str]
 
 
 def _keep_somewhere(directory: str, client: str, payload: bytes, caller_facts: "Mapping[str, str]") -> "tuple[str, str]":
-    """Keep a payload in a data directory, else a spare one.
-
-    Return what to complain of, "" for nothing, and the directory that was used, "" for none.
-    """
+    """Keep a payload in a data directory, else a spare one."""
     from memory_mcp.base import paths
 
     reason = ""

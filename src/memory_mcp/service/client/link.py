@@ -344,10 +344,7 @@ def _spawn(daemon: Wanted, log: str) -> machine.Started:
 
 
 def _environ() -> dict[str, str]:
-    """Return the environment of a daemon.
-
-    Without the caller's project and PYTHONSTARTUP; MALLOC_ARENA_MAX is 2 unless set.
-    """
+    """Return the environment of a daemon."""
     environ = {k: v for k, v in os.environ.items() if k not in (paths.PROJECT, *paths.DECLARED, "PYTHONSTARTUP")}
     # Many threads with an arena each keep memory that one would give back.
     environ.setdefault("MALLOC_ARENA_MAX", "2")
@@ -355,10 +352,7 @@ def _environ() -> dict[str, str]:
 
 
 def _last_words(log: str, log_size: int) -> str:
-    """Return the log's last line after the first `log_size` bytes.
-
-    Of 64 KB; blank lines do not count. Where there is none or the log cannot be read, a sentence that says where the log is.
-    """
+    """Return the log's last line after the first `log_size` bytes."""
     from memory_mcp.base import foreign_files
 
     try:
@@ -371,10 +365,7 @@ def _last_words(log: str, log_size: int) -> str:
 
 
 def _why_replace(about: Mapping[str, Any]) -> str:
-    """Return why the daemon must be replaced, "" for no reason.
-
-    An older version, or a changed settings file.
-    """
+    """Return why the daemon must be replaced, "" for no reason."""
     theirs = str(about.get("memory-mcp", ""))
     if theirs and _numbers(__version__) > _numbers(theirs):
         return f"version {__version__} takes over"

@@ -79,10 +79,7 @@ class Relay:
         return bool(self._pending)
 
     def from_client(self, client_line: bytes | lines.Cut) -> bytes:
-        """Return a client's line for the daemon, a call with a key.
-
-        b"" for an empty one or one answered here (see `answers`).
-        """
+        """Return a client's line for the daemon, calls with a key."""
         checked = lines.read(client_line.removesuffix(b"\n") if isinstance(client_line, bytes) else client_line)
         line, message = checked.line, checked.message
         if checked.answer:
@@ -122,10 +119,7 @@ class Relay:
             self._lasting.pop((_UNDONE[method], str(params.get("uri", ""))), None)
 
     def from_daemon(self, line: bytes) -> bytes:
-        """Return a daemon's line for the client, closing what it answers.
-
-        B"" if only this relay asked or repeated it.
-        """
+        """Return a daemon's line for the client, closing what it answers."""
         name = _answered_id(line)
         if name is None:
             return line
@@ -144,7 +138,7 @@ class Relay:
             entry[1] += 1
 
     def again(self) -> tuple[list[bytes], list[bytes]]:
-        """Return the lines for a new daemon, and errors for the client.
+        """Return lines for a new daemon, and errors for the client.
 
         Lines: handshake, what lasts, open calls. Errors: for calls given up.
         """
@@ -180,10 +174,7 @@ class Relay:
 
 
 def _answered_id(line: bytes) -> str | None:
-    """Return the id, as JSON, that a daemon's line answers.
-
-    None for a request, a notification or no JSON.
-    """
+    """Return the id, as JSON, that a daemon's line answers."""
     head = line[:200]
     if head.startswith(_USUAL):
         # The id can be read without reading a long answer.
@@ -311,10 +302,7 @@ class Pump:
             self._lost()
 
     def _heard(self, got: bytes) -> None:
-        """Pass on bytes of the daemon.
-
-        A line that is too long ends the connection.
-        """
+        """Pass on bytes of the daemon."""
         for line in self._from_daemon.feed(got):
             if isinstance(line, lines.Cut):
                 self._lost()

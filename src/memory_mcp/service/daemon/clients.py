@@ -79,10 +79,7 @@ class Clients:
         return len(self._open)
 
     def idle_s(self) -> float:
-        """Return the seconds since the last connection closed, or since `touch`.
-
-        0 while one is open.
-        """
+        """Return the seconds since the last connection closed, or since `touch`."""
         return 0.0 if self._open else time.monotonic() - self._touched
 
     def shapes(self) -> list[dict[str, Any]]:

@@ -38,18 +38,12 @@ class Doors:
 
     @property
     def url(self) -> str:
-        """The base URL of the HTTP server, without a path.
-
-        "" while it is closed.
-        """
+        """The base URL of the HTTP server, without a path."""
         return self._door.url.removesuffix("/mcp") if self._door else ""
 
     @property
     def connections(self) -> int:
-        """Number of open HTTP connections, idle ones included.
-
-        0 while the door is closed.
-        """
+        """Number of open HTTP connections, idle ones included."""
         return self._door.connections if self._door else 0
 
     @property
@@ -132,10 +126,7 @@ class Doors:
         return (not host or host == self._asked_host) and (not port or port == self._door.address[1])
 
     def _let_go(self) -> None:
-        """Count one caller of `hold` less.
-
-        Close the door after the last, unless settings or a visited address keep it open.
-        """
+        """Count one caller of `hold` less."""
         self._holders -= 1
         if not self._holders and not self.lasting and self._door is not None and self.visits.idle_s() is None:
             self._door.stop()

@@ -77,10 +77,7 @@ def _topics(app: App) -> dict[str, dict[str, float]]:
 
 
 def spooled(directory: str) -> int:
-    """Return how many payloads wait in a data directory's spool.
-
-    0 where it cannot be read.
-    """
+    """Return how many payloads wait in a data directory's spool."""
     try:
         with os.scandir(Path(paths.spool_dir(directory)) / "new") as entries:
             return sum(1 for _ in entries)

@@ -101,10 +101,7 @@ class HttpDoor:
 
     @property
     def connections(self) -> int:
-        """Number of open connections, idle ones included.
-
-        0 before it is served.
-        """
+        """Number of open connections, idle ones included."""
         return len(self._uvicorn.server_state.connections) if self._uvicorn else 0
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:

@@ -38,10 +38,7 @@ class Methods:
     def __init__(
         self, service: Service, doors: Doors, execute: Execute, status: Callable[[], dict[str, Any]], stop: Callable[[str], None]
     ) -> None:
-        """Make the methods of one memory.
-
-        `execute` runs a command line on the App, `status` returns what `daemon status` shows, `stop` ends the daemon.
-        """
+        """Make the methods of one memory."""
         self._doors = doors
         self._service = service
         self._host = service.host

@@ -31,10 +31,7 @@ def is_another_users(peer: _Address | None, local: _Address | None, tables: Path
 
 
 def _spelled(host: str, port: int, mapped: bool) -> str:
-    """Return HOST:PORT in hexadecimal as the lists spell it.
-
-    `mapped`: of IPv6 sockets; "" for a host that is no address.
-    """
+    """Return HOST:PORT in hexadecimal as the lists spell it."""
     try:
         packed = socket.inet_pton(socket.AF_INET6, host) if ":" in host else socket.inet_pton(socket.AF_INET, host)
     except OSError:

@@ -271,10 +271,7 @@ class Connection:
         self._calls_end.set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request as the caller of its header's project.
-
-        A stream (GET) ends with `end_streams`, any other request with `end_calls`; a wrong project header gets 400.
-        """
+        """Serve a request as the caller of its header's project."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -210,10 +210,7 @@ class _Daemon:
             tasks.start_soon(self._door.serve, listener)
 
     def _assembled(self) -> "MemoryServer":
-        """Return the MCP server, made for the first MCP client.
-
-        Commands and hooks are answered without it. What is loaded by then is kept out of later garbage collections.
-        """
+        """Return the MCP server, made for the first MCP client."""
         with self._assembling:
             if self._server is None:
                 with few_collections():
@@ -279,10 +276,7 @@ class _Daemon:
                     self.stop(f"idle for {self._settings.server.idle_exit_secs} s")
 
     def _idle_s(self) -> float:
-        """Return the seconds since the last client or page.
-
-        0 while a client is connected; a page that is left open is no use.
-        """
+        """Return the seconds since the last client or page."""
         visited = self._doors.visits.idle_s()
         return self._clients.idle_s() if visited is None else min(self._clients.idle_s(), visited)
 

@@ -149,10 +149,7 @@ class Rules:
         return None
 
     def _refuse_length(self, scope: Scope) -> Refusal | None:
-        """Return the refusal of a body's length, None for none.
-
-        Told by two headers (400) or declared as too large (413). None for neither. A length that is no number passes here.
-        """
+        """Return the refusal of a body's length, None for none."""
         length = _values(scope, b"content-length")
         if length and _values(scope, b"transfer-encoding"):
             hint = "Send Content-Length or Transfer-Encoding, not both."
@@ -179,10 +176,7 @@ def _proves(values: list[str], token: str) -> bool:
 
 
 def _parts(authority: str) -> tuple[str, str] | None:
-    """Return name and port ("" for none) of an authority.
-
-    Lower-case `name`, `name:port`, `[v6]` or `[v6]:port`; None for anything else.
-    """
+    """Return name and port ("" for none) of an authority."""
     match = _AUTHORITY.match(authority)
     return None if match is None else (match[1] or match[2], match[3] or "")
 
@@ -206,8 +200,7 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request that passes the rules; refuse any other.
 
-        Once its body is read. Raises ValueError for anything but HTTP and lifespan. A client that leaves before its body is
-        whole is not answered.
+        Once its body is read; a client that leaves before that is not answered. ValueError for other than HTTP and lifespan.
         """
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
@@ -217,10 +210,6 @@ class Guard:
         route = self._route_of(scope["path"])
 
         async def counted(message: Message) -> None:
-            """Send a message.
-
-            As the response begins, count it and add the headers that every page has.
-            """
             if message["type"] == "http.response.start":
                 metrics.count("http_requests_total", route=route, status=str(message["status"]))
                 if scope["path"].startswith(PAGES):

@@ -115,18 +115,12 @@ class _Lines(Lines):
         self._ended: deque[bytes | lines.Cut] = deque()
 
     async def hello(self) -> dict[str, Any] | None:
-        """Return the next line's object.
-
-        None for one that is no hello of this program.
-        """
+        """Return the next line's object."""
         message = await self.told()
         return message if "memory-mcp" in message else None
 
     async def told(self) -> dict[str, Any]:
-        """Return the next line's JSON object.
-
-        {} where the line holds none, is too long, or the caller has gone.
-        """
+        """Return the next line's JSON object."""
         try:
             line = await self.__anext__()
             message = json.loads(line) if isinstance(line, bytes) else None
