@@ -48,7 +48,7 @@ class _Clause:
 
 
 def find_deadline(text: str, query: Sequence[Word], hurry: Sequence[Found], terms: Deadlines) -> Deadline | None:
-    """Return the shortest deadline that a query sets, from its durations and its phrases of hurry; None if it sets none.
+    """Return the shortest deadline that a query sets, or None.
 
     One that would leave no other word to ask for is none. Of many durations the first and last 8 are read.
     """
@@ -69,7 +69,7 @@ def find_deadline(text: str, query: Sequence[Word], hurry: Sequence[Found], term
 
 
 def _at_unit(text: str, query: Sequence[Word], unit: int, terms: Deadlines) -> list[Deadline]:
-    """Return the deadline that the duration with this unit sets: one or none.
+    """Return [the deadline of this unit's duration]; [] for none.
 
     None for a duration without an amount, of 0, or of over 10 minutes, and for one that is all a closing question asks about.
     """
@@ -85,9 +85,9 @@ def _at_unit(text: str, query: Sequence[Word], unit: int, terms: Deadlines) -> l
 
 
 def _amount(text: str, query: Sequence[Word], unit: int, terms: Deadlines) -> tuple[int, float]:
-    """Return where the amount before a unit begins, and the amount: a number, or the product of up to 5 number words.
+    """Return where a unit's amount begins, and the amount.
 
-    The place is that of the unit itself where no amount is before it.
+    It is a number, or the product of up to 5 number words. The place is that of the unit itself where no amount is before it.
     """
     amount, start, i = 1.0, unit, unit - 1
     while i >= max(0, unit - _MOST_NUMBERS) and query[i].clause == query[unit].clause:
@@ -104,9 +104,9 @@ def _amount(text: str, query: Sequence[Word], unit: int, terms: Deadlines) -> tu
 
 
 def _number(digits: str) -> float:
-    """Return the number of a text such as 1.5, 1,5 or 1,500 (a comma before three digits separates thousands).
+    """Return the number of 1.5, 1,5 or 1,500.
 
-    Infinity for a text with more points or commas than a number has.
+    A comma before three digits separates thousands. Infinity for a text with more points or commas than a number has.
     """
     integer, comma, part = digits.partition(",")
     try:
@@ -116,7 +116,7 @@ def _number(digits: str) -> float:
 
 
 def _clause(query: Sequence[Word], start: int, end: int) -> _Clause:
-    """Return the clause of the duration from word `start` up to word `end`, at most 40 words to each side."""
+    """Return a duration's clause, at most 40 words each side."""
     number, first, last = query[start].clause, start, end
     while first > max(0, start - _FAR) and query[first - 1].clause == number:
         first -= 1
@@ -127,10 +127,11 @@ def _clause(query: Sequence[Word], start: int, end: int) -> _Clause:
 
 
 def _span(query: Sequence[Word], clause: _Clause, start: int, end: int, terms: Deadlines) -> tuple[int, int] | None:
-    """Return the deadline's first place and the one after its last; None if the duration sets none.
+    """Return a deadline's first place and the one after its last.
 
-    It includes the demand or limit that sets it: a demand to reply, a clause of its own, a granted time, an added limit, or a
-    limit at the query's edge. None for durations that are past, a minimum, known already, or asked about by yes or no.
+    None if the duration sets none. It includes the demand or limit that sets it: a demand to reply, a clause of its own, a
+    granted time, an added limit, or a limit at the query's edge. None for durations that are past, a minimum, known already, or
+    asked about by yes or no.
     """
     words_before, after = clause.before, clause.after
     if after and after[0] in terms.ago:
@@ -162,9 +163,10 @@ def _span(query: Sequence[Word], clause: _Clause, start: int, end: int, terms: D
 
 
 def _find_added_limit(query: Sequence[Word], clause: _Clause, terms: Deadlines) -> int | None:
-    """Return where, in the words before a duration, a limit begins that is added to a demand in the same clause.
+    """Return where a limit added to a demand begins; None without.
 
-    As in "list the threads but stop after 1 s". None for none; the number of these words for a limit behind the duration.
+    It is in the words before a duration, in the same clause. As in "list the threads but stop after 1 s". None for none; the
+    number of these words for a limit behind the duration.
     """
     words_before, usual = clause.before, terms.limits | terms.company
     if clause.last != len(query) or not {*clause.after} <= usual | terms.next:
@@ -187,7 +189,10 @@ def _opening(query: Sequence[Word], demand_words: tuple[str, ...], terms: Deadli
 
 
 def _is_demand(query: Sequence[Word], demand_words: tuple[str, ...], terms: Deadlines) -> bool:
-    """Return whether words ask for something, and not for a thing that lasts ("find the query that takes 2 s")."""
+    """Return whether words ask for something that does not last.
+
+    No demand is "find the query that takes 2 s".
+    """
     opening = _opening(query, demand_words, terms)
     if opening & terms.asks:
         return not terms.measured & {*demand_words[-2:]}
@@ -195,7 +200,10 @@ def _is_demand(query: Sequence[Word], demand_words: tuple[str, ...], terms: Dead
 
 
 def _is_parenthesis(clause: _Clause, tight: tuple[int, int], terms: Deadlines) -> bool:
-    """Return whether the limit in `tight` (first place, place after it) is inside a demand: "tell me in 2 s which port it is"."""
+    """Return whether the limit in `tight` is inside a demand.
+
+    `tight` is (first place, place after it): "tell me in 2 s which port it is".
+    """
     demand_words = {*clause.before[: tight[0] - clause.first]}
     limits = {*clause.before[tight[0] - clause.first :]}
     usual = terms.limits | terms.company | terms.asks
@@ -205,7 +213,6 @@ def _is_parenthesis(clause: _Clause, tight: tuple[int, int], terms: Deadlines) -
 
 
 def _run(keys: Iterable[str], terms: Deadlines) -> int:
-    """Return how many of the words, from the one beside a duration on, still belong to the deadline."""
     count = 0
     for key in keys:
         if key not in terms.limits and key not in terms.inside and key not in terms.next:
@@ -229,9 +236,10 @@ def _reply(words_before: tuple[str, ...], terms: Deadlines) -> int | None:
 
 
 def _says_nothing_else(query: Sequence[Word], clause: _Clause, terms: Deadlines) -> bool:
-    """Return whether a duration's clause says nothing but a limit: "max 1 second:", "within 2 s please".
+    """Return whether a duration's clause says nothing but a limit.
 
-    A bare duration counts at the query's beginning or end, before a word such as "then", or after a clause of such words.
+    As "max 1 second:" or "within 2 s please". A bare duration counts at the query's beginning or end, before a word such as
+    "then", or after a clause of such words.
     """
     words, usual = {*clause.before, *clause.after}, terms.limits | terms.company
     following = query[clause.last].key if clause.last < len(query) else ""
@@ -250,7 +258,10 @@ def _says_nothing_else(query: Sequence[Word], clause: _Clause, terms: Deadlines)
 
 
 def _leads(query: Sequence[Word], clause: _Clause, terms: Deadlines) -> bool:
-    """Return whether a clause before the question, but for one word or one in 3, is about a limit: "no longer than 1 s, ..."."""
+    """Return whether a clause before the question is about a limit.
+
+    But for one word or one in 3: "no longer than 1 s, ...".
+    """
     words_before, after = clause.before, clause.after
     usual = terms.limits | terms.company
     if (
@@ -271,10 +282,10 @@ def _leads(query: Sequence[Word], clause: _Clause, terms: Deadlines) -> bool:
 
 
 def _is_edge(query: Sequence[Word], clause: _Clause, start: int, terms: Deadlines) -> bool:
-    """Return whether a limit opens the query, or closes it without being the length of something else.
+    """Return whether a limit opens or closes the query.
 
-    At the beginning something must be asked for next, or no measured thing follow; at the end the words before must be a
-    demand or hold a word for a limit, and no measured thing.
+    When it closes it, it is not the length of something else. At the beginning something must be asked for next, or no measured
+    thing follow; at the end the words before must be a demand or hold a word for a limit, and no measured thing.
     """
     words_before, after = clause.before, clause.after
     limits = words_before[start - clause.first :]

@@ -83,18 +83,20 @@ class Piece:
 
 @cache
 def _common() -> dict[str, frozenset[str]]:
-    """Return words that no pattern recognizes, by the name of their list, read from signals/common.toml at the first call.
+    """Return lists of words that no pattern recognizes, by name.
 
-    They are names (products in mixed case), folders (that a path begins with), standards, file_names and short_endings.
+    They are read from signals/common.toml at the first call. They are names (products in mixed case), folders (that a path
+    begins with), standards, file_names and short_endings.
     """
     data = tomllib.loads((files("memory_mcp.question") / "signals" / "common.toml").read_text(encoding="utf-8"))
     return {key: frozenset(value.split()) for key, value in data.items()}
 
 
 def pieces(text: str) -> list[Piece]:
-    """Return the literal pieces of a text, quotations and code, in reading order; they do not overlap.
+    """Return the literal pieces of a text, in reading order.
 
-    Quotation marks are no part of a piece's text, but of its place; a quotation without a letter or digit is none.
+    They are quotations and code, and do not overlap. Quotation marks are no part of a piece's text, but of its place; a
+    quotation without a letter or digit is none.
     """
     if not _ANY_QUOTE.search(text):
         return _code_in(text, 0, len(text))
@@ -110,7 +112,7 @@ def pieces(text: str) -> list[Piece]:
 
 
 def _code_in(text: str, start: int, end: int) -> list[Piece]:
-    """Return the pieces of code in a part of a text, in reading order; an HTTP status such as HTTP 404 is one piece."""
+    """Return the pieces of code in a part of a text."""
     code_pieces: list[Piece] = []
     for match in _STATUS.finditer(text, start, end):
         code_pieces += _chunks(text, start, match.start())
@@ -120,10 +122,11 @@ def _code_in(text: str, start: int, end: int) -> list[Piece]:
 
 
 def _chunks(text: str, start: int, end: int) -> list[Piece]:
-    """Return the pieces of code among the runs without a blank in a part of a text; runs over 200 characters are skipped.
+    """Return the runs without a blank that are code.
 
-    A package member such as `strings.Builder` counts only in a text of at most 4 words and 200 characters. Of a run that is
-    no code as a whole its parts count: `TokenBucket/LRUCache`, `error:E0308`.
+    Those in a part of a text; runs over 200 characters are skipped. A package member such as `strings.Builder` counts only in a
+    text of at most 4 words and 200 characters. Of a run that is no code as a whole its parts count: `TokenBucket/LRUCache`,
+    `error:E0308`.
     """
     chunks: list[Piece] = []
     is_short = len(text) <= _MAX_CHUNK and len(text.split()) <= _WORDS_BESIDE
@@ -146,7 +149,10 @@ def _chunks(text: str, start: int, end: int) -> list[Piece]:
 
 
 def _trim_chunk(chunk: str) -> tuple[int, int]:
-    """Return start and end of a chunk without its sentence's punctuation and possessive 's; paired brackets stay: `flush()`."""
+    """Return where a chunk without its sentence's punctuation begins and ends.
+
+    A possessive 's is left out too; paired brackets stay: `flush()`.
+    """
     a, b = 0, len(chunk)
     while a < b and chunk[a] in _LEFT:
         a += 1
@@ -162,15 +168,15 @@ def _trim_chunk(chunk: str) -> tuple[int, int]:
 
 
 def _piece(chunk: str, start: int) -> Piece | None:
-    """Return a chunk as a piece, if it is code of some kind and longer than one character; else None."""
     kind = _kind(chunk) if len(chunk) > 1 else ""
     return Piece(kind, chunk, start, start + len(chunk)) if kind else None
 
 
 def _kind(chunk: str) -> str:
-    """Return the kind of code of a chunk, "" for none; the first that fits.
+    """Return the kind of code of a chunk, "" for none.
 
-    Kinds are path, flag, variable, error code, hash, version, number, file and identifier; plain numbers and measures are none.
+    The first that fits. Kinds are path, flag, variable, error code, hash, version, number, file and identifier; plain numbers
+    and measures are none.
     """
     if _MEASURE.fullmatch(chunk) or (_NUMBER.fullmatch(chunk) and not _VERSION.fullmatch(chunk)):
         return ""
@@ -210,9 +216,10 @@ def _is_path(chunk: str) -> bool:
 
 
 def _is_file(chunk: str) -> bool:
-    """Return whether a chunk is a file name or a dotted name; not e.g, a.m, Node.js, 3.9, nor two joined sentences.
+    """Return whether a chunk is a file or dotted name.
 
-    Names of one letter behind the dot count only with a known ending or a digit.
+    Not e.g, a.m, Node.js, 3.9, nor two joined sentences. Names of one letter behind the dot count only with a known ending or a
+    digit.
     """
     if chunk in _common()["file_names"]:
         return True
@@ -248,7 +255,10 @@ def _is_identifier(chunk: str) -> bool:
 
 
 def _is_coded(chunk: str) -> bool:
-    """Return whether a word is snake_case, camelCase or PascalCase, and neither a product's name nor a plural of an acronym."""
+    """Return whether a word is in snake_case, camelCase or PascalCase.
+
+    Neither a product's name nor a plural of an acronym is.
+    """
     if not re.fullmatch(r"[\w$.]+", chunk):
         return False
     if _SNAKE.search(chunk):

@@ -69,7 +69,7 @@ class Classified:
 
 
 def classify(text: str, timeout_ms: int | None = None) -> Classified:
-    """Return the intent of a query, how sure that is, its signals, literals, deadline and the words to look for.
+    """Return a query's intent, certainty, signals, literals, deadline and words.
 
     `timeout_ms` is the caller's own deadline; the shorter of two counts, either makes the intent time-boxed. Never raises.
     """
@@ -111,7 +111,10 @@ def classify(text: str, timeout_ms: int | None = None) -> Classified:
 
 
 def last_of(text: str) -> str | None:
-    """Return the subject of the latest decision that a query asks for; "" for any decision, None if it asks for none."""
+    """Return the subject of the latest decision asked for.
+
+    "" for any decision, None if the query asks for none.
+    """
     query = words(text, pieces(text))
     spans = latest(query, read_by(query))
     if not spans:
@@ -121,12 +124,15 @@ def last_of(text: str) -> str | None:
 
 
 def is_overview(text: str) -> bool:
-    """Return whether a query, its time apart, asks how things stand and for nothing in particular: "where did we stop"."""
+    """Return whether a query asks only how things stand.
+
+    Its time does not count: "where did we stop".
+    """
     return asks_overview(text, words(text, pieces(text)))
 
 
 def _scores(phrases: Sequence[Found], literal: Sequence[Piece], is_pasted: bool) -> dict[Intent, float]:
-    """Return the weight of each intent but time-boxed, from phrases and literal pieces.
+    """Return each intent's weight, from phrases and literal pieces.
 
     Where words ask to explore or answer (a weight of 2 or more), code and quotations count only 0.5, a pasted line nothing.
     """
@@ -145,9 +151,10 @@ def _scores(phrases: Sequence[Found], literal: Sequence[Piece], is_pasted: bool)
 
 
 def _decide(scores: dict[Intent, float]) -> tuple[Intent, float]:
-    """Return the intent of most weight and its confidence: its share of its own and the next weight.
+    """Return the intent of most weight and its confidence.
 
-    Answer, the default, gets 1 more and wins ties, then locate; where all weights are 0 the confidence is 0.7.
+    That is its share of its own and the next weight. Answer, the default, gets 1 more and wins ties, then locate; where all
+    weights are 0 the confidence is 0.7.
     """
     ordered_scores = sorted(scores.values(), reverse=True)
     intent = max(Intent.ANSWER, Intent.LOCATE, Intent.EXPLORE, key=lambda i: scores[i] + _DEFAULT * (i is Intent.ANSWER))
@@ -159,7 +166,6 @@ def _decide(scores: dict[Intent, float]) -> tuple[Intent, float]:
 
 
 def _quote_words(text: str, query: Sequence[Word], at: Sequence[int]) -> str:
-    """Return the words at these places, in order and at least one, as written, with an ellipsis where some are left out."""
     quoted_text = text[query[at[0]].start : query[at[0]].end]
     for previous, position in itertools.pairwise(at):
         between = text[query[previous].end : query[position].start] if position == previous + 1 else " … "
@@ -168,7 +174,7 @@ def _quote_words(text: str, query: Sequence[Word], at: Sequence[int]) -> str:
 
 
 def _without_requests(text: str, query: Sequence[Word], reading: Table, deadline: Deadline | None) -> str:
-    """Return the text without what asks for a search, and without its deadline.
+    """Return the text without requests to search and its deadline.
 
     "" where nothing asks for a search, no searchable word is left, or the text is a command line.
     """
@@ -182,7 +188,10 @@ def _without_requests(text: str, query: Sequence[Word], reading: Table, deadline
 
 
 def _without(text: str, query: Sequence[Word], spans: Sequence[tuple[int, int]]) -> str:
-    """Return the text without the words of these spans, in order, and punctuation around; unchanged if no word would be left."""
+    """Return the text without these spans' words and punctuation around.
+
+    Unchanged if no word would be left.
+    """
     remaining, at = "", 0
     for start, end in spans:
         piece = text[at : query[start].start].rstrip(_RIGHT_OVER)

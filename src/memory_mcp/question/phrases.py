@@ -138,7 +138,10 @@ class Table:
 
 @cache
 def table(language: str) -> Table:
-    """Return the table of one of `LANGUAGES`, read once. FileNotFoundError for another, KeyError if the file lacks a part."""
+    """Return the table of one of `LANGUAGES`, read once.
+
+    Raises FileNotFoundError for another, KeyError if the file lacks a part.
+    """
     data = _read_signals(language)
     lists = {key: _split(value) for key, value in data.get("lists", {}).items()}
     rows = [
@@ -172,12 +175,11 @@ def table(language: str) -> Table:
 
 
 def _read_signals(name: str) -> dict[str, Any]:
-    """Return what a file of the folder `signals` holds; FileNotFoundError for a name that is none."""
     return tomllib.loads(files("memory_mcp.question").joinpath("signals", f"{name}.toml").read_text(encoding="utf-8"))
 
 
 def _deadlines(rows: Mapping[str, Any]) -> Deadlines:
-    """Return how a language sets a deadline, from the part of its file, with the limits and units of languages without a file.
+    """Return how a language sets a deadline, from its file.
 
     In the files a factor is written as `{ factor = "words" }`.
     """
@@ -189,35 +191,42 @@ def _deadlines(rows: Mapping[str, Any]) -> Deadlines:
 
 
 def _by_word(rows: Mapping[str, str]) -> dict[str, float]:
-    """Return the factor of each word of rows of words by factors."""
     return {word: float(factor) for factor, row in rows.items() for word in _split(row)}
 
 
 def is_general(text: str) -> bool:
-    """Return whether every word of a text asks for what there is and names nothing of it: "what happened", "anything important".
+    """Return whether a text asks and names nothing.
 
-    By whole words, not by their stems: *important* names nothing, *imports* do. English and one other language together must
-    know all of them. Words that are not searched for do not count; a text without others is general.
+    Every word of it asks for what there is: "what happened", "anything important". By whole words, not by their stems:
+    *important* names nothing, *imports* do. English and one other language together must know all of them. Words that are not
+    searched for do not count; a text without others is general.
     """
     naming_words = {word.key for word in words(text) if terms(text[word.start : word.end])} - table("en").general
     return not naming_words or any(naming_words <= table(language).general for language in LANGUAGES)
 
 
 def is_idle(text: str) -> bool:
-    """Return whether a question offers help and names nothing: "is there anything else I can do", "¿algo más?"."""
+    """Return whether a question offers help and names nothing.
+
+    As "is there anything else I can do", "¿algo más?".
+    """
     naming_words = {word.key for word in words(text) if terms(text[word.start : word.end])}
     return any(naming_words <= table(language).general | table(language).idle | table("en").idle for language in LANGUAGES)
 
 
 def particular(text: str) -> str:
-    """Return a text, with single blanks, without searchable words that name nothing (see `is_general`); "" if no word is left."""
+    """Return a text without words that name nothing; "" without others.
+
+    It has single blanks; see `is_general`.
+    """
     return " ".join(word for word in text.split() if not is_general(word) or not terms(word))
 
 
 def _by_first(rows: Sequence[tuple[str, float, str]], lists: Mapping[str, frozenset[str]]) -> dict[str, Start]:
-    """Return the phrases of the rows by each word that they may begin with. A row is (group, weight, pattern).
+    """Return phrases by each word that they may begin with.
 
-    One phrase is made for each choice of words that may be left out. Raises KeyError for an unknown list.
+    A row is (group, weight, pattern). One phrase is made for each choice of words that may be left out. Raises KeyError for an
+    unknown list.
     """
     by_first: dict[str, list[Phrase]] = {}
     for group, weight, row in rows:
@@ -233,7 +242,6 @@ def _by_first(rows: Sequence[tuple[str, float, str]], lists: Mapping[str, frozen
 
 
 def _start(phrases: Sequence[Phrase]) -> Start:
-    """Return phrases, all with the same first word: those of one word, and the others by the word behind it or behind a gap."""
     followed: dict[str, list[Phrase]] = {}
     gapped: dict[str, list[Phrase]] = {}
     for phrase in phrases:
@@ -251,12 +259,11 @@ def _start(phrases: Sequence[Phrase]) -> Start:
 
 
 def _split(row: str) -> frozenset[str]:
-    """Return the words of a row, folded."""
     return frozenset(fold(word) for word in row.split())
 
 
 def _steps(part: str, lists: Mapping[str, frozenset[str]]) -> list[frozenset[str] | None]:
-    """Return a part of a row as steps: a set of alternative words, or None for a gap; one for each word of plain text."""
+    """Return a row's part as sets of words, None for gaps."""
     if part == "...":
         return [None]
     if part.startswith("<") and part.endswith(">"):
@@ -270,7 +277,10 @@ def _steps(part: str, lists: Mapping[str, frozenset[str]]) -> list[frozenset[str
 
 
 def read_by(query: Sequence[Word]) -> Table:
-    """Return the table of the language with most marks in the query, then most other known words, then first in `LANGUAGES`."""
+    """Return the table of the language that a query is in.
+
+    It has most marks, then most other known words, then is first in `LANGUAGES`.
+    """
     keys = {word.key for word in query}
     counts = {language: len(table(language).marks & keys) for language in LANGUAGES}
     most = max(counts.values())
@@ -279,25 +289,32 @@ def read_by(query: Sequence[Word]) -> Table:
 
 
 def find(query: Sequence[Word], reading: Table) -> list[Found]:
-    """Return the phrases found in a query's first 200 words, in order; one whose words are all in a longer one is left out."""
+    """Return the phrases in a query's first 200 words, in order.
+
+    One whose words are all in a longer one is left out.
+    """
     return _find(query[:_MOST_WORDS], reading.starts, reading.courtesy)
 
 
 def latest(query: Sequence[Word], reading: Table) -> list[tuple[int, int]]:
-    """Return where a query asks for what was decided last, as (first place, place after the last) of each phrase."""
+    """Return where a query asks for what was decided last.
+
+    As (first place, place after the last) of each phrase.
+    """
     return [(phrase.at[0], phrase.at[-1] + 1) for phrase in _find(query[:_MOST_WORDS], reading.latest, reading.courtesy)]
 
 
 def asks_overview(text: str, query: Sequence[Word]) -> bool:
-    """Return whether a query asks how things stand, in any language, and its other words name nothing (see `is_general`).
+    """Return whether a query asks how things stand, in any language.
 
-    Words of courtesy do not count. So short a question may have no word that tells its language apart.
+    Its other words name nothing (see `is_general`). Words of courtesy do not count. So short a question may have no word that
+    tells its language apart.
     """
     return any(_asks_overview(text, query[:_MOST_WORDS], table(language)) for language in LANGUAGES)
 
 
 def asks_themes(text: str) -> bool:
-    """Return whether a text names themes, patterns, trends or the like, in any language."""
+    """Return whether a text names themes, patterns or trends."""
     query = words(text)[:_MOST_WORDS]
     return any(_find(query, table(language).themes, frozenset()) for language in LANGUAGES)
 
@@ -311,10 +328,10 @@ def _asks_overview(text: str, query: Sequence[Word], reading: Table) -> bool:
 
 
 def requests(query: Sequence[Word], reading: Table) -> list[tuple[int, int]]:
-    """Return where a query asks for a search, as (first place, place after the last) of each phrase.
+    """Return where a query asks for a search.
 
-    Words of courtesy in front belong to the phrase (*can you please find*); one followed by a word that makes it another
-    thing (*find and replace*) is left out.
+    As (first place, place after the last) of each phrase. Words of courtesy in front belong to the phrase (*can you please
+    find*); one followed by a word that makes it another thing (*find and replace*) is left out.
     """
     spans: list[tuple[int, int]] = []
     for phrase in _find(query[:_MOST_WORDS], reading.requests, reading.courtesy):
@@ -328,7 +345,6 @@ def requests(query: Sequence[Word], reading: Table) -> list[tuple[int, int]]:
 
 
 def _find(query: Sequence[Word], starts: Mapping[str, Start], courtesy: frozenset[str]) -> list[Found]:
-    """Return the phrases that begin at any word of a query and end within its clause, without those inside longer ones."""
     keys = [word.key for word in query]
     matches: list[Found] = []
     for i, key in enumerate(keys):
@@ -354,7 +370,7 @@ def _find(query: Sequence[Word], starts: Mapping[str, Start], courtesy: frozense
 
 
 def _opens(query: Sequence[Word], at: int, courtesy: frozenset[str]) -> bool:
-    """Return whether a word is the first of its clause, not counting up to 8 words of courtesy before it."""
+    """Return whether a word is the first of its clause."""
     clause = query[at].clause
     for i in range(at - 1, max(-1, at - 1 - _GAP), -1):
         if query[i].clause != clause:
@@ -365,7 +381,10 @@ def _opens(query: Sequence[Word], at: int, courtesy: frozenset[str]) -> bool:
 
 
 def _rest(keys: Sequence[str], at: int, end: int, phrase: Phrase, number: int) -> tuple[int, ...]:
-    """Return the places from `at` on, gaps included, of a phrase whose steps from `number` on follow before `end`; else ()."""
+    """Return the places of a phrase's remaining steps, gaps included.
+
+    Steps from `number` on, from `at` on and before `end`; () where they do not follow.
+    """
     first, steps = at, phrase.steps
     while number < len(steps):
         step = steps[number]
@@ -385,7 +404,6 @@ def _rest(keys: Sequence[str], at: int, end: int, phrase: Phrase, number: int) -
 
 
 def _outermost(phrases: list[Found]) -> list[Found]:
-    """Return the phrases whose places are not all in a longer (or, at equal length, weightier) phrase's, in order."""
     outermost: list[Found] = []
     positions_taken: dict[int, list[frozenset[int]]] = {}
     for phrase in sorted(phrases, key=lambda f: (-len(f.at), -f.phrase.weight, f.at)):

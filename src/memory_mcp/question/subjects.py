@@ -20,7 +20,10 @@ _SHORTEST = 2
 
 
 def subject_words(text: str) -> tuple[str, ...]:
-    """Return the words that name what a question is about, each once, in order; a run of CJK characters is one of them."""
+    """Return the words that name what a question is about.
+
+    Each once, in order; a run of CJK characters is one of them.
+    """
     typed = words(text)
     asking = {position for phrase in find(typed, read_by(typed)) if phrase.phrase.group == _ASKS for position in phrase.at}
     subjects: list[str] = []
@@ -36,9 +39,9 @@ def subject_words(text: str) -> tuple[str, ...]:
 
 
 def topic_subject(text: str) -> str:
-    """Return a text without words that ask for themes or name nothing; "" if no other is left.
+    """Return a text without words for themes or nothing named.
 
-    Of a phrase that asks for themes the words in its gap remain: *how did* code attribution *evolve*.
+    "" if no other is left. Of a phrase that asks for themes the words in its gap remain: *how did* code attribution *evolve*.
     """
     typed = words(text)
     reading = read_by(typed)
@@ -52,12 +55,10 @@ def topic_subject(text: str) -> str:
 
 
 def _names_something(word: str) -> bool:
-    """Return whether a word without ideographs is none that asks in general, no date and no single letter."""
     return len(word) >= _SHORTEST and not _DATE.fullmatch(word) and not is_general(word)
 
 
 def _blank_words(text: str, gone: Iterable[Word]) -> str:
-    """Return a text with blanks where some of its words are."""
     characters = list(text)
     for word in gone:
         characters[word.start : word.end] = " " * (word.end - word.start)

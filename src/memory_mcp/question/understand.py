@@ -46,7 +46,7 @@ class Question:
 
 
 def understand(text: str, now_ms: int, calendar: Calendar, timeout_ms: int | None = None) -> Question:
-    """Return what a question wants: intent, literals, deadline, time and the words to look for.
+    """Return what a question wants, and the words to look for.
 
     Never raises. `now_ms` (UTC milliseconds) and `calendar` are what its times are relative to; of `timeout_ms`, a
     deadline given with it, and the question's own the shorter counts.

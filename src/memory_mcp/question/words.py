@@ -32,7 +32,7 @@ class Word(NamedTuple):
 
 
 def fold(text: str) -> str:
-    """Return a text case folded, without accents, and with compatibility forms such as full-width letters as plain ones."""
+    """Return a text case folded, without accents, in plain forms."""
     if text.isascii():
         return text.lower()
     decomposed = unicodedata.normalize("NFKD", text.casefold())
@@ -40,9 +40,10 @@ def fold(text: str) -> str:
 
 
 def words(text: str, literal: Sequence[Piece] = ()) -> list[Word]:
-    """Return the words of a text in order; a literal piece is one word, whatever it holds.
+    """Return the words of a text in order.
 
-    `literal` pieces must be in order. Punctuation is no word, and begins a new clause.
+    A literal piece is one word, whatever it holds. `literal` pieces must be in order. Punctuation is no word, and begins a new
+    clause.
     """
     found_words: list[Word] = []
     clause = at = 0
@@ -55,7 +56,7 @@ def words(text: str, literal: Sequence[Piece] = ()) -> list[Word]:
 
 
 def _scan(text: str, start: int, end: int, clause: int, scanned: list[Word]) -> int:
-    """Add the words between two places to `scanned`, the first in clause number `clause`; return the clause at the end."""
+    """Add words to `scanned`; return the clause at the end."""
     for match in _WORD.finditer(text, start, end):
         kind = match.lastgroup
         if kind == "stop":

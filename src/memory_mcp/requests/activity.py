@@ -15,7 +15,10 @@ from memory_mcp.storage.values import ActivityCount, MonthCount
 
 @dataclass(frozen=True, slots=True)
 class GetAgentActivity:
-    """The last `days` local days, today among them; or the days from `since` to `until`, each included whole."""
+    """The last `days` local days, or `since` to `until`.
+
+    Today is among the days; the days of `since` and `until` are included whole.
+    """
 
     #: None for a year, where neither since nor until is given.
     days: int | None = None
@@ -76,7 +79,7 @@ class AgentActivity:
 
 
 def get_agent_activity(app: App, request: GetAgentActivity, caller: Caller) -> AgentActivity:
-    """Return events and sessions of each local day, with totals by project and agent.
+    """Count events and sessions by local day, project and agent.
 
     Without `days`, `since` and `until` it is the last year. A segment counts for the day on which it began,
     events that are in no segment yet for none. `years` names all years that hold anything.
@@ -110,9 +113,9 @@ def get_agent_activity(app: App, request: GetAgentActivity, caller: Caller) -> A
 
 
 def _totals(counts: Iterable[ActivityCount], by_month: Iterable[MonthCount]) -> list[ActivityTotal]:
-    """Return the totals of projects or agents with their months, most events first, equals by name; "" becomes `NO_NAME`.
+    """Return totals with their months, most events first.
 
-    `by_month` must hold at least one month for each name in `counts`.
+    A name "" becomes `NO_NAME`. `by_month` must hold at least one month for each name in `counts`.
     """
     months: dict[str, list[MonthActivity]] = {}
     for count in by_month:

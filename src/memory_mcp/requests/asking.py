@@ -46,10 +46,10 @@ _IDENTIFYING = ("query", "since", "until", "as_of", "tz", "agent", "role", "spea
 def parse_search(
     app: App, scope_of: ScopeOf, given: Mapping[str, Any], excluded: frozenset[ExcludedSession] = frozenset()
 ) -> ParsedSearch:
-    """Return the parsed arguments of a call, which leaves out `excluded` sessions; only `query` must be there.
+    """Return the parsed arguments of a call; only `query` is required.
 
-    Raises InvalidQuery for any invalid argument: a time, an unknown name, a number out of range, an unknown
-    speaker, or a cursor of another question; and what `scope_of` raises.
+    `excluded` are the sessions that it leaves out. Raises InvalidQuery for any invalid argument: a time, an unknown name, a
+    number out of range, an unknown speaker, or a cursor of another question; and what `scope_of` raises.
     """
     times = times_of(app, given.get("tz", ""), given.get("as_of", ""))
     scoped = scope_of(given.get("project", ""), given.get("scope", ""))
@@ -78,7 +78,7 @@ def parse_search(
 
 
 def _parse_options(arguments: Mapping[str, Any], times: Times, offset: int) -> How:
-    """Return the options for the policy of a call whose page begins at `offset`. Raises InvalidQuery for an invalid one."""
+    """Return the policy's options; raises InvalidQuery for an invalid one."""
     return search_options(
         times,
         arguments.get("intent", ""),
@@ -155,7 +155,7 @@ class Trying:
         self._began = time.monotonic()
 
     def look(self, arguments: Mapping[str, Any]) -> UnderstoodCall:
-        """Return how a call with these arguments is understood (project, window, intent, bounds and others), without searching.
+        """Return how a call is understood, without searching.
 
         Raises InvalidQuery for an invalid argument.
         """
@@ -176,7 +176,7 @@ class Trying:
         )
 
     def ask(self, arguments: Mapping[str, Any]) -> Sequence[Collection[str]]:
-        """Run a call with these arguments and return for each of its results the ids that it names.
+        """Run a call; return by result the ids that it names.
 
         Raises DeadlineExceeded when the time for trying is over or the caller has gone, InvalidQuery for an invalid argument.
         """

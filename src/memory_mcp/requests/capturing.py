@@ -57,7 +57,7 @@ class Capturing:
 
 
 def pause_capture(app: App, request: PauseCapture, caller: Caller) -> Capturing:
-    """Record nothing of a project from now on, until the duration is over or recording is resumed; return what is paused.
+    """Pause the recording of a project; return what is paused.
 
     A running pause of the same project is ended and a new one follows without a gap, so its end changes.
     Other names of the project are paused too. Writes the file of pauses and an entry of the audit log. Raises
@@ -87,7 +87,7 @@ def pause_capture(app: App, request: PauseCapture, caller: Caller) -> Capturing:
 
 
 def resume_capture(app: App, request: ResumeCapture, caller: Caller) -> Capturing:
-    """End the pauses of a project, or with "*" every pause, and return what is still paused.
+    """End a project's pauses ("*": all); return what is still paused.
 
     What was said meanwhile stays unrecorded. Where nothing is paused, nothing is written. Raises InvalidQuery
     when the project is paused only because all are, or none is known; ReadOnly where nothing can be stored.
@@ -110,15 +110,18 @@ def resume_capture(app: App, request: ResumeCapture, caller: Caller) -> Capturin
 
 
 def list_paused(app: App, _: ListPaused, caller: Caller) -> PausedNow:
-    """Return the pauses that are in force now and that the caller may see. Raises InvalidQuery for a damaged file of pauses."""
+    """Return the pauses in force that the caller may see.
+
+    Raises InvalidQuery for a damaged file of pauses.
+    """
     return PausedNow(paused={p: app.calendar.format_iso(end) if end else "" for p, end in sorted(in_force(app, caller).items())})
 
 
 def in_force(app: App, caller: Caller) -> dict[str, int | None]:
-    """Return the paused projects that the caller may see, each with the end of its pause (UTC ms, None: open).
+    """Return the paused projects that the caller may see.
 
-    "*" stands for all projects and is shown to every caller; empty for a memory without a directory. Raises
-    InvalidQuery for a damaged file of pauses.
+    Each has the end of its pause (UTC ms, None: open). "*" stands for all projects and is shown to every caller; empty for a
+    memory without a directory. Raises InvalidQuery for a damaged file of pauses.
     """
     if app.directory is None:
         return {}
@@ -128,7 +131,6 @@ def in_force(app: App, caller: Caller) -> dict[str, int | None]:
 
 
 def _response(app: App, directory: str, project: str, caller: Caller) -> Capturing:
-    """Return the response about a project: whether a pause covers it now, its own pause's end, and all pauses the caller sees."""
     now = in_force(app, caller)
     end = now.get(project)
     is_paused = any(p.covers(project, app.clock.now_ms()) for p in _read_pauses(directory))
@@ -136,7 +138,7 @@ def _response(app: App, directory: str, project: str, caller: Caller) -> Capturi
 
 
 def _directory(app: App) -> str:
-    """Return the data directory. Raises InvalidQuery where there is none, ReadOnly where it cannot be written."""
+    """Return the data directory; InvalidQuery without one, ReadOnly if unwritable."""
     if app.directory is None:
         raise InvalidQuery("a memory without a directory records nothing that could be paused")
     if is_read_only(app.directory):
@@ -145,7 +147,7 @@ def _directory(app: App) -> str:
 
 
 def _read_pauses(directory: str) -> list[pauses.Pause]:
-    """Return every stored pause, past ones too. Raises InvalidQuery for a damaged file."""
+    """Return all stored pauses, past ones too; InvalidQuery for damage."""
     try:
         return pauses.read(directory)
     except ValueError as error:
@@ -153,10 +155,10 @@ def _read_pauses(directory: str) -> list[pauses.Pause]:
 
 
 def _project(app: App, name: str, caller: Caller) -> str:
-    """Return the shown name of the project that a request names, else of the caller's; "*" for all.
+    """Return the shown name of a request's project; "*" for all.
 
-    Raises InvalidQuery where no project is known, for "*" from a caller bound to one project, and for any
-    other project than that one.
+    Without a name it is the caller's. Raises InvalidQuery where no project is known, for "*" from a caller bound to one
+    project, and for any other project than that one.
     """
     if name == pauses.ALL:
         caller.refuse_all(app, "pausing everything")

@@ -20,15 +20,14 @@ _EVENTS, _CHARS = 500, 2 * 1024 * 1024
 
 
 def page(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return one page of events numbered above `after`, in order of arrival, of a project, an agent and a time.
+    """Return one page of events after a number, in arrival order.
 
-    `asked` may hold after, to, project, agent, since and until. The result is {rows, next, to, days,
-    times, projects}: `rows` are the events packed, `days` (YYYY-MM-DD), `times` (HH:MM, both in the
-    memory's zone) and `projects` run parallel to them, `next` is the number up to which events were
-    looked at. Up to 500 events are looked at, or some 2 million characters. A page may be empty and not
-    the last: the caller goes on until `next` reaches `to`. Every acknowledged event has its number, so
-    that a caller who asks page by page up to the first answer's `to` has all of them; `to` 0 stands for
-    the last event now. Raises InvalidQuery for an unknown project or time.
+    Only those of a project, an agent and a time, where `asked` names them. `asked` may hold after, to, project, agent, since
+    and until. The result is {rows, next, to, days, times, projects}: `rows` are the events packed, `days` (YYYY-MM-DD), `times`
+    (HH:MM, both in the memory's zone) and `projects` run parallel to them, `next` is the number up to which events were looked
+    at. Up to 500 events are looked at, or some 2 million characters. A page may be empty and not the last: the caller goes on
+    until `next` reaches `to`. Every acknowledged event has its number, so that a caller who asks page by page up to the first
+    answer's `to` has all of them; `to` 0 stands for the last event now. Raises InvalidQuery for an unknown project or time.
     """
     after, to = int(asked.get("after", 0)), int(asked.get("to", 0)) or app.storage.events.last_seq()
     project = known_project(app, str(asked["project"])) if asked.get("project") else None
@@ -62,7 +61,6 @@ def page(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _find_copies(app: App, events: Sequence[Event]) -> set[EventId]:
-    """Return the ids of those of the events that only repeat what another session or thread of the same source shows."""
     pairs = app.storage.events.find_duplicates(event.event_id for event in events)
     by_id = {event.event_id: event for event in events}
     shown_events = app.storage.events.get_events(pairs.values()) if pairs else {}
@@ -74,7 +72,6 @@ def _find_copies(app: App, events: Sequence[Event]) -> set[EventId]:
 
 
 def _is_copy(event: Event, original: Event) -> bool:
-    """Return whether an event is hidden as a copy, and not as what a hook or a transcript tells of the same message."""
     return event.session_id != original.session_id or event.source.startswith(HOOK) == original.source.startswith(HOOK)
 
 
@@ -87,7 +84,7 @@ def _without_copy_mark(event: Event) -> Event:
 
 
 def day(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the segments of one day of the memory's time zone with their statements, and the quotations behind them.
+    """Return the segments of one local day, with statements and quotations.
 
     `asked` names the day (YYYY-MM-DD) and may name a project and an agent. The result is {"segments":
     [{time (HH:MM), project, agent, title, bullets: [[text, grip ids], ...]}], "quotes": {grip id:

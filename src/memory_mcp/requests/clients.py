@@ -42,7 +42,7 @@ class ClientList:
 
 
 def list_clients(app: App, _: ListClients, caller: Caller) -> ClientList:
-    """Return the programs that were found or are configured, read from their configuration files; nothing is changed.
+    """Return the programs that were found or are configured.
 
     Where that cannot be found out at all the list is empty and `problem` says why. Raises InvalidQuery for a
     caller bound to one project.

@@ -88,7 +88,7 @@ class Audited:
 
 
 def correct(app: App, request: Correct, caller: Caller) -> Corrected:
-    """Record a statement that supersedes another, shown as superseded from now on; return both grip ids, event id and project.
+    """Record a statement that supersedes another; return its ids and project.
 
     Stores the text as an event, derives the tree up to it, and supersedes every grip that quotes the old
     statement; under the same `key` the event is stored once. Raises InvalidQuery when the text is empty, the
@@ -118,7 +118,7 @@ def correct(app: App, request: Correct, caller: Caller) -> Corrected:
 
 
 def retract(app: App, request: Retract, caller: Caller) -> Corrected:
-    """Record that a statement, in every grip that quotes it, no longer holds; it stays stored.
+    """Record that a statement no longer holds; it stays stored.
 
     Raises NotFound for an unknown quotation, or one that the caller may not see.
     """
@@ -129,7 +129,7 @@ def retract(app: App, request: Retract, caller: Caller) -> Corrected:
 
 
 def audit(app: App, request: Audit, caller: Caller) -> Audited:
-    """Return the latest acts upon the memory, newest first, at most `limit`.
+    """Return the latest acts upon the memory, newest first.
 
     Raises InvalidQuery for a limit out of range or a caller bound to a project.
     """
@@ -144,10 +144,10 @@ def audit(app: App, request: Audit, caller: Caller) -> Audited:
 
 
 def _supersede(app: App, old: ExpandedGrip, new: GripId | None, request: Correct | Retract) -> None:
-    """Record that `new` (None: a retraction) supersedes every grip that quotes the statement, and the act in the audit log.
+    """Supersede every grip that quotes a statement; record the act.
 
-    These are grips whose quotation holds the statement's or is part of it. Does nothing where the same is recorded already. The
-    reason is cut to `MAX_REASON` characters and cleaned of secrets.
+    `new` None is a retraction. These are grips whose quotation holds the statement's or is part of it. Does nothing where the
+    same is recorded already. The reason is cut to `MAX_REASON` characters and cleaned of secrets.
     """
     now, author = app.clock.now_ms(), PERSON if request.is_person else request.by
     reason = app.gate.clean_text(request.reason[:MAX_REASON])

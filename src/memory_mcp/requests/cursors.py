@@ -10,30 +10,37 @@ _CHECK_CHARS = 10
 
 
 def offset_cursor(offset: int, *question: str) -> str:
-    """Return the cursor of the page that begins at `offset` in the results of a question."""
+    """Return the cursor of the page that begins at `offset`."""
     body = encode_base32(offset, _OFFSET_CHARS)
     return (body + _check(body, question)).lower()
 
 
 def offset_of(cursor: str, *question: str) -> int:
-    """Return the offset of a cursor, 0 for ""; raise InvalidQuery if it is damaged or belongs to another question."""
+    """Return the offset of a cursor, 0 for "".
+
+    Raises InvalidQuery if it is damaged or belongs to another question.
+    """
     return decode_base32(_body(cursor, _OFFSET_CHARS, question)) if cursor else 0
 
 
 def event_cursor(event_id: EventId, *question: str) -> str:
-    """Return the cursor of the page that begins after an event in the results of a question."""
+    """Return the cursor of the page that begins after an event."""
     return (event_id + _check(event_id, question)).lower()
 
 
 def event_of(cursor: str, *question: str) -> EventId:
-    """Return the event after which a page begins; InvalidQuery for "", a damaged cursor and one of another question."""
+    """Return the event after which a page begins.
+
+    Raises InvalidQuery for "", a damaged cursor and one of another question.
+    """
     return event_id_from(event_key(_body(cursor, _EVENT_CHARS, question)))
 
 
 def event_behind(app: App, cursor: str, question: tuple[str, ...]) -> tuple[int, str] | None:
-    """Return the sort key (UTC ms, event id) of the event after which a page begins; None for the cursor "".
+    """Return the sort key (UTC ms, event id) a page follows.
 
-    Raises InvalidQuery for a damaged cursor or one of another question, and when the event is not stored any more.
+    None for the cursor "". Raises InvalidQuery for a damaged cursor or one of another question, and when the event is not
+    stored any more.
     """
     if not cursor:
         return None
@@ -44,12 +51,11 @@ def event_behind(app: App, cursor: str, question: tuple[str, ...]) -> tuple[int,
 
 
 def _check(body: str, question: tuple[str, ...]) -> str:
-    """Return the checksum of a cursor's body and its question, `_CHECK_CHARS` characters."""
     return encode_base32(hash_parts("cursor", body, *question, bits=_CHECK_CHARS * 5), _CHECK_CHARS)
 
 
 def _body(cursor: str, length: int, question: tuple[str, ...]) -> str:
-    """Return the first `length` characters of a cursor, in capitals, once its checksum fits the question.
+    """Return a cursor's first `length` characters, its checksum verified.
 
     Raises InvalidQuery for a cursor that is damaged or belongs to another question.
     """

@@ -41,7 +41,7 @@ class FullEvent(Event):
 
 
 def shape_events(app: App, found: Sequence[Stored], full: bool, most: int, offsets: Mapping[str, int]) -> list[Event]:
-    """Return stored events as get_events shows them, in the order given; texts are cut to `most` characters from an offset on.
+    """Return stored events as get_events shows them, in their order.
 
     Args:
         app: Holds the citations and the calendar.
@@ -78,7 +78,7 @@ def shape_events(app: App, found: Sequence[Stored], full: bool, most: int, offse
 
 
 def _span(grip: Grip, stored: Stored, over: bool) -> QuotedSpan:
-    """Return what a grip quotes of one event, as character positions in its text.
+    """Return which characters of an event's text a grip quotes.
 
     A grip over two events quotes the first from its start to the end of the text, and the second up to its
     end.

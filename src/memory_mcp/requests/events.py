@@ -57,11 +57,11 @@ class Events(Recalled):
 
 
 def get_events(app: App, request: GetEvents, caller: Caller) -> Events:
-    """Return a page of events, or one named event with its neighbours, in order of time, within the token budget.
+    """Return a page of events, or one event with its neighbours.
 
-    It holds at least one event, if there is any: a text that alone is too long is shortened, and `truncated`
-    set. With `event_id` there is no next page. Raises InvalidQuery for an invalid argument, NotFound for a
-    segment, session or event that is unknown or that the caller may not see.
+    They are in order of time, within the token budget. It holds at least one event, if there is any: a text that alone is too
+    long is shortened, and `truncated` set. With `event_id` there is no next page. Raises InvalidQuery for an invalid argument,
+    NotFound for a segment, session or event that is unknown or that the caller may not see.
     """
     own_budget, full = TOKENS.check(request.token_budget, "token_budget"), choice(Detail, "detail", request.detail)
     most, offset = TEXT.check(request.text_limit, "text_limit"), CHARACTERS.check(request.offset, "offset")
@@ -94,7 +94,7 @@ def get_events(app: App, request: GetEvents, caller: Caller) -> Events:
 
 
 def _page(app: App, request: GetEvents, caller: Caller) -> tuple[Sequence[Stored], int, str, tuple[str, ...]]:
-    """Return the events of a session, a segment or a span of time behind the cursor, one more than are shown if there are more.
+    """Return the events after the cursor, one more than are shown.
 
     Behind them how many are shown, the scope, and what a cursor is bound to.
     A segment's events are read whole, without regard to the window and the session. A session named without

@@ -45,7 +45,7 @@ _ZERO_WIDTH_JOINER = "\u200d"
 def term_weights(
     query: str, frequencies: "Frequencies", segments: int, project: str | None, keywords: Sequence[str] = ()
 ) -> dict[str, float]:
-    """Return weights of a query's terms, more for terms that fewer of the project's segments hold.
+    """Weigh a query's terms, rare ones more.
 
     `segments` is how many segments the project has (None: all projects); a weight is log(1 + (segments + 1) /
     (1 + holding)), and `_KEYWORD` of it for a term of `keywords` alone.
@@ -59,7 +59,10 @@ def term_weights(
 
 
 def width_in(text: str, letters: int) -> int:
-    """Return how many characters of a text tell as much as so many letters of a script that puts spaces between words."""
+    """Return how many characters say as much as `letters` letters.
+
+    Of a text in a script without spaces they are fewer.
+    """
     sample = text[:_SAMPLE]
     if sample.isascii() or len(sample) <= _LONG_WORDS * len(sample.split()):
         return letters
@@ -68,7 +71,7 @@ def width_in(text: str, letters: int) -> int:
 
 
 def words_typed(query: str, keywords: Sequence[str] = ()) -> frozenset[str]:
-    """Return the distinct words of a question and its keywords as typed, case folded; what has no spaces is one word."""
+    """Return the words of a question and its keywords, case folded."""
     return frozenset(_WORD.findall(" ".join((query, *keywords)).casefold()))
 
 
@@ -76,7 +79,6 @@ class Excerpt:
     """A text, searched once for words and weighted terms, that can be cut to any width."""
 
     def __init__(self, text: str, weights: Mapping[str, float], words: Set[str] = frozenset()) -> None:
-        """Hold a text, without white space at its ends, with the words and the weights of the terms that are looked for."""
         self.text = text.strip()
         self._weights = weights
         self._words = words
@@ -84,7 +86,7 @@ class Excerpt:
         self._typed: Sequence[tuple[int, int, str]] | None = None
 
     def cut(self, width: int) -> str:
-        """Return at most `width` characters where most of the words stand together, ellipses included.
+        """Return at most `width` characters where most of the words are.
 
         Without any of them it is around the heaviest terms. A text that fits is returned whole; one without any of the terms
         is cut at its end.
@@ -102,7 +104,7 @@ class Excerpt:
         return cut_out(self.text, start, end, (first, last))
 
     def _fullest(self, room: int) -> tuple[int, int] | None:
-        """Return start and end of the first stretch of `room` characters with most distinct words; None without any."""
+        """Return the first stretch with most distinct words; None without any."""
         if self._typed is None:
             matches = _WORD.finditer(self.text) if self._words else ()
             self._typed = [(m.start(), m.end(), word) for m in matches if (word := m[0].casefold()) in self._words]
@@ -117,7 +119,7 @@ class Excerpt:
         return best
 
     def _densest(self, room: int) -> tuple[int, int]:
-        """Return start and end of the stretch of at most `room` characters whose distinct terms weigh most.
+        """Return the stretch of `room` characters whose terms weigh most.
 
         Of stretches that weigh the same it is the first; (0, 0) where the text holds none of the terms. Given up are terms at its
         ends that occur in it again, or weigh less than `_LIGHT` of it; at least one stays.
@@ -153,10 +155,10 @@ class Excerpt:
 
 
 def cut_out(text: str, start: int, end: int, kept: tuple[int, int] | None = None) -> str:
-    """Return the part from `start` to `end`, its ends moved inwards to the ends of words but not into `kept`.
+    """Return the part from `start` to `end`, cut at words.
 
-    `kept` is a (start, end) inside the part; without it an end may move through the whole part. Ellipses mark
-    cuts.
+    Its ends move inwards to the ends of words, but not into `kept`. `kept` is a (start, end) inside the part; without it an end
+    may move through the whole part. Ellipses mark cuts.
     """
     first, last = kept or (end, start)
     if start > 0:
@@ -170,10 +172,10 @@ def cut_out(text: str, start: int, end: int, kept: tuple[int, int] | None = None
 
 
 def head_and_tail(text: str, width: int) -> str:
-    """Return a long text's beginning and end, about `width` characters in all, with how many more it has noted between them.
+    """Return a long text's beginning and end, in about `width` characters.
 
-    Three fifths of the room are for the beginning. A text that fits is returned whole; both ends are cut
-    between words.
+    How many more it has is noted between them. Three fifths of the room are for the beginning. A text that fits is returned
+    whole; both ends are cut between words.
     """
     text = text.strip()
     if len(text) <= width:
@@ -186,7 +188,7 @@ def head_and_tail(text: str, width: int) -> str:
 
 
 def _nearest(text: str, places: range, otherwise: int) -> int:
-    """Return the first good place to cut among `places`, in their order; `otherwise` where there is none.
+    """Return the first good place to cut, `otherwise` without one.
 
     At white space within `_TO_SPACE` places, else between words within `_TO_WORD_END`, else between any two
     characters.
@@ -201,12 +203,11 @@ def _nearest(text: str, places: range, otherwise: int) -> int:
 
 
 def _joins(character: str) -> bool:
-    """Return whether a character is a letter, digit or underscore of a script that puts spaces between words (not CJK, Thai)."""
     return character == "_" or (character.isalnum() and unicodedata.category(character) != "Lo")
 
 
 def _between_characters(text: str, at: int) -> bool:
-    """Return whether a cut here splits no character: no combining mark, zero-width joiner or skin tone follows or joins."""
+    """Return whether a cut here splits no character."""
     if at <= 0 or at >= len(text):
         return True
     previous, following = text[at - 1], text[at]

@@ -56,18 +56,18 @@ class Exclusions:
 
 
 def list_excluded(app: App, _: ListExcluded, caller: Caller) -> Exclusions:
-    """Return everything that is excluded now. Raises InvalidQuery for a caller bound to one project."""
+    """Return all exclusions; InvalidQuery for a caller bound to one project."""
     caller.refuse_all(app, "what is excluded")
     return _response(app)
 
 
 def exclude(app: App, request: Exclude, caller: Caller) -> Exclusions:
-    """Record nothing more of a project, of what names a path, or of a tool; return all that is excluded. What is stored stays.
+    """Exclude a project, path or tool from recording; return all exclusions.
 
-    In force at once, and written into the settings file and the audit log; a pattern that is excluded already
-    changes nothing. Raises InvalidQuery when not exactly one is named, or the pattern is empty, holds a comma
-    or a secret, or is too long; ConfigError when a variable of the environment overrides the settings file,
-    or that cannot be read or written; ReadOnly for a read-only data directory.
+    What is stored stays. In force at once, and written into the settings file and the audit log; a pattern that is excluded
+    already changes nothing. Raises InvalidQuery when not exactly one is named, or the pattern is empty, holds a comma or a
+    secret, or is too long; ConfigError when a variable of the environment overrides the settings file, or that cannot be read
+    or written; ReadOnly for a read-only data directory.
     """
     kind, pattern = _read_pattern(app, request, caller)
     exclusions = _change_exclusions(app, kind, pattern, on=True, by=request.by)
@@ -76,15 +76,16 @@ def exclude(app: App, request: Exclude, caller: Caller) -> Exclusions:
 
 
 def include(app: App, request: Include, caller: Caller) -> Exclusions:
-    """Record again what was excluded by exactly this pattern; return what is still excluded. An unknown one changes nothing.
+    """Take back the exclusion of exactly this pattern; return the others.
 
-    In force at once, and written into the settings file and the audit log. Raises InvalidQuery, ConfigError, ReadOnly.
+    An unknown one changes nothing. In force at once, and written into the settings file and the audit log. Raises InvalidQuery,
+    ConfigError, ReadOnly.
     """
     return _change_exclusions(app, *_read_pattern(app, request, caller), on=False, by=request.by)
 
 
 def _read_pattern(app: App, request: Exclude, caller: Caller) -> tuple[str, str]:
-    """Return the kind that is named (project, path or tool), and its pattern without white space around it.
+    """Return the kind that is named, and its pattern, stripped.
 
     Raises InvalidQuery unless exactly one is named, for a pattern that is too long, holds a comma, a control
     character or a secret, and for a caller bound to one project.
@@ -105,7 +106,7 @@ def _read_pattern(app: App, request: Exclude, caller: Caller) -> tuple[str, str]
 
 
 def _change_exclusions(app: App, kind: str, pattern: str, *, on: bool, by: str) -> Exclusions:
-    """Add a pattern to the settings (`on`) or remove it, and return what is excluded now.
+    """Add a pattern to the settings (`on`) or remove it.
 
     The new lists are in force before the file is written, and the old ones again if that fails. Where nothing
     changes, the file and the audit log are left alone. Raises InvalidQuery without a data directory,
@@ -141,21 +142,18 @@ def _change_exclusions(app: App, kind: str, pattern: str, *, on: bool, by: str) 
 
 
 def _record_by(app: App, settings: IngestSettings) -> None:
-    """Put the exclusions of `settings` in force in the open memory; its other settings stay as they are."""
     lists: dict[str, Any] = {name: getattr(settings, name) for name in _SETTINGS.values()}
     app.settings = replace(app.settings, ingest=replace(app.settings.ingest, **lists))
     app.gate.capture = CaptureRules.from_settings(app.settings.ingest, app.directory)
 
 
 def _variables(name: str = "") -> list[str]:
-    """Return the names of the variables of the environment that set the setting `name`, or for "" any exclusion, sorted."""
     settings_by_variable = variables()
     setting_names = [f"ingest.{setting}" for setting in ((name,) if name else _SETTINGS.values())]
     return sorted(variable for variable in os.environ if settings_by_variable.get(variable.upper()) in setting_names)
 
 
 def _response(app: App) -> Exclusions:
-    """Return what the gate excludes now, the settings file, and the variables that override it."""
     capture = app.gate.capture
     return Exclusions(
         projects=capture.projects,

@@ -111,12 +111,12 @@ class ExpandResponse(Recalled):
 
 
 def expand(app: App, request: ExpandRequest, caller: Caller) -> ExpandResponse:
-    """Return a citation's words in their place, within a token budget; counts that the citation was opened.
+    """Return a citation's words with what was said around them.
 
-    `before` and `after` events of the same session surround it. Without these and a budget they are lines within
-    `LINED_TOKENS`, those that bear on the caller's question for which the citation was shown, if it was for one;
-    without a budget alone it is `EXPAND_TOKENS`. Raises InvalidQuery for an invalid argument, NotFound for an unknown
-    citation or one that the caller may not see.
+    The response stays within a token budget; the opening is counted. `before` and `after` events of the same session surround
+    it. Without these and a budget they are lines within `LINED_TOKENS`, those that bear on the caller's question for which the
+    citation was shown, if it was for one; without a budget alone it is `EXPAND_TOKENS`. Raises InvalidQuery for an invalid
+    argument, NotFound for an unknown citation or one that the caller may not see.
     """
     is_lined = request.before is None and request.after is None and not request.token_budget
     usual_before, usual_after = (_LINED_BEFORE, _LINED_AFTER) if is_lined else (AROUND.default, AROUND.default)
@@ -192,11 +192,11 @@ class _Fitting:
         self._nearest = [position for pair in sides for position in pair if position is not None]
 
     def within(self, budget: int) -> ExpandResponse:
-        """Return everything, or as much as the budget holds, marked as truncated, with the budget that would show everything.
+        """Return everything, or as much as the budget holds.
 
-        First texts are shortened, then the farthest neighbours dropped. If that is not enough, the event's
-        other words are left out and the neighbours tried anew; at last the quotation itself is shortened, to
-        no less than `_LEAST_QUOTE` characters.
+        What is cut is marked as truncated, with the budget that would show everything. First texts are shortened, then the
+        farthest neighbours dropped. If that is not enough, the event's other words are left out and the neighbours tried anew;
+        at last the quotation itself is shortened, to no less than `_LEAST_QUOTE` characters.
         """
         complete = self._around(self._bare, len(self._nearest), None)
         cost = tokens_of(complete, self._factor)
@@ -218,7 +218,7 @@ class _Fitting:
         return fullest(cut_quotation, fits, _LEAST_QUOTE, len(self._found.quote)) or cut_quotation(_LEAST_QUOTE)
 
     def in_lines(self, budget: int, neighbours: Sequence[Event], question: QuestionTerms) -> ExpandResponse:
-        """Return everything, or the quoted event and its neighbours in a line each, marked as truncated.
+        """Return everything, or the quoted event and neighbours in lines.
 
         The event has half of the room before there are lines, and what they leave then; the first neighbours stay longest.
         """
@@ -255,28 +255,28 @@ class _Fitting:
         return "" if when[:16] == self._bare.grip.when else when[:16]
 
     def _round_budget(self, cost: int) -> int:
-        """Return the budget that a response of this cost is shown whole with."""
         return min(-(-cost // _STEP) * _STEP, TOKENS.most)
 
     def _shorten_event(self, response: ExpandResponse, width: int | None) -> ExpandResponse:
-        """Return a response with so many characters of its event on each side of the quotation; None for none of its text."""
+        """Return a response with `width` characters each side of the quotation.
+
+        None for none of the event's text.
+        """
         triples = zip(response.excerpt_events, self._found.excerpt, _spans(self._found), strict=True)
         events = tuple(replace(s, text="" if width is None else _window(e.text, span, width)) for s, e, span in triples)
         return replace(response, excerpt_events=events)
 
     def _add_lines(self, response: ExpandResponse, neighbours: Sequence[tuple[Event, Excerpt]], width: int) -> ExpandResponse:
-        """Return a response with these neighbours in a line each of at most so many letters, half as many for a tool's."""
+        """Return a response with neighbours in lines of `width` letters."""
         lines = [self._in_line(event, text, width) for event, text in sorted(neighbours, key=lambda pair: pair[0].order)]
         before_count = sum(event.order < self._found.excerpt[0].order for event, _ in neighbours)
         return replace(response, events_before=tuple(lines[:before_count]), events_after=tuple(lines[before_count:]))
 
     def _in_line(self, event: Event, text: Excerpt, width: int) -> Said:
-        """Return a neighbour with so many letters of its text, around what is asked or its beginning."""
         neighbour, letters = self._shape_event(event, ""), width // 2 if event.role is Role.TOOL else width
         return replace(neighbour, when=self._else(neighbour.when), text=text.cut(width_in(text.text, letters)))
 
     def _neighbours(self, count: int) -> tuple[list[Event], list[Event]]:
-        """Return the `count` nearest neighbours before and after the quotation, each in order of time."""
         near = set(self._nearest[:count])
         earlier = [e for distance, e in enumerate(reversed(self._found.before)) if (0, distance) in near]
         return earlier[::-1], [e for distance, e in enumerate(self._found.after) if (1, distance) in near]
@@ -300,7 +300,10 @@ class _Fitting:
         )
 
     def _shape_event(self, event: Event, text: str, is_quoted: bool = False) -> Said:
-        """Return an event with the text given; only the quoted one (`is_quoted`) has its ids and the seconds of its time."""
+        """Return an event with this text.
+
+        Only the quoted one (`is_quoted`) has its ids and the seconds of its time.
+        """
         return Said(
             event_id=event.event_id if is_quoted else "",
             source_id=event.source_id if is_quoted else "",
@@ -314,7 +317,7 @@ class _Fitting:
 
 
 def _spans(citation: ExpandedGrip) -> list[tuple[int, int]]:
-    """Return (start, end) of the quoted words in the text of each event that they are of: one event, or two.
+    """Return (start, end) of the quoted words in each event's text.
 
     Of two, the words are the end of the first text and the beginning of the second.
     """
@@ -327,7 +330,6 @@ def _spans(citation: ExpandedGrip) -> list[tuple[int, int]]:
 
 
 def _window(text: str, span: tuple[int, int], width: int) -> str:
-    """Return up to `width` characters before and after the quoted words, with `QUOTATION` in the place of these."""
     start, end = span
     text_before = cut_out(text, max(start - width, 0), start, (start, start)).removesuffix(ELLIPSIS)
     text_after = cut_out(text, end, min(end + width, len(text)), (end, end)).removeprefix(ELLIPSIS)
@@ -335,7 +337,7 @@ def _window(text: str, span: tuple[int, int], width: int) -> str:
 
 
 def _neighbour(event: Event, width: int | None) -> str:
-    """Return the beginning and end of a neighbour's text in about `width` characters, half as many for a tool's.
+    """Return a neighbour's text in about `width` characters (tools: half).
 
     The whole text where `width` is None, or where it fits.
     """
@@ -345,7 +347,7 @@ def _neighbour(event: Event, width: int | None) -> str:
 
 
 def _cut_middle(text: str, width: int) -> str:
-    """Return a text cut to about `width` characters: its beginning and end, or up to `_NARROW` its beginning alone."""
+    """Return a text's beginning and end; up to `_NARROW` its beginning."""
     if len(text) <= width:
         return text
     return head_and_tail(text, width) if width > _NARROW else cut_out(text, 0, width - len(ELLIPSIS))

@@ -64,7 +64,10 @@ class FullExplanation:
 
 
 def lean_explanation(why: explain.Explanation, scope: str, calendar: Calendar) -> Explanation:
-    """Return the part of an explanation that changes what its reader does next; `scope` is shown as it is."""
+    """Return what changes what an explanation's reader does next.
+
+    `scope` is shown as it is.
+    """
     value = window(why.window, why.window_words, calendar) if why.window_words else None
     return Explanation(
         scope=scope,
@@ -75,7 +78,7 @@ def lean_explanation(why: explain.Explanation, scope: str, calendar: Calendar) -
 
 
 def full_explanation(why: explain.Explanation, query: str, calendar: Calendar) -> FullExplanation:
-    """Return everything that was decided, with each bound's limit and use, and the steps of a walk through the tree."""
+    """Return all decisions: bounds with their use, steps of a walk."""
     used, path = why.used, [asdict(step) | {"score": round(step.score, 3)} for step in why.path]
     # What matched is left out where nothing did.
     steps = [{n: v for n, v in step.items() if n != "searched_level" and (n != "matched" or v)} for step in path]
@@ -98,5 +101,4 @@ def full_explanation(why: explain.Explanation, query: str, calendar: Calendar) -
 
 
 def _list_skipped(why: explain.Explanation) -> tuple[Skipped, ...]:
-    """Return the layers that were not used, in the policy's order, each as its name and the reason."""
     return tuple(Skipped(str(s.layer), s.reason) for s in why.skipped)

@@ -65,7 +65,7 @@ class Question:
 
 
 def first_questions(app: App, count: int = 1) -> list[Question]:
-    """Return up to `count` questions of different sessions, of the newest segments and, where possible, different projects."""
+    """Return up to `count` questions of different sessions, newest first."""
     segments = _newest_segments(app)
     nodes = app.tree.nodes([segment.node_id for segment in segments])
     kinds = (
@@ -97,7 +97,7 @@ METHODS = (questions,)
 
 
 def _newest_segments(app: App) -> list[Segment]:
-    """Return the newest segments, those of main threads first, and within these one of each project before a second."""
+    """Return the newest segments: main threads, one of each project first."""
     newest = sorted(app.storage.toc.iter_cuts(), key=lambda cut: (not cut.thread, cut.end), reverse=True)[:_SEGMENTS]
     places: Counter[str] = Counter()
     ranks = {}
@@ -108,7 +108,6 @@ def _newest_segments(app: App) -> list[Segment]:
 
 
 def _asked_questions(app: App, segments: Sequence[Segment]) -> Iterator[Question]:
-    """Yield the questions that people asked, as they wrote them."""
     for segment in segments:
         for event in app.storage.events.segment_events(segment):
             if event.role is Role.USER and not is_recap(event):
@@ -117,14 +116,12 @@ def _asked_questions(app: App, segments: Sequence[Segment]) -> Iterator[Question
 
 
 def _reads_as_question(sentence: str) -> bool:
-    """Whether a sentence is a question of some length in words, without code."""
     plain = sentence.endswith(QUESTION_MARKS) and len(sentence) in _LENGTHS and sentence[0].isalnum()
     words = len(sentence.split()) >= _FEWEST_WORDS or bool(cjk_runs(sentence))
     return plain and words and not _CODE.search(sentence) and len(set(terms(sentence))) >= _SHARED
 
 
 def _statement_questions(segments: Sequence[Segment], nodes: Mapping[NodeId, TocNode]) -> Iterator[Question]:
-    """Yield a question for each statement that has a citation and holds a name or a phrase of several words."""
     for segment in segments:
         node = nodes.get(segment.node_id)
         for bullet in node.bullets if node else ():
@@ -137,7 +134,7 @@ def _statement_questions(segments: Sequence[Segment], nodes: Mapping[NodeId, Toc
 
 
 def _topics(node: TocNode, bullet: TocBullet) -> Iterator[str]:
-    """Yield the names and phrases among a segment's keywords that a statement contains, as it spells them.
+    """Yield a segment's names and phrases that a statement contains.
 
     A phrase of several words has its article.
     """
@@ -164,14 +161,13 @@ def _reads_well(phrase: str) -> bool:
 
 
 def _day_questions(segments: Sequence[Segment]) -> Iterator[Question]:
-    """Yield a question about each of the newest days."""
     for segment in sorted(segments, key=lambda candidate: candidate.end, reverse=True):
         day = dt.date.fromisoformat(segment.day)
         yield Question(f"What did we do on {day.day} {day:%B} {day.year}?", segment)
 
 
 def _is_answered(app: App, question: Question) -> bool:
-    """Whether the memory's first answer is what the question was made from: the reply, the statement, or that day."""
+    """Whether the memory's first answer is the question's own source."""
     request = SearchRequest(query=question.text, limit=1, scope=ScopeName.ALL.value, detail=Detail.FULL)
     result = next(islice(search(app, request, Caller()).results, 1), None)
     if not isinstance(result, FullResult) or not result.grip_ids or result.superseded_by:
@@ -186,7 +182,7 @@ def _is_answered(app: App, question: Question) -> bool:
 
 
 def _is_reply(app: App, question: Question, result: FullResult) -> bool:
-    """Whether a result was said after a person's question, is about it, and does not only repeat it."""
+    """Whether a result replies to a question without repeating it."""
     assert question.event is not None
     reply = app.storage.events.find_event(EventId(result.event_id)) if result.event_id else None
     if reply is None or reply.role is not Role.ASSISTANT or reply.order <= question.event.order:

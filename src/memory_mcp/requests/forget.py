@@ -70,7 +70,7 @@ class Forgotten(Recalled):
 
 
 def forget(app: App, request: Forget, caller: Caller) -> Forgotten:
-    """Forget what is named, or with `dry_run` only look; return counts by kind and some of the events that go or change.
+    """Forget what is named, or with `dry_run` only look.
 
     Raises InvalidQuery when nothing or too much is named, a value is too short or too common, for a caller
     bound to one project, and for a tool (`by` is not `PERSON`) that is not allowed to forget; NotFound for an
@@ -93,7 +93,6 @@ def forget(app: App, request: Forget, caller: Caller) -> Forgotten:
 
 
 def _preview(app: App, forget_request: ForgetRequest, subject: str) -> Forgotten:
-    """Return what would go, with the words of events and how ordinary a value is; nothing is written."""
     tombstones = Tombstones.preview(forget_request)
     outcome = Forgetting(app).preview(forget_request)
     listed = outcome.samples[: _PLACES if forget_request.values else _SAMPLES]
@@ -113,7 +112,6 @@ def _preview(app: App, forget_request: ForgetRequest, subject: str) -> Forgotten
 
 
 def _notices(outcome: ForgettingOutcome, samples: Sequence[Sample], surveyed: Survey) -> list[str]:
-    """Return how many events are not listed, and which stay that say the greater part of one that goes."""
     notices = []
     if more := len(outcome.samples) - len(samples):
         notices.append(f"{more:,} more events are not listed here.")
@@ -128,7 +126,7 @@ def _notices(outcome: ForgettingOutcome, samples: Sequence[Sample], surveyed: Su
 
 
 def _refuse_common(app: App, tombstones: Tombstones) -> None:
-    """Raise InvalidQuery for a value that occurs in much of what is stored, by slices of the whole log."""
+    """Raise InvalidQuery for a value in much of what is stored."""
     last = app.storage.events.last_seq()
     step = max(last // _SLICES, _SLICE)
     texts = [e.event.text for start in range(0, last, step) for e in app.storage.events.read_after(start, _SLICE)]
@@ -140,13 +138,11 @@ def _refuse_common(app: App, tombstones: Tombstones) -> None:
 
 
 def _beginning(event: Event, _: Callable[[str], str]) -> str:
-    """Return the beginning of an event's text, in one line."""
     line = " ".join(event.text[: 4 * _BEGINNING].split())
     return line if len(line) <= _BEGINNING else f"{line[:_BEGINNING]}..."
 
 
 def _words_around(event: Event, clean: Callable[[str], str]) -> str:
-    """Return the words around the first places of a value in an event, with the mark in its place, in one line."""
     fields = {"": event.text, **{name: getattr(event, name) for name in NAMES}, **event.metadata}
     places = [passage for name, text in fields.items() for passage in _places(name, text, clean)]
     places += [f"metadata: {clean(name)}" for name in event.metadata if clean(name) != name]
@@ -154,7 +150,6 @@ def _words_around(event: Event, clean: Callable[[str], str]) -> str:
 
 
 def _places(name: str, text: str, clean: Callable[[str], str]) -> Iterator[str]:
-    """Yield the words around each place that `clean` takes out of a text, behind the name of the field."""
     # Marks that are in it already are no places of this value.
     for piece in text.split(MARK):
         cleaned = clean(piece)
@@ -168,7 +163,6 @@ def _places(name: str, text: str, clean: Callable[[str], str]) -> Iterator[str]:
 
 
 def _shape(outcome: ForgettingOutcome, done: bool, samples: Sequence[Sample], note: str, notices: Sequence[str]) -> Forgotten:
-    """Return the response about an outcome, in a reader's words; `done` is whether it was carried out."""
     note = note if outcome.counts else f"Nothing of it is stored. {note}"
     return Forgotten(forgotten=done, counts=outcome.in_words(), events=samples, notices=notices, note=note)
 
@@ -202,7 +196,10 @@ def _resolve_request(app: App, request: Forget, caller: Caller) -> tuple[ForgetR
 
 
 def _named_events(app: App, name: str, caller: Caller) -> Sequence[Event]:
-    """Return the event of an id, or those that a grip quotes. Raises InvalidQuery for another text, NotFound if there is none."""
+    """Return the event of an id, or those a grip quotes.
+
+    Raises InvalidQuery for another text, NotFound if there is none.
+    """
     if name.startswith("grip:"):
         return visible_evidence(app, caller, name).excerpt
     event = app.storage.events.find_event(event_id_from(event_key(name)))
@@ -212,10 +209,10 @@ def _named_events(app: App, name: str, caller: Caller) -> Sequence[Event]:
 
 
 def _ranges(app: App, request: Forget) -> list[TimeRange]:
-    """Return the ranges of time that the request names; they end now at the latest, so that later events stay.
+    """Return the ranges of time that the request names.
 
-    Raises InvalidQuery for a bare time that holds everything that is stored, an unknown project or an invalid
-    time; NotFound for an unknown session.
+    They end now at the latest, so that later events stay. Raises InvalidQuery for a bare time that holds everything that is
+    stored, an unknown project or an invalid time; NotFound for an unknown session.
     """
     window = times_of(app).window(request.since, request.until)
     now = app.clock.now_ms()

@@ -150,7 +150,7 @@ class PrunedIndex:
 
 
 def teleport_status(app: App, _: GetTeleportStatus, caller: Caller) -> TeleportStatus:
-    """Return the state of the keyword and the vector index with their health in words, and details of every index.
+    """Return the state of the keyword and the vector index.
 
     Raises InvalidQuery for a caller bound to one project.
     """
@@ -192,7 +192,10 @@ def vector_status(app: App, _: GetVectorStatus, caller: Caller) -> VectorStatus:
 
 
 def topic_graph_status(app: App, _: GetTopicGraphStatus, caller: Caller) -> TopicGraphStatus:
-    """Return the state of the topic graph, also of one that is off. Raises InvalidQuery for a caller bound to one project."""
+    """Return the state of the topic graph, also of one off.
+
+    Raises InvalidQuery for a caller bound to one project.
+    """
     caller.refuse_all(app, "the state of an index")
     graph_status = app.topics().describe_status()
     return copied(
@@ -206,7 +209,7 @@ def topic_graph_status(app: App, _: GetTopicGraphStatus, caller: Caller) -> Topi
 
 
 def rebuild_index(app: App, request: RebuildIndex, caller: Caller) -> RebuiltIndex:
-    """Build an index anew from the store, in this call, and return how many documents it holds.
+    """Build an index again from the store; return how many documents.
 
     Raises LayerUnavailable where there can be none, InvalidQuery for an unknown one or a caller bound to one
     project.
@@ -223,10 +226,10 @@ def rebuild_index(app: App, request: RebuildIndex, caller: Caller) -> RebuiltInd
 
 
 def prune_index(app: App, request: PruneIndex, caller: Caller) -> PrunedIndex:
-    """Leave documents that ended `age_days` ago or earlier out of the keyword or vector index; the store keeps them.
+    """Leave documents of `age_days` ago or earlier out of an index.
 
-    Raises LayerUnavailable where there is no index, InvalidQuery for an unknown one, an invalid level or age,
-    or a caller bound to one project.
+    The store keeps them. Raises LayerUnavailable where there is no index, InvalidQuery for an unknown one, an invalid level or
+    age, or a caller bound to one project.
     """
     caller.refuse_all(app, "an index")
     name, level = _find_index_name(request.index_type, _PRUNABLE), choice(PruneLevel, "level", request.level) or PruneLevel.ALL
@@ -235,7 +238,7 @@ def prune_index(app: App, request: PruneIndex, caller: Caller) -> PrunedIndex:
 
 
 def _find_index_name(name: str, names: Sequence[IndexName]) -> IndexName:
-    """Return the index of a name, one of `names`. Raises InvalidQuery for one that is missing or none of these."""
+    """Return the index of a name; InvalidQuery if missing or unknown."""
     index = choice(names, "index_type", name)
     if index is None:
         raise InvalidQuery("index_type is missing", f"One of {', '.join(names)}.")
@@ -243,21 +246,17 @@ def _find_index_name(name: str, names: Sequence[IndexName]) -> IndexName:
 
 
 def _health(status: LayerStatus, healthy: str) -> str:
-    """Return the health of an index in words: `healthy` for a whole one, what a partial one leaves out, else what is wrong."""
     if not status.usable:
         return status.reason or "not healthy"
     return f"partial: {status.reason}" if status.covered_from else healthy
 
 
 def _healthy(app: App) -> str:
-    """Return "healthy" for a vector index that works, with a remark on what its model does not do, where there is one."""
     embedding = app.accelerators.describe_embedding()
     return f"healthy ({embedding.remark})" if embedding and embedding.remark else "healthy"
 
 
 def _detail(app: App, status: IndexStatus) -> IndexDetail:
-    """Return one index in numbers, with counts of documents by level. Times are local ISO text, "" for what never happened."""
-
     def when(ms: int) -> str:
         """Return a time (UTC ms) as local ISO text; "" for 0."""
         return app.calendar.format_iso(ms) if ms else ""

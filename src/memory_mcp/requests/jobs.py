@@ -78,7 +78,7 @@ class JobPaused:
 
 
 def list_jobs(app: App, _: ListJobs, caller: Caller) -> JobList:
-    """Return every job with its schedule, its last run and its next one.
+    """Return every job with its schedule, last and next run.
 
     Raises InvalidQuery for a caller bound to one project.
     """
@@ -102,7 +102,7 @@ def run_job(app: App, request: RunJob, caller: Caller) -> JobRun:
 
 
 def pause_job(app: App, request: PauseJob, caller: Caller) -> JobPaused:
-    """Pause a job; a run that is under way goes on to its end.
+    """Pause a job; a run under way goes on.
 
     Raises InvalidQuery for an unknown name or a caller bound to one project.
     """
@@ -112,18 +112,19 @@ def pause_job(app: App, request: PauseJob, caller: Caller) -> JobPaused:
 
 
 def resume_job(app: App, request: ResumeJob, caller: Caller) -> JobPaused:
-    """Let a paused job run again. Raises InvalidQuery for an unknown name or a caller bound to one project."""
+    """Let a paused job run again.
+
+    Raises InvalidQuery for an unknown name or a caller bound to one project.
+    """
     caller.refuse_all(app, "resuming a job")
     app.scheduler.resume(request.name)
     return _describe_pause(app, request.name)
 
 
 def _describe_pause(app: App, name: str) -> JobPaused:
-    """Return whether the job `name` is paused now, and the local time of its next run, "" where none is planned."""
     [status] = [status for status in app.scheduler.statuses() if status.name == name]
     return JobPaused(name=name, paused=status.paused, next_run=_iso(app, status.next_run) or "")
 
 
 def _iso(app: App, ms: int | None) -> str | None:
-    """Return a time (UTC ms) as local ISO text; None for None."""
     return None if ms is None else app.calendar.format_iso(ms)

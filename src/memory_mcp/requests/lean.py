@@ -77,7 +77,7 @@ class _Quotation:
         self._cuts: dict[int, tuple[str, int]] = {}
 
     def cut(self, letters: int) -> tuple[str, int]:
-        """Return the quotation of so many letters, and the bytes that it adds to its result."""
+        """Return the quotation of so many letters, and its bytes."""
         if letters not in self._cuts:
             quote = _cut_quotation(self.excerpt, letters)
             self._cuts[letters] = quote, len(_QUOTE_FIELD) + size_of(quote) if quote else 0
@@ -88,7 +88,6 @@ class LeanHits:
     """Hits as lean results and lines, cut to the room that there is."""
 
     def __init__(self, selection: Selection, weights: Mapping[str, float], style: Style) -> None:
-        """Prepare the results and lines of a selection; `weights` are those of the question's terms."""
         hits, self._weights, self._words, self._for_page = selection.results, weights, style.words, style.for_page
         further = selection.lines
         repeated = find_repetitions([*hits, *further])
@@ -136,7 +135,10 @@ class LeanHits:
         return LeanPage(self._quote(frames, *(widened or letters)), lines, hits)
 
     def _fit_lines(self, room: int, events: Set[str]) -> tuple[Lines, int]:
-        """Return as many lines as fit into so many bytes, without those of these events, and the bytes that they take."""
+        """Return lines that fit `room` bytes, and their size.
+
+        Those of `events` are left out.
+        """
         lines: list[Any] = []
         used = 0
         for hit, bare in self._lines:
@@ -154,12 +156,15 @@ class LeanHits:
         return tuple(lines), used
 
     def _fit_quotations(self, sizes: Sequence[int], room: int) -> tuple[int, int] | None:
-        """Return the letters of long and of short quotations, the usual ones or what fits; None if not even the shortest do."""
+        """Return letters of long and short quotations; None if none fit."""
         letters = _most(lambda most: self._size(sizes, min(most, QUOTE), min(most, LINE)), room, LEAST_QUOTE, QUOTE)
         return None if letters is None else (min(letters, QUOTE), min(letters, LINE))
 
     def _widen_quotations(self, sizes: Sequence[int], room: int) -> tuple[int, int] | None:
-        """Return the letters of long and of short quotations, the usual ones at least; None if not even those fit."""
+        """Return letters of long and short quotations, at least the usual.
+
+        None if not even those fit.
+        """
         longest = max((len(quotation.excerpt.text) for quotation in self._quotations), default=0)
         most = max(longest, QUOTE)
         quote = _most(lambda letters: self._size(sizes, letters, LINE), room, QUOTE, most)
@@ -170,20 +175,17 @@ class LeanHits:
         return most, _most(lambda letters: self._size(sizes, most, letters), room, LINE, longest) or LINE
 
     def _quote(self, frames: Sequence[Result], quote: int, line: int) -> tuple[Result, ...]:
-        """Return results with `quote` letters of those that are quoted at length and `line` letters of others."""
         quotes = (quotation.cut(quote if long else line)[0] for quotation, long in self._widths(len(frames)))
         return tuple(copy_with(frame, quote=text) for frame, text in zip(frames, quotes, strict=True))
 
     def _size(self, sizes: Sequence[int], quote: int, line: int) -> int:
-        """Return the bytes of what `_quote` returns for results of these sizes, in a list of compact JSON."""
         return sum(sizes) + sum(quotation.cut(quote if long else line)[1] for quotation, long in self._widths(len(sizes)))
 
     def _widths(self, count: int) -> Iterable[tuple[_Quotation, bool]]:
-        """Return the first quotations, and whether each is quoted at length."""
         return zip(self._quotations[:count], self._at_length, strict=False)
 
     def _with_beside(self, frames: Sequence[Result], room: int) -> tuple[list[Result], set[str], list[int]]:
-        """Return results with what is said beside them as far as these bytes hold it, their ids, and bytes by result."""
+        """Return results with messages beside them, their ids, and added bytes."""
         framed, events, added = list(frames), set[str](), [0] * len(frames)
         for at, (frame, (ids, lines)) in enumerate(zip(frames, self._beside, strict=True)):
             if not lines:
@@ -201,7 +203,6 @@ class LeanHits:
 def _beside(
     hit: Hit, shown_hits: Sequence[Hit], weights: Mapping[str, float], style: Style
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the ids and lines of messages beside a hit that are no results, tell something, and hold a term of the question."""
     results = {other.event_id for other in shown_hits}
     asides = [aside for aside in hit.asides if aside.event_id not in results and (aside.speaker or _tells(aside.quote, weights))]
     lines = (
@@ -216,17 +217,16 @@ def _beside(
 
 
 def _tells(prompt: str, weights: Mapping[str, float]) -> bool:
-    """Return whether a user's message to an assistant says something about the question; an answer between people always does."""
+    """Return whether a message says something about the question."""
     return len(prompt) >= LEAST_BESIDE and any(term in weights for _, _, term in placed_terms(prompt))
 
 
 def _most(size_at: Callable[[int], int], room: int, least: int, most: int) -> int | None:
-    """Return the most letters with which quotations fit into so many bytes; None if not even `least` do."""
+    """Return the most letters that fit; None if not `least`."""
     if size_at(most) <= room:
         return most
     return fullest(lambda letters: letters, lambda letters: size_at(letters) <= room, least, most)
 
 
 def _cut_quotation(excerpt: Excerpt, letters: int) -> str:
-    """Return a quotation of so many letters around what matched."""
     return excerpt.cut(width_in(excerpt.text, letters))

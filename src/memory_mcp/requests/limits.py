@@ -85,7 +85,10 @@ class Bounds:
     min_confidence: float | None = None
 
     def __post_init__(self) -> None:
-        """Raise InvalidQuery for a bound below 1 or above 1,000,000 (beam_width 5), and a confidence outside 0 to 1."""
+        """Raise InvalidQuery for a bound or confidence out of range.
+
+        Bounds are 1 to 1,000,000 (beam_width: to 5), confidence 0 to 1.
+        """
         for name in BOUNDS:
             value = getattr(self, name)
             if value is not None:
@@ -94,7 +97,7 @@ class Bounds:
             raise InvalidQuery(f"min_confidence must be 0 to 1, not {self.min_confidence}")
 
     def stops(self) -> Mapping[str, int | None]:
-        """Return the six bounds by name, None where the settings' value holds; without `min_confidence`."""
+        """Return the six bounds by name, None for the settings' value."""
         return {name: value for name, value in asdict(self).items() if name in BOUNDS}
 
 
@@ -103,7 +106,7 @@ BOUNDS = tuple(f.name for f in fields(Bounds) if f.name != "min_confidence")
 
 
 def choice(known: Iterable[E], name: str, given: str) -> E | None:
-    """Return the member of `known` with the value `given`, None for "".
+    """Return the member of `known` with this value, None for "".
 
     Raises InvalidQuery for any other text; the message names the argument `name` and the values.
     """
@@ -118,7 +121,10 @@ def choice(known: Iterable[E], name: str, given: str) -> E | None:
 
 
 def words(text: str) -> str:
-    """Return a query unchanged. Raises InvalidQuery if it is empty or longer than `MAX_QUERY` characters."""
+    """Return a query unchanged.
+
+    Raises InvalidQuery if it is empty or longer than `MAX_QUERY` characters.
+    """
     if not text.strip():
         raise InvalidQuery("the query is empty", "Give at least one word to look for.")
     if len(text) > MAX_QUERY:
@@ -127,9 +133,10 @@ def words(text: str) -> str:
 
 
 def keyword_list(texts: Iterable[str]) -> tuple[str, ...]:
-    """Return keywords in order, without blank ones and those that differ in case alone.
+    """Return keywords in order, without blanks and repetitions.
 
-    Raises InvalidQuery for more than `MAX_KEYWORDS` of them, or one longer than `MAX_KEYWORD` characters.
+    Those that differ in case alone count as one. Raises InvalidQuery for more than `MAX_KEYWORDS` of them, or one longer than
+    `MAX_KEYWORD` characters.
     """
     keywords = {" ".join(text.split()).casefold(): " ".join(text.split()) for text in reversed([*texts])}
     keywords.pop("", None)

@@ -41,12 +41,12 @@ class Listing:
     question: tuple[str, ...]
 
     def cursor(self, shown: int) -> str:
-        """Return the cursor of the page after `shown` children of this one; "" where the list ends there."""
+        """Return the cursor after `shown` children; "" at the end."""
         end = self.offset + shown
         return offset_cursor(end, *self.question) if end < self.total else ""
 
     def fitting(self, tokens: float, factor: float) -> Sequence[Child]:
-        """Return the first children whose tokens together fit `tokens`, at least one where there is any."""
+        """Return the first children that fit `tokens`, at least one."""
 
         def first(count: int) -> Sequence[Child]:
             """Return the first `count` children of the page."""
@@ -56,7 +56,7 @@ class Listing:
 
 
 def list_children(app: App, opened: TocNode, scoped: Scoped, limit: int, cursor: str = "", full: bool = False) -> Listing:
-    """Return a page of at most `limit` children of a node as a scope sees them, in order of time.
+    """Return a page of a node's children, in order of time.
 
     A day's short exchanges are folded into one line on its first page; their cursor leads to pages of them
     alone. Without `full`, how much is said of each child depends on the size of the first children of the
@@ -93,7 +93,7 @@ def list_children(app: App, opened: TocNode, scoped: Scoped, limit: int, cursor:
 
 
 def most_salient(bullets: Sequence[Bullet], tokens: float, factor: float) -> Sequence[Bullet]:
-    """Return as many bullets as fit `tokens`, those of the most salient kinds, in their own order.
+    """Return the most salient bullets that fit, in their order.
 
     The list is empty where not even one fits.
     """
@@ -107,7 +107,7 @@ def most_salient(bullets: Sequence[Bullet], tokens: float, factor: float) -> Seq
 
 
 def _children(app: App, ids: Sequence[NodeId], scoped: Scoped, full: bool = False) -> list[Child]:
-    """Return the children of these ids, in their order, each with the number of its own children.
+    """Return the children of these ids, with their numbers of children.
 
     They are FullChild with `full`; ids that the scope does not hold are left out.
     """

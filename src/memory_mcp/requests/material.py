@@ -50,11 +50,11 @@ class Material:
 
 
 def about_topic(app: App, topic: str, scoped: Scoped, budget: int, *, decisions: bool = False) -> Material:
-    """Return the best quotations about a topic, each with statements of its segment, within `budget` tokens.
+    """Return the best quotations about a topic, with their segments' statements.
 
-    At most `_QUOTED` quotations, and `_BESIDE` statements beside each; with `decisions` the statements
-    come before their quotation. A line that repeats a grip, or does not fit, is left out. Where nothing is found or fits,
-    `text` is "" and `nothing` says so. Raises InvalidQuery for an empty or too long topic.
+    All within `budget` tokens. At most `_QUOTED` quotations, and `_BESIDE` statements beside each; with `decisions` the
+    statements come before their quotation. A line that repeats a grip, or does not fit, is left out. Where nothing is found or
+    fits, `text` is "" and `nothing` says so. Raises InvalidQuery for an empty or too long topic.
     """
     query = words(topic)
     answer = app.ask(Query(query, _QUOTED, scoped.project), How(Intent.ANSWER))
@@ -79,9 +79,10 @@ def about_topic(app: App, topic: str, scoped: Scoped, budget: int, *, decisions:
 
 
 def of_week(app: App, week: str, scoped: Scoped, budget: int) -> Material:
-    """Return what was recorded in a week, day by day, at most `_STRETCHES` segments.
+    """Return what was recorded in a week, day by day.
 
-    Where it holds nothing, `text` is "" and `nothing` names the nearest weeks that hold anything.
+    At most `_STRETCHES` segments. Where it holds nothing, `text` is "" and `nothing` names the nearest weeks that hold
+    anything.
 
     Args:
         app: The memory that is asked.
@@ -121,12 +122,12 @@ def of_week(app: App, week: str, scoped: Scoped, budget: int) -> Material:
 
 
 def of_session(app: App, session_id: str, scoped: Scoped, budget: int) -> Material:
-    """Return how a session went on and ended; without an id the latest work of the scope, newest first.
+    """Return how a session went on and ended.
 
-    Named by its id or the beginning of it: at most the last `_LAST` segments with statements. Without an id:
-    the session of the newest segment likewise, then up to `_EARLIER` segments of other sessions; `text` is ""
-    where nothing is recorded. Raises NotFound where there is no such session among the latest `_SESSIONS` of
-    the scope, or several begin like that.
+    Without an id it is the latest work of the scope, newest first. Named by its id or the beginning of it: at most the last
+    `_LAST` segments with statements. Without an id: the session of the newest segment likewise, then up to `_EARLIER` segments
+    of other sessions; `text` is "" where nothing is recorded. Raises NotFound where there is no such session among the latest
+    `_SESSIONS` of the scope, or several begin like that.
     """
     factor = app.settings.retrieval.token_factor
     if session_id.strip():
@@ -162,19 +163,21 @@ def of_session(app: App, session_id: str, scoped: Scoped, budget: int) -> Materi
 
 
 def _holder_of(app: App, session_id: str) -> str:
-    """Return the session that shows what a session of copies alone begins with; "" for a session of another kind, and none."""
+    """Return the session that shows what a copy begins with.
+
+    "" for a session that is no copy, and for none.
+    """
     pairs = app.storage.events.find_duplicates(event.event_id for event in app.storage.events.list_events(Scope(), session_id, 1))
     shown_events = app.storage.events.get_events(pairs.values()).values() if pairs else ()
     return next((event.session_id for event in shown_events if event.session_id != session_id), "")
 
 
 def _moment(app: App, at_ms: int) -> str:
-    """Return a time (UTC ms) as YYYY-MM-DD HH:MM in the memory's time zone."""
     return f"{app.calendar.to_local(at_ms):%Y-%m-%d %H:%M}"
 
 
 def _statements(app: App, hits: Sequence[Hit]) -> dict[NodeId, list[tuple[str, str]]]:
-    """Return by segment id the telling statements of each hit's segment, as pairs of grip id and line.
+    """Return telling statements by segment id, as (grip id, line).
 
     At most `_BESIDE` of each: the most important first, the segment's request at the end. Left out are hits that lie in
     no segment, and segments of subagents or without statements.

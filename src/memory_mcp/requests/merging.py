@@ -20,7 +20,7 @@ Row = Mapping[str, Any]
 
 
 def known(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return {"known": places in the list of events}, those of events that are stored here.
+    """Return {"known": places in the list} of events stored here.
 
     Stored is an event by its id, or with parts redacted or forgotten. `asked["events"]` has mappings
     with session_id, role, text, timestamp (UTC ms) and event_id. Writes nothing.
@@ -41,12 +41,12 @@ def known(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rules(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Store project names that people gave in the other memory and that are not set here.
+    """Store the other memory's project names that are not set here.
 
-    Call it before the events. `asked` has the other memory's rows of `project_alias` and
-    `project_split`. Guessed names, names that would contradict one here, and rows with forgotten text
-    are left out. Where a name is stored, the tree is filed again; with `dry_run` nothing is. Returns
-    {"project names": how many there are} either way.
+    Only those that people gave. Call it before the events. `asked` has the other memory's rows of `project_alias` and
+    `project_split`. Guessed names, names that would contradict one here, and rows with forgotten text are left out. Where a
+    name is stored, the tree is filed again; with `dry_run` nothing is. Returns {"project names": how many there are} either
+    way.
     """
     names = app.storage.projects.names
     aliased = {alias.old for alias in names.aliases}
@@ -67,13 +67,12 @@ def rules(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def records(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Store pins, corrections, labels and texts of agents, and record the merge in the audit log.
+    """Store another memory's pins, corrections, labels and agents' texts.
 
-    Call it after the events. `asked` has the other memory's rows by table, `events` (how many were
-    taken), `author` and `subject`. Returns how many were taken: {ids, pins, corrections, labels,
-    texts}, where ids are segments that now lead to others. What is known here is left out, and so are
-    pins and labels with forgotten text; each kind is committed by itself. Where all counts are 0, the
-    audit log is left alone.
+    The merge is recorded in the audit log. Call it after the events. `asked` has the other memory's rows by table, `events`
+    (how many were taken), `author` and `subject`. Returns how many were taken: {ids, pins, corrections, labels, texts}, where
+    ids are segments that now lead to others. What is known here is left out, and so are pins and labels with forgotten text;
+    each kind is committed by itself. Where all counts are 0, the audit log is left alone.
     """
     rows = _unforgotten(app, asked["pin"])
     pinned = app.storage.toc.list_pins()
@@ -100,15 +99,15 @@ def records(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unforgotten(app: App, rows: Sequence[Row]) -> list[Row]:
-    """Return the rows none of whose texts holds anything forgotten; a row is taken whole or not at all."""
     clean = app.gate.tombstones.clean_text
     return [r for r in rows if all(clean(value) == value for value in r.values() if isinstance(value, str))]
 
 
 def _redirect_ids(app: App, rows: Sequence[Row]) -> int:
-    """Have ids of segments that were cut otherwise there lead to the segment that holds their first event here.
+    """Let segment ids of the other memory lead to segments here.
 
-    Return how many. Ids that exist here, and those whose first event is in no segment here, are left out.
+    They lead to the segment that holds their first event here. Return how many. Ids that exist here, and those whose first
+    event is in no segment here, are left out.
     """
     leads: dict[NodeId, NodeId] = {}
     toc = app.storage.toc
@@ -127,9 +126,10 @@ def _redirect_ids(app: App, rows: Sequence[Row]) -> int:
 
 
 def _merge_corrections(app: App, rows: Sequence[Row]) -> int:
-    """Record the corrections that are not known here by statement, replacement and time; return how many.
+    """Record corrections that are not known here; return how many.
 
-    Author and reason are cleaned of secrets. Of several about one statement the last one holds.
+    They are compared by statement, replacement and time. Author and reason are cleaned of secrets. Of several about one
+    statement the last one holds.
     """
     with app.storage.archive.open_snapshot() as snapshot:
         recorded = {
@@ -148,7 +148,7 @@ def _merge_corrections(app: App, rows: Sequence[Row]) -> int:
 
 
 def _merge_texts(app: App, nodes: Sequence[Row], bullets: Sequence[Row], grips: Sequence[Row]) -> int:
-    """Store the current texts of agents for nodes that no agent has written here; return how many.
+    """Store agents' texts for nodes without one; return how many.
 
     They are checked as any agent's, since the node may hold less here: a text that is refused is left out.
     """

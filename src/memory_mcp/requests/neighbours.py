@@ -11,7 +11,7 @@ _READ = 2000
 
 
 def choose_neighbours(quotation: ExpandedGrip, question: QuestionTerms, most_before: int, most_after: int) -> list[Event]:
-    """Return the neighbours that tell something: those that bear most on a question first, among equals the nearest.
+    """Return the neighbours that bear most on a question, nearest first.
 
     Announcements of what comes next are none. Without a question they are the nearest `most_before` and `most_after` ones.
     """

@@ -83,11 +83,11 @@ class WholeNode(Recalled):
 
 
 def browse(app: App, request: Browse, caller: Caller) -> Browsed:
-    """Return a node and a page of its children; NotFound where the scope holds no such node.
+    """Return a node and a page of its children.
 
-    A page of the usual size costs at most about PAGE_TOKENS: bullets that do not fit are left out, children
-    come on the next page, but at least one is shown. With a cursor the node has no text. Raises InvalidQuery
-    for an invalid argument.
+    Raises NotFound where the scope holds no such node. A page of the usual size costs at most about PAGE_TOKENS: bullets that
+    do not fit are left out, children come on the next page, but at least one is shown. With a cursor the node has no text.
+    Raises InvalidQuery for an invalid argument.
     """
     limit = PAGE.check(request.limit)
     scoped = scope_of(app, request.project, request.scope, caller)
@@ -122,9 +122,10 @@ def browse(app: App, request: Browse, caller: Caller) -> Browsed:
 
 
 def get_node(app: App, request: GetNode, caller: Caller) -> WholeNode:
-    """Return a whole node with a page of at most `limit` children, without a token budget, and for a segment its context.
+    """Return a whole node with a page of its children.
 
-    Raises NotFound for a node that the scope does not hold, InvalidQuery for an invalid argument.
+    At most `limit` of them, without a token budget; a segment has its context. Raises NotFound for a node that the scope does
+    not hold, InvalidQuery for an invalid argument.
     """
     limit, full = PAGE.check(request.limit), choice(Detail, "detail", request.detail) is Detail.FULL
     scoped = scope_of(app, request.project, request.scope, caller)
@@ -150,7 +151,6 @@ def get_node(app: App, request: GetNode, caller: Caller) -> WholeNode:
 
 
 def _node(app: App, node: TocNode, scoped: Scoped) -> Node:
-    """Return a whole node with the ids of those just before and after it, by time, that the scope sees under the same parents."""
     ids = [] if node.node_id == ROOT else app.tree.siblings(node.node_id, scoped.project)
     times = app.storage.toc.get_nodes([*ids, node.node_id]) if ids else {}
     previous_id = next_id = ""

@@ -34,15 +34,18 @@ class Note:
 
 
 def is_notes(session_id: str) -> bool:
-    """Return whether a session holds notes and corrections alone, by the beginning of its id."""
+    """Return whether a session, by its id, holds only notes.
+
+    Corrections are notes too.
+    """
     return session_id.startswith(_SESSIONS)
 
 
 def keep(app: App, note: Note) -> tuple[EventId, GripId]:
-    """Store a note as an event of its own transaction, once per key, and return the event's id and the grip that quotes it.
+    """Store a note once per key; return its event and grip.
 
-    The grip quotes the whole text, or up to `_QUOTED` characters of it, ended at a space. Raises NotFound
-    when it was stored under this key before and was forgotten since, and what the write raises, such as
+    It is an event of its own transaction. The grip quotes the whole text, or up to `_QUOTED` characters of it, ended at a
+    space. Raises NotFound when it was stored under this key before and was forgotten since, and what the write raises, such as
     InvalidQuery for a refused text.
     """
     now = app.clock.now_ms()

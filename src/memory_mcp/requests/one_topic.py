@@ -142,11 +142,11 @@ class Labelled(Recalled):
 
 
 def get_topic(app: App, request: GetTopic, caller: Caller) -> WholeTopic:
-    """Return everything about one topic: at most `_OPENED` segments and related topics, its history, and its mentions by week.
+    """Return a topic with its segments, relations, history and mentions.
 
-    Segments are also cut to the default token budget. A topic that was merged into another is answered by
-    that one, with a notice. Raises NotFound where the scope holds none of that id, InvalidQuery for an
-    invalid argument, LayerUnavailable where there is no topic graph.
+    At most `_OPENED` segments and related topics. Segments are also cut to the default token budget. A topic that was merged
+    into another is answered by that one, with a notice. Raises NotFound where the scope holds none of that id, InvalidQuery for
+    an invalid argument, LayerUnavailable where there is no topic graph.
     """
     opened = _Opened(app, request.topic_id, scope_of(app, request.project, request.scope, caller))
     graph, topic, view = opened.read_graph, opened.topic, opened.read_view
@@ -175,9 +175,10 @@ def get_topic(app: App, request: GetTopic, caller: Caller) -> WholeTopic:
 
 
 def topic_nodes(app: App, request: TopicNodes, caller: Caller) -> FoundNodes:
-    """Return a page of a topic's segments, most relevant first, at most `limit` and within the default token budget.
+    """Return a page of a topic's segments, most relevant first.
 
-    Raises InvalidQuery also for a cursor of another question, NotFound and LayerUnavailable; as `get_topic`.
+    At most `limit`, within the default token budget. Raises InvalidQuery also for a cursor of another question, NotFound and
+    LayerUnavailable; as `get_topic`.
     """
     limit = RESULTS.check(request.limit)
     opened = _Opened(app, request.topic_id, scope_of(app, request.project, request.scope, caller))
@@ -197,7 +198,10 @@ def topic_nodes(app: App, request: TopicNodes, caller: Caller) -> FoundNodes:
 
 
 def related_topics(app: App, request: RelatedTopics, caller: Caller) -> FoundRelated:
-    """Return at most `limit` topics related to one, the strongest relation first. Raises as `get_topic`: NotFound and others."""
+    """Return at most `limit` related topics, strongest relation first.
+
+    Raises as `get_topic`: NotFound and others.
+    """
     limit = RESULTS.check(request.limit)
     opened = _Opened(app, request.topic_id, scope_of(app, request.project, request.scope, caller))
     return FoundRelated(
@@ -212,7 +216,7 @@ def related_topics(app: App, request: RelatedTopics, caller: Caller) -> FoundRel
 
 
 def label_topic(app: App, request: LabelTopic, caller: Caller) -> Labelled:
-    """Give a topic the label that its scope sees from now on, or take it back for ""; a change is recorded in the audit log.
+    """Give a topic a label in a scope; "" removes it.
 
     It is cleaned of secrets, white space runs and unprintable characters. An empty project is not widened to all. Raises
     InvalidQuery also for a label that is too long or refused, NotFound and LayerUnavailable; as `get_topic`.
@@ -239,7 +243,7 @@ class _Opened:
     """One topic as a scope sees it; NotFound where that holds none of its segments."""
 
     def __init__(self, app: App, topic_id: str, scoped: Scoped) -> None:
-        """Find the topic; one that was merged gives the topic that it was merged into, and a notice.
+        """Find the topic; a merged one gives its successor, with notice.
 
         Raises InvalidQuery for an invalid id, NotFound where the scope holds none of its segments,
         LayerUnavailable without a topic graph.

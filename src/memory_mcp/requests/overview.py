@@ -139,7 +139,7 @@ class Overview:
 
 
 def get_overview(app: App, _: GetOverview, caller: Caller) -> Overview:
-    """Return the state of the memory besides its layers: agents, redactions, disk, what can leave, pauses, backups, losses.
+    """Return the state of the memory apart from its layers.
 
     Raises InvalidQuery for a caller that is bound to one project, as it is about all.
     """
@@ -180,7 +180,7 @@ def get_overview(app: App, _: GetOverview, caller: Caller) -> Overview:
 
 
 def _list_pauses(app: App, caller: Caller) -> tuple[list[PausedProject], str]:
-    """Return the pauses that the caller may see, by project, and an error; the error is "" unless pauses cannot be read."""
+    """Return the visible pauses by project, and an error or ""."""
     try:
         paused = capturing.in_force(app, caller)
     except InvalidQuery as error:
@@ -190,7 +190,6 @@ def _list_pauses(app: App, caller: Caller) -> tuple[list[PausedProject], str]:
 
 
 def _backups(app: App) -> Backups:
-    """Return whether backups are made, where, and what there is; nothing but "not enabled" without a folder."""
     folder = app.backups.folder
     if folder is None:
         return Backups(enabled=False)
@@ -206,7 +205,7 @@ def _backups(app: App) -> Backups:
 
 
 def _outgoing(app: App) -> Iterator[Outgoing]:
-    """Yield each way by which something can leave this machine by the settings: none of what stays on it.
+    """Yield each way by which something can leave this machine.
 
     In order: the summarizer's command, the HTTP door on another address than loopback, folders
     for synchronizing and backups, and what other packages send.
@@ -226,7 +225,6 @@ def _outgoing(app: App) -> Iterator[Outgoing]:
 
 
 def _is_here(host: str) -> bool:
-    """Return whether a host is this machine: a loopback address, localhost or a name below it."""
     try:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -234,7 +232,7 @@ def _is_here(host: str) -> bool:
 
 
 def _disk(settings: Settings, directory: Path) -> DiskUse:
-    """Return the bytes of each part of the data directory, and what is free on its disk.
+    """Return the bytes of the data directory's parts, and free space.
 
     A keyword index or backups in another place count too, in `total` as well; `other` is the rest of the
     directory.

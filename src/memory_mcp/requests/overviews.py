@@ -92,9 +92,9 @@ class Asked:
 def overview_of(
     app: App, asked: Asked, calendar: Calendar, fits: Callable[[tuple[ProjectOverview, ...]], bool]
 ) -> tuple[ProjectOverview, ...]:
-    """Return the projects worked on, newest first, with as many lines as fit: the more happened in one, the more lines.
+    """Return the projects worked on, newest first, with fitting lines.
 
-    () where no agent was asked anything, or not even one fits.
+    The more happened in one, the more lines it has. () where no agent was asked anything, or not even one fits.
     """
     projects = _projects_in(app, asked)
     names = app.tree.short_names()
@@ -129,7 +129,6 @@ def overview_of(
 
 
 def _projects_in(app: App, question: Asked) -> list[_Project]:
-    """Return the projects with work in the time asked about, newest first."""
     window = question.window
     if window is None:
         days = app.storage.toc.list_days(question.project, *EVERY_DAY)[-_DAYS:]
@@ -148,7 +147,7 @@ def _projects_in(app: App, question: Asked) -> list[_Project]:
 
 
 def _cuts_to_read(cuts: Sequence[Segment], most: int) -> list[Segment]:
-    """Return the segments of a project that its account is made of, newest first.
+    """Return the segments for a project's account, newest first.
 
     Of its newest session, its largest others, `most` in all, and its latest notes: where each session begins and ends.
     """
@@ -164,7 +163,7 @@ def _cuts_to_read(cuts: Sequence[Segment], most: int) -> list[Segment]:
 
 
 def _share_lines(projects: Sequence[_Project], fits: Callable[[], bool]) -> None:
-    """Show one more line at a time, of the project that has fewest for its weight, until none fits or all are shown."""
+    """Show more lines, one at a time, while they fit."""
     waiting = [project for project in projects if project.shown < len(project.lines)]
     while waiting:
         project = min(waiting, key=lambda candidate: (candidate.shown + 1) / candidate.weight)
@@ -177,7 +176,6 @@ def _share_lines(projects: Sequence[_Project], fits: Callable[[], bool]) -> None
 
 
 def _shape_project(project: _Project, name: str, calendar: Calendar, width: int, cite: Callable[[str], str]) -> ProjectOverview:
-    """Return a project with the lines that are shown, their texts cut to `width` characters, and grips as `cite` writes them."""
     first, last = (calendar.day_of(at) for at in (min(cut.start for cut in project.cuts)[0], project.last[0]))
     parts: dict[AccountPart, list[OverviewLine]] = {part: [] for part in AccountPart}
     for line in project.lines[: project.shown]:

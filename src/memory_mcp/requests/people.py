@@ -21,13 +21,13 @@ class Said(StrEnum):
 
 
 def role_of(given: str) -> str | None:
-    """Return the role that is given, None for "". Raises InvalidQuery for an unknown one."""
+    """Return a role, None for ""; InvalidQuery for an unknown one."""
     role = choice(Said, "role", given)
     return None if role is None else role.value
 
 
 def speaker_of(app: App, given: str, scoped: Scoped) -> str | None:
-    """Return a speaker's name as it is stored, found without regard to case; None for "".
+    """Return a speaker's stored name, whatever its case; None for "".
 
     Raises InvalidQuery when nobody of that name spoke in the scope; the error names up to `_NAMED` of those
     who did.

@@ -28,10 +28,11 @@ class Pinned:
 
 
 def pin(app: App, request: Pin, caller: Caller) -> Pinned:
-    """Pin or unpin a node, a grip or a topic, with an entry of the audit log for a change; return its canonical id and state.
+    """Pin or unpin a node, grip or topic; return its state.
 
-    A topic is pinned in all scopes. Raises InvalidQuery for an invalid id and for the root, NotFound for an
-    unknown id or one that the caller may not see, LayerUnavailable for a topic where topics cannot be used.
+    A change has an entry in the audit log. A topic is pinned in all scopes. Raises InvalidQuery for an invalid id and for the
+    root, NotFound for an unknown id or one that the caller may not see, LayerUnavailable for a topic where topics cannot be
+    used.
     """
     by = app.gate.clean_name(request.by)
     if request.id.startswith("topic:"):
@@ -51,7 +52,7 @@ def pin(app: App, request: Pin, caller: Caller) -> Pinned:
 
 
 def set_pin(app: App, target: str, on: bool, by: str) -> None:
-    """Pin or unpin a canonical id, committed at once, and record the act in the audit log if that changes anything.
+    """Pin or unpin a canonical id, committed at once.
 
     Whether the id exists is not checked.
     """
@@ -61,6 +62,5 @@ def set_pin(app: App, target: str, on: bool, by: str) -> None:
 
 
 def _record(app: App, target: str, on: bool, by: str, was_pinned: bool) -> None:
-    """Record a pin or its removal in the audit log, unless it was so before (`was_pinned`)."""
     if on != was_pinned:
         app.storage.audit.record_entry(AuditEntry("pin" if on else "unpin", app.clock.now_ms(), by, target))

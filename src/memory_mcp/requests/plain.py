@@ -17,10 +17,10 @@ NOT_HERE = "Probably not in this memory"
 
 
 def as_json(value: Any) -> Any:
-    """Return a value as JSON values: dataclasses as objects, enums as their values, keys as text.
+    """Return a value as JSON values, dataclasses as objects.
 
-    Of a dataclass, fields that hold their default, None or an empty text or collection are left out, unless
-    they have no default. Values of other types are returned unchanged.
+    Enums become their values, keys text. Of a dataclass, fields that hold their default, None or an empty text or collection
+    are left out, unless they have no default. Values of other types are returned unchanged.
     """
     if isinstance(value, _PLAIN) and not isinstance(value, Enum):
         return value
@@ -47,41 +47,44 @@ _PLAIN = (str, int, float, bool)
 
 @cache
 def _shape(kind: type) -> tuple[tuple[str, bool, Any], ...]:
-    """Return (name, whether it has no default, its default) of each field of a dataclass; `MISSING` for a default factory."""
+    """Return (name, is required, default) of a dataclass's fields.
+
+    The default is `MISSING` for a factory.
+    """
     return tuple((f.name, f.default is MISSING and f.default_factory is MISSING, f.default) for f in fields(kind))
 
 
 def copied(kind: type[T], value: object, /, **changes: Any) -> T:
-    """Return a dataclass `kind` with the fields `changes`, and all of its other fields copied from those of `value`."""
+    """Return a `kind` with `changes`, other fields copied from `value`."""
     constructor: Any = kind
     return kind(**{name: getattr(value, name) for name, _, _ in _shape(constructor) if name not in changes}, **changes)
 
 
 def compact(value: Any) -> str:
-    """Return a value, put through `as_json`, as JSON text without white space between tokens; letters beyond ASCII stay."""
+    """Return a value, through `as_json`, as compact JSON text."""
     return json.dumps(as_json(value), ensure_ascii=False, separators=(",", ":"))
 
 
 def size_of(value: Any) -> int:
-    """Return how many bytes a response takes as compact JSON in UTF-8."""
+    """Return the bytes of a response as compact JSON in UTF-8."""
     text = encode_basestring(value) if type(value) is str else compact(value)
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def tokens_of(value: Any, factor: float) -> int:
-    """Return the estimated tokens of a response as compact JSON; `factor` scales the estimate."""
+    """Return the estimated tokens of a response as compact JSON."""
     return estimate_tokens(compact(value), factor)
 
 
 def fits_in(budget: float, factor: float) -> Callable[[object], bool]:
-    """Return a function that says whether a response costs at most `budget` tokens; `factor` scales their estimate."""
+    """Return a test whether a response costs at most `budget` tokens."""
     return lambda value: tokens_of(value, factor) <= budget
 
 
 def fullest(make: Callable[[int], T], fits: Callable[[T], bool], least: int, most: int) -> T | None:
-    """Return what is made of the largest number from `least` to `most` that fits; None if not even `least` does.
+    """Return what the largest fitting number makes; None if none fits.
 
-    Found by bisection: where a number fits, every smaller one must fit too.
+    Numbers are from `least` to `most`. Found by bisection: where a number fits, every smaller one must fit too.
     """
     best = make(least)
     if not fits(best):
@@ -100,6 +103,6 @@ def fullest(make: Callable[[int], T], fits: Callable[[T], bool], least: int, mos
 
 
 def unknown_line(answer: Mapping[str, Any]) -> str:
-    """Return the words of a question that occur nowhere, as people read it: "Not in this memory: kafka"; "" for none."""
+    """Return a line of the unknown words; "" for none."""
     words = ", ".join(answer.get("missing", ()))
     return f"Not in this memory: {words}" if words else ""

@@ -72,7 +72,10 @@ class Planned(Classified):
 
 
 def plan_query(app: App, request: PlanQuery, _: Caller) -> Planned:
-    """Return a question's plan (intent, tier, mode, order of layers, bounds) without running it. Raises InvalidQuery."""
+    """Return a question's plan without running it.
+
+    Raises InvalidQuery.
+    """
     times, timeout = times_of(app, request.tz, request.as_of), TIMEOUT.check(request.timeout_ms, "timeout_ms")
     how = search_options(times, request.intent, request.mode, request.bounds, None, timeout)
     query = limits.words(request.query)
@@ -91,7 +94,10 @@ def plan_query(app: App, request: PlanQuery, _: Caller) -> Planned:
 
 
 def classify_query(app: App, request: ClassifyQuery, _: Caller) -> Classified:
-    """Return a question's intent, window and deadline, without searching. Raises InvalidQuery (time, timeout or query)."""
+    """Return a question's intent, window and deadline, without searching.
+
+    Raises InvalidQuery (time, timeout or query).
+    """
     times, timeout = times_of(app, request.tz, request.as_of), TIMEOUT.check(request.timeout_ms, "timeout_ms")
     query = limits.words(request.query)
     plan = app.plan(Query(query), search_options(times, timeout_ms=timeout))

@@ -25,13 +25,12 @@ _CHARS = 2 * 1024 * 1024
 
 
 def contents(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the days that hold something of a project, an agent, a time (`asked`), and what heads the copy.
+    """Return the days that hold something, and the copy's heading.
 
-    The result is {days, project and its short name ("" for all), zone, now, first, last}; a day is [YYYY-MM-DD, year id,
-    month id, week id], times are YYYY-MM-DD HH:MM in the memory's zone. `first` and `last` are the
-    first event and the end behind the last one, "" for none. Events that are not in the tree yet are
-    filed first, unless the data directory is read-only. Raises InvalidQuery for an unknown project or
-    time.
+    Of the project, agent and time that `asked` names. The result is {days, project and its short name ("" for all), zone, now,
+    first, last}; a day is [YYYY-MM-DD, year id, month id, week id], times are YYYY-MM-DD HH:MM in the memory's zone. `first`
+    and `last` are the first event and the end behind the last one, "" for none. Events that are not in the tree yet are filed
+    first, unless the data directory is read-only. Raises InvalidQuery for an unknown project or time.
     """
     if app.derivation.count_pending() and not is_read_only(app.directory):
         app.derivation.run()
@@ -50,10 +49,10 @@ def contents(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def periods(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return {"periods": {id: {title, summary, keywords, bullets}}} for the periods `ids` of a project.
+    """Return {"periods": by id} for the periods `ids` of a project.
 
-    Left out are periods that hold anything outside the time that was asked for, and all of them where
-    an agent is named. Raises InvalidQuery for an unknown project or time.
+    Each is {title, summary, keywords, bullets}. Left out are periods that hold anything outside the time that was asked for,
+    and all of them where an agent is named. Raises InvalidQuery for an unknown project or time.
     """
     scope = _scope(app, asked)
     span = app.storage.events.get_span(Scope(project=scope.project))
@@ -66,11 +65,11 @@ def periods(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def stretch(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return segments of a `day` with their events, from `at` on, up to some 2 million characters.
+    """Return segments of a `day` with their events, from `at`.
 
-    The result is {"segments": as `_segment` makes them, "next"}. `at` and `next` are pairs of the
-    segment's place in the day and how many of its events come before; `next` is None at the end. A
-    segment may be continued on the next page. Raises InvalidQuery for an unknown project or time.
+    Up to some 2 million characters. The result is {"segments": as `_segment` makes them, "next"}. `at` and `next` are pairs of
+    the segment's place in the day and how many of its events come before; `next` is None at the end. A segment may be continued
+    on the next page. Raises InvalidQuery for an unknown project or time.
     """
     scope, day = _scope(app, asked), str(asked["day"])
     first, skipped = (int(n) for n in asked.get("at", (0, 0)))
@@ -105,19 +104,17 @@ METHODS = (contents, periods, stretch)
 
 
 def _scope(app: App, arguments: Mapping[str, Any]) -> Scope:
-    """Return what is asked for: project, agent and time, None where it is not named. Raises InvalidQuery for an unknown one."""
+    """Return project, agent and time; InvalidQuery for an unknown one."""
     project = known_project(app, str(arguments["project"])) if arguments.get("project") else None
     window = times_of(app).window(str(arguments.get("since") or ""), str(arguments.get("until") or ""))
     return Scope(project=project, agent=str(arguments.get("agent") or "") or None, window=window)
 
 
 def _contains(window: TimeWindow | None, ms: int) -> bool:
-    """Return whether a time lies in the window; always without one."""
     return window is None or window.contains(ms)
 
 
 def _is_whole(window: TimeWindow | None, content_window: TimeWindow) -> bool:
-    """Return whether all content of a node, which lies in `content_window`, is inside the window; True without a window."""
     return window is None or (window.start_ms <= content_window.start_ms and content_window.end_ms <= window.end_ms)
 
 
@@ -160,12 +157,11 @@ def _segment(app: App, cut: Segment, window: TimeWindow | None, events: Sequence
 
 
 def _node(node: TocNode) -> dict[str, Any]:
-    """Return {title, summary, keywords} of a node, of its keywords the first `KEYWORDS_SHOWN`."""
     return {"title": node.title, "summary": node.summary, "keywords": list(node.keywords[: shapes.KEYWORDS_SHOWN])}
 
 
 def _bullet(bullet: TocBullet, over: Mapping[GripId, Any]) -> dict[str, Any]:
-    """Return a bullet as {text, grips, kind, ended, why}: its grip ids, whether it is superseded, and why.
+    """Return a bullet as {text, grips, kind, ended, why}.
 
     `over` are the superseded grips.
     """
@@ -175,5 +171,4 @@ def _bullet(bullet: TocBullet, over: Mapping[GripId, Any]) -> dict[str, Any]:
 
 
 def _stamp(app: App, ms: int) -> str:
-    """Return a time (UTC ms) as YYYY-MM-DD HH:MM in the memory's time zone."""
     return f"{app.calendar.to_local(ms):%Y-%m-%d %H:%M}"

@@ -126,9 +126,9 @@ class ProjectChanged:
 
 
 def list_projects(app: App, request: ListProjects, caller: Caller) -> ProjectList:
-    """Return a page of the projects that the caller may see, the one with the newest event first.
+    """Return a page of projects, the newest event first.
 
-    Raises InvalidQuery for a limit out of range or a cursor of another question.
+    Only those that the caller may see. Raises InvalidQuery for a limit out of range or a cursor of another question.
     """
     limit = PAGE.check(request.limit)
     offset = offset_of(request.cursor, "list_projects")
@@ -154,7 +154,10 @@ def list_projects(app: App, request: ListProjects, caller: Caller) -> ProjectLis
 
 
 def list_agents(app: App, _: ListAgents, caller: Caller) -> AgentList:
-    """Return the agents, newest event first; to a caller that is bound to one project, its agents with what they did there."""
+    """Return the agents, newest event first.
+
+    A bound caller gets its project's agents with what they did there.
+    """
     bound, activities = caller.bound(app), list(app.storage.projects.list_agents())
     if bound is not None:
         everybody, activities = activities, list[Activity]()
@@ -178,10 +181,10 @@ def list_agents(app: App, _: ListAgents, caller: Caller) -> AgentList:
 
 
 def alias_project(app: App, request: AliasProject, caller: Caller) -> ProjectChanged:
-    """Show a project under another's name from now on, file the tree again, return what holds; a repeat changes nothing.
+    """Show a project under another's name; return what holds now.
 
-    Raises InvalidQuery when one of them is unknown or ambiguous, they are the same, or the second is shown
-    under the first's name, and for a caller bound to one project.
+    The tree is filed again; a repeat changes nothing. Raises InvalidQuery when one of them is unknown or ambiguous, they are
+    the same, or the second is shown under the first's name, and for a caller bound to one project.
     """
     caller.refuse_all(app, "an alias")
     names = app.storage.projects.names
@@ -205,10 +208,11 @@ def alias_project(app: App, request: AliasProject, caller: Caller) -> ProjectCha
 
 
 def split_project(app: App, request: SplitProject, caller: Caller) -> ProjectChanged:
-    """Show sessions of a project as one of their own, file the tree again, return what holds now; a repeat changes nothing.
+    """Show some sessions of a project as a project.
 
-    Raises InvalidQuery when the project is unknown, neither or both of folder and sessions are given, or the
-    name is taken, and for a bound caller; NotFound, with the rule taken back, when none of its sessions is meant.
+    The tree is filed again; returns what holds now; a repeat changes nothing. Raises InvalidQuery when the project is unknown,
+    neither or both of folder and sessions are given, or the name is taken, and for a bound caller; NotFound, with the rule
+    taken back, when none of its sessions is meant.
     """
     caller.refuse_all(app, "a split")
     project = known_project(app, request.project)
@@ -237,10 +241,10 @@ def split_project(app: App, request: SplitProject, caller: Caller) -> ProjectCha
 
 
 def undo_project(app: App, request: UndoProject, caller: Caller) -> ProjectChanged:
-    """Take back the alias or split of a name, and file the tree again; a guess that is taken back is not made again.
+    """Take back the alias or split of a name.
 
-    A project of which no rule speaks is returned as it is. Raises InvalidQuery when several names are meant
-    and for a bound caller, NotFound for an unknown name.
+    The tree is filed again; a guess that is taken back is not made again. A project of which no rule speaks is returned as it
+    is. Raises InvalidQuery when several names are meant and for a bound caller, NotFound for an unknown name.
     """
     caller.refuse_all(app, "taking an alias or a split back")
     projects, requested_name = app.storage.projects, request.project.strip()
@@ -269,7 +273,6 @@ def undo_project(app: App, request: UndoProject, caller: Caller) -> ProjectChang
 
 
 def _recorded_as(app: App, what: str, by: str, changed: ProjectChanged) -> ProjectChanged:
-    """Record a change in the audit log, its author cleaned of secrets, and return it."""
     counts = {"sessions": changed.sessions} if changed.sessions else {}
     subject = changed.project if changed.shown_as == changed.project else f"{changed.project} {changed.shown_as}"
     app.storage.audit.record_entry(AuditEntry(what, app.clock.now_ms(), app.gate.clean_name(by), subject, counts=counts))
@@ -278,9 +281,9 @@ def _recorded_as(app: App, what: str, by: str, changed: ProjectChanged) -> Proje
 
 @contextmanager
 def _refiling(app: App) -> Iterator[None]:
-    """Run the body, which changes rules, and then file everything again; nothing else is published to the tree meanwhile.
+    """Run the body, which changes rules, then file everything again.
 
-    If the body raises, nothing is filed.
+    Nothing else is published to the tree meanwhile. If the body raises, nothing is filed.
     """
     with app.derivation.publishing:
         yield
@@ -288,12 +291,10 @@ def _refiling(app: App) -> Iterator[None]:
 
 
 def _as_it_is(app: App, project: str, undo: str = "") -> ProjectChanged:
-    """Return the response about a project as it is shown now; `undo` is the name with which the rule can be taken back."""
     shown_name = app.storage.projects.names.resolve_alias(project)
     activity = _activity(app, shown_name)
     return ProjectChanged(project=project, shown_as=shown_name, sessions=activity.sessions if activity else 0, undo=undo)
 
 
 def _activity(app: App, project: str) -> Activity | None:
-    """Return what is stored of the project shown with that name; None for nothing."""
     return next((activity for activity in app.storage.projects.list_projects() if activity.name == project), None)

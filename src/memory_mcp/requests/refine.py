@@ -120,10 +120,10 @@ class Refined(Recalled):
 
 
 def refine_due(app: App, request: RefineDue, caller: Caller) -> DueNodes:
-    """Return at most `limit` segments and days worth refining, newest first; `more` where there are others.
+    """Return segments and days worth refining, newest first.
 
-    Worth it are those that are over, hold enough and have no agent's words yet; `day` limits them to the local
-    days that it names. Raises InvalidQuery for an invalid time, limit or scope.
+    At most `limit`; `more` where there are others. Worth it are those that are over, hold enough and have no agent's words yet;
+    `day` limits them to the local days that it names. Raises InvalidQuery for an invalid time, limit or scope.
     """
     limit = PAGE.check(request.limit)
     scoped = scope_of(app, request.project, request.scope, caller)
@@ -153,10 +153,11 @@ def refine_due(app: App, request: RefineDue, caller: Caller) -> DueNodes:
 
 
 def refine_summary(app: App, request: RefineSummary, caller: Caller) -> Refined:
-    """Replace a node's words by an agent's, roll up the periods above, and return what it is now; a repeat changes nothing.
+    """Replace a node's words by an agent's; return the node.
 
-    The change is in the audit log, unless `by` is "". Raises InvalidQuery when a text is empty, too long or
-    refused, or a grip lies outside the node or in another project; NotFound for an unknown node or grip.
+    The periods above are rolled up; a repeat changes nothing. The change is in the audit log, unless `by` is "". Raises
+    InvalidQuery when a text is empty, too long or refused, or a grip lies outside the node or in another project; NotFound for
+    an unknown node or grip.
     """
     _check_sizes(request)
     scoped = scope_of(app, request.project, request.scope, caller)
@@ -184,10 +185,10 @@ def refine_summary(app: App, request: RefineSummary, caller: Caller) -> Refined:
 
 
 def refinement(node_id: str, given: object, project: str = "", scope: str = "", by: str = "") -> RefineSummary:
-    """Return the request that a JSON value describes: {title, bullets: [{text, grip_ids, kind?}], summary?, keywords?}.
+    """Return the request that a JSON value describes.
 
-    Only its shape is checked. Raises InvalidQuery for a value of another shape or an unknown field; the
-    message names the place.
+    The value is {title, bullets: [{text, grip_ids, kind?}], summary?, keywords?}. Only its shape is checked. Raises
+    InvalidQuery for a value of another shape or an unknown field; the message names the place.
     """
     json_object = _object(given, "the refinement", RefineSummary)
     bullets, title = _list(json_object.get("bullets", ()), "bullets"), _text(json_object.get("title", ""), "title")
@@ -210,12 +211,12 @@ def refinement(node_id: str, given: object, project: str = "", scope: str = "", 
 
 
 def _settled_ms(app: App) -> int:
-    """Return since when a session must have been silent to count as over (UTC ms): `toc.gap_minutes` ago."""
+    """Return the latest end of a session that is over."""
     return app.clock.now_ms() - app.settings.toc.gap_minutes * 60_000
 
 
 def _object(value: object, path: str, kind: type[Any]) -> Mapping[str, object]:
-    """Return a JSON object once it has only fields of the dataclass `kind`. Raises InvalidQuery, which names `path`, else.
+    """Return a JSON object with only `kind`'s fields; else InvalidQuery.
 
     `node_id`, `project` and `scope` are no fields that may be given.
     """
@@ -228,31 +229,27 @@ def _object(value: object, path: str, kind: type[Any]) -> Mapping[str, object]:
 
 
 def _text(value: object, path: str) -> str:
-    """Return a JSON value that is a text. Raises InvalidQuery, which names `path`, for another."""
     if not isinstance(value, str):
         raise _invalid(f"{path} is no text")
     return value
 
 
 def _texts(values: object, path: str) -> list[str]:
-    """Return a JSON list of texts. Raises InvalidQuery, which names `path`, for another value."""
     return [_text(value, f"{path}.{at}") for at, value in enumerate(_list(values, path))]
 
 
 def _list(value: object, path: str) -> Sequence[object]:
-    """Return a JSON value that is a list. Raises InvalidQuery, which names `path`, for another."""
     if not isinstance(value, list | tuple):
         raise _invalid(f"{path} is no list")
     return value
 
 
 def _invalid(what: str) -> InvalidQuery:
-    """Return the error for a refinement of another shape; its hint shows the right one."""
     return InvalidQuery(what, f"{_UNCHANGED} Give {_FORM}.")
 
 
 def _check_sizes(request: RefineSummary) -> None:
-    """Raise InvalidQuery for a text or list that is missing or too long and for an unknown kind, in the server's own words."""
+    """Raise InvalidQuery for missing, too long or unknown parts."""
     _fits("title", request.title, 1, MAX_TITLE)
     _fits("summary", request.summary, 0, MAX_TEXT)
     _fits("bullets", request.bullets, 1, MAX_BULLETS)
@@ -266,7 +263,7 @@ def _check_sizes(request: RefineSummary) -> None:
 
 
 def _fits(path: str, value: Sequence[object], least: int, most: int) -> None:
-    """Raise InvalidQuery for a text or list with fewer than `least` or more than `most` characters or entries.
+    """Raise InvalidQuery for too few or many characters or entries.
 
     A text of white space alone counts as empty where `least` is not 0.
     """
@@ -278,11 +275,11 @@ def _fits(path: str, value: Sequence[object], least: int, most: int) -> None:
 
 
 def _apply_refinement(app: App, old_node: TocNode, request: RefineSummary, scoped: Scoped) -> TocNode:
-    """Return the next version of the node with the agent's words, cleaned as any write is, and its proofs checked.
+    """Return the node's next version, with the agent's words.
 
-    A missing summary is made of title and bullets, missing keywords of the same words. Bullets that an agent
-    wrote for projects other than the new ones stay. Raises InvalidQuery for the root, a refused text or a grip
-    that may not prove it, NotFound for an unknown grip.
+    They are cleaned as any write is, and the proofs checked. A missing summary is made of title and bullets, missing keywords
+    of the same words. Bullets that an agent wrote for projects other than the new ones stay. Raises InvalidQuery for the root,
+    a refused text or a grip that may not prove it, NotFound for an unknown grip.
     """
     if old_node.node_id == ROOT:
         raise InvalidQuery("the root has no summary", "Refine a year, month, week, day or segment.")
@@ -311,9 +308,10 @@ def _apply_refinement(app: App, old_node: TocNode, request: RefineSummary, scope
 
 
 def _bullet(app: App, gate: Gate, node: TocNode, statement: Statement, scoped: Scoped) -> TocBullet:
-    """Return a bullet that belongs to the project of its grips; its kind is read from the text where none is given.
+    """Return a bullet that belongs to its grips' project.
 
-    Raises InvalidQuery where the grips are of several projects, or a grip or the text is refused; NotFound for a grip.
+    Its kind is read from the text where none is given. Raises InvalidQuery where the grips are of several projects, or a grip
+    or the text is refused; NotFound for a grip.
     """
     cuts = [_cut_of(app, grip, node, scoped) for grip in statement.grip_ids]
     if len({cut.project for _, cut in cuts}) > 1:
@@ -327,7 +325,7 @@ def _bullet(app: App, gate: Gate, node: TocNode, statement: Statement, scoped: S
 
 
 def _clean(gate: Gate, text: str) -> str:
-    """Return a text as any write is cleaned, with single spaces; "" for white space.
+    """Return a text cleaned as any write; "" for white space.
 
     Raises InvalidQuery for one that is refused.
     """
@@ -341,7 +339,7 @@ def _clean(gate: Gate, text: str) -> str:
 
 
 def _cut_of(app: App, grip_id: str, node: TocNode, scoped: Scoped) -> tuple[GripId, Segment]:
-    """Return a grip and the segment that its first event lies in.
+    """Return a grip and the segment of its first event.
 
     Raises NotFound for an unknown grip, or to a bound caller one of another project; InvalidQuery for one
     that lies outside the node or, where the scope is a project, in another.
@@ -370,7 +368,6 @@ def _cut_of(app: App, grip_id: str, node: TocNode, scoped: Scoped) -> tuple[Grip
 
 
 def _inside(cut: Segment, node: TocNode) -> bool:
-    """Return whether a segment is the node, or its day lies in the node's period."""
     if node.level is TocLevel.SEGMENT:
         return cut.key == segment_key_of(node.node_id)
     first, after = span_of(node.node_id)

@@ -96,7 +96,7 @@ class Material(Recalled):
 
 
 def refine_show(app: App, request: RefineShow, caller: Caller) -> Material:
-    """Return the material from which one node can be refined, cut to the token budget.
+    """Return a node's material for refining, cut to the token budget.
 
     Raises NotFound where the scope holds no such node, InvalidQuery for the root or an invalid argument.
     """
@@ -118,7 +118,7 @@ def refine_show(app: App, request: RefineShow, caller: Caller) -> Material:
 
 
 def _segment(app: App, fits: Callable[[Material], bool], plain: Material, node_id: NodeId, scoped: Scoped) -> Material:
-    """Return a segment's events and what came before it, as long as `fits` allows.
+    """Return a segment's events and what came before, while they fit.
 
     Texts are shortened first, then events of tools are left out, then those in the middle; `left_out` counts
     events. Notes of the client about itself and empty events are never shown nor counted.
@@ -157,7 +157,7 @@ def _segment(app: App, fits: Callable[[Material], bool], plain: Material, node_i
 
 
 def _period(app: App, fits: Callable[[Material], bool], plain: Material, node_id: NodeId, scoped: Scoped) -> Material:
-    """Return a period's children with their bullets, as many as `fits` allows.
+    """Return a period's children with bullets, as many as fit.
 
     First bullets are left out, the least salient ones, then the children with the fewest events; `left_out`
     counts children.
@@ -183,7 +183,7 @@ def _period(app: App, fits: Callable[[Material], bool], plain: Material, node_id
 
 
 def _line(app: App, event: Event, grips: Sequence[Grip], chars: int) -> Line:
-    """Return an event with at most `_GRIPS` grips that begin in it: those that quote what is shown of it, else any."""
+    """Return an event with at most `_GRIPS` grips of it."""
     text, spans = _cut_text(event.text, chars)
     own_grips = [g for g in grips if g.event_id_start == event.event_id]
     visible_grips = [
@@ -198,7 +198,7 @@ def _line(app: App, event: Event, grips: Sequence[Grip], chars: int) -> Line:
 
 
 def _cut_text(text: str, chars: int) -> tuple[str, Sequence[tuple[int, int]]]:
-    """Return a text cut to about `chars` characters, and the (start, end) of the parts of it that remain.
+    """Return a text cut to `chars`, and its remaining (start, end).
 
     A text that fits remains whole; of a longer one its beginning and its end, joined by an ellipsis. White
     space runs become one space.
@@ -211,7 +211,6 @@ def _cut_text(text: str, chars: int) -> tuple[str, Sequence[tuple[int, int]]]:
 
 
 def _part(node: TocNode, most: int) -> Part:
-    """Return a child with its `most` most salient bullets, in their order."""
     best = sorted(range(len(node.bullets)), key=lambda i: (-KIND_SALIENCE[node.bullets[i].kind], i))[:most]
     return Part(
         node_id=node.node_id,
@@ -223,15 +222,12 @@ def _part(node: TocNode, most: int) -> Part:
 
 
 def _is_tool(event: Event) -> bool:
-    """Return whether an event is a tool's call or output."""
     return event.role is Role.TOOL or event.type is EventType.TOOL_CALL
 
 
 def _says(event: Event) -> bool:
-    """Return whether an event has text and is no note of the client about itself, such as a session's start."""
     return event.type not in _NOTED and bool(event.text.strip())
 
 
 def _who(event: Event) -> str:
-    """Return who speaks in an event: the speaker's name, else the tool's name, else the role."""
     return event.speaker or (event.metadata.get("tool") or "tool" if _is_tool(event) else event.role)

@@ -34,7 +34,7 @@ class Entry(NamedTuple):
 
     @property
     def handle(self) -> Callable[[App, Any, Caller], Any]:
-        """The function that handles a request and returns its response; its module is loaded if necessary."""
+        """The function that handles a request; its module is loaded."""
         return self._load(self.handler_name)  # type: ignore[no-any-return]
 
     @property
@@ -43,7 +43,6 @@ class Entry(NamedTuple):
         return self.module if "." in self.module else f"{__package__}.{self.module}"
 
     def _load(self, name: str) -> Any:
-        """Load the module if necessary, and return the object that it has under a name."""
         return getattr(import_module(self.path), name)
 
 
@@ -108,7 +107,7 @@ REQUESTS: Mapping[str, Entry] = {
 
 
 def all_requests() -> Mapping[str, Entry]:
-    """Return the requests of this package and of others, by name; entry points are read for it."""
+    """Return all packages' requests by name; entry points are read."""
     return {**REQUESTS, **extensions.load_all(extensions.REQUESTS)}
 
 
@@ -120,7 +119,7 @@ _BY_TYPE = _by_type(REQUESTS)
 
 
 def respond(app: App, request: Any, caller: Caller) -> Any:
-    """Run the handler of a request, found by its type, and return its response.
+    """Run the handler of a request and return its response.
 
     Raises KeyError for a type that is not in `all_requests`, and what the handler raises.
     """
@@ -136,7 +135,7 @@ def respond(app: App, request: Any, caller: Caller) -> Any:
 
 
 def answer(app: App, request: Any, caller: Caller) -> dict[str, Any]:
-    """Run a request and return its response as JSON values, with a notice where events are lost.
+    """Run a request and return its response as JSON values.
 
     Raises what its handler raises.
     """

@@ -20,19 +20,19 @@ class Recalled:
 
 
 def with_loss(app: App, response: dict[str, Any]) -> dict[str, Any]:
-    """Return a JSON response, with a notice where events are missing or the memory is another one, else unchanged."""
+    """Return a JSON response, with a notice where events are missing."""
     loss = app.storage.loss
     notices = [*([loss_notice(loss)] if loss else ()), *([app.displaced] if app.displaced else ())]
     return {**response, "notices": [*response.get("notices", ()), *notices]} if notices else response
 
 
 def loss_notice(loss: Loss) -> str:
-    """Return how much is missing and how a person gets it back, as one sentence."""
+    """Say how much is missing and how to get it back."""
     return f"{loss.description}; to get them back: {loss.recovery_hint}"
 
 
 def fitting(app: App, values: Iterable[T], token_budget: int) -> list[T]:
-    """Return the first values whose tokens together fit a budget; values are never cut.
+    """Return the first values that fit a token budget, uncut.
 
     The first that does not fit ends the list, even if shorter ones follow; it may be empty.
 
@@ -52,5 +52,5 @@ def fitting(app: App, values: Iterable[T], token_budget: int) -> list[T]:
 
 
 def budget_of(app: App, token_budget: int) -> int:
-    """Return the most tokens of a response: the request's own budget, or the default for 0."""
+    """Return the request's own token budget, the default for 0."""
     return token_budget or app.settings.retrieval.bounds.max_token_budget

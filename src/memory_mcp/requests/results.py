@@ -118,9 +118,10 @@ class FullResult:
 
 
 def full_result(hit: Hit, calendar: Calendar) -> FullResult:
-    """Return a hit with all its fields: a node, a grip of one, or an event that is not in the tree yet.
+    """Return a hit with all its fields.
 
-    Its id is the grip's, if it lies in a node, else the node's, else the event's; `kind` says which.
+    It is a node, a grip of one, or an event that is not in the tree yet. Its id is the grip's, if it lies in a node, else the
+    node's, else the event's; `kind` says which.
     """
     return FullResult(
         id=(hit.grip_id if hit.node_id else "") or hit.node_id or hit.event_id,
@@ -167,7 +168,7 @@ class Style:
 
 
 def bare_results(hits: Sequence[Hit], style: Style) -> list[Result]:
-    """Return the lean results of hits, their quotations, own lines and flags still empty."""
+    """Return the lean results of hits, still without quotations."""
     results: list[Result] = []
     titled: set[str] = set()
     project_above = style.project or ""
@@ -184,7 +185,7 @@ def bare_results(hits: Sequence[Hit], style: Style) -> list[Result]:
 
 
 def line_of(result: Result, quote: str, flag: str) -> str:
-    """Return a bare result in a line: citation, day, speaker and project, what to know of it in brackets, and this quotation.
+    """Return a bare result in a line, with this quotation.
 
     As a text it takes half of what an object's names would.
     """
@@ -197,7 +198,10 @@ def line_of(result: Result, quote: str, flag: str) -> str:
 
 
 def find_repetitions(hits: Sequence[Hit]) -> list[bool]:
-    """Return whether each hit has the quotation of an earlier one, word for word, of at least `_TELLING` characters."""
+    """Return whether each hit repeats an earlier one's quotation.
+
+    Word for word, of at least `_TELLING` characters.
+    """
     earlier: set[str] = set()
     repeated: list[bool] = []
     for hit in hits:
@@ -208,7 +212,6 @@ def find_repetitions(hits: Sequence[Hit]) -> list[bool]:
 
 
 def _title(hit: Hit) -> str:
-    """Return a title without the time that it begins with, cut at a word to `_TITLE` characters; "" if it adds no words."""
     title = hit.title.partition(_DOT)[2] if hit.title[:4].isdigit() and _DOT in hit.title else hit.title
     title = title if len(title) <= _TITLE else cut_out(title, 0, _TITLE)
     terms = term_set(title)
@@ -216,14 +219,16 @@ def _title(hit: Hit) -> str:
 
 
 def node_shown(hit: Hit, style: Style) -> str:
-    """Return the node that a lean result names: of a period, without any grip, or by the style without its own; else ""."""
+    """Return the node that a lean result names, else "".
+
+    It is that of a period, without any grip, or by the style without its own.
+    """
     is_period = bool(hit.node_id) and hit.level != TocLevel.SEGMENT and not hit.grip_id
     is_named = is_period or not (hit.grip_id or hit.grip_ids) or (style.with_nodes and not hit.grip_id)
     return hit.node_id if is_named else ""
 
 
 def _bare(hit: Hit, style: Style, *, node: str, title: str, project: str) -> Result:
-    """Return the lean result of a hit without quotation and flag."""
     grip = hit.grip_id or (hit.grip_ids[0] if hit.grip_ids else "")
     when = style.calendar.format_iso(hit.timestamp)
     last = style.calendar.day_of(hit.last) if hit.last > hit.timestamp else ""

@@ -41,11 +41,14 @@ class Caller:
     connection: CallerProcess | None = None
 
     def excluded(self, app: App, include_current: bool) -> frozenset[ExcludedSession]:
-        """Return the sessions that a search of this caller leaves out: the one it runs in, unless that is wanted."""
+        """Return the sessions that a search leaves out."""
         return frozenset() if include_current or self.connection is None else app.running.find_sessions(self.connection)
 
     def bound(self, app: App) -> str | None:
-        """Return the only project that the caller may see, None for all. Raises InvalidQuery if that project is unknown."""
+        """Return the only project that the caller may see, or None.
+
+        None stands for all. Raises InvalidQuery if that project is unknown.
+        """
         if not self.locked:
             return None
         if own_project := _meant(app, self.project):
@@ -54,17 +57,23 @@ class Caller:
         raise InvalidQuery("this connection is bound to its project, and none is known", hint)
 
     def sees(self, app: App, project: str) -> bool:
-        """Return whether the caller may see a project, by any of its names. Raises InvalidQuery if its own is unknown."""
+        """Return whether the caller may see a project, by any name.
+
+        Raises InvalidQuery if its own is unknown.
+        """
         own_project = self.bound(app)
         return own_project is None or app.storage.projects.names.resolve_alias(project) == own_project
 
     def elsewhere(self, app: App, project: str) -> str:
-        """Return the shown name of a project for a response: "" if it is the caller's own, or if the caller's is unknown."""
+        """Return another project's shown name; "" for the caller's own.
+
+        It is "" too if the caller's project is unknown.
+        """
         shown_name = app.storage.projects.names.resolve_alias(project)
         return "" if not self.project or shown_name == _meant(app, self.project) else shown_name
 
     def refuse_all(self, app: App, what: str) -> None:
-        """Raise InvalidQuery if the caller is bound to one project; its message begins with `what`, which concerns all."""
+        """Raise InvalidQuery if the caller is bound to one project."""
         if self.bound(app) is not None:
             raise InvalidQuery(f"{what} concerns more than the project of this connection", _LOCKED)
 
@@ -86,7 +95,7 @@ class Scoped:
         return ALL_PROJECTS if self.project is None else self.project
 
     def notices(self, app: App, found: bool) -> list[str]:
-        """Return notices about the scope: that it was widened, or that nothing was found, with how many events the project has.
+        """Return notices that the scope was widened or holds nothing.
 
         `found` says whether there are results; then, and where all projects were asked for, there is no
         notice but the first.
@@ -103,10 +112,10 @@ class Scoped:
 
 
 def scope_of(app: App, project: str, scope: str, caller: Caller, widens: bool = True) -> Scoped:
-    """Return the scope of a request: its project, else by the setting server.scope the caller's, else all projects.
+    """Return the scope of a request: its project, else a default.
 
-    If the caller's project is empty, all projects are searched, unless the request asks for its project. A
-    caller that is bound to a project always gets that one.
+    By the setting server.scope the default is the caller's project or all of them. If the caller's project is empty, all
+    projects are searched, unless the request asks for its project. A caller that is bound to a project always gets that one.
 
     Args:
         app: The open memory.
@@ -142,7 +151,7 @@ def scope_of(app: App, project: str, scope: str, caller: Caller, widens: bool = 
 
 
 def known_project(app: App, name: str) -> str:
-    """Return the stored project of that name, or the only one whose last parts it is.
+    """Return the stored project that a name, or its end, means.
 
     Raises InvalidQuery when there is no such project, or there are several; the message names candidates.
     """
@@ -161,7 +170,7 @@ def known_project(app: App, name: str) -> str:
 
 
 def visible_evidence(app: App, caller: Caller, grip_id: str, before: int = 0, after: int = 0) -> ExpandedGrip:
-    """Return a citation with its events and at most `before` and `after` events around them.
+    """Return a citation with its events and those around them.
 
     Raises NotFound for an unknown citation, or one whose project the caller may not see.
     """
@@ -172,10 +181,10 @@ def visible_evidence(app: App, caller: Caller, grip_id: str, before: int = 0, af
 
 
 def project_to_store(app: App, name: str, caller: Caller) -> str:
-    """Return the project under which something is to be stored: a known one of that name, else the name itself.
+    """Return the project under which something is to be stored.
 
-    For "" it is the caller's, which may be "", and for a bound caller its only one. Raises InvalidQuery when
-    several are meant, or the caller is bound to another.
+    It is a known one of that name, else the name itself. For "" it is the caller's, which may be "", and for a bound caller its
+    only one. Raises InvalidQuery when several are meant, or the caller is bound to another.
     """
     bound = caller.bound(app)
     if bound is not None:
@@ -188,19 +197,19 @@ def project_to_store(app: App, name: str, caller: Caller) -> str:
 
 
 def _is_named(app: App, project: str, name: str) -> bool:
-    """Return whether a name can mean `project`: it is its name or another one of it, or its last parts."""
     return app.storage.projects.names.resolve_alias(name) == project or project.endswith("/" + name.strip("/"))
 
 
 def _make_refusal(project: str) -> InvalidQuery:
-    """Return the InvalidQuery for a request about another project; it does not reveal whether that exists."""
+    """Return the error about another project, whether or not it exists."""
     return InvalidQuery(f"this connection is bound to project {project}", f"Leave out project and scope. {_LOCKED}")
 
 
 def _meant(app: App, caller: str) -> str:
-    """Return the shown name of the caller's project; last parts of a name that fit one project stand for that one.
+    """Return the shown name of the caller's project.
 
-    A name that fits none or several is returned as it is; "" for "".
+    The last parts of a name mean a project where they fit only one. A name that fits none or several is returned as it is; ""
+    for "".
     """
     caller = app.storage.projects.names.resolve_alias(caller)
     if not caller or is_place(caller) or _holds(app, caller):
@@ -210,14 +219,14 @@ def _meant(app: App, caller: str) -> str:
 
 
 def _holds(app: App, project: str) -> bool:
-    """Return whether a project has events, also such that are not in the tree yet."""
     return bool(app.tree.tally(project).events or app.storage.events.list_sessions(Scope(project=project), 1))
 
 
 def _matching(app: App, name: str) -> list[str]:
-    """Return the stored projects that a name may mean: the one of that name, else those that end in its parts, sorted.
+    """Return the stored projects that a name may mean, sorted.
 
-    A name that stands for another project's means that one. [] for an unknown name.
+    The one of that name, else those that end in its parts. A name that stands for another project's means that one. [] for an
+    unknown name.
     """
     names = app.storage.projects.names
     projects, resolved = app.tree.tally().projects, names.resolve_alias(name)

@@ -83,7 +83,7 @@ class SearchRequest:
     with_agents: bool = False
 
     def given(self) -> dict[str, Any]:
-        """Return the arguments that are not empty, and the query, by name; `why_not` is left out, bounds are a mapping."""
+        """Return the arguments that are not empty, and the query."""
         arguments = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("why_not", "bounds")}
         bounds = {} if self.bounds is None else {n: v for n, v in asdict(self.bounds).items() if v is not None}
         return {name: value for name, value in {**arguments, "bounds": bounds}.items() if value or name == "query"}
@@ -111,15 +111,15 @@ class SearchResponse(Recalled):
 
 
 def search(app: App, request: SearchRequest, caller: Caller) -> SearchResponse:
-    """Answer a question within the token budget; with `why_not` also say why that id is missing, by trying changed calls.
+    """Answer a question within the token budget.
 
-    Raises InvalidQuery for an invalid argument, NotFound when `why_not` names nothing that is stored.
+    With `why_not` also say why that id is missing, by trying changed calls. Raises InvalidQuery for an invalid argument,
+    NotFound when `why_not` names nothing that is stored.
     """
     TOKENS.check(request.token_budget or 0, "token_budget")
     arguments = request.given()
 
     def bind(project: str, scope: str) -> Scoped:
-        """Return the scope of a call of this caller. Raises InvalidQuery for a project or scope that is unknown or refused."""
         return scope_of(app, project, scope, caller)
 
     excluded = caller.excluded(app, request.include_current)
@@ -144,9 +144,10 @@ def search(app: App, request: SearchRequest, caller: Caller) -> SearchResponse:
 
 
 def _by_project(app: App, response: SearchResponse, answer: Answer, parsed: ParsedSearch) -> SearchResponse:
-    """Return an answer told by project; unchanged where the tree holds nothing of that time, or not even one fits.
+    """Return an answer told by project, where the tree has one.
 
-    In a lean one nothing else is told: a period's title or a list of themes beside it would say the same again.
+    Unchanged where the tree holds nothing of that time, or not even one fits. In a lean one nothing else is told: a period's
+    title or a list of themes beside it would say the same again.
     """
     bare = response if parsed.full else replace(response, results=(), themes=(), also=(), next_cursor="")
     budget = min(answer.why.limits[_TOKEN_BOUND], OVERVIEW_TOKENS)
@@ -164,7 +165,7 @@ def _by_project(app: App, response: SearchResponse, answer: Answer, parsed: Pars
 
 
 def _find_shown_ids(app: App, parsed: ParsedSearch) -> list[set[str]]:
-    """Run a call and return for each result the ids that it names: node, event and grips, further quotations included."""
+    """Run a call; return by result the ids that it names."""
     response, hits = _Shaping(app, app.ask(parsed.query, parsed.how), parsed).shape_response()
     also = [{q.grip_id for q in r.also} if isinstance(r, FullResult) else set() for r in response.results]
     also += [set()] * (len(hits) - len(also))
@@ -202,11 +203,10 @@ class _Shaping:
         )
 
     def shape_response(self) -> tuple[SearchResponse, Sequence[Hit]]:
-        """Return the response, full or lean as asked for, and the hits that its results stand for."""
+        """Return the response and the hits that its results are of."""
         return self._full() if self._asked.full else self._lean()
 
     def _lean(self) -> tuple[SearchResponse, Sequence[Hit]]:
-        """Return as much as fits the budget, the explanation and all else included, and the hits that its results stand for."""
         query, answer = self._asked.query, self._found
         for_page = self._asked.with_agents
         names, quoted = ({}, None) if for_page else (self._short_names, QUOTED)
@@ -228,7 +228,7 @@ class _Shaping:
         return self._whole(page.results, page.hits, page.also), hits_shown
 
     def _full(self) -> tuple[SearchResponse, Sequence[Hit]]:
-        """Return as many full results as fit the budget together with the themes, and the hits that they are of.
+        """Return the full results that fit with the themes, and hits.
 
         The first that does not fit ends the list; the explanation is not counted.
         """
@@ -249,7 +249,7 @@ class _Shaping:
         return response, hits[: len(results)]
 
     def _add_quotes(self, results: Sequence[FullResult], remaining: int) -> list[FullResult]:
-        """Return results with what is said beside them, and further quotations of the first `_QUOTED`, as far as tokens are left.
+        """Return results with asides and further quotations that fit.
 
         The latter only where `_TO_QUOTE` ms of the search's time are left.
         """
@@ -268,7 +268,7 @@ class _Shaping:
         return extended
 
     def _whole(self, results: Sequence[Result] | Sequence[FullResult], hits: int, also: Lines = ()) -> SearchResponse:
-        """Return the response with these results, which stand for the first `hits` hits, and what comes next in `also`.
+        """Return the response with results for the first `hits` hits.
 
         It has a cursor where there is a result and more hits follow.
         """
@@ -291,7 +291,7 @@ class _Shaping:
         )
 
     def _scope(self) -> str:
-        """Return the project that an answer is limited to by default, where it is not strong; on a page always, all or one."""
+        """Return the default scope of an answer that is not strong."""
         scoped = self._asked.scoped
         if self._asked.with_agents:
             return scoped.words
@@ -299,7 +299,6 @@ class _Shaping:
         return self._short_names.get(scoped.words, scoped.words) if limited else ""
 
     def _notices(self, any_shown: bool) -> tuple[str, ...]:
-        """Return the policy's notices, then: a partial answer, keyword search off, no result fits, or those about the scope."""
         why, answer, parsed = self._found.why, self._found, self._asked
         notices = list(why.notices)
         if answer.confidence is Confidence.NONE and any_shown:
@@ -322,7 +321,6 @@ class _Shaping:
 
 
 def _missing(app: App, parsed: ParsedSearch, words: Sequence[str]) -> tuple[str, ...]:
-    """Return the words that occur nowhere in the scope, each with another project that holds it, if the caller may see that."""
     project = parsed.query.project
     if project is None or parsed.scoped.locked:
         return tuple(words)
@@ -335,19 +333,16 @@ def _missing(app: App, parsed: ParsedSearch, words: Sequence[str]) -> tuple[str,
 
 
 def _field_size(name: str, values: Sequence[object]) -> int:
-    """Return the bytes that a field with these values adds to a response in its compact JSON form."""
     return len(f',"{name}":[]') + sum(map(size_of, values)) + len(values) - 1 if values else 0
 
 
 def _further_quotes(app: App, hits: Sequence[Hit]) -> Mapping[str, tuple[Quote, ...]]:
-    """Return by node up to `_FURTHER` quotations of its further stored grips, cut to `_WIDTH`, without what its result says."""
     stored = {h.node_id: [g for g in h.grip_ids[1:] if parse_span_grip(g) is None][:_FURTHER] for h in hits if h.node_id}
     grips = app.storage.grips.get_grips([g for several in stored.values() for g in several])
     quotes = app.evidence.read_quotes(list(grips.values()))
     own_quotes = {h.node_id: h.quote for h in hits}
 
     def has_new_words(node: NodeId, grip: GripId) -> bool:
-        """Return whether a grip has words that the node's own result does not show."""
         return bool(quotes.get(grip)) and quotes[grip] not in own_quotes[node]
 
     return {

@@ -143,12 +143,12 @@ class Skipped:
 
 
 def newest_first(found: Iterable[Activity]) -> list[Activity]:
-    """Return projects or agents, the one with the newest event first, equals by name."""
+    """Return projects or agents, newest event first, equals by name."""
     return sorted(found, key=lambda activity: (-activity.end_ms, activity.name))
 
 
 def child(node: TocNode, children: int = 0) -> Child:
-    """Return a node as its parent lists it: title without terms, summary, keywords that the title lacks, and counts.
+    """Return a node as its parent lists it.
 
     Of a segment the summary says what came of it; both are cut to `ChildDetail.ALL` (120 characters,
     3 keywords). `children` is its number of children.
@@ -169,7 +169,7 @@ def child(node: TocNode, children: int = 0) -> Child:
 
 
 def full_child(node: TocNode, children: int, calendar: Calendar) -> FullChild:
-    """Return a node as its parent lists it, with kind, projects, agents, local times and whether it is pinned.
+    """Return a node as its parent lists it, in full.
 
     The kind observation is left out; of projects and agents the first `NAMES_SHOWN` are kept.
     """
@@ -186,12 +186,11 @@ def full_child(node: TocNode, children: int, calendar: Calendar) -> FullChild:
 
 
 def lessened(value: Child, detail: ChildDetail) -> Child:
-    """Return a child with its summary and keywords cut to what `detail` allows."""
+    """Return a child with its texts cut as `detail` allows."""
     return replace(value, summary=_short(value.summary, detail.summary), keywords=value.keywords[: detail.keywords])
 
 
 def _short(text: str, width: int) -> str:
-    """Return a text of at most about `width` characters, ended by "…" where it is cut; "" for width 0."""
     return shorten(text, width).rstrip("… ") + "…" if width and len(text) > width else text[:width]
 
 
@@ -239,12 +238,15 @@ def bullet(value: TocBullet, over: Mapping[GripId, Supersession] = NONE_OVER) ->
 
 
 def event(value: domain.Event, calendar: Calendar) -> Event:
-    """Return a stored event as responses show it, with its whole text."""
+    """Return a stored event as responses show it, text uncut."""
     return copied(Event, value, when=calendar.format_iso(value.timestamp))
 
 
 def window(value: TimeWindow | None, words: str, calendar: Calendar) -> Window | None:
-    """Return a span of time as responses show it, "" for an open end; None for None. `words` are those it was read from."""
+    """Return a span of time as responses show it.
+
+    An open end is ""; None for None. `words` are those it was read from.
+    """
     if value is None:
         return None
     since = calendar.format_iso(value.start_ms) if value.start_ms > EARLIEST_MS else ""

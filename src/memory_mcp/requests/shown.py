@@ -83,9 +83,10 @@ class ShownFile(Recalled):
 
 
 def export_shown(app: App, request: ExportShown, caller: Caller) -> ShownFile:
-    """Return what a page shows as a file, every text of it passed through the gate once more.
+    """Return what a page shows as a file.
 
-    Raises InvalidQuery when not exactly one thing is named, and what its page raises, such as NotFound.
+    Every text of it has passed the gate once more. Raises InvalidQuery when not exactly one thing is named, and what its page
+    raises, such as NotFound.
     """
     form = choice(FileForm, "form", request.form) or FileForm.MARKDOWN
     named_kinds = [name for name in ("node", "session", "grip", "query") if getattr(request, name)]
@@ -108,7 +109,7 @@ def export_shown(app: App, request: ExportShown, caller: Caller) -> ShownFile:
 
 
 def _node(app: App, request: ExportShown, caller: Caller) -> object:
-    """Return, as JSON values, a node with a page of its children.
+    """Return, as JSON values, a node with a page of children.
 
     Of a segment also its events, a page of `limit`. Of a day's first page: up to `ROWS.most` of its
     events, and `is_cut`, whether it has more. Raises NotFound for an unknown node, InvalidQuery for an
@@ -132,9 +133,10 @@ def _node(app: App, request: ExportShown, caller: Caller) -> object:
 
 
 def _session(app: App, request: ExportShown, caller: Caller) -> object:
-    """Return a page of a session's events, or as many from the event `start` on or, without that, up to the event `end`.
+    """Return a page of a session's events, or those around one.
 
-    Around an event at most `NEIGHBOURS.most`. Raises NotFound for an unknown event, InvalidQuery for an invalid argument.
+    As many from the event `start` on or, without that, up to the event `end`. Around an event at most `NEIGHBOURS.most`. Raises
+    NotFound for an unknown event, InvalidQuery for an invalid argument.
     """
     limit = ROWS.check(request.limit or ROWS.default)
     if request.start or request.end:
@@ -149,7 +151,7 @@ def _session(app: App, request: ExportShown, caller: Caller) -> object:
 
 
 def _get_content(app: App, what: str, request: ExportShown, caller: Caller) -> object:
-    """Return the response about the thing `what` that is named: node, session, citation in the largest budget, or lean answer.
+    """Return the response about `what`: node, session, citation or answer.
 
     Raises NotFound for an unknown one, InvalidQuery for an invalid argument.
     """
@@ -177,7 +179,10 @@ def _get_content(app: App, what: str, request: ExportShown, caller: Caller) -> o
 
 
 def _clean(app: App, value: Any, name: str = "") -> Any:
-    """Return a JSON value whose texts have passed the gate again; those in the fields `_IDS` stay as they are."""
+    """Return a JSON value whose texts have passed the gate again.
+
+    Those in the fields `_IDS` stay as they are.
+    """
     if isinstance(value, str):
         return value if name in _IDS else app.gate.clean_text(value)
     if isinstance(value, Mapping):
@@ -199,7 +204,6 @@ def _title(app: App, what: str, request: ExportShown, content: Mapping[str, Any]
 
 
 def _node_lines(content: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of a node: its time, summary, statements, children and events, and whether more follows."""
     node = content["node"]
     if node.get("start"):
         yield f"{node['start'][:16].replace('T', ' ')} to {node['end'][:16].replace('T', ' ')}, {node['events']} events"
@@ -228,7 +232,6 @@ def _node_lines(content: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _session_lines(content: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of a session's events, and whether more follows."""
     for event in content.get("events", ()):
         yield from _event_lines(event)
     if content.get("next_cursor"):
@@ -236,7 +239,6 @@ def _session_lines(content: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _grip_lines(content: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of a quotation, whether it still holds, and of the events around it."""
     yield from (*_quote_lines(content["grip"]["quote"]), "", f"[{content['grip']['grip_id']}]")
     if not content["verified"]:
         is_cut = FORGOTTEN in content["grip"]["quote"]
@@ -249,7 +251,6 @@ def _grip_lines(content: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _answer_lines(content: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of an answer: its confidence, words that are missing, its results and what comes next."""
     yield f"Confidence: {content['confidence']}."
     if content["confidence"] == "none" and content.get("results"):
         yield f"{NOT_HERE}. The nearest:"
@@ -271,16 +272,14 @@ _LINES = {"node": _node_lines, "session": _session_lines, "grip": _grip_lines, "
 
 
 def _event_lines(event: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of an event: when and who, then its text as a quotation."""
     who = event.get("speaker") or event["role"]
     yield from (f"**{event['when'][:16].replace('T', ' ')} {_line(who)}**", "", *_quote_lines(event.get("text", "")), "")
 
 
 def _quote_lines(text: str) -> list[str]:
-    """Return the lines of a text, each behind "> ", so that none reads as a heading of the file; [] for ""."""
+    """Return a text's lines after "> ", so none is a heading."""
     return [f"> {line}".rstrip() for line in text.splitlines()]
 
 
 def _line(text: str) -> str:
-    """Return a text on one line: each run of white space becomes one space."""
     return " ".join(text.split())

@@ -89,7 +89,7 @@ class Status:
 
 
 def get_status(app: App, request: GetStatus, caller: Caller) -> Status:
-    """Return the layers and what would enable the rest, the lag and the store.
+    """Return the layers, the lag and the store.
 
     Of one project for a bound caller. Raises InvalidQuery for an unknown `detail`, or a bound caller
     whose project is not known.
@@ -126,7 +126,7 @@ def get_status(app: App, request: GetStatus, caller: Caller) -> Status:
 
 
 def _notices(app: App, stats: StoreStats, caller: Caller) -> Iterator[str]:
-    """Yield sentences for what a user has to know, in this order, each only where it holds.
+    """Yield sentences for what a user has to know.
 
     What the environment says cannot be used; nothing can be written for lack of room; the data directory is read-only; each pause
     that the caller may see, or that none is in force as the file of pauses is damaged; a language model improves summaries.
@@ -156,9 +156,10 @@ def _notices(app: App, stats: StoreStats, caller: Caller) -> Iterator[str]:
 
 
 def _store(app: App, stats: StoreStats, full: bool, bound: str | None) -> Store:
-    """Return the counts of the whole memory, or of the project `bound`; with `full` up to `NAMES_SHOWN` projects and agents.
+    """Return the counts of the memory, or of project `bound`.
 
-    Of a project nothing depends on others: its grips and bytes are not counted apart and are 0. Times are "" for no events.
+    With `full` up to `NAMES_SHOWN` projects and agents. Of a project nothing depends on others: its grips and bytes are not
+    counted apart and are 0. Times are "" for no events.
     """
     tally, first, last, rows = app.tree.tally(bound), stats.first_ms, stats.last_ms, stats.rows
     if bound is not None:

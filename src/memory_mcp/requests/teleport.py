@@ -92,7 +92,7 @@ class TeleportResponse(Recalled):
 
 
 def teleport(app: App, request: Jump, caller: Caller) -> TeleportResponse:
-    """Return what the index of the request's type finds, best first, cut to the tokens of a response.
+    """Return what an index finds, best first, within the tokens.
 
     Raises InvalidQuery for an invalid argument, LayerUnavailable for an index that cannot be used.
     """
@@ -127,7 +127,7 @@ def teleport(app: App, request: Jump, caller: Caller) -> TeleportResponse:
 
 
 def _search_index(app: App, request: Jump, filters: Filters) -> "FoundHits":
-    """Return what the index of a request finds: both, the vector or the keyword index, by its type.
+    """Return what the index of a request finds.
 
     Raises InvalidQuery for a similarity outside 0 to 1, an invalid query or limit; LayerUnavailable for an unusable index.
     """
@@ -144,7 +144,6 @@ def _search_index(app: App, request: Jump, filters: Filters) -> "FoundHits":
 
 
 def _lean(app: App, request: Jump, scoped: Scoped, bare: TeleportResponse, hits: Sequence[Hit]) -> tuple[Result, ...]:
-    """Return the lean results with their scores that fit the response's tokens together with the rest of it."""
     retrieval = app.settings.retrieval
     budget = min(_PER_RESULT * max(request.limit, _FEW), retrieval.bounds.max_token_budget)
     segments = app.tree.tally(scoped.project).segments
@@ -157,7 +156,6 @@ def _lean(app: App, request: Jump, scoped: Scoped, bare: TeleportResponse, hits:
 
 
 def _add_score(result: FullResult, raw: float | None, request: Jump) -> FullResult:
-    """Return a result with the score `raw` of its index, rounded; unchanged for both indexes or without a score."""
     name = _SCORES.get(type(request))
     if raw is None or name is None:
         return result

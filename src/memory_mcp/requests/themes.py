@@ -32,10 +32,10 @@ class Theme:
 
 
 def fit_themes(candidates: Sequence[Found], calendar: Calendar, fits: Callable[[tuple[Theme, ...]], bool]) -> tuple[Theme, ...]:
-    """Return as many themes as fit, the first of them with a legible statement each, and as much of these as fits then.
+    """Return as many themes as fit, with statements as they fit.
 
-    A third of the themes gives up its statements before another theme is left out; () where not even one
-    fits.
+    The first have a legible statement each. A third of the themes gives up its statements before another theme is left out; ()
+    where not even one fits.
     """
     all_themes = []
     for candidate in candidates:
@@ -61,5 +61,4 @@ def fit_themes(candidates: Sequence[Found], calendar: Calendar, fits: Callable[[
 
 
 def _cut_quotes(themes: Sequence[Theme], width: int) -> tuple[Theme, ...]:
-    """Return themes whose statements are at most `width` characters long."""
     return tuple(replace(t, quote=shorten(t.quote, width)) for t in themes)

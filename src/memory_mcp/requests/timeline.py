@@ -101,9 +101,9 @@ class Timeline(Recalled):
 
 
 def get_timeline(app: App, request: GetTimeline, caller: Caller) -> Timeline:
-    """Return the days of a window that hold anything, oldest first, with their weeks and the year of the last one.
+    """Return the days of a window, oldest first, with their weeks.
 
-    Without a window the latest `_LATEST` such days.
+    Only days that hold anything; also the year of the last one. Without a window the latest `_LATEST` such days.
 
     Raises:
         InvalidQuery: the window is empty, `days` is out of range or goes with a time, or the project is unknown.
@@ -138,7 +138,6 @@ def get_timeline(app: App, request: GetTimeline, caller: Caller) -> Timeline:
 
 
 def _day(app: App, node: TocNode, project: str | None) -> TimelineDay:
-    """Return a day with its segments of a project (None: all) in order of time, short exchanges marked as quiet."""
     below = app.tree.nodes(app.tree.children(node.node_id, project), project)
     folded = set(choose_folded(list(below.values()), app.storage.toc.list_pins()))
     return TimelineDay(
@@ -165,7 +164,7 @@ def _day(app: App, node: TocNode, project: str | None) -> TimelineDay:
 
 
 def _years(app: App, project: str | None, days: Sequence[str]) -> list[TimelineYear]:
-    """Return a list of one: the ISO year of the last of `days`, with each of its weeks, also those without events.
+    """Return a list of one: the last day's ISO year.
 
     Only events of `project` count (None: of all); [] without days.
     """
@@ -186,6 +185,5 @@ def _years(app: App, project: str | None, days: Sequence[str]) -> list[TimelineY
 
 
 def _week_of(day: dt.date) -> str:
-    """Return the ISO week of a day, such as 2026-W05."""
     year, week, _ = day.isocalendar()
     return f"{year}-W{week:02}"

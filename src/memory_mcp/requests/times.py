@@ -33,9 +33,9 @@ class Times:
     now_ms: int
 
     def since(self, text: str, name: str = "since") -> int | None:
-        """Return the first millisecond (UTC) of what `text` names; None for "".
+        """Return the first millisecond (UTC) of what `text` names.
 
-        Raises InvalidQuery when `text` is no time; the message begins with `name`.
+        None for "". Raises InvalidQuery when `text` is no time; the message begins with `name`.
         """
         if not text.strip():
             return None
@@ -43,9 +43,9 @@ class Times:
         return moment if isinstance(moment, int) else moment.start_ms
 
     def until(self, text: str) -> int | None:
-        """Return the end (UTC ms, exclusive) of what `text` names, None for "": a day, week, month or year is included whole.
+        """Return the end (UTC ms, exclusive) of what `text` names.
 
-        Raises InvalidQuery when `text` is no time.
+        None for ""; a day, week, month or year is included whole. Raises InvalidQuery when `text` is no time.
         """
         if not text.strip():
             return None
@@ -53,9 +53,9 @@ class Times:
         return moment if isinstance(moment, int) else moment.end_ms
 
     def window(self, since: str, until: str) -> TimeWindow | None:
-        """Return the window between two optional times, open at a missing one; None when neither is given.
+        """Return the window between two optional times; None without both.
 
-        Raises InvalidQuery when one of them is no time, or the window is empty.
+        It is open at a missing one. Raises InvalidQuery when one of them is no time, or the window is empty.
         """
         first, after = self.since(since), self.until(until)
         if first is None and after is None:
@@ -66,10 +66,10 @@ class Times:
         return window
 
     def span(self, days: int | None, since: str, until: str, known: Range) -> TimeWindow | None:
-        """Return the window of the last `days` local days, today among them, or else the one between two optional times.
+        """Return the window of the last `days` days, or between times.
 
-        None when nothing is given. Raises InvalidQuery when both are given, `days` is outside the range
-        `known`, one of them is no time, or the window is empty.
+        The days are local, today among them. None when nothing is given. Raises InvalidQuery when both are given, `days` is
+        outside the range `known`, one of them is no time, or the window is empty.
         """
         if days is None:
             return self.window(since, until)
@@ -80,9 +80,10 @@ class Times:
         return self.calendar.days_window(first, today + dt.timedelta(days=1))
 
     def node_id(self, text: str) -> NodeId:
-        """Return the canonical form of a node id, of its short form (2026-W05) or of a period's name (last week).
+        """Return the canonical id of a node's id or period's name.
 
-        Raises InvalidQuery when `text` names no node and no single day, week, month or year.
+        Ids may be short (2026-W05); names are such as "last week". Raises InvalidQuery when `text` names no node and no single
+        day, week, month or year.
         """
         if (period := find_period(text)) is not None:
             return period
@@ -96,9 +97,10 @@ class Times:
             return period_id
 
     def _parse_time(self, text: str, name: str, leads: tuple[str, ...]) -> int | TimeWindow:
-        """Return the moment (UTC ms) or the window that `text` names, whose phrase may follow one of `leads`.
+        """Return the moment (UTC ms) or window that `text` names.
 
-        Raises InvalidQuery, which begins with `name`, for no time or one out of the calendar's range.
+        Its phrase may follow one of `leads`. Raises InvalidQuery, which begins with `name`, for no time or one out of the
+        calendar's range.
         """
         phrase = text.strip()
         invalid = InvalidQuery(f"invalid {name}: {text[:_SHOWN]!r} ({_EXPECTED})", _HINT)
@@ -119,7 +121,10 @@ class Times:
         return moment
 
     def _stamp(self, text: str) -> int | None:
-        """Return the moment (UTC ms) of an ISO time, in the calendar's zone unless it names an offset. None when it is none."""
+        """Return the moment (UTC ms) of an ISO time, or None.
+
+        It is in the calendar's zone unless it names an offset.
+        """
         try:
             moment = dt.datetime.fromisoformat(text)
         except ValueError:
@@ -128,7 +133,10 @@ class Times:
         return (local - _EPOCH) // dt.timedelta(milliseconds=1)
 
     def _phrase(self, phrase: str, leads: tuple[str, ...]) -> TimeWindow | None:
-        """Return the window of a phrase that, after one of `leads`, is a time and nothing else; None for another."""
+        """Return the window of a phrase that is only a time.
+
+        It may follow one of `leads`; None for another.
+        """
         for lead in leads:
             hint = find_time(f"{lead} {phrase}".strip(), self.now_ms, self.calendar)
             if hint.window is not None and not hint.rest:

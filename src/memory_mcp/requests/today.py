@@ -109,10 +109,10 @@ class Today(Recalled):
 
 
 def get_today(app: App, request: GetToday, caller: Caller) -> Today:
-    """Return where each recent project was left off, latest first, and what each agent recorded in the last 24 hours.
+    """Return where each recent project was left off, latest first.
 
-    At most `limit` projects with an event within the last `_DAYS` days that hold anything. Raises
-    InvalidQuery for a limit out of range or an unknown project.
+    Also what each agent recorded in the last 24 hours. At most `limit` projects with an event within the last `_DAYS` days that
+    hold anything. Raises InvalidQuery for a limit out of range or an unknown project.
     """
     limit = PROJECTS.check(request.limit)
     scoped = scope_of(app, request.project, request.scope, caller)
@@ -151,7 +151,6 @@ def get_today(app: App, request: GetToday, caller: Caller) -> Today:
 
 
 def _project(app: App, activity: Activity) -> ProjectToday:
-    """Return where a project was left off by its newest segments; only name and time where these state nothing."""
     stretches = load_stretches(app.storage, latest_cuts(app.storage, activity.name, _CUTS), _STRETCHES, _IN_FULL)
     name, last = activity.name or NO_NAME, app.calendar.format_iso(activity.end_ms)
     decisions = _first(_each(stretches, stretch_rules))
@@ -187,12 +186,10 @@ def _project(app: App, activity: Activity) -> ProjectToday:
 def _each(
     stretches: Iterable[StretchView], find: Callable[[StretchView], Iterable[tuple[QuotedStatement, str]]]
 ) -> list[Statement]:
-    """Return the statements that `find` finds in each segment, in order, with their labels."""
     return [_statement(stretch, quoted, label) for stretch in stretches for quoted, label in find(stretch)]
 
 
 def _first(statements: Iterable[Statement]) -> list[Statement]:
-    """Return the first `_MOST` statements, each text once, without regard to case."""
     by_text: dict[str, Statement] = {}
     for statement in statements:
         if len(by_text) < _MOST:
@@ -201,7 +198,6 @@ def _first(statements: Iterable[Statement]) -> list[Statement]:
 
 
 def _statement(of: StretchView, quoted: QuotedStatement, label: str) -> Statement:
-    """Return one statement of a segment, with its label."""
     return Statement(
         text=quoted.text,
         grip=quoted.grip_id,

@@ -63,9 +63,10 @@ class TopicMap(Recalled):
 
 
 def get_topic_map(app: App, request: GetTopicMap, caller: Caller) -> TopicMap:
-    """Return a page of `limit` single topics, the most important first, with their areas and their relations to each other.
+    """Return a page of single topics, the most important first.
 
-    Raises InvalidQuery for an invalid argument, LayerUnavailable where there is no topic graph.
+    At most `limit`, with their areas and their relations to each other. Raises InvalidQuery for an invalid argument,
+    LayerUnavailable where there is no topic graph.
     """
     limit = MAPPED.check(request.limit)
     scoped = scope_of(app, request.project, request.scope, caller)
@@ -86,7 +87,7 @@ def get_topic_map(app: App, request: GetTopicMap, caller: Caller) -> TopicMap:
 
 
 def _relations(graph: "TopicGraph", view: View, topics: Sequence[Topic]) -> tuple[list[MapArea], list[MapRelation]]:
-    """Return the areas of some topics, and their relations to each other, the strongest first.
+    """Return the topics' areas, and their relations, the strongest first.
 
     Of each topic the `_RELATED` strongest are looked at; of several between one pair the strongest remains.
     """

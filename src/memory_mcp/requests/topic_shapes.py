@@ -109,11 +109,14 @@ class Segments:
     """Reads the segments behind links as a scope may see them, with what they say of a query and a topic."""
 
     def __init__(self, app: App, scoped: Scoped, query: str = "") -> None:
-        """Read what `scoped` may see; words of `query` count more than the topic's when statements are chosen."""
+        """Read what `scoped` may see.
+
+        Words of `query` count more than the topic's when statements are chosen.
+        """
         self._app, self._scoped, self._query = app, scoped, query
 
     def passages(self, topic: Topic, links: Sequence[Link]) -> list[Passage]:
-        """Return a passage for each link whose segment is stored, in their order.
+        """Return a passage for each link whose segment is stored.
 
         A statement that an earlier passage shows is cited but not repeated; one that the title does not
         already say is preferred.
@@ -143,7 +146,7 @@ class Segments:
         return passages
 
     def segments(self, topic: Topic, links: Sequence[Link], most: int) -> list[TopicSegment]:
-        """Return the stored segment of each link with at most `most` statements, in the order in which these were made."""
+        """Return each link's stored segment with at most `most` statements."""
         nodes, segments = self._app.tree.nodes([entry.node_id for entry in links], self._scoped.project), []
         for link in links:
             if (node := nodes.get(link.node_id)) is not None:
@@ -161,14 +164,13 @@ class Segments:
         return segments
 
     def _rank_bullets(self, node: TocNode, topic: Topic) -> list[TocBullet]:
-        """Return a node's statements, those that say most about the query and the topic first."""
         from memory_mcp.search.layers.topics import order_by_telling  # numpy, behind it, would double the time to the handshake
 
         return order_by_telling(node, topic, self._query)
 
 
 def info_of(app: App, topic: Topic, keywords: int = _KEYWORDS) -> TopicInfo:
-    """Return a topic as lists show it, with at most `keywords` keywords.
+    """Return a topic as lists show it.
 
     Parts only for an area of several topics. Importance is rounded to three significant digits; events,
     weeks, score, nodes and related stay at their defaults.
@@ -190,7 +192,7 @@ def info_of(app: App, topic: Topic, keywords: int = _KEYWORDS) -> TopicInfo:
 
 
 def related_of(one: Related) -> RelatedTopic:
-    """Return a related topic as it is shown, its strength rounded to two places."""
+    """Return a related topic as shown, its strength rounded."""
     return copied(RelatedTopic, one, strength=round(one.strength, 2))
 
 
@@ -201,16 +203,14 @@ def renewal(app: App) -> list[str]:
 
 
 def next_cursor(end: int, total: int, question: tuple[str, ...]) -> str:
-    """Return a cursor for the page that begins at `end`; "" where nothing is left."""
+    """Return the cursor of the page at `end`; "" without one."""
     return offset_cursor(end, *question) if end < total else ""
 
 
 def _title(node: TocNode) -> str:
-    """Return a node's title without date and terms, at most `_TITLE` characters."""
     return shorten((without_date(node.title) or node.title).partition(SEPARATOR)[0], _TITLE)
 
 
 def _is_told(text: str, title: set[str]) -> bool:
-    """Return whether more than half of the key terms of a text are among those of a title; False for a text without any."""
     text_terms = keys_of(text)
     return 2 * len(text_terms & title) > len(text_terms)

@@ -77,16 +77,16 @@ class _Found:
     related: Sequence[RelatedTopic]
 
     def shape_topic(self, nodes: int, related: int, width: int) -> TopicInfo:
-        """Return the topic with so many nodes and relations, and so many characters of each node's text."""
+        """Return the topic with so many nodes, relations and characters."""
         excerpts = [replace(passage.bare, text=passage.excerpt.cut(width)) for passage in self.passages[:nodes]]
         return replace(self.info, nodes=excerpts, related=self.related[:related])
 
 
 def topics_by_query(app: App, request: TopicsByQuery, caller: Caller) -> FoundTopics:
-    """Return the topics that fit a query, each with the segments and statements that fit it best, within a budget.
+    """Return the topics that fit a query, within a budget.
 
-    At most `limit`; where none fits, a notice says what there is instead. Raises InvalidQuery for an invalid
-    argument, LayerUnavailable where there is no topic graph that could answer.
+    Each has the segments and statements that fit it best. At most `limit`; where none fits, a notice says what there is
+    instead. Raises InvalidQuery for an invalid argument, LayerUnavailable where there is no topic graph that could answer.
     """
     query, limit = words(request.query), FITTING.check(request.limit)
     tokens = TOKENS.check(request.token_budget, "token_budget")
@@ -110,10 +110,10 @@ def topics_by_query(app: App, request: TopicsByQuery, caller: Caller) -> FoundTo
 
 
 def top_topics(app: App, request: TopTopics, caller: Caller) -> FoundTopics:
-    """Return a page of areas, or with `fine` of single topics, by importance, with their mentions week by week.
+    """Return a page of areas by importance, with weekly mentions.
 
-    `since`, `until` and `agent` limit the mentions that count; the page is also cut to the default token
-    budget. Raises InvalidQuery, LayerUnavailable; as `topics_by_query`.
+    With `fine` it has single topics. `since`, `until` and `agent` limit the mentions that count; the page is also cut to the
+    default token budget. Raises InvalidQuery, LayerUnavailable; as `topics_by_query`.
     """
     limit = RESULTS.check(request.limit)
     scoped = scope_of(app, request.project, request.scope, caller)
@@ -135,9 +135,9 @@ def top_topics(app: App, request: TopTopics, caller: Caller) -> FoundTopics:
 
 
 def _within(bare: FoundTopics, candidates: Sequence[_Found], tokens: int, factor: float) -> FoundTopics:
-    """Return the response with as much of each topic as fits; the last topics are left out where the least is too much.
+    """Return the response with as much of each topic as fits.
 
-    One topic always remains, if there is any.
+    The last topics are left out where the least is too much. One topic always remains, if there is any.
     """
 
     def build_response(count: int, step: tuple[int, int, int]) -> FoundTopics:
@@ -156,5 +156,4 @@ def _within(bare: FoundTopics, candidates: Sequence[_Found], tokens: int, factor
 
 
 def _nothing(app: App, scoped: Scoped) -> list[str]:
-    """Return the scope's notices about finding nothing, else one that there are no topics yet."""
     return scoped.notices(app, found=False) or ["no topics yet: nothing in that time came up more than once"]

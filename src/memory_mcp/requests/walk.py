@@ -77,7 +77,10 @@ class Navigated(Recalled):
 
 
 def navigate(app: App, request: Navigate, caller: Caller) -> Navigated:
-    """Return at most `limit` results within the token budget, and the walk's steps. Raises NotFound (start), InvalidQuery."""
+    """Return at most `limit` results, and the walk's steps.
+
+    Results stay within the token budget. Raises NotFound (start), InvalidQuery.
+    """
     query, limit = words(request.query), EVIDENCE.check(request.limit)
     scoped = scope_of(app, request.project, request.scope, caller)
     times, budget = times_of(app, as_of=request.as_of), _budget_of(app, request)
@@ -118,14 +121,13 @@ def navigate(app: App, request: Navigate, caller: Caller) -> Navigated:
 
 
 def _budget_of(app: App, request: Navigate) -> Budget:
-    """Return what a walk may use; as in a search, its deadline does not empty it."""
+    """Return what a walk may use; deadlines do not empty it."""
     retrieval = app.settings.retrieval
     bounds = retrieval.bounds.with_changes(**request.bounds.stops())
     return Budget(bounds, app.clock, retrieval.token_factor, first_find_ms=FIRST_FIND_MS)
 
 
 def _report_bounds(budget: Budget) -> dict[str, BoundUse]:
-    """Return each of the six bounds with its limit and how much the walk used; `used` is None for `beam_width`."""
     used = {
         "max_depth": budget.depth,
         "max_nodes_visited": budget.nodes_visited,

@@ -104,10 +104,10 @@ class FoundInNode(Recalled):
 
 
 def search_children(app: App, request: SearchChildren, caller: Caller) -> FoundChildren:
-    """Return the nodes below one that hold the words, best first; cut to the token budget.
+    """Return the nodes below one that hold the words.
 
-    Without `fields` events below are searched too. Where not even the first result fits, there is a notice
-    and no cursor. Raises NotFound for an unknown parent, InvalidQuery for an invalid argument.
+    Best first, cut to the token budget. Without `fields` events below are searched too. Where not even the first result fits,
+    there is a notice and no cursor. Raises NotFound for an unknown parent, InvalidQuery for an invalid argument.
     """
     query, limit = limits.words(request.query), RESULTS.check(request.limit)
     budget = TOKENS.check(request.token_budget, "token_budget")
@@ -146,7 +146,10 @@ def search_children(app: App, request: SearchChildren, caller: Caller) -> FoundC
 
 
 def _pending(app: App, query: str, limit: int, project: str | None) -> list[PendingMatch]:
-    """Return events that are not filed yet and hold the words: those of a directory that can only be read stay so."""
+    """Return events not filed yet that hold the words.
+
+    Those of a directory that can only be read stay so.
+    """
     bounds = app.settings.retrieval.bounds
     budget = Budget(bounds, app.clock, app.settings.retrieval.token_factor)
     hits = app.agentic.find_pending(Query(query, limit, project), budget)
@@ -157,10 +160,10 @@ def _pending(app: App, query: str, limit: int, project: str | None) -> list[Pend
 
 
 def search_node(app: App, request: SearchNode, caller: Caller) -> FoundInNode:
-    """Return the fields of a node that hold the words, best first; cut to the token budget.
+    """Return the fields of a node that hold the words.
 
-    `matched` also counts matches that were cut. Raises NotFound for an unknown node, InvalidQuery for an
-    invalid argument.
+    Best first, cut to the token budget. `matched` also counts matches that were cut. Raises NotFound for an unknown node,
+    InvalidQuery for an invalid argument.
     """
     query, limit = limits.words(request.query), RESULTS.check(request.limit)
     budget = TOKENS.check(request.token_budget, "token_budget")
@@ -173,7 +176,7 @@ def search_node(app: App, request: SearchNode, caller: Caller) -> FoundInNode:
 
 
 def _fields(names: Sequence[str] | None) -> list[str]:
-    """Return the names of fields that are searched; [] for all. Raises InvalidQuery for an unknown one."""
+    """Return the fields to search, [] for all; InvalidQuery if unknown."""
     from memory_mcp.search.layers.agentic.match import FIELDS  # numpy, behind it, would double the time to the handshake
 
     members = [choice(FIELDS, f"fields.{index}", name) for index, name in enumerate(names or ())]

@@ -32,7 +32,7 @@ _UNITS |= {"小时": "hour", "小時": "hour", "時間": "hour", "分": "minute"
 
 
 def _any(words: Mapping[str, object]) -> str:
-    """Return a pattern, without a group of its own, of any of the words; the longer of two first, and nothing is escaped."""
+    """Return a pattern of any of the words, longer ones first."""
     return "(?:" + "|".join(sorted(words, key=len, reverse=True)) + ")"
 
 
@@ -63,7 +63,6 @@ class Phrase:
 
 
 def _compile_template(template: str) -> re.Pattern[str]:
-    """Return a template as a pattern, with {piece} replaced by that of `_PIECES`."""
     return re.compile(re.sub(r"\{([a-z]+)\}", lambda m: _PIECES[m[1]], template))
 
 

@@ -56,10 +56,11 @@ class TimeHint:
 
 
 def find_time(query: str, now_ms: int, calendar: Calendar) -> TimeHint:
-    """Return the first time the question names, relative to `now_ms` (UTC milliseconds) on the user's calendar.
+    """Return the first time that the question names.
 
-    Without one `window` is None, `words` "" and `rest` the question with single blanks. Where several languages read a
-    phrase at the same place, the longest is taken. A text that costs more than `MOST_EFFORT` is not read to its end.
+    Relative to `now_ms` (UTC milliseconds) on the user's calendar. Without one `window` is None, `words` "" and `rest` the
+    question with single blanks. Where several languages read a phrase at the same place, the longest is taken. A text that
+    costs more than `MOST_EFFORT` is not read to its end.
     """
     text, starts = _plain(query)
     windows = Windows(calendar, now_ms, dt.date.fromisoformat(calendar.day_of(now_ms)))
@@ -87,9 +88,9 @@ def find_time(query: str, now_ms: int, calendar: Calendar) -> TimeHint:
 
 
 def _plain(query: str) -> tuple[str, list[tuple[int, str]]]:
-    """Return the question with all but plain words blanked out, at the same length, and the (start, head) of each word left.
+    """Return the question, blanked but for plain words, and these words.
 
-    Quotations are blanked unless they are all of it.
+    At the same length; words are (start, head). Quotations are blanked unless they are all of it.
     """
     text = re.sub(r"\s", " ", query)
     if not _QUOTED.fullmatch(text.strip()):
@@ -107,7 +108,6 @@ def _plain(query: str) -> tuple[str, list[tuple[int, str]]]:
 
 
 def _without(query: str, start: int, end: int) -> str:
-    """Return the text, with single blanks, without the part from `start` to `end` and its punctuation; "" if no word is left."""
     text_before, right = query[:start].rstrip(), query[end:].lstrip()
     if text_before.endswith("(") and right.startswith(")"):
         text_before, right = text_before[:-1].rstrip(), right[1:].lstrip()

@@ -14,7 +14,10 @@ CLOCK = r"(?:[01]?\d|2[0-3]):[0-5]\d"
 
 
 def any_of(words: Iterable[str]) -> str:
-    """Return a pattern text, without a group of its own, that matches any of the words, longer ones first; nothing is escaped."""
+    """Return a pattern text that matches any of the words.
+
+    Longer ones first, without a group of its own; nothing is escaped.
+    """
     return "(?:" + "|".join(sorted(words, key=len, reverse=True)) + ")"
 
 
@@ -31,13 +34,19 @@ COUNTED = (
 
 
 def expand(template: str, pieces: Mapping[str, str] | None = None) -> str:
-    """Return a template as pattern text: a space is white space, " ?" may be missing, {piece} is one of the pieces."""
+    """Return a template as pattern text.
+
+    A space is white space, " ?" may be missing, {piece} is one of the pieces.
+    """
     text = re.sub(r"\{([a-z_]+)\}", lambda m: expand((pieces or {})[m[1]], pieces), template)
     return text.replace(" ?", r"\s*").replace(" ", r"\s+")
 
 
 def compiled(template: str, pieces: Mapping[str, str] | None = None) -> re.Pattern[str]:
-    """Return a template, expanded (see `expand`), as a pattern that ignores case. Raises KeyError for an unknown piece."""
+    """Return an expanded template as a pattern that ignores case.
+
+    See `expand`. Raises KeyError for an unknown piece.
+    """
     return re.compile(expand(template, pieces), re.I)
 
 
@@ -58,9 +67,9 @@ class Form:
 
 @cache
 def matching(text: str) -> Callable[[str, int], re.Match[str] | None]:
-    """Return a function of text and place that returns the match of a form there, None where it does not match.
+    """Return a function that matches a form at a text's place.
 
-    Compiled once, on first use, as all forms take a tenth of a second.
+    It returns None where the form does not match. Compiled once, on first use, as all forms take a tenth of a second.
     """
     return re.compile(text, re.I).match
 
@@ -69,15 +78,19 @@ _HEAD = re.compile(r"[^\W\d_]+|\d{4}|\d")
 
 
 def head_of(text: str, i: int = 0) -> str:
-    """Return the letters at a place of a text, in lower case; "0000" for four digits or more, "0" for fewer, "" for neither."""
+    """Return the lower-case letters at a place of a text.
+
+    "0000" for four digits or more, "0" for fewer, "" for neither.
+    """
     m = _HEAD.match(text, i)
     return "" if not m else "0" * len(m.group()) if m.group().isdigit() else m.group().lower()
 
 
 def form(resolver: str, heads: Iterable[str], template: str, pieces: Mapping[str, str]) -> Form:
-    """Return a form that ends where a word ends; of a head of several words the first counts.
+    """Return a form that ends where a word ends.
 
-    `template` is expanded with `pieces` (see `expand`); `resolver` names a method of `Points`.
+    Of a head of several words the first counts. `template` is expanded with `pieces` (see `expand`); `resolver` names a method
+    of `Points`.
     """
     firsts = frozenset(map(head_of, heads))
     return Form(firsts, expand(f"(?:{template})" + r"(?!\w)", pieces), resolver)

@@ -34,14 +34,17 @@ class Reader(Points):
         self._known: dict[int, list[tuple[Resolver, re.Match[str]]]] = {}
 
     def read(self, i: int, head: str) -> Found | None:
-        """Return a range, else a bound, else a point at a place, whose head (see `head_of`) is `head`; None for none of these."""
+        """Return a range, else a bound, else a point, or None.
+
+        At a place, whose head (see `head_of`) is `head`.
+        """
         if head not in self._words.openers and not self._matches(self._behind_article(i)):
             return None
         self.effort += 4  # pair, bound, lead and article
         return self._range(i) or self._bound(i) or self._read_led_point(i)
 
     def _read_led_point(self, i: int) -> Found | None:
-        """Return a point after its leading word, or the range of two with "and" between them; None without a point."""
+        """Return a point after its lead, or two joined by "and"."""
         m = self._words.lead.match(self._text, i)
         lead = self._words.leads[m[1].lower()] if m else ""
         begin, lead = m.end() if m else i, "" if lead == "between" else lead
@@ -67,9 +70,10 @@ class Reader(Points):
         return replace(time_range, start=i) if time_range else None
 
     def _join_points(self, a: Found, b: Found, lead: str) -> Found | None:
-        """Return the range from the earlier beginning to the later end of two points; None if it is empty.
+        """Return the range of two points; None if it is empty.
 
-        A first one whose year or week is open is read again as seen from the second.
+        From the earlier beginning to the later end. A first one whose year or week is open is read again as seen from the
+        second.
         """
         if a.floating and (lead in PAIR_LEADS or not b.floating):  # the Friday before that Monday, the January of that year
             a = Reader(self._text, self._on.seen_from(b.window.start_ms), self._words).point(a.start, lead) or a
@@ -77,9 +81,9 @@ class Reader(Points):
         return Found(TimeWindow(start, end), a.start, b.end) if start < end else None
 
     def _bound(self, i: int) -> Found | None:
-        """Return the time since, before, after or until a point; since and after end with today, before and until begin at 0.
+        """Return the time since, before, after or until a point.
 
-        None for an empty one, and for "two days before yesterday".
+        Since and after end with today, before and until begin at 0. None for an empty one, and for "two days before yesterday".
         """
         m = self._words.bound.match(self._text, i)
         kind = self._words.bounds[" ".join(m[1].lower().split())] if m else ""
@@ -94,13 +98,16 @@ class Reader(Points):
         return Found(TimeWindow(start, end), i, point.end) if start < end else None
 
     def point(self, i: int, lead: str) -> Found | None:
-        """Return the time at a place after a leading word (see `Points`); each place is read once under each lead."""
+        """Return the time at a place after a leading word.
+
+        See `Points`; each place is read once under each lead.
+        """
         if (i, lead) not in self._read:
             self._read[i, lead] = self._resolve_forms(i, lead)
         return self._read[i, lead]
 
     def _resolve_forms(self, i: int, lead: str) -> Found | None:
-        """Return the first time that a form at a place gives, after a leading word ("" for none); None for none.
+        """Return the first time that a form at a place gives.
 
         A clock time behind a day is taken in; impossible dates are passed over.
         """
@@ -119,7 +126,6 @@ class Reader(Points):
         return None
 
     def _matches(self, i: int) -> list[tuple[Resolver, re.Match[str]]]:
-        """Return the forms that match at a place, whatever leads them, each with its resolver; kept for each place."""
         matches_here = self._known.get(i)
         if matches_here is None:
             forms = self._words.forms.get(head_of(self._text, i), ())
@@ -128,6 +134,5 @@ class Reader(Points):
         return matches_here
 
     def _behind_article(self, i: int) -> int:
-        """Return the place behind the article that is at a place; the place itself where there is none."""
         article = self._words.articles.match(self._text, i)
         return article.end() if article else i

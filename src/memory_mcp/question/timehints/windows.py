@@ -16,7 +16,7 @@ _DAYS_OF = {"day": 1, "week": 7, "fortnight": 14}
 
 
 def month_of(year: int, month: int) -> dt.date:
-    """Return the first day of a month; months below 1 or above 12 are of other years."""
+    """Return a month's first day; month 13 is next January."""
     index = year * 12 + month - 1
     return dt.date(index // 12, index % 12 + 1, 1)
 
@@ -30,41 +30,57 @@ class Windows:
     today: dt.date
 
     def seen_from(self, ms: int) -> "Windows":
-        """Return the calendar seen from the local day of a moment (UTC milliseconds); `now_ms` stays."""
+        """Return the calendar seen from a moment's local day; `now_ms` stays."""
         return Windows(self.calendar, self.now_ms, self.calendar.to_local(ms).date())
 
     def days(self, first: dt.date, after: dt.date) -> TimeWindow:
-        """Return the window from one date up to, not including, another; raises ValueError if empty or begun before 1970."""
+        """Return the window from one date up to, excluding, another.
+
+        Raises ValueError if it is empty or begun before 1970.
+        """
         return _positive(self.calendar.days_window(first, after))
 
     def dates(self, window: TimeWindow) -> tuple[dt.date, dt.date] | None:
-        """Return the first date and the one after the last of a window of whole local days; None for any other window."""
+        """Return a window's first date and the one after its last.
+
+        None for a window that is not of whole local days.
+        """
         first, after = (self.calendar.to_local(ms).date() for ms in (window.start_ms, window.end_ms))
         return (first, after) if first < after and self.calendar.days_window(first, after) == window else None
 
     def months(self, year: int, month: int, count: int) -> TimeWindow:
-        """Return `count` whole months; a month below 1 or above 12 is of another year. Raises ValueError before 1970."""
+        """Return `count` whole months; ValueError before 1970.
+
+        A month below 1 or above 12 is of another year.
+        """
         return self.days(month_of(year, month), month_of(year, month + count))
 
     def day(self, day: dt.date, hours: tuple[int, int] | None = None) -> TimeWindow:
-        """Return a day, or its hours from `hours[0]` up to `hours[1]` (which may be above 24). Raises ValueError before 1970."""
+        """Return a day, or its `hours` (first, after the last).
+
+        The end may be above 24. Raises ValueError before 1970.
+        """
         day_window = self.days(day, day + DAY)
         return TimeWindow(self.at(day, hours[0] * 60), self.at(day, hours[1] * 60)) if hours else day_window
 
     def at(self, day: dt.date, minute: int) -> int:
-        """Return the UTC milliseconds at which a local clock shows `minute` minutes after a day's 0:00, the earlier of two."""
+        """Return the UTC milliseconds of a local clock's minute.
+
+        `minute` counts from a day's 0:00; of two moments it is the earlier.
+        """
         local = dt.datetime.combine(day, dt.time()) + dt.timedelta(minutes=minute)
         return round(local.replace(tzinfo=self.calendar.zone).timestamp() * 1000)
 
     def week(self, year: int, week: int) -> TimeWindow:
-        """Return the window of an ISO week. Raises ValueError for one that the year does not have."""
+        """Return an ISO week; ValueError if the year lacks it."""
         monday = dt.date.fromisocalendar(year, week, 1)
         return self.days(monday, monday + WEEK)
 
     def period(self, unit: str, back: int) -> TimeWindow:
-        """Return the day, week, month, quarter or year that is `back` before the current one.
+        """Return the period that is `back` before the current one.
 
-        A fortnight is the one week 2 x `back` weeks ago. Raises KeyError for another unit, ValueError before 1970.
+        `unit` is day, week, month, quarter or year. A fortnight is the one week 2 x `back` weeks ago. Raises KeyError for
+        another unit, ValueError before 1970.
         """
         day = self.today
         if unit == "day":
@@ -93,19 +109,25 @@ class Windows:
         return self.days(first, day + DAY)
 
     def ago(self, unit: str, count: int) -> TimeWindow:
-        """Return `count` hours, minutes or seconds ago, give or take a quarter. ValueError before 1970, KeyError for days."""
+        """Return `count` units ago, give or take a quarter.
+
+        Hours, minutes or seconds. ValueError before 1970, KeyError for days.
+        """
         length = count * SECONDS[unit] * 1000
         start = self.now_ms - length - length // 4
         return _positive(TimeWindow(start, self.now_ms - length + length // 4))
 
     def weekend(self, back: int | None) -> TimeWindow:
-        """Return the window of Saturday and Sunday `back` weeks before this week's; for None the latest that has begun."""
+        """Return the weekend `back` weeks ago; None: latest begun."""
         saturday = self.today + dt.timedelta(days=5 - self.today.weekday())
         weeks = (saturday > self.today) if back is None else back
         return self.days(saturday - weeks * WEEK, saturday - weeks * WEEK + 2 * DAY)
 
     def season(self, month: int, shift: int | None) -> TimeWindow:
-        """Return three months from `month` on; `shift` None: the latest begun, 0: running or this year's, 1: latest over."""
+        """Return three months from `month` on.
+
+        `shift` None: the latest begun, 0: running or this year's, 1: latest over.
+        """
         now = self.today
         start = month_of(self.begun(month), month)
         running = now < month_of(start.year, month + 3)
@@ -116,7 +138,10 @@ class Windows:
         return self.months(start.year, month, 3)
 
     def begun(self, month: int, day: int = 1) -> int:
-        """Return the latest year in which a date exists and has begun. Raises ValueError if the last nine years lack it."""
+        """Return the latest year in which a date has begun.
+
+        Raises ValueError if the last nine years lack it.
+        """
         now = self.today
         for year in range(now.year - ((month, day) > (now.month, now.day)), now.year - 9, -1):
             if day <= 28 or day <= (month_of(year, month + 1) - month_of(year, month)).days:
@@ -124,7 +149,10 @@ class Windows:
         raise ValueError(day)
 
     def nth_day(self, day: int) -> TimeWindow:
-        """Return the latest day of that number in a month, today included. Raises ValueError for a number that no month has."""
+        """Return the latest day of that number, today included.
+
+        Raises ValueError for a number that no month has.
+        """
         for back in range(3):  # no two months in a row lack it
             month = month_of(self.today.year, self.today.month - back)
             date = month + dt.timedelta(days=day - 1)
@@ -133,9 +161,10 @@ class Windows:
         raise ValueError(day)
 
     def third(self, window: TimeWindow, which: int) -> TimeWindow | None:
-        """Return the beginning, middle or end (0, 1, 2) of a whole week, month, quarter or year; None for any other window.
+        """Return a whole period's beginning, middle or end (0 to 2).
 
-        Of a month the 1st to 10th, 11th to 20th and the rest; of a week two, two and three days.
+        Of a week, month, quarter or year; None for any other window. Of a month the 1st to 10th, 11th to 20th and the rest; of
+        a week two, two and three days.
         """
         dates, unit = self.dates(window), self.unit(window)
         if not dates or not unit:
@@ -148,7 +177,10 @@ class Windows:
         return self.days(cuts[which], cuts[which + 1])
 
     def unit(self, window: TimeWindow) -> str:
-        """Return which unit a window is: day, week, month, or, from any month on, quarter or year; "" for any other."""
+        """Return which unit a window is; "" for any other.
+
+        Day, week, month, or, from any month on, quarter or year.
+        """
         first, after = self.dates(window) or (self.today, self.today)
         if (after - first, first.weekday()) == (WEEK, 0):
             return "week"
@@ -156,10 +188,10 @@ class Windows:
         return "day" if after - first == DAY else next(unit_names, "")
 
     def nth(self, window: TimeWindow, unit: str | int, n: int) -> TimeWindow | None:
-        """Return the nth (-1: the last) part of a window: day, week, half, quarter, or weekday by its number.
+        """Return the nth (-1: the last) part of a window.
 
-        Weeks are counted from the window's first day, not by the calendar. None if there is none such, or the window is
-        no whole month, quarter or year (of a week only days).
+        Day, week, half, quarter, or weekday by its number. Weeks are counted from the window's first day, not by the calendar.
+        None if there is none such, or the window is no whole month, quarter or year (of a week only days).
         """
         dates, unit_name = self.dates(window), self.unit(window)
         if not dates or (unit_name not in {"month", "quarter", "year"} and (unit_name, unit) != ("week", "day")):
@@ -184,9 +216,10 @@ class Windows:
         return self.days(*parts[n if n < 0 else n - 1]) if n <= len(parts) and parts else None
 
     def beside(self, window: TimeWindow, unit: str | int, count: int, side: int, *, as_span: bool) -> TimeWindow | None:
-        """Return what is so many units after (side 1) or before (-1) a window of whole days; None where that is unclear.
+        """Return what is so many units after or before a window.
 
-        A unit is a weekday's number, "weekend" or a unit of time; `as_span` means the days in between.
+        `side` is 1 for after, -1 for before; the window is of whole days; None where that is unclear. A unit is a weekday's
+        number, "weekend" or a unit of time; `as_span` means the days in between.
         """
         dates = self.dates(window)
         if not dates:
@@ -212,7 +245,6 @@ class Windows:
 
 
 def _positive(window: TimeWindow) -> TimeWindow:
-    """Return the window unchanged. Raises ValueError if it is empty or begins before 1970."""
     if not 0 < window.start_ms < window.end_ms:
         raise ValueError(window)
     return window
