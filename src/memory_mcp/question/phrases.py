@@ -206,19 +206,13 @@ def is_general(text: str) -> bool:
 
 
 def is_idle(text: str) -> bool:
-    """Return whether a question offers help and names nothing.
-
-    As "is there anything else I can do", "¿algo más?".
-    """
+    """Return whether a question offers help and names nothing: "¿algo más?"."""
     naming_words = {word.key for word in words(text) if terms(text[word.start : word.end])}
     return any(naming_words <= table(language).general | table(language).idle | table("en").idle for language in LANGUAGES)
 
 
 def particular(text: str) -> str:
-    """Return a text without words that name nothing; "" without others.
-
-    It has single blanks; see `is_general`.
-    """
+    """Return a text without words that name nothing; "" without others."""
     return " ".join(word for word in text.split() if not is_general(word) or not terms(word))
 
 
@@ -277,10 +271,7 @@ def _steps(part: str, lists: Mapping[str, frozenset[str]]) -> list[frozenset[str
 
 
 def read_by(query: Sequence[Word]) -> Table:
-    """Return the table of the language that a query is in.
-
-    It has most marks, then most other known words, then is first in `LANGUAGES`.
-    """
+    """Return the table of the language with most marks in a query."""
     keys = {word.key for word in query}
     counts = {language: len(table(language).marks & keys) for language in LANGUAGES}
     most = max(counts.values())
@@ -289,18 +280,12 @@ def read_by(query: Sequence[Word]) -> Table:
 
 
 def find(query: Sequence[Word], reading: Table) -> list[Found]:
-    """Return the phrases in a query's first 200 words, in order.
-
-    One whose words are all in a longer one is left out.
-    """
+    """Return the phrases in a query's first 200 words, in order."""
     return _find(query[:_MOST_WORDS], reading.starts, reading.courtesy)
 
 
 def latest(query: Sequence[Word], reading: Table) -> list[tuple[int, int]]:
-    """Return where a query asks for what was decided last.
-
-    As (first place, place after the last) of each phrase.
-    """
+    """Return the (first, after last) places that ask for the latest decision."""
     return [(phrase.at[0], phrase.at[-1] + 1) for phrase in _find(query[:_MOST_WORDS], reading.latest, reading.courtesy)]
 
 
@@ -381,10 +366,7 @@ def _opens(query: Sequence[Word], at: int, courtesy: frozenset[str]) -> bool:
 
 
 def _rest(keys: Sequence[str], at: int, end: int, phrase: Phrase, number: int) -> tuple[int, ...]:
-    """Return the places of a phrase's remaining steps, gaps included.
-
-    Steps from `number` on, from `at` on and before `end`; () where they do not follow.
-    """
+    """Return the places of a phrase's other steps, else ()."""
     first, steps = at, phrase.steps
     while number < len(steps):
         step = steps[number]

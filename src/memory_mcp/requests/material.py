@@ -81,8 +81,7 @@ def about_topic(app: App, topic: str, scoped: Scoped, budget: int, *, decisions:
 def of_week(app: App, week: str, scoped: Scoped, budget: int) -> Material:
     """Return what was recorded in a week, day by day.
 
-    At most `_STRETCHES` segments. Where it holds nothing, `text` is "" and `nothing` names the nearest weeks that hold
-    anything.
+    At most `_STRETCHES` segments. Where it holds nothing, `text` is "" and `nothing` names the nearest weeks.
 
     Args:
         app: The memory that is asked.

@@ -70,10 +70,7 @@ class Spend:
 
 
 def get_spend(app: App, request: GetSpend, _: Caller) -> Spend:
-    """Return the model's use in the last `days` local days.
-
-    Latest first, with failures and what is due. Raises InvalidQuery.
-    """
+    """Return the model's use by local day, latest first. Raises InvalidQuery."""
     settings, now = app.settings.summarizer, app.clock.now_ms()
     today = app.calendar.to_local(now).date()
     first = today.fromordinal(max(1, today.toordinal() - DAYS.check(request.days, "days") + 1))

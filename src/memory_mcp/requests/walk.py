@@ -77,10 +77,7 @@ class Navigated(Recalled):
 
 
 def navigate(app: App, request: Navigate, caller: Caller) -> Navigated:
-    """Return at most `limit` results, and the walk's steps.
-
-    Results stay within the token budget. Raises NotFound (start), InvalidQuery.
-    """
+    """Return the walk's results and steps. Raises NotFound (start), InvalidQuery."""
     query, limit = words(request.query), EVIDENCE.check(request.limit)
     scoped = scope_of(app, request.project, request.scope, caller)
     times, budget = times_of(app, as_of=request.as_of), _budget_of(app, request)
