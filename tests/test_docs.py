@@ -28,7 +28,7 @@ PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rgl
 
 
 #: Lines that the README may have: whoever looks for more finds a page.
-LONGEST_README = 150
+LONGEST_README = 120
 
 
 def settings_table() -> str:
