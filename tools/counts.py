@@ -39,6 +39,14 @@ ANCHORS = {
 }
 #: A function above so many lines is long.
 LONG_FUNCTION = 40
+#: Names of variables that say nothing of what they hold.
+VAGUE_NAMES = frozenset(
+    "told given found asked own held kept made place wanted said seen left taken shown named known here there one both whole"
+    " others rest each again anew around beside apart before behind".split()
+)
+_PARTICIPLE = re.compile(
+    r"_?(?:[a-z]+ed|told|shown|kept|held|made|found|said|given|taken|put|read|known|seen|cut|left|sent|hidden|chosen|drawn|lost|set)"
+)
 _ARRAY = re.compile(r"\b(?:ndarray|NDArray|ArrayLike|Array|Vectors?|Hashes|Ints|Floats|Small|Words)\b")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -69,6 +77,48 @@ class Counts:
     #: Public functions with an array among their parameters, and how many of their docstrings name a shape.
     with_arrays: int = 0
     arrays_with_shape: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NameCounts:
+    """How plainly a folder names things; shares in percent."""
+
+    vague_variables: float
+    participle_functions: float
+    one_word_functions: float
+    #: Words of the first line of a docstring, median and 90th percentile.
+    docstring_median: int
+    docstring_p90: int
+
+
+def count_names(folder: Path) -> NameCounts:
+    """Count the names of variables and functions and the first lines of docstrings below a folder."""
+    functions: list[str] = []
+    variables: list[str] = []
+    first_lines: list[int] = []
+    for path in sorted(folder.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.arg):
+                variables.append(node.arg)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                variables.append(node.id)
+            elif isinstance(node, _FUNCTIONS):
+                functions.append(node.name)
+                if docstring := ast.get_docstring(node):
+                    first_lines.append(len(docstring.strip().partition("\n")[0].split()))
+    plain_functions = [name for name in functions if not name.startswith("__")]
+    first_lines.sort()
+    return NameCounts(
+        vague_variables=_percent(sum(name in VAGUE_NAMES for name in variables), len(variables)),
+        participle_functions=_percent(sum(bool(_PARTICIPLE.fullmatch(name)) for name in functions), len(functions)),
+        one_word_functions=_percent(sum("_" not in name.strip("_") for name in plain_functions), len(plain_functions)),
+        docstring_median=first_lines[len(first_lines) // 2] if first_lines else 0,
+        docstring_p90=first_lines[int(0.9 * len(first_lines))] if first_lines else 0,
+    )
+
+
+def _percent(number: int, of: int) -> float:
+    return 100 * number / max(of, 1)
 
 
 def count(name: str, folder: Path) -> Counts:

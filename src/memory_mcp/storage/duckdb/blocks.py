@@ -53,8 +53,8 @@ def checksum(content: bytes) -> int:
     The up to 7 bytes after the last whole 8-byte word count too.
     """
     words, tail = _split_words(content)
-    whole = int(np.bitwise_xor.reduce(_multiply_words(words))) if len(words) else 0
-    return _SEED ^ whole ^ (_hash_tail(tail) if tail else 0)
+    words_sum = int(np.bitwise_xor.reduce(_multiply_words(words))) if len(words) else 0
+    return _SEED ^ words_sum ^ (_hash_tail(tail) if tail else 0)
 
 
 def find_mend(stored: int, content: bytes) -> tuple[int, int] | None:
@@ -76,17 +76,19 @@ def find_mend(stored: int, content: bytes) -> tuple[int, int] | None:
         return None
     fitting = (_multiply_words(words) ^ np.uint64(delta)) * np.uint64(_INVERSE)
     differ = (fitting ^ words).view(np.uint8).reshape(-1, 8) != 0
-    found = [(_SUM + 8 * i + int(np.flatnonzero(differ[i])[0]), i) for i in np.flatnonzero(differ.sum(axis=1) == 1).tolist()]
-    mends = [(place, int(fitting[i]) >> (8 * (place % 8)) & 0xFF) for place, i in found]
+    candidates = [(_SUM + 8 * i + int(np.flatnonzero(differ[i])[0]), i) for i in np.flatnonzero(differ.sum(axis=1) == 1).tolist()]
+    mends = [(position, int(fitting[i]) >> (8 * (position % 8)) & 0xFF) for position, i in candidates]
     if _is_header(content):
         # The high bytes of its small numbers are nought, and few words are in use: fewer bits do.
         mends = [m for m in mends if m[1] == 0]
     if tail:
-        wanted = _hash_tail(tail) ^ delta
+        target_hash = _hash_tail(tail) ^ delta
         tails = ((p, v) for p in range(len(tail)) for v in range(256))
-        mends += [(_SUM + 8 * len(words) + p, v) for p, v in tails if _hash_tail(tail[:p] + bytes([v]) + tail[p + 1 :]) == wanted]
-    if (place := _find_one_byte(delta)) is not None:
-        mends.append((place, ((stored ^ delta) >> (8 * place)) & 0xFF))
+        mends += [
+            (_SUM + 8 * len(words) + p, v) for p, v in tails if _hash_tail(tail[:p] + bytes([v]) + tail[p + 1 :]) == target_hash
+        ]
+    if (position := _find_one_byte(delta)) is not None:
+        mends.append((position, ((stored ^ delta) >> (8 * position)) & 0xFF))
     return mends[0] if len(mends) == 1 else None
 
 
@@ -98,12 +100,12 @@ def _alone(words: Words, delta: int) -> tuple[int, int] | None:
     of them was damaged, and became 0 just where another holds the same value alone, is too unlikely to be considered.
     """
     fitting = np.uint64((delta * _INVERSE) & _ALL)
-    found = []
-    for place in np.flatnonzero(words == fitting).tolist():
-        near = words[max(place - _NEAR, 0) : place + _NEAR + 1]
+    matches = []
+    for index in np.flatnonzero(words == fitting).tolist():
+        near = words[max(index - _NEAR, 0) : index + _NEAR + 1]
         if np.count_nonzero(near) == 1 and (byte := _find_one_byte(int(fitting))) is not None:
-            found.append((place, byte))
-    return found[0] if len(found) == 1 else None
+            matches.append((index, byte))
+    return matches[0] if len(matches) == 1 else None
 
 
 def _is_header(content: bytes) -> bool:
@@ -120,8 +122,8 @@ def iter_damaged(path: Path) -> Iterator[DamagedBlock]:
         while content := file.read(HEADER if offset < HEADER * HEADERS else BLOCK):
             stored, payload = int.from_bytes(content[:_SUM], "little"), content[_SUM:]
             if len(payload) % 8 == 0 and any(payload) and checksum(payload) != stored:
-                found = find_mend(stored, payload)
-                mend = Mend(offset + found[0], content[found[0]], found[1]) if found else None
+                change = find_mend(stored, payload)
+                mend = Mend(offset + change[0], content[change[0]], change[1]) if change else None
                 yield DamagedBlock(offset, len(content), mend)
             offset += len(content)
 
@@ -140,8 +142,8 @@ def write_checksum(path: Path, block: DamagedBlock, right: bool) -> None:
 
 def _split_words(content: bytes) -> tuple[Words, bytes]:
     """Return 8-byte words, shape (n,) uint64, and the rest."""
-    whole = len(content) // 8 * 8
-    return np.frombuffer(content[:whole], dtype="<u8"), content[whole:]
+    words_size = len(content) // 8 * 8
+    return np.frombuffer(content[:words_size], dtype="<u8"), content[words_size:]
 
 
 def _multiply_words(words: Words) -> Words:
@@ -151,8 +153,8 @@ def _multiply_words(words: Words) -> Words:
 
 def _find_one_byte(value: int) -> int | None:
     """Return which byte of a 64-bit number alone is not 0."""
-    there = [n for n in range(8) if (value >> (8 * n)) & 0xFF]
-    return there[0] if len(there) == 1 else None
+    positions = [n for n in range(8) if (value >> (8 * n)) & 0xFF]
+    return positions[0] if len(positions) == 1 else None
 
 
 def _hash_tail(tail: bytes) -> int:

@@ -37,14 +37,14 @@ class KnownStreams:
     agents: Mapping[int, str] = field(default_factory=dict)
 
 
-def make_event(row: Mapping[str, Any], doubtful: frozenset[str], known: KnownStreams) -> Event | None:
+def make_event(row: Mapping[str, Any], doubtful: frozenset[str], known_streams: KnownStreams) -> Event | None:
     """Return the event of a row, or None if too little is certain.
 
     `row` has a value for each of `COLUMNS`, None where it could not be read; `doubtful` are the columns that lay in damaged
     blocks. Stream, origin and text have to be certain; any other lost value is left empty or lowest, and its column named
     in the metadata.
     """
-    where, origin, text = _stream(row, doubtful, known), _origin(row, doubtful), row["text"]
+    where, origin, text = _stream(row, doubtful, known_streams), _origin(row, doubtful), row["text"]
     if where is None or origin is None or not isinstance(text, str):
         return None
     if "text" in doubtful and content_hash(text) != row["content"]:
@@ -54,7 +54,7 @@ def make_event(row: Mapping[str, Any], doubtful: frozenset[str], known: KnownStr
     if source is None:
         lost += ["source"]
     role, kind, trust = _who(row, doubtful, source or "", lost)
-    agent = _plain(row, "agent", doubtful, lost, known.agents.get(stream_key(*where), ""))
+    agent = _plain(row, "agent", doubtful, lost, known_streams.agents.get(stream_key(*where), ""))
     speaker = _plain(row, "speaker", doubtful, lost)
     metadata = _metadata(row, doubtful, lost)
     if lost:
@@ -77,19 +77,19 @@ def make_event(row: Mapping[str, Any], doubtful: frozenset[str], known: KnownStr
     )
 
 
-def _stream(row: Mapping[str, Any], doubtful: frozenset[str], known: KnownStreams) -> tuple[str, str, str] | None:
+def _stream(row: Mapping[str, Any], doubtful: frozenset[str], known_streams: KnownStreams) -> tuple[str, str, str] | None:
     """Return session, project and thread if certain.
 
     Certain is what is undoubtful, what hashes to the row's stream, or what undamaged cuts say of an undoubtful stream.
     """
-    told, stream = (row["session_id"], row["project"], row["thread"]), row["stream"]
-    whole = all(isinstance(part, str) for part in told)
-    if whole and not doubtful & {"session_id", "project", "thread"}:
-        return told
-    if whole and stream is not None and stream_key(*told) == stream:
-        return told
+    names, stream = (row["session_id"], row["project"], row["thread"]), row["stream"]
+    are_texts = all(isinstance(part, str) for part in names)
+    if are_texts and not doubtful & {"session_id", "project", "thread"}:
+        return names
+    if are_texts and stream is not None and stream_key(*names) == stream:
+        return names
     # A doubtful number may be that of another stream.
-    return None if stream is None or "stream" in doubtful else known.streams.get(stream)
+    return None if stream is None or "stream" in doubtful else known_streams.streams.get(stream)
 
 
 def _origin(row: Mapping[str, Any], doubtful: frozenset[str]) -> tuple[int, str | None, str] | None:
@@ -98,13 +98,13 @@ def _origin(row: Mapping[str, Any], doubtful: frozenset[str]) -> tuple[int, str 
     Key and source confirm each other where the key is the hash of time, source and id; a doubtful key also by its time.
     """
     key, ts, source, source_id = (row[name] for name in ("event_id", "ts", "source", "source_id"))
-    named = isinstance(source, str) and isinstance(source_id, str) and source_id != ""
+    has_origin = isinstance(source, str) and isinstance(source_id, str) and source_id != ""
     # The id of an event that has one at its source is made of these; of a variant or of one without, of more.
-    for time_ms in {t for t in (None if key is None else key >> _HASH_BITS, ts) if t is not None} if named else ():
+    for time_ms in {t for t in (None if key is None else key >> _HASH_BITS, ts) if t is not None} if has_origin else ():
         with suppress(ValueError, OverflowError, UnicodeEncodeError):
-            made = event_key(event_id(time_ms, source, source_id))
-            if (key is None or made == key or "event_id" in doubtful) and (time_ms == ts or made == key):
-                return made, source, source_id
+            computed = event_key(event_id(time_ms, source, source_id))
+            if (key is None or computed == key or "event_id" in doubtful) and (time_ms == ts or computed == key):
+                return computed, source, source_id
     if key is None or ("event_id" in doubtful and (ts is None or key >> _HASH_BITS != ts)):
         return None
     if doubtful & {"source", "source_id"} or not isinstance(source, str) or not isinstance(source_id, str):
@@ -125,8 +125,8 @@ def _who(row: Mapping[str, Any], doubtful: frozenset[str], source: str, lost: li
     sure = {name for name, value in (("role", role), ("type", kind), ("trust", trust)) if value and name not in doubtful}
     usual = {value: name for name, value in DEFAULT_TYPES.items()}
     if "role" not in sure:
-        told = role if role and kind and DEFAULT_TYPES[role] is kind else None
-        role = told or (usual.get(kind) if kind and "type" in sure else None)
+        stated_role = role if role and kind and DEFAULT_TYPES[role] is kind else None
+        role = stated_role or (usual.get(kind) if kind and "type" in sure else None)
     if "type" not in sure and role:
         kind = kind if kind and DEFAULT_TYPES[role] is kind else None
         kind = kind or (DEFAULT_TYPES[role] if "role" in sure else None)
@@ -148,16 +148,16 @@ def _one_of(kind: type[T], value: object) -> T | None:
     return None
 
 
-def _plain(row: Mapping[str, Any], name: str, doubtful: frozenset[str], lost: list[str], told: str = "") -> str:
-    """Return the text of a column; "" where it is doubtful and not equal to `told`, and its name is added to `lost`.
+def _plain(row: Mapping[str, Any], name: str, doubtful: frozenset[str], lost: list[str], expected: str = "") -> str:
+    """Return the text of a column; "" where it is doubtful and not equal to `expected`, and its name is added to `lost`.
 
-    A value that could not be read is `told`, unless that is empty.
+    A value that could not be read is `expected`, unless that is empty.
     """
     value = row[name]
-    if isinstance(value, str) and (name not in doubtful or value == told):
+    if isinstance(value, str) and (name not in doubtful or value == expected):
         return value
-    if value is None and told:
-        return told
+    if value is None and expected:
+        return expected
     lost.append(name)
     return ""
 
@@ -166,8 +166,8 @@ def _metadata(row: Mapping[str, Any], doubtful: frozenset[str], lost: list[str])
     """Return the metadata of a row; {}, with "metadata" added to `lost`, where they are doubtful (unless "") or no JSON."""
     value = row["metadata"]
     with suppress(ValueError, TypeError):
-        told = json.loads(value) if value else {}
+        parsed = json.loads(value) if value else {}
         if value == "" or (value and "metadata" not in doubtful):
-            return dict(told)
+            return dict(parsed)
     lost.append("metadata")
     return {}

@@ -92,35 +92,35 @@ def extract_rows(log: bytes, start: int, tables: Sequence[str]) -> bytes:
     An insert counts only if the entry that names its table was read before it, with no damage or end of a transaction between.
     """
     names = [b"f\0" + bytes([len(name)]) + name.encode("ascii") for name in tables]
-    kept, wanted = list[bytes](), False
+    contents, is_selected = list[bytes](), False
     for entry in iter_entries(log, start):
         content = entry.content
         if content is None or content.startswith(FLUSH):
-            wanted = False
+            is_selected = False
         elif content.startswith(_USE_TABLE):
-            wanted = any(name in content for name in names)
-            if wanted:
-                kept.append(content)
-        elif wanted and content.startswith(_INSERT):
-            kept.append(content)
-    kept += [FLUSH + b"\xff\xff"] if kept else []
-    return b"".join(_FRAME.pack(len(content), checksum(content)) + content for content in kept)
+            is_selected = any(name in content for name in names)
+            if is_selected:
+                contents.append(content)
+        elif is_selected and content.startswith(_INSERT):
+            contents.append(content)
+    contents += [FLUSH + b"\xff\xff"] if contents else []
+    return b"".join(_FRAME.pack(len(content), checksum(content)) + content for content in contents)
 
 
 def _find_mend(log: bytes, offset: int, size: int, stored: int) -> Mend | None:
     """Return the one byte that makes the entry at `offset` whole, or None."""
     content = log[offset + FRAME : offset + FRAME + size]
-    if len(content) == size and content.startswith(_KINDS) and (found := find_mend(stored, content)):
-        at = offset + 8 + found[0]
-        return Mend(at, log[at], found[1])
-    for place in range(8):
+    if len(content) == size and content.startswith(_KINDS) and (change := find_mend(stored, content)):
+        at = offset + 8 + change[0]
+        return Mend(at, log[at], change[1])
+    for index in range(8):
         for value in range(256):
-            other = size & ~(0xFF << (8 * place)) | value << (8 * place)
+            other = size & ~(0xFF << (8 * index)) | value << (8 * index)
             end = offset + FRAME + other
             # The next entry tells cheaply whether that length may be right.
             fits = end == len(log) or (end < len(log) and log[end + FRAME : end + FRAME + 2] == _KINDS)
             if fits and checksum(log[offset + FRAME : end]) == stored:
-                return Mend(offset + place, log[offset + place], value)
+                return Mend(offset + index, log[offset + index], value)
     return None
 
 

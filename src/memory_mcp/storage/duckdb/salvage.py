@@ -83,10 +83,10 @@ def salvage_store(file: Path, now_ms: int) -> SalvageResult:
     path = log_path(file)
     if not done.folder and path.exists():
         done = _mend_log(file, path.read_bytes(), logs.make_header(file), now_ms)
-    mended, left = _mend_file(file, now_ms)
-    if mended or left:
+    mended, unmended = _mend_file(file, now_ms)
+    if mended or unmended:
         done = SalvageResult(_relative_folder(_make_folder(file.parent, now_ms)), done.mended_bytes + mended, done.is_unfinished)
-    if left or not _can_open(file):
+    if unmended or not _can_open(file):
         _replace_file(file, now_ms)
         done = SalvageResult(_relative_folder(_make_folder(file.parent, now_ms)), done.mended_bytes, is_unfinished=True)
     if not done.is_unfinished:
@@ -112,10 +112,10 @@ def iter_saved(directory: Path) -> Iterator[tuple[str, list[Event] | list[Row]]]
 def _find_begun(directory: Path) -> str:
     """Return the relative folder of a salvage under way, or ""."""
     try:
-        place = str(json.loads((directory / DAMAGE_FILE).read_text(encoding="utf-8"))["place"])
+        folder = str(json.loads((directory / DAMAGE_FILE).read_text(encoding="utf-8"))["place"])
     except (OSError, ValueError, KeyError, TypeError):
         return ""
-    return place if place.startswith(f"{FOLDER}/") and ".." not in place else ""
+    return folder if folder.startswith(f"{FOLDER}/") and ".." not in folder else ""
 
 
 def _mend_log(file: Path, content: bytes, expected: bytes, now_ms: int) -> SalvageResult:
@@ -148,15 +148,15 @@ def _mend_log(file: Path, content: bytes, expected: bytes, now_ms: int) -> Salva
             begun = entry.offset + logs.FRAME + len(entry.content)
     if not mended and cut is None:
         return SalvageResult()
-    place = _make_folder(file.parent, now_ms)
-    shutil.copy2(path, place / (path.name + ".damaged"))
+    folder = _make_folder(file.parent, now_ms)
+    shutil.copy2(path, folder / (path.name + ".damaged"))
     if cut is not None:
-        (place / f"{path.name}.events").write_bytes(logs.extract_rows(bytes(fixed), cut, SAVED))
-        _write_note(file.parent, {"place": _relative_folder(place)})
+        (folder / f"{path.name}.events").write_bytes(logs.extract_rows(bytes(fixed), cut, SAVED))
+        _write_note(file.parent, {"place": _relative_folder(folder)})
         del fixed[cut:]
     machine.put(path, bytes(fixed))
     log.error("the log was damaged: %d bytes mended, %s", mended, "nothing lost" if cut is None else f"cut at byte {cut}")
-    return SalvageResult(_relative_folder(place), mended, cut is not None)
+    return SalvageResult(_relative_folder(folder), mended, cut is not None)
 
 
 def _mend_file(file: Path, now_ms: int) -> tuple[int, int]:
@@ -164,21 +164,21 @@ def _mend_file(file: Path, now_ms: int) -> tuple[int, int]:
 
     A copy of each damaged block is set aside first, and each mended byte synced.
     """
-    mended = left = 0
+    mended = unmended = 0
     for block in list(blocks.iter_damaged(file)):
         with file.open("rb+") as opened:
             opened.seek(block.offset)
             (_make_folder(file.parent, now_ms) / f"{file.name}.block-{block.offset}").write_bytes(opened.read(block.size))
             if block.mend is None:
-                left += 1
+                unmended += 1
                 continue
             opened.seek(block.mend.offset)
             opened.write(bytes([block.mend.becomes]))
             machine.on_disk(opened)
             mended += 1
-    if mended or left:
-        log.error("the database file was damaged: %d blocks mended, %d that cannot be", mended, left)
-    return mended, left
+    if mended or unmended:
+        log.error("the database file was damaged: %d blocks mended, %d that cannot be", mended, unmended)
+    return mended, unmended
 
 
 def _can_open(file: Path) -> bool:
@@ -199,21 +199,21 @@ def _replace_file(file: Path, now_ms: int) -> None:
     It has what is not derived. Notes in `salvage.json` the folder and how many rows of which tables could not be read;
     events are stored by the caller.
     """
-    place, fresh = _make_folder(file.parent, now_ms), file.with_name(file.name + ".salvage")
+    folder, fresh = _make_folder(file.parent, now_ms), file.with_name(file.name + ".salvage")
     for path in (file, log_path(file)):
-        if path.exists() and not (place / path.name).exists():
-            shutil.copy2(path, place / path.name)
-    if (rest := log_path(file)).exists():
-        content = rest.read_bytes()
-        (place / f"{rest.name}.whole.events").write_bytes(logs.extract_rows(content, len(logs.make_header(file)), SAVED))
+        if path.exists() and not (folder / path.name).exists():
+            shutil.copy2(path, folder / path.name)
+    if (old_log := log_path(file)).exists():
+        content = old_log.read_bytes()
+        (folder / f"{old_log.name}.whole.events").write_bytes(logs.extract_rows(content, len(logs.make_header(file)), SAVED))
     fresh.unlink(missing_ok=True)
     lost: dict[str, int] = {}
     con = Connection(fresh, _MEMORY_MB, 1)
     try:
         with con.begin_transaction() as writer:
             migrations.create_tables(writer)
-            accept_blocks(place / file.name)
-            for table, rows, missing in iter_tables(place / file.name):
+            accept_blocks(folder / file.name)
+            for table, rows, missing in iter_tables(folder / file.name):
                 if missing:
                     lost[f"rows of {table}"] = missing
                 if rows:
@@ -222,20 +222,20 @@ def _replace_file(file: Path, now_ms: int) -> None:
     finally:
         con.close()
     fresh.chmod(0o600)
-    _write_note(file.parent, {"place": _relative_folder(place), "lost": lost})
+    _write_note(file.parent, {"place": _relative_folder(folder), "lost": lost})
     log_path(file).unlink(missing_ok=True)
     os.replace(fresh, file)
 
 
 def _make_folder(directory: Path, now_ms: int) -> Path:
     name = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
-    place = directory / FOLDER / name
-    place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return place
+    folder = directory / FOLDER / name
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
 
 
-def _relative_folder(place: Path) -> str:
-    return f"{FOLDER}/{place.name}"
+def _relative_folder(folder: Path) -> str:
+    return f"{FOLDER}/{folder.name}"
 
 
 def _write_note(directory: Path, what: dict[str, Any]) -> None:
@@ -252,8 +252,8 @@ def store_saved(
     """
     lost, narrowed = dict[str, int](), 0
     with suppress(OSError, ValueError, TypeError, AttributeError):
-        told = json.loads((directory / DAMAGE_FILE).read_text(encoding="utf-8")).get("lost", {})
-        lost = {str(what): int(count) for what, count in told.items()}
+        stored_counts = json.loads((directory / DAMAGE_FILE).read_text(encoding="utf-8")).get("lost", {})
+        lost = {str(what): int(count) for what, count in stored_counts.items()}
     for table, rows in iter_saved(directory):
         if table == EVENTS:
             events = cast("list[Event]", rows)

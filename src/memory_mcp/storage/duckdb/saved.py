@@ -66,13 +66,13 @@ class DamagedReader:
         try:
             if self._child is None:
                 self._child = Child(_READER, str(self._file))
-            found = cast("list[Row] | None", self._child.ask(sql))
+            rows = cast("list[Row] | None", self._child.ask(sql))
         except (OSError, EOFError, ArithmeticError, ValueError, MemoryError, UnpicklingError):
             # What ends the engine may write into the answer before.
             self.stop()
-            found = None
-        self.failures += found is None
-        return found
+            rows = None
+        self.failures += rows is None
+        return rows
 
     def stop(self) -> None:
         """End the child process; the next query starts another."""
@@ -90,9 +90,9 @@ def iter_tables(file: Path) -> Iterator[tuple[str, list[Row], int]]:
         for table in ("meta", *_KEPT):
             where = "name <> 'schema_version'" if table == "meta" else "true"
             rows = [row for batch in _iter_stretches(reader, table, where) for row in batch]
-            ((there,),) = reader.fetch_rows(f"SELECT count(*) FROM {table} WHERE {where}") or [(len(rows),)]
-            if rows or there:
-                yield table, rows, max(there - len(rows), 0)
+            ((total,),) = reader.fetch_rows(f"SELECT count(*) FROM {table} WHERE {where}") or [(len(rows),)]
+            if rows or total:
+                yield table, rows, max(total - len(rows), 0)
 
 
 def iter_events(file: Path) -> Iterator[list[Event]]:
@@ -102,16 +102,18 @@ def iter_events(file: Path) -> Iterator[list[Event]]:
     """
     doubts: list[DoubtfulRows] = []
     with suppress(OSError, ValueError, TypeError):
-        doubts = [DoubtfulRows(*told) for told in json.loads(file.with_name(file.name + _DOUBTS).read_text(encoding="ascii"))]
+        doubts = [DoubtfulRows(*fields) for fields in json.loads(file.with_name(file.name + _DOUBTS).read_text(encoding="ascii"))]
     with _open_reader(file) as reader:
         # What the cuts say of streams, as far as their keys fit.
-        told = [row for row in reader.fetch_rows(_STREAMS) or () if stream_key(*row[1:4]) == row[0]] if doubts else []
-        known = KnownStreams({row[0]: row[1:4] for row in told}, {row[0]: row[4] for row in told if row[4] == row[5]})
+        stream_rows = [row for row in reader.fetch_rows(_STREAMS) or () if stream_key(*row[1:4]) == row[0]] if doubts else []
+        known_streams = KnownStreams(
+            {row[0]: row[1:4] for row in stream_rows}, {row[0]: row[4] for row in stream_rows if row[4] == row[5]}
+        )
         ((last,),) = reader.fetch_rows("SELECT coalesce(max(rowid), -1) FROM event") or [(-1,)]
         for start in range(0, last + 1, _STRETCH):
             doubtful = frozenset(d.column for d in doubts if d.first < start + _STRETCH and start <= d.last)
             rows = _iter_rows(reader, start, doubtful)
-            yield [event for row in rows if (event := make_event(row, doubtful, known)) is not None]
+            yield [event for row in rows if (event := make_event(row, doubtful, known_streams)) is not None]
 
 
 def _iter_rows(reader: DamagedReader, start: int, doubtful: frozenset[str]) -> Iterator[dict[str, Any]]:
@@ -122,8 +124,10 @@ def _iter_rows(reader: DamagedReader, start: int, doubtful: frozenset[str]) -> I
     """
 
     def ask(columns: Sequence[str], first: int, count: int) -> list[Row] | None:
-        named = ", ".join(columns)
-        return reader.fetch_rows(f"SELECT {named} FROM event WHERE rowid >= {first} AND rowid < {first + count} ORDER BY rowid")
+        column_list = ", ".join(columns)
+        return reader.fetch_rows(
+            f"SELECT {column_list} FROM event WHERE rowid >= {first} AND rowid < {first + count} ORDER BY rowid"
+        )
 
     def stretch(first: int, count: int, columns: Sequence[str], suspects: Sequence[str]) -> Iterator[dict[str, Any]]:
         """Yield rows without unreadable columns, else in halves; log failures."""
@@ -138,10 +142,10 @@ def _iter_rows(reader: DamagedReader, start: int, doubtful: frozenset[str]) -> I
         ends = (first, first + count - _LEAST)
         bad = [c for c in suspects if ask([c], first, count) is None]
         gone = {c for c in bad if count <= least or all(ask([c], end, _LEAST) is None for end in ends)}
-        left = [c for c in columns if c not in gone]
+        remaining = [c for c in columns if c not in gone]
         # An event is its text: without it nothing else is asked for.
         if gone and "text" not in gone:
-            yield from stretch(first, count, left, [c for c in bad if c not in gone])
+            yield from stretch(first, count, remaining, [c for c in bad if c not in gone])
         elif count > least and not gone:
             half = count // 2
             for begin in (first, first + half):
@@ -161,9 +165,9 @@ def _open_reader(file: Path) -> Iterator[DamagedReader]:
     """
     reader = DamagedReader(file)
     try:
-        rest = log_path(file)
-        if reader.fetch_rows("SELECT 1") is None and rest.exists():
-            rest.rename(rest.with_name(rest.name + ".damaged"))
+        log_file = log_path(file)
+        if reader.fetch_rows("SELECT 1") is None and log_file.exists():
+            log_file.rename(log_file.with_name(log_file.name + ".damaged"))
         if reader.fetch_rows("SELECT 1") is None:
             log.error("nothing can be read of %s", file)
             reader.is_unreadable = True
@@ -200,21 +204,21 @@ def accept_blocks(file: Path) -> None:
             for number, more in reader.fetch_rows(sql) or ():
                 for wrong in numbers.keys() & {number, *(more or ())}:
                     blocks.write_checksum(file, numbers[wrong], right=False)
-        whole = (file.stat().st_size - blocks.HEADER * blocks.HEADERS) // blocks.BLOCK
-        doubts = _find_doubtful(reader, set(numbers), whole)
+        block_count = (file.stat().st_size - blocks.HEADER * blocks.HEADERS) // blocks.BLOCK
+        doubts = _find_doubtful(reader, set(numbers), block_count)
     notes.write_text(json.dumps([astuple(doubt) for doubt in doubts]), encoding="ascii")
 
 
-def _find_doubtful(reader: DamagedReader, wrong: set[int], whole: int) -> list[DoubtfulRows]:
+def _find_doubtful(reader: DamagedReader, wrong: set[int], block_count: int) -> list[DoubtfulRows]:
     """Return which rows and columns of events are in bad blocks.
 
-    Blocks numbered `wrong`, or after the file's `whole` blocks. All rows of all columns, where the blocks that say this are
+    Blocks numbered `wrong`, or after the file's `block_count` blocks. All rows of all columns, where the blocks that say this are
     among them.
     """
-    layout, told = reader.fetch_rows(_LAYOUT), reader.fetch_rows("SELECT block_id FROM pragma_metadata_info()")
-    if layout is None or told is None or wrong & {row[0] for row in told}:
+    layout, metadata_blocks = reader.fetch_rows(_LAYOUT), reader.fetch_rows("SELECT block_id FROM pragma_metadata_info()")
+    if layout is None or metadata_blocks is None or wrong & {row[0] for row in metadata_blocks}:
         return [DoubtfulRows(column, 0, sys.maxsize) for column in COLUMNS]
-    found: list[DoubtfulRows] = []
+    doubtful_rows: list[DoubtfulRows] = []
     ends: dict[int, int] = {}
     begin, now = 0, None
     for group, column, start, count, number, more in layout:
@@ -223,9 +227,9 @@ def _find_doubtful(reader: DamagedReader, wrong: set[int], whole: int) -> list[D
             begin, now = ends.get(now, 0) if now is not None else 0, group
         ends[group] = max(ends.get(group, 0), begin + start + count)
         at = {number, *(more or ())} - {None}
-        if wrong & at or max(at, default=0) >= whole:
-            found.append(DoubtfulRows(column, begin + start, begin + start + count - 1))
-    return found
+        if wrong & at or max(at, default=0) >= block_count:
+            doubtful_rows.append(DoubtfulRows(column, begin + start, begin + start + count - 1))
+    return doubtful_rows
 
 
 def _iter_stretches(reader: DamagedReader, table: str, where: str) -> Iterator[list[Row]]:
@@ -263,8 +267,11 @@ def read_log_rows(part: Path) -> Iterator[tuple[str, list[Event] | list[Row]]]:
         log_path(scratch).write_bytes(logs.make_header(scratch) + content)
         with duckdb.connect(str(scratch), False, make_copy_config()) as replayed:
             rows = replayed.execute(f"SELECT {', '.join(COLUMNS)} FROM event ORDER BY seq").fetchall()
-            told = (dict(zip(COLUMNS, row, strict=True)) for row in rows)
-            yield "event", [e for one in told if (e := make_event(one, frozenset({"text"}), KnownStreams())) is not None]
+            columns_of_rows = (dict(zip(COLUMNS, row, strict=True)) for row in rows)
+            yield (
+                "event",
+                [e for columns in columns_of_rows if (e := make_event(columns, frozenset({"text"}), KnownStreams())) is not None],
+            )
             for table in APPENDED:
                 yield table, replayed.execute(f"SELECT * FROM {table}").fetchall()
     except (duckdb.Error, StorageError) as error:

@@ -92,8 +92,8 @@ def write_single_file(
         parts = chain(shared, snapshot.iter_others(), side_rows)
         heads = blocks.write_archive(target, parts, _make_about(snapshot, now_ms, why, storage, []), step)
         size = target.stat().st_size
-        events, others = _count_rows(heads).pop("event", 0), _count_rows(heads, "event")
-        return BackupResult(target, events, snapshot.last_seq, others, size, size)
+        events, row_counts = _count_rows(heads).pop("event", 0), _count_rows(heads, "event")
+        return BackupResult(target, events, snapshot.last_seq, row_counts, size, size)
 
 
 def write_to_folder(
