@@ -19,8 +19,8 @@ from tests.waiting import PATIENCE, until
 
 def test_no_child_opens_a_window_on_windows_or_hears_this_terminals_keys() -> None:
     assert machine.apart("win32") == {"creationflags": 0x08000200}
-    assert machine.grouped("win32") == machine.apart("win32")
-    assert machine.grouped("linux") == {"process_group": 0}
+    assert machine.group_options("win32") == machine.apart("win32")
+    assert machine.group_options("linux") == {"process_group": 0}
     assert machine.apart("linux") == machine.apart("darwin") == {"start_new_session": True}
 
 
@@ -31,7 +31,7 @@ def test_every_child_is_started_without_a_window() -> None:
     assert starting
     for file in starting:
         for call in file.read_text(encoding="utf-8").split("subprocess.Popen(")[1:]:
-            assert any(f"{way}()" in call[:600] for way in ("machine.grouped", "apart")), file
+            assert any(f"{way}()" in call[:600] for way in ("machine.group_options", "apart")), file
 
 
 def test_a_pipe_is_read_and_written_through_sockets_where_select_takes_nothing_else() -> None:

@@ -98,7 +98,7 @@ def _quick(argv: "Sequence[str]") -> int | None:
         return None
     serves = line.rest in ([], ["serve"]) and line.named["--transport"] == "stdio"
     serves = serves and not (sys.stdin and sys.stdin.isatty())
-    daemon = _wanted(line) if serves or line.forwarded else None
+    daemon = _choose_daemon(line) if serves or line.forwarded else None
     if daemon is None:
         return None
     if serves:
@@ -131,7 +131,7 @@ def _daemon(argv: "Sequence[str]") -> int:
     return start(line.named["--data-dir"], line.named["--config"], line.named["--profile"], execute)
 
 
-def _wanted(line: _Asked) -> "link.Wanted | None":
+def _choose_daemon(line: _Asked) -> "link.Wanted | None":
     """Return the daemon to use, with its directory and settings.
 
     None where the command line must do it. That is where daemons cannot be used here or are switched off, the settings file that

@@ -116,10 +116,10 @@ class App:
         self.gate = Gate(make_capture(settings.ingest, directory), self.storage.tombstones, (settings.server.http_token,))
         self.pipeline, self.spool = Pipeline(self.log, self.storage.outbox, self.gate), self._spool(directory)
         self.derivation, self.improver = self._derivation()
-        self.shown, self.accelerators = self._shown(), self._accelerators(directory)
+        self.shown, self.accelerators = self._copy_reader(), self._accelerators(directory)
         self.agentic = AgenticLayer(self.storage, self.tree, self.clock, self.shown.is_whole)
         self.engine = Engine(self.engine_parts())
-        self._watch = self._watched(directory) if callbacks.watches_spool else None
+        self._watch = self._watch_spool(directory) if callbacks.watches_spool else None
         self.scheduler = self._scheduler(directory)
         if self._watch is not None:
             self._watch.start(lambda: self.scheduler.hasten("drain_spool"))
@@ -156,7 +156,7 @@ class App:
         on_end = (lambda ended: refining.mark_requests(self.storage, ended)) if self.settings.hooks.refine else None
         return Spool(Path(paths.spool_dir(str(directory))), self.log, self.gate, HOOKS, on_end)
 
-    def _watched(self, directory: Path | None) -> "DirectoryWatch | None":
+    def _watch_spool(self, directory: Path | None) -> "DirectoryWatch | None":
         """Return a watch of the spool's folder `new`, made if missing."""
         from memory_mcp.capture.watch import DirectoryWatch
 
@@ -216,7 +216,7 @@ class App:
         parts = (self.storage, self.calendar, self.clock, self.improver, self.accelerators.create_labeller)
         return SummaryParts(*parts, directory, publishing, self.gate.clean_text, self._callbacks.importing)
 
-    def _shown(self) -> "CopyReader":
+    def _copy_reader(self) -> "CopyReader":
         from memory_mcp.indexes.copy_reader import CopyReader
 
         last_seq = self.storage.events.last_seq

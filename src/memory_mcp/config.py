@@ -178,10 +178,10 @@ def load(environ: Mapping[str, str] | None = None, flags: Mapping[str, Any] | No
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
         raise ConfigError(f"{path} cannot be read: {e}", "Check it with: memory-mcp config check") from e
     for key, text in _of_environment(env).items():
-        _put(values, key.split("."), text)
+        _put_value(values, key.split("."), text)
     for key, value in (flags or {}).items():
         if value is not None:
-            _put(values, key.split("."), value)
+            _put_value(values, key.split("."), value)
     added = {
         name: _convert(kind, values.pop(name), name)
         for name in sorted(values.keys() - _SECTIONS)
@@ -258,7 +258,7 @@ def store(path: Path, key: str, value: str) -> None:
         raise ConfigError(f"{path} cannot be changed: {e}", f"Write {key} = {value!r} into it by hand.") from e
 
 
-def _put(values: dict[str, Any], keys: list[str], value: Any) -> None:
+def _put_value(values: dict[str, Any], keys: list[str], value: Any) -> None:
     """Set `values[key1][key2]...` in place, making sections.
 
     Raises ConfigError where one of the keys but the last holds a value, no section.

@@ -20,7 +20,9 @@ PLACES = NO_INDEXES
 
 def found_again(place: Place, pid: int, session: str) -> None:
     directory = str(place.directory)
-    until(lambda: door.seen(directory) is not None and json.loads(place.run("daemon", "status", "--json").stdout or "{}"))
+    until(
+        lambda: door.address_stamp(directory) is not None and json.loads(place.run("daemon", "status", "--json").stdout or "{}")
+    )
     assert "40 new" in place.ok("ingest", "-", stdin=lines(40, session))
     assert look(place)["pid"] == pid
 

@@ -162,10 +162,10 @@ def test_a_table_is_put_at_the_end_and_taken_out(table: dict[str, Any], tail: st
     import tomlkit
 
     text = (tomlkit.dumps({"model": "x", "mcp_servers": {"other": table}}) + tail).replace("\r\n", "\n").replace("\n", line_break)
-    was = toml.parsed(text)
+    was = toml.parse_toml(text)
     new = toml.put(text, ("mcp_servers", "memory"), {"command": 'C:\\"x"', "args": ["serve"], "env": {"A B": "1"}})
     assert new.startswith(text)
-    assert toml.parsed(new)["mcp_servers"].pop("memory")["env"] == {"A B": "1"}
-    wrote = toml.parsed(new)["mcp_servers"]["memory"]
+    assert toml.parse_toml(new)["mcp_servers"].pop("memory")["env"] == {"A B": "1"}
+    wrote = toml.parse_toml(new)["mcp_servers"]["memory"]
     assert toml.drop(new, ("mcp_servers", "memory"), wrote) in (text, text + line_break)
-    assert toml.parsed(toml.drop(new, ("mcp_servers", "memory"), {"other": 1})) == was
+    assert toml.parse_toml(toml.drop(new, ("mcp_servers", "memory"), {"other": 1})) == was

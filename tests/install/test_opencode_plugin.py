@@ -219,7 +219,7 @@ def test_a_plugin_of_the_form_that_opencode_1_alone_loads_counts_for_nothing_unt
     older = "// Written by memory-mcp\nexport const MemoryMcp = async () => ({})\n"
     path.write_text(older, encoding="utf-8")
     # As the version that wrote it noted it.
-    with state.held():
+    with state.hold_lock():
         state.records[str(path)].after = digest(older.encode())
         state.save()
 

@@ -60,10 +60,10 @@ def receive(stream: IO[bytes]) -> object:
 
     Raises EOFError when the other side has gone.
     """
-    return pickle.loads(_received(stream))
+    return pickle.loads(_read_frame(stream))
 
 
-def _received(stream: IO[bytes]) -> bytes:
+def _read_frame(stream: IO[bytes]) -> bytes:
     """Return the pickle of the next frame, waiting for it.
 
     Raises EOFError at the end or within a frame.
@@ -127,7 +127,7 @@ class Child:
 
         # stderr goes where this process's own goes; -P as the working directory may hold modules of any name.
         command = [sys.executable, "-P", "-m", "memory_mcp.base.children", module]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **machine.grouped())
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **machine.group_options())
         _running.add(self)
         #: Has a result once the child has loaded what it needs, half a second the first time; EOFError if it never will.
         self.begun: Future[Any] = Future()
@@ -137,7 +137,7 @@ class Child:
         #: None ends the input.
         self._requests: queue.SimpleQueue[Packed | None] = queue.SimpleQueue()
         self._requests.put(Packed.of(hello))
-        self._threads = [threading.Thread(target=work, name="child", daemon=True) for work in (self._write, self._read)]
+        self._threads = [threading.Thread(target=work, name="child", daemon=True) for work in (self._write, self._read_answers)]
         for thread in self._threads:
             thread.start()
 
@@ -219,7 +219,7 @@ class Child:
             while (request := self._requests.get()) is not None:
                 send(pipe, request)
 
-    def _read(self) -> None:
+    def _read_answers(self) -> None:
         """Hand each answer to its future (thread)."""
         pipe = self._process.stdout
         assert pipe is not None
@@ -288,7 +288,7 @@ def answering(begin: Callable[[Any], Callable[[Any], object]]) -> None:
         """
         with suppress(EOFError, OSError):
             while True:
-                requests.put(_received(source))
+                requests.put(_read_frame(source))
         _end()
 
     with few_collections(), suppress(OSError):

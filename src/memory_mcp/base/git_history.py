@@ -99,7 +99,7 @@ class _Objects:
                 start += 1
                 back = (back + 1) << 7 | content[start] & 0x7F
             base, start = self._read_packed(path, offset - back, chain - 1), start + 1
-        return None if base is None else _patched(base, _unpack(content[start:]))
+        return None if base is None else _apply_delta(base, _unpack(content[start:]))
 
     def _indexes(self) -> list[tuple[Path, bytes]]:
         if self._packs is None:
@@ -150,7 +150,7 @@ def _varint(content: bytes, start: int) -> tuple[int, int]:
             return number, start
 
 
-def _patched(base: bytes, delta: bytes) -> bytes:
+def _apply_delta(base: bytes, delta: bytes) -> bytes:
     """Return a text made from another one and a delta."""
     position = _varint(delta, _varint(delta, 0)[1])[1]
     pieces = bytearray()

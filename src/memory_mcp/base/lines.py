@@ -118,27 +118,27 @@ def read(line: bytes | Cut) -> Read:
     try:
         text = line.decode()
     except UnicodeDecodeError as error:
-        return _refused(line, PARSE_ERROR, f"INVALID_ARGUMENT: the line is no UTF-8: byte {error.start} cannot be read")
+        return _refuse_line(line, PARSE_ERROR, f"INVALID_ARGUMENT: the line is no UTF-8: byte {error.start} cannot be read")
     try:
         message = json.loads(text)
     except RecursionError:
-        return _refused(line, INVALID_REQUEST, f"INVALID_ARGUMENT: {_DEEP}")
+        return _refuse_line(line, INVALID_REQUEST, f"INVALID_ARGUMENT: {_DEEP}")
     except ValueError as error:
         # The parser repeats nothing of the line, but for a number of thousands of digits it names a Python function.
         why = f"{error.msg} at character {error.pos}" if isinstance(error, json.JSONDecodeError) else "a number is too long"
-        return _refused(line, PARSE_ERROR, f"INVALID_ARGUMENT: the line is no JSON: {why}")
+        return _refuse_line(line, PARSE_ERROR, f"INVALID_ARGUMENT: the line is no JSON: {why}")
     if line.count(b"{") + line.count(b"[") > DEEPEST and _depth(message) > DEEPEST:
-        return Read(answer=refused(message, _DEEP))
+        return Read(answer=refuse_message(message, _DEEP))
     if "\\ud" in text or "\\uD" in text:
         plain = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
         mended, count = _LONE.subn("\ufffd", plain)
         if count and _LONE.search(str(_id(message))):
             # Mended, it would be another id than the client waits for.
-            return Read(answer=refused(message, "the id has half a character in it"))
+            return Read(answer=refuse_message(message, "the id has half a character in it"))
         if count:
             line, message = mended.encode(), json.loads(mended)
     why = _wrong(message)
-    return Read(answer=refused(message, why)) if why else Read(line + b"\n", message)
+    return Read(answer=refuse_message(message, why)) if why else Read(line + b"\n", message)
 
 
 def _wrong(message: object) -> str:
@@ -194,11 +194,11 @@ def too_long(number: str | float | None) -> bytes:
     return _error(number, INVALID_REQUEST, why)
 
 
-def _refused(line: bytes, code: int, why: str) -> Read:
+def _refuse_line(line: bytes, code: int, why: str) -> Read:
     return Read(answer=_error(_find_id(line[:_KEPT], line[-_KEPT:]), code, why))
 
 
-def refused(message: object, why: str) -> bytes:
+def refuse_message(message: object, why: str) -> bytes:
     """Return the error line (INVALID_REQUEST) for a JSON message.
 
     It has the message's id, null for none and for an answer to one of ours.

@@ -196,7 +196,7 @@ def lower(steps: int) -> None:
         os.nice(steps)
 
 
-def grouped(platform: str = sys.platform) -> dict[str, Any]:
+def group_options(platform: str = sys.platform) -> dict[str, Any]:
     """Return `Popen` arguments for a process group in this terminal.
 
     A key stroke meant for this process (Ctrl-C) does not reach it. They are {"process_group": 0}, on

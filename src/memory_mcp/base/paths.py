@@ -207,13 +207,13 @@ def planted(directory: str) -> tuple[str, str]:
     has a name elsewhere.
     """
     for name, depth in (("", 1), ("spool", 1), ("indexes", 4), ("briefings", 1), ("models", 2), ("backups", 3), ("damaged", 2)):
-        if (odd := _odd_in(os.path.join(directory, name), depth)) != ("", ""):
+        if (odd := _find_odd(os.path.join(directory, name), depth)) != ("", ""):
             return odd
-    shared = _named_elsewhere(directory)
+    shared = _find_hard_link(directory)
     return (shared, HARD_LINK) if shared else ("", "")
 
 
-def _named_elsewhere(directory: str) -> str:
+def _find_hard_link(directory: str) -> str:
     """Return the first file with another hard link, else ""."""
     linked: dict[tuple[int, int], tuple[str, int]] = {}
     names: dict[tuple[int, int], int] = {}
@@ -248,13 +248,13 @@ def remedy(odd: str, kind: str) -> str:
     return f"Look what it is (ls -l {odd}), and move it out of there if you did not put it there."
 
 
-def _odd_in(folder: str, depth: int) -> tuple[str, str]:
+def _find_odd(folder: str, depth: int) -> tuple[str, str]:
     """Return the first special file in a folder, and its kind."""
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
-                    if depth > 1 and (odd := _odd_in(entry.path, depth - 1)) != ("", ""):
+                    if depth > 1 and (odd := _find_odd(entry.path, depth - 1)) != ("", ""):
                         return odd
                 elif not entry.is_file(follow_symlinks=False) and (kind := _kind(entry)):
                     return entry.path, kind

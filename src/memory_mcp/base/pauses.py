@@ -61,7 +61,7 @@ def write(directory: str, pauses: list[Pause]) -> None:
     machine.put(path, content.encode("ascii"), f"{path}.{os.getpid()}.new")
 
 
-def paused(directory: str, project: str, at_ms: int) -> bool:
+def is_paused(directory: str, project: str, at_ms: int) -> bool:
     """Return whether a project is, or was, paused at a moment.
 
     A damaged file pauses nothing (doctor reports it).

@@ -41,7 +41,7 @@ def caller_project(environ: Mapping[str, str], cwd: str, client_dir: str = "", c
     As `client_dir` or `cwd`, root and home directory do not count.
     """
     home = environ.get("HOME") or environ.get("USERPROFILE") or ""
-    if (project_name := environ.get(paths.PROJECT, "").strip()) and (project := _named(project_name, cwd, home)):
+    if (project_name := environ.get(paths.PROJECT, "").strip()) and (project := _resolve_name(project_name, cwd, home)):
         return project
     folders = environ.get(paths.WINDOW_FOLDERS, "")
     declared = next(filter(None, map(environ.get, paths.DECLARED)), "") or ("" if "," in folders else folders)
@@ -51,10 +51,10 @@ def caller_project(environ: Mapping[str, str], cwd: str, client_dir: str = "", c
         is_meant = folder is declared or (path != os.path.dirname(path) and not (home and path == os.path.normpath(home)))
         if folder and is_meant:
             return project_of(folder)
-    return _named(configured.strip(), "", home)
+    return _resolve_name(configured.strip(), "", home)
 
 
-def _named(name: str, cwd: str, home: str) -> str:
+def _resolve_name(name: str, cwd: str, home: str) -> str:
     """Return the project of an identity or a directory.
 
     "" for a placeholder that a client did not replace. A name that begins with "." is a directory below `cwd`, or "" without
@@ -80,7 +80,7 @@ def project_of(cwd: str, remote: str = "", branch: str = "") -> str:
         return normalise_remote(remote)
     path = os.path.normpath(cwd)
     try:
-        return _identity(path) if os.path.isdir(path) else _gone(path, remote, branch)
+        return _identify(path) if os.path.isdir(path) else _identify_gone(path, remote, branch)
     except (OSError, ValueError):
         return path
 
@@ -132,7 +132,7 @@ def is_repository(path: str) -> bool:
     return tree is not None and tree[0] == path
 
 
-def _gone(path: str, remote: str, branch: str) -> str:
+def _identify_gone(path: str, remote: str, branch: str) -> str:
     """Return the identity of a directory that is gone.
 
     In this order: its recorded remote, the repository that its path shows to hold it as a worktree, the tree
@@ -150,19 +150,19 @@ def _gone(path: str, remote: str, branch: str) -> str:
     if root and not os.path.isdir(root):
         return project_of(root, "", branch)
     if root and _find_git(root):
-        return _identity(root)
+        return _identify(root)
     last_dir, above = path, os.path.dirname(path)
     while not os.path.isdir(last_dir) and last_dir != above:
         last_dir, above = above, os.path.dirname(above)
     tree = _find_git(last_dir)
     if tree and not worktrees.is_home(tree[0]):
-        return _identity(last_dir)
+        return _identify(last_dir)
     nearby = {root: _repositories_below(root, int(time.monotonic() // _FRESH)) for root in _search_roots(path, last_dir)}
     owner = next(filter(None, (_listing_owner(path, listed) for _, listed in nearby.values())), "")
     owner = owner or next(filter(is_repository, worktrees.iter_candidates(path, branch)), "") or _sibling_owner(path, last_dir)
     pool = worktrees.parse_pooled(path)
     at_home = nearby.get(_home(), ((), {}))[0]
-    return _identity(owner) if owner else _called_alike(pool.names, at_home) or pool.folder or path
+    return _identify(owner) if owner else _find_namesake(pool.names, at_home) or pool.folder or path
 
 
 def _search_roots(path: str, last_dir: str) -> list[str]:
@@ -203,7 +203,7 @@ def _repositories_below(root: str, period: int) -> _Repositories:
         if is_tree or is_repository(folder):
             folders.append(folder)
             for name in _folders_in(records):
-                tree = os.path.dirname(_read(os.path.join(records, name, "gitdir")).strip())
+                tree = os.path.dirname(_read_text(os.path.join(records, name, "gitdir")).strip())
                 listed.setdefault(os.path.normpath(tree), folder)
         elif depth < _DEPTH:
             pending += [(os.path.join(folder, name), depth + 1) for name in _folders_in(folder) if not name.startswith(".")]
@@ -218,13 +218,13 @@ def _listing_owner(path: str, listed: Mapping[str, str]) -> str:
     return listed.get(folder, "")
 
 
-def _called_alike(names: Sequence[str], repositories: Sequence[str]) -> str:
+def _find_namesake(names: Sequence[str], repositories: Sequence[str]) -> str:
     """Return the project that a pool's folder is called after.
 
     "" for none, and for several. A folder has the name of the repository's own or of its remote, or is called after the commit
     with which it begins.
     """
-    folders = {folder: _identity(folder) for folder in repositories} if names else {}
+    folders = {folder: _identify(folder) for folder in repositories} if names else {}
     projects = {
         project for folder, project in folders.items() if {os.path.basename(folder), os.path.basename(project)} & {*names}
     }
@@ -254,7 +254,7 @@ def _sibling_owner(path: str, last_dir: str) -> str:
 def _main_tree(folder: str) -> str:
     """Return the main working tree of a worktree, else ""."""
     dot_git = os.path.join(folder, ".git")
-    target = _read(dot_git).strip() if os.path.isfile(dot_git) else ""
+    target = _read_text(dot_git).strip() if os.path.isfile(dot_git) else ""
     common = _common_directory(_join(folder, target[7:].strip())) if target.startswith("gitdir:") else ""
     return (os.path.dirname(common) if os.path.basename(common) == ".git" else common) if os.path.isdir(common) else ""
 
@@ -288,7 +288,7 @@ def _drop_suffix(path: str) -> str:
     return path.removesuffix(".git").rstrip("/")
 
 
-def _identity(path: str) -> str:
+def _identify(path: str) -> str:
     """Return the identity of a directory that is there.
 
     That is host/owner/name of its repository's remote (origin first, else the first one), without a
@@ -299,7 +299,7 @@ def _identity(path: str) -> str:
         return path
     tree, git_dir = tree_and_git
     common = _common_directory(git_dir)
-    entries = list(_entries(_read(os.path.join(common, "config"))))
+    entries = list(_entries(_read_text(os.path.join(common, "config"))))
     # The main working tree, which all worktrees share; a bare repository is its own.
     owner = common if common != git_dir or tree == git_dir else tree
     if os.path.basename(common) == ".git":
@@ -313,7 +313,7 @@ def _identity(path: str) -> str:
 
 
 def _common_directory(git_dir: str) -> str:
-    target = _read(os.path.join(git_dir, "commondir")).strip()
+    target = _read_text(os.path.join(git_dir, "commondir")).strip()
     return _join(git_dir, target) if target else git_dir
 
 
@@ -325,7 +325,7 @@ def _find_git(path: str) -> tuple[str, str] | None:
         if os.path.isdir(dot_git):
             return folder, dot_git
         if os.path.isfile(dot_git):
-            target = _read(dot_git).strip()
+            target = _read_text(dot_git).strip()
             if target.startswith("gitdir:"):
                 return folder, _join(folder, target[7:].strip())
         if os.path.isfile(os.path.join(folder, "HEAD")) and os.path.isdir(os.path.join(folder, "objects")):
@@ -353,7 +353,7 @@ def _entries(config: str) -> Iterator[tuple[str, str, str]]:
             yield section, match[1].lower(), value
 
 
-def _read(path: str) -> str:
+def _read_text(path: str) -> str:
     """Return a text file's first `_MAX_FILE` characters, or ""."""
     try:
         with foreign_files.open_text(path) as stream:

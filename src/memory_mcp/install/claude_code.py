@@ -68,8 +68,8 @@ class ClaudeCode(Client):
         The local settings decide over the project's, these over the user's.
         """
         inside = [place.in_project(".claude", name) for name in ("settings.json", "settings.local.json")]
-        states = plugins.switched([_home(place) / "settings.json", *inside], ("enabledPlugins",))
-        return plugins.cached_plugins(states, _home(place) / "plugins" / "cache")
+        states = plugins.read_states([_home(place) / "settings.json", *inside], ("enabledPlugins",))
+        return plugins.find_cached_plugins(states, _home(place) / "plugins" / "cache")
 
 
 def _home(place: Place) -> PurePath:

@@ -54,8 +54,8 @@ class Codex(Client):
         The project's decide over the user's.
         """
         settings = [file for level in Level for file in self.configs(place, level)]
-        states = plugins.switched(settings, ("plugins",), self.format)
-        return plugins.cached_plugins(states, settings[0].parent / "plugins" / "cache")
+        states = plugins.read_states(settings, ("plugins",), self.format)
+        return plugins.find_cached_plugins(states, settings[0].parent / "plugins" / "cache")
 
     def untrusted(self, place: Place, level: str) -> int:
         """Return how many hooks of ours have no `trusted_hash`.
@@ -66,7 +66,7 @@ class Codex(Client):
         state = plugins.read_mapping(Path(self.configs(place, Level.USER)[0]), ("hooks", "state"), self.format)
         trusted = {_event_key(key) for key, member in state.items() if isinstance(member, dict) and member.get("trusted_hash")}
         if level in list(Level):
-            keys = {f"{edit.path}:{_snake(edit.keys[-1])}" for edit in self._written(place, Level(level))}
+            keys = {f"{edit.path}:{_snake(edit.keys[-1])}" for edit in self._list_written(place, Level(level))}
         else:
             events = [
                 (plugin.name, event) for plugin in self.plugins(place) for event in plugin.events.intersection(capture.CODEX)
@@ -74,7 +74,7 @@ class Codex(Client):
             keys = {f"{name}:hooks/hooks.json:{_snake(event)}" for name, event in events}
         return len({_event_key(key) for key in keys} - trusted)
 
-    def _written(self, place: Place, level: Level) -> list[AddItem]:
+    def _list_written(self, place: Place, level: Level) -> list[AddItem]:
         edits = [edit for edit in self.hooks(Order(place, Server(), level)) if isinstance(edit, AddItem)]
         events = plugins.read_mapping(Path(edits[0].path), edits[0].keys[:-1])
         return [edit for edit in edits if runs_our_hook(events.get(edit.keys[-1]), self.hook_client)]

@@ -97,7 +97,7 @@ def starts_us(entry: object) -> bool:
     The command must be memory-mcp or memory_mcp, or the name must come behind -m or in a line with --from; with
     arguments, one must be `serve`. False for entries with an address and for anything that is not a dictionary.
     """
-    words = _words(entry)
+    words = _entry_words(entry)
     if not words or (len(words) > 1 and "serve" not in words):
         return False
     # Another program's package is named memory-mcp too: as an argument the name counts only behind -m or --from.
@@ -105,7 +105,7 @@ def starts_us(entry: object) -> bool:
     return bool(_OURS.search(words[0])) or "memory_mcp" in packages or "memory-mcp" in packages
 
 
-def _words(entry: object) -> list[str]:
+def _entry_words(entry: object) -> list[str]:
     """Return an entry's command and arguments, in any client's format."""
     if not isinstance(entry, dict):
         return []
@@ -115,7 +115,7 @@ def _words(entry: object) -> list[str]:
     return [word for word in [*words, *(args if isinstance(args, list) else [])] if isinstance(word, str)]
 
 
-def brought_up(existing: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
+def merge_entry(existing: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
     """Return `entry` merged into an `existing` one of ours.
 
     Keys, environment variables and arguments after `serve` that its user added are kept; where both have a key,
@@ -132,13 +132,13 @@ def brought_up(existing: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any
     merged = {**existing, **entry, **environments}
     command = entry["command"]
     if isinstance(command, list):
-        merged["command"] = command[:1] + _arguments(_words(existing), command[1:])
+        merged["command"] = command[:1] + _merge_arguments(_entry_words(existing), command[1:])
     else:
-        merged["args"] = _arguments(_words(existing), entry["args"])
+        merged["args"] = _merge_arguments(_entry_words(existing), entry["args"])
     return merged
 
 
-def _arguments(existing: list[str], ours: list[str]) -> list[str]:
+def _merge_arguments(existing: list[str], ours: list[str]) -> list[str]:
     """Return the arguments of a merged entry.
 
     Ours before `serve`, then all that follows the program in `existing`. Where `existing` has no `serve` behind the program:
@@ -149,7 +149,7 @@ def _arguments(existing: list[str], ours: list[str]) -> list[str]:
     return ours[: ours.index("serve")] + old_arguments if "serve" in old_arguments else ours
 
 
-def told_paths(entry: object) -> dict[str, Path]:
+def read_paths(entry: object) -> dict[str, Path]:
     """Return the paths in an entry's environment, by variable.
 
     Data directory and settings file.
@@ -191,10 +191,10 @@ def is_our_hook(item: object, client: str) -> bool:
 
 def command_of(entry: dict[str, Any]) -> str:
     """Return the program that a server's entry starts."""
-    return next(iter(_words(entry) if entry.get("command") else []), "")
+    return next(iter(_entry_words(entry) if entry.get("command") else []), "")
 
 
-def found(command: str) -> str:
+def find_executable(command: str) -> str:
     """Return the path of a command's executable, else "".
 
     A path as given, if it may be run, or a name found on the PATH.

@@ -44,4 +44,4 @@ class Copilot(Client):
     def plugins(self, place: Place) -> Sequence[Plugin]:
         """Return our unpacked plugins that its settings leave on."""
         home = place.named("COPILOT_HOME", ".copilot")
-        return plugins.unpacked_plugins(home / "installed-plugins", home / "settings.json")
+        return plugins.find_unpacked_plugins(home / "installed-plugins", home / "settings.json")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from memory_mcp.base.errors import InstallRefused
 from memory_mcp.install.base import AddItem, Client, Edit, Format, Order, PlaceFile, SetKey
-from memory_mcp.install.command import CONFIG, DATA_DIR, NAME, brought_up, runs_our_hook, starts_us, told_paths
+from memory_mcp.install.command import CONFIG, DATA_DIR, NAME, merge_entry, read_paths, runs_our_hook, starts_us
 from memory_mcp.install.coverage import covering
 from memory_mcp.install.edit import files, splice, toml
 from memory_mcp.install.edit.files import Changed, Content
@@ -83,15 +83,15 @@ def plan(client: Client, order: Order, state: State) -> list[Change]:
     edit cannot be made; its hint says what to do by hand.
     """
     by_file: dict[Path, list[Edit]] = {}
-    order = _as_before(client, order)
+    order = _keep_paths(client, order)
     for edit in client.edits(order):
         if covering(client, order, edit):
             continue
         by_file.setdefault(Path(edit.path), []).append(edit)
-    return [_changed(client, order, path, edits, state) for path, edits in by_file.items()]
+    return [_plan_change(client, order, path, edits, state) for path, edits in by_file.items()]
 
 
-def _as_before(client: Client, order: Order) -> Order:
+def _keep_paths(client: Client, order: Order) -> Order:
     """Return the order with the paths of our existing entry.
 
     Installing again thereby keeps the memory that a client uses. The order is unchanged for a server with an
@@ -102,7 +102,7 @@ def _as_before(client: Client, order: Order) -> Order:
         entry = (splice if client.format is Format.JSON else toml).value_at(files.read(path).text, (*client.keys, order.name))
     except (Broken, InstallRefused):
         return order
-    old_paths = told_paths(entry) if starts_us(entry) and order.server.command else {}
+    old_paths = read_paths(entry) if starts_us(entry) and order.server.command else {}
     data_dir, config = order.data_dir or old_paths.get(DATA_DIR), order.config or old_paths.get(CONFIG)
     env = {name: str(path) for name, path in old_paths.items()} | dict(order.server.env)
     return replace(order, data_dir=data_dir, config=config, server=replace(order.server, env=env))
@@ -115,7 +115,7 @@ def install(client: Client, order: Order, state: State) -> list[Change]:
     made, before anything of this client is written, or when a write fails: what was written before it then stays. Passes on
     filelock.Timeout.
     """
-    return carry_out(client, state, partial(plan, client, order, state), _write)
+    return carry_out(client, state, partial(plan, client, order, state), _write_change)
 
 
 def carry_out(
@@ -127,7 +127,7 @@ def carry_out(
     most. Raises InstallRefused where a file cannot be planned or written, another program keeps writing it, or the records are
     unreadable, and filelock.Timeout where another process held the lock for 60 seconds.
     """
-    with state.held():
+    with state.hold_lock():
         for _ in range(_TRIES):
             changes = plan()
             try:
@@ -139,7 +139,7 @@ def carry_out(
     raise InstallRefused(f"{client.title} keeps writing its configuration", "End it and try again.")
 
 
-def _changed(client: Client, order: Order, path: Path, edits: Iterable[Edit], state: State) -> Change:
+def _plan_change(client: Client, order: Order, path: Path, edits: Iterable[Edit], state: State) -> Change:
     """Return the change of one file by all its edits.
 
     Raises InstallRefused when the file cannot be read or written, or one edit cannot be made; its hint says what
@@ -156,7 +156,7 @@ def _changed(client: Client, order: Order, path: Path, edits: Iterable[Edit], st
     change = Change(content, content.data, record, again=old_record is not None)
     for edit in edits:
         try:
-            change.after = _edited(client, order, edit, change)
+            change.after = _apply_edit(client, order, edit, change)
         except Broken as error:
             text_before = content.text[: error.at]
             line, column = text_before.count("\n") + 1, len(text_before) - (text_before.rfind("\n") + 1) + 1
@@ -175,7 +175,7 @@ def _changed(client: Client, order: Order, path: Path, edits: Iterable[Edit], st
     return change
 
 
-def _edited(client: Client, order: Order, edit: Edit, change: Change) -> bytes | None:
+def _apply_edit(client: Client, order: Order, edit: Edit, change: Change) -> bytes | None:
     """Return the file's bytes after one edit, None for no file.
 
     The edit is noted in the change's record. Raises InstallRefused for an entry or file of that name which is not ours, Broken
@@ -183,22 +183,22 @@ def _edited(client: Client, order: Order, edit: Edit, change: Change) -> bytes |
     """
     if isinstance(edit, PlaceFile):
         done = Done(client.name, order.level, "file")
-        old_edit = _known(change.record, done)
+        old_edit = _find_edit(change.record, done)
         ours = old_edit is not None and digest(change.content.data) == change.record.after
         data = edit.text.encode("utf-8")
         if change.content.data not in (None, data) and not ours:
             raise InstallRefused(f"{change.path} is there already and not as memory-mcp wrote it", "Move it away and try again.")
-        _note(change.record, done)
+        _note_edit(change.record, done)
         return data
     text = Content(change.path, change.after).text
     if isinstance(edit, AddItem):
-        text = _item_added(client, order, edit, text, change)
+        text = _add_item(client, order, edit, text, change)
     else:
-        text = _key_set(client, order, edit, text, change)
-    return change.content.encoded(text) if text or change.after is not None else None
+        text = _set_key(client, order, edit, text, change)
+    return change.content.encode_text(text) if text or change.after is not None else None
 
 
-def _key_set(client: Client, order: Order, edit: SetKey, text: str, change: Change) -> str:
+def _set_key(client: Client, order: Order, edit: SetKey, text: str, change: Change) -> str:
     """Return a text with one entry set, noted in the record.
 
     An entry that starts this program is merged by `brought_up`. A server of ours under another name is left alone
@@ -208,7 +208,7 @@ def _key_set(client: Client, order: Order, edit: SetKey, text: str, change: Chan
     value_at = splice.value_at if is_json else toml.value_at
     existing = value_at(text, edit.keys)
     done = Done(client.name, order.level, "key", edit.format, list(edit.keys), edit.value)
-    old_edit = _known(change.record, done)
+    old_edit = _find_edit(change.record, done)
     # With another than the default name its user wants another server.
     if existing is None and edit.is_server and edit.keys[-1] == NAME:
         servers = value_at(text, edit.keys[:-1])
@@ -223,19 +223,19 @@ def _key_set(client: Client, order: Order, edit: SetKey, text: str, change: Chan
     if existing is not None and old_edit is None:
         done.had = splice.raw_at(text, edit.keys) if is_json else existing
     if ours:
-        done.value = brought_up(existing, edit.value)
+        done.value = merge_entry(existing, edit.value)
     if existing == done.value:
-        _note(change.record, done)
+        _note_edit(change.record, done)
         return text
     if is_json:
         text, done.made = splice.put(text, edit.keys, done.value)
     else:
         text = toml.put(text, edit.keys, done.value)
-    _note(change.record, done)
+    _note_edit(change.record, done)
     return text
 
 
-def _item_added(client: Client, order: Order, edit: AddItem, text: str, change: Change) -> str:
+def _add_item(client: Client, order: Order, edit: AddItem, text: str, change: Change) -> str:
     """Return a text with one more array item, recorded.
 
     Our earlier item, known by the record, is replaced. The text is unchanged where the item is there, or, with a
@@ -243,27 +243,27 @@ def _item_added(client: Client, order: Order, edit: AddItem, text: str, change: 
     """
     existing = splice.value_at(text, edit.keys)
     done = Done(client.name, order.level, "item", Format.JSON, list(edit.keys), edit.item)
-    old_edit = _known(change.record, done)
+    old_edit = _find_edit(change.record, done)
     items = existing if isinstance(existing, list) else []
     if edit.item in items and old_edit is not None:
         return text
     if old_edit is not None and old_edit.value in items:
-        _note(change.record, done)
+        _note_edit(change.record, done)
         return splice.replace_item(text, edit.keys, old_edit.value, edit.item)
     if runs_our_hook(items, edit.client):
         change.notes.append(f"{'.'.join(edit.keys)} runs memory-mcp already")
         return text
     text, done.made = splice.add(text, edit.keys, edit.item)
-    _note(change.record, done)
+    _note_edit(change.record, done)
     return text
 
 
-def _known(record: Record, done: Done) -> Done | None:
+def _find_edit(record: Record, done: Done) -> Done | None:
     """Return the recorded edit of the same entry (`Done.same_place`)."""
     return next((edit for edit in record.edits if edit.same_place(done)), None)
 
 
-def _note(record: Record, done: Done) -> None:
+def _note_edit(record: Record, done: Done) -> None:
     """Record an edit, in place of an earlier one.
 
     What the earlier one replaced (`had`) and the larger number of containers made are kept; the same entry
@@ -282,7 +282,7 @@ def _note(record: Record, done: Done) -> None:
     record.edits = [*other_edits[:first], *now, *other_edits[first:]]
 
 
-def _write(change: Change, state: State) -> None:
+def _write_change(change: Change, state: State) -> None:
     """Back up the first content, save the records, replace the file.
 
     An unchanged file only has its record saved. Raises InstallRefused on an OSError, Changed when another program
@@ -295,9 +295,9 @@ def _write(change: Change, state: State) -> None:
         state.save()
         return
     try:
-        first = state.kept(path, change.record) is None and change.record.exact
+        first = state.read_backup(path, change.record) is None and change.record.exact
         if change.content.data is not None and first and digest(change.content.data) == change.record.before:
-            state.keep(path, change.content.data)
+            state.write_backup(path, change.content.data)
         state.save()
         if change.after is not None:
             files.replace(path, change.content.data, change.after)

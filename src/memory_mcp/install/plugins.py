@@ -22,7 +22,7 @@ _MANIFESTS = (".claude-plugin/plugin.json", ".codex-plugin/plugin.json", ".plugi
 _PACKAGE = b"memory-mcp-tree"
 
 
-def switched(settings: Sequence[PurePath], keys: Sequence[str], form: Format = Format.JSON) -> dict[str, tuple[bool, Path]]:
+def read_states(settings: Sequence[PurePath], keys: Sequence[str], form: Format = Format.JSON) -> dict[str, tuple[bool, Path]]:
     """Return whether each plugin is on, and which file says so.
 
     Later files win. The object at `keys` holds true or false by plugin, or a table with `enabled`.
@@ -35,7 +35,7 @@ def switched(settings: Sequence[PurePath], keys: Sequence[str], form: Format = F
     return states
 
 
-def cached_plugins(states: Mapping[str, tuple[bool, Path]], cache: PurePath) -> list[Plugin]:
+def find_cached_plugins(states: Mapping[str, tuple[bool, Path]], cache: PurePath) -> list[Plugin]:
     """Return our plugins among those that are on.
 
     From `cache`/MARKETPLACE/PLUGIN/VERSION. The plugin of this repository counts by its name alone where its folder cannot be
@@ -55,12 +55,12 @@ def cached_plugins(states: Mapping[str, tuple[bool, Path]], cache: PurePath) -> 
     return plugins
 
 
-def unpacked_plugins(folder: PurePath, settings: PurePath) -> list[Plugin]:
+def find_unpacked_plugins(folder: PurePath, settings: PurePath) -> list[Plugin]:
     """Return our unpacked plugins that are not switched off.
 
     From `folder`/MARKETPLACE/PLUGIN.
     """
-    states = switched([settings], ("enabledPlugins",))
+    states = read_states([settings], ("enabledPlugins",))
     names = {f"{plugin_dir.name}@{plugin_dir.parent.name}": plugin_dir for plugin_dir in sorted(Path(folder).glob("*/*/"))}
     read = (plugin_in(plugin_dir, name, plugin_dir) for name, plugin_dir in names.items() if states.get(name, (True,))[0])
     return [plugin for plugin in read if plugin]

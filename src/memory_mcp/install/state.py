@@ -89,7 +89,7 @@ class State:
             raise InstallRefused(f"{self._file} cannot be read: {error}", hint) from error
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def hold_lock(self) -> Iterator[None]:
         """Hold the lock of the state, its records read again.
 
         Other processes may have written. Waits up to 60 seconds for the lock, then raises filelock.Timeout; raises
@@ -140,7 +140,7 @@ class State:
         was = foreign_files.read_file(self._file) if self._file.exists() else None
         files.replace(self._file, was, json.dumps(data, indent=1, default=str).encode("ascii"))
 
-    def keep(self, path: Path, data: bytes) -> Path:
+    def write_backup(self, path: Path, data: bytes) -> Path:
         """Write a copy of a file's `data`; return its path.
 
         An earlier copy is replaced. Raises OSError.
@@ -150,7 +150,7 @@ class State:
         files.replace(copy, foreign_files.read_file(copy) if copy.exists() else None, data)
         return copy
 
-    def kept(self, path: Path, record: Record) -> bytes | None:
+    def read_backup(self, path: Path, record: Record) -> bytes | None:
         """Return the copy of a file's first content.
 
         None when the copy is gone or does not have the digest in the record. Raises OSError where it cannot be read.

@@ -8,7 +8,7 @@ from typing import Any
 
 from memory_mcp.base.errors import InstallRefused
 from memory_mcp.install.base import AddItem, Client, Edit, Format, Level, Order, Place, PlaceFile, Plugin, SetKey
-from memory_mcp.install.command import Server, command_of, found, runs_our_hook, starts_us
+from memory_mcp.install.command import Server, command_of, find_executable, runs_our_hook, starts_us
 from memory_mcp.install.coverage import covering
 from memory_mcp.install.edit import files, splice, toml
 from memory_mcp.install.edit.jsonc import Broken
@@ -128,7 +128,7 @@ def _status(client: Client, place: Place, state: State) -> ClientStatus:
         for file in client.configs(place, level):
             try:
                 for keys in client.server_keys(place) if level is Level.USER else [client.keys]:
-                    servers += _servers(client, level, Path(file), keys, state)
+                    servers += _iter_servers(client, level, Path(file), keys, state)
             except (Broken, InstallRefused) as error:
                 unreadable.append(f"{file}: {error}")
         try:
@@ -140,7 +140,7 @@ def _status(client: Client, place: Place, state: State) -> ClientStatus:
             continue
         if on:
             hooks[level] = (on, of)
-    doubled = _doubled(client, place, servers, hooks)
+    doubled = _find_doubled(client, place, servers, hooks)
     events = {edit.keys[-1] for edit in client.hooks(Order(place, Server())) if isinstance(edit, AddItem)}
     for plugin in client.plugins(place):
         servers += (_plugin_server(plugin, name, entry) for name, entry in plugin.servers.items())
@@ -152,10 +152,10 @@ def _status(client: Client, place: Place, state: State) -> ClientStatus:
 
 def _plugin_server(plugin: Plugin, name: str, entry: Mapping[str, Any]) -> Configured:
     command = command_of(dict(entry))
-    return Configured(PLUGIN_LEVEL, str(plugin.path), f"{name} of {plugin.name}", command, bool(found(command)))
+    return Configured(PLUGIN_LEVEL, str(plugin.path), f"{name} of {plugin.name}", command, bool(find_executable(command)))
 
 
-def _doubled(client: Client, place: Place, servers: Sequence[Configured], hooks: Mapping[str, object]) -> str:
+def _find_doubled(client: Client, place: Place, servers: Sequence[Configured], hooks: Mapping[str, object]) -> str:
     """Return what is started twice, in words; "" for nothing."""
     for plugin in client.plugins(place):
         parts = [f"a server ({server.path})" for server in servers if plugin.servers]
@@ -168,7 +168,7 @@ def _doubled(client: Client, place: Place, servers: Sequence[Configured], hooks:
     return ""
 
 
-def _servers(client: Client, level: Level, path: Path, keys: tuple[str, ...], state: State) -> Iterator[Configured]:
+def _iter_servers(client: Client, level: Level, path: Path, keys: tuple[str, ...], state: State) -> Iterator[Configured]:
     """Yield our servers at a key path of a file.
 
     None where the file does not exist. Raises Broken or InstallRefused where it cannot be read.
@@ -186,7 +186,7 @@ def _servers(client: Client, level: Level, path: Path, keys: tuple[str, ...], st
             str(path),
             name,
             command or address,
-            bool(found(command)) if command else bool(address),
+            bool(find_executable(command)) if command else bool(address),
         )
 
 

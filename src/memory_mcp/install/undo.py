@@ -26,12 +26,12 @@ def plan(client: Client, place: Place, levels: Sequence[Level], state: State) ->
     for name, record in state.records.items():
         mine = [edit for edit in record.edits if edit.client == client.name and edit.level in levels]
         if mine:
-            changes.append(_taken_back(Path(name), record, mine, state))
+            changes.append(_plan_removal(Path(name), record, mine, state))
     changed_paths = {change.path for change in changes}
     for level in levels:
         changes += [
             change
-            for change in _recognised(client, place, level)
+            for change in _iter_recognised(client, place, level)
             if change.path not in changed_paths and change.after != change.content.data
         ]
     return changes
@@ -43,10 +43,10 @@ def uninstall(client: Client, place: Place, levels: Sequence[Level], state: Stat
     Under the state's lock. Returns the changes, also those of files that stay as they are. Raises InstallRefused when a file
     cannot be planned or written.
     """
-    return carry_out(client, state, partial(plan, client, place, levels, state), _write)
+    return carry_out(client, state, partial(plan, client, place, levels, state), _write_change)
 
 
-def _taken_back(path: Path, record: Record, mine: list[Done], state: State) -> Change:
+def _plan_removal(path: Path, record: Record, mine: list[Done], state: State) -> Change:
     """Return the change of a recorded file without the edits `mine`.
 
     Its first bytes where only this program changed it, no other edit is left and the copy is there; else the
@@ -60,11 +60,11 @@ def _taken_back(path: Path, record: Record, mine: list[Done], state: State) -> C
         return change
     untouched = digest(content.data) == record.after
     new_record.exact = record.exact and untouched
-    first_bytes = state.kept(path, record)
+    first_bytes = state.read_backup(path, record)
     if new_record.exact and not new_record.edits and (first_bytes is not None or not record.before):
         change.after = first_bytes
     else:
-        change.after = _without(content, record, mine, new_record.edits)
+        change.after = _remove_edits(content, record, mine, new_record.edits)
         if not new_record.edits and untouched is False:
             change.notes.append("it was changed since; only what is memory-mcp's was taken out")
     new_record.after = digest(change.after)
@@ -73,7 +73,7 @@ def _taken_back(path: Path, record: Record, mine: list[Done], state: State) -> C
     return change
 
 
-def _without(content: Content, record: Record, mine: Iterable[Done], needed_edits: Sequence[Done]) -> bytes | None:
+def _remove_edits(content: Content, record: Record, mine: Iterable[Done], needed_edits: Sequence[Done]) -> bytes | None:
     """Return the file's bytes without some edits.
 
     None where nothing is left of a file that install made. Edits that `needed_edits` still need stay, and so does a whole file
@@ -86,7 +86,7 @@ def _without(content: Content, record: Record, mine: Iterable[Done], needed_edit
     text = content.text
     try:
         for edit in gone:
-            text = _one_out(text, edit)
+            text = _remove_edit(text, edit)
         for edit in gone:
             # Without the containers that were made for it and are now empty; TOML is left as it is.
             inner = len(edit.keys) if edit.kind == "item" else len(edit.keys) - 1
@@ -98,10 +98,10 @@ def _without(content: Content, record: Record, mine: Iterable[Done], needed_edit
     is_toml = any(edit.format == Format.TOML for edit in gone)
     if not record.before and not needed_edits and gone and (not text.strip() if is_toml else splice.holds_nothing(text)):
         return None
-    return content.encoded(text)
+    return content.encode_text(text)
 
 
-def _one_out(text: str, edit: Done) -> str:
+def _remove_edit(text: str, edit: Done) -> str:
     """Return a text without an edit, what it replaced put back.
 
     Unchanged where the entry is not ours any more. Raises Broken where the text cannot be read or changed.
@@ -112,7 +112,7 @@ def _one_out(text: str, edit: Done) -> str:
             return text
         return toml.drop(text, edit.keys, edit.value) if edit.had is None else toml.put(text, edit.keys, edit.had)
     if edit.kind == "item":
-        return splice.drop_items(text, edit.keys, _ours(edit.value))
+        return splice.drop_items(text, edit.keys, _match_item(edit.value))
     entry = splice.value_at(text, edit.keys)
     if entry is None or not _still_ours(entry, edit):
         return text
@@ -123,7 +123,7 @@ def _still_ours(entry: Any, edit: Done) -> bool:
     return entry == edit.value or starts_us(entry)
 
 
-def _ours(item: Any) -> Callable[[Any], bool]:
+def _match_item(item: Any) -> Callable[[Any], bool]:
     inner = item.get("hooks") if isinstance(item, dict) else None
     commands = [hook.get("command") for hook in inner] if isinstance(inner, list) else [item.get("command")]
 
@@ -133,18 +133,18 @@ def _ours(item: Any) -> Callable[[Any], bool]:
     return is_ours
 
 
-def _recognised(client: Client, place: Place, level: Level) -> Iterable[Change]:
+def _iter_recognised(client: Client, place: Place, level: Level) -> Iterable[Change]:
     """Yield a change per file of a client, without our entries."""
     for file in client.configs(place, level):
         lists = client.server_keys(place) if level is Level.USER else [client.keys]
-        yield _cleaned(Path(file), partial(_servers_out, client.format, lists))
+        yield _clean_file(Path(file), partial(_remove_servers, client.format, lists))
     edits = [edit for edit in client.hooks(Order(place, Server(), level)) if isinstance(edit, AddItem)]
     for path in dict.fromkeys(edit.path for edit in edits):
         lists = [edit.keys for edit in edits if edit.path == path]
-        yield _cleaned(Path(path), partial(_hooks_out, client, lists))
+        yield _clean_file(Path(path), partial(_remove_hooks, client, lists))
 
 
-def _cleaned(path: Path, clean: Callable[[str], str]) -> Change:
+def _clean_file(path: Path, clean: Callable[[str], str]) -> Change:
     """Return the change of a file by `clean`; nothing is written.
 
     The change is none where the file is missing or cannot be read. Raises InstallRefused where the text would
@@ -155,7 +155,7 @@ def _cleaned(path: Path, clean: Callable[[str], str]) -> Change:
         change.content = content = files.read(path)
         change.after = content.data
         if content.data is not None:
-            change.after = content.encoded(clean(content.text))
+            change.after = content.encode_text(clean(content.text))
     except (Broken, InstallRefused):
         # A file that cannot be read is of no use to the client either.
         return change
@@ -164,7 +164,7 @@ def _cleaned(path: Path, clean: Callable[[str], str]) -> Change:
     return change
 
 
-def _servers_out(form: Format, lists: Iterable[tuple[str, ...]], text: str) -> str:
+def _remove_servers(form: Format, lists: Iterable[tuple[str, ...]], text: str) -> str:
     for keys in lists:
         servers = (splice if form is Format.JSON else toml).value_at(text, keys)
         for name in [name for name, entry in servers.items() if starts_us(entry)] if isinstance(servers, dict) else []:
@@ -173,7 +173,7 @@ def _servers_out(form: Format, lists: Iterable[tuple[str, ...]], text: str) -> s
     return text
 
 
-def _hooks_out(client: Client, lists: Iterable[tuple[str, ...]], text: str) -> str:
+def _remove_hooks(client: Client, lists: Iterable[tuple[str, ...]], text: str) -> str:
     for keys in lists:
         hooks = splice.value_at(text, keys)
         if runs_our_hook(hooks, client.hook_client):
@@ -181,7 +181,7 @@ def _hooks_out(client: Client, lists: Iterable[tuple[str, ...]], text: str) -> s
     return text
 
 
-def _write(change: Change, state: State) -> None:
+def _write_change(change: Change, state: State) -> None:
     """Write or remove a file, then save or forget its record.
 
     A copy is made first where no record names it. The folders made for a file of ours are removed if empty; the copy is deleted
@@ -191,7 +191,7 @@ def _write(change: Change, state: State) -> None:
     try:
         if change.after != content.data and content.data is not None:
             if str(path) not in state.records:
-                state.keep(path, content.data)
+                state.write_backup(path, content.data)
             if change.after is None:
                 files.remove(path, content.data)
             else:

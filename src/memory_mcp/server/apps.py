@@ -25,7 +25,7 @@ _PAGES = {
 _META = {"ui": {"csp": {}, "prefersBorder": True}}
 
 
-def shown_by(uri: str) -> dict[str, object]:
+def page_meta(uri: str) -> dict[str, object]:
     """Return the `_meta` that names the page of a tool's answers.
 
     {"ui": {"resourceUri": uri}}.
@@ -51,7 +51,7 @@ def add_apps(server: MCPServer) -> None:
         server.add_resource(resource)
 
 
-async def hidden(ctx: ServerRequestContext, call_next: CallNext) -> HandlerResult:
+async def hide_pages(ctx: ServerRequestContext, call_next: CallNext) -> HandlerResult:
     """Leave the pages out of lists for clients that show none.
 
     Middleware.

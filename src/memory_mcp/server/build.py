@@ -99,7 +99,7 @@ def serve_stdio(settings: Settings, project: str = "", in_use: bool = False) -> 
     """
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(levelname)s: %(message)s")
     service = None if in_use else Service(settings)
-    host = Host(settings, partial(_refused, settings)) if service is None else service.host
+    host = Host(settings, partial(_refuse_opening, settings)) if service is None else service.host
     environ = {**os.environ, paths.PROJECT: os.environ.get(paths.PROJECT) or project}
     with few_collections():
         server = assemble(host, caller_project(environ, str(Path.cwd()), configured=settings.server.project))
@@ -107,7 +107,7 @@ def serve_stdio(settings: Settings, project: str = "", in_use: bool = False) -> 
     _leave()
 
 
-def _refused(settings: Settings) -> NoReturn:
+def _refuse_opening(settings: Settings) -> NoReturn:
     """Raise StorageLocked, or why the directory cannot be used."""
     directory = settings.storage.directory.absolute()
     prepare_directory(directory)

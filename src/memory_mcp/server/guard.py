@@ -23,7 +23,7 @@ from memory_mcp.base import metrics
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.base.storable import storable_value
 from memory_mcp.model.fencing import neutralize, neutralize_json
-from memory_mcp.server.apps import hidden
+from memory_mcp.server.apps import hide_pages
 from memory_mcp.server.errors import as_ours, as_protocol_error, check_names, describe, error_result
 
 log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ class MemoryServer(MCPServer[Any]):
     """An MCPServer that checks arguments and raises our own errors."""
 
     def __init__(self, name: str, tools: Sequence[Tool], **settings: Any) -> None:
-        super().__init__(name, tools=list(tools), middleware=[_guarded, hidden], **settings)
+        super().__init__(name, tools=list(tools), middleware=[_guard_request, hide_pages], **settings)
         self._ours: Mapping[str, Tool] = {t.name: t for t in tools}
         #: Called with a tool's name before it runs; raises where the caller may not use it.
         self.allow: Callable[[str], None] = lambda _: None
@@ -112,7 +112,7 @@ class MemoryServer(MCPServer[Any]):
             return tool.fn_metadata.convert_result(await tool.fn(**validated))
 
 
-async def _guarded(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+async def _guard_request(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
     """Pass on storable text only, and turn failures into protocol errors.
 
     Middleware. What spells a tag of ours is taken out of its text: it may be in a name that the error repeats. Malformed

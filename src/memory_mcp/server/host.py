@@ -130,7 +130,7 @@ class Host:
         call, gone = object(), threading.Event()
         token, since = GONE.set(gone), SINCE.set(time.monotonic())
         try:
-            return await anyio.to_thread.run_sync(self._counted, call, work, abandon_on_cancel=True)
+            return await anyio.to_thread.run_sync(self._run_counted, call, work, abandon_on_cancel=True)
         except anyio.get_cancelled_exc_class():
             gone.set()
             threading.Thread(target=self._stop, args=(call,), name="stopping", daemon=True).start()
@@ -168,7 +168,7 @@ class Host:
         """Return the response, with a notice where acknowledged events are lost."""
         return with_loss(app, response)
 
-    def _counted(self, call: object, work: Callable[[App], T]) -> T:
+    def _run_counted(self, call: object, work: Callable[[App], T]) -> T:
         """Run a reading call in this thread, listed as running.
 
         Raises DeadlineExceeded if it is cancelled already, and what opening or the call raises.

@@ -40,7 +40,7 @@ Say = Callable[[bytes], Awaitable[None]]
 See = Callable[[types.JSONRPCRequest], None]
 
 
-def parsed(line: bytes | lines.Cut) -> SessionMessage | bytes | None:
+def parse_line(line: bytes | lines.Cut) -> SessionMessage | bytes | None:
     """Return a line's message, or the error line that answers it.
 
     The error line is bytes; None for an empty line. A line that was cut for its length is answered with an error too.
@@ -53,7 +53,7 @@ def parsed(line: bytes | lines.Cut) -> SessionMessage | bytes | None:
     try:
         return SessionMessage(types.jsonrpc_message_adapter.validate_json(text, by_name=False))
     except ValueError:
-        return lines.refused(checked.message, "the line is no message of the protocol")
+        return lines.refuse_message(checked.message, "the line is no message of the protocol")
 
 
 async def converse(
@@ -85,7 +85,7 @@ async def converse(
         all_written.set()
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_read, client_lines, to_server, room, say, see, listens)
+        tasks.start_soon(_read_client, client_lines, to_server, room, say, see, listens)
         tasks.start_soon(write)
         try:
             options = low.create_initialization_options()
@@ -96,7 +96,7 @@ async def converse(
             tasks.cancel_scope.cancel()
 
 
-async def _read(
+async def _read_client(
     client_lines: AsyncIterable[bytes | lines.Cut],
     to_server: anyio.abc.ObjectSendStream[SessionMessage | Exception],
     room: anyio.Semaphore,
@@ -117,7 +117,7 @@ async def _read(
     async with to_server:
         with suppress(*CLOSED):
             async for line in client_lines:
-                if isinstance(message := parsed(line), bytes):
+                if isinstance(message := parse_line(line), bytes):
                     await say(message)
                 elif message is not None:
                     if isinstance(message.message, types.JSONRPCRequest):
@@ -146,7 +146,7 @@ async def serve_pipe(server: MemoryServer) -> None:
     os.dup2(nothing, 0)
     os.dup2(2, 1)
     os.close(nothing)
-    await converse(server, _given(source), _Out(sink).say, lambda: machine.listens(sink))
+    await converse(server, _iter_lines(source), _Out(sink).say, lambda: machine.listens(sink))
 
 
 class _Out:
@@ -174,16 +174,16 @@ class _Out:
             return
 
 
-async def _given(file: int) -> AsyncIterator[bytes | lines.Cut]:
+async def _iter_lines(file: int) -> AsyncIterator[bytes | lines.Cut]:
     """Yield a file's lines as they come, then the unterminated rest."""
     splitter = lines.Splitter()
-    while got := await anyio.to_thread.run_sync(_some, file, abandon_on_cancel=True):
+    while got := await anyio.to_thread.run_sync(_read_some, file, abandon_on_cancel=True):
         for line in splitter.feed(got):
             yield line
     yield splitter.end()
 
 
-def _some(file: int) -> bytes:
+def _read_some(file: int) -> bytes:
     """Return the next bytes of a file, up to `_CHUNK`."""
     try:
         return os.read(file, _CHUNK)

@@ -38,7 +38,7 @@ class Prompts:
 
     async def recall(self, topic: Annotated[str, Field(description="What to recall")]) -> str:
         """What the memory holds about a topic, with evidence."""
-        return await self._told(
+        return await self._render_task(
             f"Tell what is known about: {topic[:_SHOWN]}",
             "A few sentences, newest first; where statements contradict each other, the newer one holds, and name the older as "
             "superseded. If the quotations below do not answer it, call intelligent_search with other words and keywords.",
@@ -48,7 +48,7 @@ class Prompts:
 
     async def what_did_we_decide(self, about: Annotated[str, Field(description="The question that was decided")]) -> str:
         """A decision, its reasons, and whether it still stands."""
-        return await self._told(
+        return await self._render_task(
             f"Tell what was decided about: {about[:_SHOWN]}",
             "The decision, when, the reasons given, alternatives that were dropped, and whether anything later contradicts it. "
             "expand_grip with before=5 shows the reasons; intelligent_search finds later statements.",
@@ -62,7 +62,7 @@ class Prompts:
         week: Annotated[str, Field(description="2026-W04, 'last week' or toc:week:2026-W04; empty: the latest week")] = "",
     ) -> str:
         """What was done in a week, day by day."""
-        return await self._told(
+        return await self._render_task(
             "Write a digest of one week",
             "Under: decisions, done, problems and how they were solved, open questions. One line each, with its day.",
             of_week,
@@ -74,7 +74,7 @@ class Prompts:
         session_id: Annotated[str, Field(description="A session's id or its beginning; empty: the latest work")] = "",
     ) -> str:
         """Pick up where an earlier session ended."""
-        return await self._told(
+        return await self._render_task(
             "Pick up earlier work",
             "Say in a few lines: the goal, what is done, what is open, the files touched, and the next step. Ask before you "
             "change anything.",
@@ -82,7 +82,7 @@ class Prompts:
             session_id,
         )
 
-    async def _told(self, task: str, how: str, find: Find, subject: str, **options: bool) -> str:
+    async def _render_task(self, task: str, how: str, find: Find, subject: str, **options: bool) -> str:
         """Return the task, how to do it, and the material that `find` returns, within `TOKENS` tokens.
 
         Without material: the task and what to say instead. Lost events are named. Raises what `find` raises.

@@ -42,27 +42,27 @@ def add_resources(server: MCPServer, kit: Kit) -> None:
     @server.resource("memory://status", name="status", title="Memory status", mime_type=JSON)
     async def memory_status() -> str:
         """Tier, layers and counts."""
-        return await _read(kit, "status", respond, GetStatus(Detail.FULL))
+        return await _read_json(kit, "status", respond, GetStatus(Detail.FULL))
 
     @server.resource(TOC, name="toc", title="Page of the time tree", mime_type=JSON)
     async def toc(node_id: str) -> str:
         """A node with its bullets and children; with / and next_cursor behind its id the next page; a segment in its context."""
-        return await _read(kit, node_id, _page, node_id)
+        return await _read_json(kit, node_id, _page, node_id)
 
     @server.resource(GRIP, name="grip", title="Quotation in its context", mime_type=JSON)
     async def grip(grip_id: str) -> str:
         """The exact words and what was said around them."""
-        return await _read(kit, grip_id, respond, ExpandRequest(grip_id=grip_id))
+        return await _read_json(kit, grip_id, respond, ExpandRequest(grip_id=grip_id))
 
     @server.resource(SESSION, name="session", title="Events of a session", mime_type=JSON)
     async def session(session_id: str) -> str:
         """The first events of a session, in order."""
-        return await _read(kit, session_id, _session, session_id)
+        return await _read_json(kit, session_id, _session, session_id)
 
     @server.resource(TOPIC, name="topic", title="Topic with its segments", mime_type=JSON)
     async def topic(topic_id: str) -> str:
         """A topic: when and where it was talked about, what it is related to, and what became of it."""
-        return await _read(kit, topic_id, respond, GetTopic(topic_id))
+        return await _read_json(kit, topic_id, respond, GetTopic(topic_id))
 
 
 def _page(app: App, node_and_cursor: str, caller: Caller) -> Any:
@@ -87,7 +87,7 @@ def _session(app: App, session_id: str, caller: Caller) -> Events:
     return events
 
 
-async def _read(kit: Kit, what: str, find: Callable[[App, Any, Caller], Any], key: object) -> str:
+async def _read_json(kit: Kit, what: str, find: Callable[[App, Any, Caller], Any], key: object) -> str:
     """Return what `find` returns, as compact JSON without our tags.
 
     A notice says where events are lost; `what` names the resource in the log. Raises

@@ -15,23 +15,25 @@ def lean_input(schema: dict[str, Any]) -> dict[str, Any]:
     The one given stays as it is. References are replaced by their definitions without descriptions; titles, nulls, empty
     defaults and bounds of length are left out, as the server checks these itself; unknown arguments are refused at the top.
     """
-    slim: dict[str, Any] = _slim(_inlined({k: v for k, v in schema.items() if k != "$defs"}, schema.get("$defs", {})))
+    slim: dict[str, Any] = _slim_schema(
+        _inline_references({k: v for k, v in schema.items() if k != "$defs"}, schema.get("$defs", {}))
+    )
     return {**slim, "additionalProperties": False}
 
 
-def _inlined(value: Any, definitions: dict[str, Any]) -> Any:
+def _inline_references(value: Any, definitions: dict[str, Any]) -> Any:
     """Return part of a schema with its references replaced."""
     if isinstance(value, list):
-        return [_inlined(v, definitions) for v in value]
+        return [_inline_references(v, definitions) for v in value]
     if not isinstance(value, dict):
         return value
     if "$ref" in value:
         target = definitions[value["$ref"].rsplit("/", 1)[-1]]
-        return _inlined({k: v for k, v in target.items() if k != "description"}, definitions)
-    return {k: _inlined(v, definitions) for k, v in value.items()}
+        return _inline_references({k: v for k, v in target.items() if k != "description"}, definitions)
+    return {k: _inline_references(v, definitions) for k, v in value.items()}
 
 
-def _slim(schema: Any) -> Any:
+def _slim_schema(schema: Any) -> Any:
     """Return a schema without what says nothing, at every level.
 
     That is titles, bounds of length, nulls and empty defaults. "" is no value of a list of values; a choice of one remaining
@@ -44,13 +46,13 @@ def _slim(schema: Any) -> Any:
         del slim["additionalProperties"]
     if "anyOf" in slim:
         real = [option for option in slim.pop("anyOf") if option != _NULL]
-        slim = ({**_slim(real[0]), **slim} if len(real) == 1 else {"anyOf": real, **slim}) if real else slim
+        slim = ({**_slim_schema(real[0]), **slim} if len(real) == 1 else {"anyOf": real, **slim}) if real else slim
         slim.pop("title", None)
     if "enum" in slim:
         slim["enum"] = [v for v in slim["enum"] if v != ""]
     if "properties" in slim:
-        slim["properties"] = {name: _slim(part) for name, part in slim["properties"].items()}
+        slim["properties"] = {name: _slim_schema(part) for name, part in slim["properties"].items()}
     for name in ("items", "additionalProperties"):
         if name in slim:
-            slim[name] = _slim(slim[name])
+            slim[name] = _slim_schema(slim[name])
     return slim

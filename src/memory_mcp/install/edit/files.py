@@ -46,7 +46,7 @@ class Content:
         except UnicodeDecodeError as error:
             raise InstallRefused(f"{self.path} is not UTF-8 text ({error.reason} at byte {error.start})", SAVE_AS_UTF8) from None
 
-    def encoded(self, text: str) -> bytes:
+    def encode_text(self, text: str) -> bytes:
         """Return a text as UTF-8, with the file's byte order mark."""
         return (self.mark + text).encode("utf-8")
 

@@ -27,7 +27,7 @@ def value_at(text: str, keys: Sequence[str]) -> Any:
 
     None where there is none (or null). Raises Broken where the text is not JSON.
     """
-    return values.at(_read(text), keys)
+    return values.at(_read_value(text), keys)
 
 
 def raw_at(text: str, keys: Sequence[str]) -> str | None:
@@ -35,7 +35,7 @@ def raw_at(text: str, keys: Sequence[str]) -> str | None:
 
     None where there is none. Raises Broken for what is no JSON.
     """
-    node = None if is_blank(text) else _descend(parse(text), keys)
+    node = None if is_blank(text) else _find_node(parse(text), keys)
     return None if node is None else text[node.start : node.end]
 
 
@@ -46,8 +46,8 @@ def put(text: str, keys: Sequence[str], value: Any) -> tuple[str, int]:
     becomes an object. Raises Broken where the text is not JSON, something on the way is not an object, or the change would
     change something else.
     """
-    done, new_containers = _put(text, keys, partial(_rendered, text, value), value)
-    return _checked(done, values.changed(_read(text), keys, value)), new_containers
+    done, new_containers = _put_value(text, keys, partial(_render_value, text, value), value)
+    return _check_value(done, values.change_value(_read_value(text), keys, value)), new_containers
 
 
 def put_raw(text: str, keys: Sequence[str], raw: str) -> str:
@@ -57,7 +57,7 @@ def put_raw(text: str, keys: Sequence[str], raw: str) -> str:
     something on the way is not an object, or something else would change.
     """
     value = parse(raw).value
-    return _checked(_put(text, keys, lambda _: raw, value)[0], values.changed(_read(text), keys, value))
+    return _check_value(_put_value(text, keys, lambda _: raw, value)[0], values.change_value(_read_value(text), keys, value))
 
 
 def add(text: str, keys: Sequence[str], item: Any) -> tuple[str, int]:
@@ -67,14 +67,14 @@ def add(text: str, keys: Sequence[str], item: Any) -> tuple[str, int]:
     Broken where the text is not JSON, the value there is not an array, or something else would change.
     """
     root = None if is_blank(text) else parse(text)
-    array = None if root is None else _descend(root, keys)
+    array = None if root is None else _find_node(root, keys)
     if array is None:
         done, new_containers = put(text, keys, [item])
         return done, new_containers + 1
     if not isinstance(array.value, list):
         raise Broken(f"{'.'.join(keys)} is not an array", array.start)
-    done = _inserted(text, array, partial(_rendered, text, item))
-    return _checked(done, values.changed(_read(text), keys, [*array.value, item])), 0
+    done = _insert_part(text, array, partial(_render_value, text, item))
+    return _check_value(done, values.change_value(_read_value(text), keys, [*array.value, item])), 0
 
 
 def replace_item(text: str, keys: Sequence[str], old: Any, item: Any) -> str:
@@ -83,10 +83,10 @@ def replace_item(text: str, keys: Sequence[str], old: Any, item: Any) -> str:
     Returns the text unchanged where there is no such item or nothing at the path. Raises Broken where the text is
     not JSON, blank included.
     """
-    array = _descend(parse(text), keys)
+    array = _find_node(parse(text), keys)
     for part in array.parts if array is not None else ():
         if part.node.value == old:
-            return _replaced(text, part, partial(_rendered, text, item))
+            return _replace_value(text, part, partial(_render_value, text, item))
     return text
 
 
@@ -96,13 +96,13 @@ def drop(text: str, keys: Sequence[str]) -> str:
     Every one of a key that comes twice; the text is unchanged where there is none. The objects around it stay, also when empty.
     Raises Broken where the text is not JSON, or something else would change.
     """
-    expected = values.without(_read(text), keys)
-    while (owner := _descend(parse(text), keys[:-1])) is not None and isinstance(owner.value, dict):
+    expected = values.remove_value(_read_value(text), keys)
+    while (owner := _find_node(parse(text), keys[:-1])) is not None and isinstance(owner.value, dict):
         indexes = [i for i, part in enumerate(owner.parts) if part.key == keys[-1]]
         if not indexes:
             break
-        text = _cut(text, owner, indexes[-1])
-    return _checked(text, expected)
+        text = _cut_part(text, owner, indexes[-1])
+    return _check_value(text, expected)
 
 
 def drop_items(text: str, keys: Sequence[str], ours: Callable[[Any], bool]) -> str:
@@ -111,21 +111,21 @@ def drop_items(text: str, keys: Sequence[str], ours: Callable[[Any], bool]) -> s
     An item whose inner array becomes empty is removed too; the outer array stays. The text is unchanged where
     there is no array. Raises Broken where the text is not JSON.
     """
-    array = None if is_blank(text) else _descend(parse(text), keys)
+    array = None if is_blank(text) else _find_node(parse(text), keys)
     if array is None or not isinstance(array.value, list):
         return text
     for index in reversed(range(len(array.parts))):
         item = array.parts[index].node
         if ours(item.value):
-            return drop_items(_cut(text, array, index), keys, ours)
+            return drop_items(_cut_part(text, array, index), keys, ours)
         for part in item.parts if isinstance(item.value, dict) else ():
             remaining = [entry for entry in part.node.value if not ours(entry)] if isinstance(part.node.value, list) else []
             if not isinstance(part.node.value, list) or len(remaining) == len(part.node.value):
                 continue
             if not remaining:
-                return drop_items(_cut(text, array, index), keys, ours)
+                return drop_items(_cut_part(text, array, index), keys, ours)
             inner = next(i for i, entry in enumerate(part.node.parts) if ours(entry.node.value))
-            return drop_items(_cut(text, part.node, inner), keys, ours)
+            return drop_items(_cut_part(text, part.node, inner), keys, ours)
     return text
 
 
@@ -134,7 +134,7 @@ def prune(text: str, keys: Sequence[str]) -> str:
 
     Not if it holds a comment. Raises Broken where the text is not JSON, blank included.
     """
-    node = _descend(parse(text), keys)
+    node = _find_node(parse(text), keys)
     if node is None or not isinstance(node.value, dict | list) or not is_blank(text[node.start + 1 : node.end - 1]):
         return text
     return drop(text, keys)
@@ -153,7 +153,7 @@ def holds_nothing(text: str) -> bool:
     return node.value == {} and is_blank(text[: node.start] + text[node.start + 1 : node.end - 1] + text[node.end :])
 
 
-def _read(text: str) -> Any:
+def _read_value(text: str) -> Any:
     """Return a JSON text's value, {} for a blank one.
 
     Raises Broken where it is not JSON.
@@ -165,63 +165,63 @@ def _read(text: str) -> Any:
         return {} if is_blank(text) else parse(text).value
 
 
-def _checked(text: str, expected: Any) -> str:
+def _check_value(text: str, expected: Any) -> str:
     """Return the text if it reads as exactly the wanted value.
 
     Else raise Broken.
     """
-    if _read(text) != expected:
+    if _read_value(text) != expected:
         raise Broken("it cannot be changed without changing something else", 0)
     return text
 
 
-def _put(text: str, keys: Sequence[str], render: Render, value: Any) -> tuple[str, int]:
+def _put_value(text: str, keys: Sequence[str], render: Render, value: Any) -> tuple[str, int]:
     """Return a text with a value set, and the objects made.
 
     `render` writes the value at the last key; `value` is what it writes, which is formatted anew where objects around it are
     made. Raises Broken where the text is not JSON or something on the way is not an object.
     """
     if is_blank(text):
-        return text + _rendered(text, _nested(keys, value), "") + line_break(text), len(keys) - 1
+        return text + _render_value(text, _nest_value(keys, value), "") + line_break(text), len(keys) - 1
     node = parse(text)
     for depth, key in enumerate(keys):
         if not isinstance(node.value, dict):
             raise Broken(f"{'.'.join(keys[:depth]) or 'the text'} is not an object", node.start)
-        part, later_keys = _member(node, key), keys[depth + 1 :]
+        part, later_keys = _find_member(node, key), keys[depth + 1 :]
         if part is None:
-            render_member = partial(_rendered, text, _nested(later_keys, value)) if later_keys else render
-            return _inserted(text, node, partial(_entry, key, render_member)), len(later_keys)
+            render_member = partial(_render_value, text, _nest_value(later_keys, value)) if later_keys else render
+            return _insert_part(text, node, partial(_render_entry, key, render_member)), len(later_keys)
         if not later_keys:
-            return _replaced(text, part, render), 0
+            return _replace_value(text, part, render), 0
         node = part.node
     raise AssertionError
 
 
-def _nested(keys: Sequence[str], value: Any) -> Any:
+def _nest_value(keys: Sequence[str], value: Any) -> Any:
     for key in reversed(keys):
         value = {key: value}
     return value
 
 
-def _entry(key: str, render: Render, indent: str | None) -> str:
-    return f"{_json(key)}: {render(indent)}"
+def _render_entry(key: str, render: Render, indent: str | None) -> str:
+    return f"{_dump_json(key)}: {render(indent)}"
 
 
-def _member(node: Node, key: str) -> Part | None:
+def _find_member(node: Node, key: str) -> Part | None:
     """Return the last member with a key, None for none."""
     return next((part for part in reversed(node.parts) if part.key == key), None)
 
 
-def _descend(node: Node, keys: Sequence[str]) -> Node | None:
+def _find_node(node: Node, keys: Sequence[str]) -> Node | None:
     for key in keys:
-        part = _member(node, key) if isinstance(node.value, dict) else None
+        part = _find_member(node, key) if isinstance(node.value, dict) else None
         if part is None:
             return None
         node = part.node
     return node
 
 
-def _json(value: Any, indent: str | None = None) -> str:
+def _dump_json(value: Any, indent: str | None = None) -> str:
     """Return a value as JSON text, indented if `indent` is given."""
     text = json.dumps(value, indent=indent, ensure_ascii=False)
     try:
@@ -232,11 +232,11 @@ def _json(value: Any, indent: str | None = None) -> str:
     return text
 
 
-def _rendered(text: str, value: Any, indent: str | None) -> str:
+def _render_value(text: str, value: Any, indent: str | None) -> str:
     """Return a value as JSON, formatted as `text` is."""
     if indent is None or _is_one_line(text):
-        return _json(value)
-    return _json(value, _unit(text)).replace("\n", line_break(text) + indent)
+        return _dump_json(value)
+    return _dump_json(value, _find_indent(text)).replace("\n", line_break(text) + indent)
 
 
 def _is_one_line(text: str) -> bool:
@@ -247,7 +247,7 @@ def _is_one_line(text: str) -> bool:
     return text.strip() != "" and "\n" not in text.strip("\r\n") and parse(text).value != {}
 
 
-def _unit(text: str) -> str:
+def _find_indent(text: str) -> str:
     match = _INNER_INDENT.search(text)
     return (match[1].removeprefix(_line_indent(text, match.start())) if match else "") or "  "
 
@@ -257,18 +257,18 @@ def _line_indent(text: str, at: int) -> str:
     return match[0] if match else ""
 
 
-def _replaced(text: str, part: Part, render: Render) -> str:
+def _replace_value(text: str, part: Part, render: Render) -> str:
     return text[: part.node.start] + render(_line_indent(text, part.start)) + text[part.end :]
 
 
-def _inserted(text: str, owner: Node, render: Render) -> str:
+def _insert_part(text: str, owner: Node, render: Render) -> str:
     """Return the text with a new last part of a container.
 
     On a line of its own where the last part does not begin on the container's first line, and then after a comment
     behind the last part; else on the same line, before a // comment. A trailing comma stays one.
     """
     if not owner.parts:
-        return _first(text, owner, render)
+        return _insert_first(text, owner, render)
     last = owner.parts[-1]
     at = last.end if last.comma < 0 else last.comma + 1
     # After the comments that begin on the same line.
@@ -280,7 +280,7 @@ def _inserted(text: str, owner: Node, render: Render) -> str:
     comma, tail = (",", "") if last.comma < 0 else ("", ",")
     if "\n" in text[owner.start : last.start]:
         own_line = is_blank(text[_line_start(text, last.start) : last.start])
-        indent = _line_indent(text, last.start) if own_line else _line_indent(text, owner.start) + _unit(text)
+        indent = _line_indent(text, last.start) if own_line else _line_indent(text, owner.start) + _find_indent(text)
         return text[:at] + comma + text[at:insert_at] + line_break(text) + indent + render(indent) + tail + text[insert_at:]
     if "//" in text[at:insert_at]:
         # On the same line it would become part of the comment.
@@ -288,14 +288,14 @@ def _inserted(text: str, owner: Node, render: Render) -> str:
     return text[:at] + comma + text[at:insert_at] + " " + render(None) + tail + text[insert_at:]
 
 
-def _first(text: str, owner: Node, render: Render) -> str:
+def _insert_first(text: str, owner: Node, render: Render) -> str:
     """Return the text with the first part of an empty container."""
     at, end = owner.start + 1, owner.end - 1
     insert_at = at + len(text[at:end].rstrip(" \t\r\n"))
     outer = _line_indent(text, owner.start)
     if _is_one_line(text):
         return text[:insert_at] + render(None) + text[insert_at:]
-    indent = outer + _unit(text)
+    indent = outer + _find_indent(text)
     close = "" if "\n" in text[insert_at:end] else line_break(text) + outer
     return text[:insert_at] + line_break(text) + indent + render(indent) + close + text[insert_at:]
 
@@ -304,7 +304,7 @@ def _line_start(text: str, at: int) -> int:
     return max(text.rfind("\n", 0, at), text.rfind("\r", 0, at)) + 1
 
 
-def _cut(text: str, owner: Node, index: int) -> str:
+def _cut_part(text: str, owner: Node, index: int) -> str:
     """Return the text without one part of a container.
 
     Comments stay; of the last part the comma before it is removed, and a container that is then blank inside is

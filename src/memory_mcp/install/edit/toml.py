@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from memory_mcp.install.edit.jsonc import Broken
-from memory_mcp.install.edit.values import at, changed, without
+from memory_mcp.install.edit.values import at, change_value, remove_value
 from memory_mcp.install.edit.values import line_break as line_break_of
 
 _BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
 
 
-def parsed(text: str) -> dict[str, Any]:
+def parse_toml(text: str) -> dict[str, Any]:
     """Return the parsed text.
 
     Raises Broken where it is not TOML or is nested too deeply.
@@ -31,7 +31,7 @@ def value_at(text: str, keys: Sequence[str]) -> Any:
 
     None where there is none. Raises Broken where the text is not TOML.
     """
-    return at(parsed(text), keys)
+    return at(parse_toml(text), keys)
 
 
 def put(text: str, keys: Sequence[str], value: Any) -> str:
@@ -40,14 +40,14 @@ def put(text: str, keys: Sequence[str], value: Any) -> str:
     The value holds no None. A new dictionary is appended as a table; everything else is edited by tomlkit. Raises Broken where
     the text is not TOML, or the change is not possible without another.
     """
-    expected = [changed(parsed(text), keys, value)]
+    expected = [change_value(parse_toml(text), keys, value)]
     if isinstance(value, dict) and value_at(text, keys) is None:
         # One empty line before the new table.
         lead = line_break_of(text) * (0 if not text.strip() else 1 if text.endswith("\n") else 2)
         done = text + lead + block(keys, value, line_break_of(text))
-        if _reads(done, expected):
+        if _reads_as(done, expected):
             return done
-    return _edited(text, keys, value, expected)
+    return _edit_text(text, keys, value, expected)
 
 
 def drop(text: str, keys: Sequence[str], written: Any) -> str:
@@ -58,14 +58,14 @@ def drop(text: str, keys: Sequence[str], written: Any) -> str:
     go or stay.
     """
     # The table around it may stay, if somebody wrote its header.
-    expected = [without(parsed(text), keys, prune=True), without(parsed(text), keys)]
+    expected = [remove_value(parse_toml(text), keys, prune=True), remove_value(parse_toml(text), keys)]
     if isinstance(written, dict):
         ours = block(keys, written, line_break_of(text))
         for lead in (line_break_of(text), ""):
             at = text.find(lead + ours)
-            if at >= 0 and _reads(done := text[:at] + text[at + len(lead + ours) :], expected):
+            if at >= 0 and _reads_as(done := text[:at] + text[at + len(lead + ours) :], expected):
                 return done
-    return _edited(text, keys, None, expected)
+    return _edit_text(text, keys, None, expected)
 
 
 def block(keys: Sequence[str], value: dict[str, Any], line_break: str = "\n") -> str:
@@ -90,7 +90,7 @@ def _value(value: Any) -> str:
     return str(tomlkit.item(value).as_string())
 
 
-def _edited(text: str, keys: Sequence[str], value: Any, expected: Sequence[Any]) -> str:
+def _edit_text(text: str, keys: Sequence[str], value: Any, expected: Sequence[Any]) -> str:
     """Return the text edited by tomlkit.
 
     A value of None removes the entry. Missing tables on the way are made. Line ends stay CR LF where all were. Raises Broken
@@ -113,12 +113,12 @@ def _edited(text: str, keys: Sequence[str], value: Any, expected: Sequence[Any])
         raise Broken(str(error), 0) from None
     if text.count("\r\n") == text.count("\n") > 0:
         done = done.replace("\r\n", "\n").replace("\n", "\r\n")
-    if not _reads(done, expected):
+    if not _reads_as(done, expected):
         raise Broken(f"{'.'.join(keys)} cannot be changed without changing something else", 0)
     return done
 
 
-def _reads(text: str, expected: Sequence[Any]) -> bool:
+def _reads_as(text: str, expected: Sequence[Any]) -> bool:
     try:
         return tomllib.loads(text) in expected
     except tomllib.TOMLDecodeError:

@@ -21,25 +21,25 @@ def at(values: Any, keys: Sequence[str]) -> Any:
     return values
 
 
-def changed(values: Any, keys: Sequence[str], value: Any) -> Any:
+def change_value(values: Any, keys: Sequence[str], value: Any) -> Any:
     """Return a copy with `value` at a key path.
 
     Dictionaries are made; raises Broken where something on the way is none.
     """
     if not isinstance(values, dict):
         raise Broken("on the way to " + ".".join(keys) + " stands something that holds no entries", 0)
-    inner = value if len(keys) == 1 else changed(values.get(keys[0], {}), keys[1:], value)
+    inner = value if len(keys) == 1 else change_value(values.get(keys[0], {}), keys[1:], value)
     return {**values, keys[0]: inner}
 
 
-def without(values: Any, keys: Sequence[str], prune: bool = False) -> Any:
+def remove_value(values: Any, keys: Sequence[str], prune: bool = False) -> Any:
     """Return a copy without the value at a path of keys.
 
     The same values where there is none. With `prune` the dictionaries on the way that become empty are removed too.
     """
     if not isinstance(values, dict) or keys[0] not in values:
         return values
-    inner = None if len(keys) == 1 else without(values[keys[0]], keys[1:], prune)
+    inner = None if len(keys) == 1 else remove_value(values[keys[0]], keys[1:], prune)
     if len(keys) == 1 or (prune and inner == {}):
         return {name: member for name, member in values.items() if name != keys[0]}
     return {**values, keys[0]: inner}

@@ -12,7 +12,7 @@ from memory_mcp.model.fencing import fence_text, neutralize, neutralize_json
 from memory_mcp.requests.plain import as_json
 from memory_mcp.requests.registry import respond
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
-from memory_mcp.server.apps import shown_by
+from memory_mcp.server.apps import page_meta
 from memory_mcp.server.caller import CALLER
 from memory_mcp.server.host import Host
 from memory_mcp.server.markdown import markdown
@@ -125,7 +125,7 @@ def tool(fn: Callable[..., Any], title: str, annotations: ToolAnnotations = READ
             title=title,
             description=description,
             annotations=annotations,
-            meta=shown_by(page) if page else None,
+            meta=page_meta(page) if page else None,
             structured_output=False,
         )
         new_tool.parameters = lean_input(new_tool.parameters)

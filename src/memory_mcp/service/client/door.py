@@ -51,7 +51,7 @@ def listen(directory: str, unix: bool = True) -> tuple[socket.socket, str]:
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.bind((_HOST, 0))
     secret = os.urandom(_SECRET).hex()
-    _listening(listener)
+    _start_listening(listener)
     door_file, content = paths.door_file(directory), json.dumps({"port": listener.getsockname()[1], "secret": secret})
     machine.put(door_file, content.encode("ascii"), f"{door_file}.{os.getpid()}")
     return listener, secret
@@ -73,10 +73,10 @@ def _listen_unix(path: str) -> socket.socket:
         raise
     finally:
         os.umask(old_umask)
-    return _listening(listener)
+    return _start_listening(listener)
 
 
-def _listening(listener: socket.socket) -> socket.socket:
+def _start_listening(listener: socket.socket) -> socket.socket:
     """Have a bound socket listen, without blocking, and return it."""
     listener.listen(_BACKLOG)
     listener.setblocking(False)
@@ -102,7 +102,7 @@ def forget(directory: str) -> None:
         pass
 
 
-def seen(directory: str) -> tuple[int, int, int] | None:
+def address_stamp(directory: str) -> tuple[int, int, int] | None:
     """Return (device, inode, change time in ns) of the address file.
 
     The door file, else the socket; None for neither.
@@ -122,17 +122,17 @@ def connect(directory: str) -> socket.socket:
     Over TCP it has proved that it is this user's. Over a Unix socket the system says whose it is. Raises OSError when none runs,
     when it is not of this user, or sends nothing for `_PATIENCE` seconds while its proof is awaited.
     """
-    port_and_secret = _told(paths.door_file(directory))
+    port_and_secret = _read_door_file(paths.door_file(directory))
     if port_and_secret is None:
         if not hasattr(socket, "AF_UNIX"):
             raise FileNotFoundError("no daemon listens")
-        sock = _connected(socket.AF_UNIX, paths.socket_path(directory))
+        sock = _connect_socket(socket.AF_UNIX, paths.socket_path(directory))
         if machine.is_foreign_peer(sock):
             sock.close()
             raise ConnectionRefusedError("what listens there is not this user's daemon")
         return sock
     port, secret = port_and_secret
-    sock = _connected(socket.AF_INET, (_HOST, port))
+    sock = _connect_socket(socket.AF_INET, (_HOST, port))
     try:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.settimeout(_PATIENCE)
@@ -144,7 +144,7 @@ def connect(directory: str) -> socket.socket:
     return sock
 
 
-def _connected(family: int, address: str | tuple[str, int]) -> socket.socket:
+def _connect_socket(family: int, address: str | tuple[str, int]) -> socket.socket:
     """Return a connected blocking socket; raise OSError on failure."""
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -155,7 +155,7 @@ def _connected(family: int, address: str | tuple[str, int]) -> socket.socket:
     return sock
 
 
-def _told(path: str) -> tuple[int, str] | None:
+def _read_door_file(path: str) -> tuple[int, str] | None:
     """Return a daemon's port and secret, None for none.
 
     Raises PermissionError for another user's file, OSError for one that cannot be opened.
@@ -183,12 +183,12 @@ def prove(sock: socket.socket, secret: str) -> None:
     Raises ConnectionRefusedError when that is wrong or no line comes, another OSError (as TimeoutError) for a lost connection.
     """
     ours = os.urandom(_SECRET).hex()
-    sock.sendall(_line({"nonce": ours}))
-    heard = _heard(sock)
+    sock.sendall(_encode_line({"nonce": ours}))
+    heard = _receive_line(sock)
     theirs = str(heard.get("nonce", ""))
     if not same(str(heard.get("proof", "")), answer(secret, "daemon", ours, theirs)):
         raise ConnectionRefusedError("what listens there is not this user's daemon")
-    sock.sendall(_line({"proof": answer(secret, "caller", ours, theirs)}))
+    sock.sendall(_encode_line({"proof": answer(secret, "caller", ours, theirs)}))
 
 
 def answer(secret: str, who: str, callers: str, daemons: str) -> str:
@@ -217,16 +217,16 @@ async def demand(hear: Hear, say: Say, secret: str) -> bool:
     """
     theirs = str((await hear()).get("nonce", ""))
     ours = os.urandom(_SECRET).hex()
-    await say(_line({"nonce": ours, "proof": answer(secret, "daemon", theirs, ours)}))
+    await say(_encode_line({"nonce": ours, "proof": answer(secret, "daemon", theirs, ours)}))
     proof = str((await hear()).get("proof", ""))
     return same(proof, answer(secret, "caller", theirs, ours))
 
 
-def _line(message: dict[str, str]) -> bytes:
+def _encode_line(message: dict[str, str]) -> bytes:
     return json.dumps(message).encode() + b"\n"
 
 
-def _heard(sock: socket.socket) -> dict[str, object]:
+def _receive_line(sock: socket.socket) -> dict[str, object]:
     """Return the object of one line, {} where it is none.
 
     Read byte by byte, since what follows belongs to the next reader. Raises ConnectionRefusedError when the other side ends, or

@@ -24,7 +24,7 @@ def run(daemon: link.Wanted, argv: Sequence[str]) -> int | None:
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # what a terminal cannot show is no failure
     has_output = False
-    is_confirmed = _confirmed(argv)
+    is_confirmed = _ask_confirmation(argv)
 
     def hear(message: dict[str, Any]) -> None:
         nonlocal has_output
@@ -39,7 +39,7 @@ def run(daemon: link.Wanted, argv: Sequence[str]) -> int | None:
     try:
         for _ in range(2):
             try:
-                return _once(daemon, argv, hear, is_confirmed)
+                return _run_once(daemon, argv, hear, is_confirmed)
             except link.Unreachable:
                 return None
             except (ConnectionError, TimeoutError) as error:
@@ -64,7 +64,7 @@ def _print_failure(code: str, text: str, argv: Sequence[str], status: int) -> in
     return status
 
 
-def _once(daemon: link.Wanted, argv: Sequence[str], hear: Any, is_confirmed: bool) -> int:
+def _run_once(daemon: link.Wanted, argv: Sequence[str], hear: Any, is_confirmed: bool) -> int:
     """Run a command in the daemon and return its exit status.
 
     `hear` gets its output, notes go to stderr. Raises link.Refused for settings that cannot be used or an error of the daemon,
@@ -93,7 +93,7 @@ def _once(daemon: link.Wanted, argv: Sequence[str], hear: Any, is_confirmed: boo
         line.close()
 
 
-def _confirmed(argv: Sequence[str]) -> bool:
+def _ask_confirmation(argv: Sequence[str]) -> bool:
     """Ask the person to confirm that the words are their own."""
     question = question_of(argv)
     if not question or not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):

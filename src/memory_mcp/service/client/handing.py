@@ -12,7 +12,7 @@ import os
 
 from memory_mcp import __version__
 from memory_mcp.base import machine, paths
-from memory_mcp.service.client.spoolfile import quoted
+from memory_mcp.service.client.spoolfile import quote_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,9 +76,9 @@ def _over_socket(socket_path: str, name: str, payload: bytes, fields: "Mapping[s
     if not hasattr(_socket, "AF_UNIX"):
         return False
     # Hello and request in one piece: the daemon's greeting does not change the request.
-    hello = f'{{"memory-mcp":"{__version__}","kind":"rpc","pid":{os.getpid()},"cwd":{quoted(paths.here())}}}\n'
-    words = ",".join(f"{quoted(key)}:{quoted(value)}" for key, value in fields.items())
-    params = f'{{"name":{quoted(name)},"told":{{{words}}},"payload":"'
+    hello = f'{{"memory-mcp":"{__version__}","kind":"rpc","pid":{os.getpid()},"cwd":{quote_json(paths.here())}}}\n'
+    words = ",".join(f"{quote_json(key)}:{quote_json(value)}" for key, value in fields.items())
+    params = f'{{"name":{quote_json(name)},"told":{{{words}}},"payload":"'
     head = f'{hello}{{"id":1,"method":"{METHOD}","params":{params}'.encode("ascii")
     sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:

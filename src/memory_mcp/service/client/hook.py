@@ -63,7 +63,7 @@ def _run(argv: "list[str]") -> None:
     if os.isatty(0):
         _complain(f"a client runs this at each event and hands it a payload; in a terminal there is none; {_USAGE}")
         return
-    payload = _read()
+    payload = _read_stdin()
     if not payload or payload.isspace():
         _complain("nothing on standard input")
         return
@@ -82,8 +82,8 @@ def _run(argv: "list[str]") -> None:
         failed, used = _keep_somewhere(directory, client, payload, fields)
     if client in _PROMPTS:
         _answer(payload, used or directory, config, _PROMPTS[client])
-    if used and _may_be(payload, *_EDGES):
-        _have_filed(used, config)
+    if used and _may_name(payload, *_EDGES):
+        _start_filing(used, config)
     if failed:
         _complain(failed)
 
@@ -104,7 +104,7 @@ def _is_paused(payload: bytes, directory: str, config: str) -> bool:
     except (ValueError, RecursionError):
         fields = {}
     project = _project(fields if isinstance(fields, dict) else {}, config)
-    return pauses.paused(directory, project, time.time_ns() // 1_000_000)
+    return pauses.is_paused(directory, project, time.time_ns() // 1_000_000)
 
 
 def _arguments(argv: "list[str]") -> "tuple[str, str, str]":
@@ -120,7 +120,7 @@ def _arguments(argv: "list[str]") -> "tuple[str, str, str]":
     return client, options["--data-dir"], options["--config"]
 
 
-def _read() -> bytes:
+def _read_stdin() -> bytes:
     """Return standard input, read to its end.
 
     So the client never meets a closed pipe. Parts that come once more than `MAX_PAYLOAD` bytes were read are dropped; the result
@@ -188,7 +188,7 @@ def _answer(payload: bytes, directory: str, config: str, prompt: str) -> None:
     from memory_mcp.base import paths
 
     for event, tell, setting, default in (("SessionStart", _briefing, "briefing", True), (prompt, _recall, "recall", False)):
-        if not _may_be(payload, event) or paths.setting("hooks", setting, default, file=config) is not True:
+        if not _may_name(payload, event) or paths.setting("hooks", setting, default, file=config) is not True:
             continue
         import json
 
@@ -210,11 +210,11 @@ def _answer(payload: bytes, directory: str, config: str, prompt: str) -> None:
             return
 
 
-def _may_be(payload: bytes, *events: str) -> bool:
+def _may_name(payload: bytes, *events: str) -> bool:
     return any(b'"' + event.encode() + b'"' in payload for event in events)
 
 
-def _have_filed(directory: str, config: str) -> None:
+def _start_filing(directory: str, config: str) -> None:
     """Start the daemon where enough payloads wait and none runs.
 
     Enough is `_WORTH_A_DAEMON`. Nothing is waited for. Nothing happens where the settings switch daemons off, or none can run

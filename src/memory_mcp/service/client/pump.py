@@ -107,11 +107,11 @@ class Relay:
         name = json.dumps(message["id"])
         if method == "initialize":
             self._opening, self._opening_id, self._answered = line, name, False
-        self._lasts(method, params, message)
+        self._note_lasting(method, params, message)
         self._pending[name] = [line, 0, method in _GREETINGS]
         return line
 
-    def _lasts(self, method: str, params: dict[str, Any], message: dict[str, Any]) -> None:
+    def _note_lasting(self, method: str, params: dict[str, Any], message: dict[str, Any]) -> None:
         if method in _LASTING:
             what = str(params.get("uri", "")) if method == "resources/subscribe" else ""
             self._lasting[method, what] = message
@@ -120,7 +120,7 @@ class Relay:
 
     def from_daemon(self, line: bytes) -> bytes:
         """Return a daemon's line for the client, closing what it answers."""
-        name = _answered_id(line)
+        name = _find_answered_id(line)
         if name is None:
             return line
         if name in self._swallow:
@@ -132,7 +132,7 @@ class Relay:
         self._pending.pop(name, None)
         return line
 
-    def lost(self) -> None:
+    def count_death(self) -> None:
         """Count one more death of a daemon for each open request."""
         for entry in self._pending.values():
             entry[1] += 1
@@ -173,7 +173,7 @@ class Relay:
         return json.dumps(error, separators=(",", ":")).encode() + b"\n"
 
 
-def _answered_id(line: bytes) -> str | None:
+def _find_answered_id(line: bytes) -> str | None:
     """Return the id, as JSON, that a daemon's line answers."""
     head = line[:200]
     if head.startswith(_USUAL):
@@ -206,7 +206,7 @@ class Pump:
         self._began = time.monotonic()
         self._next_try, self._next_look = 0.0, self._began + _LOOK
         if line is not None:
-            self._heard(bytes(line.rest))
+            self._pass_on(bytes(line.rest))
 
     def run(self) -> None:
         """Relay until the client is gone or all is answered."""
@@ -216,7 +216,7 @@ class Pump:
                 if self._ended and not self._to_client:
                     break
                 if self._relay.waiting and not self._ended and time.monotonic() >= self._next_try:
-                    self._again()
+                    self._reconnect()
             goes_on = self._turn()
         self._sink.close()
 
@@ -242,12 +242,12 @@ class Pump:
         if sock is not None and sock in writable:
             self._send()
         if self._source in readable:
-            self._read()
+            self._read_client()
         if self._line is not None and self._line.sock in readable:
             self._receive()
         return True
 
-    def _read(self) -> None:
+    def _read_client(self) -> None:
         """Pass on what the client sent.
 
         At its end let the daemon finish within `_LEAVE` seconds.
@@ -257,7 +257,7 @@ class Pump:
         except OSError:
             got = b""
         if self._stands_in and got:
-            self._look()
+            self._look_for_daemon()
         for line in self._from_client.feed(got) if got else [self._from_client.end()]:
             self._to_daemon += self._relay.from_client(line)
         self._to_client += b"".join(self._relay.answers)
@@ -274,7 +274,7 @@ class Pump:
             try:
                 self._line.sock.shutdown(1)
             except OSError:
-                self._lost()
+                self._drop_daemon()
 
     def _send(self) -> None:
         assert self._line is not None
@@ -283,7 +283,7 @@ class Pump:
         except BlockingIOError:
             return
         except OSError:
-            self._lost()
+            self._drop_daemon()
             return
         del self._to_daemon[:done]
         if self._ended:
@@ -297,27 +297,27 @@ class Pump:
             return
         except OSError:
             got = b""
-        self._heard(got)
+        self._pass_on(got)
         if not got:
-            self._lost()
+            self._drop_daemon()
 
-    def _heard(self, got: bytes) -> None:
+    def _pass_on(self, got: bytes) -> None:
         """Pass on bytes of the daemon."""
         for line in self._from_daemon.feed(got):
             if isinstance(line, lines.Cut):
-                self._lost()
+                self._drop_daemon()
                 return
             self._to_client += self._relay.from_daemon(line + b"\n")
 
-    def _lost(self) -> None:
+    def _drop_daemon(self) -> None:
         if self._line is not None:
             self._line.close()
         self._line, self._stands_in = None, False
-        self._relay.lost()
+        self._relay.count_death()
         self._from_daemon.end()
         self._to_daemon.clear()
 
-    def _again(self) -> None:
+    def _reconnect(self) -> None:
         try:
             line = link.reach(self._wanted, "mcp")
         except (OSError, ValueError, link.Refused) as error:
@@ -326,9 +326,9 @@ class Pump:
             self._to_client += b"".join(self._relay.give_up_all(why, but_greetings=patient))
             self._next_try = time.monotonic() + _PAUSE
             return
-        self._take(line)
+        self._take_daemon(line)
 
-    def _look(self) -> None:
+    def _look_for_daemon(self) -> None:
         from memory_mcp.service.client import standin
 
         now = time.monotonic()
@@ -343,22 +343,22 @@ class Pump:
         except (OSError, ValueError, link.Refused):
             if not owner_lives:
                 # It starts slowly; the one that stands in would name a process that has ended.
-                self._lost()
+                self._drop_daemon()
             return
         if self._line is not None:
             self._line.close()
         self._stands_in = False
         self._from_daemon.end()
-        self._take(line)
+        self._take_daemon(line)
 
-    def _take(self, line: link.Line) -> None:
+    def _take_daemon(self, line: link.Line) -> None:
         messages, errors = self._relay.again()
         self._line = line
         self._wanted.note_identity()
         line.sock.setblocking(False)
         self._to_daemon = bytearray(b"".join(messages))
         self._to_client += b"".join(errors)
-        self._heard(bytes(line.rest))
+        self._pass_on(bytes(line.rest))
 
 
 def run(daemon: link.Wanted, start: bool = True) -> int | None:

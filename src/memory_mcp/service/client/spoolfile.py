@@ -53,12 +53,12 @@ def header(name: str, fields: "Mapping[str, str]", cut: bool = False, raw: bool 
     out where empty; `cut`: the payload is only the beginning of what came; `raw`: secrets could not be taken out of it. Raises
     ValueError for a `name` that `name_of` did not make.
     """
-    words = "".join(f',"{key}":{quoted(value)}' for key, value in fields.items() if value)
+    words = "".join(f',"{key}":{quote_json(value)}' for key, value in fields.items() if value)
     words += (',"cut":true' if cut else "") + (',"raw":true' if raw else "")
     return f'{{"v":1,"client":"{client_of(name)}","at_ns":{int(name[:_TIME])}{words}}}\n'.encode("ascii")
 
 
-def quoted(text: str) -> str:
+def quote_json(text: str) -> str:
     """Return a text as a JSON string in ASCII.
 
     Loading the json module would take a third of the time that Python starts in.

@@ -37,7 +37,10 @@ def begin(daemon: link.Wanted) -> link.Line:
     words += ["--profile", profile] if (profile := daemon.flags.get("server.profile")) else []
     ours, theirs = socket.socketpair()
     subprocess.Popen(
-        [sys.executable, "-P", "-m", "memory_mcp", *words], stdin=theirs.fileno(), stdout=theirs.fileno(), **machine.grouped()
+        [sys.executable, "-P", "-m", "memory_mcp", *words],
+        stdin=theirs.fileno(),
+        stdout=theirs.fileno(),
+        **machine.group_options(),
     )
     theirs.close()
     return link.Line(ours)

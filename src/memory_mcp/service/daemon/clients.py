@@ -58,7 +58,7 @@ class Clients:
         self.served = 0
 
     @contextmanager
-    def connected(self, client: Client) -> Iterator[Client]:
+    def count_client(self, client: Client) -> Iterator[Client]:
         """Count a connection as open while the block runs.
 
         It counts as served for good; its end restarts the idle time.

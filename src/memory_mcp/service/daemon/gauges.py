@@ -26,19 +26,19 @@ def readings(app: App) -> metrics.Readings:
     segments = app.tree.tally().segments
     levels = {str(level): float(len(app.storage.toc.list_ids(level))) for level in _PERIODS}
     return {
-        **_indexes(app),
-        **_topics(app),
+        **_read_indexes(app),
+        **_read_topics(app),
         "deriver_lag_events": {"": stats.last_seq - stats.derived_to},
         "event_count": {"": stats.rows["event"]},
         "grip_count": {"": stats.rows["grip"]},
         "segment_count": {"": segments},
-        "spool_pending": {"": spooled(str(app.settings.storage.directory))},
+        "spool_pending": {"": count_spooled(str(app.settings.storage.directory))},
         "store_size_bytes": {"": stats.size_bytes},
         "toc_node_count": {**levels, str(TocLevel.SEGMENT): segments},
     }
 
 
-def _indexes(app: App) -> dict[str, dict[str, float]]:
+def _read_indexes(app: App) -> dict[str, dict[str, float]]:
     """Return the gauges of the indexes by name and label.
 
     A missing one has 0 documents (labels toc_node and grip) and bytes, and nothing else; seconds of a rebuild come after one.
@@ -57,7 +57,7 @@ def _indexes(app: App) -> dict[str, dict[str, float]]:
     return gauges
 
 
-def _topics(app: App) -> dict[str, dict[str, float]]:
+def _read_topics(app: App) -> dict[str, dict[str, float]]:
     """Return the gauges of the topic graph by name and label.
 
     Labels are "topic", "segment", or "" for none. How far it is behind is there only while there is a graph, the seconds that a
@@ -76,7 +76,7 @@ def _topics(app: App) -> dict[str, dict[str, float]]:
     return gauges
 
 
-def spooled(directory: str) -> int:
+def count_spooled(directory: str) -> int:
     """Return how many payloads wait in a data directory's spool."""
     try:
         with os.scandir(Path(paths.spool_dir(directory)) / "new") as entries:

@@ -78,7 +78,7 @@ class HttpDoor:
         self._pages = pages
         self._rules = Rules(token, token_file, max_body, hosts_of(settings), pages[1] if pages else None)
         self._health = health
-        self._asked = Asked(self._told, metrics, take_hook)
+        self._asked = Asked(self._report_health, metrics, take_hook)
         self._began = time.monotonic()
         self._uvicorn: Uvicorn | None = None
         self._connection: Connection | None = None
@@ -142,7 +142,7 @@ class HttpDoor:
         self._connection.end_streams()
         asyncio.get_running_loop().call_later(GRACE, self._connection.end_calls)
 
-    def _told(self) -> dict[str, Any]:
+    def _report_health(self) -> dict[str, Any]:
         """Return `/health` as JSON values.
 
         status ("ok"), version, pid, uptime_seconds (one decimal), and the keys that `health` adds.

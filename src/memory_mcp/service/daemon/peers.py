@@ -21,7 +21,7 @@ def is_another_users(peer: _Address | None, local: _Address | None, tables: Path
     if peer is None or local is None or not hasattr(os, "geteuid"):
         return False
     # The peer's socket has its own address first; the list names the user who made it.
-    sought = [[_spelled(*peer, mapped), _spelled(*local, mapped)] for mapped in (False, True)]
+    sought = [[_spell_address(*peer, mapped), _spell_address(*local, mapped)] for mapped in (False, True)]
     users = set()
     for name in ("tcp", "tcp6"):
         with suppress(OSError):
@@ -30,7 +30,7 @@ def is_another_users(peer: _Address | None, local: _Address | None, tables: Path
     return bool(users) and os.geteuid() not in users
 
 
-def _spelled(host: str, port: int, mapped: bool) -> str:
+def _spell_address(host: str, port: int, mapped: bool) -> str:
     """Return HOST:PORT in hexadecimal as the lists spell it."""
     try:
         packed = socket.inet_pton(socket.AF_INET6, host) if ":" in host else socket.inet_pton(socket.AF_INET, host)

@@ -102,7 +102,7 @@ def routes(server: MCPServer[Any], answers: Asked, max_body: int, pages: Sequenc
         client = request.path_params["client"]
         if not CLIENT.match(client):
             raise HTTPException(404)
-        return JSONResponse(await _taken(answers.take_hook, client, await request.body()))
+        return JSONResponse(await _take_payload(answers.take_hook, client, await request.body()))
 
     all_routes = [
         Route("/mcp", Mended(StreamableHTTPASGIApp(manager)), methods=["GET", "POST", "DELETE"]),
@@ -116,7 +116,7 @@ def routes(server: MCPServer[Any], answers: Asked, max_body: int, pages: Sequenc
     return application(all_routes, lifespan, "Routes are /mcp, /sse, /health, /metrics and /hooks/CLIENT.")
 
 
-async def _taken(take_hook: TakeHook, client: str, payload: bytes) -> dict[str, Any]:
+async def _take_payload(take_hook: TakeHook, client: str, payload: bytes) -> dict[str, Any]:
     """Return what `take_hook` answers, {} where that is no mapping.
 
     Raises what it raises. It runs in a thread, unless it is a coroutine function; an awaitable that it returns is awaited here.

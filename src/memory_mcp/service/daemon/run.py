@@ -125,7 +125,7 @@ class _Daemon:
         self._began = time.monotonic()
         self._ending = anyio.Event()
         self._why = ""
-        self._service = Service(settings, lock, self._opened)
+        self._service = Service(settings, lock, self._prepare_app)
         self._clients = Clients()
         metrics.provide("daemon_clients", lambda: {"": float(len(self._clients))})
         self._assembling = threading.Lock()
@@ -136,10 +136,10 @@ class _Daemon:
         self._in_force = InForce(lambda: self._service.settings, start_settings)
         private = Private({**methods.table(), METHOD: self._intake.keep}).serve
         project = settings.server.project
-        self._door = SocketDoor(self._speak, self._clients, private, self._greet, project, secret)
+        self._door = SocketDoor(self._speak, self._clients, private, self._greet_caller, project, secret)
         self._identity = paths.identity(self._directory) if lock.is_new else []
 
-    def _greet(self, hello: Mapping[str, Any]) -> dict[str, str]:
+    def _greet_caller(self, hello: Mapping[str, Any]) -> dict[str, str]:
         """Return what differs for a caller, as `InForce.answer`.
 
         Note where it was connected to a memory that is gone. That is where the store was made by this process and the caller
@@ -151,7 +151,7 @@ class _Daemon:
                 app.displaced = self._displaced
         return self._in_force.answer(hello)
 
-    def _opened(self, app: "App") -> None:
+    def _prepare_app(self, app: "App") -> None:
         app.settings_file, app.displaced = self._in_force.file, self._displaced
         metrics.start()
 
@@ -189,11 +189,11 @@ class _Daemon:
         import anyio
 
         tasks.start_soon(self._door.serve, self._listener)
-        door_stamp, is_logged = door.seen(self._directory), False
+        door_stamp, is_logged = door.address_stamp(self._directory), False
         while True:
             await anyio.sleep(_LOOK)
             if (
-                (door_stamp is not None and door.seen(self._directory) == door_stamp)
+                (door_stamp is not None and door.address_stamp(self._directory) == door_stamp)
                 or self._ending.is_set()
                 or not self._lock.is_in_place
             ):
@@ -206,10 +206,10 @@ class _Daemon:
                 door_stamp, is_logged = None, True
                 continue
             log.warning("the file by which this process is found was taken away or replaced; it listens at a new one")
-            door_stamp, is_logged = door.seen(self._directory), False
+            door_stamp, is_logged = door.address_stamp(self._directory), False
             tasks.start_soon(self._door.serve, listener)
 
-    def _assembled(self) -> "MemoryServer":
+    def _assemble_server(self) -> "MemoryServer":
         """Return the MCP server, made for the first MCP client."""
         with self._assembling:
             if self._server is None:
@@ -224,7 +224,7 @@ class _Daemon:
     async def _speak(self, stream: "SocketStream", lines: "Lines", client: Client) -> None:
         import anyio
 
-        server = await anyio.to_thread.run_sync(self._assembled)
+        server = await anyio.to_thread.run_sync(self._assemble_server)
         from memory_mcp.service.daemon.protocol import speak
 
         await speak(server, stream, lines, client)
@@ -263,14 +263,14 @@ class _Daemon:
                 os._exit(1)
             self._doors.close_unvisited(self._settings.server.idle_exit_secs)
             # Clients take the next daemon with their next call; those of the HTTP door cannot start one.
-            under_way = self._service.host.calls or self._doors.url or self._clients.commands() or self._work()
+            under_way = self._service.host.calls or self._doors.url or self._clients.commands() or self._list_work()
             if not under_way and self._in_force.state().changed:
                 self.stop("the settings file changed")
             if self._service.host.opened is not None and is_damage_noted(self._lock.directory):
                 self.stop("the store is damaged; the next start saves what is whole")
             if (app := self._service.host.opened) is not None:
                 await anyio.to_thread.run_sync(_save_anew, app)
-            if self._idle_s() >= self._settings.server.idle_exit_secs and not self._work():
+            if self._idle_s() >= self._settings.server.idle_exit_secs and not self._list_work():
                 await anyio.to_thread.run_sync(self._service.tidy)
                 if self._idle_s() >= self._settings.server.idle_exit_secs:
                     self.stop(f"idle for {self._settings.server.idle_exit_secs} s")
@@ -291,9 +291,9 @@ class _Daemon:
         from memory_mcp.service.daemon.http import HttpDoor
         from memory_mcp.web.memory import Memory
 
-        pages = (Memory(self._service.host, partial(anyio.to_thread.run_sync, self.status), self._pulse), self._doors.visits)
+        pages = (Memory(self._service.host, partial(anyio.to_thread.run_sync, self.status), self._read_pulse), self._doors.visits)
         return HttpDoor(
-            self._assembled(),
+            self._assemble_server(),
             settings,
             Path(self._directory),
             lambda: {"clients": len(self._clients), "events_to_file": self._service.pending},
@@ -308,7 +308,7 @@ class _Daemon:
         except MemoryMcpError as error:
             log.error("HTTP is off: %s", error)  # noqa: TRY400 - the text says it all
 
-    def _pulse(self) -> "Pulse":
+    def _read_pulse(self) -> "Pulse":
         from memory_mcp.web.memory import Pulse
 
         app = self._service.host.opened
@@ -322,7 +322,7 @@ class _Daemon:
         self._clients.touch()
         self._intake.take(client, payload)
 
-    def _work(self) -> list[str]:
+    def _list_work(self) -> list[str]:
         """Return, in words, the unfinished work that keeps this running."""
         if self._doors.lasting:
             return ["serves HTTP by its settings"]
@@ -343,9 +343,9 @@ class _Daemon:
         `settings_changed` names. "" for nothing: `settings_unusable`, `http` (URL), `missing`, `last_error`.
         """
         from memory_mcp.search.policy.stopping import at_work
-        from memory_mcp.service.daemon.gauges import spooled
+        from memory_mcp.service.daemon.gauges import count_spooled
 
-        host, waiting = self._service.host, spooled(self._directory)
+        host, waiting = self._service.host, count_spooled(self._directory)
         queues = {"events_to_file": self._service.pending, "spool": waiting, "calls": host.calls, "searches": at_work()}
         return {
             "running": True,
@@ -357,7 +357,7 @@ class _Daemon:
             "served": self._clients.served,
             "commands": self._clients.commands(),
             "idle_exit_s": self._settings.server.idle_exit_secs,
-            "stays_for": self._work(),
+            "stays_for": self._list_work(),
             "queues": queues,
             "deriving": self._service.deriving,
             "indexing": self._service.indexing,

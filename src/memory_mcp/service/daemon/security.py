@@ -93,7 +93,7 @@ class Rules:
     _allowed: frozenset[tuple[str, str]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        pairs = [_parts(host.lower()) for host in self.allowed_hosts]
+        pairs = [_split_authority(host.lower()) for host in self.allowed_hosts]
         object.__setattr__(self, "_allowed", frozenset([(name, "") for name in LOOPBACK] + [p for p in pairs if p]))
 
     def refuse(self, scope: Scope) -> Refusal | None:
@@ -101,18 +101,18 @@ class Rules:
 
         In order: Host (421), Origin (403), token (401), or for pages the visit (403), put into the scope; length (400, 413).
         """
-        hosts = _values(scope, b"host")
+        hosts = _header_values(scope, b"host")
         if len(hosts) != 1 or not self._is_ours(hosts[0].lower()):
             hint = "Use 127.0.0.1 or localhost, or name the host in server.http_allowed_hosts."
             return Refusal(421, "PERMISSION_DENIED", "the Host header names another server", hint)
         if self.visits is not None and scope["path"].startswith(PAGES):
             return self._refuse_visitor(scope, self.visits) or self._refuse_length(scope)
-        origins = _values(scope, b"origin")
+        origins = _header_values(scope, b"origin")
         origin = _ORIGIN.match(origins[0].lower()) if len(origins) == 1 else None
         if origins and (origin is None or not self._is_ours(origin[1])):
             hint = "Pages of other sites have no access; name the host in server.http_allowed_hosts if it is yours."
             return Refusal(403, "PERMISSION_DENIED", "the Origin header names another site", hint)
-        if self.token is not None and not _proves(_values(scope, b"authorization"), self.token):
+        if self.token is not None and not _has_token(_header_values(scope, b"authorization"), self.token):
             hint = f"Send 'Authorization: Bearer TOKEN'; the token is in {self.token_place}."
             challenge = ((b"www-authenticate", b'Bearer realm="memory-mcp"'),)
             return Refusal(401, "UNAUTHENTICATED", "the bearer token is missing or wrong", hint, challenge)
@@ -129,7 +129,7 @@ class Rules:
         enters = scope["method"] == "GET" and ticket != "" and "/" not in ticket
         if not enters:
             # Several cookies may have the visit's name: a server on another port of this host can set one too.
-            pairs = (pair.strip().partition("=") for cookies in _values(scope, b"cookie") for pair in cookies.split(";"))
+            pairs = (pair.strip().partition("=") for cookies in _header_values(scope, b"cookie") for pair in cookies.split(";"))
             visit = visits.find(scope["path"], [value.strip() for name, _, value in pairs if name.strip() == COOKIE])
             if visit is None:
                 hint = "Run memory-mcp open in a terminal; it opens a new visit."
@@ -139,8 +139,8 @@ class Rules:
             # With hosts of its own a proxy may stand before the door, which is its own user.
             hint = "The address is for a browser of the user who ran memory-mcp open."
             return Refusal(403, "PERMISSION_DENIED", "another user of this machine asks", hint, is_page=True)
-        origins, site = _values(scope, b"origin"), _values(scope, b"sec-fetch-site")
-        own_origins = [f"{scheme}://{host.lower()}" for scheme in ("http", "https") for host in _values(scope, b"host")]
+        origins, site = _header_values(scope, b"origin"), _header_values(scope, b"sec-fetch-site")
+        own_origins = [f"{scheme}://{host.lower()}" for scheme in ("http", "https") for host in _header_values(scope, b"host")]
         foreign = any(origin.lower() not in own_origins for origin in origins) or not set(site) <= {"same-origin", "none"}
         unproven = scope["method"] not in ("GET", "HEAD") and not (origins or site)
         if not enters and (foreign or unproven):
@@ -150,8 +150,8 @@ class Rules:
 
     def _refuse_length(self, scope: Scope) -> Refusal | None:
         """Return the refusal of a body's length, None for none."""
-        length = _values(scope, b"content-length")
-        if length and _values(scope, b"transfer-encoding"):
+        length = _header_values(scope, b"content-length")
+        if length and _header_values(scope, b"transfer-encoding"):
             hint = "Send Content-Length or Transfer-Encoding, not both."
             # What follows the body would be read as a request of its own, or not, by who stands between.
             return Refusal(400, "INVALID_ARGUMENT", "the length of the body is told twice", hint, ((b"connection", b"close"),))
@@ -166,22 +166,22 @@ class Rules:
         return Refusal(413, "RESOURCE_EXHAUSTED", f"the request body is larger than {self.max_body} bytes", hint)
 
     def _is_ours(self, authority: str) -> bool:
-        parts = _parts(authority)
+        parts = _split_authority(authority)
         return parts is not None and (parts in self._allowed or (parts[0], "") in self._allowed)
 
 
-def _proves(values: list[str], token: str) -> bool:
+def _has_token(values: list[str], token: str) -> bool:
     scheme, _, proof = values[0].partition(" ") if len(values) == 1 else ("", "", "")
     return scheme.lower() == "bearer" and hmac.compare_digest(proof.strip().encode("latin-1"), token.encode())
 
 
-def _parts(authority: str) -> tuple[str, str] | None:
+def _split_authority(authority: str) -> tuple[str, str] | None:
     """Return name and port ("" for none) of an authority."""
     match = _AUTHORITY.match(authority)
     return None if match is None else (match[1] or match[2], match[3] or "")
 
 
-def _values(scope: Scope, name: bytes) -> list[str]:
+def _header_values(scope: Scope, name: bytes) -> list[str]:
     """Return the stripped values of a header, in order."""
     return [value.decode("latin-1").strip() for key, value in scope["headers"] if key == name]
 

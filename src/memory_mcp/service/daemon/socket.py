@@ -75,7 +75,7 @@ class SocketDoor:
                     return
                 client_lines = _Lines(stream)
                 with anyio.fail_after(_HELLO_PATIENCE):
-                    if self.secret and not await demand(client_lines.told, stream.send, self.secret):
+                    if self.secret and not await demand(client_lines.read_object, stream.send, self.secret):
                         log.warning("refused a connection that does not know the secret of %s", paths.door_file("."))
                         return
                     hello = await client_lines.hello()
@@ -95,7 +95,7 @@ class SocketDoor:
         kind = "rpc" if hello.get("kind") == "rpc" else "mcp"
         above = tuple(pid for pid in hello.get("above") or () if isinstance(pid, int))
         sessions = frozenset(map(str, hello.get("sessions") or ()))
-        with self._clients.connected(
+        with self._clients.count_client(
             Client(kind, pid=int(hello.get("pid", 0)), cwd=cwd, above=above, sessions=sessions)
         ) as client:
             if kind == "rpc":
@@ -116,10 +116,10 @@ class _Lines(Lines):
 
     async def hello(self) -> dict[str, Any] | None:
         """Return the next line's object."""
-        message = await self.told()
+        message = await self.read_object()
         return message if "memory-mcp" in message else None
 
-    async def told(self) -> dict[str, Any]:
+    async def read_object(self) -> dict[str, Any]:
         """Return the next line's JSON object."""
         try:
             line = await self.__anext__()

@@ -44,13 +44,13 @@ def token_of(configured: str, data_dir: Path) -> tuple[str, str]:
                     os.link(aside, path)
             finally:
                 aside.unlink()
-        return _read(path), f"the file {path.name} in the data directory"
+        return _read_token(path), f"the file {path.name} in the data directory"
     except OSError as error:
         hint = "Set server.http_token, or make the data directory writable."
         raise ConfigError(f"the token file {path} cannot be used: {error.strerror or error}", hint) from error
 
 
-def _read(path: Path) -> str:
+def _read_token(path: Path) -> str:
     """Return a file's token; make the file this user's alone.
 
     With a warning where others could read it. Raises ConfigError for a token that is too short or no header can carry, OSError
