@@ -341,10 +341,7 @@ def _unknown(key: str) -> ConfigError:
 
 
 def iter_keys() -> Iterator[tuple[str, "dataclasses.Field[Any]"]]:
-    """Yield every setting's dotted name and dataclass field.
-
-    Those of other packages come last.
-    """
+    """Yield every setting's dotted name and dataclass field."""
     yield from _section_keys(Settings, "")
     for name, kind in extensions.load_all(extensions.SETTINGS).items():
         yield from _section_keys(kind, f"{name}.")
@@ -366,10 +363,7 @@ def shown_value(settings: Settings, key: str, item: "dataclasses.Field[Any]") ->
 
 
 def without_password(text: str) -> str:
-    """Return a text with passwords of addresses as stars.
-
-    As in user:PASSWORD@host and password=....
-    """
+    """Return a text with passwords of addresses as stars."""
     return _PASSWORD.sub(lambda m: f"{m['user'] or m['word']}***", text)
 
 

@@ -105,10 +105,7 @@ _running: "set[Child]" = set()
 
 
 def kill_all() -> None:
-    """Kill every child that still runs, without waiting.
-
-    For a process that is about to end.
-    """
+    """Kill every child that still runs, without waiting."""
     for child in [*_running]:
         child.kill()
 
@@ -282,10 +279,7 @@ def answering(begin: Callable[[Any], Callable[[Any], object]]) -> None:
     requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
 
     def read() -> None:
-        """Queue each frame (thread); the input's end ends the process.
-
-        Also in the midst of work that takes minutes.
-        """
+        """Queue each frame (thread); the input's end ends the process."""
         with suppress(EOFError, OSError):
             while True:
                 requests.put(_read_frame(source))

@@ -29,10 +29,7 @@ def settle_home() -> None:
 
 
 def home_dir(environ: "Mapping[str, str]") -> str:
-    """Return HOME, else the home of the user's account.
-
-    Where HOME is missing, empty or not replaced.
-    """
+    """Return HOME, else the home of the user's account."""
     home = environ.get("HOME", "").strip()
     return home if home and not _is_unreplaced(home) else account_home()
 

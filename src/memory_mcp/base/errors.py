@@ -299,8 +299,5 @@ class IndexNotReady(LayerUnavailable):
 
 
 def no_such_space(name: str = "") -> NotFound:
-    """Return the error for every space that the caller cannot see.
-
-    Existing or not.
-    """
+    """Return the error for every space that the caller cannot see."""
     return NotFound(f"there is no space {name!r}" if name else "there is no such space", "Ask for the spaces you may see.")

@@ -32,10 +32,7 @@ _PIECE = 1024 * 1024
 
 
 class NotAFile(OSError):
-    """A path where something other than a regular file is.
-
-    A link, a pipe, a socket, a device or a folder.
-    """
+    """A path where something other than a regular file is."""
 
 
 class TooLarge(ValueError):

@@ -44,10 +44,7 @@ class Cut:
 
 
 class Splitter:
-    """Splits a stream into lines, without their ends.
-
-    Line feeds, carriage returns or both.
-    """
+    """Splits a stream into lines, without their ends."""
 
     def __init__(self, longest: int = LONGEST) -> None:
         self._longest = longest
@@ -94,10 +91,7 @@ class Splitter:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A line to be passed on, or an answer to it.
-
-    Neither for an empty one.
-    """
+    """A line to be passed on, or an answer to it."""
 
     line: bytes = b""
     message: dict[str, Any] | None = None
@@ -186,10 +180,7 @@ def _depth(message: object) -> int:
 
 
 def too_long(number: str | float | None) -> bytes:
-    """Return the error line for a message that is too long.
-
-    `number` is its id, None for unknown.
-    """
+    """Return the error line for a message that is too long."""
     why = f"RESOURCE_EXHAUSTED: the message is longer than {LONGEST} bytes. Send less at once"
     return _error(number, INVALID_REQUEST, why)
 

@@ -171,10 +171,7 @@ def size_of(path: str | os.PathLike[str]) -> int:
 
 
 def ancestors(most: int = 6) -> list[int]:
-    """Return the processes above this one, the nearest first.
-
-    At most `most`; only the parent's off Linux.
-    """
+    """Return the processes above this one, the nearest first."""
     pids = [os.getppid()]
     try:
         while len(pids) < most and pids[-1] > 1:
@@ -214,10 +211,7 @@ def apart(platform: str = sys.platform) -> dict[str, Any]:
 
 
 def ending_signals() -> list[signal.Signals]:
-    """Return the signals that ask a process to end.
-
-    Those there are of SIGTERM, SIGINT, SIGHUP and SIGBREAK, in this order.
-    """
+    """Return the signals that ask a process to end."""
     import signal
 
     names = ("SIGTERM", "SIGINT", "SIGHUP", "SIGBREAK")

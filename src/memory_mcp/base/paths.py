@@ -140,10 +140,7 @@ def setting(section: str, key: str, default: Any, environ: Mapping[str, str] | N
 
 
 def unknown_variable(environ: Mapping[str, str] | None = None) -> str:
-    """Return the first unknown variable with our prefix, "" for none.
-
-    Names with "__", as settings have, pass.
-    """
+    """Return the first unknown variable with our prefix, "" for none."""
     for name in os.environ if environ is None else environ:
         if name.startswith(PREFIX) and "__" not in name and name[len(PREFIX) :] not in VARIABLES:
             return name
@@ -239,10 +236,7 @@ def _find_hard_link(directory: str) -> str:
 
 
 def remedy(odd: str, kind: str) -> str:
-    """Return what to do about what `planted` found.
-
-    The path `odd` and its kind; a command for a hard link.
-    """
+    """Return what to do about what `planted` found."""
     if kind == HARD_LINK:
         return f"What is written to it would change the other one: cp -p {odd} {odd}.own && mv {odd}.own {odd}"
     return f"Look what it is (ls -l {odd}), and move it out of there if you did not put it there."
@@ -295,10 +289,7 @@ def socket_path(directory: str) -> str:
 
 
 def identity(path: str) -> list[int]:
-    """Return a file's device and inode; [] where it is missing.
-
-    A moved one keeps them, a new one has others.
-    """
+    """Return a file's device and inode; [] where it is missing."""
     try:
         state = os.stat(path)
     except OSError:
@@ -312,10 +303,7 @@ def door_file(directory: str) -> str:
 
 
 def start_lock(directory: str) -> str:
-    """Return the lock file held while the daemon is started.
-
-    So that of many processes only one starts it.
-    """
+    """Return the lock file held while the daemon is started."""
     return os.path.join(directory, "start.lock")
 
 

@@ -7,10 +7,7 @@ REPLACEMENT = "\ufffd"
 
 
 def storable(text: str) -> str:
-    """Return a text with NUL bytes and lone surrogates as U+FFFD.
-
-    Halves of a character are joined.
-    """
+    """Return a text with NUL bytes and lone surrogates as U+FFFD."""
     if "\0" in text:
         text = text.replace("\0", REPLACEMENT)
     if text.isascii():
@@ -23,10 +20,7 @@ def storable(text: str) -> str:
 
 
 def storable_value(value: Any) -> Any:
-    """Return a JSON value with every text in it made storable.
-
-    The same object where nothing is changed.
-    """
+    """Return a JSON value with every text in it made storable."""
     if isinstance(value, str):
         return storable(value)
     if isinstance(value, dict):

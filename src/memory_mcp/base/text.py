@@ -98,10 +98,7 @@ def terms(text: str) -> list[str]:
 
 
 def term_set(text: str) -> set[str]:
-    """Return the distinct terms of a text, stop words left out.
-
-    Faster than `terms` where order and number do not matter.
-    """
+    """Return the distinct terms of a text, stop words left out."""
     return set().union(*map(_TERMS.__getitem__, set(_raws(text))))
 
 
@@ -122,10 +119,7 @@ def query_terms(text: str) -> list[str]:
 
 
 def tokens_with_terms(text: str) -> list[tuple[str, tuple[str, ...]]]:
-    """Return the distinct tokens of a text with their terms.
-
-    As they are written, in order; those without are left out.
-    """
+    """Return the distinct tokens of a text with their terms."""
     return [(raw, terms) for raw in dict.fromkeys(_raws(text)) if (terms := _TERMS[raw])]
 
 

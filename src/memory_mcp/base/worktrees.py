@@ -82,10 +82,7 @@ class PooledWorktree(NamedTuple):
 
 
 def parse_pooled(path: str) -> PooledWorktree:
-    """Return what a path in a pool of worktrees says.
-
-    Outside of pools the result is empty.
-    """
+    """Return what a path in a pool of worktrees says."""
     if not (match := _POOL.match(path)):
         return PooledWorktree()
     return PooledWorktree(tuple(re.split(r"[\\/]", match["names"])), path[: match.end("names")] if match["tool"] else "")

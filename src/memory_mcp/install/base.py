@@ -32,10 +32,7 @@ class Format(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What paths depend on: platform, environment, home and working directory.
-
-    Pure, without I/O.
-    """
+    """What paths depend on: platform, environment, home and working directory."""
 
     platform: str
     environ: Mapping[str, str]
@@ -47,10 +44,7 @@ class Place:
         return PureWindowsPath(*parts) if self.platform == "win32" else PurePosixPath(*parts)
 
     def at_home(self, *parts: str) -> PurePath:
-        """Return the parts joined below the user's home.
-
-        An absolute part replaces the home.
-        """
+        """Return the parts joined below the user's home."""
         return self.path(self.home, *parts)
 
     def in_project(self, *parts: str) -> PurePath:
@@ -94,10 +88,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class SetKey:
-    """One entry of a configuration file: `value` at the path `keys`.
-
-    Objects or tables on the way are made.
-    """
+    """One entry of a configuration file: `value` at the path `keys`."""
 
     path: PurePath
     format: Format
@@ -173,10 +164,7 @@ class Client(ABC):
 
     @abstractmethod
     def folders(self, place: Place) -> Sequence[PurePath]:
-        """Return paths that exist once the client has been run.
-
-        It counts as installed when any one of them exists.
-        """
+        """Return paths that exist once the client has been run."""
 
     @abstractmethod
     def configs(self, place: Place, level: Level) -> Sequence[PurePath]:
@@ -246,9 +234,6 @@ class Client(ABC):
 
 
 def local(server: Server, **more: Any) -> dict[str, Any]:
-    """Return a command's entry as most clients write it.
-
-    `more` fields, then command, args, and env unless it is empty.
-    """
+    """Return a command's entry as most clients write it."""
     fields = {**more, "command": server.command, "args": list(server.args)}
     return fields | ({"env": dict(server.env)} if server.env else {})

@@ -39,10 +39,7 @@ class ClaudeCode(Client):
         return [_home(place) / ".claude.json" if inside else place.at_home(".claude.json")]
 
     def server_keys(self, place: Place) -> Sequence[tuple[str, ...]]:
-        """Return the key paths of the user's and this folder's servers.
-
-        `claude mcp add` without a scope writes to the latter.
-        """
+        """Return the key paths of the user's and this folder's servers."""
         return [self.keys, ("projects", place.cwd, *self.keys)]
 
     def entry(self, server: Server, level: Level) -> dict[str, Any]:
@@ -63,10 +60,7 @@ class ClaudeCode(Client):
         return capture.hooks(self, order, file, capture.CLAUDE_CODE)
 
     def plugins(self, place: Place) -> Sequence[Plugin]:
-        """Return what `enabledPlugins` of all settings switch on.
-
-        The local settings decide over the project's, these over the user's.
-        """
+        """Return what `enabledPlugins` of all settings switch on."""
         inside = [place.in_project(".claude", name) for name in ("settings.json", "settings.local.json")]
         states = plugins.read_states([_home(place) / "settings.json", *inside], ("enabledPlugins",))
         return plugins.find_cached_plugins(states, _home(place) / "plugins" / "cache")

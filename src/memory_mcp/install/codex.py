@@ -49,10 +49,7 @@ class Codex(Client):
         return capture.hooks(self, order, file, capture.CODEX)
 
     def plugins(self, place: Place) -> Sequence[Plugin]:
-        """Return what the [plugins] tables switch on.
-
-        The project's decide over the user's.
-        """
+        """Return what the [plugins] tables switch on."""
         settings = [file for level in Level for file in self.configs(place, level)]
         states = plugins.read_states(settings, ("plugins",), self.format)
         return plugins.find_cached_plugins(states, settings[0].parent / "plugins" / "cache")

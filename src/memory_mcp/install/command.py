@@ -48,20 +48,14 @@ def executable() -> tuple[str, list[str]]:
 
 
 def local_server(data_dir: Path | None, config: Path | None = None) -> Server:
-    """Return our stdio server, with the paths in its environment.
-
-    They are made absolute; None is left out.
-    """
+    """Return our stdio server, with the paths in its environment."""
     command, first = executable()
     paths = {DATA_DIR: data_dir, CONFIG: config}
     return Server(command, (*first, "serve"), {name: str(path.absolute()) for name, path in paths.items() if path is not None})
 
 
 def claude_line(data_dir: Path | None) -> str:
-    """Return the shell line that adds our server to Claude Code.
-
-    In POSIX quoting, under the name `memory`.
-    """
+    """Return the shell line that adds our server to Claude Code."""
     server = local_server(data_dir)
     settings = [part for name, value in server.env.items() for part in ("-e", f"{name}={value}")]
     return shlex.join(["claude", "mcp", "add", NAME, *settings, "--", server.command, *server.args])
@@ -150,10 +144,7 @@ def _merge_arguments(existing: list[str], ours: list[str]) -> list[str]:
 
 
 def read_paths(entry: object) -> dict[str, Path]:
-    """Return the paths in an entry's environment, by variable.
-
-    Data directory and settings file.
-    """
+    """Return the paths in an entry's environment, by variable."""
     if not isinstance(entry, dict):
         return {}
     environ = {**(entry.get("env") or {}), **(entry.get("environment") or {})}
@@ -170,10 +161,7 @@ def runs_our_hook(item: object, client: str) -> bool:
 
 
 def hook_options(item: object, client: str) -> set[str]:
-    """Return the options of our hooks' command lines in an entry.
-
-    What follows `hook CLIENT`: which memory.
-    """
+    """Return the options of our hooks' command lines in an entry."""
     if isinstance(item, list):
         return {option for member in item for option in hook_options(member, client)}
     if not isinstance(item, dict):
@@ -195,10 +183,7 @@ def command_of(entry: dict[str, Any]) -> str:
 
 
 def find_executable(command: str) -> str:
-    """Return the path of a command's executable, else "".
-
-    A path as given, if it may be run, or a name found on the PATH.
-    """
+    """Return the path of a command's executable, else ""."""
     if "/" in command or "\\" in command:
         return command if Path(command).is_file() and os.access(command, os.X_OK) else ""
     return shutil.which(command) or ""

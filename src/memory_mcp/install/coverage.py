@@ -36,10 +36,7 @@ def covering(client: Client, order: Order, edit: Edit) -> str:
 
 
 def plugin_notes(client: Client, place: Place) -> list[str]:
-    """Return a line per plugin that brings this memory.
-
-    It says how the user takes it out.
-    """
+    """Return a line per plugin that brings this memory."""
     return [
         f"the plugin {plugin.name} ({plugin.path}) brings this memory; to take it out: {client.plugin_removal} {plugin.name}"
         for plugin in client.plugins(place)

@@ -28,10 +28,7 @@ _TRIES = 3
 
 @dataclass(slots=True)
 class Change:
-    """One file, as it is and as it is to be.
-
-    `after` None: gone.
-    """
+    """One file, as it is and as it is to be."""
 
     content: Content
     after: bytes | None

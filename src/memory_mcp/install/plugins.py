@@ -56,10 +56,7 @@ def find_cached_plugins(states: Mapping[str, tuple[bool, Path]], cache: PurePath
 
 
 def find_unpacked_plugins(folder: PurePath, settings: PurePath) -> list[Plugin]:
-    """Return our unpacked plugins that are not switched off.
-
-    From `folder`/MARKETPLACE/PLUGIN.
-    """
+    """Return our unpacked plugins that are not switched off."""
     states = read_states([settings], ("enabledPlugins",))
     names = {f"{plugin_dir.name}@{plugin_dir.parent.name}": plugin_dir for plugin_dir in sorted(Path(folder).glob("*/*/"))}
     read = (plugin_in(plugin_dir, name, plugin_dir) for name, plugin_dir in names.items() if states.get(name, (True,))[0])
@@ -67,10 +64,7 @@ def find_unpacked_plugins(folder: PurePath, settings: PurePath) -> list[Plugin]:
 
 
 def plugin_in(folder: Path | None, name: str, path: Path) -> Plugin | None:
-    """Return the plugin of a folder if it is ours.
-
-    It starts this memory or runs its hooks; `path` is what switches it on.
-    """
+    """Return the plugin of a folder if it is ours."""
     if folder is None:
         servers_of_ours = {NAME: {"command": "memory-mcp", "args": ["serve"]}}
         return Plugin(name, path, servers_of_ours, frozenset(capture.CLAUDE_CODE)) if name == PLUGIN else None

@@ -160,10 +160,7 @@ class State:
         return data if data is not None and digest(data) == record.before else None
 
     def backup(self, path: Path) -> Path:
-        """Return the path of a file's copy, existing or not.
-
-        Named by a hash of the file's path and its name.
-        """
+        """Return the path of a file's copy, existing or not."""
         return self.directory / "backups" / f"{paths.name_of(str(path))}-{path.name}"
 
 

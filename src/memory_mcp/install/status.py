@@ -80,10 +80,7 @@ class ClientStatus:
         return f"memory-mcp install {self.client}"
 
     def hook_lines(self) -> list[str]:
-        """Return a line for each level that has hooks.
-
-        How many are on, and how many wait for the user's trust.
-        """
+        """Return a line for each level that has hooks."""
         lines = []
         for level, (on, of) in self.hooks.items():
             untrusted = self.untrusted.get(level, 0)

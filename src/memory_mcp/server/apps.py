@@ -26,18 +26,12 @@ _META = {"ui": {"csp": {}, "prefersBorder": True}}
 
 
 def page_meta(uri: str) -> dict[str, object]:
-    """Return the `_meta` that names the page of a tool's answers.
-
-    {"ui": {"resourceUri": uri}}.
-    """
+    """Return the `_meta` that names the page of a tool's answers."""
     return {"ui": {"resourceUri": uri}}
 
 
 def add_apps(server: MCPServer) -> None:
-    """Register the two pages (timeline, evidence) as resources of the server.
-
-    Each is read when it is first asked for.
-    """
+    """Register the two pages (timeline, evidence) as resources of the server."""
     for uri, (name, title, description) in _PAGES.items():
         resource = FunctionResource(
             uri=uri,
@@ -52,10 +46,7 @@ def add_apps(server: MCPServer) -> None:
 
 
 async def hide_pages(ctx: ServerRequestContext, call_next: CallNext) -> HandlerResult:
-    """Leave the pages out of lists for clients that show none.
-
-    Middleware.
-    """
+    """Leave the pages out of lists for clients that show none."""
     response = await call_next(ctx)
     if ctx.method != "resources/list" or not isinstance(response, dict) or client_supports_apps(ctx):
         return response

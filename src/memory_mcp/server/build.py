@@ -37,10 +37,7 @@ _HINT = CacheHint(ttl_ms=600_000, scope="private")
 
 
 def build_server(app: App, project: str) -> MemoryServer:
-    """Return a server over an open App.
-
-    `project` is used for connections that name none ("" if unknown).
-    """
+    """Return a server over an open App."""
     return assemble(Host.of(app), project)
 
 

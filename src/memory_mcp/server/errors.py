@@ -67,10 +67,7 @@ def error_result(error: MemoryMcpError) -> CallToolResult:
 
 
 def as_protocol_error(error: Exception, where: str) -> MCPError:
-    """Return any error as one of the protocol, with our text.
-
-    `where` names in the log what failed.
-    """
+    """Return any error as one of the protocol, with our text."""
     ours = as_ours(error, where)
     return MCPError(INVALID_PARAMS if isinstance(ours, (InvalidQuery, NotFound)) else INTERNAL_ERROR, describe(ours))
 
@@ -94,10 +91,7 @@ def as_ours(error: Exception, where: str) -> MemoryMcpError:
 
 
 def check_names(arguments: Iterable[str], parameters: Iterable[str]) -> None:
-    """Raise InvalidQuery for the first argument that is not known.
-
-    Its hint names the nearest one, else all.
-    """
+    """Raise InvalidQuery for the first argument that is not known."""
     names = list(parameters)
     for name in arguments:
         if name not in names:

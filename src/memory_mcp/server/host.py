@@ -103,10 +103,7 @@ class Host:
 
     @property
     def opened(self) -> App | None:
-        """The App if it is open, else None.
-
-        It is never opened here.
-        """
+        """The App if it is open, else None."""
         return self._app
 
     @property
@@ -115,10 +112,7 @@ class Host:
         return len(self._running)
 
     def give_way(self) -> None:
-        """Wait while reading calls run, at most `_TURN` seconds.
-
-        Background work takes turns with them.
-        """
+        """Wait while reading calls run, at most `_TURN` seconds."""
         self._idle.wait(_TURN)
 
     async def read(self, work: Callable[[App], T]) -> T:

@@ -85,10 +85,7 @@ def writable(path: Path) -> None:
 
 
 def missing_folders(path: Path) -> list[Path]:
-    """Return the folders that writing would make, the innermost first.
-
-    Links are followed.
-    """
+    """Return the folders that writing would make, the innermost first."""
     return [parent for parent in Path(os.path.realpath(path)).parents if not parent.exists()]
 
 

@@ -17,10 +17,7 @@ _WORDS = {"true": True, "false": False, "null": None}
 
 
 class Broken(ValueError):
-    """The text cannot be read or changed as wanted.
-
-    `at` is the offset of the reason in it.
-    """
+    """The text cannot be read or changed as wanted."""
 
     def __init__(self, what: str, at: int) -> None:
         super().__init__(what)

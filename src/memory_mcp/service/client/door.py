@@ -103,10 +103,7 @@ def forget(directory: str) -> None:
 
 
 def address_stamp(directory: str) -> tuple[int, int, int] | None:
-    """Return (device, inode, change time in ns) of the address file.
-
-    The door file, else the socket; None for neither.
-    """
+    """Return (device, inode, change time in ns) of the address file."""
     for path in (paths.door_file(directory), paths.socket_path(directory)):
         try:
             state = os.lstat(path)

@@ -36,10 +36,7 @@ LONGEST = 256 * 1024 * 1024
 
 
 def notes(about: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what a person should know of the daemon that answers.
-
-    Another version, or other settings.
-    """
+    """Yield what a person should know of the daemon that answers."""
     theirs = str(about.get("memory-mcp", ""))
     if theirs != __version__:
         yield f"the daemon is version {theirs}, this program {__version__}; install one of them everywhere (memory-mcp doctor)"
@@ -48,10 +45,7 @@ def notes(about: Mapping[str, Any]) -> Iterator[str]:
 
 
 class Unreachable(OSError):
-    """No daemon runs, and none could be started.
-
-    The text says why.
-    """
+    """No daemon runs, and none could be started."""
 
 
 class Unusable(Unreachable):

@@ -53,10 +53,7 @@ _USUAL = b'{"jsonrpc":"2.0","id":'
 
 
 class Relay:
-    """What is needed to continue a conversation with another daemon.
-
-    Pure: takes and returns lines.
-    """
+    """What is needed to continue a conversation with another daemon."""
 
     def __init__(self, name: str) -> None:
         self._name = name

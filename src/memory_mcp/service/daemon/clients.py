@@ -59,10 +59,7 @@ class Clients:
 
     @contextmanager
     def count_client(self, client: Client) -> Iterator[Client]:
-        """Count a connection as open while the block runs.
-
-        It counts as served for good; its end restarts the idle time.
-        """
+        """Count a connection as open while the block runs."""
         self._open.append(client)
         self.served += 1
         try:
@@ -83,10 +80,7 @@ class Clients:
         return 0.0 if self._open else time.monotonic() - self._touched
 
     def shapes(self) -> list[dict[str, Any]]:
-        """Return the open MCP connections, oldest first, each as `Client.shape`.
-
-        Commands and hooks are left out.
-        """
+        """Return the open MCP connections, oldest first, each as `Client.shape`."""
         return [c.shape() for c in self._open if c.kind != "rpc"]
 
     def commands(self) -> list[dict[str, Any]]:

@@ -18,10 +18,7 @@ def exposition(app: App) -> str:
 
 
 def readings(app: App) -> metrics.Readings:
-    """Return the gauges by name, each {label or "": number}.
-
-    An index that is not there has 0 documents and bytes.
-    """
+    """Return the gauges by name, each {label or "": number}."""
     stats = app.storage.get_stats(text=False)
     segments = app.tree.tally().segments
     levels = {str(level): float(len(app.storage.toc.list_ids(level))) for level in _PERIODS}

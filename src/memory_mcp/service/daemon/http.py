@@ -87,10 +87,7 @@ class HttpDoor:
 
     @property
     def url(self) -> str:
-        """The URL of streamable HTTP, /mcp.
-
-        Its port is the bound one while it is served.
-        """
+        """The URL of streamable HTTP, /mcp."""
         host, port = self.address
         return f"http://{f'[{host}]' if ':' in host else host}:{port}/mcp"
 
@@ -273,10 +270,7 @@ class Uvicorn(uvicorn.Server):
 
 
 def hosts_of(settings: ServerSettings) -> tuple[str, ...]:
-    """Return the allowed Host headers besides loopback's, from the comma-separated setting.
-
-    Blank ones left out.
-    """
+    """Return the setting's allowed Host headers besides loopback's."""
     return tuple(host for part in settings.http_allowed_hosts.split(",") if (host := part.strip()))
 
 

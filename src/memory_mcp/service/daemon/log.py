@@ -18,10 +18,7 @@ _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e]")
 
 
 class _Rotated(logging.handlers.RotatingFileHandler):
-    """A log file that also gets standard output and error.
-
-    After each rotation again.
-    """
+    """A log file that also gets standard output and error."""
 
     def _open(self) -> io.TextIOWrapper:
         """Open the log file, mode 0600; raise OSError for a link."""
@@ -42,10 +39,7 @@ class _Rotated(logging.handlers.RotatingFileHandler):
             super().handleError(record)
 
     def redirect(self) -> None:
-        """Point standard output and error at the log file.
-
-        For what libraries print.
-        """
+        """Point standard output and error at the log file."""
         if self.stream is not None:
             for descriptor in (1, 2):
                 os.dup2(self.stream.fileno(), descriptor)
@@ -60,10 +54,7 @@ def _in_one_line(record: logging.LogRecord) -> bool:
 
 
 class _OneLine(logging.Formatter):
-    """Each message on one line.
-
-    A traceback follows on lines of its own.
-    """
+    """Each message on one line."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the standard library's name
         """Return the entry with control characters spelled as escapes."""

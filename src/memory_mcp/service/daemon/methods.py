@@ -48,10 +48,7 @@ class Methods:
         self._spool = Path(paths.spool_dir(str(service.host.settings.storage.directory)))
 
     def table(self) -> dict[str, Method]:
-        """Return every method by the name that callers send.
-
-        Such as "cli/run"; those of exports and merges are among them.
-        """
+        """Return every method by the name that callers send."""
         return {
             "daemon/status": self.status,
             "daemon/stop": self.stop,
@@ -141,10 +138,7 @@ class Methods:
         return {"sources": list(await self._host.read(lambda app: app.storage.latest_times()))}
 
     async def marks(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return {"marks": {name: position}} of importers by `prefix`.
-
-        The parameter is required.
-        """
+        """Return {"marks": {name: position}} of importers by `prefix`."""
         return {"marks": await self._host.read(lambda app: app.storage.outbox.get_positions(str(params["prefix"])))}
 
     async def finish(self, talk: Conversation, _: Mapping[str, Any]) -> Mapping[str, Any]:

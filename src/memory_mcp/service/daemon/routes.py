@@ -230,10 +230,7 @@ def _restoring_send(send: Send) -> Send:
 
 
 class _Sse:
-    """The SSE transport, called for the stream to a client.
-
-    `transport` takes the client's messages by POST.
-    """
+    """The SSE transport, called for the stream to a client."""
 
     def __init__(self, server: MCPServer[Any], max_body: int) -> None:
         self._server = server._lowlevel_server

@@ -66,10 +66,7 @@ class Private:
         self._methods = dict(methods)
 
     async def serve(self, talk: Conversation) -> None:
-        """Answer requests in order until the caller disconnects.
-
-        That cancels the running one and calls `at_end`.
-        """
+        """Answer requests in order until the caller disconnects."""
         requests_in, requests = anyio.create_memory_object_stream[bytes | lines.Cut](100)
         try:
             async with anyio.create_task_group() as tasks:

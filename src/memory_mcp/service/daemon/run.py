@@ -156,10 +156,7 @@ class _Daemon:
         metrics.start()
 
     async def run(self) -> None:
-        """Serve until `stop`, then close everything in order.
-
-        The process is ended after `_END` seconds if that takes longer.
-        """
+        """Serve until `stop`, then close everything in order."""
         import anyio
 
         async with anyio.create_task_group() as tasks:

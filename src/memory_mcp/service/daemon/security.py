@@ -187,10 +187,7 @@ def _header_values(scope: Scope, name: bytes) -> list[str]:
 
 
 class Guard:
-    """Middleware that passes on whole requests that pass the rules.
-
-    It counts requests by route and status.
-    """
+    """Middleware that passes on whole requests that pass the rules."""
 
     def __init__(self, app: ASGIApp, rules: Rules, route_of: Callable[[str], str] = lambda _: "other") -> None:
         self._app = app

@@ -38,10 +38,7 @@ class InForce:
         self._state = State()
 
     def state(self) -> State:
-        """Return how the file differs from the settings in force.
-
-        It is read again if it changed since the last call.
-        """
+        """Return how the file differs from the settings in force."""
         stamp: tuple[int, ...] = ()
         with suppress(OSError):
             file_state = self.file.stat()
