@@ -35,13 +35,14 @@ OPENERS = {
     "server/apps.py": "data of the program",
     "tree/summarize/contradictions.py": "data of the program",
     "web/site.py": "data of the program",
+    "capture/respelling.py": "data of the program",
 }
 #: Modules that unpack without a bound, and the names of `zlib` that do.
 PACKERS = {"zipfile", "gzip", "bz2", "lzma", "tarfile", "shutil.unpack_archive"}
 UNPACKERS = {"zlib.decompress", "zlib.decompressobj"}
 
 #: What has an `open` that opens no path.
-NO_PATHS = {"self", "self._doors", "self._pool", "webbrowser"}
+NO_PATHS = {"self", "self._doors", "self._pool", "self.nodes", "self.quotes", "webbrowser", "get_engine(settings.storage.engine)"}
 
 
 def is_reading(call: ast.Call) -> bool:

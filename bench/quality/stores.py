@@ -21,8 +21,8 @@ from memory_mcp.tree.derive.derivation import ExecutionMode
 
 _PACKAGE = Path(memory_mcp.__file__).parent
 #: What decides what a store holds, and what its indexes hold.
-_STORE_CODE = ("model", "text.py", "storage", "events", "derive", "summarize", "toc", "ingest", "jobs")
-_INDEX_CODE = ("text.py", "indexes", "embed")
+_STORE_CODE = ("model", "base/text.py", "storage", "redact", "importers", "capture", "tree", "upkeep/jobs")
+_INDEX_CODE = ("base/text.py", "indexes", "embed")
 #: Settings that leave a tier.
 TIERS: Mapping[int, Mapping[str, object]] = {
     2: {"topics.enabled": False},

@@ -114,7 +114,7 @@ def test_without_a_network_nothing_changes_and_the_way_by_hand_is_told(data: Pat
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("someone/nothing", "the hub has no model someone/nothing"),
+        ("someone/nothing", "the hub has no public model someone/nothing"),
         ("someone/transformer", "is not a model2vec model: it has no tokenizer"),
     ],
 )

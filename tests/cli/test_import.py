@@ -163,7 +163,7 @@ def test_a_setup_of_which_everything_is_declined_changes_nothing_and_says_so(
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
     monkeypatch.setattr("memory_mcp.cli.render.can_ask", lambda: True)
-    monkeypatch.setattr("memory_mcp.cli.render.agreed", lambda _: False)
+    monkeypatch.setattr("memory_mcp.cli.render.ask_consent", lambda _: False)
     done = cli("setup", "--data-dir", "data")
     assert done.status == 0, done.err
     assert "Nothing was changed." in done.err

@@ -200,7 +200,7 @@ import sys
 from pathlib import Path
 from memory_mcp.base.clock import SystemClock
 from memory_mcp.capture.log import EventLog
-from memory_mcp.ingest import pipeline
+from memory_mcp.capture import pipeline
 from memory_mcp.capture.gate import Gate
 from memory_mcp.importers.jsonl import JsonlImporter
 from memory_mcp.importers.settings import IngestSettings

@@ -127,11 +127,11 @@ class Half:
     def dead_bytes(self) -> int:
         return self._dead
 
-    def stats(self, text: bool) -> Any:
+    def get_stats(self, text: bool) -> Any:
         assert not text
         return SimpleNamespace(size_bytes=self._size)
 
-    def compact(self) -> tuple[int, int]:
+    def compact_files(self) -> tuple[int, int]:
         self.compacted += 1
         return self._size, self._size - self._dead
 

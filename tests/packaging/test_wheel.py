@@ -53,7 +53,7 @@ def test_the_wheel_holds_the_program_and_the_model_with_its_licences_and_no_test
     licences = f"memory_mcp_tree-{__version__}.dist-info/licenses"
     assert held >= {f"{licences}/LICENSE", f"{licences}/src/{MODEL}/LICENSE", f"{licences}/src/{MODEL}/NOTICE"}
     files = {p.relative_to(ROOT / "src").as_posix() for p in (ROOT / "src").rglob("*") if p.is_file()}
-    files = {name for name in files if "__pycache__" not in name}
+    files = {name for name in files if "__pycache__" not in name and name.split("/")[0] in PACKAGES}
     assert {name for name in held if name.split("/")[0] in PACKAGES} == files
 
 

@@ -229,7 +229,7 @@ def test_a_pause_in_a_shell_over_the_database_says_that_servers_go_on_recording(
     more = {f"MEMORY_MCP_STORAGE__{name}": value for name, value in settings.items()}
     with Inside(tmp_path, more=more) as operator:
         done = operator.run("pause", "--project", "*")
-        assert (done.returncode, "team servers with this memory go on recording" in done.stderr) == (0, True)
+        assert (done.returncode, "servers with this memory go on recording" in done.stderr) == (0, True)
         pair[0].caller(key).ok("remember", text="The servers know nothing of it.")
         assert company.rows("operators", "SELECT text FROM event") == [("The servers know nothing of it.",)]
 

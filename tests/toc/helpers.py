@@ -47,7 +47,7 @@ def run_sql(app: App, *statements: str) -> None:
     storage: Any = app.storage
     if not isinstance(storage, DuckStorage):
         # Row-level security keeps to the tenant, of which a test has one for each memory.
-        with storage.connection.writing() as writer:
+        with storage.connection.open_writer() as writer:
             for statement in statements:
                 writer.run(statement)
             writer.head.resets += 1

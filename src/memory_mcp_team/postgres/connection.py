@@ -22,7 +22,7 @@ import psycopg
 from psycopg import Connection as Raw
 from psycopg import Cursor
 
-from memory_mcp.base.errors import Busy, StorageAway, StorageError, no_such_space
+from memory_mcp.base.errors import Busy, DeadlineExceeded, StorageAway, StorageError, no_such_space
 from memory_mcp.model.change import ChangeKind
 from memory_mcp_team.postgres.database import (
     CHANNEL,
@@ -206,19 +206,28 @@ class Connection:
         self._told = float("-inf")
         self._reading: dict[int, list[Raw[Row]]] = {}
         self._reading_lock = threading.Lock()
+        #: Threads whose statement was to be cancelled while it ran.
+        self._interrupted: set[int] = set()
         self._fences = threading.local()
         self._closed = False
         #: Called when another process took something out or put it back as a whole: what is kept in memory may be gone.
         self.on_reset: Callable[[], None] = lambda: None
 
     def rows(self, text: str, **parameters: Any) -> list[Row]:
-        """Return all rows of one query, its errors raised as ours; asked once more where the first connection broke."""
+        """Return all rows of one query, its errors raised as ours.
+
+        It is asked once more if the first connection broke, or if it was cancelled for the thread that had the connection before:
+        a cancellation may arrive after the statement that it was meant for.
+        """
         try:
             return self._rows(text, parameters)
         except StorageAway as error:
             if self._closed or not (error.__cause__ and is_gone(error.__cause__)):
                 raise
-            return self._rows(text, parameters)
+        except DeadlineExceeded:
+            if threading.get_ident() in self._interrupted:
+                raise
+        return self._rows(text, parameters)
 
     def _rows(self, text: str, parameters: Mapping[str, Any]) -> list[Row]:
         with self._lend_raw(self._reads_from) as raw:
@@ -362,6 +371,7 @@ class Connection:
         with database.lent() as raw:
             with self._reading_lock:
                 self._reading.setdefault(me, []).append(raw)
+                self._interrupted.discard(me)
             try:
                 yield raw
             finally:
@@ -373,7 +383,9 @@ class Connection:
     def interrupt_reads(self, thread: int | None = None) -> None:
         """Cancel the statements running now, of one thread or of all; they raise DeadlineExceeded. Errors are ignored."""
         with self._reading_lock:
-            running = [raw for owner, several in self._reading.items() if thread in (None, owner) for raw in several]
+            owners = [owner for owner in self._reading if thread in (None, owner)]
+            self._interrupted.update(owners)
+            running = [raw for owner in owners for raw in self._reading[owner]]
         for raw in running:
             try:
                 raw.cancel_safe(timeout=1.0)

@@ -45,7 +45,7 @@ for directory, switch in zip(sys.argv[1::2], sys.argv[2::2]):
     )
     app = App(settings)
     app.ask(Query("what have I been working on?"))
-    app.engine.statuses()
+    app.engine.read_statuses()
     app.scheduler.run_now("group_topics")
     app.close()
     loaded = sorted(n.rpartition(".")[2] for n in sys.modules if n.startswith("memory_mcp.indexes.topics."))
