@@ -228,7 +228,7 @@ def _latin(raw: str) -> Iterator[str]:
     token = raw.strip("_")
     if not token:
         return
-    folded = _fold(token)
+    folded = fold(token)
     if folded.isalpha() and (token.islower() or token.istitle() or token.isupper() or not token.isascii()):
         if folded not in STOPWORDS and len(folded) <= MAX_TOKEN:
             yield _stemmer.stem(folded)
@@ -254,7 +254,7 @@ def _pieces(token: str, folded_token: str) -> Iterator[str]:
     if names != [bare]:
         yielded = {folded_token}
         for component in _SEPARATORS.split(bare):
-            folded = _fold(component)
+            folded = fold(component)
             if folded and folded not in yielded and len(folded) <= MAX_TOKEN and not _NAME.fullmatch(component):
                 yielded.add(folded)
                 yield folded
@@ -262,12 +262,13 @@ def _pieces(token: str, folded_token: str) -> Iterator[str]:
             yield from _latin(name)
         return
     for part in _PARTS.findall(bare):
-        piece = _fold(part)
+        piece = fold(part)
         if piece != folded_token and piece not in STOPWORDS and len(piece) <= MAX_TOKEN:
             yield _stemmer.stem(piece)
 
 
-def _fold(token: str) -> str:
+def fold(token: str) -> str:
+    """Return a text case folded, without accents, in plain forms."""
     if token.isascii():
         return token.lower()
     folded = unicodedata.normalize("NFKD", token.casefold())

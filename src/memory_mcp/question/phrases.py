@@ -15,8 +15,8 @@ from importlib.resources import files
 from itertools import chain, product
 from typing import Any
 
-from memory_mcp.base.text import terms
-from memory_mcp.question.words import CODE, NUMBER, QUOTE, Word, fold, words
+from memory_mcp.base.text import fold, terms
+from memory_mcp.question.words import CODE, NUMBER, QUOTE, Word, words
 
 #: The languages with a table; where a query's words do not tell them apart, the first reads it (see `read_by`).
 LANGUAGES = ("en", "de", "fr", "es", "ja", "zh")

@@ -6,10 +6,10 @@ Invariants
 """
 
 import re
-import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from memory_mcp.base.text import fold
 from memory_mcp.question.exact import Piece
 
 #: What a word's key is where its text does not count.
@@ -29,14 +29,6 @@ class Word(NamedTuple):
     start: int
     end: int
     clause: int
-
-
-def fold(text: str) -> str:
-    """Return a text case folded, without accents, in plain forms."""
-    if text.isascii():
-        return text.lower()
-    decomposed = unicodedata.normalize("NFKD", text.casefold())
-    return "".join(c for c in decomposed if not unicodedata.combining(c))
 
 
 def words(text: str, literal: Sequence[Piece] = ()) -> list[Word]:

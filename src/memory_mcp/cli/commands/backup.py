@@ -176,8 +176,8 @@ def missing_lines(missing: "Sequence[Missing]", calendar: Calendar) -> Iterator[
 def verified_lines(verified: "Verified") -> Iterator[str]:
     """Yield what reading a backup found, for people."""
     calendar = Calendar(verified.about["timezone"])
-    made = calendar.format_iso(verified.about["at_ms"])
-    yield f"made {made} ({verified.about['why']}): {verified.rows.get('event', 0):,} events"
+    backup_time = calendar.format_iso(verified.about["at_ms"])
+    yield f"made {backup_time} ({verified.about['why']}): {verified.rows.get('event', 0):,} events"
     yield from missing_lines(verified.missing, calendar)
     for text in verified.harmless[:_SHOWN]:
         yield f"damaged, and nothing lost by it: {text}"
