@@ -65,6 +65,8 @@ def test_the_sdist_builds_the_same_wheel(built: Built, tmp_path: Path) -> None:
         "tests",
         "docs",
         "packaging",
+        "skills/memory-query/SKILL.md",
+        "plugin/skills/memory-query/SKILL.md",
         "README.md",
         "CONTRIBUTING.md",
         "SECURITY.md",

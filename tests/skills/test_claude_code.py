@@ -48,7 +48,7 @@ def test_an_answer_that_went_by_the_skill_is_sound() -> None:
         ({"logged": ORDER[::-1]}, f"called {ORDER[::-1]}, not {ORDER}"),
         ({"logged": ORDER[1:]}, f"called {ORDER[1:]}, not {ORDER}"),
         ({"cited": ""}, "the answer cites '', which the search did not show"),
-        ({"cited": "grip:1:x"}, "the answer cites 'grip:1:x', which the search did not show"),
+        ({"cited": "grip:1:0abc"}, "the answer cites 'grip:1:0abc', which the search did not show"),
     ],
 )
 def test_an_answer_that_did_not_is_told_what_is_missing(change: dict[str, object], said: str) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bench.clients import PACKAGES, Node
-from bench.skills import PLUGIN, PREFIX, SERVER
+from bench.skills import PLUGIN, PREFIX, SERVER, copy_plugin
 from memory_mcp import __version__
 from memory_mcp.capture.hooks.claude_code import RECORDED_EVENTS
 from tests.skills.documents import COMMANDS, FOLDER, PREFIXES, ROOT, SKILLS
@@ -69,9 +69,9 @@ def test_a_hook_of_the_plugin_without_the_program_is_silent_and_harmless(tmp_pat
             assert (done.returncode, done.stdout, done.stderr) == (0, b"", b""), shell
 
 
-def test_the_source_distribution_holds_the_plugin() -> None:
-    include = PROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
-    assert {".claude-plugin", "plugin"} <= set(include)
+def test_the_skills_are_at_the_root_and_the_plugin_links_to_them() -> None:
+    assert (FOLDER / "skills").readlink() == Path("../skills")
+    assert [d.name for d in SKILLS] == sorted(p.relative_to(ROOT).as_posix() for p in ROOT.glob("skills/*/SKILL.md"))
 
 
 @pytest.mark.skipif(not NODE, reason="CLIENTS_NODE names no directory with npm packages")
@@ -81,7 +81,7 @@ def test_the_real_client_finds_nothing_wrong_with_the_plugin(tmp_path: Path) -> 
         pytest.skip(f"{PACKAGES['claude']} is not installed in {NODE}")
     market = node.run("claude", "plugin", "validate", "--strict", str(ROOT), home=tmp_path)
     assert market.returncode == 0, market.stdout + market.stderr
-    done = node.run("claude", "plugin", "validate", "--strict", str(FOLDER), home=tmp_path)
+    done = node.run("claude", "plugin", "validate", "--strict", str(copy_plugin(tmp_path)), home=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     found = set(re.findall(rf"{PLUGIN}:([a-z0-9-]+)", done.stdout))
     assert {d.meta["name"] for d in SKILLS} | {Path(d.name).stem for d in COMMANDS} <= found
