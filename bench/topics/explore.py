@@ -20,9 +20,10 @@ from memory_mcp.app import App
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.question.intent import Intent
 from memory_mcp.question.subjects import topic_subject
+from memory_mcp.requests.answers import SearchResponse
 from memory_mcp.requests.plain import tokens_of
 from memory_mcp.requests.scope import Caller
-from memory_mcp.requests.search import SearchRequest, SearchResponse, search
+from memory_mcp.requests.search import SearchRequest, search
 from memory_mcp.search.layers.base import Query
 from memory_mcp.search.layers.topics import find_telling
 from memory_mcp.search.policy.plan import How

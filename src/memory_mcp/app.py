@@ -1,7 +1,7 @@
 """Wires every room of one memory, and closes them in order. Importing it loads no engine."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from memory_mcp.search.policy.explain import WhyNot
     from memory_mcp.search.policy.plan import How, Plan
     from memory_mcp.search.policy.search import EngineParts
-    from memory_mcp.search.policy.why_not import SearchCalls
+    from memory_mcp.search.policy.why_not import Look, Run
     from memory_mcp.storage.base import Storage
     from memory_mcp.storage.lock import DirectoryLock
     from memory_mcp.storage.values import AppendResult, WriteRequest
@@ -371,12 +371,12 @@ class App:
         """Return what `ask` would do, without searching."""
         return self.engine.plan(query, self.settings.retrieval.bounds, how)
 
-    def why_not(self, missing: str, project: str | None, arguments: "Mapping[str, Any]", door: "SearchCalls") -> "WhyNot":
+    def why_not(self, missing: str, project: str | None, look: "Look", run: "Run") -> "WhyNot":
         """Return why results lack something; NotFound for an unknown id."""
         from memory_mcp.search.layers.targets import find_target
         from memory_mcp.search.policy.why_not import why_not
 
-        return why_not(find_target(self.storage, self.tree, missing, project), arguments, door)
+        return why_not(find_target(self.storage, self.tree, missing, project), look, run)
 
     def count_opening(self, grip_id: "GripId") -> None:
         """Count an opened quotation, if settings ask; only log failures."""

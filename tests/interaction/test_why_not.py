@@ -293,7 +293,7 @@ def test_a_way_is_found_in_a_few_tries(client: Door, app: App, monkeypatch: pyte
 def test_it_has_a_time_of_its_own_whatever_the_call_allows(client: Door, app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     missing, call = segment_of(app, LEDGER), {"query": DECIDED, "scope": "all", "limit": 1, "timeout_ms": 2000}
     assert told(client, missing, call)["change"]["limit"] > 1
-    monkeypatch.setattr("memory_mcp.requests.asking.TRYING_MS", -1)
+    monkeypatch.setattr("memory_mcp.requests.search.TRYING_MS", -1)
     found = told(client, missing, call)
     assert "time for trying was over" in found["reason"]
     assert "change" not in found

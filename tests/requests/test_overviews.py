@@ -6,10 +6,11 @@ import pytest
 
 from memory_mcp.app import App
 from memory_mcp.model.event import EventDraft, EventType, ExcludedSession, Role
+from memory_mcp.requests.answers import SearchResponse
 from memory_mcp.requests.overviews import Asked, overview_of
 from memory_mcp.requests.plain import tokens_of
 from memory_mcp.requests.scope import Caller
-from memory_mcp.requests.search import SearchRequest, SearchResponse, search
+from memory_mcp.requests.search import SearchRequest, search
 from tests.factories import BILLING, SHOP, draft
 from tests.interaction.conftest import open_app
 

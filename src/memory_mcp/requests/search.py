@@ -1,54 +1,27 @@
 """intelligent_search: one question, answered by the policy; a lean response within its tokens, or everything there is."""
 
-import functools
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Annotated, Any
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from memory_mcp.app import App
-from memory_mcp.model.ids import GripId, NodeId, find_period, parse_span_grip
-from memory_mcp.model.tokens import max_bytes, tokens_in
-from memory_mcp.requests import explaining
-from memory_mcp.requests.asking import ParsedSearch, Trying, parse_search
-from memory_mcp.requests.cursors import offset_cursor
-from memory_mcp.requests.excerpts import Excerpt, term_weights, words_typed
-from memory_mcp.requests.explaining import Explanation, FullExplanation, WhyNot
-from memory_mcp.requests.lean import LeanHits, Selection, select
-from memory_mcp.requests.limits import SEARCHED, TOKENS, Bounds, Detail
-from memory_mcp.requests.overviews import OVERVIEW_TOKENS, Asked, ProjectOverview, overview_of
-from memory_mcp.requests.plain import size_of, tokens_of
-from memory_mcp.requests.response import Recalled
-from memory_mcp.requests.results import QUOTED, FullResult, Lines, Quote, Result, Style, full_result
-from memory_mcp.requests.scope import Caller, Scoped, scope_of
-from memory_mcp.requests.themes import Theme, fit_themes
-from memory_mcp.requests.topic_shapes import renewal
-from memory_mcp.search.layers.base import Hit, LayerName
-from memory_mcp.search.layers.budget import SINCE
-from memory_mcp.search.policy.engine import Answer
-from memory_mcp.search.policy.recent import QuestionTerms
-from memory_mcp.search.policy.relevance import Confidence
+from memory_mcp.base.errors import DeadlineExceeded
+from memory_mcp.model.ids import find_period
+from memory_mcp.requests.answers import AnswerShaper, ParsedSearch, SearchResponse, tell_by_project
+from memory_mcp.requests.asking import role_of, search_options, speaker_of
+from memory_mcp.requests.cursors import offset_of
+from memory_mcp.requests.explaining import WhyNot
+from memory_mcp.requests.limits import BOUNDS, SEARCHED, TOKENS, Bounds, Detail, choice, keyword_list, words
+from memory_mcp.requests.results import FullResult
+from memory_mcp.requests.scope import Caller, scope_of
+from memory_mcp.requests.times import times_of
+from memory_mcp.search.layers.base import Query
+from memory_mcp.search.layers.budget import GONE, SINCE
+from memory_mcp.search.policy.why_not import UnderstoodCall
 
-#: Tokens of a lean response of up to `SEARCHED.default` results where the caller names no budget, and up to which quotations
-#: grow: what is left after them is for lines of what else was found.
-ANSWER_TOKENS, _AIM = 900, 700
-_PER_RESULT = ANSWER_TOKENS // SEARCHED.default
-#: Share of an answer's tokens that themes may use: of an overview, and of a question about something in particular.
-_OVERVIEW, _PARTICULAR = 0.8, 0.5
-_TOKEN_BOUND = "max_token_budget"
-_TOO_SMALL = "the next result does not fit the token budget; raise token_budget to see it"
-_NEAREST = "probably not in this memory: these are only the nearest"
-_PARTIAL = "Timeout exceeded: these are partial results"
-_KEYWORDS_OFF = "BM25 search is not enabled: used {}; enable with {}"
-#: What is used instead of it, where it is not the layer's own name.
-_INSTEAD = {"agentic": "TOC navigation", "scan": "a scan"}
-#: Stands for a result while the size of everything else is measured.
-_ANY = Result(when="")
-#: How an overview is described to those who read the schema.
-_BY_PROJECT = "In place of results, an overview: what was asked, done, decided, is open"
-#: With full detail: results of which further quotations are shown, how many of each, and characters of one.
-_QUOTED, _FURTHER, _WIDTH = 3, 2, 300
-#: They are read only where so much of the time is left (ms).
-_TO_QUOTE = 15
+#: Longest time of trying what would show something: a few dozen searches of a large memory (milliseconds).
+TRYING_MS = 30_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,33 +55,6 @@ class SearchRequest:
     #: Whether lean results name their agents and the kinds of their statements.
     with_agents: bool = False
 
-    def given(self) -> dict[str, Any]:
-        """Return the arguments that are not empty, and the query."""
-        arguments = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("why_not", "bounds")}
-        bounds = {} if self.bounds is None else {n: v for n, v in asdict(self.bounds).items() if v is not None}
-        return {name: value for name, value in {**arguments, "bounds": bounds}.items() if value or name == "query"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchResponse(Recalled):
-    """What was found, how sure that is, and how it was searched."""
-
-    projects: Annotated[tuple[ProjectOverview, ...], _BY_PROJECT] = ()
-    #: The most important first: of a question that explores.
-    themes: Annotated[tuple[Theme, ...], "What it is all about"] = ()
-    results: tuple[Result, ...] | tuple[FullResult, ...]
-    confidence: Annotated[str, "strong, weak or none"]
-    #: With full detail: how likely one of the first results holds the answer, 0 to 1.
-    probability: float | None = None
-    missing: Annotated[tuple[str, ...], "Words that occur nowhere here"] = ()
-    complete: Annotated[bool, "false: something ran out before all was searched"] = True
-    #: On a page as objects.
-    also: Annotated[Lines, "Next ones, a line each"] = ()
-    next_cursor: str = ""
-    #: With full detail: where to go on from the best result.
-    next: str = ""
-    explanation: Explanation | FullExplanation
-
 
 def search(app: App, request: SearchRequest, caller: Caller) -> SearchResponse:
     """Answer a question within the token budget.
@@ -116,236 +62,115 @@ def search(app: App, request: SearchRequest, caller: Caller) -> SearchResponse:
     With `why_not` also say why that id is missing, by trying changed calls. Raises InvalidQuery for an invalid argument,
     NotFound when `why_not` names nothing that is stored.
     """
-    TOKENS.check(request.token_budget or 0, "token_budget")
-    arguments = request.given()
-
-    def bind(project: str, scope: str) -> Scoped:
-        return scope_of(app, project, scope, caller)
-
-    excluded = caller.excluded(app, request.include_current)
-    parsed = parse_search(app, bind, arguments, excluded)
+    parsed = parse_search(app, request, caller)
     answer = app.ask(parsed.query, parsed.how)
-    shaping = _Shaping(app, answer, parsed)
-    response, _ = shaping.shape_response()
-    app.engine.questions.remember(caller.connection, (hit.event_id for hit in (*answer.hits, *answer.further)), shaping.terms)
+    shaper = AnswerShaper(app, answer, parsed)
+    response, _ = shaper.shape_response()
+    app.engine.questions.remember(caller.connection, (hit.event_id for hit in (*answer.hits, *answer.further)), shaper.terms)
     if answer.by_project and not parsed.how.offset:
-        response = _by_project(app, response, answer, parsed)
+        response = tell_by_project(app, response, answer, parsed)
     if not request.why_not:
         return response
     SINCE.set(None)  # what is tried out now are calls of their own
-    missing = app.why_not(
-        find_period(request.why_not) or request.why_not,
-        caller.bound(app),
-        arguments,
-        Trying(app, bind, functools.partial(_find_shown_ids, app), excluded),
-    )
+    replay = _Replay(app, request, caller)
+    missing = app.why_not(find_period(request.why_not) or request.why_not, caller.bound(app), replay.look, replay.run)
     why = WhyNot(missing.id, missing.reason, dict(missing.change))
     return replace(response, explanation=replace(response.explanation, why_not=why))
 
 
-def _by_project(app: App, response: SearchResponse, answer: Answer, parsed: ParsedSearch) -> SearchResponse:
-    """Return an answer told by project, where the tree has one.
+def parse_search(app: App, request: SearchRequest, caller: Caller) -> ParsedSearch:
+    """Return a request's query, and the options that the policy takes.
 
-    Unchanged where the tree holds nothing of that time, or not even one fits. In a lean one nothing else is told: a period's
-    title or a list of themes beside it would say the same again.
+    Raises InvalidQuery for any invalid argument: a time, an unknown name, a number out of range, an unknown speaker, or a cursor
+    of another question; and what `scope_of` raises.
     """
-    bare = response if parsed.full else replace(response, results=(), themes=(), also=(), next_cursor="")
-    budget = min(answer.why.limits[_TOKEN_BOUND], OVERVIEW_TOKENS)
-    factor = app.settings.retrieval.token_factor
-    query = parsed.query
-    overview_request = Asked(query.project, query.agent, answer.why.window, query.excluded, for_page=parsed.with_agents)
-    base = 0 if parsed.full else size_of(bare)
-    projects = overview_of(
-        app,
-        overview_request,
-        parsed.calendar,
-        lambda several: tokens_in(base + _field_size("projects", several), factor) <= budget,
+    TOKENS.check(request.token_budget or 0, "token_budget")
+    times = times_of(app, request.tz, request.as_of)
+    scoped = scope_of(app, request.project, request.scope, caller)
+    keywords = keyword_list(request.keywords)
+    is_full = choice(Detail, "detail", request.detail) is Detail.FULL
+    # Arguments that make two calls different questions; a cursor belongs to its own.
+    identity = (request.query, request.since, request.until, request.as_of, request.tz, request.agent, request.role)
+    question = (*identity, request.speaker, request.intent, request.mode, scoped.words, *keywords)
+    how = search_options(
+        times,
+        request.intent,
+        request.mode,
+        request.bounds,
+        request.token_budget,
+        request.timeout_ms,
+        offset_of(request.cursor, *question),
+        bool(request.as_of),
     )
-    return replace(bare, projects=projects) if projects else response
+    query = Query(
+        words(request.query),
+        SEARCHED.check(request.limit),
+        scoped.project,
+        request.agent or None,
+        times.window(request.since, request.until),
+        role_of(request.role),
+        speaker_of(app, request.speaker, scoped),
+        excluded=caller.excluded(app, request.include_current),
+        keywords=keywords,
+    )
+    return ParsedSearch(query, replace(how, keeps_all=is_full), scoped, times.calendar, question, is_full, request.with_agents)
 
 
-def _find_shown_ids(app: App, parsed: ParsedSearch) -> list[set[str]]:
-    """Run a call; return by result the ids that it names."""
-    response, hits = _Shaping(app, app.ask(parsed.query, parsed.how), parsed).shape_response()
-    also = [{q.grip_id for q in r.also} if isinstance(r, FullResult) else set() for r in response.results]
-    also += [set()] * (len(hits) - len(also))
-    return [{h.node_id, h.event_id, h.grip_id, *h.grip_ids} | more for h, more in zip(hits, also, strict=True)]
+class _Replay:
+    """Asks a request again with changes, as `App.why_not` requires.
 
+    All changes together have a time of their own, `TRYING_MS`; each call has its own limit besides.
+    """
 
-class _Shaping:
-    """An answer of the policy, brought into the shape and size that was asked for."""
+    def __init__(self, app: App, request: SearchRequest, caller: Caller) -> None:
+        self._app, self._request, self._caller = app, request, caller
+        self._began = time.monotonic()
 
-    def __init__(self, app: App, answer: Answer, parsed: ParsedSearch) -> None:
-        """Fix the token budget and cut the themes to their share of it.
+    def look(self, change: Mapping[str, Any]) -> UnderstoodCall:
+        """Return how the changed request is understood, without searching.
 
-        A lean answer without a budget of its own has `_PER_RESULT` tokens for each result wanted, of at least
-        `SEARCHED.default`.
+        Raises InvalidQuery for an invalid argument.
         """
-        self._app = app
-        self._found = answer
-        self._asked = parsed
-        self._factor = app.settings.retrieval.token_factor
-        bound, is_named = answer.why.limits[_TOKEN_BOUND], parsed.how.bounds.get(_TOKEN_BOUND) is not None
-        usual = _PER_RESULT * max(parsed.query.limit, SEARCHED.default)
-        self._budget = bound if is_named or parsed.full else min(bound, usual)
-        self._aim = self._budget if is_named or parsed.with_agents else self._budget * _AIM // ANSWER_TOKENS
-        self._short_names = app.tree.short_names()
-        query, segments = parsed.query, app.tree.tally(parsed.query.project).segments
-        weights = term_weights(query.text, app.tree.frequencies(), segments, query.project, query.keywords)
-        #: What the question looks for in a text.
-        self.terms = QuestionTerms(weights, words_typed(query.text, query.keywords))
-        share = _OVERVIEW if answer.overview else _PARTICULAR
-        most = int(share * self._budget)
-        themes = answer.themes if answer.overview else answer.themes[: parsed.query.limit]
-        self._missing = _missing(app, parsed, answer.missing)
-        self._themes = fit_themes(
-            themes, parsed.calendar, lambda themes: tokens_in(_field_size("themes", themes), self._factor) <= most
+        request = self._change(change)
+        parsed = parse_search(self._app, request, self._caller)
+        plan = self._app.plan(parsed.query, parsed.how)
+        bounds = {} if request.bounds is None else asdict(request.bounds)
+        return UnderstoodCall(
+            project=parsed.scoped.project,
+            agent=parsed.query.agent,
+            window=plan.window,
+            window_words=plan.window_words,
+            text=plan.text,
+            intent=plan.intent,
+            mode=plan.mode,
+            bounds={name: getattr(plan.bounds, name) for name in BOUNDS},
+            limit=parsed.query.limit,
+            offset=parsed.how.offset,
+            floor=plan.floor,
+            names_project=bool(request.project),
+            names_timeout=bool(request.timeout_ms),
+            cursor=request.cursor,
+            role=request.role,
+            speaker=request.speaker,
+            since=request.since,
+            until=request.until,
+            named_bounds=[name for name, bound in bounds.items() if bound is not None],
         )
 
-    def shape_response(self) -> tuple[SearchResponse, Sequence[Hit]]:
-        """Return the response and the hits that its results are of."""
-        return self._full() if self._asked.full else self._lean()
+    def run(self, change: Mapping[str, Any]) -> Sequence[Collection[str]]:
+        """Ask the changed request; return by result the ids that it names.
 
-    def _lean(self) -> tuple[SearchResponse, Sequence[Hit]]:
-        query, answer = self._asked.query, self._found
-        for_page = self._asked.with_agents
-        names, quoted = ({}, None) if for_page else (self._short_names, QUOTED)
-        style = Style(self._asked.calendar, query.project, names, self.terms.words, quoted, for_page=for_page)
-        chosen = (
-            Selection(answer.hits, answer.further, len(answer.hits))
-            if for_page
-            else select(answer.hits, answer.further, answer.confidence)
-        )
-        lean = LeanHits(chosen, self.terms.weights, style)
-        room, aim = max_bytes(self._budget, self._factor), max_bytes(self._aim, self._factor)
-        for hits in (chosen.hits, 0):
-            # What a response says apart from its results, at most: with a cursor, and where results are left out.
-            frame = size_of(self._whole((_ANY,), hits)) - size_of(_ANY)
-            page = lean.page(room - frame, aim - frame)
-            if page.hits >= hits:
-                break
-        hits_shown = [chosen.results[at] for at in lean.positions[: len(page.results)]]
-        return self._whole(page.results, page.hits, page.also), hits_shown
-
-    def _full(self) -> tuple[SearchResponse, Sequence[Hit]]:
-        """Return the full results that fit with the themes, and hits.
-
-        The first that does not fit ends the list; the explanation is not counted.
+        Raises DeadlineExceeded when the time for trying is over or the caller has gone, InvalidQuery for an invalid argument.
         """
-        hits, results = self._found.hits, list[FullResult]()
-        remaining = self._budget - tokens_in(_field_size("themes", self._themes), self._factor)
-        for hit in hits:
-            result = full_result(hit, self._asked.calendar)
-            remaining -= tokens_of(result, self._factor)
-            if remaining < 0:
-                break
-            results.append(result)
-        if len(results) == len(hits):
-            results = self._add_quotes(results, remaining)
-        response = self._whole(tuple(results), len(results))
-        if best := next((cited for cited in results if cited.grip_ids), None):
-            way = f"expand_grip {best.grip_ids[0]} for its context; browse_toc toc:day:{best.when[:10]} for its day"
-            response = replace(response, next=way)
-        return response, hits[: len(results)]
+        gone = GONE.get()
+        if 1000 * (time.monotonic() - self._began) > TRYING_MS or (gone is not None and gone.is_set()):
+            raise DeadlineExceeded("Timeout exceeded", "Ask for less.")
+        parsed = parse_search(self._app, self._change(change), self._caller)
+        response, hits = AnswerShaper(self._app, self._app.ask(parsed.query, parsed.how), parsed).shape_response()
+        quoted = [{q.grip_id for q in r.also} if isinstance(r, FullResult) else set() for r in response.results]
+        quoted += [set()] * (len(hits) - len(quoted))
+        return [{h.node_id, h.event_id, h.grip_id, *h.grip_ids} | grips for h, grips in zip(hits, quoted, strict=True)]
 
-    def _add_quotes(self, results: Sequence[FullResult], remaining: int) -> list[FullResult]:
-        """Return results with asides and further quotations that fit.
-
-        The latter only where `_TO_QUOTE` ms of the search's time are left.
-        """
-        why, hits = self._found.why, self._found.hits
-        is_late = why.limits["timeout_ms"] - why.elapsed_ms < _TO_QUOTE
-        further, extended = {} if is_late else _further_quotes(self._app, hits[:_QUOTED]), list(results)
-        events = {hit.event_id for hit in hits}
-        for position, hit in enumerate(hits):
-            asides = [aside for aside in hit.asides if aside.event_id not in events]
-            quotes = [Quote(aside.grip_id, Excerpt(aside.quote, {}).cut(_WIDTH)) for aside in asides]
-            quotes += further.get(hit.node_id, ()) if position < _QUOTED else ()
-            more = replace(extended[position], also=tuple({quote.grip_id: quote for quote in quotes}.values()))
-            cost = tokens_of(more, self._factor) - tokens_of(extended[position], self._factor)
-            if cost <= remaining:
-                extended[position], remaining = more, remaining - cost
-        return extended
-
-    def _whole(self, results: Sequence[Result] | Sequence[FullResult], hits: int, also: Lines = ()) -> SearchResponse:
-        """Return the response with results for the first `hits` hits.
-
-        It has a cursor where there is a result and more hits follow.
-        """
-        answer, parsed = self._found, self._asked
-        more = bool(results) and (answer.has_more or hits < len(answer.hits))
-        hit = self._found.why.bounds_hit
-        cut = hits < len(self._found.hits) and _TOKEN_BOUND not in hit
-        why = replace(answer.why, notices=self._notices(bool(results)), bounds_hit=(*hit, _TOKEN_BOUND) if cut else hit)
-        full = explaining.full_explanation(why, parsed.query.text, parsed.calendar) if parsed.full else None
-        return SearchResponse(
-            themes=self._themes,
-            results=tuple(results),  # type: ignore[arg-type]
-            confidence=answer.confidence.value,
-            probability=round(answer.probability, 3) if parsed.full else None,
-            missing=self._missing,
-            complete=answer.complete,
-            also=also,
-            next_cursor=offset_cursor(parsed.how.offset + hits, *parsed.question) if more else "",
-            explanation=full or explaining.lean_explanation(why, self._scope(), parsed.calendar),
-        )
-
-    def _scope(self) -> str:
-        """Return the default scope of an answer that is not strong."""
-        scoped = self._asked.scoped
-        if self._asked.with_agents:
-            return scoped.words
-        limited = scoped.project is not None and scoped.by_default and self._found.confidence is not Confidence.STRONG
-        return self._short_names.get(scoped.words, scoped.words) if limited else ""
-
-    def _notices(self, any_shown: bool) -> tuple[str, ...]:
-        why, answer, parsed = self._found.why, self._found, self._asked
-        notices = list(why.notices)
-        if answer.confidence is Confidence.NONE and any_shown:
-            notices.append(_NEAREST)
-        if any(skipped.layer == LayerName.TOPICS for skipped in why.skipped):
-            notices += renewal(self._app)
-        if "timeout_ms" in why.bounds_hit:
-            notices.append(_PARTIAL)
-        teleport = self._app.settings.teleport
-        off = {"teleport.enabled": not teleport.enabled, "teleport.bm25.enabled": not teleport.bm25.enabled}
-        if any(off.values()):
-            enabling = ", ".join(f"{name} = true" for name, is_off in off.items() if is_off)
-            used = why.method.removeprefix("topics+")  # they tell no results
-            notices.append(_KEYWORDS_OFF.format(_INSTEAD.get(used, used), enabling))
-        if not any_shown and (answer.hits or answer.has_more):
-            notices.append(_TOO_SMALL)
-        elif not parsed.how.offset:
-            notices += parsed.scoped.notices(self._app, any_shown)
-        return tuple(notices)
-
-
-def _missing(app: App, parsed: ParsedSearch, words: Sequence[str]) -> tuple[str, ...]:
-    project = parsed.query.project
-    if project is None or parsed.scoped.locked:
-        return tuple(words)
-    resolve = app.storage.projects.names.resolve_alias
-    marked: list[str] = []
-    for word in words:
-        other_projects = [other for other in app.engine.projects_with(word) if other and resolve(other) != resolve(project)]
-        marked.append(f"{word} (occurs in project {resolve(other_projects[0])})" if other_projects else word)
-    return tuple(marked)
-
-
-def _field_size(name: str, values: Sequence[object]) -> int:
-    return len(f',"{name}":[]') + sum(map(size_of, values)) + len(values) - 1 if values else 0
-
-
-def _further_quotes(app: App, hits: Sequence[Hit]) -> Mapping[str, tuple[Quote, ...]]:
-    stored = {h.node_id: [g for g in h.grip_ids[1:] if parse_span_grip(g) is None][:_FURTHER] for h in hits if h.node_id}
-    grips = app.storage.grips.get_grips([g for several in stored.values() for g in several])
-    quotes = app.evidence.read_quotes(list(grips.values()))
-    own_quotes = {h.node_id: h.quote for h in hits}
-
-    def has_new_words(node: NodeId, grip: GripId) -> bool:
-        return bool(quotes.get(grip)) and quotes[grip] not in own_quotes[node]
-
-    return {
-        node: tuple(Quote(g, Excerpt(quotes[g], {}).cut(_WIDTH)) for g in several if has_new_words(node, g))
-        for node, several in stored.items()
-    }
+    def _change(self, change: Mapping[str, Any]) -> SearchRequest:
+        changed = replace(self._request, **{name: value for name, value in change.items() if name != "bounds"})
+        return replace(changed, bounds=replace(changed.bounds or Bounds(), **change["bounds"])) if "bounds" in change else changed

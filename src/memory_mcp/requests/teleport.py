@@ -11,10 +11,10 @@ from memory_mcp.indexes.keys import name_excluded
 from memory_mcp.model.calendar import LEVELS
 from memory_mcp.model.toc import MemoryKind
 from memory_mcp.model.tokens import max_bytes
+from memory_mcp.requests.asking import role_of, speaker_of
 from memory_mcp.requests.excerpts import term_weights, words_typed
 from memory_mcp.requests.lean import LeanHits, Selection
 from memory_mcp.requests.limits import RESULTS, Detail, choice, keyword_list, words
-from memory_mcp.requests.people import role_of, speaker_of
 from memory_mcp.requests.plain import size_of
 from memory_mcp.requests.response import Recalled, fitting
 from memory_mcp.requests.results import FullResult, Result, Style, full_result

@@ -7,8 +7,8 @@ from typing import Annotated
 from memory_mcp.app import App
 from memory_mcp.model.ids import ROOT
 from memory_mcp.requests import shapes
+from memory_mcp.requests.asking import role_of, speaker_of
 from memory_mcp.requests.limits import BOUNDS, EVIDENCE, Bounds, words
-from memory_mcp.requests.people import role_of, speaker_of
 from memory_mcp.requests.plain import copied, tokens_of
 from memory_mcp.requests.response import Recalled, fitting
 from memory_mcp.requests.results import FullResult, Result, full_result

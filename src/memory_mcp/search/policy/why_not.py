@@ -10,7 +10,7 @@ import itertools
 import json
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from memory_mcp.base.errors import DeadlineExceeded, InvalidQuery
 from memory_mcp.model.calendar import TimeWindow
@@ -20,8 +20,8 @@ from memory_mcp.search.layers.base import Target
 from memory_mcp.search.policy.explain import WhyNot
 from memory_mcp.search.policy.plan import Mode
 
-#: A call's arguments, or a change of them; inside `bounds` as well, "" stands for one that is not given.
-Arguments = Mapping[str, Any]
+#: A change of a call's arguments; inside `bounds` as well, "" stands for one that is not given.
+Change = Mapping[str, Any]
 
 #: Most results and tokens a call can ask for.
 _MOST, _MOST_TOKENS = 100, 200_000
@@ -63,24 +63,24 @@ class UnderstoodCall:
     #: Results left out before the first.
     offset: int
     floor: float | None
+    #: Whether the call names a project, and a time limit apart from its bounds.
+    names_project: bool
+    names_timeout: bool
+    #: As the call names them, "" for none.
+    cursor: str
+    role: str
+    speaker: str
+    since: str
+    until: str
+    #: Names of the bounds that the call sets.
+    named_bounds: Collection[str]
 
 
-class SearchCalls(Protocol):
-    """Runs calls as the caller would see their results."""
-
-    def look(self, arguments: Arguments) -> UnderstoodCall:
-        """Return how a call is understood, without running it.
-
-        Raises InvalidQuery for a call that cannot be.
-        """
-        ...
-
-    def ask(self, arguments: Arguments) -> Sequence[Collection[str]]:
-        """Run a call and return the ids that each result shows.
-
-        Raises DeadlineExceeded when the time is over, InvalidQuery for a call that is refused.
-        """
-        ...
+#: Returns how a call with a change is understood, without running it; raises InvalidQuery for one that cannot be.
+Look = Callable[[Change], UnderstoodCall]
+#: Runs a call with a change and returns the ids that each result shows; raises DeadlineExceeded when the time is over,
+#: InvalidQuery for a call that is refused.
+Run = Callable[[Change], Sequence[Collection[str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +108,6 @@ class _Change:
 _NOTHING = _Change({}, {})
 
 
-def apply_change(arguments: Arguments, change: Arguments) -> dict[str, Any]:
-    """Return a call's arguments after a change, as a copy."""
-    bounds = {**arguments.get("bounds", {}), **change.get("bounds", {})}
-    return {**arguments, **change, **({"bounds": bounds} if bounds else {})}
-
-
 def position_of(target: Target, ids_by_result: Sequence[Collection[str]]) -> int | None:
     """Return the position of the first result that shows the target."""
     for position, ids in enumerate(ids_by_result):
@@ -123,21 +117,21 @@ def position_of(target: Target, ids_by_result: Sequence[Collection[str]]) -> int
     return None
 
 
-def why_not(target: Target, arguments: Arguments, door: SearchCalls) -> WhyNot:
+def why_not(target: Target, look: Look, run: Run) -> WhyNot:
     """Return why a target is not shown, and a change that shows it.
 
     Runs many calls. If no change was found, or the time was over before, the change is empty, or asks all projects for a target
     of another one. Raises InvalidQuery if the call itself is refused.
     """
-    tries = _Tries(target, arguments, door)
+    tries = _Tries(target, run)
     best_change: _Change | None = None
     try:
-        call = door.look(arguments)
+        call = look({})
         elsewhere = not target.is_period and call.project is not None and target.project != call.project
         position = tries.find_position(_NOTHING)
         if position is not None:
             return WhyNot(target.id, f"it is result {call.offset + position + 1}", {}, position)
-        for change in _iter_candidates(target, arguments, door, call):
+        for change in _iter_candidates(target, look, call):
             if tries.find_position(change) is not None:
                 best_change = change
                 break
@@ -154,10 +148,9 @@ def why_not(target: Target, arguments: Arguments, door: SearchCalls) -> WhyNot:
 class _Tries:
     """Runs calls with changes, each of them once."""
 
-    def __init__(self, target: Target, arguments: Arguments, door: SearchCalls) -> None:
+    def __init__(self, target: Target, run: Run) -> None:
         self._target = target
-        self._given = arguments
-        self._door = door
+        self._run = run
         self._known: dict[str, int | None] = {}
 
     def find_position(self, change: _Change) -> int | None:
@@ -165,11 +158,11 @@ class _Tries:
 
         Raises DeadlineExceeded when the time is over.
         """
-        arguments = apply_change(self._given, change.arguments())
+        arguments = change.arguments()
         key = json.dumps(arguments, sort_keys=True)
         if key not in self._known:
             try:
-                self._known[key] = position_of(self._target, self._door.ask(arguments))
+                self._known[key] = position_of(self._target, self._run(arguments))
             except InvalidQuery:
                 self._known[key] = None
         return self._known[key]
@@ -223,22 +216,22 @@ class _Tries:
         return having(high)
 
 
-def _iter_candidates(target: Target, arguments: Arguments, door: SearchCalls, call: UnderstoodCall) -> Iterator[_Change]:
+def _iter_candidates(target: Target, look: Look, call: UnderstoodCall) -> Iterator[_Change]:
     """Yield changes to try, the smallest first.
 
     In turn: no filters, another page, more results and tokens, for a period overviews of its time; then bounds, and other layers.
     """
-    change = _lift_filters(target, arguments, door)
+    change = _lift_filters(target, look, call)
     yield change
-    if "cursor" in arguments:
+    if call.cursor:
         yield change.with_more("it is on another page", cursor="")
     change = change.with_more(f"it comes after the first {call.limit} results", limit=_MOST)
     tokens = call.bounds["max_token_budget"]
     reason = f"the token budget of {tokens} has no room for it"
-    bound_change = {"bounds__max_token_budget": _MOST_TOKENS} if "max_token_budget" in arguments.get("bounds", {}) else {}
+    bound_change = {"bounds__max_token_budget": _MOST_TOKENS} if "max_token_budget" in call.named_bounds else {}
     change = change.with_more(reason, token_budget=_MOST_TOKENS, **bound_change)
     yield change
-    if "cursor" in arguments:
+    if call.cursor:
         change = change.with_more("it is on another page", cursor="")
         yield change
     if target.is_period:
@@ -246,34 +239,33 @@ def _iter_candidates(target: Target, arguments: Arguments, door: SearchCalls, ca
             since, until = (dt.datetime.fromtimestamp(ms / 1000, dt.UTC).isoformat() for ms in (window.start_ms, window.end_ms))
             listed = {"query": _OVERVIEW, "intent": Intent.EXPLORE.value, "since": since, "until": until, "limit": limit}
             yield change.with_more("a period is listed by an overview of its time", **listed, agent="")
-    for way in _iter_ways(arguments, call):
+    for way in _iter_ways(call):
         yield way(change)
 
 
-def _lift_filters(target: Target, arguments: Arguments, door: SearchCalls) -> _Change:
+def _lift_filters(target: Target, look: Look, call: UnderstoodCall) -> _Change:
     change = _NOTHING
-    call = door.look(arguments)
     if call.project is not None and (target.is_period or target.project != call.project):
-        change_values = {"project": ""} if arguments.get("project") else {}
+        change_values = {"project": ""} if call.names_project else {}
         reason = "" if target.is_period else f"it belongs to project {target.project or '(none)'}"
         change = change.with_more(reason or f"it is looked for in project {call.project}", scope="all", **change_values)
     if call.agent is not None and (target.is_period or target.agent != call.agent):
         change = change.with_more(f"it is of agent {target.agent or '(several)'}", agent="")
-    for name in ("role", "speaker"):
+    for name, said_by in (("role", call.role), ("speaker", call.speaker)):
         # Who said it may be a part of the target alone: whether this keeps it out is tried, and taken back where it does not.
-        if arguments.get(name):
-            change = change.with_more(f"it was not said by {name} {arguments[name]}", **{name: ""})
-    for name in ("since", "until"):
-        if arguments.get(name) and _is_outside(target, call.window):
+        if said_by:
+            change = change.with_more(f"it was not said by {name} {said_by}", **{name: ""})
+    for name, moment in (("since", call.since), ("until", call.until)):
+        if moment and _is_outside(target, call.window):
             change = change.with_more("it lies outside since and until", **{name: ""})
     # Time words count only where since and until are not given.
-    call = door.look(apply_change(arguments, {**change.arguments(), "cursor": ""}))
+    cursor, call = call.cursor, look({**change.arguments(), "cursor": ""})
     if call.window_words and _is_outside(target, call.window):
         change_values = {"query": call.text} if call.text or target.is_period else _day_of(target)
         change = change.with_more(
             f'it lies outside "{call.window_words}"', **(change_values if any(change_values.values()) else {"query": _OVERVIEW})
         )
-    if arguments.get("cursor") and _QUESTION & change.values.keys():
+    if cursor and _QUESTION & change.values.keys():
         change = change.with_more("", cursor="")
     return change
 
@@ -287,17 +279,17 @@ def _is_outside(target: Target, window: TimeWindow | None) -> bool:
     return window is not None and (target.is_period or not window.contains(target.timestamp))
 
 
-def _iter_ways(arguments: Arguments, call: UnderstoodCall) -> Iterator[Callable[[_Change], _Change]]:
+def _iter_ways(call: UnderstoodCall) -> Iterator[Callable[[_Change], _Change]]:
     floored = call.floor == 0
     floor = "what there is was taken for irrelevant" if call.floor is None else f"it scored less than {call.floor}"
     bounds: dict[str, Any] = {f"bounds__{k}": v for k, v in _WIDE.items()}
-    if "max_depth" in arguments.get("bounds", {}):
+    if "max_depth" in call.named_bounds:
         bounds["bounds__max_depth"] = 5
-    if "timeout_ms" in arguments.get("bounds", {}):
+    if "timeout_ms" in call.named_bounds:
         bounds["bounds__timeout_ms"] = _LONG
-    if arguments.get("timeout_ms"):
+    if call.names_timeout:
         bounds["timeout_ms"] = _LONG
-    cursor = {"cursor": ""} if arguments.get("cursor") else {}
+    cursor = {"cursor": ""} if call.cursor else {}
     layer_changes: list[dict[str, Any]] = []
     if call.mode is not Mode.SEQUENTIAL:
         layer_changes.append({"mode": Mode.SEQUENTIAL.value, **cursor})

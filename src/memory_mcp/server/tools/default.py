@@ -14,13 +14,14 @@ from pydantic import Field
 
 from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery
+from memory_mcp.requests.answers import SearchResponse
 from memory_mcp.requests.expand import ExpandRequest, ExpandResponse
 from memory_mcp.requests.limits import PAGE, RESULTS, SEARCHED
 from memory_mcp.requests.nodes import Browse, Browsed
 from memory_mcp.requests.notes import Note, keep
 from memory_mcp.requests.pins import set_pin
 from memory_mcp.requests.scope import project_to_store
-from memory_mcp.requests.search import SearchRequest, SearchResponse
+from memory_mcp.requests.search import SearchRequest
 from memory_mcp.requests.status import GetStatus, Status
 from memory_mcp.requests.teleport import TeleportResponse, TeleportSearch, VectorTeleport
 from memory_mcp.requests.topics import FITTING, FoundTopics, TopicsByQuery
