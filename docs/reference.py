@@ -9,6 +9,7 @@ import asyncio
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -183,41 +184,39 @@ def settings() -> Iterator[str]:
 
 
 def commands() -> Iterator[str]:
-    """Every command with its arguments, in the order of `--help`."""
-    parser = build_parser()
+    """Every command, in the order of `--help`: a table each, whose rows are its arguments and the commands below it."""
+    listed = commands_of(build_parser())
     yield "# Commands"
     yield ""
-    yield "Every command takes these; each works while clients are connected."
-    yield ""
-    yield from _arguments(common())
-    every = commands_of(parser)
+    options = (f"`{_signature(a)}` ({_help_of(common(), a).replace(' (', ', ').rstrip(')')})" for a in _actions(common()) if a.help is not argparse.SUPPRESS)
+    yield f"Each works while clients are connected, and takes {', '.join(options)}."
     for title, names in {"to begin with": FIRST, **GROUPS, **group_further()}.items():
         yield ""
-        yield f"**{title.capitalize()}**"
-        yield ""
-        rows = ((f"[`{name}`](#memory-mcp-{name})", every[name].description or "") for name in names)
-        yield from table(("Command", "For"), rows)
-    for name, inner in every.items():
-        yield from _command(f"memory-mcp {name}", inner)
+        yield f"## {title.capitalize()}"
+        for name in names:
+            yield ""
+            yield f"### memory-mcp {name}"
+            yield ""
+            parser = listed[name]
+            yield from table((_usage(name, parser), _purpose(parser)), [*_arguments(parser), *_rows_below("", parser)])
 
 
-def _command(path: str, parser: argparse.ArgumentParser) -> Iterator[str]:
-    level = "##" if path.count(" ") == 1 else "###"
-    yield ""
-    yield f"{level} {path}"
-    yield ""
-    yield parser.description or ""
-    if own := [a for a in _actions(parser) if COMMON.isdisjoint(a.option_strings)]:
-        yield ""
-        words = " ".join([path, *(_positional(a) for a in own if not a.option_strings)])
-        yield f"`{words}{' [OPTIONS]' if any(a.option_strings for a in own) else ''}`"
-        yield ""
-        yield from _arguments(parser)
-    if parser.epilog:
-        yield ""
-        yield parser.epilog
+def _rows_below(path: str, parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
     for name, inner in commands_of(parser).items():
-        yield from _command(f"{path} {name}", inner)
+        full = f"{path}{name}"
+        arguments = (f"<br>{signature}: {meaning}" for signature, meaning in _arguments(inner))
+        yield _usage(full, inner), _purpose(inner) + "".join(arguments)
+        yield from _rows_below(f"{full} ", inner)
+
+
+def _purpose(parser: argparse.ArgumentParser) -> str:
+    return " ".join(f"{parser.description or ''} {parser.epilog or ''}".split())
+
+
+def _usage(path: str, parser: argparse.ArgumentParser) -> str:
+    arguments = [a for a in _actions(parser) if COMMON.isdisjoint(a.option_strings)]
+    words = [path, *(_positional(a) for a in arguments if not a.option_strings)]
+    return f"`{' '.join(words)}{' [OPTIONS]' if any(a.option_strings for a in arguments) else ''}`"
 
 
 def options_of(parser: argparse.ArgumentParser) -> set[str]:
@@ -235,15 +234,14 @@ def _actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
     return [a for a in parser._actions if not isinstance(a, argparse._SubParsersAction | argparse._HelpAction)]
 
 
-def _arguments(parser: argparse.ArgumentParser) -> Iterator[str]:
-    every = parser.description is None
-    formatter = parser._get_formatter()
-    rows = [
-        (f"`{_signature(action)}`", formatter._expand_help(action) if action.help else "")
-        for action in _actions(parser)
-        if (every or COMMON.isdisjoint(action.option_strings)) and action.help is not argparse.SUPPRESS
-    ]
-    yield from table(("Argument", "Meaning"), rows)
+def _arguments(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
+    for action in _actions(parser):
+        if COMMON.isdisjoint(action.option_strings) and action.help is not argparse.SUPPRESS:
+            yield f"`{_signature(action)}`", _help_of(parser, action)
+
+
+def _help_of(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
+    return parser._get_formatter()._expand_help(action) if action.help else ""
 
 
 def _value(action: argparse.Action) -> str:
@@ -271,44 +269,88 @@ def _signature(action: argparse.Action) -> str:
 def tools() -> Iterator[str]:
     """Every tool, prompt and resource of the server."""
     default, full, prompts, resources = _served()
+    usual = _usual_arguments(full)
     yield "# MCP tools"
     yield ""
     yield f'{len(default)} tools are offered by default, {len(full)} with `server.profile = "full"`. A tool answers twice: as'
-    yield "structured content by its schema, and as text."
-    for title, some in (("By default", default), ("With the full profile", [t for t in full if t.name not in _names(default)])):
-        yield ""
-        yield f"## {title}"
-        for tool in some:
-            yield from _tool(tool)
+    yield "structured content by its schema, and as text. What changes something is marked *writes*."
     yield ""
-    yield "## Prompts"
+    yield "## Arguments of many tools"
     yield ""
-    rows = ((f"`{p.name}`", p.description or "", ", ".join(f"`{a.name}`" for a in p.arguments or ())) for p in prompts)
-    yield from table(("Prompt", "For", "Arguments"), rows)
+    yield "Where a tool takes one of these and its own table says nothing else, it means this."
     yield ""
-    yield "## Resources"
+    yield from table(ARGUMENT_HEAD, ((f"`{name}`", *meaning) for name, meaning in usual.items()))
+    yield ""
+    yield "## By default"
+    for tool in default:
+        yield from _tool(tool, usual)
+    yield ""
+    yield "## With the full profile"
+    yield ""
+    names = {tool.name for tool in default}
+    yield from table(("Tool", "For", "Arguments"), (_tool_row(tool, usual) for tool in full if tool.name not in names))
+    yield ""
+    yield "## Prompts and resources"
+    yield ""
+    yield from table(
+        ("Prompt", "For", "Arguments"),
+        ((f"`{p.name}`", p.description or "", ", ".join(f"`{a.name}`" for a in p.arguments or ())) for p in prompts),
+    )
     yield ""
     yield from table(("Address", "What it is"), ((f"`{uri}`", text) for uri, text in resources))
 
 
-def _names(some: list[Tool]) -> set[str]:
-    return {tool.name for tool in some}
+Meaning = tuple[str, str, str]
+ARGUMENT_HEAD = ("Argument", "Kind", "Default", "Meaning")
+#: Tools that an argument is taken by, in the same sense, before it is described once for all.
+_MANY = 4
 
 
-def _tool(tool: Tool) -> Iterator[str]:
+def _arguments_of(tool: Tool) -> dict[str, Meaning]:
+    """Kind, default and meaning of each argument of a tool."""
+    required = tool.input_schema.get("required", ())
+    return {
+        name: (_kind(schema), _default(name, schema, required), schema.get("description", ""))
+        for name, schema in tool.input_schema.get("properties", {}).items()
+    }
+
+
+def _usual_arguments(tools: Iterable[Tool]) -> dict[str, Meaning]:
+    """Arguments that many tools take, with their most frequent meaning."""
+    counts = Counter(pair for tool in tools for pair in _arguments_of(tool).items())
+    usual: dict[str, Meaning] = {}
+    for (name, meaning), count in counts.most_common():
+        if count >= _MANY and meaning[2]:
+            usual.setdefault(name, meaning)
+    return usual
+
+
+def _purpose_of(tool: Tool) -> str:
     reads = tool.annotations is not None and tool.annotations.read_only_hint
+    return f"{(tool.description or '').strip()}{'' if reads else ' *Writes.*'}"
+
+
+def _tool(tool: Tool, usual: dict[str, Meaning]) -> Iterator[str]:
     yield ""
     yield f"### {tool.name}"
     yield ""
-    yield f"{(tool.description or '').strip()}{'' if reads else ' *Writes.*'}"
-    required = tool.input_schema.get("required", ())
-    if arguments := tool.input_schema.get("properties", {}):
-        rows = [
-            (f"`{name}`", _kind(one), _default(name, one, required), one.get("description", ""))
-            for name, one in arguments.items()
-        ]
+    arguments = _arguments_of(tool)
+    shared = [f"`{name}`" for name, meaning in arguments.items() if usual.get(name) == meaning]
+    yield f"{_purpose_of(tool)}{' Takes also ' + ', '.join(shared) + '.' if shared else ''}"
+    if rows := [(f"`{name}`", *meaning) for name, meaning in arguments.items() if usual.get(name) != meaning]:
         yield ""
-        yield from table(("Argument", "Kind", "Default", "Meaning"), rows)
+        yield from table(ARGUMENT_HEAD, rows)
+
+
+def _tool_row(tool: Tool, usual: dict[str, Meaning]) -> tuple[str, str, str]:
+    arguments = []
+    for name, (kind, default, meaning) in _arguments_of(tool).items():
+        if usual.get(name) == (kind, default, meaning):
+            arguments.append(f"`{name}`")
+        else:
+            details = "; ".join(filter(None, (kind, f"default {default}" if default.startswith("`") else default, meaning)))
+            arguments.append(f"`{name}` ({details})")
+    return f"`{tool.name}`", _purpose_of(tool), ", ".join(arguments)
 
 
 _KINDS = {"string": "text", "integer": "whole number", "boolean": "true or false", "array": "list"}

@@ -2,6 +2,7 @@
 
 import argparse
 import importlib.util
+import itertools
 import json
 import re
 import subprocess
@@ -78,15 +79,25 @@ def test_the_settings_table_is_generated_from_the_settings() -> None:
 
 
 def test_every_command_is_documented() -> None:
-    page = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8").splitlines()
-    named = {line.lstrip("# ") for line in page if line.startswith("##")}
-    assert named == below("memory-mcp", whole_parser())
+    page = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
+    documented = set()
+    for section in page.split("\n### ")[1:]:
+        name, *rows = [line for line in section.splitlines() if line.strip() and not line.startswith("## ")]
+        documented.add(name)
+        starts = [row.removeprefix("| `").partition("`")[0] for row in rows if row.startswith("| `")]
+        documented |= {f"{name} {found}" for found in map(_words_of_command, starts[1:]) if found}
+    assert list_commands("memory-mcp", whole_parser()) <= documented
 
 
-def below(name: str, parser: argparse.ArgumentParser) -> set[str]:
+def _words_of_command(usage: str) -> str:
+    """`pause` of a usage such as `pause [JOB] [OPTIONS]`."""
+    return " ".join(itertools.takewhile(str.islower, usage.split()))
+
+
+def list_commands(name: str, parser: argparse.ArgumentParser) -> set[str]:
     """The full names of all commands below one."""
-    found = {f"{name} {word}": command for word, command in reference().commands_of(parser).items()}
-    return set(found).union(*(below(full, command) for full, command in found.items()))
+    commands = {f"{name} {word}": command for word, command in reference().commands_of(parser).items()}
+    return set(commands).union(*(list_commands(full, command) for full, command in commands.items()))
 
 
 def test_the_readme_is_short_and_leads_to_every_client() -> None:
@@ -144,7 +155,7 @@ def test_every_tool_is_documented() -> None:
     page = (ROOT / "docs" / "reference" / "tools.md").read_text(encoding="utf-8")
     tools = json.loads((ROOT / "tests" / "interaction" / "tools.json").read_text(encoding="utf-8"))
     names = list(tools)
-    assert [n for n in names if f"\n### {n}\n" not in page] == []
+    assert [n for n in names if f"\n### {n}\n" not in page and f"\n| `{n}` |" not in page] == []
     told = (ROOT / "docs" / "retrieval.md").read_text(encoding="utf-8")
     assert [n for n in names if f"`{n}`" not in told] == []
 
