@@ -188,7 +188,8 @@ def commands() -> Iterator[str]:
     listed = commands_of(build_parser())
     yield "# Commands"
     yield ""
-    options = (f"`{_signature(a)}` ({_help_of(common(), a).replace(' (', ', ').rstrip(')')})" for a in _actions(common()) if a.help is not argparse.SUPPRESS)
+    usual = ((_signature(a), _help_of(common(), a)) for a in _actions(common()) if a.help is not argparse.SUPPRESS)
+    options = (f"`{signature}` ({meaning.replace(' (', ', ').rstrip(')')})" for signature, meaning in usual)
     yield f"Each works while clients are connected, and takes {', '.join(options)}."
     for title, names in {"to begin with": FIRST, **GROUPS, **group_further()}.items():
         yield ""

@@ -2,7 +2,6 @@
 
 import argparse
 import importlib.util
-import itertools
 import json
 import re
 import subprocess
@@ -84,14 +83,9 @@ def test_every_command_is_documented() -> None:
     for section in page.split("\n### ")[1:]:
         name, *rows = [line for line in section.splitlines() if line.strip() and not line.startswith("## ")]
         documented.add(name)
-        starts = [row.removeprefix("| `").partition("`")[0] for row in rows if row.startswith("| `")]
-        documented |= {f"{name} {found}" for found in map(_words_of_command, starts[1:]) if found}
+        below = [found[1].strip() for row in rows[1:] if (found := re.match(r"\| `([a-z0-9 -]+)", row))]
+        documented |= {f"{name} {words}" for words in below}
     assert list_commands("memory-mcp", whole_parser()) <= documented
-
-
-def _words_of_command(usage: str) -> str:
-    """`pause` of a usage such as `pause [JOB] [OPTIONS]`."""
-    return " ".join(itertools.takewhile(str.islower, usage.split()))
 
 
 def list_commands(name: str, parser: argparse.ArgumentParser) -> set[str]:
