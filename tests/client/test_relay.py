@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from memory_mcp.service.client.pump import KEY, Relay
+from memory_mcp.service.client.relay import KEY, Relay
 
 
 def line(**message: Any) -> bytes:

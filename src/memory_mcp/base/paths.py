@@ -53,7 +53,18 @@ _MARKS = ("memory.duckdb", "owner.json", "start.lock")
 #: What one holds before it has any of those, and what systems put into any folder.
 _HARMLESS = frozenset(
     {
-        *("lock", "spool", "models", "briefings", "indexes", "token", "high-water.json", "daemon.log", "daemon.sock"),
+        *(
+            "lock",
+            "spool",
+            "models",
+            "briefings",
+            "indexes",
+            "token",
+            "high-water.json",
+            "handshake.json",
+            "daemon.log",
+            "daemon.sock",
+        ),
         *("loss.json", "salvage.json", "damaged", "backups", "restoring", "pauses.json"),
         *("tombstones.jsonl", "tombstones.key", "forgetting.json", "share"),
         *("lost+found", ".DS_Store", "desktop.ini", "Thumbs.db"),

@@ -1,34 +1,25 @@
 """Relays one client's stdin and stdout to the daemon, and goes on with the next daemon when one dies. Standard library only.
 
 Invariants
-1. Every line of the client reaches a daemon: what was in flight when one died is sent again to the next, under the same
-   request key, so that a write is applied once.
-2. The client sees one connection: its handshake is said again to each new daemon in the client's own era, and the second
-   answer is swallowed.
-3. Nothing is said to stdout but what a daemon answered, and errors for lines and calls that no daemon could take.
-4. Without a daemon it goes on trying for one: it never opens the store itself. While another process has the store, a child
+1. Every line of the client reaches a daemon, but what `handshake` answers in its place (see `relay`).
+2. Nothing is said to stdout but what a daemon answered, and errors for lines and calls that no daemon could take.
+3. Without a daemon it goes on trying for one: it never opens the store itself. While another process has the store, a child
    that never opens it either stands in: it greets the client and says to each call who has it.
-
-Change here: what survives the daemon's death.
 """
 
-import json
 import os
 import select
 import signal
+import socket
 import sys
+import threading
 import time
-from contextlib import suppress
 from typing import Any
 
 from memory_mcp.base import lines, machine
-from memory_mcp.service.client import link
+from memory_mcp.service.client import handshake, link
+from memory_mcp.service.client.relay import Relay
 
-#: Set in a call's `_meta`; see the server's side for what it does.
-KEY = "memory-mcp/key"
-#: A call that was in flight at so many deaths is not sent again: it may be what kills. Fewer would give up calls that were
-#: only slow while something else did (measured with a daemon killed every three seconds).
-_DEATHS = 8
 _CHUNK = 1 << 16
 #: How long a daemon may take to close after the client has gone (seconds).
 _LEAVE = 5.0
@@ -42,160 +33,51 @@ _PAUSE = 0.5
 _LOOK = 30.0
 #: Waiting bytes above which one side is not read any further.
 _FULL = 8 * 1024 * 1024
-#: Requests of a handshake that a new daemon must hear again besides the first, by what they set.
-_LASTING = {"logging/setLevel": "level", "resources/subscribe": "uri"}
-_UNDONE = {"resources/unsubscribe": "resources/subscribe"}
-#: By these a client greets, in one era or the other; an error for one of them would end the connection.
-_GREETINGS = frozenset({"initialize", "server/discover"})
-#: The code of an error for a call that no daemon could take, and how most answers begin.
-_UNAVAILABLE = -32000
-_USUAL = b'{"jsonrpc":"2.0","id":'
 
 
-class Relay:
-    """What is needed to continue a conversation with another daemon."""
+class _Arrival:
+    """Reaches the daemon in a thread, so that the client is answered meanwhile."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._calls = 0
-        self._replays = 0
-        self._opening: bytes = b""
-        self._opening_id = ""
-        self._answered = False
-        self._initialized: bytes = b""
-        self._lasting: dict[tuple[str, str], dict[str, Any]] = {}
-        #: Requests without an answer: id, line, how many daemons have died over it, and whether it greets.
-        self._pending: dict[str, list[Any]] = {}
-        self._swallow: set[str] = set()
-        #: Answers of this relay itself, until they are taken out.
-        self.answers: list[bytes] = []
+    def __init__(self, daemon: link.Wanted) -> None:
+        self._daemon = daemon
+        self._line: link.Line | None = None
+        self._error: Exception | None = None
+        #: Can be read from once the daemon is reached, or cannot be.
+        self.done, self._end = socket.socketpair()
+        threading.Thread(target=self._reach, name="reaching", daemon=True).start()
 
-    @property
-    def waiting(self) -> bool:
-        """Whether the client waits for an answer."""
-        return bool(self._pending)
+    def _reach(self) -> None:
+        try:
+            self._line = link.reach(self._daemon, "mcp")
+        except Exception as error:
+            self._error = error
+        self._end.close()
 
-    def from_client(self, client_line: bytes | lines.Cut) -> bytes:
-        """Return a client's line for the daemon, calls with a key."""
-        checked = lines.read(client_line.removesuffix(b"\n") if isinstance(client_line, bytes) else client_line)
-        line, message = checked.line, checked.message
-        if checked.answer:
-            self.answers.append(checked.answer)
-        if message is None or "method" not in message:
-            return line
-        method, params = message["method"], message.get("params") or {}
-        if "id" not in message:
-            if method == "notifications/initialized":
-                self._initialized = line
-            elif method == "notifications/cancelled":
-                self._pending.pop(json.dumps(params.get("requestId")), None)
-            return line
-        if method == "tools/call":
-            self._calls += 1
-            meta = params.get("_meta")
-            params["_meta"] = {**(meta if isinstance(meta, dict) else {}), KEY: f"{self._name}:{self._calls}"}
-            message["params"] = params
-            # Not escaped: the daemon bounds a line as this relay does, and escapes would make it longer.
-            line = json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
-            if len(line) > lines.LONGEST + _CHUNK:
-                # Numbers may be written longer than they came; the daemon would close the connection over it.
-                self.answers.append(lines.too_long(message["id"]))
-                return b""
-        name = json.dumps(message["id"])
-        if method == "initialize":
-            self._opening, self._opening_id, self._answered = line, name, False
-        self._note_lasting(method, params, message)
-        self._pending[name] = [line, 0, method in _GREETINGS]
-        return line
-
-    def _note_lasting(self, method: str, params: dict[str, Any], message: dict[str, Any]) -> None:
-        if method in _LASTING:
-            what = str(params.get("uri", "")) if method == "resources/subscribe" else ""
-            self._lasting[method, what] = message
-        elif method in _UNDONE:
-            self._lasting.pop((_UNDONE[method], str(params.get("uri", ""))), None)
-
-    def from_daemon(self, line: bytes) -> bytes:
-        """Return a daemon's line for the client, closing what it answers."""
-        name = _find_answered_id(line)
-        if name is None:
-            return line
-        if name in self._swallow:
-            self._swallow.discard(name)
-            return b""
-        if name == self._opening_id:
-            # A client whose first greeting timed out greets in the older era too. Refused, it is not to be said again.
-            self._answered = b'"result"' in line[:200]
-        self._pending.pop(name, None)
-        return line
-
-    def count_death(self) -> None:
-        """Count one more death of a daemon for each open request."""
-        for entry in self._pending.values():
-            entry[1] += 1
-
-    def again(self) -> tuple[list[bytes], list[bytes]]:
-        """Return lines for a new daemon, and errors for the client.
-
-        Lines: handshake, what lasts, open calls. Errors: for calls given up.
-        """
-        self._swallow.clear()
-        messages: list[bytes] = []
-        if self._opening and self._answered:
-            messages.append(self._opening)
-            self._swallow.add(self._opening_id)
-            if self._initialized:
-                messages.append(self._initialized)
-            for message in self._lasting.values():
-                self._replays += 1
-                name = f"{self._name}:again:{self._replays}"
-                self._swallow.add(json.dumps(name))
-                messages.append(json.dumps({**message, "id": name}, separators=(",", ":")).encode() + b"\n")
-        given_up = [name for name, (_, deaths, _) in self._pending.items() if deaths >= _DEATHS]
-        errors = [self._give_up(name, "the daemon ended each time this call was made") for name in given_up]
-        return messages + [line for line, *_ in self._pending.values()], errors
-
-    def give_up_all(self, why: str, but_greetings: bool = False) -> list[bytes]:
-        """Return errors that give `why` for all open requests.
-
-        These are dropped; with `but_greetings` greetings are left waiting.
-        """
-        return [self._give_up(name, why) for name, (*_, greets) in list(self._pending.items()) if not (greets and but_greetings)]
-
-    def _give_up(self, name: str, why: str) -> bytes:
-        del self._pending[name]
-        hint = "memory-mcp doctor looks into it; nothing acknowledged is lost. A retry may help (retryable: true)."
-        text = f"UNAVAILABLE: {why}. {hint}"
-        error = {"jsonrpc": "2.0", "id": json.loads(name), "error": {"code": _UNAVAILABLE, "message": text}}
-        return json.dumps(error, separators=(",", ":")).encode() + b"\n"
-
-
-def _find_answered_id(line: bytes) -> str | None:
-    """Return the id, as JSON, that a daemon's line answers."""
-    head = line[:200]
-    if head.startswith(_USUAL):
-        # The id can be read without reading a long answer.
-        token, _, tail = head[len(_USUAL) :].partition(b",")
-        if tail.startswith((b'"result"', b'"error"')):
-            with suppress(ValueError):
-                return json.dumps(json.loads(token))
-    try:
-        message = json.loads(line)
-    except ValueError:
-        return None
-    if not isinstance(message, dict) or "method" in message or "id" not in message:
-        return None
-    return json.dumps(message["id"])
+    def take_line(self) -> link.Line:
+        """Return the connection; raises what reaching it raised."""
+        self.done.close()
+        if self._line is None:
+            raise self._error or OSError("no daemon could be reached")
+        return self._line
 
 
 class Pump:
     """The loop between two descriptors and a daemon."""
 
-    def __init__(self, daemon: link.Wanted, line: link.Line | None, stands_in: bool = False) -> None:
+    def __init__(
+        self,
+        daemon: link.Wanted,
+        line: link.Line | None,
+        stands_in: bool = False,
+        saved: handshake.SavedAnswers | None = None,
+    ) -> None:
+        """Relay to a connected daemon, or with `saved` answers to one that is reached meanwhile."""
         self._wanted = daemon
+        self._arrival = _Arrival(daemon) if saved else None
+        self._status = 0
         self._stands_in = stands_in
         self._source, self._sink = machine.End(0, reads=True), machine.End(1, reads=False)
-        self._relay = Relay(os.urandom(8).hex())
+        self._relay = Relay(os.urandom(8).hex(), saved)
         self._line: link.Line | None = line
         self._from_client, self._from_daemon = lines.Splitter(), lines.Splitter(link.LONGEST)
         self._to_daemon, self._to_client = bytearray(), bytearray()
@@ -205,21 +87,25 @@ class Pump:
         if line is not None:
             self._pass_on(bytes(line.rest))
 
-    def run(self) -> None:
-        """Relay until the client is gone or all is answered."""
+    def run(self) -> int:
+        """Relay until the client is gone or all is answered.
+
+        Returns the exit status: that of a refusal, else 0.
+        """
         goes_on = True
         while goes_on:
-            if self._line is None:
+            if self._line is None and not (self._arrival and self._relay.waiting):
                 if self._ended and not self._to_client:
                     break
                 if self._relay.waiting and not self._ended and time.monotonic() >= self._next_try:
                     self._reconnect()
             goes_on = self._turn()
         self._sink.close()
+        return self._status
 
     def _turn(self) -> bool:
         sock = self._line.sock if self._line else None
-        reads: list[Any] = []
+        reads: list[Any] = [self._arrival.done] if self._arrival else []
         if not self._ended and len(self._to_daemon) < _FULL:
             reads.append(self._source)
         if sock is not None and len(self._to_client) < _FULL:
@@ -230,7 +116,9 @@ class Pump:
         tries = self._ended or (sock is None and self._relay.waiting)
         readable, writable, _ = select.select(reads, writes, [], _PAUSE if tries else None)
         if not readable and not writable:
-            return not self._ended or time.monotonic() < self._leaves
+            return not self._ended or self._arrival is not None or time.monotonic() < self._leaves
+        if self._arrival and self._arrival.done in readable:
+            self._meet_daemon(self._arrival)
         if self._sink in writable:
             try:
                 del self._to_client[: self._sink.write(self._to_client[:_PIPE])]
@@ -314,6 +202,27 @@ class Pump:
         self._from_daemon.end()
         self._to_daemon.clear()
 
+    def _meet_daemon(self, arrival: _Arrival) -> None:
+        """Go on with the daemon that was reached, or with what stands in for it."""
+        self._arrival, self._relay.saved = None, None
+        self._leaves = time.monotonic() + _LEAVE
+        try:
+            line = arrival.take_line()
+        except link.Refused as error:
+            sys.stderr.write(f"{error}\n")
+            self._to_client += b"".join(self._relay.give_up_all(str(error)))
+            self._ended, self._status = True, error.status
+        except Exception as error:
+            sys.stderr.write(f"memory-mcp: {error}\n")
+            from memory_mcp.service.client import standin
+
+            if standin.is_needed(self._wanted, error) and not machine.WINDOWS:
+                self._stands_in = True
+                self._take_daemon(standin.begin(self._wanted))
+        else:
+            _print_notes(line)
+            self._take_daemon(line)
+
     def _reconnect(self) -> None:
         try:
             line = link.reach(self._wanted, "mcp")
@@ -362,14 +271,16 @@ def run(daemon: link.Wanted, start: bool = True) -> int | None:
     """Relay stdin and stdout to the daemon until the client goes.
 
     Returns 0, or the exit status of a refusal, told on stderr. Where no daemon runs, `start` has one started, and tried for
-    again while calls wait: a slow start would else leave this client without one for its life. None, with nothing read yet,
-    where this process has to serve: no daemon starts with the settings, the directory can only be read, or there is no daemon
-    and no `start`.
+    again while calls wait: a slow start would else leave this client without one for its life. Where the last daemon's answers
+    to a handshake still hold, the client gets them meanwhile. None, with nothing read yet, where this process has to serve: no
+    daemon starts with the settings, the directory can only be read, or there is no daemon and no `start`.
     """
     line: link.Line | None = None
     stands_in = False
+    results = handshake.load_results(daemon.directory, handshake.fingerprint(daemon.settings)) if start else {}
+    saved = handshake.SavedAnswers(results) if results and os.access(daemon.directory, os.W_OK) else None
     try:
-        line = link.reach(daemon, "mcp", start)
+        line = None if saved else link.reach(daemon, "mcp", start)
     except link.Refused as error:
         sys.stderr.write(f"{error}\n")
         return error.status
@@ -379,7 +290,7 @@ def run(daemon: link.Wanted, start: bool = True) -> int | None:
         sys.stderr.write(f"memory-mcp: {error}\n")
         from memory_mcp.service.client import standin
 
-        stands_in = isinstance(error, link.Unusable) or ("is in use by" in str(error) and standin.alone(daemon.directory) > 0)
+        stands_in = standin.is_needed(daemon, error)
         # A pair of sockets is nobody's stdin on Windows.
         reads_only = os.path.isdir(daemon.directory) and not os.access(daemon.directory, os.W_OK)
         if stands_in and (machine.WINDOWS or reads_only):
@@ -388,8 +299,12 @@ def run(daemon: link.Wanted, start: bool = True) -> int | None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     if line is not None:
         daemon.note_identity()
-        for note in link.notes(line.about) if not stands_in else ():
-            sys.stderr.write(f"memory-mcp: {note}\n")
+        if not stands_in:
+            _print_notes(line)
         line.sock.setblocking(False)
-    Pump(daemon, line, stands_in).run()
-    return 0
+    return Pump(daemon, line, stands_in, saved).run()
+
+
+def _print_notes(line: link.Line) -> None:
+    for note in link.notes(line.about):
+        sys.stderr.write(f"memory-mcp: {note}\n")

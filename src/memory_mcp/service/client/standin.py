@@ -28,6 +28,11 @@ def alone(directory: str) -> int:
         return 0
 
 
+def is_needed(daemon: link.Wanted, error: Exception) -> bool:
+    """Return whether another process keeps the daemon from the store."""
+    return isinstance(error, link.Unusable) or ("is in use by" in str(error) and alone(daemon.directory) > 0)
+
+
 def begin(daemon: link.Wanted) -> link.Line:
     """Start a child (`serve --held`) that answers without the store.
 

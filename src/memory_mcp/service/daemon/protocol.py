@@ -3,6 +3,11 @@
 The SDK takes longer to import than everything else that answers a command together.
 """
 
+import json
+import logging
+import threading
+from importlib.metadata import distribution
+
 import anyio
 import anyio.abc
 from mcp import types
@@ -10,30 +15,102 @@ from mcp import types
 from memory_mcp.base import machine
 from memory_mcp.server.guard import MemoryServer
 from memory_mcp.server.pipe import converse
+from memory_mcp.service.client import handshake
 from memory_mcp.service.daemon.clients import Client
 from memory_mcp.service.daemon.rpc import Lines
 
+log = logging.getLogger(__name__)
+
 _CLIENT_INFO = "io.modelcontextprotocol/clientInfo"
 _PROTOCOL = "io.modelcontextprotocol/protocolVersion"
+#: Packages that make the answers to a handshake.
+_MAKERS = ("mcp", "mcp-types", "pydantic", "pydantic-core")
+#: Results kept for the next start at most: some clients in some eras.
+_MOST_RESULTS = 60
 
 
-async def speak(server: MemoryServer, stream: anyio.abc.SocketStream, lines: Lines, client: Client) -> None:
+class HandshakeRecorder:
+    """Keeps the answers to handshakes in a file, from which relays answer while the next daemon starts."""
+
+    def __init__(self, directory: str, fingerprint: str) -> None:
+        self._directory = directory
+        self._fingerprint = fingerprint
+        self._results = handshake.load_results(directory, fingerprint)
+        self._writing = threading.Lock()
+
+    def note_result(self, name: str, result: str) -> bool:
+        """Note the result of a request; return whether it is a new one."""
+        if self._results.get(name) == result:
+            return False
+        self._results.pop(name, None)
+        self._results[name] = result
+        while len(self._results) > _MOST_RESULTS:
+            del self._results[next(iter(self._results))]
+        return True
+
+    def save(self) -> None:
+        """Write the file; a failure is logged."""
+        with self._writing:
+            try:
+                stamps = {path: handshake.file_stamp(path) for path in map(_metadata_file, _MAKERS)}
+                if all(stamps.values()):
+                    handshake.save_results(self._directory, self._fingerprint, stamps, dict(self._results))
+            except OSError as error:
+                log.info("the answers to handshakes are not kept: %s", error)
+
+
+def _metadata_file(package: str) -> str:
+    """Return the file that every installation of another version replaces."""
+    installed = distribution(package)
+    return str(installed.locate_file(f"{package.replace('-', '_')}-{installed.version}.dist-info/METADATA"))
+
+
+class _Observer:
+    """Sees the requests and answers of one connection that belong to its handshake."""
+
+    def __init__(self, recorder: HandshakeRecorder) -> None:
+        self._recorder = recorder
+        self._opening = handshake.Opening()
+        #: Requests under way: method and name by the beginning of their answer.
+        self._asked: dict[bytes, tuple[str, str]] = {}
+
+    def see_request(self, request: types.JSONRPCRequest) -> None:
+        if name := self._opening.name_request(request.method, request.params):
+            begins = f'{{"jsonrpc":"2.0","id":{json.dumps(request.id)},"result":'.encode()
+            self._asked[begins] = (request.method, name)
+
+    def see_answer(self, line: bytes) -> bool:
+        """Note the answer of a handshake; return whether it is a new one."""
+        begins = next((begins for begins in self._asked if line.startswith(begins)), None)
+        if begins is None:
+            return False
+        method, name = self._asked.pop(begins)
+        self._opening.note_answer(method, name)
+        return self._recorder.note_result(name, line[len(begins) :].decode().removesuffix("}\n"))
+
+
+async def speak(
+    server: MemoryServer, stream: anyio.abc.SocketStream, lines: Lines, client: Client, recorder: HandshakeRecorder
+) -> None:
     """Speak MCP until either side disconnects.
 
     In the protocol era of the client's first request. Name, version and era that the client tells first are noted in `client`.
     """
-    turn = anyio.Lock()
+    turn, observer = anyio.Lock(), _Observer(recorder)
 
     async def say(line: bytes) -> None:
         # The stream refuses a second sender while a line is half sent.
         async with turn:
             await stream.send(line)
+        if observer.see_answer(line):
+            threading.Thread(target=recorder.save, name="handshake", daemon=True).start()
 
     def see(request: types.JSONRPCRequest) -> None:
         """Note how the client's first request names itself, and its era.
 
         Name, version and protocol revision are cut to 100, 50 and 20 characters; "" for none. Nothing once the name is known.
         """
+        observer.see_request(request)
         if not client.name:
             params = request.params or {}
             meta = params.get("_meta")

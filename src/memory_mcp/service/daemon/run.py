@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from memory_mcp.app import App
     from memory_mcp.server.guard import MemoryServer
     from memory_mcp.service.daemon.http import HttpDoor
+    from memory_mcp.service.daemon.protocol import HandshakeRecorder
     from memory_mcp.service.daemon.rpc import Execute, Lines
     from memory_mcp.web.memory import Pulse
 
@@ -62,13 +63,14 @@ _LOOK, _LOOK_NEAR = 3.0, 0.5
 _LAST_WORDS = 0.1
 
 
-def run(settings: Settings, start_settings: Mapping[str, str], execute: "Execute") -> int:
+def run(settings: Settings, start_settings: Mapping[str, str], fingerprint: str, execute: "Execute") -> int:
     """Run a data directory's daemon until its end; return 0.
 
     The end is asked for, or idleness. It locks the directory, listens, logs to a file and changes the working directory of this
     process. Where a daemon owns the directory, it is waited for `_SUCCESSION` seconds. `start_settings` are the settings of the
-    start as callers spell theirs, to compare with them; `execute` runs a command line on the open App. Raises StorageLocked
-    where another process owns the directory, OSError where there is no way to listen.
+    start as callers spell theirs, to compare with them, `fingerprint` what `handshake.fingerprint` gave then; `execute` runs a
+    command line on the open App. Raises StorageLocked where another process owns the directory, OSError where there is no way to
+    listen.
     """
     directory = settings.storage.directory.absolute()
     wait = _SUCCESSION if read_owner(directory).get("kind") == DAEMON else 0.0
@@ -85,7 +87,7 @@ def run(settings: Settings, start_settings: Mapping[str, str], execute: "Execute
         with few_collections():
             import anyio
 
-            daemon = _Daemon(settings, start_settings, execute, lock, listener, secret)
+            daemon = _Daemon(settings, start_settings, fingerprint, execute, lock, listener, secret)
         anyio.run(daemon.run)
     finally:
         lock.release()
@@ -98,11 +100,15 @@ class _Daemon:
 
     #: What callers are told whose memory was taken away; "" where none was.
     _displaced = ""
+    #: Made for the first MCP client.
+    _server: "MemoryServer | None" = None
+    _recorder: "HandshakeRecorder | None" = None
 
     def __init__(
         self,
         settings: Settings,
         start_settings: Mapping[str, str],
+        fingerprint: str,
         execute: "Execute",
         lock: DirectoryLock,
         listener: socket.socket,
@@ -129,7 +135,7 @@ class _Daemon:
         self._clients = Clients()
         metrics.provide("daemon_clients", lambda: {"": float(len(self._clients))})
         self._assembling = threading.Lock()
-        self._server: MemoryServer | None = None
+        self._fingerprint = fingerprint
         self._doors = Doors(settings.server, self._http_door, paths.token_file(self._directory))
         methods = Methods(self._service, self._doors, execute, self.status, self.stop)
         self._intake = Intake(paths.spool_dir(self._directory))
@@ -222,9 +228,11 @@ class _Daemon:
         import anyio
 
         server = await anyio.to_thread.run_sync(self._assemble_server)
-        from memory_mcp.service.daemon.protocol import speak
+        from memory_mcp.service.daemon.protocol import HandshakeRecorder, speak
 
-        await speak(server, stream, lines, client)
+        if self._recorder is None:
+            self._recorder = HandshakeRecorder(self._directory, self._fingerprint)
+        await speak(server, stream, lines, client, self._recorder)
 
     def stop(self, why: str) -> None:
         """Begin to end and return at once.

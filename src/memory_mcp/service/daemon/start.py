@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from memory_mcp.base.errors import MemoryMcpError
 from memory_mcp.config import load
-from memory_mcp.service.client import link
+from memory_mcp.service.client import handshake, link
 
 if TYPE_CHECKING:
     from memory_mcp.service.daemon.rpc import Execute
@@ -22,11 +22,13 @@ def start(data_dir: str, config: str, profile: str, execute: "Execute") -> int:
     """
     try:
         flags = {"storage.data_dir": data_dir or None, "server.profile": profile or None}
+        start_settings = link.Wanted("", config, {"server.profile": profile} if profile else {}).settings
+        # Before anything that it is about is read.
+        fingerprint = handshake.fingerprint(start_settings)
         settings = load(flags=flags, file=Path(config).expanduser() if config else None)
         from memory_mcp.service.daemon.run import run
 
-        daemon_flags = {"server.profile": profile} if profile else {}
-        status = run(settings, link.Wanted("", config, daemon_flags).settings, execute)
+        status = run(settings, start_settings, fingerprint, execute)
         logging.shutdown()
         # Everything is closed; taking apart what the libraries have loaded would take another second.
         os._exit(status)
