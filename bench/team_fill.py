@@ -20,7 +20,7 @@ from memory_mcp.config import Settings
 from memory_mcp.importers.base import ImportReport
 from memory_mcp.model.event import EventDraft, EventType, Role
 from memory_mcp_team.access.administration import Administration
-from memory_mcp_team.access.who import Role as Grant
+from memory_mcp_team.access.permissions import Role as Grant
 from memory_mcp_team.postgres import migrations
 from memory_mcp_team.postgres.database import Database
 from memory_mcp_team.postgres.store import PostgresStorage
@@ -121,7 +121,7 @@ def fill(url: str, superuser: str, count: int, events: int, templates: int = 4, 
 
 
 def _append(database: Database, acts: Administration, tenant: int, told: Iterator[EventDraft], filled: Filled) -> None:
-    space = acts.directory.spaces(tenant)[0].space
+    space = acts.directory.list_spaces(tenant)[0].space
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings()
         own = replace(

@@ -92,6 +92,15 @@ def test_names_of_variables_and_functions_say_what_is_held_and_done() -> None:
     assert whole.docstring_median <= 11
 
 
+def test_the_package_for_teams_names_things_plainly() -> None:
+    names = count_names(ROOT / "src" / "memory_mcp_team")
+    assert names.vague_variables < 0.5
+    assert names.participle_functions < 1.5
+    assert names.one_word_functions < 45
+    assert names.docstring_median <= 10
+    assert names.docstring_p90 <= 12
+
+
 def test_names_are_counted(tmp_path: Path) -> None:
     (tmp_path / "one.py").write_text(
         'def told(given: int) -> int:\n    """One two three."""\n    found_rows = given\n    return found_rows\n'

@@ -17,7 +17,7 @@ _ROLES = ("reader", "writer", "curator", "admin")
 
 
 def setting(default: _T, text: str, **metadata: Any) -> _T:
-    """Return the dataclass field of a setting, with its default and `text` as its help."""
+    """Return the dataclass field of a setting."""
     return field(default=default, metadata={"help": text, **metadata})
 
 
@@ -46,7 +46,6 @@ class TenantLimits:
     stored_events: int = _limit(0, _STORED)
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for a limit below 0."""
         for item in fields(self):
             if getattr(self, item.name) < 0:
                 raise ConfigError(f"team.limits: {item.name} must be 0 (no limit) or more")
@@ -85,7 +84,7 @@ class TeamLimits:
 
 @dataclass(frozen=True, slots=True)
 class TeamServerSettings:
-    """How much one team server keeps open, and what it does beside answering."""
+    """How much one team server keeps open, and when it ends calls."""
 
     workers: int = setting(
         2, "Pieces of work (deriving, rolling up) that this server does at a time; 0: it leaves them to others."
@@ -99,7 +98,6 @@ class TeamServerSettings:
     metrics_token: str = setting("", "Bearer token of /metrics; empty: only callers on this machine may read them.")
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for a number below its least value, and for waiting times outside 0 to 600 seconds."""
         for name, least in {"workers": 0, "open_spaces": 1, "memory_mb": 16, "disk_mb": 16, "idle_secs": 1}.items():
             if getattr(self, name) < least:
                 raise ConfigError(f"team.server.{name} must be at least {least}")
@@ -139,11 +137,6 @@ class TeamSettings:
     server: TeamServerSettings = field(default_factory=TeamServerSettings)
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for a setting that cannot be used.
-
-        That is an unknown way of proof, way to join or role, a number out of range, an algorithm without a
-        private key, and OAuth without what it needs (see `_check_oauth`).
-        """
         if self.auth not in _AUTH:
             raise ConfigError(f"team.auth must be oauth, keys, both or empty, not {self.auth!r}")
         if self.join not in _JOIN:
@@ -164,10 +157,7 @@ class TeamSettings:
             self._check_oauth()
 
     def _check_oauth(self) -> None:
-        """Raise ConfigError unless issuer and audience are https URLs, a tenant or its claim is named, and an algorithm too.
-
-        http is let in for an address of this machine; tenant and tenant_claim exclude each other.
-        """
+        """Check what OAuth needs; http is allowed for addresses of this machine."""
         for name, url in (("issuer", self.issuer), ("audience", self.audience)):
             parts = urlsplit(url)
             safe = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
@@ -192,25 +182,22 @@ class TeamSettings:
 
     @property
     def allowed_algorithms(self) -> tuple[str, ...]:
-        """The names of signature algorithms in the setting, in its order, known ones or not; () where it names none."""
+        """The signature algorithms in the setting, known or not."""
         return tuple(name for part in self.algorithms.split(",") if (name := part.strip()))
 
     @property
     def joins(self) -> tuple[tuple[str, str], ...]:
-        """The spaces that somebody who joins by claim may use, each as (space, role), in order."""
+        """The spaces of members that join by claim, each as (space, role)."""
         parts = (part.partition(":") for part in self.join_spaces.split(",") if part.strip())
         return tuple((space.strip(), role.strip()) for space, _, role in parts)
 
     def limits_of(self, tenant_class: str) -> TenantLimits:
-        """Return the limits of a class.
-
-        Those of `standard` for one that is not known.
-        """
+        """Return the limits of a class, else of `standard`."""
         limits: TenantLimits = getattr(self.limits, tenant_class if tenant_class in CLASSES else "standard")
         return limits
 
 
 def team_settings(sections: Mapping[str, Any]) -> TeamSettings:
-    """Return the section `team` among those of `Settings.extensions`, the defaults if it is not set."""
+    """Return the section `team` of `Settings.extensions`, else the defaults."""
     section: TeamSettings = sections.get("team") or TeamSettings()
     return section

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from memory_mcp_team.access.administration import Administration
-from memory_mcp_team.access.who import Role
+from memory_mcp_team.access.permissions import Role
 from memory_mcp_team.postgres import migrations
 from memory_mcp_team.postgres.database import Database
 from tests.fakes import FakeClock

@@ -9,7 +9,7 @@ from typing import Any
 
 from bench.place import Place
 from memory_mcp_team.access.administration import Administration
-from memory_mcp_team.access.who import Role
+from memory_mcp_team.access.permissions import Role
 from memory_mcp_team.postgres import migrations
 from memory_mcp_team.postgres.database import Database
 from tests.daemon.http_client import Caller
@@ -35,7 +35,7 @@ class Team:
         number = self.admin.add_tenant(tenant).tenant
         self.admin.add_member(number, name, name)
         for space, role in spaces.items():
-            if space not in [known.name for known in self.admin.directory.spaces(number)]:
+            if space not in [known.name for known in self.admin.directory.list_spaces(number)]:
                 kind = space.partition("_")[0]
                 self.admin.add_space(number, space, kind if kind in ("project", "private") else "team", owner=name)
             self.admin.grant_role(number, name, space, role)
@@ -43,10 +43,10 @@ class Team:
 
     def rows(self, tenant: str, statement: str) -> list[tuple[Any, ...]]:
         """What a statement gives, for the program itself in a tenant."""
-        from memory_mcp_team.postgres.database import Bound, sql
+        from memory_mcp_team.postgres.database import Binding, sql
 
         number = self.admin.get_tenant(tenant).tenant
-        with self.database.connection(Bound(number)) as raw:
+        with self.database.lend_connection(Binding(number)) as raw:
             return raw.execute(sql(statement)).fetchall()
 
     def close(self) -> None:

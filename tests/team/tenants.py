@@ -19,7 +19,7 @@ from memory_mcp.model.ledger import AuditEntry
 from memory_mcp.model.project import Alias
 from memory_mcp.model.topic import TopicLabel
 from memory_mcp_team.access.administration import Administration
-from memory_mcp_team.access.who import Role as MemberRole
+from memory_mcp_team.access.permissions import Role as MemberRole
 from memory_mcp_team.postgres.database import sql
 from memory_mcp_team.postgres.memories import PRIVATE, PROJECT, TEAM
 from memory_mcp_team.postgres.store import PostgresStorage
@@ -149,7 +149,7 @@ def make(
             str(administration.make_key(tenant, "k", member, ["memory:admin"])) for member in ("m", "r", "o")
         )
     # Nobody derives the others while the test runs: that is what takes long.
-    with administration.database.connect_alone() as raw:
+    with administration.database.connect_unpooled() as raw:
         raw.execute(sql("DELETE FROM work"))
     return made
 

@@ -64,7 +64,7 @@ def test_a_team_is_made_and_taken_apart_by_commands(typed: Typed, tmp_path: Path
     made = Typed(tmp_path, url, Place)(
         "key", "make", "ci", "--member", "Ada", "--scope", "memory:write", "--space", "team", "--days", "7"
     )
-    key = keys.read(made["key"])
+    key = keys.parse_key(made["key"])
     assert key is not None
     database = Database(url, 1)
     try:
@@ -90,7 +90,7 @@ def test_a_key_is_shown_alone_so_that_it_can_be_handed_on(typed: Typed) -> None:
     typed("tenant", "add", "acme")
     typed("member", "add", "hooks")
     done = typed.run("key", "make", "hooks", "--member", "hooks")
-    assert keys.read(done.stdout.removesuffix("\n")) is not None
+    assert keys.parse_key(done.stdout.removesuffix("\n")) is not None
     assert "not shown again" in done.stderr
 
 

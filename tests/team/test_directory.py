@@ -9,9 +9,9 @@ from memory_mcp_team.access import keys
 from memory_mcp_team.access.administration import Administration
 from memory_mcp_team.access.directory import Directory
 from memory_mcp_team.access.keys import KeyText
-from memory_mcp_team.access.who import Grant, Principal, Role
+from memory_mcp_team.access.permissions import Grant, Principal, Role
 from memory_mcp_team.postgres import migrations
-from memory_mcp_team.postgres.database import Bound, Database
+from memory_mcp_team.postgres.database import Binding, Database
 from tests.fakes import FakeClock
 
 DAY = 86_400
@@ -50,13 +50,13 @@ def test_a_key_acts_as_its_member_in_its_spaces_within_its_scopes(acts: Administ
     key = acts.make_key(acme, "ci", "Ada", ["memory:write"], ["docs"])
     grants = (Grant(2, "docs", "project", Role.ADMIN),)
     assert directory.get_principal(key) == Principal(acme, "standard", 1, "Ada", False, grants, Role.WRITER, key.key_id)
-    assert directory.get_principal(key).role_in(2) is Role.WRITER
-    assert directory.get_principal(key).role_in(1) is None
+    assert directory.get_principal(key).find_role(2) is Role.WRITER
+    assert directory.get_principal(key).find_role(1) is None
 
 
 def test_a_key_in_a_space_that_its_member_lost_sees_nothing(acts: Administration, directory: Directory, acme: int) -> None:
     key = acts.make_key(acme, "ci", "Ada", ["memory:write"], ["team"])
-    assert directory.get_principal(key).role_in(1) is Role.WRITER
+    assert directory.get_principal(key).find_role(1) is Role.WRITER
     assert acts.revoke_role(acme, "Ada", "team")
     assert directory.get_principal(key).grants == ()
 
@@ -130,7 +130,7 @@ def test_the_last_use_is_kept_by_the_hour(acts: Administration, directory: Direc
 
 def test_the_database_holds_no_secret(acts: Administration, database: Database, acme: int) -> None:
     key = acts.make_key(acme, "ci", "Ada", ["memory:read"])
-    with database.connection(Bound(acme)) as raw:
+    with database.lend_connection(Binding(acme)) as raw:
         everything = str(raw.execute("SELECT * FROM api_key").fetchall() + raw.execute("SELECT * FROM team_audit").fetchall())
     assert key.key_id in everything
     assert key.secret not in everything
@@ -171,7 +171,7 @@ def test_every_act_is_audited_once_and_repeating_it_changes_nothing(
 
 
 def test_an_act_that_fails_leaves_neither_a_trace_nor_an_audit(acts: Administration, directory: Directory, acme: int) -> None:
-    before = (audited(directory, acme), directory.list_members(acme), directory.spaces(acme))
+    before = (audited(directory, acme), directory.list_members(acme), directory.list_spaces(acme))
     wrong: list[Any] = [
         lambda: acts.add_space(acme, "a space"),
         lambda: acts.add_space(acme, "mine", "private"),
@@ -193,7 +193,7 @@ def test_an_act_that_fails_leaves_neither_a_trace_nor_an_audit(acts: Administrat
         with pytest.raises(MemoryMcpError) as raised:
             act()
         assert isinstance(raised.value, NotFound | InvalidQuery)
-    assert (audited(directory, acme), directory.list_members(acme), directory.spaces(acme)) == before
+    assert (audited(directory, acme), directory.list_members(acme), directory.list_spaces(acme)) == before
     assert directory.list_keys(acme) == []
 
 
@@ -223,8 +223,8 @@ def test_who_joins_by_claim_does_so_once_and_a_removed_member_not_again(
 TABLES = sorted(migrations.DIRECTORY)
 
 
-def rows(database: Database, bound: Bound | None, table: str) -> list[Any]:
-    with database.connection(bound) as raw:
+def rows(database: Database, bound: Binding | None, table: str) -> list[Any]:
+    with database.lend_connection(bound) as raw:
         return raw.execute(f"SELECT tenant FROM {table}".encode()).fetchall()
 
 
@@ -237,23 +237,23 @@ def test_without_any_filter_a_connection_sees_its_own_tenant_alone(
     for table in TABLES:
         for tenant in (acme, other):
             for who in (0, 1):
-                found = rows(database, Bound(tenant, who), table)
+                found = rows(database, Binding(tenant, who), table)
                 assert found
                 assert set(found) == {(tenant,)}, table
         assert rows(database, None, table) == []
-        assert rows(database, Bound(999), table) == []
-    assert rows(database, Bound(acme), "tenant") == [(acme,)]
+        assert rows(database, Binding(999), table) == []
+    assert rows(database, Binding(acme), "tenant") == [(acme,)]
 
 
 def test_a_connection_of_a_member_gives_itself_nothing_and_a_tenants_writes_nothing_of_another(
     acts: Administration, database: Database, acme: int, other: int
 ) -> None:
-    with pytest.raises(StorageError, match="row-level security"), database.connection(Bound(acme)) as raw:
+    with pytest.raises(StorageError, match="row-level security"), database.lend_connection(Binding(acme)) as raw:
         raw.execute("INSERT INTO space_grant VALUES (%s, 2, 1, 'admin')", [other])
     acts.add_space(acme, "secret")
-    with pytest.raises(StorageError, match="row-level security"), database.connection(Bound(acme, 1)) as raw:
+    with pytest.raises(StorageError, match="row-level security"), database.lend_connection(Binding(acme, 1)) as raw:
         raw.execute("INSERT INTO space_grant VALUES (%s, 2, 1, 'admin')", [acme])
-    with database.connection(Bound(acme, 1)) as raw:
+    with database.lend_connection(Binding(acme, 1)) as raw:
         assert raw.execute("UPDATE space_grant SET role = 'admin'").rowcount == 0
         assert raw.execute("UPDATE member SET role = 'admin'").rowcount == 0
         assert raw.execute("DELETE FROM team_audit").rowcount == 0
@@ -265,11 +265,11 @@ def test_a_connection_of_a_member_gives_itself_nothing_and_a_tenants_writes_noth
 def test_grants_decide_what_a_members_connection_reads_of_memories(acts: Administration, database: Database, acme: int) -> None:
     """The policies of memories look into the grants, which have a policy themselves."""
     acts.add_space(acme, "secret")
-    with database.connection(Bound(acme, 1)) as raw:
+    with database.lend_connection(Binding(acme, 1)) as raw:
         assert raw.execute("SELECT space FROM head").fetchall() == [(1,)]
     acts.grant_role(acme, "Ada", "secret", Role.READER)
-    with database.connection(Bound(acme, 1)) as raw:
+    with database.lend_connection(Binding(acme, 1)) as raw:
         assert raw.execute("SELECT space FROM head ORDER BY space").fetchall() == [(1,), (2,)]
     acts.revoke_role(acme, "Ada", "team")
-    with database.connection(Bound(acme, 1)) as raw:
+    with database.lend_connection(Binding(acme, 1)) as raw:
         assert raw.execute("SELECT space FROM head").fetchall() == [(2,)]

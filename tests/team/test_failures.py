@@ -14,7 +14,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from memory_mcp_team.access.who import Role
+from memory_mcp_team.access.permissions import Role
 from memory_mcp_team.postgres import migrations
 from memory_mcp_team.postgres.database import Database
 from tests import postgres

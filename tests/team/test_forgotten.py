@@ -6,8 +6,8 @@ from typing import Any
 
 from memory_mcp.requests.forget import PERSON, Forget, forget
 from memory_mcp.requests.scope import Caller as Anybody
-from memory_mcp_team.access.who import Role
-from memory_mcp_team.server.opened import MemoryKey
+from memory_mcp_team.access.permissions import Role
+from memory_mcp_team.server.open_memories import MemoryKey
 from memory_mcp_team.server.run import TeamServer
 from tests.daemon.http_client import Caller
 from tests.factories import draft
@@ -101,7 +101,7 @@ def test_it_is_gone_from_files_of_memories_that_are_closed_or_whose_server_was_a
     with server_of(team, tmp_path / "a") as first, server_of(team, tmp_path / "b", one_at_a_time) as second:
         with first.host.lend_as(ann, here.space, writing=True) as app:
             app.append([draft(text, session=session, source_id=f"e{n}") for n, (session, text) in enumerate(SAID)], "jsonl")
-        with first.opened.lent(MemoryKey(ann.tenant, here.space.space)) as memory:
+        with first.opened.lend_memory(MemoryKey(ann.tenant, here.space.space)) as memory:
             memory.app.derivation.run()
         second.follower.start()
         indexed(second, caches[0])

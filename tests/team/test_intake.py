@@ -11,9 +11,9 @@ from anyio import wait_all_tasks_blocked
 
 from memory_mcp.base.errors import InvalidQuery, NotFound, QuotaExceeded
 from memory_mcp.capture import sources
-from memory_mcp_team.access.who import Role
-from memory_mcp_team.server.host import SERVED
-from memory_mcp_team.server.intake import Intake, Payload, Taken
+from memory_mcp_team.access.permissions import Role
+from memory_mcp_team.server.host import CALL
+from memory_mcp_team.server.intake import Intake, Payload, PayloadResult
 from tests.team.servers import Team
 from tests.team.test_open_memories import as_caller, principal, server_of
 
@@ -32,13 +32,13 @@ def held(team: Team) -> Iterator[None]:
         raw.rollback()
 
 
-async def sent(intake: Intake, team: Team, payloads: list[Payload]) -> list[Taken | Exception]:
+async def sent(intake: Intake, team: Team, payloads: list[Payload]) -> list[PayloadResult | Exception]:
     """What becomes of payloads that all come while the first is being stored."""
-    outcomes: dict[int, Taken | Exception] = {}
+    outcomes: dict[int, PayloadResult | Exception] = {}
 
     async def send(number: int) -> None:
         try:
-            outcomes[number] = await intake.take(payloads[number])
+            outcomes[number] = await intake.store_payload(payloads[number])
         except Exception as error:
             outcomes[number] = error
 
@@ -62,8 +62,8 @@ def test_what_comes_while_a_payload_is_stored_is_stored_next_in_one_commit(team:
     team.member("acme", "Ada", team=Role.ADMIN)
     with server_of(team, tmp_path) as server:
 
-        async def main() -> list[Taken | Exception]:
-            SERVED.set(as_caller(principal(team, "acme", "Ada"), "team"))
+        async def main() -> list[PayloadResult | Exception]:
+            CALL.set(as_caller(principal(team, "acme", "Ada"), "team"))
             intake = Intake(server.host, sources.client_hooks())
             broken = Payload("claude-code", b"{")
             strange = Payload("nobody", b"{}")
@@ -71,10 +71,10 @@ def test_what_comes_while_a_payload_is_stored_is_stored_next_in_one_commit(team:
             return await sent(intake, team, [first, *several, broken, strange, several[0]])
 
         outcomes = anyio.run(main)
-    assert outcomes[:21] == [Taken(1)] * 21
+    assert outcomes[:21] == [PayloadResult(1)] * 21
     assert isinstance(outcomes[21], InvalidQuery)
     assert isinstance(outcomes[22], NotFound)
-    assert outcomes[23] == Taken(0)
+    assert outcomes[23] == PayloadResult(0)
     assert texts(team) == ["The first.", *(f"Number {n}." for n in range(1, 21))]
     assert commits(team) == 2
 
@@ -83,12 +83,12 @@ def test_who_may_not_record_all_that_came_together_may_record_what_fits(team: Te
     team.member("acme", "Ada", team=Role.ADMIN)
     with server_of(team, tmp_path, {"team.limits.standard.events_per_day": "4"}) as server:
 
-        async def main() -> list[Taken | Exception]:
-            SERVED.set(as_caller(principal(team, "acme", "Ada"), "team"))
+        async def main() -> list[PayloadResult | Exception]:
+            CALL.set(as_caller(principal(team, "acme", "Ada"), "team"))
             return await sent(Intake(server.host, sources.client_hooks()), team, [prompt(f"Number {n}.") for n in range(8)])
 
         outcomes = anyio.run(main)
-    assert outcomes[:4] == [Taken(1)] * 4
+    assert outcomes[:4] == [PayloadResult(1)] * 4
     assert all(isinstance(outcome, QuotaExceeded) for outcome in outcomes[4:])
     assert texts(team) == [f"Number {n}." for n in range(4)]
 
@@ -98,16 +98,16 @@ def test_a_sender_that_hangs_up_in_time_has_sent_nothing(team: Team, tmp_path: P
     with server_of(team, tmp_path) as server:
 
         async def main() -> None:
-            SERVED.set(as_caller(principal(team, "acme", "Ada"), "team"))
+            CALL.set(as_caller(principal(team, "acme", "Ada"), "team"))
             intake = Intake(server.host, sources.client_hooks())
             async with anyio.create_task_group() as tasks:
                 with held(team):
-                    tasks.start_soon(intake.take, prompt("The first."))
+                    tasks.start_soon(intake.store_payload, prompt("The first."))
                     await wait_all_tasks_blocked()
                     with anyio.move_on_after(0.2) as waited:
-                        await intake.take(prompt("Nobody waits for this."))
+                        await intake.store_payload(prompt("Nobody waits for this."))
                     assert waited.cancelled_caught
-                    tasks.start_soon(intake.take, prompt("The last."))
+                    tasks.start_soon(intake.store_payload, prompt("The last."))
                     await wait_all_tasks_blocked()
 
         anyio.run(main)

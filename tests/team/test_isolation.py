@@ -13,7 +13,7 @@ from memory_mcp.base.clock import SystemClock
 from memory_mcp.capture.log import EventLog
 from memory_mcp.model.event import EventDraft, EventType
 from memory_mcp.model.event import Role as DraftRole
-from memory_mcp_team.access.who import ACTS, LOWEST, SCOPES, Role
+from memory_mcp_team.access.permissions import ACTS, LOWEST_ROLES, SCOPES, Role
 from memory_mcp_team.postgres.store import PostgresStorage
 from tests.daemon.http_client import Caller
 from tests.daemon.places import needs_proc
@@ -162,7 +162,7 @@ def ask_honestly(world: World, tenant: int, may_be_silent: Collection[str] = ())
     look_around(caller)
     silent = set()
     for tool in schemas(caller):
-        if LOWEST[ACTS.get(tool, ACTS["get_node"])] is Role.READER and tool not in WORDLESS:
+        if LOWEST_ROLES[ACTS.get(tool, ACTS["get_node"])] is Role.READER and tool not in WORDLESS:
             before = caller.own
             caller.call(tool, **honest(own)[tool])
             silent |= {tool} if caller.own == before else set()
@@ -301,7 +301,7 @@ def test_each_role_may_ask_what_is_its_own_and_a_reader_changes_nothing(world: W
     for role, key in [*keys.items(), (None, world.tenants.readers[FIRST])]:
         caller = world.watched(FIRST, key)
         for tool in schemas(caller):
-            needed, has = LOWEST[ACTS.get(tool, ACTS["get_node"])], role or Role.READER
+            needed, has = LOWEST_ROLES[ACTS.get(tool, ACTS["get_node"])], role or Role.READER
             if tool in OF_A_MACHINE or (needed is not Role.READER and has.rank < needed.rank):
                 assert "PERMISSION_DENIED" in caller.error(tool, **honest(world.of((FIRST, 1)))[tool]), (role, tool)
             elif tool not in CHANGES and (needed is has or has is Role.CURATOR):

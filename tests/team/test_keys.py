@@ -10,7 +10,7 @@ from memory_mcp_team.access import keys
 
 def test_a_key_is_read_as_it_was_made() -> None:
     key = keys.make_key(12)
-    assert keys.read(str(key)) == key
+    assert keys.parse_key(str(key)) == key
     assert keys.is_key(str(key))
     assert str(key).startswith("mmk_12_")
     assert keys.make_key(12).secret != key.secret
@@ -41,7 +41,7 @@ def test_a_key_that_is_logged_keeps_its_secret() -> None:
     ],
 )
 def test_a_text_that_is_not_quite_a_key_is_none(change: Callable[[str], str]) -> None:
-    assert keys.read(change(str(keys.make_key(12)))) is None
+    assert keys.parse_key(change(str(keys.make_key(12)))) is None
 
 
 def test_only_the_secret_proves_a_key_and_nothing_is_compared_byte_by_byte(monkeypatch: pytest.MonkeyPatch) -> None:

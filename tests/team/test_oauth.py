@@ -9,7 +9,7 @@ import pytest
 
 from memory_mcp.base.errors import ConfigError, ProviderUnavailable, Unauthenticated
 from memory_mcp_team.access.oauth import Claims, TokenChecker, make_metadata
-from memory_mcp_team.access.provider import KeyNotKnown, KeyRing
+from memory_mcp_team.access.provider import KeyNotFetched, KeyRing
 from memory_mcp_team.settings import TeamSettings
 from tests.fakes import FakeClock
 from tests.team.provider import AUDIENCE, Provider, Signer, raw_token, signer
@@ -44,7 +44,7 @@ def tokens(provider: Provider, clock: FakeClock) -> TokenChecker:
 def refused(tokens: TokenChecker, token: str) -> str:
     """Why a token does not count."""
     with pytest.raises(Unauthenticated) as raised:
-        tokens.check(token)
+        tokens.check_token(token)
     return raised.value.message
 
 
@@ -52,35 +52,35 @@ def refused(tokens: TokenChecker, token: str) -> str:
 
 
 def test_a_token_tells_subject_tenant_name_and_scopes(provider: Provider, tokens: TokenChecker) -> None:
-    found = tokens.check(provider.token())
+    found = tokens.check_token(provider.token())
     assert found == Claims(f"{provider.issuer}|ada", "acme", "Ada", ("openid", "memory:write"))
 
 
 @pytest.mark.parametrize("place", [0, 1, 2], ids=["RS256", "ES256", "EdDSA"])
 def test_every_allowed_algorithm_counts(provider: Provider, tokens: TokenChecker, place: int) -> None:
-    assert tokens.check(provider.token(provider.signers[place])).tenant == "acme"
+    assert tokens.check_token(provider.token(provider.signers[place])).tenant == "acme"
 
 
 @pytest.mark.parametrize("audience", [AUDIENCE, AUDIENCE + "/", ["https://other.example", AUDIENCE]], ids=str)
 def test_the_servers_own_address_is_an_audience(provider: Provider, tokens: TokenChecker, audience: object) -> None:
-    assert tokens.check(provider.token(aud=audience)).subject.endswith("|ada")
+    assert tokens.check_token(provider.token(aud=audience)).subject.endswith("|ada")
 
 
 @pytest.mark.parametrize(
     "given", [{"scope": None, "scp": ["memory:read"]}, {"scope": None, "scp": "memory:read"}, {"scope": "memory:read"}], ids=str
 )
 def test_scopes_are_read_as_providers_write_them(provider: Provider, tokens: TokenChecker, given: dict[str, Any]) -> None:
-    assert tokens.check(provider.token(**given)).scopes == ("memory:read",)
+    assert tokens.check_token(provider.token(**given)).scopes == ("memory:read",)
 
 
 def test_a_fixed_tenant_counts_whatever_a_token_says(provider: Provider) -> None:
     fixed = TokenChecker(settings(provider, tenant_claim="", tenant="ours"))
-    assert fixed.check(provider.token(org="theirs")).tenant == "ours"
+    assert fixed.check_token(provider.token(org="theirs")).tenant == "ours"
 
 
 def test_clocks_may_differ_a_little(provider: Provider, tokens: TokenChecker) -> None:
     now = int(time.time())
-    assert tokens.check(provider.token(exp=now - 5, iat=now + 5, nbf=now + 5)).tenant == "acme"
+    assert tokens.check_token(provider.token(exp=now - 5, iat=now + 5, nbf=now + 5)).tenant == "acme"
 
 
 # what does not
@@ -156,7 +156,7 @@ def _swapped(good: str, other: str) -> str:
 def test_a_forged_or_foreign_token_does_not_count(
     provider: Provider, tokens: TokenChecker, forge: Callable[[Provider], str]
 ) -> None:
-    assert tokens.check(provider.token()).tenant == "acme"
+    assert tokens.check_token(provider.token()).tenant == "acme"
     assert refused(tokens, forge(provider)).startswith("the token does not count: ")
     # The address inside a token is never asked.
     assert set(provider.asked) == {"/.well-known/openid-configuration", "/keys"}
@@ -194,7 +194,7 @@ def test_a_token_without_an_id_counts_where_one_key_can_be_meant(provider: Provi
 
     provider.signers = provider.signers[:1]
     token = jwt.encode(provider.claims(), provider.signers[0].private, "RS256")
-    assert TokenChecker(settings(provider)).check(token).tenant == "acme"
+    assert TokenChecker(settings(provider)).check_token(token).tenant == "acme"
 
 
 # the provider
@@ -202,7 +202,7 @@ def test_a_token_without_an_id_counts_where_one_key_can_be_meant(provider: Provi
 
 def test_keys_are_fetched_once_for_many_tokens(provider: Provider, tokens: TokenChecker) -> None:
     for _ in range(20):
-        tokens.check(provider.token())
+        tokens.check_token(provider.token())
     assert provider.fetches == 1
 
 
@@ -210,17 +210,17 @@ def test_a_rotated_key_is_fetched_when_it_is_met_and_the_old_one_counts_no_more(
     provider: Provider, clock: FakeClock, tokens: TokenChecker
 ) -> None:
     old = provider.token()
-    tokens.check(old)
+    tokens.check_token(old)
     provider.signers = [signer("rsa-2")]
     clock.advance(60)
-    assert tokens.check(provider.token()).tenant == "acme"
+    assert tokens.check_token(provider.token()).tenant == "acme"
     refused(tokens, old)
 
 
 def test_unknown_keys_ask_the_provider_no_more_often_than_it_is_willing_to_be_asked(
     provider: Provider, clock: FakeClock, tokens: TokenChecker
 ) -> None:
-    tokens.check(provider.token())
+    tokens.check_token(provider.token())
     for number in range(50):
         refused(tokens, raw_token({"alg": "RS256", "kid": f"unknown-{number}"}, provider.claims()))
     assert provider.fetches == 1
@@ -233,25 +233,25 @@ def test_unknown_keys_ask_the_provider_no_more_often_than_it_is_willing_to_be_as
 def test_while_the_provider_is_down_known_keys_count_for_a_bounded_time(
     provider: Provider, clock: FakeClock, tokens: TokenChecker
 ) -> None:
-    tokens.check(provider.token())
+    tokens.check_token(provider.token())
     provider.stop()
     clock.advance(DAY - 60)
-    assert tokens.check(provider.token()).tenant == "acme"
+    assert tokens.check_token(provider.token()).tenant == "acme"
     clock.advance(120)
     with pytest.raises(ProviderUnavailable, match="cannot be reached"):
-        tokens.check(provider.token())
+        tokens.check_token(provider.token())
 
 
 def test_old_keys_are_renewed_aside_and_a_withdrawn_one_counts_no_more(
     provider: Provider, clock: FakeClock, tokens: TokenChecker
 ) -> None:
     old = provider.token()
-    tokens.check(old)
+    tokens.check_token(old)
     provider.signers = [signer("rsa-2")]
     clock.advance(601)
     provider.go.clear()
     # The provider is asked meanwhile, and nobody waits for it.
-    assert tokens.check(old).tenant == "acme"
+    assert tokens.check_token(old).tenant == "acme"
     until(lambda: len(provider.asked) == 3, "for the provider to be asked")
     provider.go.set()
     until(lambda: provider.fetches == 2)
@@ -260,7 +260,7 @@ def test_old_keys_are_renewed_aside_and_a_withdrawn_one_counts_no_more(
 
 def _counts_no_more(tokens: TokenChecker, token: str) -> bool:
     try:
-        tokens.check(token)
+        tokens.check_token(token)
     except Unauthenticated:
         return True
     return False
@@ -269,16 +269,16 @@ def _counts_no_more(tokens: TokenChecker, token: str) -> bool:
 def test_callers_with_a_known_key_never_wait_for_a_slow_provider(
     provider: Provider, clock: FakeClock, tokens: TokenChecker
 ) -> None:
-    tokens.check(provider.token())
+    tokens.check_token(provider.token())
     clock.advance(60)
     provider.go.clear()
     unknown = raw_token({"alg": "RS256", "kid": "unknown"}, provider.claims())
     waiting = threading.Thread(target=lambda: refused(tokens, unknown))
     waiting.start()
     until(lambda: len(provider.asked) == 3)
-    assert tokens.check(provider.token(), fetch=False).tenant == "acme"
-    with pytest.raises(KeyNotKnown):
-        tokens.check(unknown, fetch=False)
+    assert tokens.check_token(provider.token(), fetch=False).tenant == "acme"
+    with pytest.raises(KeyNotFetched):
+        tokens.check_token(unknown, fetch=False)
     provider.go.set()
     waiting.join()
 
@@ -286,7 +286,7 @@ def test_callers_with_a_known_key_never_wait_for_a_slow_provider(
 def test_many_callers_at_a_cold_start_are_answered_by_one_fetch(provider: Provider, tokens: TokenChecker) -> None:
     provider.go.clear()
     found: list[str] = []
-    threads = [threading.Thread(target=lambda: found.append(tokens.check(provider.token()).tenant)) for _ in range(8)]
+    threads = [threading.Thread(target=lambda: found.append(tokens.check_token(provider.token()).tenant)) for _ in range(8)]
     for thread in threads:
         thread.start()
     until(lambda: provider.asked)
@@ -318,7 +318,7 @@ def test_a_provider_that_cannot_be_believed_gives_no_keys(
     token = provider.token()
     breaks(provider)
     with pytest.raises(ProviderUnavailable):
-        tokens.check(token)
+        tokens.check_token(token)
 
 
 # settings and metadata

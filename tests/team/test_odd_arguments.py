@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from memory_mcp_team.access.who import Role
+from memory_mcp_team.access.permissions import Role
 from tests.daemon.places import needs_proc
 from tests.interaction.odd import check_odd_arguments
 from tests.team.servers import Server, Team, serving

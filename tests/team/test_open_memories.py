@@ -15,13 +15,13 @@ from memory_mcp.config import load
 from memory_mcp.requests.notes import Note, keep
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.search import SearchRequest, search
-from memory_mcp_team.access.who import Grant, Principal, Role
+from memory_mcp_team.access.permissions import Grant, Principal, Role
 from memory_mcp_team.postgres import migrations
-from memory_mcp_team.postgres.database import Bound, sql
+from memory_mcp_team.postgres.database import Binding, sql
 from memory_mcp_team.postgres.store import PostgresStorage
 from memory_mcp_team.server import host as hosts
-from memory_mcp_team.server.host import SERVED, CallContext, TeamHost
-from memory_mcp_team.server.opened import MEGABYTE, Limits, MemoryKey, OpenMemories
+from memory_mcp_team.server.host import CALL, CallContext, TeamHost
+from memory_mcp_team.server.open_memories import MEGABYTE, MemoryKey, OpenLimits, OpenMemories
 from memory_mcp_team.server.run import TeamServer
 from memory_mcp_team.settings import team_settings
 from tests.team.servers import Team
@@ -50,14 +50,14 @@ def principal(team: Team, tenant: str, name: str) -> Principal:
 
 
 def as_caller(who: Principal, space: str) -> CallContext:
-    return CallContext(who, who.find(space))
+    return CallContext(who, who.find_grant(space))
 
 
 def ask(host: TeamHost, caller: CallContext, text: str) -> list[str]:
     """The quotations that a search of a caller gives."""
 
     async def main() -> list[str]:
-        SERVED.set(caller)
+        CALL.set(caller)
         found = await host.read(lambda app: search(app, SearchRequest(query=text, scope="all"), Caller()))
         return [str(result.quote) for result in found.results]
 
@@ -66,7 +66,7 @@ def ask(host: TeamHost, caller: CallContext, text: str) -> list[str]:
 
 def remember(host: TeamHost, caller: CallContext, text: str) -> None:
     async def main() -> None:
-        SERVED.set(caller)
+        CALL.set(caller)
         await host.write(lambda app: keep(app, Note(text=text, agent="t", project="p", kind="", key="")))
 
     asyncio.run(main())
@@ -79,21 +79,24 @@ def test_no_more_is_kept_open_than_the_bounds_say_and_what_was_closed_is_found_a
     with server_of(team, tmp_path, {"team.server.open_spaces": "3"}) as server:
         for n, space in enumerate(spaces):
             remember(server.host, as_caller(ann, space), f"Fruit number {n} is a pomegranate.")
-            assert len(server.opened.all()) <= 3
+            assert len(server.opened.list_open()) <= 3
         for n, space in enumerate(spaces):
             assert ask(server.host, as_caller(ann, space), "pomegranate") == [f"Fruit number {n} is a pomegranate."]
-            assert len(server.opened.all()) <= 3
+            assert len(server.opened.list_open()) <= 3
         assert (server.opened.opened_total, server.opened.closed_total) == (24, 21)
 
 
 def test_what_is_in_use_stays_open_beyond_the_bounds_and_is_closed_with_its_last_user(tmp_path: Path, team: Team) -> None:
     team.member("acme", "ann", a=Role.ADMIN, b=Role.ADMIN)
     tenant = team.admin.get_tenant("acme").tenant
-    with server_of(team, tmp_path, {"team.server.open_spaces": "1"}) as server, server.opened.lent(MemoryKey(tenant, 1)) as first:
-        with server.opened.lent(MemoryKey(tenant, 2)) as second:
+    with (
+        server_of(team, tmp_path, {"team.server.open_spaces": "1"}) as server,
+        server.opened.lend_memory(MemoryKey(tenant, 1)) as first,
+    ):
+        with server.opened.lend_memory(MemoryKey(tenant, 2)) as second:
             server.opened.close_unused()
-            assert [memory.place.space for memory in server.opened.all()] == [1, 2]
-        assert [memory.place.space for memory in server.opened.all()] == [1]
+            assert [memory.key.space for memory in server.opened.list_open()] == [1, 2]
+        assert [memory.key.space for memory in server.opened.list_open()] == [1]
         assert second is not first
         assert first.app.storage.events.last_seq() == 0
 
@@ -109,9 +112,9 @@ def test_folders_of_closed_memories_go_when_the_disk_holds_more_than_it_may(tmp_
         def close(self) -> None:
             pass
 
-    opened = OpenMemories(lambda _, folder: Kept(folder), tmp_path / "cache", Limits(count=2, disk_bytes=3 * MEGABYTE))  # type: ignore[arg-type, return-value]
+    opened = OpenMemories(lambda _, folder: Kept(folder), tmp_path / "cache", OpenLimits(count=2, disk_bytes=3 * MEGABYTE))  # type: ignore[arg-type, return-value]
     for space in range(1, 9):
-        with opened.lent(MemoryKey(1, space)):
+        with opened.lend_memory(MemoryKey(1, space)):
             pass
     opened.close_unused()
     left = sorted(int(folder.name) for folder in (tmp_path / "cache" / "1").iterdir())
@@ -127,7 +130,7 @@ def test_several_callers_wait_for_one_opening(tmp_path: Path, team: Team) -> Non
         found: list[App] = []
 
         def lend() -> None:
-            with server.opened.lent(place) as memory:
+            with server.opened.lend_memory(place) as memory:
                 found.append(memory.app)
 
         threads = [threading.Thread(target=lend) for _ in range(8)]
@@ -157,7 +160,7 @@ def test_without_the_programs_own_check_the_database_shows_a_caller_no_foreign_m
         assert ask(server.host, as_caller(ann, "secrets"), "marzipan") == ["The cellar holds the marzipan."]
         with pytest.raises(NotFound):
             ask(server.host, CallContext(eve, grant), "marzipan")
-        monkeypatch.setattr(hosts, "check", lambda *_: None)
+        monkeypatch.setattr(hosts, "check_request", lambda *_: None)
         # The memory is open and warm; what is kept of it is not for her either.
         with pytest.raises(NotFound):
             ask(server.host, CallContext(eve, grant), "marzipan")
@@ -179,16 +182,16 @@ def test_without_any_condition_of_the_statements_a_member_sees_the_rows_of_grant
     with server_of(team, tmp_path) as server:
         for who, space in ((ann, "secrets"), (eve, "public"), (bob, "secrets")):
             remember(server.host, as_caller(who, space), f"{who.name} keeps the marzipan.")
-            with server.opened.lent(MemoryKey(who.tenant, as_caller(who, space).space.space)) as memory:
+            with server.opened.lend_memory(MemoryKey(who.tenant, as_caller(who, space).space.space)) as memory:
                 memory.app.derivation.run()
                 assert isinstance(memory.app.storage, PostgresStorage)
         filled = 0
         for table in migrations.list_tables():
-            with team.database.connection(Bound(eve.tenant)) as raw:
+            with team.database.lend_connection(Binding(eve.tenant)) as raw:
                 filled += raw.execute(sql(f"SELECT count(DISTINCT space) FROM {table}")).fetchall() == [(2,)]
-            with team.database.connection(Bound(eve.tenant, eve.member)) as raw:
+            with team.database.lend_connection(Binding(eve.tenant, eve.member)) as raw:
                 seen = raw.execute(sql(f"SELECT DISTINCT tenant, space FROM {table}")).fetchall()
-            public = eve.find("public")
+            public = eve.find_grant("public")
             assert public is not None
             assert [row for row in seen if row != (eve.tenant, public.space)] == [], table
         # Events, cuts, nodes, bullets, grips, terms, outbox, heads: enough that the test would fail without the policies.
@@ -210,9 +213,9 @@ def test_what_another_process_commits_reaches_the_indexes_of_this_one(tmp_path: 
         there.follower.start()
         assert ask(there.host, as_caller(ann, "shared"), "pomegranate") == []
         remember(here.host, as_caller(ann, "shared"), "The pomegranate is ripe.")
-        with here.opened.lent(MemoryKey(ann.tenant, 1)) as memory:
+        with here.opened.lend_memory(MemoryKey(ann.tenant, 1)) as memory:
             memory.app.derivation.run()
-        [memory] = there.opened.all()
+        [memory] = there.opened.list_open()
 
         def counts() -> int:
             return memory.app.accelerators.index_statuses()["bm25"].counts["grip"]

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from memory_mcp_team.access.who import Role
+from memory_mcp_team.access.permissions import Role
 from tests.daemon.http_client import Caller
 from tests.daemon.places import free_port
 from tests.packaging.conftest import ROOT

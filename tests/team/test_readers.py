@@ -5,8 +5,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from memory_mcp_team.access.who import ACTS, LOWEST, Role
-from memory_mcp_team.server.opened import MemoryKey
+from memory_mcp_team.access.permissions import ACTS, LOWEST_ROLES, Role
+from memory_mcp_team.server.open_memories import MemoryKey
 from tests.daemon.http_client import Caller
 from tests.daemon.places import needs_proc
 from tests.team.probes import honest
@@ -44,7 +44,7 @@ def ask_everything(caller: Caller, own: Handles) -> dict[str, str]:
         until(partial(answers, tool), f"for the index of {tool}")
     failed = {}
     tools = {tool["name"] for tool in caller.ask("tools/list")["tools"]}
-    readable = {tool for tool in tools if LOWEST[ACTS.get(tool, ACTS["get_node"])] is Role.READER} & set(honest(own))
+    readable = {tool for tool in tools if LOWEST_ROLES[ACTS.get(tool, ACTS["get_node"])] is Role.READER} & set(honest(own))
     assert len(readable) > 20
     for tool in sorted(readable):
         answer = caller.call(tool, **honest(own)[tool])
@@ -96,7 +96,7 @@ def test_a_reader_is_answered_by_every_reading_tool_while_what_others_wrote_wait
         assert ask_everything(reader, own) == missing(own, is_derived=False)
         assert team.rows("acme", "SELECT derived FROM head") == [(0,)]
         # By another server, of which one that derives itself is asked in test_servers.py.
-        with server_of(team, tmp_path / "b") as busy, busy.opened.lent(MemoryKey(1, 1)) as memory:
+        with server_of(team, tmp_path / "b") as busy, busy.opened.lend_memory(MemoryKey(1, 1)) as memory:
             memory.app.derivation.run()
         own = replace(own, node=segment(team, "acme"))
         say(lazy.caller(ann), own, 2)

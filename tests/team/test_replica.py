@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from memory_mcp_team.access.who import Role
+from memory_mcp_team.access.permissions import Role
 from tests import postgres
 from tests.daemon.http_client import Caller
 from tests.daemon.places import needs_proc

@@ -10,7 +10,7 @@ import psycopg
 from bench.place import Place
 from memory_mcp.requests.forget import PERSON, Forget, forget
 from memory_mcp.requests.scope import Caller
-from memory_mcp_team.access.who import Role
+from memory_mcp_team.access.permissions import Role
 from tests import postgres
 from tests.daemon.inside import Inside
 from tests.team.servers import Team

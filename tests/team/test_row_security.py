@@ -11,9 +11,9 @@ import pytest
 from memory_mcp.base.errors import MemoryMcpError
 from memory_mcp.requests.registry import REQUESTS, answer
 from memory_mcp.requests.scope import Caller
-from memory_mcp_team.access.who import ACTS, Act
+from memory_mcp_team.access.permissions import ACTS, Act
 from memory_mcp_team.postgres import connection, database, migrations
-from memory_mcp_team.postgres.connection import ACTING
+from memory_mcp_team.postgres.connection import ACTING_MEMBER
 from memory_mcp_team.postgres.database import sql
 from tests.postgres import Cluster
 from tests.team.probes import alike, honest
@@ -69,7 +69,7 @@ def test_without_the_programs_own_conditions_every_request_is_answered_from_the_
 
     def unfiltered(text: str) -> str:
         """A statement of a caller's without its condition; the program's own are left."""
-        if ACTING.get() is None or not _OWN.search(text):
+        if ACTING_MEMBER.get() is None or not _OWN.search(text):
             return sql(text)
         removed.append(text)
         return sql(_OWN.sub("TRUE", text))
@@ -88,7 +88,7 @@ def test_without_the_programs_own_conditions_every_request_is_answered_from_the_
 
 def test_the_role_that_the_program_uses_is_bound_by_the_policies_of_every_table(team: Team) -> None:
     assert "user=memory" in team.url
-    with team.database.connection(None) as raw:
+    with team.database.lend_connection(None) as raw:
         [(is_superuser, bypasses)] = raw.execute(
             "SELECT rolsuper, rolbypassrls FROM pg_roles WHERE rolname = current_user"
         ).fetchall()

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from memory_mcp_team.access.who import Role
+from memory_mcp_team.access.permissions import Role
 from tests.daemon.http_client import Caller
 from tests.daemon.inside import Inside
 from tests.daemon.places import needs_proc

@@ -18,12 +18,12 @@ from psycopg import Connection as Raw
 from memory_mcp.base.clock import Clock, SystemClock
 from memory_mcp.base.errors import PermissionDenied, Unauthenticated, no_such_space
 from memory_mcp_team.access.keys import KeyText
-from memory_mcp_team.access.who import Grant, Principal, Role, find_highest_role
-from memory_mcp_team.postgres.database import Bound, Database, Statement, run_bound, sql, translate_errors
+from memory_mcp_team.access.permissions import Grant, Principal, Role, find_highest_role
+from memory_mcp_team.postgres.database import Binding, Database, Statement, run_bound, sql, translate_errors
 from memory_mcp_team.postgres.memories import Memory
 
 #: A connection of the pool, as `Database.connection` lends it.
-Linked = Raw[tuple[Any, ...]]
+PooledConnection = Raw[tuple[Any, ...]]
 
 _HOUR_MS = 3_600_000
 
@@ -40,7 +40,7 @@ _GRANTS_OF_KEY = """SELECT g.space, s.name, s.kind, g.role
   FROM api_key k JOIN space_grant g ON g.tenant = k.tenant AND g.member = k.member
   JOIN space s ON s.tenant = g.tenant AND s.space = g.space
   WHERE k.tenant = %(tenant)s AND k.key_id = %(key)s ORDER BY s.name COLLATE "C" """
-_USED = """UPDATE api_key SET used_ms = %(hour)s WHERE tenant = %(tenant)s AND key_id = %(key)s"""
+_NOTE_KEY_USE = """UPDATE api_key SET used_ms = %(hour)s WHERE tenant = %(tenant)s AND key_id = %(key)s"""
 _SPACES = """SELECT s.space, s.name, s.kind, s.timezone, s.at_ms, coalesce(h.last_event, 0) FROM space s
   LEFT JOIN head h ON h.tenant = s.tenant AND h.space = s.space WHERE s.tenant = %(tenant)s ORDER BY s.name"""
 _MEMBERS = """SELECT member, name, subject, role, at_ms, removed_ms FROM member WHERE tenant = %(tenant)s ORDER BY member"""
@@ -57,9 +57,9 @@ _AUDIT = """SELECT at_ms, what, author, subject, detail, '' AS space, number FRO
   WHERE a.tenant = %(tenant)s AND a.what = ANY(%(whats)s)
   ORDER BY at_ms DESC, space DESC, number DESC LIMIT %(limit)s"""
 #: Acts upon a space that are an administrator's: what forgets, and what replaces or adds as a whole.
-_OF_SPACES = ["forget", "restore", "migrate", "merge", "acknowledge", "salvage"]
+_AUDITED_SPACE_ACTS = ["forget", "restore", "migrate", "merge", "acknowledge", "salvage"]
 _MEMORY = """SELECT space, timezone, store_id FROM space WHERE tenant = %(tenant)s AND space = %(space)s"""
-_STORED = """SELECT coalesce(sum(last_event), 0)::bigint FROM head WHERE tenant = %(tenant)s"""
+_COUNT_STORED = """SELECT coalesce(sum(last_event), 0)::bigint FROM head WHERE tenant = %(tenant)s"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +134,8 @@ class Directory:
         self._clock = clock or SystemClock()
 
     @contextmanager
-    def _bind_tenant(self, tenant: int | None) -> Iterator[Linked]:
-        with self._database.connection(None if tenant is None else Bound(tenant)) as raw, translate_errors():
+    def _bind_tenant(self, tenant: int | None) -> Iterator[PooledConnection]:
+        with self._database.lend_connection(None if tenant is None else Binding(tenant)) as raw, translate_errors():
             yield raw
 
     def _fetch_rows(self, text: str, tenant: int, **parameters: Any) -> list[tuple[Any, ...]]:
@@ -145,9 +145,9 @@ class Directory:
     # callers
 
     def find_principal(self, tenant: int, subject: str, scopes: Sequence[str]) -> Principal | None:
-        """Return the member with that subject of the provider, with its grants; None where there is none.
+        """Return the member with that subject and its grants, or None.
 
-        Without a known one among `scopes` the member's `at_most` is None. Raises PermissionDenied for a removed member.
+        Without a known one among `scopes` its `max_role` is None. Raises PermissionDenied for a removed member.
         """
         with self._bind_tenant(tenant) as raw:
             row = raw.execute(sql(_MEMBER), {"tenant": tenant, "subject": subject}).fetchone()
@@ -160,15 +160,15 @@ class Directory:
         return Principal(tenant, tenant_class, member, name, role == "admin", grants, find_highest_role(scopes))
 
     def get_principal(self, key: KeyText) -> Principal:
-        """Return the member as whom a key acts, with the key's scopes and the member's grants that the key is for.
+        """Return the member as whom a key acts.
 
-        Notes the use in the database once an hour. Raises Unauthenticated when the key is wrong, expired or revoked.
+        Notes the use in the database once an hour. Raises Unauthenticated if the key is wrong, expired or revoked.
         """
         now = self._clock.now_ms()
-        with self._database.lent() as raw, translate_errors():
+        with self._database.lend_raw() as raw, translate_errors():
             key_parameters = {"tenant": key.tenant, "key": key.key_id}
             cursors = run_bound(
-                raw, Bound(key.tenant), [Statement(_KEY, key_parameters), Statement(_GRANTS_OF_KEY, key_parameters)]
+                raw, Binding(key.tenant), [Statement(_KEY, key_parameters), Statement(_GRANTS_OF_KEY, key_parameters)]
             )
             row, grant_rows = cursors[0].fetchone(), cursors[1].fetchall()
             if not key.proves(None if row is None else bytes(row[0])) or row is None:
@@ -181,38 +181,38 @@ class Directory:
             grants = tuple(g for g in _make_grants(grant_rows) if spaces is None or g.space in spaces)
             hour = now - now % _HOUR_MS
             if used_ms is None or used_ms < hour:
-                raw.execute(sql(_USED), {"tenant": key.tenant, "key": key.key_id, "hour": hour})
+                raw.execute(sql(_NOTE_KEY_USE), {"tenant": key.tenant, "key": key.key_id, "hour": hour})
         return Principal(key.tenant, tenant_class, member, name, role == "admin", grants, find_highest_role(scopes), key.key_id)
 
     def get_memory(self, tenant: int, space: int) -> Memory:
-        """Return a space as the storage engine opens it: with its time zone and store id. Raises NotFound where there is none."""
+        """Return a space as the engine opens it, or raise NotFound."""
         for number, timezone, store_id in self._fetch_rows(_MEMORY, tenant, space=space):
             return Memory(tenant, number, timezone, store_id)
         raise no_such_space()
 
     def count_stored_events(self, tenant: int) -> int:
-        """Return how many events were ever recorded in all spaces of a tenant; forgotten ones count on."""
-        return int(self._fetch_rows(_STORED, tenant)[0][0])
+        """Return how many events a tenant ever recorded."""
+        return int(self._fetch_rows(_COUNT_STORED, tenant)[0][0])
 
     # administrators
 
     def list_tenants(self) -> list[Tenant]:
-        """Return every tenant, in the order of their names."""
+        """Return every tenant, by name."""
         with self._bind_tenant(None) as raw:
             return [Tenant(*row) for row in raw.execute("SELECT tenant, name, class, at_ms FROM tenant ORDER BY name")]
 
     def find_tenant(self, name: str) -> Tenant | None:
-        """Return the tenant of that name; None where there is none."""
+        """Return the tenant of that name, or None."""
         with self._bind_tenant(None) as raw:
             row = raw.execute("SELECT tenant, name, class, at_ms FROM tenant WHERE name = %s", [name]).fetchone()
         return Tenant(*row) if row else None
 
-    def spaces(self, tenant: int) -> list[Space]:
-        """Return the spaces of a tenant in the order of their names, each with the number of events that it was ever given."""
+    def list_spaces(self, tenant: int) -> list[Space]:
+        """Return the spaces of a tenant, by name."""
         return [Space(*row) for row in self._fetch_rows(_SPACES, tenant)]
 
     def list_members(self, tenant: int) -> list[Member]:
-        """Return all members of a tenant, also removed ones, in the order in which they came, with grants (space name, role)."""
+        """Return all members of a tenant, removed ones too, oldest first."""
         grants: dict[int, list[tuple[str, str]]] = {}
         for member, space, role in self._fetch_rows(_ALL_GRANTS, tenant):
             grants.setdefault(member, []).append((space, role))
@@ -220,8 +220,11 @@ class Directory:
         return [replace(Member(*row), grants=tuple(grants.get(row[0], ()))) for row in rows]
 
     def list_keys(self, tenant: int) -> list[Key]:
-        """Return all keys of a tenant, also expired and revoked ones, oldest first; a space that is gone is named by number."""
-        names = {space.space: space.name for space in self.spaces(tenant)}
+        """Return all keys of a tenant, oldest first.
+
+        A space that is gone is named by its number.
+        """
+        names = {space.space: space.name for space in self.list_spaces(tenant)}
         listed_keys = []
         for key_id, name, member, scopes, spaces, *times in self._fetch_rows(_KEYS, tenant):
             space_names = None if spaces is None else tuple(names.get(space, str(space)) for space in spaces)
@@ -229,12 +232,11 @@ class Directory:
         return listed_keys
 
     def list_acts(self, tenant: int, limit: int) -> list[TeamAct]:
-        """Return up to `limit` administrative acts over a tenant and its spaces, newest first.
+        """Return up to `limit` administrative acts, newest first.
 
-        Of acts in a space only those that forget, restore, migrate, merge, acknowledge or salvage; their `detail` names the
-        space and holds counts, without the reasons people gave.
+        Acts in a space name it in `detail`, with counts, without the reasons that people gave.
         """
-        rows = self._fetch_rows(_AUDIT, tenant, limit=limit, whats=_OF_SPACES)
+        rows = self._fetch_rows(_AUDIT, tenant, limit=limit, whats=_AUDITED_SPACE_ACTS)
         return [
             TeamAct(at_ms, what, author, subject, ({"space": space} if space else {}) | json.loads(detail))
             for at_ms, what, author, subject, detail, space, _ in rows

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 _SHAPE = re.compile(r"mmk_([1-9][0-9]{0,17})_([0-9a-f]{16})_([0-9a-f]{64})", re.ASCII)
 #: What a missing key's secret is compared with, so that it takes as long as one that is there.
-_NOBODYS = hashlib.sha256(b"").digest()
+_MISSING_HASH = hashlib.sha256(b"").digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,31 +38,22 @@ class KeyText:
         return hashlib.sha256(self.secret.encode()).digest()
 
     def proves(self, stored: bytes | None) -> bool:
-        """Return whether the secret has the stored hash, in constant time.
-
-        False for None, a key that does not exist.
-        """
-        same = hmac.compare_digest(self.hash, _NOBODYS if stored is None else stored)
+        """Return whether the secret has the stored hash, in constant time."""
+        same = hmac.compare_digest(self.hash, _MISSING_HASH if stored is None else stored)
         return same and stored is not None
 
 
 def make_key(tenant: int) -> KeyText:
-    """Return a new random key of a tenant.
-
-    It is stored nowhere yet.
-    """
+    """Return a new random key of a tenant; nothing is stored."""
     return KeyText(tenant, secrets.token_hex(8), secrets.token_hex(32))
 
 
-def read(text: str) -> KeyText | None:
-    """Return the parts of a key from its text.
-
-    None for a text that is none. Nothing is proved by it.
-    """
+def parse_key(text: str) -> KeyText | None:
+    """Return the unproven parts of a key, or None."""
     match = _SHAPE.fullmatch(text)
     return KeyText(int(match[1]), match[2], match[3]) if match else None
 
 
 def is_key(text: str) -> bool:
-    """Return whether a bearer token is meant to be a key (begins with `mmk_`), not a token of the OpenID provider."""
+    """Return whether a bearer token is a key."""
     return text.startswith("mmk_")

@@ -21,9 +21,9 @@ from memory_mcp_team.access.provider import KeyRing
 from memory_mcp_team.settings import TeamSettings
 
 #: Longest token that is read (characters).
-_LONGEST = 16_384
+_MAX_TOKEN_CHARS = 16_384
 #: Longest subject, and longest name of a tenant.
-_LONGEST_NAME = 255
+_MAX_NAME_CHARS = 255
 _REQUIRED = ("exp", "iss", "aud", "sub")
 #: Why a token is refused, by the library's error; nothing of the token is repeated.
 _REASONS: tuple[tuple[type[jwt.PyJWTError], str], ...] = (
@@ -59,20 +59,20 @@ class TokenChecker:
         #: Clients name the resource with or without the last slash.
         self._audience = [audience, audience + "/"]
 
-    def check(self, token: str, fetch: bool = True) -> Claims:
-        """Return what a token says, its signature, algorithm, audience, issuer and times checked.
+    def check_token(self, token: str, fetch: bool = True) -> Claims:
+        """Return what a token says, after every check.
 
-        With `fetch` False the provider is not asked for keys, which would wait: KeyNotKnown is raised where it had to be. Raises
+        With `fetch` False the provider is not asked for keys, which would wait: KeyNotFetched is raised instead. Raises
         Unauthenticated for a token that does not count, ProviderUnavailable without keys that are known and young enough.
         """
-        if len(token) > _LONGEST:
+        if len(token) > _MAX_TOKEN_CHARS:
             raise _make_refusal("it is too long")
         try:
             header = jwt.get_unverified_header(token)
             algorithm, key_id = header.get("alg"), header.get("kid")
             if algorithm not in self._settings.allowed_algorithms:
                 raise _make_refusal("its algorithm is not allowed")
-            key = self._keys.find(str(key_id) if key_id is not None else None, str(algorithm), fetch)
+            key = self._keys.find_key(str(key_id) if key_id is not None else None, str(algorithm), fetch)
             if key is None:
                 raise _make_refusal("it is signed with a key that the provider does not have")
             claims = jwt.decode(
@@ -94,17 +94,11 @@ class TokenChecker:
         return self._read_claims(claims)
 
     def _read_claims(self, claims: Mapping[str, Any]) -> Claims:
-        """Return who a token names, its signature, audience, issuer and times checked before.
-
-        The subject goes with the issuer before it; the tenant is the settings' own or else the tenant claim; the name is
-        the first printable one of name, preferred_username and email, else the subject. Raises Unauthenticated for a
-        subject or tenant that is missing, not a text or longer than 255 characters.
-        """
         subject = claims["sub"]
-        if not isinstance(subject, str) or not 0 < len(subject) <= _LONGEST_NAME:
+        if not isinstance(subject, str) or not 0 < len(subject) <= _MAX_NAME_CHARS:
             raise _make_refusal("it names no subject")
         tenant = self._settings.tenant or claims.get(self._settings.tenant_claim)
-        if not isinstance(tenant, str) or not 0 < len(tenant) <= _LONGEST_NAME:
+        if not isinstance(tenant, str) or not 0 < len(tenant) <= _MAX_NAME_CHARS:
             raise _make_refusal(f"its claim {self._settings.tenant_claim} names no tenant")
         name_claims = (claims.get(claim) for claim in ("name", "preferred_username", "email"))
         name = next((text for text in name_claims if isinstance(text, str) and text.strip() and text.isprintable()), subject)
@@ -113,7 +107,7 @@ class TokenChecker:
             # One text (RFC 9068) each, or a list, as some providers have it.
             listed = value.split() if isinstance(value, str) else value if isinstance(value, list) else []
             scopes += [text for text in listed if isinstance(text, str)]
-        return Claims(f"{self._settings.issuer}|{subject}", tenant, name[:_LONGEST_NAME], tuple(scopes))
+        return Claims(f"{self._settings.issuer}|{subject}", tenant, name[:_MAX_NAME_CHARS], tuple(scopes))
 
 
 def _make_refusal(why: str) -> Unauthenticated:
@@ -121,11 +115,8 @@ def _make_refusal(why: str) -> Unauthenticated:
 
 
 def make_metadata(settings: TeamSettings) -> bytes:
-    """Return the protected resource metadata (RFC 9728), as JSON in UTF-8, from the settings.
-
-    Its keys are resource, authorization_servers, scopes_supported, bearer_methods_supported and resource_name.
-    """
-    from memory_mcp_team.access.who import SCOPES
+    """Return the protected resource metadata (RFC 9728) as JSON."""
+    from memory_mcp_team.access.permissions import SCOPES
 
     # As configured, to the letter: clients compare the resource with the address they called.
     document = {

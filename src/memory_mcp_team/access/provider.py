@@ -31,23 +31,23 @@ log = logging.getLogger(__name__)
 #: Age at which keys are renewed, and least time between two questions to the provider (seconds).
 _RENEW, _PAUSE = 600.0, 10.0
 #: How long one answer may take (seconds), and how long it may be (bytes).
-_TIMEOUT, _MOST = 5.0, 1_000_000
+_TIMEOUT, _MAX_BYTES = 5.0, 1_000_000
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _KINDS = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}
 
 
-class KeyNotKnown(Exception):
+class KeyNotFetched(Exception):
     """The provider must be asked for a key before the token can be checked."""
 
 
 @dataclass(frozen=True, slots=True)
 class _PublishedKeys:
-    """The provider's keys as they were at `at`."""
+    """The provider's keys as they were at one moment of the monotonic clock."""
 
     keys: tuple[Mapping[str, Any], ...]
-    at: float
+    fetched_at: float
     #: Keys made ready, by id and algorithm.
-    ready: dict[tuple[str | None, str], PyJWK] = field(default_factory=dict)
+    loaded_keys: dict[tuple[str | None, str], PyJWK] = field(default_factory=dict)
 
 
 class KeyRing:
@@ -56,73 +56,65 @@ class KeyRing:
     def __init__(self, issuer: str, max_age: float, clock: Clock | None = None) -> None:
         self._issuer, self._max_age = issuer, max_age
         self._clock = clock or SystemClock()
-        self._known: _PublishedKeys | None = None
-        self._asking = threading.Lock()
+        self._published: _PublishedKeys | None = None
+        self._fetch_lock = threading.Lock()
         #: When the provider may be asked again.
-        self._free_at = float("-inf")
+        self._next_fetch_at = float("-inf")
 
-    def find(self, key_id: str | None, algorithm: str, fetch: bool = True) -> PyJWK | None:
-        """Return the key for a token's id and algorithm.
+    def find_key(self, key_id: str | None, algorithm: str, fetch: bool = True) -> PyJWK | None:
+        """Return the key for a token's id and algorithm, or None.
 
-        None where the provider has none, or several for a token without an id. Keys older than 600 s are renewed in the
-        background meanwhile; for an unknown one the provider is asked, at most every 10 s. Raises KeyNotKnown when it must be
-        asked first and `fetch` is False; ProviderUnavailable when it cannot be reached and no young keys are known.
+        None also if several fit a token without an id. Old keys are renewed in the background; for an unknown one the provider is
+        asked. Raises KeyNotFetched if it must be asked and `fetch` is False, ProviderUnavailable if no young keys are known.
         """
         published = self._get_current()
         if published is not None:
             key = _choose_key(published, key_id, algorithm)
-            if self._clock.monotonic() - published.at > _RENEW and self._may_ask() and not self._asking.locked():
-                threading.Thread(target=self._renew, name="provider keys", daemon=True).start()
+            if self._clock.monotonic() - published.fetched_at > _RENEW and self._may_fetch() and not self._fetch_lock.locked():
+                threading.Thread(target=self._renew_keys, name="provider keys", daemon=True).start()
             if key is not None:
                 return key
-        if self._may_ask():
+        if self._may_fetch():
             if not fetch:
-                raise KeyNotKnown
-            self._renew(wait=True)
+                raise KeyNotFetched
+            self._renew_keys(wait=True)
             published = self._get_current()
         if published is None:
             raise ProviderUnavailable("the authorization server cannot be reached", "Call again in a few seconds.")
         return _choose_key(published, key_id, algorithm)
 
     def _get_current(self) -> _PublishedKeys | None:
-        published = self._known
-        return published if published is not None and self._clock.monotonic() - published.at <= self._max_age else None
+        published = self._published
+        return published if published is not None and self._clock.monotonic() - published.fetched_at <= self._max_age else None
 
-    def _may_ask(self) -> bool:
-        return self._clock.monotonic() >= self._free_at
+    def _may_fetch(self) -> bool:
+        return self._clock.monotonic() >= self._next_fetch_at
 
-    def _renew(self, wait: bool = False) -> None:
-        """Fetch the keys, unless that was tried within `_PAUSE` seconds.
-
-        A failure is logged and leaves the known keys.
+    def _renew_keys(self, wait: bool = False) -> None:
+        """Fetch the keys; a failure leaves the known ones.
 
         While another thread fetches, this waits for it if `wait` is set, and else does nothing.
         """
-        if not self._asking.acquire(blocking=wait):
+        if not self._fetch_lock.acquire(blocking=wait):
             return
         try:
             # Whoever waited for the lock finds what its holder fetched.
-            if not self._may_ask():
+            if not self._may_fetch():
                 return
             try:
-                self._known = _PublishedKeys(_fetch_keys(self._issuer), self._clock.monotonic())
+                self._published = _PublishedKeys(_fetch_keys(self._issuer), self._clock.monotonic())
             except (OSError, http.client.HTTPException, ValueError, TypeError, RecursionError) as error:
                 log.warning("keys of the authorization server were not read: %s", f"{type(error).__name__}: {error}"[:200])
             # Only now: who comes while the provider is asked waits for its answer.
-            self._free_at = self._clock.monotonic() + _PAUSE
+            self._next_fetch_at = self._clock.monotonic() + _PAUSE
         finally:
-            self._asking.release()
+            self._fetch_lock.release()
 
 
 def _choose_key(published: _PublishedKeys, key_id: str | None, algorithm: str) -> PyJWK | None:
-    """Return the one key that a token may mean.
-
-    A token without an id means the only key of its kind.
-
-    None where none or several fit, or the key cannot be read; a key that was made ready is kept.
-    """
+    """Return the one key that a token may mean, or None."""
     cache_key = (key_id, algorithm)
-    if cache_key not in published.ready:
+    if cache_key not in published.loaded_keys:
         kind = _KINDS.get(algorithm[:2])
         usable = [key for key in published.keys if key.get("use") in (None, "sig") and key.get("kty") == kind]
         candidates = [key for key in usable if key.get("alg") in (None, algorithm) and key_id in (None, key.get("kid"))]
@@ -130,18 +122,11 @@ def _choose_key(published: _PublishedKeys, key_id: str | None, algorithm: str) -
             # Ids of tokens are anybody's: those that lead nowhere are not kept.
             return None
         with suppress(PyJWTError):
-            published.ready[cache_key] = PyJWK(dict(candidates[0]), algorithm)
-    return published.ready.get(cache_key)
+            published.loaded_keys[cache_key] = PyJWK(dict(candidates[0]), algorithm)
+    return published.loaded_keys.get(cache_key)
 
 
 def _fetch_keys(issuer: str) -> tuple[Mapping[str, Any], ...]:
-    """Ask the provider for its discovery document, then for its keys.
-
-    Return the keys as published.
-
-    Raises OSError, HTTPException, ValueError or TypeError when it cannot be reached, publishes none, or is
-    another issuer.
-    """
     discovery = _get_json(f"{issuer.rstrip('/')}/.well-known/openid-configuration")
     if discovery.get("issuer") != issuer:
         raise ValueError("the discovery document is of another issuer")
@@ -152,10 +137,9 @@ def _fetch_keys(issuer: str) -> tuple[Mapping[str, Any], ...]:
 
 
 def _get_json(url: str) -> dict[str, Any]:
-    """Return the JSON object at an address: over TLS unless it is this machine's, following no redirect, asking no proxy.
+    """Return the JSON object at an address; no redirect, no proxy.
 
-    Raises OSError or HTTPException when nothing answers, ValueError or TypeError for an address or answer that is not allowed,
-    such as one longer than `_MOST` or slower than `_TIMEOUT`.
+    Raises OSError or HTTPException if nothing answers, ValueError or TypeError for an address or answer that is not allowed.
     """
     parts = urlsplit(url)
     if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOOPBACK):
@@ -174,7 +158,7 @@ def _get_json(url: str) -> dict[str, Any]:
         while piece := answer.read1(65_536):
             body += piece
             # A socket's own time limit is for each of its pieces.
-            if len(body) > _MOST or time.monotonic() > until:
+            if len(body) > _MAX_BYTES or time.monotonic() > until:
                 raise ValueError("the answer is too long or too slow")
     finally:
         connection.close()

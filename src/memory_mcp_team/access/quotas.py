@@ -13,7 +13,7 @@ from math import ceil
 
 from memory_mcp.base.clock import Clock, SystemClock
 from memory_mcp.base.errors import QuotaExceeded
-from memory_mcp_team.access.who import Principal
+from memory_mcp_team.access.permissions import Principal
 from memory_mcp_team.settings import TeamSettings
 
 _MINUTE, _DAY = 60.0, 86_400.0
@@ -26,12 +26,12 @@ SEARCHES = frozenset(
     }
 )
 #: So many buckets are kept before those that are full again are dropped.
-_MOST = 20_000
+_MAX_BUCKETS = 20_000
 
 
 @dataclass(slots=True)
 class _Bucket:
-    """A token bucket: what may be taken (`left`) at the moment `at` of the monotonic clock, and in how many seconds it fills."""
+    """A token bucket: what was available at a moment of the monotonic clock."""
 
     available: float
     at: float
@@ -39,7 +39,7 @@ class _Bucket:
 
 
 @dataclass(frozen=True, slots=True)
-class _Want:
+class _Demand:
     """An amount to be taken from one bucket."""
 
     key: tuple[int, int, str]
@@ -58,49 +58,42 @@ class Quotas:
         self._clock = clock or SystemClock()
         self._buckets: dict[tuple[int, int, str], _Bucket] = {}
         self._lock = threading.Lock()
-        self._most = _MOST
+        self._sweep_size = _MAX_BUCKETS
 
     def count_call(self, who: Principal) -> None:
         """Count a request, for the member and the tenant.
 
-        Raises QuotaExceeded, with the seconds to wait, when one of them made too many in a minute; it counts for neither then.
+        Raises QuotaExceeded, with the seconds to wait; it counts for neither then.
         """
         limits = self._settings.limits_of(who.tenant_class)
-        self._take(
-            _Want((who.tenant, who.member, "calls"), 1, limits.member_calls_per_minute, _MINUTE, "requests a minute of a member"),
-            _Want((who.tenant, 0, "calls"), 1, limits.calls_per_minute, _MINUTE, "requests a minute of the tenant"),
+        self._take_from_buckets(
+            _Demand(
+                (who.tenant, who.member, "calls"), 1, limits.member_calls_per_minute, _MINUTE, "requests a minute of a member"
+            ),
+            _Demand((who.tenant, 0, "calls"), 1, limits.calls_per_minute, _MINUTE, "requests a minute of the tenant"),
         )
 
     def count_search(self, who: Principal) -> None:
-        """Count a search of the tenant.
-
-        Raise QuotaExceeded with the seconds to wait, uncounted, for too many in a minute.
-        """
+        """Count a search of the tenant, or raise QuotaExceeded."""
         most = self._settings.limits_of(who.tenant_class).searches_per_minute
-        self._take(_Want((who.tenant, 0, "searches"), 1, most, _MINUTE, "searches a minute of the tenant"))
+        self._take_from_buckets(_Demand((who.tenant, 0, "searches"), 1, most, _MINUTE, "searches a minute of the tenant"))
 
     def count_records(self, who: Principal, events: int, text_bytes: int, stored_events: int = 0) -> None:
-        """Count events that are to be recorded, where `stored_events` are recorded already.
+        """Count events to record, in addition to `stored_events`.
 
-        Raises QuotaExceeded, and counts nothing, for too many of the tenant in all or in a day, or too many bytes in a day.
+        Raises QuotaExceeded for too many in all or in a day, or too many bytes in a day; nothing is counted then.
         """
         limits = self._settings.limits_of(who.tenant_class)
         if limits.stored_events and stored_events + events > limits.stored_events:
             raise _make_exceeded(f"{limits.stored_events:,} stored events of the tenant", _DAY)
         most_bytes = limits.megabytes_per_day * _MEGABYTE
-        self._take(
-            _Want((who.tenant, 0, "events"), events, limits.events_per_day, _DAY, "events a day of the tenant"),
-            _Want((who.tenant, 0, "bytes"), text_bytes, most_bytes, _DAY, "bytes of text a day of the tenant"),
+        self._take_from_buckets(
+            _Demand((who.tenant, 0, "events"), events, limits.events_per_day, _DAY, "events a day of the tenant"),
+            _Demand((who.tenant, 0, "bytes"), text_bytes, most_bytes, _DAY, "bytes of text a day of the tenant"),
         )
 
-    def _take(self, *wants: _Want) -> None:
-        """Take from all buckets or from none.
-
-        A size of 0 is no limit.
-
-        A want larger than its bucket takes a full one, and leaves it below 0. Raises QuotaExceeded, with the seconds
-        to wait, for the first bucket that holds too little.
-        """
+    def _take_from_buckets(self, *wants: _Demand) -> None:
+        """Take from all buckets or from none."""
         bounded = [want for want in wants if want.size]
         with self._lock:
             now = self._clock.monotonic()
@@ -115,22 +108,18 @@ class Quotas:
                     raise _make_exceeded(f"{want.size:,.0f} {want.what}", lacks * want.seconds / want.size)
             for want, bucket in zip(bounded, buckets, strict=True):
                 bucket.available -= want.amount
-            if len(self._buckets) > self._most:
+            if len(self._buckets) > self._sweep_size:
                 # Buckets that nobody touched for as long as they take to fill are full again.
                 self._buckets = {key: bucket for key, bucket in self._buckets.items() if now - bucket.at < bucket.seconds}
-                self._most = max(_MOST, 2 * len(self._buckets))
+                self._sweep_size = max(_MAX_BUCKETS, 2 * len(self._buckets))
 
     def bucket_keys(self) -> Sequence[tuple[int, int, str]]:
-        """Return the buckets' keys: (tenant, member, "calls", "searches", "events" or "bytes").
-
-        Member 0 is the tenant's own.
-        """
+        """Return the buckets' keys: tenant, member (0: the tenant's own), kind."""
         with self._lock:
             return list(self._buckets)
 
 
 def _make_exceeded(what: str, seconds: float) -> QuotaExceeded:
-    """Return the error for a limit (`what`) that leaves room again after some seconds, which are rounded up and at least 1."""
     after = max(1, ceil(seconds))
     hint = f"Call again in {after:,} seconds, or ask the server's administrator for more."
     return QuotaExceeded(f"the limit is reached: {what}", hint, after)

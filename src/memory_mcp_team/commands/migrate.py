@@ -21,7 +21,7 @@ _ENGINES = ("postgres", "duckdb")
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `admin migrate-to`, which `run` carries out, with the arguments engine, --url, --tenant, --space and --to."""
+    """Add `admin migrate-to`."""
     aside = "Killed in the middle, the same command goes on. Run again, it copies what came meanwhile."
     parser = leaf(parsers, "migrate-to", run, about, aside)
     parser.add_argument(
@@ -38,10 +38,9 @@ def _report_progress(bar: render.Progress, done: int, total: int) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Copy the memory into another engine's store, derive the tree there, check it, and print how to use it; return 0.
+    """Copy the memory into another engine's store.
 
-    This memory is not changed; run again it goes on, and copies what came meanwhile. Raises StorageError when the
-    copy is not sound, and InvalidQuery where no target is named.
+    Run again it goes on, and copies what came meanwhile. Raises StorageError if the copy is not sound.
     """
     from memory_mcp.base.failpoints import failpoint
     from memory_mcp.model.ledger import AuditEntry
@@ -80,12 +79,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _make_target(settings: "Settings", args: argparse.Namespace) -> "Settings":
-    """Return the settings of the store to make.
-
-    Raise InvalidQuery where the arguments name none, or of another engine.
-
-    What the arguments leave out of a database's address, tenant and space is that of the settings.
-    """
+    """Return the settings of the store to make."""
     storage = settings.storage
     if args.engine == "duckdb":
         if not args.to or args.url or args.tenant or args.space:
@@ -98,17 +92,13 @@ def _make_target(settings: "Settings", args: argparse.Namespace) -> "Settings":
 
 
 def _open_target(target: "Settings") -> "App":
-    """Return the App of the store to make, which is made where there is none; its caller closes it. Raises what opening raises.
-
-    For a database it keeps nothing of its own in a data directory.
-    """
     from memory_mcp.app import App
 
     return App(target, in_memory=target.storage.engine == "postgres")
 
 
 def _copy_tombstones(app: "App", target: "Settings") -> int:
-    """Copy tombstones and, to a data directory, pauses beside the copy's store; return how many tombstones it cannot take."""
+    """Copy tombstones and pauses; return how many are left."""
     from memory_mcp.upkeep.archive import beside
 
     rows = beside.read_rows(app.settings.storage.directory, app.storage.tombstones)

@@ -10,9 +10,9 @@ from memory_mcp_team.settings import team_settings
 
 
 def serve(args: argparse.Namespace, settings: Settings) -> int | None:
-    """Serve a team in this process until it is stopped, at --host and --port or those of the settings; print its address.
+    """Serve a team, or return None if team.auth is empty.
 
-    None if the setting team.auth is empty. Ends the process with status 0 when stopped; raises what starting it raises.
+    It ends the process with status 0 when it is stopped.
     """
     if not team_settings(settings.extensions).auth:
         return None

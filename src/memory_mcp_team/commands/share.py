@@ -26,7 +26,7 @@ _REMOVE_ASIDE = "What was published stays there until it is forgotten: memory-mc
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `share` with the subcommands to, add, remove, now, status and off, each run by its own; `about` is its help text."""
+    """Add `share` with its subcommands."""
     inner = family(parsers, "share", about, "share status")
     to = leaf(inner, "to", run_to, "remember a team's server and its key, and pull what is published there", _KEY_ASIDE)
     to.add_argument("url", metavar="URL", help="the server, such as https://memory.example.org")
@@ -45,10 +45,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run_to(args: argparse.Namespace) -> int:
-    """Remember a team's server and the key (--key, else MEMORY_MCP_SHARE_KEY), pull what is published there, and return 0.
-
-    Raises InvalidQuery for an address, key or space that will not do, Unauthenticated for a key that the server refuses.
-    """
+    """Remember a team's server and its key."""
     from memory_mcp_team.sharing.requests import ShareTo
 
     session = SESSION.get()
@@ -62,7 +59,7 @@ def run_to(args: argparse.Namespace) -> int:
 
 
 def run_add(args: argparse.Namespace) -> int:
-    """Publish a project from now on, with what is stored of it, and return 0; InvalidQuery for an unknown one or no server."""
+    """Publish a project from now on, with what is stored of it."""
     from memory_mcp_team.sharing.requests import ShareProject
 
     with open_memory(args) as app:
@@ -71,10 +68,7 @@ def run_add(args: argparse.Namespace) -> int:
 
 
 def run_remove(args: argparse.Namespace) -> int:
-    """Publish a project no more, and return 0.
-
-    What was published stays there. InvalidQuery for one that is not shared.
-    """
+    """Stop publishing a project."""
     from memory_mcp_team.sharing.requests import UnshareProject
 
     with open_memory(args) as app:
@@ -83,7 +77,7 @@ def run_remove(args: argparse.Namespace) -> int:
 
 
 def run_off(args: argparse.Namespace) -> int:
-    """Forget the server and its key, so that nothing is published or pulled any more; return 0."""
+    """Forget the server and its key."""
     from memory_mcp_team.sharing.requests import ShareOff
 
     data = ask(args, ShareOff(COMMAND_LINE), catch_up=False)
@@ -91,10 +85,7 @@ def run_off(args: argparse.Namespace) -> int:
 
 
 def run_now(args: argparse.Namespace) -> int:
-    """Publish and pull at once, and print the counts.
-
-    Return 1 when that failed, 0 also when the server cannot be reached.
-    """
+    """Publish and pull at once; 1 if that failed."""
     from memory_mcp_team.sharing.requests import ShareNow
 
     data = ask(args, ShareNow(args.forget))
@@ -106,7 +97,7 @@ def run_now(args: argparse.Namespace) -> int:
 
 
 def run_status(args: argparse.Namespace) -> int:
-    """Print what was published, what would be next, and what came from others; return 0."""
+    """Print what left, what would leave, and what came."""
     from memory_mcp_team.sharing.requests import ShareStatus
 
     data = ask(args, ShareStatus())
@@ -123,10 +114,6 @@ def _list_notes(data: dict[str, Any]) -> list[str]:
 
 
 def _iter_lines(data: dict[str, Any]) -> Iterator[str]:
-    """Yield the server, when it was last reached, an error, each project published, what came and from whom.
-
-    Then what was kept back, forgotten or refused. One line alone where nothing is shared.
-    """
     if not data["url"]:
         yield data.get("error") or "Nothing is shared. Name a server: memory-mcp share to URL --key KEY"
         return
@@ -153,11 +140,6 @@ def _iter_lines(data: dict[str, Any]) -> Iterator[str]:
 
 
 def _project_line(project: dict[str, Any]) -> str:
-    """Return one line about a published project: how many events left and would leave, and what they wait for.
-
-    `project` has project and left; and where known last, space ("" or absent: published no more), waits, needs (the role
-    without which nothing leaves) and would_leave.
-    """
     name, sent_events = render.one_line(project["project"]), render.plural(project["left"], "event")
     last = f", last {project['last']}" if project.get("last") else ""
     if not project.get("space"):

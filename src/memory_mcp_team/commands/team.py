@@ -26,7 +26,7 @@ _DAYS = 90
 
 
 def add(parsers: Subparsers, about: str) -> None:
-    """Add `admin team` with tenant, space, member, grant, revoke, key, tombstones (export, apply) and audit."""
+    """Add `admin team` with its subcommands."""
     inner = family(parsers, "team", about)
     _add_tenants(inner)
     _add_members(inner)
@@ -101,10 +101,7 @@ def _add_leaf(parsers: Subparsers, name: str, run: Any, text: str, aside: str = 
 def _open_administration(args: argparse.Namespace) -> Iterator[tuple["Administration", "Settings"]]:
     """Yield the administration of the database of storage.url, and the settings.
 
-    Its tables are made or brought up first.
-
-    Acts are recorded as of this user and machine; the database is closed at the end. Raises ConfigError where no
-    database is set, or what it needs is not installed.
+    Its tables are made or brought up to date first. Raises ConfigError if no database is set, or a library is missing.
     """
     settings = settings_of(args)
     if not settings.storage.url:
@@ -129,28 +126,20 @@ def _open_administration(args: argparse.Namespace) -> Iterator[tuple["Administra
 
 @contextmanager
 def _open_tenant(args: argparse.Namespace) -> Iterator[tuple["Administration", int]]:
-    """Yield (administration, number of the tenant) for --tenant, else storage.tenant.
-
-    Raise NotFound for an unknown tenant.
-
-    ConfigError where no database is set, or what it needs is not installed.
-    """
+    """Yield the administration and the number of --tenant, else storage.tenant."""
     with _open_administration(args) as (acts, settings):
         yield acts, acts.get_tenant(args.tenant or settings.storage.tenant).tenant
 
 
 def run_tenant_add(args: argparse.Namespace) -> int:
-    """Add the tenant NAME, or give the one that there is the class --class, print it, and return 0; changes are audited.
-
-    Raises ConfigError where no database is set, InvalidQuery for a name or class that will not do.
-    """
+    """Add a tenant, or change its class."""
     with _open_administration(args) as (acts, _):
         tenant = acts.add_tenant(args.name, args.tenant_class)
     return print_result(args, asdict(tenant), [f"tenant {tenant.name} (class {tenant.tenant_class})"])
 
 
 def run_tenant_list(args: argparse.Namespace) -> int:
-    """Print the tenants with their classes; return 0."""
+    """Print the tenants."""
     with _open_administration(args) as (acts, _):
         tenants = acts.directory.list_tenants()
     lines = [f"{_format_day(tenant.at_ms)}  {tenant.tenant_class:<9} {tenant.name}" for tenant in tenants]
@@ -158,11 +147,7 @@ def run_tenant_list(args: argparse.Namespace) -> int:
 
 
 def run_space_add(args: argparse.Namespace) -> int:
-    """Add the space NAME to a tenant, with --owner as its admin, print it, and return 0; changes are audited.
-
-    A space that is there keeps its kind and zone. Raises InvalidQuery for a name, kind, zone or owner that will not do, NotFound
-    for an unknown tenant or an owner who is no member, ConfigError where no database is set.
-    """
+    """Add a space; one that exists keeps its kind and zone."""
     with _open_tenant(args) as (acts, tenant):
         space = acts.add_space(tenant, args.name, args.kind, args.timezone, args.owner)
     owned = f"; {args.owner} is its admin" if args.owner else ""
@@ -170,15 +155,15 @@ def run_space_add(args: argparse.Namespace) -> int:
 
 
 def run_space_list(args: argparse.Namespace) -> int:
-    """Print the spaces of a tenant with their events; return 0."""
+    """Print the spaces of a tenant."""
     with _open_tenant(args) as (acts, tenant):
-        spaces = acts.directory.spaces(tenant)
+        spaces = acts.directory.list_spaces(tenant)
     lines = [f"{_format_day(space.at_ms)}  {space.kind:<8} {space.name:<24} {space.events:>12,} events" for space in spaces]
     return print_result(args, {"spaces": [asdict(space) for space in spaces]}, lines or ["there are no spaces yet"])
 
 
 def run_member_add(args: argparse.Namespace) -> int:
-    """Add a member (API keys alone without --sub) or change one, and return 0; InvalidQuery for a subject without a provider."""
+    """Add a member, or change one."""
     with _open_administration(args) as (acts, settings):
         from memory_mcp_team.settings import team_settings
 
@@ -193,10 +178,7 @@ def run_member_add(args: argparse.Namespace) -> int:
 
 
 def run_member_list(args: argparse.Namespace) -> int:
-    """Print the members of a tenant with their roles in spaces.
-
-    Return 0.
-    """
+    """Print the members of a tenant."""
     with _open_tenant(args) as (acts, tenant):
         members = acts.directory.list_members(tenant)
     lines = [_member_line(member) for member in members]
@@ -211,18 +193,15 @@ def _member_line(member: "Member") -> str:
 
 
 def run_member_remove(args: argparse.Namespace) -> int:
-    """Mark a member as removed, take its grants away, revoke its keys, print that, and return 0; what was recorded stays.
-
-    Raises NotFound for an unknown tenant or member, ConfigError where no database is set.
-    """
+    """Remove a member's grants and keys; what was recorded stays."""
     with _open_tenant(args) as (acts, tenant):
         gone = acts.remove_member(tenant, args.name)
     return print_result(args, {"removed": gone.name, "subject": gone.subject}, [f"removed {gone.name}"])
 
 
 def run_grant(args: argparse.Namespace) -> int:
-    """Give a member a role in a space, in place of the one before, and return 0; NotFound for an unknown member or space."""
-    from memory_mcp_team.access.who import Role
+    """Give a member a role in a space."""
+    from memory_mcp_team.access.permissions import Role
 
     with _open_tenant(args) as (acts, tenant):
         changed = acts.grant_role(tenant, args.member, args.space, Role(args.role))
@@ -232,7 +211,7 @@ def run_grant(args: argparse.Namespace) -> int:
 
 
 def run_revoke(args: argparse.Namespace) -> int:
-    """Take a member's role in a space away, print whether that changed anything, and return 0."""
+    """Remove a member's role in a space."""
     with _open_tenant(args) as (acts, tenant):
         changed = acts.revoke_role(tenant, args.member, args.space)
     line = f"{args.member} has no role in {args.space}" + (" any more" if changed else "; nothing changed")
@@ -240,11 +219,7 @@ def run_revoke(args: argparse.Namespace) -> int:
 
 
 def run_key_make(args: argparse.Namespace) -> int:
-    """Make an API key that acts as a member, print it this once, and return 0; only its hash is stored.
-
-    Its scopes are --scope, else memory:read. JSON: key, key_id, scopes, and days (None: it never expires). Raises InvalidQuery
-    for a scope, name or number of days that will not do, NotFound for an unknown tenant, member or space.
-    """
+    """Make an API key and print it this once."""
     scopes, days = args.scope or ["memory:read"], args.days or None
     with _open_tenant(args) as (acts, tenant):
         key = acts.make_key(tenant, args.name, args.member, scopes, args.space, days)
@@ -254,7 +229,7 @@ def run_key_make(args: argparse.Namespace) -> int:
 
 
 def run_key_list(args: argparse.Namespace) -> int:
-    """Print the keys of a tenant, revoked ones too, without their texts; return 0."""
+    """Print the keys of a tenant, without their texts."""
     with _open_tenant(args) as (acts, tenant):
         keys = acts.directory.list_keys(tenant)
     lines = []
@@ -269,7 +244,7 @@ def run_key_list(args: argparse.Namespace) -> int:
 
 
 def run_key_revoke(args: argparse.Namespace) -> int:
-    """Revoke a key, from the next call on, print whether it was revoked before, and return 0; NotFound for an unknown key."""
+    """Revoke a key from the next call on."""
     with _open_tenant(args) as (acts, tenant):
         changed = acts.revoke_key(tenant, args.key_id)
     line = f"key {args.key_id} counts no more" + ("" if changed else "; it was revoked before")
@@ -277,10 +252,7 @@ def run_key_revoke(args: argparse.Namespace) -> int:
 
 
 def run_audit(args: argparse.Namespace) -> int:
-    """Print the --limit newest administrative acts over a tenant, newest first.
-
-    Return 0. InvalidQuery for a limit below 1.
-    """
+    """Print the newest administrative acts over a tenant."""
     if args.limit < 1:
         raise InvalidQuery(f"--limit must be at least 1, not {args.limit}")
     with _open_tenant(args) as (acts, tenant):
@@ -294,7 +266,7 @@ def run_audit(args: argparse.Namespace) -> int:
 
 
 def run_export(args: argparse.Namespace) -> int:
-    """Add to a file, made where there is none, the tombstones of all spaces that it lacks, print how many, and return 0."""
+    """Add to a file the tombstones that it lacks."""
     from memory_mcp_team.server import tombstones
 
     with _open_administration(args) as (acts, _):
@@ -303,13 +275,13 @@ def run_export(args: argparse.Namespace) -> int:
 
 
 def run_apply(args: argparse.Namespace) -> int:
-    """Forget again what tombstone files name, print the counts, and return 0; a place without any is reported on stderr."""
+    """Forget again, in a restored database, what files name."""
     from memory_mcp_team.server import tombstones
-    from memory_mcp_team.server.tombstone_files import files_of
+    from memory_mcp_team.server.tombstone_files import list_files
 
     paths = [Path(path) for path in args.places]
     for path in paths:
-        if not files_of([path]):
+        if not list_files([path]):
             render.err(f"{path} holds no tombstones: nothing was forgotten, or it is another folder")
     with _open_administration(args) as (acts, settings):
         done = tombstones.apply_tombstones(acts.database, settings, paths)
@@ -323,10 +295,8 @@ def run_apply(args: argparse.Namespace) -> int:
 
 
 def _format_moment(ms: int) -> str:
-    """Return a moment (milliseconds since 1970) as UTC time up to its minute: 2026-01-05 09:30Z."""
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%MZ")
 
 
 def _format_day(ms: int) -> str:
-    """Return a moment (milliseconds since 1970) as its UTC date: 2026-01-05."""
     return _format_moment(ms)[:10]

@@ -16,14 +16,14 @@ from memory_mcp.storage.archive import DERIVED, ROWS, SHARED, LoadCounts, TableR
 from memory_mcp.storage.records import DERIVER
 from memory_mcp_team.postgres import migrations
 from memory_mcp_team.postgres.connection import Connection, Reader, Writer, own
-from memory_mcp_team.postgres.keys import uuid_of
+from memory_mcp_team.postgres.database import uuid_of
 from memory_mcp_team.postgres.memories import Memory
 
 #: Columns that are not carried: whose a row is, and those that only order rows.
-_OWN = frozenset({"tenant", "space", "number", "place"})
+_UNCARRIED_COLUMNS = frozenset({"tenant", "space", "number", "place"})
 #: Conditions for rows that are carried: of the tree only texts that the summarizer has not written.
-_WRITTEN = f"(key, version) IN (SELECT key, version FROM node WHERE {own()} AND current AND author <> '{EXTRACTIVE}')"
-_SOME = {"node": _WRITTEN, "bullet": _WRITTEN, "bullet_grip": _WRITTEN}
+_REFINED_NODES = f"(key, version) IN (SELECT key, version FROM node WHERE {own()} AND current AND author <> '{EXTRACTIVE}')"
+_CARRIED_ROWS = {"node": _REFINED_NODES, "bullet": _REFINED_NODES, "bullet_grip": _REFINED_NODES}
 #: Rows handed out at once.
 _SLICE = 500
 _META = "meta"
@@ -52,9 +52,9 @@ _DANGLING = (
 _LAST_EVENT = f"""SELECT coalesce(max(seq), 0), (SELECT event_id FROM event WHERE {own()} ORDER BY event_id DESC LIMIT 1)
   FROM event WHERE {own()}"""
 #: Letters that the database cannot keep: NUL, and halves of characters.
-_UNKEPT = dict.fromkeys((0, *range(0xD800, 0xE000)), "\ufffd")
+_UNSTORABLE = dict.fromkeys((0, *range(0xD800, 0xE000)), "\ufffd")
 #: Tables of which no row is carried; tombstones go with what lies beside a store (`archive/beside.py`).
-_APART = {"head", "tombstone", "tombstone_key"}
+_UNCARRIED_TABLES = {"head", "tombstone", "tombstone_key"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +67,11 @@ class _Table:
     #: What its rows are ordered by.
     order: str
     #: Whether rows with the same key are numbered by `place`.
-    placed: bool
+    has_places: bool
 
 
 class PostgresSnapshot:
-    """One memory at one moment as rows, in the form that the engine `duckdb` gives them; a `Snapshot`."""
+    """One memory at one moment, as rows of the engine `duckdb`; a `Snapshot`."""
 
     def __init__(self, reader: Reader, memory: Memory) -> None:
         self._reader = reader
@@ -83,14 +83,12 @@ class PostgresSnapshot:
         self.last_seq, self._derived = (int(head[0]), int(head[1])) if head else (0, 0)
 
     def last_key(self, table: str) -> int:
-        """Return the highest key of a shared table; 0 if empty."""
         if table == "event":
             return self.last_seq
         row = self._reader.row(f"SELECT grip_id FROM grip WHERE {own()} ORDER BY grip_id DESC LIMIT 1")
         return int(row[0]) if row else 0
 
     def fingerprint(self, table: str, first: int, last: int) -> tuple[int, str]:
-        """Return number and fingerprint of rows with keys `first` to `last`."""
         if table == "event":
             row = self._reader.row(_EVENT_PRINT, first=first, last=last)
         else:
@@ -99,31 +97,26 @@ class PostgresSnapshot:
         return int(count), "" if bits is None else f"{int(bits, 2) ^ int(segments or 0):x}"
 
     def iter_shared(self, table: str, after: int) -> Iterator[TableRows]:
-        """Yield a shared table's rows with keys above `after`, by key."""
         where, lower_bound = ("seq > %(after)s", after) if table == "event" else ("grip_id > %(after)s::uuid", uuid_of(after))
         yield from self._iter_slices(self._tables[table], where, after=lower_bound)
 
     def iter_others(self) -> Iterator[TableRows]:
-        """Yield the rows of tables that are neither shared nor derived."""
         yield TableRows(_META, _META_COLUMNS, [("timezone", self._timezone), ("store_id", self.store_id)])
         if self._derived:
             yield TableRows("checkpoint", ("name", "value"), [(DERIVER, str(self._derived))])
         for name, table in self._tables.items():
             if name not in SHARED and name not in DERIVED:
-                yield from self._iter_slices(table, _SOME.get(name, "true"))
+                yield from self._iter_slices(table, _CARRIED_ROWS.get(name, "true"))
 
     def _iter_slices(self, table: _Table, where: str, **parameters: Any) -> Iterator[TableRows]:
         columns = tuple(table.types)
         sql = f"SELECT {', '.join(columns)} FROM {table.name} WHERE {own()} AND {where} ORDER BY {table.order}"
-        for rows in self._reader.stream(sql, _SLICE, **parameters):
+        for rows in self._reader.iter_slices(sql, _SLICE, **parameters):
             yield TableRows(table.name, columns, rows)
 
 
 class PostgresArchive:
-    """Reads one memory as rows, and fills it with rows.
-
-    An `ArchiveStore`.
-    """
+    """Reads one memory as rows, and fills it with rows; an `ArchiveStore`."""
 
     def __init__(self, con: Connection, memory: Memory, reread: Callable[[], None]) -> None:
         self._con, self._memory = con, memory
@@ -132,12 +125,10 @@ class PostgresArchive:
 
     @contextmanager
     def open_snapshot(self) -> Iterator[PostgresSnapshot]:
-        """Return a context manager that gives the store at this moment."""
         with self._con.open_reader() as reader:
             yield PostgresSnapshot(reader, self._memory)
 
     def load_rows(self, slices: Iterable[TableRows], without_cuts: bool = False, replace_all: bool = False) -> LoadCounts:
-        """Store rows with their ids and numbers; return the counts."""
         with self._con.open_reader() as reader:
             tables = _list_tables(reader)
         rows: Counter[str] = Counter()
@@ -146,7 +137,7 @@ class PostgresArchive:
         with self._con.open_writer() if replace_all else nullcontext() as single_writer:
             if single_writer:
                 for name in tables.keys() - {"event"}:
-                    single_writer.run(f"DELETE FROM {name} WHERE {own()}")
+                    single_writer.execute(f"DELETE FROM {name} WHERE {own()}")
                 single_writer.head.derived = 0
             for part in slices:
                 if part.table != _META and (part.table not in tables or part.table in DERIVED):
@@ -158,9 +149,9 @@ class PostgresArchive:
             with nullcontext(single_writer) if single_writer else self._con.open_writer() as writer:
                 if without_cuts or not writer.head.derived:
                     # Every event is derived again.
-                    writer.run(f"DELETE FROM segment_cut WHERE {own()}")
+                    writer.execute(f"DELETE FROM segment_cut WHERE {own()}")
                     writer.head.derived = 0
-                dangling = sum(writer.run(statement) for statement in _DANGLING)
+                dangling = sum(writer.execute(statement) for statement in _DANGLING)
                 count_events(writer)
                 writer.head.resets += 1
         self._reread()
@@ -168,17 +159,17 @@ class PostgresArchive:
 
 
 def count_events(writer: Writer) -> None:
-    """Write the highest event number and id into the head, after events were inserted or removed by hand."""
+    """Write the highest event number and id into the head.
+
+    For events that were inserted or removed by hand.
+    """
     last, newest = writer.row(_LAST_EVENT) or (0, None)
     writer.head.last_event, writer.head.newest = int(last), -1 if newest is None else int(newest)
 
 
 def _list_tables(reader: Reader) -> dict[str, _Table]:
-    """Return the tables that hold rows of a memory and are carried, by name, in the order of their names.
-
-    Without the head and the tombstones, and without columns for tenant, space and numbers that only order rows.
-    """
-    names = sorted(set(migrations.list_tables()) - _APART)
+    """Return the carried tables with their columns, by name."""
+    names = sorted(set(migrations.list_tables()) - _UNCARRIED_TABLES)
     columns: dict[str, dict[str, str]] = {name: {} for name in names}
     for name, column, kind in reader.rows(_COLUMNS, tables=names):
         columns[name][column] = kind
@@ -188,29 +179,29 @@ def _list_tables(reader: Reader) -> dict[str, _Table]:
         # The first columns of every table are its key; of a shared one the first alone.
         order = keys[:1] if name in SHARED else ["number"] if "number" in keys else keys[:3]
         placed = ["place"] if "place" in keys else []
-        carried = {column: kind for column, kind in types.items() if column not in _OWN}
+        carried = {column: kind for column, kind in types.items() if column not in _UNCARRIED_COLUMNS}
         tables[name] = _Table(name, carried, ", ".join([*order, *placed]), bool(placed))
     return tables
 
 
 def _insert_slice(writer: Writer, part: TableRows, table: _Table | None, places: Counter[tuple[Any, ...]]) -> None:
-    """Insert rows by the names of their columns; a column that came later is empty, one that no longer exists is left out.
+    """Insert rows by the names of their columns.
 
-    `places` counts the rows with one key, which are numbered by it; `table` is None for rows of `meta`, which set
-    zone and store id of the space. The deriver's position goes into the head, as do the highest event number and id.
+    A later column is empty, one that no longer exists is left out. `table` is None for rows of `meta`; `places` numbers rows with
+    one key.
     """
     rows = [dict(zip(part.columns, row, strict=True)) for row in part.rows]
     if table is None:
         meta_values = {row["name"]: row["value"] for row in rows}
         for name in {"timezone", "store_id"} & meta_values.keys():
-            writer.run(f"UPDATE space SET {name} = %(value)s WHERE {own()}", value=meta_values[name])
+            writer.execute(f"UPDATE space SET {name} = %(value)s WHERE {own()}", value=meta_values[name])
         return
     if table.name == "checkpoint":
         writer.head.derived = next((int(row["value"]) for row in rows if row["name"] == DERIVER), writer.head.derived)
         rows = [row for row in rows if row["name"] != DERIVER]
     names, types = list(table.types), list(table.types.values())
     lists = [[_convert_value(row.get(name, get_empty_value(kind)), kind) for row in rows] for name, kind in table.types.items()]
-    if table.placed:
+    if table.has_places:
         key = [name for name in names if name in ("key", "version", "pos")]
         names, types = [*names, "place"], [*types, "integer"]
         numbers: list[int] = []
@@ -227,12 +218,12 @@ def _insert_slice(writer: Writer, part: TableRows, table: _Table | None, places:
 
 
 def _convert_value(value: Any, kind: str) -> Any:
-    """Return a value as a column of type `kind` takes it: keys as texts of uuids, lists item by item, others as they are.
+    """Return a value as a column of type `kind` takes it.
 
     In texts NUL and lone surrogates become U+FFFD.
     """
     if kind == "uuid":
         return uuid_of(int(value))
     if isinstance(value, str):
-        return value if value.isascii() and "\0" not in value else value.translate(_UNKEPT)
+        return value if value.isascii() and "\0" not in value else value.translate(_UNSTORABLE)
     return [_convert_value(item, "text") for item in value] if kind.endswith("[]") else value

@@ -9,16 +9,15 @@ from memory_mcp.cli.checks.base import FAIL, OK, WARN, Check, Look
 def checks(look: Look) -> Iterator[Check]:
     """Yield one line on the database of storage.url.
 
-    Nothing where the memory is in the data directory. FAIL where it does not answer, WARN where row-level
-    security does not bind its role.
+    FAIL if it does not answer, WARN if row-level security does not bind its role; nothing for another engine.
     """
     if look.settings is None or look.settings.storage.engine != "postgres":
         return
-    from memory_mcp_team.postgres import roles
+    from memory_mcp_team.postgres import migrations
 
     storage = look.settings.storage
     try:
-        role = roles.read_role(storage.url)
+        role = migrations.read_role(storage.url)
     except MemoryMcpError as error:
         yield Check(FAIL, "database", error.message, error.hint)
         return
@@ -26,4 +25,4 @@ def checks(look: Look) -> Iterator[Check]:
     if role.is_bound:
         yield Check(OK, "database", where)
     else:
-        yield Check(WARN, "database", f"{where}; row-level security does not bind this role", roles.ANOTHER)
+        yield Check(WARN, "database", f"{where}; row-level security does not bind this role", migrations.ROLE_HINT)

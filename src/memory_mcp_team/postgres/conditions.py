@@ -13,16 +13,19 @@ from memory_mcp.storage.values import Scope
 from memory_mcp_team.postgres.connection import own
 
 #: An event's words, as texts are looked for in them.
-WHOLE = "concat_ws(' ', e.speaker, e.text, e.metadata)"
+EVENT_WORDS = "concat_ws(' ', e.speaker, e.text, e.metadata)"
 
 
 def is_shown(alias: str = "e") -> str:
-    """Return the condition that event `alias` is shown: no other event is the same message and takes its place."""
+    """Return the condition that event `alias` is shown: none replaces it."""
     return f"NOT EXISTS (SELECT 1 FROM duplicate d WHERE {own('d')} AND d.event_id = {alias}.event_id)"
 
 
 def shown_in_session(session: str) -> str:
-    """Return the condition that event `e` of a session, the parameter `session`, is shown, or copies what another one shows."""
+    """Return the condition that event `e` is shown in a session.
+
+    `session` is the parameter of the session.
+    """
     inside = f"EXISTS (SELECT 1 FROM event c WHERE {own('c')} AND c.event_id = d.canonical AND c.session_id = {session})"
     return f"""NOT EXISTS (SELECT 1 FROM duplicate d WHERE {own("d")} AND d.event_id = e.event_id
       AND (starts_with(e.source, '{HOOK}') OR {inside}))"""
@@ -30,34 +33,31 @@ def shown_in_session(session: str) -> str:
 
 @dataclass(slots=True)
 class Conditions:
-    """Conditions of a statement about events `e`, and their parameters by name."""
+    """Conditions of a statement about events `e`, and their parameters."""
 
     texts: list[str] = field(default_factory=list)
-    given: dict[str, Any] = field(default_factory=dict)
+    parameters: dict[str, Any] = field(default_factory=dict)
 
-    def add(self, text: str, *values: object) -> None:
-        """Add a condition.
-
-        Each `{}` of it stands for one of the values, which become parameters.
-        """
+    def add_condition(self, text: str, *values: object) -> None:
+        """Add a condition with a `{}` for each value."""
         self.texts.append(text.format(*map(self.add_parameter, values)))
 
     def add_parameter(self, value: object) -> str:
-        """Add a value to the parameters under the next of the names p0, p1, ...; return its placeholder, such as "%(p0)s"."""
-        name = f"p{len(self.given)}"
-        self.given[name] = value
+        """Add a value as parameter p0, p1, ...; return its placeholder."""
+        name = f"p{len(self.parameters)}"
+        self.parameters[name] = value
         return f"%({name})s"
 
     @property
-    def all(self) -> str:
-        """The conditions joined by AND; "" where there are none."""
+    def text(self) -> str:
+        """The conditions joined by AND; "" without any."""
         return " AND ".join(self.texts)
 
 
 def make_scope_conditions(scope: Scope, session_id: str | None, names: ProjectNames) -> Conditions:
-    """Return the conditions that an event is shown and lies in a scope and a session (None: in any).
+    """Return the conditions of a scope and session.
 
-    Not that it belongs to this memory (`own`). The window's end is not included; the speaker's case does not matter.
+    Without that it belongs to this memory (`own`). The window's end is not included; the speaker's case does not matter.
     """
     conditions = Conditions()
     conditions.texts.append(is_shown() if session_id is None else shown_in_session(conditions.add_parameter(session_id)))
@@ -72,13 +72,13 @@ def make_scope_conditions(scope: Scope, session_id: str | None, names: ProjectNa
         conditions.texts.append(condition)
     for column, value in (("agent", scope.agent), ("session_id", session_id), ("role", scope.role)):
         if value is not None:
-            conditions.add(f"e.{column} = {{}}", value)
+            conditions.add_condition(f"e.{column} = {{}}", value)
     if scope.speaker is not None:
-        conditions.add("e.speaker ~ {}", f"^{_in_either_case(scope.speaker)}$")
+        conditions.add_condition("e.speaker ~ {}", f"^{_in_either_case(scope.speaker)}$")
     if scope.window:
-        conditions.add("e.ts >= {} AND e.ts < {}", scope.window.start_ms, scope.window.end_ms)
+        conditions.add_condition("e.ts >= {} AND e.ts < {}", scope.window.start_ms, scope.window.end_ms)
     for left_out in sorted(scope.excluded, key=lambda excluded: excluded.session_id):
-        conditions.add("NOT (e.session_id = {} AND e.ts >= {})", left_out.session_id, left_out.since_ms)
+        conditions.add_condition("NOT (e.session_id = {} AND e.ts >= {})", left_out.session_id, left_out.since_ms)
     return conditions
 
 
@@ -89,31 +89,33 @@ def _match_pairs(conditions: Conditions, pairs: Sequence[tuple[str, str]]) -> st
 
 
 def add_text_condition(conditions: Conditions, text: str, column: str = "e.text") -> None:
-    """Add to `conditions` the condition that `column` holds a text: neither case nor the kind of white space matters."""
+    """Add the condition that `column` holds a text.
+
+    Neither case nor the kind of white space matters.
+    """
     pieces = text.split()
     expression = "\\s+".join(map(_in_either_case, pieces))
     plain = max((piece for piece in pieces if piece.isascii()), key=len, default="")
     if not plain:
-        conditions.add(f"{column} ~ {{}}", expression)
+        conditions.add_condition(f"{column} ~ {{}}", expression)
     elif len(pieces) == 1:
-        conditions.add(f"strpos({fold_case(column)}, {{}}) > 0", plain.lower())
+        conditions.add_condition(f"strpos({fold_case(column)}, {{}}) > 0", plain.lower())
     else:
         # An expression costs several times what looking for a word does.
-        conditions.add(
+        conditions.add_condition(
             f"CASE WHEN strpos({fold_case(column)}, {{}}) > 0 THEN {column} ~ {{}} ELSE false END", plain.lower(), expression
         )
 
 
 def fold_case(text: str) -> str:
-    """Return the expression for a text with its ASCII letters in lower case, whatever the database's locale."""
+    """Return the expression for a text in ASCII lower case."""
     return f'lower({text} COLLATE "C")'
 
 
 def sum_weights(conditions: Conditions, probes: Mapping[str, float]) -> str:
-    """Return the expression for the sum of the weights of those lower-case texts that the column `whole` holds.
+    """Return the expression for the weights of texts in `whole`.
 
-    Adds their parameters to `conditions`. The column `folded` has to be the same text with its ASCII letters in lower
-    case; texts that are not ASCII are looked for in any case by a regular expression. 0 without texts.
+    `folded` has to be the same text with its ASCII letters in lower case; other texts are looked for by a regular expression.
     """
     parts = []
     for text, weight in probes.items():

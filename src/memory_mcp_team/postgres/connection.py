@@ -26,33 +26,33 @@ from memory_mcp.base.errors import Busy, DeadlineExceeded, StorageAway, StorageE
 from memory_mcp.model.change import ChangeKind
 from memory_mcp_team.postgres.database import (
     CHANNEL,
-    Bound,
+    Binding,
     Database,
     Statement,
-    binding,
-    binding_of_writes,
     is_gone,
-    run,
+    list_transaction_bindings,
+    make_write_binding,
     run_bound,
+    run_statements,
     sql,
     translate_errors,
 )
-from memory_mcp_team.postgres.head import HEAD, Head, make_head, put
+from memory_mcp_team.postgres.memories import SELECT_HEAD, Head, make_head, make_update
 
 Row = tuple[Any, ...]
 #: Numbers for the names of server-side cursors.
-_NUMBERS = itertools.count(1)
+_CURSOR_NUMBERS = itertools.count(1)
 
 #: How long a head that was read counts as current (seconds), unless a notice of a commit comes: other processes write too.
-_FRESH = 0.1
+_HEAD_AGE = 0.1
 #: Shortest time between two notices of a memory's commits (seconds); other processes also look without a notice.
-_TELL = 0.5
+_NOTICE_PAUSE = 0.5
 #: Events may wait so long before they are derived, so that what comes together is derived together (milliseconds).
-_PATIENCE = 4000
+_DERIVE_AFTER_MS = 4000
 #: More rows than this are written by COPY, in half the time (1,000 events in 20 ms); up to so many by one statement each.
 _COPY, _SINGLE = 200, 4
 #: Statements that wait to be sent at most.
-_UNSENT = 200
+_MAX_UNSENT = 200
 
 #: Not in the transaction itself: PostgreSQL lets those that notify commit one after another, each with its own write to the disk.
 _NOTIFY = "SELECT pg_notify(%(channel)s, %(memory)s)"
@@ -68,11 +68,11 @@ _DUE = """INSERT INTO work (tenant, space, name, due_ms) VALUES (%(tenant)s, %(s
 #: The name under which events wait in table `work` to be derived.
 EVENTS = "events"
 #: The member whom statements of the running call are bound to; None: whom the connection was made for.
-ACTING: ContextVar[int | None] = ContextVar("acting", default=None)
+ACTING_MEMBER: ContextVar[int | None] = ContextVar("acting", default=None)
 
 
 def own(alias: str = "") -> str:
-    """Return the SQL condition that rows of a table (or of its `alias`) belong to the memory of %(tenant)s and %(space)s."""
+    """Return the condition that rows of a table belong to the memory."""
     dot = f"{alias}." if alias else ""
     return f"{dot}tenant = %(tenant)s AND {dot}space = %(space)s"
 
@@ -84,20 +84,19 @@ class Reader:
         self.raw, self._memory = raw, memory
 
     def rows(self, text: str, **parameters: Any) -> list[Row]:
-        """Return all rows of a statement; tenant and space are among its parameters. Raises psycopg.Error."""
-        return self._run(text, parameters).fetchall()
+        """Return all rows of a statement."""
+        return self._run_statement(text, parameters).fetchall()
 
     def row(self, text: str, **parameters: Any) -> Row | None:
-        """Return the first row of a statement, or None; parameters and errors are those of `rows`."""
-        return self._run(text, parameters).fetchone()
+        """Return the first row of a statement, or None."""
+        return self._run_statement(text, parameters).fetchone()
 
-    def _run(self, text: str, parameters: Mapping[str, Any]) -> "Cursor[Row]":
-        """Run one statement with the memory's tenant and space among its parameters; return its cursor. Raises psycopg.Error."""
-        return run(self.raw, [Statement(text, {**self._memory, **parameters})])[-1]
+    def _run_statement(self, text: str, parameters: Mapping[str, Any]) -> "Cursor[Row]":
+        return run_statements(self.raw, [Statement(text, {**self._memory, **parameters})])[-1]
 
-    def stream(self, text: str, size: int, **parameters: Any) -> Iterator[list[Row]]:
-        """Yield the rows of a statement in lists of `size`, the last one shorter, from a cursor of the database's."""
-        with self.raw.cursor(name=f"slices_{next(_NUMBERS)}") as cursor:
+    def iter_slices(self, text: str, size: int, **parameters: Any) -> Iterator[list[Row]]:
+        """Yield the rows of a statement in lists of `size`."""
+        with self.raw.cursor(name=f"slices_{next(_CURSOR_NUMBERS)}") as cursor:
             cursor.itersize = size
             cursor.execute(sql(text), {**self._memory, **parameters})
             while rows := cursor.fetchmany(size):
@@ -105,7 +104,7 @@ class Reader:
 
 
 class Writer(Reader):
-    """A transaction of one memory, with its head locked. Used by one thread."""
+    """A transaction with the memory's head locked. Used by one thread."""
 
     def __init__(self, raw: "Raw[Row]", memory: Mapping[str, int], head: Head) -> None:
         super().__init__(raw, memory)
@@ -113,35 +112,34 @@ class Writer(Reader):
         #: Rows of each question that `Connection.writing` was given.
         self.answers: list[list[Row]] = []
         self._unsent: list[Statement] = []
-        self._settling: list[Callable[[], object]] = []
+        self._after_commit: list[Callable[[], object]] = []
 
-    def _run(self, text: str, parameters: Mapping[str, Any]) -> "Cursor[Row]":
+    def _run_statement(self, text: str, parameters: Mapping[str, Any]) -> "Cursor[Row]":
         return self.send_pending(Statement(text, {**self._memory, **parameters}))[-1]
 
-    def run(self, text: str, **parameters: Any) -> int:
-        """Run a statement, after those that wait; return how many rows it touched."""
-        return self._run(text, parameters).rowcount
+    def execute(self, text: str, **parameters: Any) -> int:
+        """Run a statement; return how many rows it touched."""
+        return self._run_statement(text, parameters).rowcount
 
     def send_later(self, text: str, **parameters: Any) -> None:
-        """Run a statement before the next one whose answer is needed, or before the commit; at the latest the 200th is sent."""
+        """Run a statement before the next answer or the commit."""
         self._unsent.append(Statement(text, {**self._memory, **parameters}))
-        if len(self._unsent) >= _UNSENT:
+        if len(self._unsent) >= _MAX_UNSENT:
             self.send_pending()
 
     def send_pending(self, *more: Statement) -> "list[Cursor[Row]]":
-        """Run the statements that wait, and some more after them, in one round trip; return the cursors of all, in order."""
+        """Run waiting statements and `more`; return all cursors."""
         waiting, self._unsent = [*self._unsent, *more], []
-        return run(self.raw, waiting) if waiting else []
+        return run_statements(self.raw, waiting) if waiting else []
 
-    def stream(self, text: str, size: int, **parameters: Any) -> Iterator[list[Row]]:
-        """Yield the rows of a statement in slices of `size`, after sending the statements that wait."""
+    def iter_slices(self, text: str, size: int, **parameters: Any) -> Iterator[list[Row]]:
         self.send_pending()
-        yield from super().stream(text, size, **parameters)
+        yield from super().iter_slices(text, size, **parameters)
 
     def insert_rows(self, table: str, columns: str, types: Sequence[str], lists: Sequence[Sequence[Any]]) -> None:
-        """Insert rows given as lists, one for each column, inside this transaction; nothing without rows.
+        """Insert rows given as lists, one for each column.
 
-        `columns` are their names separated by commas, `types` their SQL types; uuids are given as texts.
+        `columns` are names separated by commas, `types` SQL types; uuids are given as texts.
         """
         if not lists or not lists[0]:
             return
@@ -174,7 +172,7 @@ class Writer(Reader):
         self.send_later(f"{into} SELECT %(tenant)s, %(space)s, * FROM unnest({arrays})", **rows)
 
     def add_changes(self, changes: Sequence[tuple[ChangeKind, str]]) -> int:
-        """Write outbox entries (kind, subject); return the number of the last given out, also if there are none."""
+        """Write outbox entries (kind, subject); return the last number given out."""
         if changes:
             first = self.head.last_change + 1
             self.head.last_change += len(changes)
@@ -184,12 +182,12 @@ class Writer(Reader):
         return self.head.last_change
 
     def call_after_commit(self, act: Callable[[], object]) -> None:
-        """Call `act` when this transaction is committed, outside of it; never if it is not."""
-        self._settling.append(act)
+        """Call `act` once this transaction is committed, outside of it."""
+        self._after_commit.append(act)
 
     def run_after_commit(self) -> None:
-        """Call what waits for the commit, in order; called once, after it, outside of the transaction."""
-        for act in self._settling:
+        """Call what waits for the commit."""
+        for act in self._after_commit:
             act()
 
 
@@ -198,13 +196,13 @@ class Connection:
 
     def __init__(self, database: Database, tenant: int, space: int, member: int = 0, replica: Database | None = None) -> None:
         self.database, self.tenant, self.space = database, tenant, space
-        self._reads_from = replica or database
-        self._bound = Bound(tenant, member)
+        self._read_database = replica or database
+        self._binding = Binding(tenant, member)
         self._memory = {"tenant": tenant, "space": space}
-        self._head: tuple[float, Head] | None = None
+        self._cached_head: tuple[float, Head] | None = None
         #: When others were told of a commit last.
-        self._told = float("-inf")
-        self._reading: dict[int, list[Raw[Row]]] = {}
+        self._notified_at = float("-inf")
+        self._lent_connections: dict[int, list[Raw[Row]]] = {}
         self._reading_lock = threading.Lock()
         #: Threads whose statement was to be cancelled while it ran.
         self._interrupted: set[int] = set()
@@ -220,30 +218,30 @@ class Connection:
         a cancellation may arrive after the statement that it was meant for.
         """
         try:
-            return self._rows(text, parameters)
+            return self._fetch_rows(text, parameters)
         except StorageAway as error:
             if self._closed or not (error.__cause__ and is_gone(error.__cause__)):
                 raise
         except DeadlineExceeded:
             if threading.get_ident() in self._interrupted:
                 raise
-        return self._rows(text, parameters)
+        return self._fetch_rows(text, parameters)
 
-    def _rows(self, text: str, parameters: Mapping[str, Any]) -> list[Row]:
-        with self._lend_raw(self._reads_from) as raw:
-            return run_bound(raw, self._acting(), [Statement(text, {**self._memory, **parameters})])[-1].fetchall()
+    def _fetch_rows(self, text: str, parameters: Mapping[str, Any]) -> list[Row]:
+        with self._lend_raw(self._read_database) as raw:
+            return run_bound(raw, self._get_binding(), [Statement(text, {**self._memory, **parameters})])[-1].fetchall()
 
     def row(self, text: str, **parameters: Any) -> Row | None:
-        """Return the first row of a query, or None; all its rows are read, see `rows`."""
+        """Return the first row of a query, or None; see `rows`."""
         rows = self.rows(text, **parameters)
         return rows[0] if rows else None
 
     @contextmanager
     def open_reader(self) -> Iterator[Reader]:
-        """Lend a connection on which several statements see one moment: a read-only transaction."""
-        with self._lend_raw(self._reads_from) as raw:
+        """Lend a transaction whose statements see one moment."""
+        with self._lend_raw(self._read_database) as raw:
             try:
-                run(raw, [_BEGIN_READING, *binding(raw, self._acting())])
+                run_statements(raw, [_BEGIN_READING, *list_transaction_bindings(raw, self._get_binding())])
                 yield Reader(raw, self._memory)
                 # A rollback would have the driver forget every statement that it has prepared.
                 raw.commit()
@@ -254,7 +252,7 @@ class Connection:
 
     @contextmanager
     def open_writer(self, *questions: Statement) -> Iterator[Writer]:
-        """Open a transaction with the memory's head locked: committed when the block ends, rolled back when it raises.
+        """Open a transaction with the memory's head locked.
 
         `questions` are asked in the round trip that locks the head, after it is locked; see `Writer.answers`.
         """
@@ -268,25 +266,21 @@ class Connection:
                 with suppress(psycopg.Error):
                     raw.rollback()
                 raise
-        if self._reads_from is self.database:
+        if self._read_database is self.database:
             # A replica that is behind does not have it yet.
-            self._keep(head, is_own=head.resets - old_head.resets <= 1)
+            self._cache_head(head, is_own=head.resets - old_head.resets <= 1)
         writer.run_after_commit()
 
     def _begin_writing(self, raw: "Raw[Row]", questions: Sequence[Statement]) -> Writer:
-        """Lock the head, and check that a claim is still held, so that nobody takes it over until the commit.
-
-        Raises Busy when the claim was lost, NotFound for a member who may not see the memory, StorageAway when it is
-        gone.
-        """
+        """Lock the head, and check that the claim is held."""
         fence: tuple[str, int] | None = getattr(self._fences, "now", None)
-        statements = [Statement(HEAD + " FOR UPDATE", self._memory)]
+        statements = [Statement(SELECT_HEAD + " FOR UPDATE", self._memory)]
         if fence is not None:
             statements.append(Statement(_FENCE, {**self._memory, "name": fence[0]}))
-        statements += [Statement(question.text, {**self._memory, **(question.given or {})}) for question in questions]
-        cursors = run(raw, [_BEGIN, binding_of_writes(self._acting()), *statements])[-len(statements) :]
+        statements += [Statement(question.text, {**self._memory, **(question.parameters or {})}) for question in questions]
+        cursors = run_statements(raw, [_BEGIN, make_write_binding(self._get_binding()), *statements])[-len(statements) :]
         rows = [cursor.fetchall() for cursor in cursors]
-        if not rows[0] and ACTING.get() is not None:
+        if not rows[0] and ACTING_MEMBER.get() is not None:
             raise no_such_space()
         if not rows[0]:
             raise StorageAway("this memory is not in the database any more", "Ask the administrator.")
@@ -297,26 +291,23 @@ class Connection:
         return writer
 
     def _commit_writing(self, writer: Writer, old_head: Head) -> None:
-        """Write the head where it changed, tell other processes (every 0.5 s at most), have new events derived, commit.
-
-        Raises StorageError when the database rolled back.
-        """
+        """Write the head if it changed, tell other processes, and commit."""
         head, last = writer.head, [_COMMIT]
         if head != old_head:
-            put_head = put(head)
-            writer.send_later(put_head.text, **(put_head.given or {}))
-            if head.resets != old_head.resets or time.monotonic() - self._told >= _TELL:
-                self._told = time.monotonic()
+            put_head = make_update(head)
+            writer.send_later(put_head.text, **(put_head.parameters or {}))
+            if head.resets != old_head.resets or time.monotonic() - self._notified_at >= _NOTICE_PAUSE:
+                self._notified_at = time.monotonic()
                 last.append(Statement(_NOTIFY, {"channel": CHANNEL, "memory": f"{self.tenant}/{self.space}"}))
         if head.last_event != old_head.last_event:
-            writer.send_later(_DUE, name=EVENTS, patience=_PATIENCE)
+            writer.send_later(_DUE, name=EVENTS, patience=_DERIVE_AFTER_MS)
         done = writer.send_pending(*last)[-len(last)]
         if done.statusmessage != "COMMIT":
             raise StorageError("the database took a transaction back", "Call again; nothing of it was written.")
 
     @contextmanager
     def fence_writes(self, name: str, epoch: int) -> Iterator[None]:
-        """In the block, have this thread's writing transactions raise Busy at their start once claim `name` has another epoch."""
+        """Let this thread's writers raise Busy once a claim has another epoch."""
         outer_fence = getattr(self._fences, "now", None)
         self._fences.now = (name, epoch)
         try:
@@ -324,68 +315,71 @@ class Connection:
         finally:
             self._fences.now = outer_fence
 
-    def head(self) -> Head:
-        """Return how far the memory got, up to 0.1 s ago if others write; NotFound for a member who may not see it."""
-        cached = self._head
-        if cached is not None and time.monotonic() - cached[0] <= _FRESH:
+    def get_head(self) -> Head:
+        """Return how far the memory got, up to 0.1 s ago.
+
+        Raises NotFound for a member who may not see it.
+        """
+        cached = self._cached_head
+        if cached is not None and time.monotonic() - cached[0] <= _HEAD_AGE:
             return cached[1]
         began = time.monotonic()
-        row = self.row(HEAD)
-        if row is None and ACTING.get() is not None:
+        row = self.row(SELECT_HEAD)
+        if row is None and ACTING_MEMBER.get() is not None:
             raise no_such_space()
-        newer = self._head
+        newer = self._cached_head
         if newer is not None and newer[0] >= began:
             # Kept meanwhile by another thread, which may have written what was not yet read here.
             return newer[1]
         head = Head() if row is None else make_head(row)
-        self._keep(head)
+        self._cache_head(head)
         return head
 
-    def _keep(self, head: Head, is_own: bool = False) -> None:
-        cached, self._head = self._head, (time.monotonic(), head)
+    def _cache_head(self, head: Head, is_own: bool = False) -> None:
+        cached, self._cached_head = self._cached_head, (time.monotonic(), head)
         if not is_own and cached is not None and cached[1].resets != head.resets:
             self.on_reset()
 
-    def heard(self) -> None:
-        """Note that another process committed: the next call of `head` reads it again. Nothing is read here."""
-        cached = self._head
+    def expire_head(self) -> None:
+        """Have the head read again: another process committed."""
+        cached = self._cached_head
         if cached is not None:
-            self._head = (float("-inf"), cached[1])
+            self._cached_head = (float("-inf"), cached[1])
 
     @contextmanager
-    def for_all(self) -> Iterator[None]:
-        """Bind this block's statements to whom the connection was made for, not to the member of the running call."""
-        acting = ACTING.set(None)
+    def bind_program(self) -> Iterator[None]:
+        """Bind the block's statements to the program."""
+        acting = ACTING_MEMBER.set(None)
         try:
             yield
         finally:
-            ACTING.reset(acting)
+            ACTING_MEMBER.reset(acting)
 
-    def _acting(self) -> Bound:
-        acting = ACTING.get()
-        return self._bound if acting is None else Bound(self.tenant, acting)
+    def _get_binding(self) -> Binding:
+        acting = ACTING_MEMBER.get()
+        return self._binding if acting is None else Binding(self.tenant, acting)
 
     @contextmanager
     def _lend_raw(self, database: Database) -> Iterator["Raw[Row]"]:
         me = threading.get_ident()
-        with database.lent() as raw:
+        with database.lend_raw() as raw:
             with self._reading_lock:
-                self._reading.setdefault(me, []).append(raw)
+                self._lent_connections.setdefault(me, []).append(raw)
                 self._interrupted.discard(me)
             try:
                 yield raw
             finally:
                 with self._reading_lock:
-                    self._reading[me].remove(raw)
-                    if not self._reading[me]:
-                        del self._reading[me]
+                    self._lent_connections[me].remove(raw)
+                    if not self._lent_connections[me]:
+                        del self._lent_connections[me]
 
     def interrupt_reads(self, thread: int | None = None) -> None:
-        """Cancel the statements running now, of one thread or of all; they raise DeadlineExceeded. Errors are ignored."""
+        """Cancel the running statements of one thread or of all."""
         with self._reading_lock:
-            owners = [owner for owner in self._reading if thread in (None, owner)]
+            owners = [owner for owner in self._lent_connections if thread in (None, owner)]
             self._interrupted.update(owners)
-            running = [raw for owner in owners for raw in self._reading[owner]]
+            running = [raw for owner in owners for raw in self._lent_connections[owner]]
         for raw in running:
             try:
                 raw.cancel_safe(timeout=1.0)
@@ -393,5 +387,5 @@ class Connection:
                 continue
 
     def close(self) -> None:
-        """Stop serving: a broken read is not asked again. The database stays open for others."""
+        """Stop serving; the database stays open for others."""
         self._closed = True

@@ -10,7 +10,7 @@ Invariants
 import logging
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, LiteralString
@@ -18,7 +18,9 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg import Connection as Raw
 from psycopg import Cursor, errors
+from psycopg.adapt import Loader
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import Format
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from memory_mcp.base.errors import (
@@ -33,7 +35,37 @@ from memory_mcp.base.errors import (
     StorageError,
     StorageForbidden,
 )
-from memory_mcp_team.postgres.keys import load_as_integers
+
+
+class _FromText(Loader):
+    format = Format.TEXT
+
+    def load(self, data: "bytes | bytearray | memoryview") -> int:
+        return int(bytes(data).replace(b"-", b""), 16)
+
+
+class _FromBinary(Loader):
+    format = Format.BINARY
+
+    def load(self, data: "bytes | bytearray | memoryview") -> int:
+        return int.from_bytes(data, "big")
+
+
+def uuid_of(key: int) -> str:
+    """Return a 128-bit key as a parameter that is cast: `%(id)s::uuid`."""
+    return f"{key:032x}"
+
+
+def uuids_of(keys: Iterable[int]) -> list[str]:
+    """Return 128-bit keys as a parameter such as `ANY(%(ids)s::uuid[])`."""
+    return [f"{key:032x}" for key in keys]
+
+
+def load_as_integers(raw: "Raw") -> None:
+    """Have a connection return uuids as integers."""
+    raw.adapters.register_loader("uuid", _FromText)
+    raw.adapters.register_loader("uuid", _FromBinary)
+
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +86,7 @@ _AWAY_HINT = (
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class Binding:
     """Whom a connection serves: row-level security shows it nothing else."""
 
     tenant: int
@@ -62,7 +94,7 @@ class Bound:
     member: int = 0
 
 
-_NOBODY = Bound(0, -1)
+_UNBOUND = Binding(0, -1)
 _SET = "SELECT set_config('memory.tenant', %(tenant)s, %(local)s), set_config('memory.member', %(member)s, %(local)s)"
 _SET_OF_WRITES = f"{_SET}, set_config('plan_cache_mode', 'force_generic_plan', %(local)s)"
 
@@ -72,7 +104,7 @@ class Statement:
     """A statement with its parameters."""
 
     text: str
-    given: Mapping[str, Any] | None = None
+    parameters: Mapping[str, Any] | None = None
 
 
 class Database:
@@ -89,36 +121,34 @@ class Database:
             timeout=_WAIT,
             max_idle=_IDLE,
             reconnect_timeout=_TRIES,
-            reconnect_failed=self._fail,
+            reconnect_failed=self._note_failure,
             configure=load_as_integers,
             kwargs={"autocommit": True, "application_name": "memory-mcp"},
         )
         self._opening = threading.Lock()
         self._opened = False
         #: When the database was found not to answer.
-        self._failed = float("-inf")
+        self._failed_at = float("-inf")
 
-    def _fail(self, _: "ConnectionPool[Any]") -> None:
-        """Note when a new connection failed: callers wait only 1 s for the next five seconds."""
-        self._failed = time.monotonic()
+    def _note_failure(self, _: "ConnectionPool[Any]") -> None:
+        self._failed_at = time.monotonic()
 
     @contextmanager
-    def connection(self, bound: Bound | None) -> Iterator["Raw[tuple[Any, ...]]"]:
-        """Lend a connection that is bound to a tenant and member.
+    def lend_connection(self, bound: Binding | None) -> Iterator["Raw[tuple[Any, ...]]"]:
+        """Lend a connection bound to a tenant and member.
 
-        None: to none, so that it sees no memory. Outside a transaction. Raises StorageAway when the database does not
-        answer in time, and the driver's errors as ours.
+        Outside a transaction. Raises what `lend_raw` raises.
         """
-        with self.lent() as raw:
+        with self.lend_raw() as raw:
             run_bound(raw, bound, ())
             yield raw
 
     @contextmanager
-    def lent(self) -> Iterator["Raw[tuple[Any, ...]]"]:
-        """Lend a connection as its last user left it: what runs on it binds it, by `run_as` or `binding`.
+    def lend_raw(self) -> Iterator["Raw[tuple[Any, ...]]"]:
+        """Lend a connection that is not bound yet.
 
-        Opens the pool at first. Raises StorageAway when none is given within 10 s (1 s shortly after a failure), and
-        the driver's errors in the block as ours. A connection that broke has the pool test the others.
+        Raises StorageAway if none is free within 10 s (1 s shortly after a failure), and the driver's errors in the
+        block as ours.
         """
         with self._opening:
             if not self._opened:
@@ -126,7 +156,7 @@ class Database:
                 self._opened = True
         with translate_errors():
             try:
-                away = time.monotonic() - self._failed < _AWAY
+                away = time.monotonic() - self._failed_at < _AWAY
                 with self._pool.connection(_BRIEFLY if away else _WAIT) as raw:
                     yield raw
             except psycopg.OperationalError as error:
@@ -135,29 +165,26 @@ class Database:
                     self._pool.check()
                 raise
 
-    def connect_alone(self) -> "Raw[tuple[Any, ...]]":
-        """Return a connection outside the pool, bound to nobody, which the caller closes. Raises StorageAway for no answer."""
+    def connect_unpooled(self) -> "Raw[tuple[Any, ...]]":
+        """Return a connection outside the pool, which the caller closes."""
         with translate_errors():
             raw = psycopg.connect(self.url, autocommit=True, application_name="memory-mcp")
             load_as_integers(raw)
             return raw
 
     @property
-    def stats(self) -> dict[str, int]:
-        """Counts of the pool, as psycopg_pool names them (such as pool_size, requests_num); {} before it is opened."""
+    def pool_stats(self) -> dict[str, int]:
+        """Counts of the pool, as psycopg_pool names them."""
         return dict(self._pool.get_stats()) if self._opened else {}
 
     def close(self) -> None:
-        """Close every connection; a second call does nothing.
-
-        The pool cannot be opened again.
-        """
+        """Close every connection for good."""
         with self._opening:
             self._pool.close()
 
 
 def check_address(url: str) -> None:
-    """Raise ConfigError for a text that is no libpq connection string or URI; the message does not quote it."""
+    """Raise ConfigError, without quoting it, for an unreadable address."""
     try:
         conninfo_to_dict(url)
     except psycopg.ProgrammingError:
@@ -166,78 +193,69 @@ def check_address(url: str) -> None:
         raise ConfigError("the address of the database (storage.url) cannot be read", hint) from None
 
 
-def run(raw: "Raw[Any]", statements: Sequence[Statement]) -> "list[Cursor[Any]]":
-    """Run statements in one round trip and return their cursors, in order; the first that fails raises the driver's error.
+def run_statements(raw: "Raw[Any]", statements: Sequence[Statement]) -> "list[Cursor[Any]]":
+    """Run statements in one round trip and return their cursors.
 
     Results are read as bytes, which takes half the time for term sets and ids.
     """
     if len(statements) == 1:
-        return [raw.execute(sql(statements[0].text), statements[0].given, binary=True)]
+        return [raw.execute(sql(statements[0].text), statements[0].parameters, binary=True)]
     with raw.pipeline() as pipeline:
         # The driver sends each statement by itself, which wakes the database, and this process, once for each of them.
-        pipeline._communicate_gen = _later  # type: ignore[method-assign]
+        pipeline._communicate_gen = _send_later  # type: ignore[method-assign]
         try:
-            return [raw.execute(sql(statement.text), statement.given, binary=True) for statement in statements]
+            return [raw.execute(sql(statement.text), statement.parameters, binary=True) for statement in statements]
         finally:
             del pipeline._communicate_gen
 
 
-def _later() -> "Generator[Any, Any, None]":
+def _send_later() -> "Generator[Any, Any, None]":
     yield from ()
 
 
-def run_bound(raw: "Raw[Any]", bound: Bound | None, statements: Sequence[Statement]) -> "list[Cursor[Any]]":
-    """Run statements outside a transaction, the connection bound to `bound` (None: nobody) from then on; return their cursors."""
-    if getattr(raw, "memory_bound", None) != (bound or _NOBODY):
+def run_bound(raw: "Raw[Any]", bound: Binding | None, statements: Sequence[Statement]) -> "list[Cursor[Any]]":
+    """Run statements, bound to `bound` from then on."""
+    if getattr(raw, "memory_bound", None) != (bound or _UNBOUND):
         # A statement that fails undoes what is sent with it.
         raw.memory_bound = None  # type: ignore[attr-defined]
-        cursors = run(raw, [_make_binding(bound, False), *statements])[1:]
-        raw.memory_bound = bound or _NOBODY  # type: ignore[attr-defined]
+        cursors = run_statements(raw, [_make_binding(bound, False), *statements])[1:]
+        raw.memory_bound = bound or _UNBOUND  # type: ignore[attr-defined]
         return cursors
-    return run(raw, statements) if statements else []
+    return run_statements(raw, statements) if statements else []
 
 
-def binding(raw: "Raw[Any]", bound: Bound) -> list[Statement]:
-    """Return what a transaction that has begun runs first, so that it is bound until its end; nothing where it is already."""
+def list_transaction_bindings(raw: "Raw[Any]", bound: Binding) -> list[Statement]:
+    """Return what binds a transaction that has begun until its end."""
     return [] if getattr(raw, "memory_bound", None) == bound else [_make_binding(bound, True)]
 
 
-def binding_of_writes(bound: Bound) -> Statement:
-    """Return what a transaction that writes runs first, so that it is bound until its end and makes no plan anew.
+def make_write_binding(bound: Binding) -> Statement:
+    """Return what a transaction that writes runs first.
 
-    Statements of writes find rows by their keys, so one plan serves all of them; that of a partitioned table takes longer to
-    make than to run, and would be made again for each of them.
+    Its statements find rows by keys, so one plan serves all of them; that of a partitioned table takes longer to make than to
+    run, and would be made again for each of them.
     """
     return _make_binding(bound, True, _SET_OF_WRITES)
 
 
-def _make_binding(bound: Bound | None, local: bool, text: str = _SET) -> Statement:
-    """Return the statement that binds a connection to a tenant and member (None: nobody); `local`: until the transaction ends."""
+def _make_binding(bound: Binding | None, local: bool, text: str = _SET) -> Statement:
     tenant, member = (str(bound.tenant), str(bound.member)) if bound else ("", "")
     return Statement(text, {"tenant": tenant, "member": member, "local": local})
 
 
 def sql(text: str) -> LiteralString:
-    """Return the same text as the type that psycopg wants: statements here are put together from constants alone."""
+    """Return a text, made of constants alone, as psycopg's type."""
     return text
 
 
 def is_gone(error: BaseException) -> bool:
-    """Return whether the connection is gone rather than the statement wrong: another one may serve.
-
-    Any operational error but a cancelled statement, a full disk or a pool without a free connection.
-    """
+    """Return whether the connection is gone rather than the statement wrong."""
     return isinstance(error, errors.OperationalError) and not isinstance(error, _NOT_GONE)
 
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Raise the driver's errors as ours.
-
-    The only place that knows their names. DeadlineExceeded for a cancelled statement, StorageAway where the
-    database does not answer, DiskFull, ReadOnly, ResourceExhausted and StorageForbidden for what it refuses, else
-    StorageError.
-    """
+    """Raise the driver's errors as ours."""
     try:
         yield
     except errors.QueryCanceled:
@@ -272,40 +290,33 @@ def _first_line(error: BaseException) -> str:
 
 
 class Listener:
-    """Hears of commits of every process, and calls `heard` with tenant and space; a hint, on which nothing may depend."""
+    """Calls `on_commit` with tenant and space; a hint, on which nothing may depend."""
 
     def __init__(self, database: Database, heard: Callable[[int, int], None]) -> None:
-        self._database, self._heard = database, heard
+        self._database, self._on_commit = database, heard
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run_listener, name="listening", daemon=True)
 
     def start(self) -> None:
-        """Begin to listen, in a thread.
-
-        It connects by itself, also later where the database does not answer now.
-        """
+        """Listen in a thread, which connects again by itself."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop listening; waits for the thread for up to two seconds."""
+        """Stop listening, waiting up to two seconds."""
         self._over.set()
         if self._thread.is_alive():
             self._thread.join(2)
 
     def _run_listener(self) -> None:
-        """Call `heard` with tenant and space for each notice until stopped.
-
-        A lost connection is made anew after a second.
-        """
         while not self._over.is_set():
             try:
-                with self._database.connect_alone() as raw:
+                with self._database.connect_unpooled() as raw:
                     raw.execute(sql(f"LISTEN {CHANNEL}"))
                     while not self._over.is_set():
                         for notice in raw.notifies(timeout=1.0):
                             tenant, _, space = notice.payload.partition("/")
                             with suppress(ValueError):
-                                self._heard(int(tenant), int(space))
+                                self._on_commit(int(tenant), int(space))
             except (psycopg.Error, MemoryMcpError) as error:
                 log.debug("listening is interrupted: %s", error)
                 self._over.wait(1.0)

@@ -16,8 +16,7 @@ from memory_mcp.storage.copies import COLUMNS, CopyFinder, Stream, Utterance, re
 from memory_mcp.storage.pairing import SUMMARY, WINDOW_MS, Message, escape_json, iter_pairs, make_message, parse_message
 from memory_mcp_team.postgres.conditions import is_shown
 from memory_mcp_team.postgres.connection import Connection, Row, Writer, own
-from memory_mcp_team.postgres.database import Statement
-from memory_mcp_team.postgres.keys import uuids_of
+from memory_mcp_team.postgres.database import Statement, uuids_of
 
 #: Beginnings of sessions are compared with those so near (milliseconds), or that they name: no index is by content.
 _NEAR_MS = 7 * 86_400_000
@@ -62,8 +61,6 @@ _STREAM = f"SELECT {_COLUMNS} FROM event e WHERE {_IN_STREAM} ORDER BY e.seq"
 
 
 class _CopyFinder(CopyFinder):
-    """Looks for copies with the memory's head locked."""
-
     #: The transaction that stores.
     writer: Writer
 
@@ -96,10 +93,10 @@ class Duplicates:
         self._copies = _CopyFinder()
 
     def find_copies(self, writer: Writer, fresh: Sequence[Event], sources: Sequence[Row]) -> set[EventId]:
-        """Store the pairs that `fresh`, about to be stored, makes within itself and with older events.
+        """Store the pairs that `fresh` makes; return the ids of copies.
 
-        `sources` are rows of `sources_of` at this moment, for all sessions of `fresh` at least. Return the ids of those of
-        `fresh` that say again what another session holds.
+        `sources` are rows of `make_sources_query` at this moment, for all sessions of `fresh`. A copy says again what another
+        session holds.
         """
         self._copies.writer = writer
         newest_ms = writer.head.newest >> _TIME_SHIFT
@@ -115,11 +112,7 @@ class Duplicates:
         return repeated_ids(copies, fresh)
 
     def _pair_hooks(self, writer: Writer, fresh: Sequence[Event], sources: Sequence[Row]) -> list[tuple[int, int]]:
-        """Return the pairs of events of a hook and of another source that `fresh` makes, as keys (hidden, shown).
-
-        Only events of sessions that a hook has recorded are compared, with older ones only where the session has events
-        of both kinds.
-        """
+        """Return pairs with hooks' events, as keys (hidden, shown)."""
         met = {session for session, source in sources if source.startswith(HOOK)}
         # A session that only hooks have told of, as most are while they last, has no other half to be looked for.
         mixed = {session for session, source in sources if not source.startswith(HOOK)}
@@ -132,7 +125,7 @@ class Duplicates:
         return [(hidden.key, canonical.key) for hidden, canonical in iter_pairs([*older, *messages])]
 
     def find_pairs(self, ids: Iterable[EventId]) -> dict[EventId, EventId]:
-        """Return the pairs in which one of `ids` takes part: by the id of the hidden event that of the shown one."""
+        """Return the pairs with one of `ids`: hidden id to shown id."""
         keys = uuids_of(event_key(i) for i in ids)
         if not keys:
             return {}
@@ -140,16 +133,12 @@ class Duplicates:
 
 
 def make_sources_query(events: Iterable[Event]) -> Statement:
-    """Return the query for the rows (session, source) of the sessions of some events: each source that they have."""
+    """Return the query for the rows (session, source) of events' sessions."""
     return Statement(_SOURCES, {"sessions": sorted({e.session_id for e in events})})
 
 
 def _read_older(writer: Writer, fresh: Sequence[Message], hook: bool) -> list[Message]:
-    """Return events stored before, of hooks or (`hook` False) of other sources, that may form a pair with one of `fresh`.
-
-    They are of its session, at most 120 s before the first or after the last of `fresh` or with the same id of a tool
-    call or of the source, and in no pair yet; in order of arrival.
-    """
+    """Return stored events that may pair with one of `fresh`."""
     if not fresh:
         return []
     times = [t.time_ms for t in fresh]

@@ -17,47 +17,46 @@ from memory_mcp.storage.rows import event_columns
 from memory_mcp.storage.values import Cleaner, ErasureResult
 from memory_mcp_team.postgres.archive import count_events
 from memory_mcp_team.postgres.connection import Connection, Reader, Row, Writer, own
+from memory_mcp_team.postgres.database import uuid_of, uuids_of
 from memory_mcp_team.postgres.events import EVENT_TYPES
-from memory_mcp_team.postgres.keys import uuid_of, uuids_of
-from memory_mcp_team.postgres.terms import subtract_segment_terms
+from memory_mcp_team.postgres.toc import subtract_segment_terms
 
-_SPELLED = {
+_SQL_PARTS = {
     "own": own(),
     "keys": "= ANY(%(keys)s::bigint[])",
     "ids": "= ANY(%(ids)s::uuid[])",
     "names": "= ANY(%(names)s::text[])",
     "list": "%(list)s::text[]",
 }
-_BEHIND = f"{forgotten.EVENTS_AFTER.format(own=own(), after='%(after)s')} LIMIT {READ_LIMIT}"
+_LATER_EVENTS = f"{forgotten.EVENTS_AFTER.format(own=own(), after='%(after)s')} LIMIT {READ_LIMIT}"
 _COLUMNS = ", ".join(EVENT_COLUMNS)
 _IDS, _STREAMS = "ANY(%(ids)s::uuid[])", "ANY(%(streams)s::bigint[])"
 _ELSEWHERE = "ALL(%(streams)s::bigint[])"
-_PLACES = f"""SELECT name,
+_POSITIONS = f"""SELECT name,
     (SELECT count(*) FROM event e WHERE {own("e")} AND e.seq <= c.value::bigint AND e.stream <> {_ELSEWHERE})
   FROM checkpoint c WHERE {own("c")} AND starts_with(name, %(synced)s)"""
 _DERIVED = f"SELECT count(*) FROM event WHERE {own()} AND seq <= %(derived)s AND stream <> {_ELSEWHERE}"
 #: Rows are taken out before any is put in: no number is there twice.
-_NUMBER_ANEW = f"""WITH taken AS (DELETE FROM event WHERE {own()} AND seq >= %(first)s RETURNING *),
+_RENUMBER = f"""WITH taken AS (DELETE FROM event WHERE {own()} AND seq >= %(first)s RETURNING *),
     placed AS (SELECT *, row_number() OVER (ORDER BY stream = {_STREAMS}, seq) - 1 + %(first)s AS place FROM taken)
   INSERT INTO event (tenant, space, {_COLUMNS})
   SELECT tenant, space, place, {", ".join(EVENT_COLUMNS[1:])} FROM placed"""
-_RENAMED = f"""UPDATE duplicate d SET {{column}} = m.new FROM unnest(%(old)s::uuid[], %(new)s::uuid[]) m(old, new)
+_RENAME_PAIRS = f"""UPDATE duplicate d SET {{column}} = m.new FROM unnest(%(old)s::uuid[], %(new)s::uuid[]) m(old, new)
   WHERE {own("d")} AND d.{{column}} = m.old"""
 
 
 def erase_forgotten(con: Connection, keep: Cleaner, dry: bool, after: int) -> ErasureResult:
-    """Remove from every table what `keep` does not keep, and return what went; with `dry` count it in a read-only transaction.
+    """Remove what `keep` does not keep, or with `dry` count it.
 
-    Events above the number `after` are looked through before other writers have to wait; those that came meanwhile, while
-    they wait. If another process has numbered events anew since the look, all are looked through again, while writers wait.
-    `resets` rises, so that every process reads again what it keeps.
+    Events above the number `after` are looked through before other writers have to wait. If another process has renumbered
+    events since, all are looked through again, while writers wait. `resets` rises.
     """
-    findings, resets = Findings(after), con.head().resets
-    findings.look_through(lambda seq: con.rows(_BEHIND, after=seq), keep)
+    findings, resets = Findings(after), con.get_head().resets
+    findings.look_through(lambda seq: con.rows(_LATER_EVENTS, after=seq), keep)
     if dry:
         with con.open_reader() as reader:
             erased = _Erasing(reader, keep, findings).run()
-            erased.last_seq = con.head().last_event
+            erased.last_seq = con.get_head().last_event
             return erased
     with con.open_writer() as writer:
         if writer.head.resets != resets:
@@ -72,7 +71,7 @@ def erase_forgotten(con: Connection, keep: Cleaner, dry: bool, after: int) -> Er
 
 
 class _Erasing(forgotten.Eraser):
-    """One pass over a memory, inside the caller's transaction: with a reader, what goes is only counted."""
+    """One pass inside the caller's transaction; with a reader only counted."""
 
     _keys = dict.fromkeys((*forgotten.CLEANED, *forgotten.DROPPED), "number") | {
         "pin": "target",
@@ -88,56 +87,47 @@ class _Erasing(forgotten.Eraser):
 
     @property
     def _writer(self) -> Writer:
-        """The transaction that writes.
-
-        Only in a pass that is not a dry run.
-        """
         assert isinstance(self._reader, Writer)
         return self._reader
 
     def _fetch_rows(self, statement: str, **values: Any) -> list[Row]:
-        """Run a statement of `storage.forgotten` with its parameters `values`, in the caller's transaction; return all rows."""
-        text, parameters = _spell_statement(statement, values)
+        text, parameters = _format_statement(statement, values)
         return self._reader.rows(text, **parameters)
 
     def _iter_rows(self, statement: str) -> Iterator[Row]:
-        """Yield the rows of a statement without parameters but {own} one by one, read 2000 at a time."""
-        for rows in self._reader.stream(statement.format(**_SPELLED), READ_LIMIT):
+        for rows in self._reader.iter_slices(statement.format(**_SQL_PARTS), READ_LIMIT):
             yield from rows
 
     def _execute_write(self, statement: str, **values: Any) -> None:
-        """Run a statement of `storage.forgotten` that writes, in the caller's transaction; AssertionError in a dry run."""
-        text, parameters = _spell_statement(statement, values)
-        self._writer.run(text, **parameters)
+        text, parameters = _format_statement(statement, values)
+        self._writer.execute(text, **parameters)
 
     def _rewrite_events(self) -> None:
-        """Remove and change the events that were found, then number events anew from the first concerned one on.
+        """Remove and change events, then renumber from the first concerned one on.
 
-        Events of the streams concerned come behind all others. The deriver's and the exports' positions are set to
-        the number of unconcerned events before them; outbox entries say which ids are gone and from which number on
-        events moved.
+        Events of the streams concerned come after all others; positions are set to the unconcerned events before them.
         """
         writer = self._writer
         streams, gone, changed = list(self._findings.streams), uuids_of(self._findings.removed), uuids_of(self._findings.changed)
         sql = f"SELECT min(seq) FROM event WHERE {own()} AND stream = {_STREAMS}"
         first = (writer.row(sql, streams=streams) or (None,))[0]
-        writer.run(f"DELETE FROM duplicate WHERE {own()} AND (event_id = {_IDS} OR canonical = {_IDS})", ids=gone)
-        writer.run(f"DELETE FROM event WHERE {own()} AND event_id = {_IDS}", ids=[*gone, *changed])
+        writer.execute(f"DELETE FROM duplicate WHERE {own()} AND (event_id = {_IDS} OR canonical = {_IDS})", ids=gone)
+        writer.execute(f"DELETE FROM event WHERE {own()} AND event_id = {_IDS}", ids=[*gone, *changed])
         self._put_changed(writer)
         # Whoever counts in numbers of events goes on where it was; what was touched comes to everybody again.
-        for name, position in writer.rows(_PLACES, streams=streams, synced=SYNCED):
+        for name, position in writer.rows(_POSITIONS, streams=streams, synced=SYNCED):
             sql = f"UPDATE checkpoint SET value = %(place)s WHERE {own()} AND name = %(name)s"
-            writer.run(sql, name=name, place=str(position))
+            writer.execute(sql, name=name, place=str(position))
         (writer.head.derived,) = writer.rows(_DERIVED, derived=writer.head.derived, streams=streams)[0]
         if first is not None:
             writer.add_changes(self._findings.make_changes(first))
-            writer.run(_NUMBER_ANEW, streams=streams, first=first)
+            writer.execute(_RENUMBER, streams=streams, first=first)
         count_events(writer)
 
     def _put_changed(self, writer: Writer) -> None:
-        """Store the changed events under their numbers and new ids, and rename them in pairs.
+        """Store changed events under new ids, and rename pairs.
 
-        One whose new id is stored already, by an import or a change before it, is left out, with its pairs.
+        One whose new id is stored already is left out, with its pairs.
         """
         changed = self._findings.changed
         new = {old: event_key(event.event_id) for old, (_, event) in changed.items()}
@@ -149,16 +139,16 @@ class _Erasing(forgotten.Eraser):
                 stored_keys.add(key)
                 kept_keys[old] = key
         duplicate_keys = uuids_of(old for old in new if old not in kept_keys)
-        writer.run(f"DELETE FROM duplicate WHERE {own()} AND (event_id = {_IDS} OR canonical = {_IDS})", ids=duplicate_keys)
+        writer.execute(f"DELETE FROM duplicate WHERE {own()} AND (event_id = {_IDS} OR canonical = {_IDS})", ids=duplicate_keys)
         lists = event_columns([changed[old][1] for old in kept_keys], 1)
         lists[:2] = [changed[old][0] for old in kept_keys], uuids_of(kept_keys.values())
         writer.insert_rows("event", _COLUMNS, EVENT_TYPES, lists)
         moved = [(old, key) for old, key in kept_keys.items() if old != key]
         for column in ("event_id", "canonical") if moved else ():
             id_pairs = {"old": [uuid_of(old) for old, _ in moved], "new": [uuid_of(key) for _, key in moved]}
-            writer.run(_RENAMED.format(column=column), **id_pairs)
+            writer.execute(_RENAME_PAIRS.format(column=column), **id_pairs)
 
 
-def _spell_statement(statement: str, values: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+def _format_statement(statement: str, values: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     parameters = {name: uuids_of(value) if name == "ids" else value for name, value in values.items()}
-    return statement.format(**{name: f"%({name})s" for name in values} | _SPELLED), parameters
+    return statement.format(**{name: f"%({name})s" for name in values} | _SQL_PARTS), parameters

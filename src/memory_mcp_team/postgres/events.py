@@ -17,7 +17,7 @@ from memory_mcp.storage.records import REQUEST_KEPT_MS
 from memory_mcp.storage.rows import EVENT, event_columns, event_of, sessions_of
 from memory_mcp.storage.values import AppendResult, EventBatch, EventPosition, Scope, SessionInfo, StoredEvent, WriteRequest
 from memory_mcp_team.postgres.conditions import (
-    WHOLE,
+    EVENT_WORDS,
     Conditions,
     add_text_condition,
     fold_case,
@@ -27,9 +27,8 @@ from memory_mcp_team.postgres.conditions import (
     sum_weights,
 )
 from memory_mcp_team.postgres.connection import Connection, Row, Writer, own
-from memory_mcp_team.postgres.database import Statement
+from memory_mcp_team.postgres.database import Statement, uuid_of, uuids_of
 from memory_mcp_team.postgres.duplicates import Duplicates, make_sources_query
-from memory_mcp_team.postgres.keys import uuid_of, uuids_of
 from memory_mcp_team.postgres.outbox import forget_old_requests
 from memory_mcp_team.postgres.projects import PostgresProjects
 
@@ -37,14 +36,14 @@ _COLUMNS = """seq, event_id, ts, stream, session_id, agent, project, thread, spe
   content, text, metadata"""
 EVENT_TYPES = ("bigint", "uuid", "bigint", "bigint", *["text"] * 10, "bigint", "text", "text")
 _EVENT = ", ".join(f"e.{column}" for column in EVENT.split(", "))
-_KNOWN = f"SELECT event_id, content, session_id FROM event WHERE {own()} AND event_id = ANY(%(keys)s::uuid[])"
+_STORED = f"SELECT event_id, content, session_id FROM event WHERE {own()} AND event_id = ANY(%(keys)s::uuid[])"
 _REPLAY = f"SELECT key, answer FROM request WHERE {own()} AND key = ANY(%(keys)s::text[]) AND at_ms >= %(since)s"
-_ANSWERED = """INSERT INTO request (tenant, space, key, answer, at_ms)
+_PUT_ANSWERS = """INSERT INTO request (tenant, space, key, answer, at_ms)
   SELECT %(tenant)s, %(space)s, key, answer, %(at_ms)s
   FROM unnest(%(keys)s::text[], %(answers)s::text[]) AS given(key, answer)
   ON CONFLICT (tenant, space, key) DO UPDATE SET answer = excluded.answer, at_ms = excluded.at_ms"""
 #: Whether they are there is asked of so few events before it is known that it must be.
-_FEW = 64
+_LOOKUP_LIMIT = 64
 #: Answers to re-sent writes that are too old are removed this often (milliseconds).
 _FORGET_MS = 600_000
 _GET = f"SELECT {_EVENT} FROM event e WHERE {own('e')} AND e.event_id = ANY(%(keys)s::uuid[])"
@@ -57,7 +56,7 @@ _SPANS = """unnest(%(keys)s::bigint[], %(streams)s::bigint[], %(from_ts)s::bigin
 _INSIDE = """e.stream = s.stream AND (e.ts, e.event_id) >= (s.from_ts, s.from_id) AND (e.ts, e.event_id) <= (s.to_ts, s.to_id)"""
 _IN_SEGMENTS = f"""SELECT s.key, {_EVENT} FROM {_SPANS} JOIN event e ON {_INSIDE}
 WHERE {own("e")} AND (%(last_seq)s::bigint IS NULL OR e.seq <= %(last_seq)s) AND {{which}} ORDER BY s.key, e.ts, e.event_id"""
-_OUTDONE = f"""EXISTS (SELECT 1 FROM duplicate d JOIN event o ON {own("o")} AND o.event_id = d.canonical
+_HIDDEN_BY_LATER = f"""EXISTS (SELECT 1 FROM duplicate d JOIN event o ON {own("o")} AND o.event_id = d.canonical
   WHERE {own("d")} AND d.event_id = e.event_id AND o.seq > e.seq)"""
 _RECAPS = f"""SELECT {_EVENT} FROM event e
 WHERE {own("e")} AND e.stream = ANY(%(streams)s) AND e.type = 'note' AND strpos(e.metadata, '{SUMMARY}"') > 0 AND {is_shown()}
@@ -74,10 +73,7 @@ _AROUND = " UNION ALL ".join(
 
 
 class PostgresEvents:
-    """Layer 0 of one memory, an `EventStore`.
-
-    No event is kept in this process.
-    """
+    """Layer 0 of one memory, an `EventStore`. No event is kept in this process."""
 
     def __init__(self, con: Connection, clock: Clock, projects: PostgresProjects) -> None:
         self._con, self._clock, self._projects = con, clock, projects
@@ -85,11 +81,9 @@ class PostgresEvents:
         self._forgot_ms = 0
 
     def append(self, events: Sequence[Event], request: WriteRequest | None = None) -> AppendResult:
-        """Store new events; return their ids and those stored before."""
         return self.append_batches([EventBatch(events, request)])[0]
 
     def append_batches(self, batches: Sequence[EventBatch]) -> list[AppendResult]:
-        """Append each batch in turn; return their results in order."""
         now = self._clock.now_ms()
         with self._con.open_writer(*self._make_questions(batches, now)) as writer:
             sources, replayed, *known_rows = writer.answers
@@ -113,30 +107,26 @@ class PostgresEvents:
                 sorted_out.append((new, old_ids, None))
                 if batch.request:
                     replies[key] = batch.request.answer or " ".join(e.event_id for e in new)
-            copies = self._insert(writer, fresh, sources) if fresh else set[EventId]()
+            copies = self._insert_events(writer, fresh, sources) if fresh else set[EventId]()
             if replies:
                 if abs(now - self._forgot_ms) > _FORGET_MS:
                     forget_old_requests(writer, now)
                     self._forgot_ms = now
-                writer.send_later(_ANSWERED, keys=list(replies), answers=list(replies.values()), at_ms=now)
+                writer.send_later(_PUT_ANSWERS, keys=list(replies), answers=list(replies.values()), at_ms=now)
             failpoint("events.before_commit")
         failpoint("events.committed")
         return [replace(make_append_result(new, old_ids, copies), replayed_answer=answer) for new, old_ids, answer in sorted_out]
 
     def _make_questions(self, batches: Sequence[EventBatch], now: int) -> list[Statement]:
-        """Return what is asked with the head locked: sources of sessions, earlier answers, and for up to 64 events stored ids."""
         events = [event for batch in batches for event in batch.events]
         keys = [batch.request.key for batch in batches if batch.request]
         statements = [make_sources_query(events), Statement(_REPLAY, {"keys": keys, "since": now - REQUEST_KEPT_MS})]
-        if len(events) <= _FEW:
-            statements.append(Statement(_KNOWN, {"keys": uuids_of(event_key(e.event_id) for e in events)}))
+        if len(events) <= _LOOKUP_LIMIT:
+            statements.append(Statement(_STORED, {"keys": uuids_of(event_key(e.event_id) for e in events)}))
         return statements
 
-    def _insert(self, writer: Writer, fresh: Sequence[Event], sources: Sequence[Row]) -> set[EventId]:
-        """Store pairs, number and store new events, and write one outbox entry, in the caller's transaction.
-
-        Return the ids of those that say again what another session holds.
-        """
+    def _insert_events(self, writer: Writer, fresh: Sequence[Event], sources: Sequence[Row]) -> set[EventId]:
+        """Store new events; return the ids of copies."""
         copies = self._pairs.find_copies(writer, fresh, sources)
         first = writer.head.last_event + 1
         writer.head.last_event += len(fresh)
@@ -145,75 +135,66 @@ class PostgresEvents:
         columns[1] = uuids_of(columns[1])
         writer.insert_rows("event", _COLUMNS, EVENT_TYPES, columns)
         writer.add_changes([(ChangeKind.EVENTS_APPENDED, str(first + len(fresh) - 1))])
-        writer.call_after_commit(lambda: self._projects.take(fresh))
+        writer.call_after_commit(lambda: self._projects.note_stored(fresh))
         return copies
 
     def _make_event(self, row: Row) -> Event:
         event = event_of(row)
         return event.with_display_project(self._projects.names.display_name(event.project, event.session_id))
 
-    def _events(self, text: str, **parameters: Any) -> list[Event]:
+    def _read_events(self, text: str, **parameters: Any) -> list[Event]:
         return [self._make_event(row) for row in self._con.rows(text, **parameters)]
 
     def _make_conditions(self, scope: Scope, session_id: str | None = None) -> Conditions:
         return make_scope_conditions(scope, session_id, self._projects.names)
 
     def find_event(self, event_id: EventId) -> Event | None:
-        """Return an event, shown or not, with its project's present name."""
-        return next(iter(self._events(_GET, keys=[uuid_of(event_key(event_id))])), None)
+        return next(iter(self._read_events(_GET, keys=[uuid_of(event_key(event_id))])), None)
 
     def get_events(self, ids: Iterable[EventId]) -> dict[EventId, Event]:
-        """Return the stored events of `ids` by id, shown or not."""
         keys = uuids_of({event_key(i) for i in ids})
-        return {e.event_id: e for e in self._events(_GET, keys=keys)} if keys else {}
+        return {e.event_id: e for e in self._read_events(_GET, keys=keys)} if keys else {}
 
     def find_tails(self, tails: Sequence[int]) -> dict[int, EventId]:
-        """Return the stored ids whose lower 80 bits are in `tails`."""
         if not tails:
             return {}
         rows = self._con.rows(_TAILS, tails=[tail.to_bytes(10, "big") for tail in tails])
         return {row[0] & HASH_MASK: event_id_from(row[0]) for row in rows}
 
     def read_after(self, seq: int, limit: int) -> list[StoredEvent]:
-        """Return up to `limit` events numbered above `seq`, by arrival."""
-        if seq >= self._con.head().last_event:
+        if seq >= self._con.get_head().last_event:
             return []
         return [StoredEvent(row[0], self._make_event(row[1:])) for row in self._con.rows(_AFTER, seq=seq, to=seq + limit)]
 
     def list_arrivals(self, after: int, to: int, scope: Scope, probes: Sequence[str] = (), live: bool = False) -> list[Event]:
-        """Return a scope's shown events numbered `after` < n <= `to`."""
         conditions = self._make_conditions(scope)
-        conditions.add("e.seq > {} AND e.seq <= {}", after, to)
+        conditions.add_condition("e.seq > {} AND e.seq <= {}", after, to)
         if live:
-            conditions.add("(e.source = {} OR starts_with(e.source, {}))", TOOL, HOOK)
+            conditions.add_condition("(e.source = {} OR starts_with(e.source, {}))", TOOL, HOOK)
         if probes:
-            either = " OR ".join(f"strpos({fold_case(WHOLE)}, {{}}) > 0" for _ in probes)
-            conditions.add(f"(octet_length({WHOLE}) <> char_length({WHOLE}) OR {either})", *probes)
-        return self._events(
-            f"SELECT {_EVENT} FROM event e WHERE {own('e')} AND {conditions.all} ORDER BY e.seq", **conditions.given
+            either = " OR ".join(f"strpos({fold_case(EVENT_WORDS)}, {{}}) > 0" for _ in probes)
+            conditions.add_condition(f"(octet_length({EVENT_WORDS}) <> char_length({EVENT_WORDS}) OR {either})", *probes)
+        return self._read_events(
+            f"SELECT {_EVENT} FROM event e WHERE {own('e')} AND {conditions.text} ORDER BY e.seq", **conditions.parameters
         )
 
     def last_seq(self) -> int:
-        """Return the highest event number; 0 in an empty store."""
-        return self._con.head().last_event
+        return self._con.get_head().last_event
 
     def find_duplicates(self, ids: Iterable[EventId]) -> dict[EventId, EventId]:
-        """Return pairs with one of `ids`: hidden id to shown id."""
         return self._pairs.find_pairs(ids)
 
     def segment_events(self, segment: Segment) -> list[Event]:
-        """Return a segment's events in order, as `events_by_segment` does."""
         return self.events_by_segment([segment]).get(segment.key, [])
 
     def events_by_segment(self, segments: Sequence[Segment], last_seq: int | None = None) -> dict[int, list[Event]]:
-        """Return the shown events of each segment by its key, in order."""
-        by_segment = self._in_segments(segments, last_seq, is_shown())
+        by_segment = self._read_segments(segments, last_seq, is_shown())
         # Copies may also be hidden by what was stored before them.
-        for which in (_OUTDONE, "true"):
-            by_segment |= self._in_segments([s for s in segments if s.key not in by_segment], last_seq, which)
+        for which in (_HIDDEN_BY_LATER, "true"):
+            by_segment |= self._read_segments([s for s in segments if s.key not in by_segment], last_seq, which)
         return by_segment
 
-    def _in_segments(self, segments: Sequence[Segment], last_seq: int | None, which: str) -> dict[int, list[Event]]:
+    def _read_segments(self, segments: Sequence[Segment], last_seq: int | None, which: str) -> dict[int, list[Event]]:
         by_segment: dict[int, list[Event]] = {}
         if segments:
             for row in self._con.rows(_IN_SEGMENTS.format(which=which), last_seq=last_seq, **_make_spans(segments)):
@@ -221,96 +202,86 @@ class PostgresEvents:
         return by_segment
 
     def list_recaps(self, streams: Iterable[int]) -> list[Event]:
-        """Return the shown recaps of these streams, in order of time."""
-        return list(filter(is_recap, self._events(_RECAPS, streams=list(streams))))
+        return list(filter(is_recap, self._read_events(_RECAPS, streams=list(streams))))
 
     def get_neighbours(self, event: Event, earlier_limit: int, later_limit: int) -> tuple[list[Event], list[Event]]:
-        """Return the shown events nearest to one in its stream, in order."""
         at = {
             "stream": event.stream,
             "ts": event.timestamp,
             "key": uuid_of(event_key(event.event_id)),
             "session": event.session_id,
         }
-        near = sorted(self._events(_AROUND, before=earlier_limit, after=later_limit, **at), key=lambda e: e.order)
+        near = sorted(self._read_events(_AROUND, before=earlier_limit, after=later_limit, **at), key=lambda e: e.order)
         return [e for e in near if e.order < event.order], [e for e in near if e.order > event.order]
 
     def list_events(
         self, scope: Scope, session_id: str | None = None, limit: int = 100, after: tuple[int, str] | None = None
     ) -> list[Event]:
-        """Return up to `limit` shown events of a scope by (timestamp, id)."""
         conditions = self._make_conditions(scope, session_id)
         if after:
-            conditions.add("(e.ts, e.event_id) > ({}, {}::uuid)", after[0], uuid_of(event_key(after[1])))
-        text = f"SELECT {_EVENT} FROM event e WHERE {own('e')} AND {conditions.all} ORDER BY e.ts, e.event_id LIMIT %(limit)s"
-        return self._events(text, **conditions.given, limit=limit)
+            conditions.add_condition("(e.ts, e.event_id) > ({}, {}::uuid)", after[0], uuid_of(event_key(after[1])))
+        text = f"SELECT {_EVENT} FROM event e WHERE {own('e')} AND {conditions.text} ORDER BY e.ts, e.event_id LIMIT %(limit)s"
+        return self._read_events(text, **conditions.parameters, limit=limit)
 
     def search_words(
         self, scope: Scope, words: Sequence[str], limit: int, segments: Sequence[Segment] | None = None
     ) -> tuple[int, list[Event]]:
-        """Return the number of a scope's events, and those with all `words`."""
         conditions = self._make_conditions(scope)
         table, span_parameters = "event e", dict[str, Any]()
         if segments is None:
-            row = self._con.row(f"SELECT count(*) FROM event e WHERE {own('e')} AND {conditions.all}", **conditions.given)
+            row = self._con.row(f"SELECT count(*) FROM event e WHERE {own('e')} AND {conditions.text}", **conditions.parameters)
             count = row[0] if row else 0
         else:
             count = sum(s.events for s in segments)
             table, span_parameters = f"{_SPANS} JOIN event e ON {_INSIDE}", _make_spans(segments)
         for word in words:
             add_text_condition(conditions, word)
-        text = f"""SELECT {_EVENT} FROM {table} WHERE {own("e")} AND {conditions.all}
+        text = f"""SELECT {_EVENT} FROM {table} WHERE {own("e")} AND {conditions.text}
                    ORDER BY e.ts DESC, e.event_id DESC LIMIT %(limit)s"""
-        return count, self._events(text, **span_parameters, **conditions.given, limit=limit)
+        return count, self._read_events(text, **span_parameters, **conditions.parameters, limit=limit)
 
     def rank_positions(self, scope: Scope, probes: Mapping[str, float], limit: int) -> tuple[int, list[EventPosition]]:
-        """Return the number of a scope's events, and the best positions."""
         conditions = self._make_conditions(scope)
         weight = sum_weights(conditions, probes)
         # Without the fences each probe would put the words together, and fold them, again.
         text = f"""SELECT stream, ts, event_id, ({weight}) / ln(20 + length(whole) / 10.0::float8) AS weight, count(*) OVER ()
                    FROM (SELECT *, {fold_case("whole")} AS folded FROM (
-                     SELECT e.stream, e.ts, e.event_id, {WHOLE} AS whole FROM event e
-                     WHERE {own("e")} AND {conditions.all} OFFSET 0
+                     SELECT e.stream, e.ts, e.event_id, {EVENT_WORDS} AS whole FROM event e
+                     WHERE {own("e")} AND {conditions.text} OFFSET 0
                    ) w OFFSET 0) f
                    ORDER BY weight DESC, ts DESC, event_id DESC LIMIT %(limit)s"""
-        rows = self._con.rows(text, **conditions.given, limit=limit)
+        rows = self._con.rows(text, **conditions.parameters, limit=limit)
         places = [EventPosition(row[0], (row[1], event_id_from(row[2]))) for row in rows if row[3] > 0]
         return rows[0][4] if rows else 0, places
 
     def get_span(self, scope: Scope) -> TimeWindow | None:
-        """Return the time of a scope's shown events, or None."""
         conditions = self._make_conditions(scope)
-        query = f"SELECT e.ts FROM event e WHERE {own('e')} AND {conditions.all} ORDER BY e.ts {{0}}, e.event_id {{0}} LIMIT 1"
-        row = self._con.row(f"SELECT ({query.format('ASC')}), ({query.format('DESC')})", **conditions.given)
+        query = f"SELECT e.ts FROM event e WHERE {own('e')} AND {conditions.text} ORDER BY e.ts {{0}}, e.event_id {{0}} LIMIT 1"
+        row = self._con.row(f"SELECT ({query.format('ASC')}), ({query.format('DESC')})", **conditions.parameters)
         return None if row is None or row[0] is None else TimeWindow(row[0], row[1] + 1)
 
     def list_sessions(self, scope: Scope, limit: int = 100) -> list[SessionInfo]:
-        """Return up to `limit` sessions with shown events, latest first."""
         conditions = self._make_conditions(scope)
         text = f"""SELECT e.session_id, e.project, max(e.agent COLLATE "C"), min(e.ts), max(e.ts), count(*)
-                   FROM event e WHERE {own("e")} AND {conditions.all}
+                   FROM event e WHERE {own("e")} AND {conditions.text}
                    GROUP BY e.session_id, e.project ORDER BY max(e.ts) DESC, e.session_id COLLATE "C" LIMIT %(limit)s"""
-        return sessions_of(self._con.rows(text, **conditions.given, limit=limit), self._projects.names)
+        return sessions_of(self._con.rows(text, **conditions.parameters, limit=limit), self._projects.names)
 
     def list_speakers(self, scope: Scope) -> list[str]:
-        """Return the speakers of a scope's shown events, sorted, without ""."""
         conditions = self._make_conditions(scope)
-        conditions.add("e.speaker <> ''")
-        text = f"SELECT DISTINCT e.speaker FROM event e WHERE {own('e')} AND {conditions.all}"
-        return sorted(row[0] for row in self._con.rows(text, **conditions.given))
+        conditions.add_condition("e.speaker <> ''")
+        text = f"SELECT DISTINCT e.speaker FROM event e WHERE {own('e')} AND {conditions.text}"
+        return sorted(row[0] for row in self._con.rows(text, **conditions.parameters))
 
     def count_matches(self, begin: str, pattern: str) -> dict[str, int]:
-        """Return how often shown texts and metadata match, by matched group."""
         conditions = self._make_conditions(Scope())
-        conditions.add("(strpos(e.text, {}) > 0 OR strpos(e.metadata, {}) > 0)", begin, begin)
+        conditions.add_condition("(strpos(e.text, {}) > 0 OR strpos(e.metadata, {}) > 0)", begin, begin)
         text = f"""SELECT m.groups[1], count(*) FROM event e,
                      LATERAL regexp_matches(e.text || chr(10) || e.metadata, %(pattern)s, 'g') AS m(groups)
-                   WHERE {own("e")} AND {conditions.all} GROUP BY 1"""
-        return dict(sorted(self._con.rows(text, **conditions.given, pattern=pattern)))
+                   WHERE {own("e")} AND {conditions.text} GROUP BY 1"""
+        return dict(sorted(self._con.rows(text, **conditions.parameters, pattern=pattern)))
 
     def iter_all(self, batch: int = 2000) -> Iterator[list[StoredEvent]]:
-        """Yield every event by arrival, `batch` at a time."""
         seq = 0
         while events := self.read_after(seq, batch):
             yield events
@@ -318,10 +289,9 @@ class PostgresEvents:
 
 
 def _read_stored(writer: Writer, events: Sequence[Event]) -> dict[EventId, StoredValue]:
-    """Return text and session of those of the events whose ids are stored, by id; read in the writer's transaction."""
     if not events:
         return {}
-    return _index_contents(writer.rows(_KNOWN, keys=uuids_of(event_key(e.event_id) for e in events)))
+    return _index_contents(writer.rows(_STORED, keys=uuids_of(event_key(e.event_id) for e in events)))
 
 
 def _index_contents(rows: Sequence[Row]) -> dict[EventId, StoredValue]:

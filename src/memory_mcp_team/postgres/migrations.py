@@ -1,4 +1,6 @@
-"""The tables of a database: made when it is empty, brought up to date step by step, and refused when a newer program made them.
+"""The tables of a database, and the role that uses them.
+
+Tables are made when it is empty, brought up to date step by step, and refused when a newer program made them.
 
 Several processes may start at once: an advisory lock lets one of them do it. With Citus the tables are made without
 partitions, since its shards take their place.
@@ -9,14 +11,16 @@ import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
+import psycopg
 from psycopg import Connection as Raw
 from psycopg.conninfo import conninfo_to_dict
 
-from memory_mcp.base.errors import SchemaTooNew
-from memory_mcp_team.postgres.database import Database, sql, translate_errors
+from memory_mcp.base.errors import ConfigError, SchemaTooNew
+from memory_mcp_team.postgres.database import Database, check_address, sql, translate_errors
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +42,7 @@ APART = frozenset({"tenant", "work"})
 
 
 def read_sql(name: str) -> str:
-    """Return the text of one SQL file of this package, by its path in it."""
+    """Return the text of one SQL file of this package."""
     return resources.files("memory_mcp_team.postgres").joinpath(name).read_text(encoding="utf-8")
 
 
@@ -51,16 +55,13 @@ def read_version(raw: "Raw[Any]") -> int:
 
 
 def list_tables() -> list[str]:
-    """Return the tables that hold rows of memories, by name, in the order of the schema; read from schema.sql."""
+    """Return the tables that hold rows of memories."""
     return [name for name in _CREATED.findall(read_sql("schema.sql")) if name not in DIRECTORY | APART]
 
 
 @contextmanager
 def log_long_wait(database: Database) -> Iterator[None]:
-    """Log once, as a warning, that the database is waited for, should the block take more than two seconds.
-
-    The address is named without user and password. The block itself is not bounded.
-    """
+    """Warn once if the block takes over two seconds."""
     parts = conninfo_to_dict(database.url)
     # Without the user's name and password.
     address = " ".join(f"{part}={parts[part]}" for part in ("host", "hostaddr", "port", "dbname") if part in parts)
@@ -75,12 +76,12 @@ def log_long_wait(database: Database) -> Iterator[None]:
 
 
 def migrate_schema(database: Database, partitions: int = PARTITIONS) -> None:
-    """Make the tables, or bring them up to date, in one transaction; does nothing where they are.
+    """Make the tables, or bring them up to date.
 
-    Raises SchemaTooNew when a newer program made them, StorageAway when the database does not answer. Waits for
-    another process that does the same. `partitions` counts when they are made: 0 for none.
+    Raises SchemaTooNew if a newer program made them. Waits for another process that does the same. `partitions` counts when
+    they are made: 0 for none.
     """
-    with database.connect_alone() as raw, translate_errors():
+    with database.connect_unpooled() as raw, translate_errors():
         have = read_version(raw)
         if have == CURRENT:
             return
@@ -100,7 +101,6 @@ def migrate_schema(database: Database, partitions: int = PARTITIONS) -> None:
 
 
 def _create_tables(raw: "Raw[Any]", partitions: int) -> None:
-    """Make all tables of today's schema with their partitions and row-level security, in the caller's transaction."""
     text = read_sql("schema.sql")
     raw.execute(sql(text.replace("{partitions}", "PARTITION BY HASH (tenant)" if partitions else "")))
     secured = list_tables()
@@ -115,3 +115,42 @@ def _create_tables(raw: "Raw[Any]", partitions: int) -> None:
     for table in sorted(DIRECTORY):
         raw.execute(sql(read_sql("directory_policies.sql").format(table=table)))
     raw.execute(sql(read_sql("tenant_policies.sql")))
+
+
+#: How long a check waits for a connection (seconds).
+_ROLE_PATIENCE = 5
+_ROLE = """SELECT current_user, rolsuper OR rolbypassrls, current_setting('server_version') FROM pg_roles
+  WHERE rolname = current_user"""
+#: What to do about a role that row-level security does not bind.
+ROLE_HINT = "Name another role in storage.url: one that is neither superuser nor has BYPASSRLS, and owns the tables."
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseRole:
+    """A role, and the version of the server that was asked."""
+
+    name: str
+    is_bound: bool
+    version: str
+
+
+def read_role(url: str) -> DatabaseRole:
+    """Return the role that an address logs in as.
+
+    On a connection of its own. Raises StorageAway if nothing answers within five seconds.
+    """
+    check_address(url)
+    with translate_errors(), psycopg.connect(url, connect_timeout=_ROLE_PATIENCE, application_name="memory-mcp") as raw:
+        name, is_free, version = raw.execute(_ROLE).fetchone() or ("", True, "")
+    return DatabaseRole(str(name), not is_free, str(version))
+
+
+def require_bound_role(database: Database) -> None:
+    """Raise ConfigError if row-level security does not bind the role.
+
+    That is a superuser or one with BYPASSRLS.
+    """
+    with database.lend_connection(None) as raw:
+        name, is_free, _ = raw.execute(_ROLE).fetchone() or ("", True, "")
+    if is_free:
+        raise ConfigError(f"row-level security does not bind the role {name}, and it keeps members apart", ROLE_HINT)

@@ -19,7 +19,7 @@ _MARKS = f"SELECT name, value FROM checkpoint WHERE {own()} AND starts_with(name
 
 
 def put_checkpoint(writer: Writer, name: str, value: str) -> None:
-    """Replace or add one position inside the caller's transaction.
+    """Put one position inside the caller's transaction.
 
     The deriver's, as a number, goes into the memory's head.
     """
@@ -33,29 +33,24 @@ _FORGET = f"DELETE FROM request WHERE {own()} AND at_ms < %(until)s"
 
 
 def forget_old_requests(writer: Writer, now_ms: int) -> None:
-    """Remove, inside the caller's transaction, the answers older than an hour at `now_ms`."""
+    """Remove, in the caller's transaction, answers older than an hour."""
     writer.send_later(_FORGET, until=now_ms - REQUEST_KEPT_MS)
 
 
 class PostgresOutbox:
-    """Changes, positions of followers and importers, and answers to requests.
-
-    An `Outbox`.
-    """
+    """Changes, positions of followers, and answers to requests; an `Outbox`."""
 
     def __init__(self, con: Connection) -> None:
         self._con = con
         self._changed: tuple[tuple[int, int], frozenset[str]] = ((-1, -1), frozenset())
 
     def read_after(self, seq: int, limit: int) -> list[Change]:
-        """Return up to `limit` changes numbered above `seq`, in order."""
-        if seq >= self._con.head().last_change:
+        if seq >= self._con.get_head().last_change:
             return []
         return [Change(row[0], ChangeKind(row[1]), row[2]) for row in self._con.rows(_AFTER, seq=seq, limit=limit)]
 
     def nodes_changed_since(self, seq: int) -> frozenset[str] | None:
-        """Return the nodes changed after the change `seq`, or None if unknown."""
-        last = self._con.head().last_change
+        last = self._con.get_head().last_change
         if seq >= last:
             return frozenset()
         if self._changed[0] != (seq, last):
@@ -67,19 +62,16 @@ class PostgresOutbox:
         return self._changed[1]
 
     def get_checkpoint(self, follower: str) -> int:
-        """Return the number up to which a follower got; 0 at first."""
         if follower == DERIVER:
-            return self._con.head().derived
+            return self._con.get_head().derived
         row = self._con.row(f"SELECT value FROM checkpoint WHERE {own()} AND name = %(name)s", name=follower)
         return int(row[0]) if row else 0
 
     def set_position(self, follower: str, value: str) -> None:
-        """Store the position of a follower or importer, in a transaction."""
         with self._con.open_writer() as writer:
             put_checkpoint(writer, follower, value)
 
     def set_positions(self, values: Mapping[str, str]) -> None:
-        """Store several positions by name, in one transaction; others stay."""
         with self._con.open_writer() as writer:
             other_values = {name: value for name, value in values.items() if name != DERIVER}
             if DERIVER in values:
@@ -88,14 +80,12 @@ class PostgresOutbox:
                 writer.send_later(_PUT_ALL, names=list(other_values), values=list(other_values.values()))
 
     def get_positions(self, prefix: str) -> dict[str, str]:
-        """Return the positions whose names begin with `prefix`, by name."""
         rows = self._con.rows(_MARKS, prefix=prefix)
         positions = {str(name): str(value) for name, value in rows}
-        if DERIVER.startswith(prefix) and (derived := self._con.head().derived):
+        if DERIVER.startswith(prefix) and (derived := self._con.get_head().derived):
             positions[DERIVER] = str(derived)
         return positions
 
     def forget_requests(self, now_ms: int) -> int:
-        """Remove answers to writes too old at `now_ms`; return how many."""
         with self._con.open_writer() as writer:
-            return writer.run(_FORGET, until=now_ms - REQUEST_KEPT_MS)
+            return writer.execute(_FORGET, until=now_ms - REQUEST_KEPT_MS)

@@ -14,15 +14,15 @@ from memory_mcp.model.project import Alias, ProjectNames, Split
 from memory_mcp.storage.rows import activity_of, daily_of, folder_of, root_commit_in
 from memory_mcp.storage.values import Activity, DailyActivity
 from memory_mcp_team.postgres.connection import Connection, own
-from memory_mcp_team.postgres.head import Head
+from memory_mcp_team.postgres.memories import Head
 
 _ALIAS, _ALIAS_TYPES = "old, new, author, at_ms", ("text", "text", "text", "bigint")
 _SPLIT, _SPLIT_TYPES = "project, session_id, folder, new, at_ms", ("text", "text", "text", "text", "bigint")
 _ALIASES = f"SELECT {_ALIAS} FROM project_alias WHERE {own()} ORDER BY at_ms, old"
 _SPLITS = f"SELECT {_SPLIT} FROM project_split WHERE {own()} ORDER BY at_ms, number"
-_BEHIND = "seq > %(after)s AND seq <= %(to)s"
-_BEGAN = f"""SELECT DISTINCT ON (project, session_id) project, session_id, metadata FROM event
-  WHERE {own()} AND {_BEHIND} AND project = ANY(%(projects)s::text[]) ORDER BY project, session_id, seq"""
+_BETWEEN = "seq > %(after)s AND seq <= %(to)s"
+_SESSION_STARTS = f"""SELECT DISTINCT ON (project, session_id) project, session_id, metadata FROM event
+  WHERE {own()} AND {_BETWEEN} AND project = ANY(%(projects)s::text[]) ORDER BY project, session_id, seq"""
 _RECORDED = f"SELECT DISTINCT project FROM event WHERE {own()}"
 _BRANCH = f"""SELECT 1 FROM event WHERE {own()} AND project = %(project)s AND strpos(metadata, '"branch":"') > 0 LIMIT 1"""
 _ROOTS = f"""SELECT project, (array_agg(metadata ORDER BY seq DESC))[1] FROM event
@@ -46,81 +46,79 @@ _YEARS = f"SELECT DISTINCT left(day, 4)::integer FROM segment_cut WHERE {_OF} OR
 
 
 @dataclass(slots=True)
-class _Rules:
+class _CachedRules:
     """The rules that are kept in memory."""
 
     names: ProjectNames
     #: When they were read, as `Head.noted` says it.
-    noted: tuple[int, int]
+    notes_stamp: tuple[int, int]
     #: Number of the event up to which it is known where sessions began.
-    looked_to: int = 0
+    last_seq: int = 0
 
     def are_current(self, head: Head) -> bool:
-        """Return whether by `head` nothing was noted or reset since, nor, if a rule asks where sessions began, stored."""
-        return self.noted == head.noted and (self.looked_to >= head.last_event or not self.names.names_needing_folders())
+        """Return whether they hold by this head."""
+        return self.notes_stamp == head.notes_stamp and (
+            self.last_seq >= head.last_event or not self.names.names_needing_folders()
+        )
 
 
 @dataclass(slots=True)
-class _Recorded:
+class _RecordedNames:
     """The recorded names that are known."""
 
     names: set[str] = field(default_factory=set)
     resets: int = -1
-    looked_to: int = 0
+    last_seq: int = 0
 
 
 class PostgresProjects:
-    """Rules for names of projects, kept in memory, and what events and cuts say of projects; a `ProjectStore`."""
+    """Rules for names of projects, kept in memory; a `ProjectStore`."""
 
     def __init__(self, con: Connection, renamed: Callable[[], None]) -> None:
         self._con = con
-        self._renamed = renamed
+        self._on_rename = renamed
         #: Never held while `renamed` is called.
         self._lock = threading.Lock()
-        self._rules: _Rules | None = None
-        self._recorded = _Recorded()
+        self._rules: _CachedRules | None = None
+        self._recorded_names = _RecordedNames()
 
     @property
     def names(self) -> ProjectNames:
-        """Every rule in force. Reads nothing while no rule changed."""
-        head, rules = self._con.head(), self._rules
+        head, rules = self._con.get_head(), self._rules
         if rules is not None and rules.are_current(head):
             return rules.names
         with self._lock:
             old_rules = self._rules
-            rules = self._read_rules(old_rules, head.noted)
+            rules = self._read_rules(old_rules, head.notes_stamp)
             watched, to = rules.names.names_needing_folders(), head.last_event
-            if watched and to > rules.looked_to:
-                for row in self._con.rows(_BEGAN, projects=sorted(watched), after=rules.looked_to, to=to):
+            if watched and to > rules.last_seq:
+                for row in self._con.rows(_SESSION_STARTS, projects=sorted(watched), after=rules.last_seq, to=to):
                     rules.names.note_start_folder(row[0], row[1], folder_of(row[2]))
-                rules.looked_to = to
+                rules.last_seq = to
             self._rules = rules
         if old_rules is not None and rules.names is not old_rules.names:
-            self._renamed()
+            self._on_rename()
         return rules.names
 
-    def reread(self) -> None:
-        """Have the rules read again when they are asked for next, and all recorded names looked at by `news`."""
+    def drop_rules(self) -> None:
+        """Have the rules read again, and all recorded names looked at."""
         with self._lock:
-            self._rules = self._rules and _Rules(self._rules.names, (-1, -1))
-            self._recorded = _Recorded(self._recorded.names)
+            self._rules = self._rules and _CachedRules(self._rules.names, (-1, -1))
+            self._recorded_names = _RecordedNames(self._recorded_names.names)
 
-    def _read_rules(self, old_rules: _Rules | None, noted: tuple[int, int]) -> _Rules:
-        if old_rules is not None and old_rules.noted == noted:
+    def _read_rules(self, old_rules: _CachedRules | None, noted: tuple[int, int]) -> _CachedRules:
+        if old_rules is not None and old_rules.notes_stamp == noted:
             return old_rules
         with self._con.open_reader() as reader:
             aliases = [Alias(*row) for row in reader.rows(_ALIASES)]
             splits = [Split(*row) for row in reader.rows(_SPLITS)]
         if old_rules is not None and (list(old_rules.names.aliases), list(old_rules.names.splits)) == (aliases, splits):
             # What was erased or loaded may have numbered events anew.
-            return _Rules(old_rules.names, noted, old_rules.looked_to if old_rules.noted[0] == noted[0] else 0)
-        return _Rules(ProjectNames(aliases, splits), noted)
+            return _CachedRules(old_rules.names, noted, old_rules.last_seq if old_rules.notes_stamp[0] == noted[0] else 0)
+        return _CachedRules(ProjectNames(aliases, splits), noted)
 
-    def take(self, events: Sequence[Event]) -> list[Event]:
-        """Return events stored just now under their projects' present names.
-
-        Note where sessions began if a rule asks for it.
-        """
+    def note_stored(self, events: Sequence[Event]) -> list[Event]:
+        """Note where sessions began if a rule asks for it."""
         names = self.names
         watched = names.names_needing_folders()
         for event in events:
@@ -129,77 +127,64 @@ class PostgresProjects:
         return [event.with_display_project(names.display_name(event.project, event.session_id)) for event in events]
 
     def take_new_names(self) -> list[str]:
-        """Return the names recorded since the last call in this process."""
-        head = self._con.head()
+        head = self._con.get_head()
         with self._lock:
-            last = self._recorded
-            after = last.looked_to if last.resets == head.resets else 0
+            last = self._recorded_names
+            after = last.last_seq if last.resets == head.resets else 0
             if after >= head.last_event:
                 return []
-            rows = self._con.rows(f"{_RECORDED} AND {_BEHIND}", after=after, to=head.last_event)
+            rows = self._con.rows(f"{_RECORDED} AND {_BETWEEN}", after=after, to=head.last_event)
             fresh = {row[0] for row in rows} - last.names
-            self._recorded = _Recorded(last.names | fresh, head.resets, head.last_event)
+            self._recorded_names = _RecordedNames(last.names | fresh, head.resets, head.last_event)
         return sorted(fresh - {""})
 
     def list_recorded(self) -> list[str]:
-        """Return every recorded name but "", sorted."""
         return sorted({row[0] for row in self._con.rows(_RECORDED)} - {""})
 
     def has_branch(self, project: str) -> bool:
-        """Return whether an event recorded with this name has a branch."""
         return self._con.row(_BRANCH, project=project) is not None
 
     def get_root_commits(self) -> dict[str, str]:
-        """Return the newest root commit of each recorded name."""
         return {row[0]: root_commit_in(row[1]) for row in self._con.rows(_ROOTS)}
 
     def list_streams(self) -> list[tuple[int, str, str, str]]:
-        """Return (stream, recorded project, session, project in its cuts)."""
         return [(row[0], row[1], row[2], row[3]) for row in self._con.rows(_STREAMS)]
 
     def list_projects(self) -> list[Activity]:
-        """Return the activity of each project in the tree, in no order."""
         return [activity_of(row) for row in self._con.rows(_ACTIVITY.format(column="project", other="agent"))]
 
     def list_agents(self) -> list[Activity]:
-        """Return the activity of each agent in the tree, in no order."""
         return [activity_of(row) for row in self._con.rows(_ACTIVITY.format(column="agent", other="project"))]
 
     def daily_activity(
         self, first_day: str, after_day: str, project: str | None = None, agent: str | None = None
     ) -> DailyActivity:
-        """Return events and sessions of a span of local days."""
         parameters = {"first": first_day, "after": after_day, "project": project, "agent": agent}
         rows = sorted(self._con.rows(_DAILY, **parameters), key=lambda row: (row[0], row[4], row[1]))
         return daily_of(rows)
 
     def list_years(self, project: str | None = None, agent: str | None = None) -> list[int]:
-        """Return the years that have any segment, in order."""
         return [row[0] for row in self._con.rows(_YEARS, project=project, agent=agent)]
 
     def add_alias(self, alias: Alias) -> None:
-        """Record another name of a project, replacing the rule of `alias.old`."""
         with self._con.open_writer() as writer:
-            writer.run(f"DELETE FROM project_alias WHERE {own()} AND old = %(old)s", old=alias.old)
+            writer.execute(f"DELETE FROM project_alias WHERE {own()} AND old = %(old)s", old=alias.old)
             row = [alias.old, alias.new, alias.author, alias.at_ms]
             writer.insert_rows("project_alias", _ALIAS, _ALIAS_TYPES, [[value] for value in row])
             writer.head.notes += 1
 
     def drop_alias(self, old: str) -> None:
-        """Remove the rule about the name `old`, if any."""
         with self._con.open_writer() as writer:
-            writer.run(f"DELETE FROM project_alias WHERE {own()} AND old = %(old)s", old=old)
+            writer.execute(f"DELETE FROM project_alias WHERE {own()} AND old = %(old)s", old=old)
             writer.head.notes += 1
 
     def add_splits(self, splits: Sequence[Split]) -> None:
-        """Record that sessions are a separate project; other rules stay."""
         rows = [(s.project, s.session_id, s.folder, s.new, s.at_ms) for s in splits]
         with self._con.open_writer() as writer:
             writer.insert_rows("project_split", _SPLIT, _SPLIT_TYPES, [list(column) for column in zip(*rows, strict=True)])
             writer.head.notes += 1
 
     def drop_splits(self, new: str) -> None:
-        """Remove the rules that made `new` a separate project."""
         with self._con.open_writer() as writer:
-            writer.run(f"DELETE FROM project_split WHERE {own()} AND new = %(new)s", new=new)
+            writer.execute(f"DELETE FROM project_split WHERE {own()} AND new = %(new)s", new=new)
             writer.head.notes += 1

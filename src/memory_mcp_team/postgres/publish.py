@@ -14,7 +14,7 @@ from memory_mcp.storage.records import DERIVER
 from memory_mcp.storage.rows import NODE, grip_columns, node_columns, segment_columns
 from memory_mcp.storage.values import Build
 from memory_mcp_team.postgres.connection import Connection, Row, Writer, own
-from memory_mcp_team.postgres.keys import uuids_of
+from memory_mcp_team.postgres.database import uuids_of
 from memory_mcp_team.postgres.outbox import put_checkpoint
 
 _CUT = (
@@ -34,25 +34,24 @@ _NODE_TYPES = (
 )
 _BULLET, _BULLET_TYPES = "key, version, pos, text, kind, project, agent", ("bigint", "integer", "integer", *["text"] * 4)
 _LINK, _LINK_TYPES = "key, version, pos, place, grip_id", ("bigint", *["integer"] * 3, "uuid")
-_HAVE_NODES = f"SELECT node_id FROM node WHERE {own()} AND current AND key = ANY(%(keys)s::bigint[])"
-_REPLACED = f"UPDATE node SET current = false WHERE {own()} AND current AND key = ANY(%(keys)s::bigint[])"
-_COUNTED = f"""UPDATE node n SET sessions = m.sessions, events = m.events, built = %(built)s
+_CURRENT_NODES = f"SELECT node_id FROM node WHERE {own()} AND current AND key = ANY(%(keys)s::bigint[])"
+_RETIRE_NODES = f"UPDATE node SET current = false WHERE {own()} AND current AND key = ANY(%(keys)s::bigint[])"
+_UPDATE_COUNTS = f"""UPDATE node n SET sessions = m.sessions, events = m.events, built = %(built)s
   FROM unnest(%(keys)s::bigint[], %(sessions)s::integer[], %(events)s::integer[]) m(key, sessions, events)
   WHERE {own("n")} AND n.current AND n.key = m.key"""
-_OLD = f"""DELETE FROM {{table}} o USING unnest(%(keys)s::bigint[], %(last)s::integer[]) m(key, version)
+_DROP_VERSIONS = f"""DELETE FROM {{table}} o USING unnest(%(keys)s::bigint[], %(last)s::integer[]) m(key, version)
   WHERE {own("o")} AND o.key = m.key AND o.version <= m.version"""
-_MOVED = f"""UPDATE grip g SET segment = m.segment FROM unnest(%(ids)s::uuid[], %(segments)s::bigint[]) m(id, segment)
+_MOVE_GRIPS = f"""UPDATE grip g SET segment = m.segment FROM unnest(%(ids)s::uuid[], %(segments)s::bigint[]) m(id, segment)
   WHERE {own("g")} AND g.grip_id = m.id AND g.segment <> m.segment"""
 #: Rows of one statement; more are written in several, so that no statement's parameters grow without bound.
 _ROWS = 5000
 
 
-def publish(con: Connection, build: Build) -> int:
-    """Write a build in one transaction.
+def write_build(con: Connection, build: Build) -> int:
+    """Write a build in one transaction; return its last outbox number.
 
-    Return its number, the last outbox number of the transaction. Segments whose cut or terms are written without
-    a node get an outbox entry too, unless their cut is as it was. Grips that are stored stay as they are, but for
-    their segment with `relist`.
+    Segments whose cut or terms are written without a node get an outbox entry too, unless their cut is as it was. Stored grips
+    stay as they are, but for their segment with `relist`.
     """
     with con.open_writer() as writer:
         changes = make_changes(build.nodes)
@@ -64,7 +63,7 @@ def publish(con: Connection, build: Build) -> int:
         if build.count_updates:
             keys = [node_key(n.node_id) for n in build.count_updates]
             sessions, events = [n.session_count for n in build.count_updates], [n.event_count for n in build.count_updates]
-            writer.send_later(_COUNTED, built=built, keys=keys, sessions=sessions, events=events)
+            writer.send_later(_UPDATE_COUNTS, built=built, keys=keys, sessions=sessions, events=events)
         _put_grips(writer, build)
         if build.reset_terms:
             reset = [node_key(n) for n in build.reset_terms]
@@ -84,19 +83,19 @@ def publish(con: Connection, build: Build) -> int:
 
 
 def list_unnamed(build: Build) -> set[NodeId]:
-    """Return the ids of the segments of a build of which it writes a cut or terms, or resets terms, but writes no node."""
+    """Return segments that a build writes without a node."""
     ids = (*(s.node_id for s in build.segments), *build.reset_terms, *(t.node_id for t in build.terms))
     return {i for i in ids if level_of(i) is TocLevel.SEGMENT} - {n.node_id for n in build.nodes}
 
 
 def make_republished(writer: Writer, ids: Iterable[NodeId]) -> list[tuple[ChangeKind, str]]:
-    """Return an outbox entry (kind, id) for each segment that has a node: what other processes keep of it is to be read again."""
-    rows = writer.rows(_HAVE_NODES, keys=[node_key(i) for i in ids])
+    """Return outbox entries of the segments that have a node."""
+    rows = writer.rows(_CURRENT_NODES, keys=[node_key(i) for i in ids])
     return [(ChangeKind.SEGMENT_PUBLISHED, node_id) for (node_id,) in rows]
 
 
 def put_cuts(writer: Writer, segments: Sequence[Segment]) -> list[NodeId]:
-    """Write cuts in the place of their earlier form, of one key the last; return the ids of those that changed."""
+    """Replace cuts; return the ids of those that changed."""
     by_key = {s.key: s for s in segments}
     columns = segment_columns(list(by_key.values()))
     columns[9], columns[11] = uuids_of(columns[9]), uuids_of(columns[11])
@@ -106,11 +105,10 @@ def put_cuts(writer: Writer, segments: Sequence[Segment]) -> list[NodeId]:
     return [by_key[key].node_id for (key,) in written]
 
 
-def put(writer: Writer, table: str, columns: Sequence[tuple[str, str]], lists: Sequence[list[Any]], key: str) -> None:
-    """Write rows given as lists, one for each column (name and type); a row whose key (names) is stored replaces it.
+def upsert_rows(writer: Writer, table: str, columns: Sequence[tuple[str, str]], lists: Sequence[list[Any]], key: str) -> None:
+    """Write rows given as lists, one for each column.
 
-    No key may be there twice in one call. With the key "" stored rows stay as they are. Sent later, 5000 rows a
-    statement; `lists` has one list at least.
+    A row with the key of a stored one replaces it; with the key "" stored rows stay. No key may be there twice in one call.
     """
     text = _make_upsert(table, columns, key)
     for start in range(0, len(lists[0]), _ROWS):
@@ -137,16 +135,12 @@ _PUT_CUTS = f"""{_make_upsert("segment_cut", _CUT, "key")}
 
 
 def _put_nodes(writer: Writer, build: Build, built: int) -> None:
-    """Write the nodes of a build as current versions, with bullets, quotations and places under their parents.
-
-    Old versions of nodes are removed now and then. Only new nodes are listed under their parents, all with `relist`.
-    """
     nodes = build.nodes
     if not nodes:
         return
     keys = [node_key(n.node_id) for n in nodes]
     if replaced := [key for key, n in zip(keys, nodes, strict=True) if n.version > 1]:
-        writer.send_later(_REPLACED, keys=replaced)
+        writer.send_later(_RETIRE_NODES, keys=replaced)
     writer.insert_rows("node", _NODE, _NODE_TYPES, node_columns(nodes, keys, built))
     bullets, links = make_bullet_columns(nodes)
     writer.insert_rows("bullet", _BULLET, _BULLET_TYPES, bullets)
@@ -155,13 +149,13 @@ def _put_nodes(writer: Writer, build: Build, built: int) -> None:
     aged = select_outdated(nodes)
     for table in ("bullet", "bullet_grip", "node") if aged else ():
         last = [n.version - VERSIONS_KEPT for n in aged]
-        writer.send_later(_OLD.format(table=table), keys=[node_key(n.node_id) for n in aged], last=last)
+        writer.send_later(_DROP_VERSIONS.format(table=table), keys=[node_key(n.node_id) for n in aged], last=last)
     listed = [n for n in nodes if n.version == 1 or build.relist]
     if build.relist:
         unlist = f"DELETE FROM node_parent WHERE {own()} AND child = ANY(%(keys)s::bigint[])"
         writer.send_later(unlist, keys=[node_key(n.node_id) for n in listed])
     if listed and (columns := make_parent_columns(listed)):
-        put(writer, "node_parent", _PARENT, columns, "parent, child")
+        upsert_rows(writer, "node_parent", _PARENT, columns, "parent, child")
 
 
 def _put_grips(writer: Writer, build: Build) -> None:
@@ -170,6 +164,6 @@ def _put_grips(writer: Writer, build: Build) -> None:
         return
     columns = grip_columns(grips, [grip_key(g.grip_id)[0] for g in grips])
     columns[:3] = map(uuids_of, columns[:3])
-    put(writer, "grip", _GRIP, columns, "")
+    upsert_rows(writer, "grip", _GRIP, columns, "")
     if build.relist:
-        writer.send_later(_MOVED, ids=columns[0], segments=columns[7])
+        writer.send_later(_MOVE_GRIPS, ids=columns[0], segments=columns[7])

@@ -12,22 +12,24 @@ from memory_mcp.storage.rows import COUNTED, stats_of
 from memory_mcp.storage.values import Cleaner, ErasureResult, Loss, StoreStats
 from memory_mcp_team.postgres import migrations
 from memory_mcp_team.postgres.archive import PostgresArchive
-from memory_mcp_team.postgres.audit import PostgresAudit
-from memory_mcp_team.postgres.claims import Claims
-from memory_mcp_team.postgres.connection import ACTING, Connection, own
-from memory_mcp_team.postgres.database import Bound, Database, sql
+from memory_mcp_team.postgres.connection import ACTING_MEMBER, Connection, own
+from memory_mcp_team.postgres.database import Binding, Database, sql
 from memory_mcp_team.postgres.erasing import erase_forgotten
 from memory_mcp_team.postgres.events import PostgresEvents
-from memory_mcp_team.postgres.grips import PostgresGrips
 from memory_mcp_team.postgres.memories import TEAM, Memory, find_space, make_space, make_tenant
 from memory_mcp_team.postgres.outbox import PostgresOutbox
 from memory_mcp_team.postgres.projects import PostgresProjects
-from memory_mcp_team.postgres.spending import PostgresSpending
-from memory_mcp_team.postgres.superseded import PostgresSuperseded
+from memory_mcp_team.postgres.records import (
+    PostgresAudit,
+    PostgresGrips,
+    PostgresSpending,
+    PostgresSuperseded,
+    PostgresTombstones,
+    PostgresTopics,
+    PostgresUsage,
+)
 from memory_mcp_team.postgres.toc import PostgresToc
-from memory_mcp_team.postgres.tombstones import PostgresTombstones
-from memory_mcp_team.postgres.topics import PostgresTopics
-from memory_mcp_team.postgres.usage import PostgresUsage
+from memory_mcp_team.postgres.work import Claims
 
 _COUNTS = f"SELECT 'event', count(*), min(ts), max(ts) FROM event WHERE {own()}" + "".join(
     f" UNION ALL SELECT '{table}', count(*), NULL, NULL FROM {table} WHERE {own()}" for table in COUNTED
@@ -36,12 +38,10 @@ _TEXT_BYTES = f"SELECT coalesce(sum(octet_length(text)), 0)::bigint FROM event W
 
 
 def open_storage(opening: OpenOptions) -> "PostgresStorage":
-    """Open the memory that the settings name, made where there is none, in a database with its own pool of connections.
+    """Open the memory that the settings name, made if missing.
 
-    The tables are made or brought up to date first; the directory is locked if one is named and not locked already.
-    Raises StorageAway when the database does not answer, SchemaTooNew when a newer program made its tables, StorageLocked
-    when another process has the data directory, where the indexes lie, ConfigError for an address that is none,
-    InvalidQuery for a zone that does not exist. Nothing stays open then; a lock that the caller gave stays held.
+    Tables are made or brought up to date first; a data directory, where the indexes are, is locked. Raises StorageAway,
+    SchemaTooNew, StorageLocked, ConfigError for an unfit address, InvalidQuery for an unknown zone; nothing stays open then.
     """
     is_lock_given = opening.lock is not None
     lock = opening.lock or (DirectoryLock(opening.directory) if opening.directory is not None else None)
@@ -60,7 +60,7 @@ def open_storage(opening: OpenOptions) -> "PostgresStorage":
 
 
 class PostgresStorage:
-    """The whole store of one memory, a space of a tenant in a database; a `Storage`."""
+    """The whole store of one memory, a space of a tenant; a `Storage`."""
 
     def __init__(
         self,
@@ -72,9 +72,9 @@ class PostgresStorage:
         owns_database: bool = False,
         clock: Clock | None = None,
     ) -> None:
-        """Serve one memory for one member (0: the program itself); reads go to `replica` where there is one.
+        """Serve one memory for one member (0: the program itself).
 
-        `close` releases `lock` and, with `owns_database`, closes the database. Nothing is read yet.
+        Reads go to `replica` if there is one. `close` releases `lock` and, with `owns_database`, closes the database.
         """
         clock = clock or SystemClock()
         self._database, self._memory = database, memory
@@ -102,58 +102,49 @@ class PostgresStorage:
 
     @property
     def connection(self) -> Connection:
-        """The memory's access to the database, for callers that follow its commits."""
+        """The memory's access to the database."""
         return self._con
 
     @property
     def timezone(self) -> str:
-        """IANA name of the zone in which days are counted."""
         return self._memory.timezone
 
     def set_timezone(self, name: str) -> None:
-        """Change the zone; only `admin rebuild-toc --timezone` does."""
         Calendar(name).day_of(0)
         with self._con.open_writer() as writer:
-            writer.run(f"UPDATE space SET timezone = %(zone)s WHERE {own()}", zone=name)
+            writer.execute(f"UPDATE space SET timezone = %(zone)s WHERE {own()}", zone=name)
             writer.head.resets += 1
         self._memory = replace(self._memory, timezone=name)
 
     def hold_claim(self, name: str) -> AbstractContextManager[bool]:
-        """Hold the claim `name` for a block, in one process at a time."""
-        return self.claims.held(name)
+        return self.claims.hold_claim(name)
 
     def get_stats(self, text: bool = True) -> StoreStats:
-        """Return counts by table, sizes and facts.
-
-        The size is that of the whole database, and 0 for a member.
-        """
-        head = self._con.head()
+        """Return counts; the size is the whole database's."""
+        head = self._con.get_head()
         stamp, cached = self._counted
         if cached is None or stamp != head.stamp:
             facts = (self._memory.store_id, self.timezone, migrations.CURRENT)
             # The size is that of the whole database: tables are shared, and what one memory takes of them is not known.
-            cached = stats_of(self._con.rows(_COUNTS), *facts, size_bytes=self._size())
+            cached = stats_of(self._con.rows(_COUNTS), *facts, size_bytes=self._database_size())
             self._counted = (head.stamp, cached)
         (text_bytes,) = (self._con.row(_TEXT_BYTES) if text else None) or (0,)
         # A member is not told how much others have in the same tables.
-        size = 0 if ACTING.get() else cached.size_bytes
+        size = 0 if ACTING_MEMBER.get() else cached.size_bytes
         return replace(cached, size_bytes=size, text_bytes=text_bytes, last_seq=head.last_event, derived_to=head.derived)
 
     def latest_times(self) -> dict[str, int]:
-        """Return the time of each source's newest event, UTC ms."""
         rows = self._con.rows(f"SELECT source, max(ts) FROM event WHERE {own()} GROUP BY source")
         return {str(source): int(ms) for source, ms in rows}
 
     def interrupt_reads(self, thread: int | None = None) -> None:
-        """Stop the running reads of one thread, or of all."""
         self._con.interrupt_reads(thread)
 
     def drop_caches(self) -> None:
-        """Drop what is kept in memory, so that checks see what is stored."""
-        self._con.heard()
-        self.toc.reread()
+        self._con.expire_head()
+        self.toc.drop_caches()
         self._memory = find_space(self._database, self._memory.tenant, self._memory.space)
-        self.projects.reread()
+        self.projects.drop_rules()
         self.superseded.drop_records()
         self.superseded.drop_contradictions()
 
@@ -161,42 +152,36 @@ class PostgresStorage:
         """Write the log into the file, so that opening replays little."""
 
     def erase_forgotten(self, keep: Cleaner, dry: bool = False, after: int = 0) -> ErasureResult:
-        """Remove from every table what `keep` does not keep; return it."""
         erased = erase_forgotten(self._con, keep, dry, after)
         if not dry:
             self.drop_caches()
         return erased
 
     def dead_bytes(self) -> int:
-        """Return how many bytes `compact_files` would free."""
         return 0
 
     def rewrite_deleted_file(self) -> bool:
-        """Write the file again if it was deleted; return whether it was."""
         return False
 
     def compact_files(self) -> tuple[int, int]:
-        """Rewrite the files without dead space; return old and new bytes."""
-        old_size = self._size()
-        with self._database.connection(Bound(self._memory.tenant)) as raw:
+        old_size = self._database_size()
+        with self._database.lend_connection(Binding(self._memory.tenant)) as raw:
             for table in migrations.list_tables():
                 raw.execute(sql(f"VACUUM {table}"))
-        return old_size, self._size()
+        return old_size, self._database_size()
 
-    def _size(self) -> int:
+    def _database_size(self) -> int:
         row = self._con.row("SELECT pg_database_size(current_database())")
         return int(row[0]) if row else 0
 
     @property
     def loss(self) -> Loss | None:
-        """Acknowledged events that are missing, until a person acknowledges it."""
         return None
 
     def accept_contents(self, acknowledge: bool = False) -> None:
         """Note that what the store holds now is what was acknowledged."""
 
     def close(self) -> None:
-        """Write a checkpoint and release the lock; idempotent."""
         with self._closing:
             if self._closed:
                 return

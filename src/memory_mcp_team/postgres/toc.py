@@ -10,11 +10,74 @@ from memory_mcp.model.ids import NodeId, day_id, node_key, segment_id
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import EXTRACTIVE, LLM, TocNode
 from memory_mcp.storage.rows import NODE, SEGMENT, bullet_of, node_of, segment_of
+from memory_mcp.storage.termsets import fold_counts, fold_sets, group_sets, subtract_sets
 from memory_mcp.storage.values import Build, Freshness, Scope, Tally
+from memory_mcp_team.postgres.cache import MAX_CUTS, cache_cuts, cache_stamps
 from memory_mcp_team.postgres.connection import Connection, Writer, own
-from memory_mcp_team.postgres.kept import MOST, cache_cuts, cache_stamps
-from memory_mcp_team.postgres.publish import list_unnamed, make_republished, publish, put, put_cuts
-from memory_mcp_team.postgres.terms import PostgresTerms
+from memory_mcp_team.postgres.publish import list_unnamed, make_republished, put_cuts, upsert_rows, write_build
+
+_TERM_SETS = f"SELECT key, hashes FROM term_delta WHERE {own()} AND key = ANY(%(keys)s::bigint[])"
+_TERMS_OF_DAYS = f"""SELECT t.hashes FROM segment_cut s JOIN term_delta t ON {own("t")} AND t.key = s.key
+  WHERE {own("s")} AND s.project = %(project)s AND s.day >= %(first)s AND s.day < %(after)s"""
+_MANY_SETS = f"""SELECT number, key, hashes FROM term_delta WHERE {own()} AND key IN (
+  SELECT key FROM term_delta WHERE {own()} GROUP BY key HAVING count(*) > %(most)s)"""
+_DROP_SETS = f"""DELETE FROM term_delta t USING unnest(%(keys)s::bigint[], %(numbers)s::bigint[]) m(key, number)
+  WHERE {own("t")} AND t.key = m.key AND t.number = m.number"""
+_MANY_FREQUENCIES = f"""SELECT number, project, hashes, counts FROM frequency WHERE {own()} AND project IN (
+  SELECT project FROM frequency WHERE {own()} GROUP BY project HAVING count(*) > %(most)s)"""
+_FREQUENCY = ("project, hashes, counts", ("text", "bytea", "bytea"))
+
+
+class PostgresTerms:
+    """The part of TocStore about terms: reads and folds rows."""
+
+    def __init__(self, con: Connection) -> None:
+        self._con = con
+
+    def get_term_sets(self, ids: Iterable[NodeId]) -> dict[NodeId, list[bytes]]:
+        by_key = {node_key(i): i for i in ids}
+        term_sets: dict[NodeId, list[bytes]] = {}
+        for key, hashes in self._con.rows(_TERM_SETS, keys=list(by_key)) if by_key else ():
+            term_sets.setdefault(by_key[key], []).append(hashes)
+        return term_sets
+
+    def list_day_terms(self, first_day: str, after_day: str, project: str) -> list[bytes]:
+        return [row[0] for row in self._con.rows(_TERMS_OF_DAYS, project=project, first=first_day, after=after_day)]
+
+    def list_frequencies(self) -> list[tuple[str, bytes, bytes]]:
+        rows = self._con.rows(f"SELECT project, hashes, counts FROM frequency WHERE {own()}")
+        return [(row[0], row[1], row[2]) for row in rows]
+
+    def fold_terms(self, more_than: int) -> int:
+        with self._con.open_writer() as writer:
+            gone, joined = fold_sets(writer.rows(_MANY_SETS, most=more_than), more_than)
+            if joined:
+                rows = [(key, number) for key, numbers in gone.items() for number in numbers]
+                writer.execute(_DROP_SETS, keys=[key for key, _ in rows], numbers=[number for _, number in rows])
+                writer.insert_rows("term_delta", "key, hashes", ("bigint", "bytea"), [list(joined), list(joined.values())])
+            folded = list(fold_counts(writer.rows(_MANY_FREQUENCIES, most=more_than), more_than))
+            for project, numbers, (hashes, counts) in folded:
+                writer.execute(f"DELETE FROM frequency WHERE {own()} AND number = ANY(%(numbers)s::bigint[])", numbers=numbers)
+                writer.insert_rows("frequency", *_FREQUENCY, [[project], [hashes], [counts]])
+            return len(joined) + len(folded)
+
+
+def subtract_segment_terms(writer: Writer, segments: Sequence[int]) -> None:
+    """Subtract the term sets of segments (keys) from their projects' frequencies.
+
+    The segments' cuts and term rows must still be there.
+    """
+    rows_of_sets = writer.rows(
+        f"""SELECT s.project, t.key, t.hashes FROM term_delta t JOIN segment_cut s ON {own("s")} AND s.key = t.key
+            WHERE {own("t")} AND t.key = ANY(%(keys)s::bigint[])""",
+        keys=list(segments),
+    )
+    for project, sets in group_sets(rows_of_sets).items():
+        rows = writer.rows(f"SELECT hashes, counts FROM frequency WHERE {own()} AND project = %(project)s", project=project)
+        writer.execute(f"DELETE FROM frequency WHERE {own()} AND project = %(project)s", project=project)
+        if remainder := subtract_sets(rows, sets):
+            writer.insert_rows("frequency", *_FREQUENCY, [[project], *([part] for part in remainder)])
+
 
 _KEYS = "= ANY(%(keys)s::bigint[])"
 _CUTS = f"SELECT {SEGMENT} FROM segment_cut WHERE {own()}"
@@ -22,7 +85,7 @@ _BY_STREAM = f"{_CUTS} AND stream = ANY(%(streams)s::bigint[]) ORDER BY stream, 
 _HEADS = f"SELECT {NODE} FROM node WHERE {own()} AND current AND key {_KEYS}"
 #: A node and what hangs on it in one statement, so that all of it is of one moment: bullets as arrays, a place in each for
 #: every bullet; grips as two arrays, the bullet of each and their 16 bytes one after the other.
-_WHOLE = f"""SELECT {", ".join(f"n.{column}" for column in NODE.split(", "))},
+_NODES = f"""SELECT {", ".join(f"n.{column}" for column in NODE.split(", "))},
     EXISTS (SELECT FROM pin p WHERE {own("p")} AND p.target = n.node_id),
     b.places, b.texts, b.kinds, b.projects, b.agents, g.places, g.ids
   FROM node n
@@ -46,20 +109,23 @@ _SALIENT = f"""SELECT n.node_id FROM segment_cut s JOIN node n ON {own("n")} AND
 _FRESH_DAYS = f"""SELECT s.day, max(n.built) FROM node n JOIN segment_cut s ON {own("s")} AND s.key = n.key
   WHERE {own("n")} AND n.current AND n.level = 'segment' GROUP BY s.day"""
 _FRESH_PERIODS = f"SELECT node_id, built FROM node WHERE {own()} AND current AND level <> 'segment'"
-_PINNED = """INSERT INTO pin (tenant, space, target, set_by, at_ms) VALUES (%(tenant)s, %(space)s, %(target)s, %(by)s, %(at)s)
+_PUT_PIN = """INSERT INTO pin (tenant, space, target, set_by, at_ms) VALUES (%(tenant)s, %(space)s, %(target)s, %(by)s, %(at)s)
   ON CONFLICT (tenant, space, target) DO UPDATE SET set_by = excluded.set_by, at_ms = excluded.at_ms"""
-_LED = f"""UPDATE grip g SET segment = m.new FROM unnest(%(gone)s::bigint[], %(to)s::bigint[]) m(old, new)
+_MOVE_GRIPS = f"""UPDATE grip g SET segment = m.new FROM unnest(%(gone)s::bigint[], %(to)s::bigint[]) m(old, new)
   WHERE {own("g")} AND g.segment = m.old"""
-_FILED = "unnest(%(keys)s::bigint[], %(days)s::text[], %(ids)s::text[], %(parents)s::bigint[]) m(key, day, id, parent)"
+_NEW_DAYS = "unnest(%(keys)s::bigint[], %(days)s::text[], %(ids)s::text[], %(parents)s::bigint[]) m(key, day, id, parent)"
+_MOVE_SEGMENTS = (
+    f"UPDATE segment_cut t SET day = m.day FROM {_NEW_DAYS} WHERE {own('t')} AND t.key = m.key",
+    f"UPDATE node t SET node_id = m.id FROM {_NEW_DAYS} WHERE {own('t')} AND t.key = m.key",
+    f"""UPDATE node_parent t SET parent = m.parent, child_id = m.id FROM {_NEW_DAYS}
+      WHERE {own("t")} AND t.child = m.key""",
+)
 #: Nodes of one statement when all of them are read.
 _AT_ONCE = 1000
 
 
 class PostgresToc(PostgresTerms):
-    """Layer 1 of one memory, a `TocStore`.
-
-    Cuts and stamps of segments are kept in memory.
-    """
+    """Layer 1 of one memory, cuts and stamps in memory; a `TocStore`."""
 
     def __init__(self, con: Connection, clock: Clock) -> None:
         super().__init__(con)
@@ -67,37 +133,28 @@ class PostgresToc(PostgresTerms):
         self._cuts, self._stamps = cache_cuts(con), cache_stamps(con)
 
     def current_version(self) -> int:
-        """Return the number of the last change, cheaply."""
-        return self._con.head().last_change
+        return self._con.get_head().last_change
 
     def publish_build(self, build: Build) -> int:
-        """Write a build with its outbox entries; return its number.
-
-        What is kept in memory is dropped where a segment is written without its node.
-        """
-        built = publish(self._con, build)
+        built = write_build(self._con, build)
         if list_unnamed(build):
-            self.reread()
+            self.drop_caches()
         return built
 
-    def reread(self) -> None:
-        """Drop what is kept in memory, so that the tables are read."""
+    def drop_caches(self) -> None:
         self._cuts.drop_value()
         self._stamps.drop_value()
 
     def get_cuts(self, streams: Iterable[int]) -> dict[int, list[Segment]]:
-        """Return all cuts of some streams, by stream and start."""
         cuts: dict[int, list[Segment]] = {stream: [] for stream in streams}
         for segment in map(segment_of, self._con.rows(_BY_STREAM, streams=list(cuts)) if cuts else ()):
             cuts[segment.stream].append(segment)
         return cuts
 
     def iter_cuts(self) -> Iterator[Segment]:
-        """Yield every cut, ordered by stream and start."""
         yield from map(segment_of, self._con.rows(f"{_CUTS} ORDER BY stream, start_ts, start_id"))
 
     def get_segments(self, keys: Iterable[int]) -> dict[int, Segment]:
-        """Return the existing cuts of these segment keys, by key."""
         key_list = list(keys)
         if (cached := self._cuts.find_current()) is not None:
             return {key: cached.by_key[key] for key in key_list if key in cached.by_key}
@@ -106,10 +163,6 @@ class PostgresToc(PostgresTerms):
         return {row[0]: segment_of(row[1:]) for row in rows}
 
     def list_segments(self, scope: Scope) -> list[Segment]:
-        """Return the cuts whose own time meets a scope, by start.
-
-        From memory unless there are more than 50,000 cuts.
-        """
         if (cached := self._cuts.get_current()) is not None:
             return cached.list_in_scope(scope)
         where, parameters = [_CUTS], dict[str, Any]()
@@ -123,7 +176,6 @@ class PostgresToc(PostgresTerms):
         return [segment_of(row) for row in self._con.rows(f"{' AND '.join(where)} ORDER BY start_ts, start_id", **parameters)]
 
     def find_node(self, node_id: NodeId) -> TocNode | None:
-        """Return the latest version of a node, also by a former id."""
         visited: set[NodeId] = set()
         while node_id not in visited:
             visited.add(node_id)
@@ -134,12 +186,11 @@ class PostgresToc(PostgresTerms):
         return None
 
     def get_nodes(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
-        """Return the latest versions of nodes by present id, with bullets and pins."""
         keys = list({node_key(i) for i in ids})
-        return {n.node_id: n for n in self._read_whole(keys)} if keys else {}
+        return {n.node_id: n for n in self._read_nodes(keys)} if keys else {}
 
-    def _read_whole(self, keys: Sequence[int]) -> Iterator[TocNode]:
-        for row in self._con.rows(_WHOLE, keys=keys):
+    def _read_nodes(self, keys: Sequence[int]) -> Iterator[TocNode]:
+        for row in self._con.rows(_NODES, keys=keys):
             pinned, places, texts, kinds, projects, agents, quoted, ids = row[17:]
             grips: dict[int, list[int]] = {}
             for at, index in enumerate(quoted or ()):
@@ -149,37 +200,31 @@ class PostgresToc(PostgresTerms):
             yield node_of(row, bullet_rows, pinned)
 
     def get_heads(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
-        """Return the same as `get_nodes`, but without bullets and pins."""
         keys = list({node_key(i) for i in ids})
         return {n.node_id: n for row in self._con.rows(_HEADS, keys=keys) if (n := node_of(row, (), False))} if keys else {}
 
     def list_refined(self) -> list[NodeId]:
-        """Return the ids of the current nodes that an agent has written."""
         return [node_id for node_id, author in self.get_authors().items() if not author.startswith(LLM)]
 
     def get_authors(self) -> dict[NodeId, str]:
-        """Return the author of each current node not by the summarizer."""
         sql = f"SELECT node_id, author FROM node WHERE {own()} AND current AND author <> %(plain)s"
         return {NodeId(row[0]): row[1] for row in self._con.rows(sql, plain=EXTRACTIVE)}
 
     def get_stamps(self, ids: Iterable[NodeId]) -> dict[NodeId, tuple[int, int, int]]:
-        """Return build number, term row count and last term row of nodes."""
         cached, id_list = self._stamps.get_current(), list(ids)
         stamps = {i: cached[i][1] for i in id_list if i in cached}
         if missing := {node_key(i) for i in id_list if i not in stamps}:
             read = {NodeId(r[1]): (r[0], (r[2], r[3], r[4])) for r in self._con.rows(_STAMPS, keys=list(missing))}
             stamps |= {i: stamp for i, (_, stamp) in read.items()}
-            if len(cached) + len(read) <= MOST:
+            if len(cached) + len(read) <= MAX_CUTS:
                 cached |= {i: stamp for i, stamp in read.items() if level_of(i) is TocLevel.SEGMENT}
         return stamps
 
     def child_ids(self, parent: NodeId) -> list[NodeId]:
-        """Return a node's children by time; for the root, the years."""
         sql = f"SELECT child_id FROM node_parent WHERE {own()} AND parent = %(parent)s ORDER BY start_ms, child_id"
         return [NodeId(row[0]) for row in self._con.rows(sql, parent=node_key(parent))]
 
     def list_ids(self, level: TocLevel, window: TimeWindow | None = None, project: str | None = None) -> list[NodeId]:
-        """Return the ids of a level that begin in the window, by time."""
         where, parameters = ["level = %(level)s"], dict[str, Any](level=level.value)
         if window:
             where.append("start_ms >= %(start)s AND start_ms < %(end)s")
@@ -191,10 +236,6 @@ class PostgresToc(PostgresTerms):
         return [NodeId(row[0]) for row in self._con.rows(sql, **parameters)]
 
     def tally_days(self, first_day: str, after_day: str, project: str | None) -> Tally:
-        """Return counts and names of a span of days' segments.
-
-        From memory unless there are more than 50,000 cuts.
-        """
         if (cached := self._cuts.get_current()) is not None:
             return cached.tally_days(first_day, after_day, project)
         sql, parameters = (_TALLY, {}) if project is None else (f"{_TALLY} AND project = %(project)s", {"project": project})
@@ -204,12 +245,10 @@ class PostgresToc(PostgresTerms):
         return Tally(sessions, events, segments, tokens, *name_lists)
 
     def list_salient(self, first_day: str, after_day: str, project: str, limit: int) -> list[NodeId]:
-        """Return up to `limit` ids of a project's most salient segments."""
         rows = self._con.rows(_SALIENT, project=project, first=first_day, after=after_day, limit=limit)
         return [NodeId(row[0]) for row in rows]
 
     def count_segments_by_day(self, project: str | None = None) -> list[tuple[str, int]]:
-        """Return every day that has segments, with their number, in order."""
         if (cached := self._cuts.get_current()) is not None:
             return cached.count_by_day(project)
         where, parameters = _make_project_condition(project)
@@ -219,10 +258,6 @@ class PostgresToc(PostgresTerms):
         return [(row[0], row[1]) for row in rows]
 
     def list_days(self, project: str | None, first_day: str, after_day: str) -> list[str]:
-        """Return the days of a span that have a segment, in order.
-
-        From memory unless there are more than 50,000 cuts; `project` None: of any.
-        """
         if (cached := self._cuts.get_current()) is not None:
             return cached.list_days(first_day, after_day, project)
         where, parameters = _make_project_condition(project)
@@ -230,10 +265,6 @@ class PostgresToc(PostgresTerms):
         return [row[0] for row in self._con.rows(sql, first=first_day, after=after_day, **parameters)]
 
     def list_day_segments(self, first_day: str, after_day: str, project: str | None) -> list[Segment]:
-        """Return the cuts filed under a span of days, by start.
-
-        From memory unless there are more than 50,000 cuts; `project` None: of any.
-        """
         if (cached := self._cuts.get_current()) is not None:
             return cached.list_between(first_day, after_day, project)
         where, parameters = _make_project_condition(project)
@@ -242,65 +273,51 @@ class PostgresToc(PostgresTerms):
         return [segment_of(row) for row in self._con.rows(sql, first=first_day, after=after_day, **parameters)]
 
     def get_freshness(self) -> Freshness:
-        """Return the highest build number of each day's segments and period."""
         with self._con.open_reader() as reader:
             days, periods = reader.rows(_FRESH_DAYS), reader.rows(_FRESH_PERIODS)
         return Freshness({r[0]: r[1] for r in days}, {NodeId(r[0]): r[1] for r in periods})
 
     def set_pin(self, target: str, on: bool, by: str) -> None:
-        """Pin a node or grip id in the name of `by`, or unpin it."""
         with self._con.open_writer() as writer:
             if on:
-                writer.run(_PINNED, target=target, by=by, at=self._clock.now_ms())
+                writer.execute(_PUT_PIN, target=target, by=by, at=self._clock.now_ms())
             else:
-                writer.run(f"DELETE FROM pin WHERE {own()} AND target = %(target)s", target=target)
+                writer.execute(f"DELETE FROM pin WHERE {own()} AND target = %(target)s", target=target)
 
     def list_pins(self) -> frozenset[str]:
-        """Return every node and grip id that is pinned."""
         return frozenset(row[0] for row in self._con.rows(f"SELECT target FROM pin WHERE {own()}"))
 
     def drop_nodes(self, ids: Iterable[NodeId]) -> None:
-        """Remove nodes with bullets and term sets, noting each."""
         with self._con.open_writer() as writer:
             _drop_nodes(writer, list(dict.fromkeys(ids)))
 
     def replace_cuts(self, cuts: Sequence[Segment], leads: Mapping[NodeId, NodeId]) -> None:
-        """Store cuts under their keys, and remove the nodes in `leads`.
-
-        What is kept in memory is dropped.
-        """
         with self._con.open_writer() as writer:
             if leads:
                 gone, to = ([node_key(i) for i in ids] for ids in (leads, leads.values()))
-                writer.run(f"DELETE FROM segment_cut WHERE {own()} AND key {_KEYS}", keys=gone)
-                writer.run(_LED, gone=gone, to=to)
+                writer.execute(f"DELETE FROM segment_cut WHERE {own()} AND key {_KEYS}", keys=gone)
+                writer.execute(_MOVE_GRIPS, gone=gone, to=to)
                 _drop_nodes(writer, list(leads))
                 columns = (("old", "text"), ("new", "text"))
-                put(writer, "alias", columns, [list(leads), list(leads.values())], "old")
+                upsert_rows(writer, "alias", columns, [list(leads), list(leads.values())], "old")
             writer.add_changes(make_republished(writer, put_cuts(writer, cuts)))
-        self.reread()
+        self.drop_caches()
 
     def move_segments(self, days: Mapping[int, str]) -> None:
-        """File segments (by key) under other days, noting each."""
         ids = [segment_id(day, key) for key, day in days.items()]
         parents = [node_key(day_id(day)) for day in days.values()]
         parameters = {"keys": list(days), "days": list(days.values()), "ids": ids, "parents": parents}
         with self._con.open_writer() as writer:
             writer.add_changes([(ChangeKind.SEGMENT_PUBLISHED, i) for i in ids])
-            writer.run(f"UPDATE segment_cut t SET day = m.day FROM {_FILED} WHERE {own('t')} AND t.key = m.key", **parameters)
-            writer.run(f"UPDATE node t SET node_id = m.id FROM {_FILED} WHERE {own('t')} AND t.key = m.key", **parameters)
-            parent = (
-                f"UPDATE node_parent t SET parent = m.parent, child_id = m.id FROM {_FILED} WHERE {own('t')} AND t.child = m.key"
-            )
-            writer.run(parent, **parameters)
+            for update in _MOVE_SEGMENTS:
+                writer.execute(update, **parameters)
 
     def iter_nodes(self) -> Iterator[TocNode]:
-        """Yield the latest version of every node with bullets and pins."""
         rows = self._con.rows(f"SELECT key FROM node WHERE {own()} AND current ORDER BY level, start_ms, node_id")
         keys = [row[0] for row in rows]
         for start in range(0, len(keys), _AT_ONCE):
             part = keys[start : start + _AT_ONCE]
-            nodes = {node_key(n.node_id): n for n in self._read_whole(part)}
+            nodes = {node_key(n.node_id): n for n in self._read_nodes(part)}
             yield from (nodes[key] for key in part if key in nodes)
 
 
@@ -309,9 +326,8 @@ def _make_project_condition(project: str | None) -> tuple[str, dict[str, str]]:
 
 
 def _drop_nodes(writer: Writer, ids: Sequence[NodeId]) -> None:
-    """Remove nodes with bullets, terms and places under their parents, and note each, in the writer's transaction."""
     keys = list({node_key(i) for i in ids})
     writer.add_changes([(ChangeKind.NODE_DROPPED, i) for i in ids])
     for table in ("node", "bullet", "bullet_grip", "term_delta"):
-        writer.run(f"DELETE FROM {table} WHERE {own()} AND key {_KEYS}", keys=keys)
-    writer.run(f"DELETE FROM node_parent WHERE {own()} AND child {_KEYS}", keys=keys)
+        writer.execute(f"DELETE FROM {table} WHERE {own()} AND key {_KEYS}", keys=keys)
+    writer.execute(f"DELETE FROM node_parent WHERE {own()} AND child {_KEYS}", keys=keys)

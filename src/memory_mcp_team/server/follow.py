@@ -15,9 +15,9 @@ from collections.abc import Callable
 
 from memory_mcp.base.errors import MemoryMcpError
 from memory_mcp.indexes.accelerators import NAMES
-from memory_mcp_team.postgres.database import Bound, Database, Listener
-from memory_mcp_team.server.host import connection_of
-from memory_mcp_team.server.opened import Memory, MemoryKey, OpenMemories
+from memory_mcp_team.postgres.database import Binding, Database, Listener
+from memory_mcp_team.server.host import get_connection
+from memory_mcp_team.server.open_memories import MemoryKey, OpenMemories, OpenMemory
 
 log = logging.getLogger(__name__)
 
@@ -37,45 +37,43 @@ Position = tuple[int, int, int]
 
 
 class Follower:
-    """Threads that follow the commits of all servers and maintain the indexes of the open memories."""
+    """Threads that follow all servers' commits and maintain open indexes."""
 
     def __init__(
         self, databases: "dict[bool, Database]", opened: OpenMemories, tenders: int, on_commit: Callable[[], None] = lambda: None
     ) -> None:
-        """Prepare the threads, of which `tenders` maintain indexes; `on_commit` is called for every commit that is heard of.
+        """Prepare the threads, of which `tenders` maintain indexes.
 
-        `databases` has the primary under False, and the replica under True if there is one.
+        `databases` has the primary under False, and the replica under True if there is one. `on_commit` is called for
+        every commit.
         """
         self._databases, self._opened, self._on_commit = databases, opened, on_commit
         self._listener = Listener(databases[False], self._note_commit)
         self._queue: queue.SimpleQueue[MemoryKey | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._waiting: set[MemoryKey] = set()
-        self._seen: dict[MemoryKey, Position] = {}
+        self._queued_keys: set[MemoryKey] = set()
+        self._known_positions: dict[MemoryKey, Position] = {}
         #: Memories that are not open and had a commit; and when all that are not open were looked at last.
-        self._doubted: set[MemoryKey] = set()
-        self._swept = float("-inf")
+        self._doubted_keys: set[MemoryKey] = set()
+        self._swept_at = float("-inf")
         #: When each memory was tended last, and each kind of upkeep done last.
-        self._tended: dict[MemoryKey, float] = {}
-        self._kept: dict[tuple[MemoryKey, str], float] = {}
+        self._maintained_at: dict[MemoryKey, float] = {}
+        self._upkeep_at: dict[tuple[MemoryKey, str], float] = {}
         self._over = threading.Event()
-        self._threads = [threading.Thread(target=self._loop, name="following", daemon=True)]
+        self._threads = [threading.Thread(target=self._run_loop, name="following", daemon=True)]
         self._threads += [threading.Thread(target=self._maintain_queued, name=f"tender {n}", daemon=True) for n in range(tenders)]
-        self._tenders = tenders
+        self._maintainers = tenders
 
     def start(self) -> None:
-        """Start listening to the database, following and maintaining indexes, each in threads of its own."""
+        """Start listening, following and maintaining, each in its own threads."""
         self._listener.start()
         for thread in self._threads:
             thread.start()
 
     def stop(self, patience: float) -> None:
-        """Stop all threads, waiting no longer than `patience` seconds for them.
-
-        Stop listening.
-        """
+        """Stop all threads, waiting up to `patience` seconds for them."""
         self._over.set()
-        for _ in range(self._tenders):
+        for _ in range(self._maintainers):
             self._queue.put(None)
         until = time.monotonic() + patience
         for thread in self._threads:
@@ -84,77 +82,67 @@ class Follower:
         self._listener.stop()
 
     def _note_commit(self, tenant: int, space: int) -> None:
-        """Take in a notice that something was committed in a space.
-
-        Calls `on_commit`; for the open memories of the space (primary's and replica's) lets the head be read anew and, if the
-        memory was ever read, asks for index upkeep. A closed memory with a folder is remembered, to be looked at for removals.
-        """
+        """Note a commit in a space."""
         self._on_commit()
         for memory_key in (MemoryKey(tenant, space), MemoryKey(tenant, space, is_replica=True)):
-            memory = self._opened.find(memory_key)
+            memory = self._opened.find_open(memory_key)
             if memory is not None:
-                connection_of(memory.app).heard()
+                get_connection(memory.app).expire_head()
                 if memory.is_read:
-                    self._ask(memory_key)
-            elif self._opened.noted(memory_key) is not None:
+                    self._queue_upkeep(memory_key)
+            elif self._opened.get_noted_resets(memory_key) is not None:
                 with self._lock:
-                    self._doubted.add(memory_key)
+                    self._doubted_keys.add(memory_key)
 
-    def _ask(self, memory_key: MemoryKey) -> None:
-        """Queue a memory for the upkeep of its indexes by the next free thread; does nothing if it is in the queue already."""
+    def _queue_upkeep(self, memory_key: MemoryKey) -> None:
         with self._lock:
-            if memory_key in self._waiting:
+            if memory_key in self._queued_keys:
                 return
-            self._waiting.add(memory_key)
+            self._queued_keys.add(memory_key)
         self._queue.put(memory_key)
 
-    def _loop(self) -> None:
-        """Run `_look` every second until the end.
-
-        Errors are logged and do not end it.
-        """
+    def _run_loop(self) -> None:
         while not self._over.wait(_LOOK):
             try:
-                self._look()
+                self._look_for_work()
             except MemoryMcpError as error:
                 log.debug("how far the memories got cannot be read: %s", error)
             except Exception:
                 log.exception("following is interrupted; it goes on")
 
-    def _look(self) -> None:
-        """Find memories that changed or whose upkeep is due, and ask for their upkeep.
+    def _look_for_work(self) -> None:
+        """Queue the memories that changed or whose upkeep is due.
 
-        Those read and used within 60 s are compared with the database, others are asked for every 30 s. Forgets the notes
-        on memories that were closed, then has folders of closed memories looked at and memories beyond the bounds closed.
+        Those read and used within 60 s are compared with the database, others are queued every 30 s.
         """
         now = time.monotonic()
-        memories = self._opened.all()
-        used: dict[tuple[bool, int], list[Memory]] = defaultdict(list)
+        memories = self._opened.list_open()
+        used: dict[tuple[bool, int], list[OpenMemory]] = defaultdict(list)
         for memory in memories:
             if memory.is_read and now - memory.used_at < _USED:
-                used[memory.place.is_replica, memory.place.tenant].append(memory)
-            elif now - self._tended.get(memory.place, 0.0) > _REST:
-                self._ask(memory.place)
+                used[memory.key.is_replica, memory.key.tenant].append(memory)
+            elif now - self._maintained_at.get(memory.key, 0.0) > _REST:
+                self._queue_upkeep(memory.key)
         for (is_replica, tenant), used_memories in used.items():
-            self._compare(is_replica, tenant, used_memories)
-        gone = set(self._tended) - {memory.place for memory in memories}
+            self._compare_heads(is_replica, tenant, used_memories)
+        gone = set(self._maintained_at) - {memory.key for memory in memories}
         for memory_key in gone:
-            self._tended.pop(memory_key, None)
-            self._seen.pop(memory_key, None)
+            self._maintained_at.pop(memory_key, None)
+            self._known_positions.pop(memory_key, None)
         if gone:
-            self._kept = {key: at for key, at in self._kept.items() if key[0] not in gone}
+            self._upkeep_at = {key: at for key, at in self._upkeep_at.items() if key[0] not in gone}
         self._remove_stale_folders()
         self._opened.close_unused()
 
     def _remove_stale_folders(self) -> None:
-        """Remove folders of memories that are not open and whose space is gone or had something removed since they were closed.
+        """Remove folders of closed memories that may hold what was removed.
 
-        Looks at those a notice came for, every 600 s at all; again after a MemoryMcpError of the database, which is raised.
+        Looks at those that a notice came for, every 600 s at all.
         """
         with self._lock:
-            doubted, self._doubted = self._doubted, set()
-        if time.monotonic() - self._swept > _SWEEP:
-            self._swept = time.monotonic()
+            doubted, self._doubted_keys = self._doubted_keys, set()
+        if time.monotonic() - self._swept_at > _SWEEP:
+            self._swept_at = time.monotonic()
             doubted |= set(self._opened.list_closed())
         tenants: dict[tuple[bool, int], list[MemoryKey]] = defaultdict(list)
         for memory_key in doubted:
@@ -163,67 +151,56 @@ class Follower:
             for (is_replica, tenant), places in tenants.items():
                 heads = self._read_heads(is_replica, tenant)
                 for memory_key in places:
-                    if memory_key.space not in heads or heads[memory_key.space][2] != self._opened.noted(memory_key):
+                    if memory_key.space not in heads or heads[memory_key.space][2] != self._opened.get_noted_resets(memory_key):
                         self._opened.remove_folder(memory_key)
         except MemoryMcpError:
             with self._lock:
-                self._doubted |= doubted
+                self._doubted_keys |= doubted
             raise
 
     def _read_heads(self, is_replica: bool, tenant: int) -> dict[int, Position]:
         if is_replica not in self._databases:
             return {}
-        with self._databases[is_replica].connection(Bound(tenant)) as raw:
+        with self._databases[is_replica].lend_connection(Binding(tenant)) as raw:
             return {int(row[0]): (int(row[1]), int(row[2]), int(row[3])) for row in raw.execute(_HEADS, [tenant]).fetchall()}
 
-    def _compare(self, is_replica: bool, tenant: int, memories: list[Memory]) -> None:
-        """Ask for upkeep of those of a tenant's memories that need it.
-
-        A memory does if it got further, has something to be purged or work of its indexes left, or rested for 30 s.
-        Memories whose space the database does not show are skipped.
-        """
+    def _compare_heads(self, is_replica: bool, tenant: int, memories: list[OpenMemory]) -> None:
+        """Queue those of a tenant's memories that need upkeep."""
         heads = self._read_heads(is_replica, tenant)
         for memory in memories:
-            position = heads.get(memory.place.space)
+            position = heads.get(memory.key.space)
             if position is None:
                 continue
-            if position != self._seen.get(memory.place):
-                self._seen[memory.place] = position
-                connection_of(memory.app).heard()
-                self._ask(memory.place)
+            if position != self._known_positions.get(memory.key):
+                self._known_positions[memory.key] = position
+                get_connection(memory.app).expire_head()
+                self._queue_upkeep(memory.key)
                 continue
-            has_rested = time.monotonic() - self._tended.get(memory.place, 0.0) > _REST
+            has_rested = time.monotonic() - self._maintained_at.get(memory.key, 0.0) > _REST
             if position[2] != memory.resets or not memory.app.accelerators.is_idle or has_rested:
-                self._ask(memory.place)
+                self._queue_upkeep(memory.key)
 
     def _maintain_queued(self) -> None:
-        """Maintain queued memories until None comes.
-
-        Skip closed ones, queue again those with more to do; errors are logged.
-        """
         while (memory_key := self._queue.get()) is not None:
             with self._lock:
-                self._waiting.discard(memory_key)
+                self._queued_keys.discard(memory_key)
             try:
-                with self._opened.held(memory_key) as memory:
+                with self._opened.keep_open(memory_key) as memory:
                     if memory is not None and self._maintain_memory(memory):
-                        self._ask(memory_key)
+                        self._queue_upkeep(memory_key)
             except MemoryMcpError as error:
                 log.warning("indexes wait for another round: %s", error)
             except Exception:
                 log.exception("indexes could not be tended; they are tried again")
 
-    def _maintain_memory(self, memory: Memory) -> bool:
-        """Run one round of a memory's index upkeep.
+    def _maintain_memory(self, memory: OpenMemory) -> bool:
+        """Run one round of index upkeep; return whether more waits.
 
-        Return whether more is waiting.
-
-        First removes from cached pages, indexes and topics what is gone since the last round. One never read gets no
-        more.
+        What is gone since the last round is removed first.
         """
         accelerators = memory.app.accelerators
-        self._tended[memory.place] = time.monotonic()
-        resets = connection_of(memory.app).head().resets
+        self._maintained_at[memory.key] = time.monotonic()
+        resets = get_connection(memory.app).get_head().resets
         if resets != memory.resets:
             memory.app.engine.forget_pages()
             for name in NAMES:
@@ -239,14 +216,11 @@ class Follower:
             self._over.wait(_TURN)
             return not self._over.is_set()
         if not self._over.is_set():
-            self._keep(memory)
+            self._run_upkeep(memory)
         return False
 
-    def _keep(self, memory: Memory) -> None:
-        """Run the periodic upkeep of indexes that have nothing to take in, each kind at its own interval.
-
-        Commit and topics every 60 s, improve every 600 s, prune daily; first one interval after the memory's first round.
-        """
+    def _run_upkeep(self, memory: OpenMemory) -> None:
+        """Run the periodic upkeep of idle indexes."""
         accelerators = memory.app.accelerators
         kinds: dict[str, tuple[float, Callable[[], object]]] = {
             "commit": (_COMMIT, lambda: accelerators.commit(False)),
@@ -255,7 +229,7 @@ class Follower:
             "topics": (_COMMIT, accelerators.group_topics),
         }
         for name, (seconds, act) in kinds.items():
-            key, now = (memory.place, name), time.monotonic()
-            if now - self._kept.setdefault(key, now) > seconds:
-                self._kept[key] = now
+            key, now = (memory.key, name), time.monotonic()
+            if now - self._upkeep_at.setdefault(key, now) > seconds:
+                self._upkeep_at[key] = now
                 act()

@@ -23,16 +23,16 @@ from memory_mcp.importers.base import ImportReport
 from memory_mcp.model.event import HOOK
 from memory_mcp.service.client import spoolfile
 from memory_mcp.storage.values import WriteRequest
-from memory_mcp_team.server.host import TeamHost, get_caller
+from memory_mcp_team.server.host import TeamHost, get_call
 
 #: Threads that store at a time: each has a connection, and the interpreter serves one of them at a time anyway.
 _WRITERS = 2
 #: Payloads stored together at most.
-_MOST = 64
+_MAX_TOGETHER = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class PayloadResult:
     """Outcome of a payload: how many events were stored."""
 
     events: int
@@ -57,7 +57,7 @@ class _Entry:
     """A payload whose sender waits."""
 
     payload: Payload
-    outcome: Taken | Exception | None = None
+    outcome: PayloadResult | Exception | None = None
 
 
 @dataclass(slots=True)
@@ -71,45 +71,42 @@ class _WaitingPayloads:
 
 
 class Intake:
-    """Collects payloads of callers and stores them together.
-
-    Used in one event loop.
-    """
+    """Collects payloads and stores them together. Used in one event loop."""
 
     def __init__(self, host: TeamHost, hooks: Mapping[str, Hooks]) -> None:
         self._host, self._hooks = host, hooks
         #: By tenant, space, member and key: a transaction is bound to one member.
-        self._lines: defaultdict[tuple[int, int, int, str], _WaitingPayloads] = defaultdict(_WaitingPayloads)
+        self._queues: defaultdict[tuple[int, int, int, str], _WaitingPayloads] = defaultdict(_WaitingPayloads)
         self._writers = anyio.CapacityLimiter(_WRITERS)
 
-    async def take(self, payload: Payload) -> Taken:
-        """Store the events of a payload, for the caller of the running request; return how many once they are committed.
+    async def store_payload(self, payload: Payload) -> PayloadResult:
+        """Store a payload's events; return how many once they are committed.
 
-        Payloads of the same caller and space that wait meanwhile are stored together, at most 64. Raises NotFound for an
-        unknown client, InvalidQuery for a payload that cannot be read, and what storing raises.
+        Payloads of the same caller and space that wait meanwhile are stored together. Raises NotFound for an unknown client,
+        InvalidQuery for an unreadable payload, and what storing raises.
         """
-        who, entry = get_caller().principal, _Entry(payload)
-        whose = (who.tenant, get_caller().space.space, who.member, who.key_id)
-        line = self._lines[whose]
+        who, entry = get_call().principal, _Entry(payload)
+        whose = (who.tenant, get_call().space.space, who.member, who.key_id)
+        line = self._queues[whose]
         line.entries.append(entry)
         line.users += 1
         try:
             async with line.storing:
                 if entry.outcome is None:
-                    together, line.entries = line.entries[:_MOST], line.entries[_MOST:]
-                    await anyio.to_thread.run_sync(self._store, together, limiter=self._writers)
+                    together, line.entries = line.entries[:_MAX_TOGETHER], line.entries[_MAX_TOGETHER:]
+                    await anyio.to_thread.run_sync(self._store_entries, together, limiter=self._writers)
         finally:
             line.users -= 1
             if entry in line.entries:
                 line.entries.remove(entry)
             if not line.users:
-                self._lines.pop(whose, None)
+                self._queues.pop(whose, None)
         assert entry.outcome is not None
         if isinstance(entry.outcome, Exception):
             raise entry.outcome
         return entry.outcome
 
-    def _store(self, entries: Sequence[_Entry]) -> None:
+    def _store_entries(self, entries: Sequence[_Entry]) -> None:
         try:
             with self._host.lent(writing=True, only_appends=True) as app:
                 store_payloads(app, entries, self._hooks)
@@ -121,17 +118,17 @@ class Intake:
 def store_payloads(app: App, entries: Sequence[_Entry], hooks: Mapping[str, Hooks]) -> None:
     """Store payloads in one transaction, and set the outcome of each.
 
-    When they are refused together (such as by a quota), each is stored on its own and gets its own error. Raises
-    StorageError when the store fails, and what storing a single payload raises.
+    If they are refused together (such as by a quota), each is stored alone and gets its own error. Raises StorageError if the
+    store fails.
     """
     written: list[tuple[_Entry, LogWrite]] = []
     for entry in entries:
         try:
-            result = read(app, entry.payload, hooks)
+            result = read_payload(app, entry.payload, hooks)
         except MemoryMcpError as error:
             entry.outcome = error
         else:
-            if isinstance(result, Taken):
+            if isinstance(result, PayloadResult):
                 entry.outcome = result
             else:
                 written.append((entry, result))
@@ -139,7 +136,7 @@ def store_payloads(app: App, entries: Sequence[_Entry], hooks: Mapping[str, Hook
         return
     try:
         for (entry, _), stored in zip(written, app.append_each([write for _, write in written]), strict=True):
-            entry.outcome = Taken(len(stored.new_ids))
+            entry.outcome = PayloadResult(len(stored.new_ids))
     except MemoryMcpError as error:
         if len(written) == 1 or isinstance(error, StorageError):
             raise
@@ -151,10 +148,11 @@ def store_payloads(app: App, entries: Sequence[_Entry], hooks: Mapping[str, Hook
                 entry.outcome = own_error
 
 
-def read(app: App, payload: Payload, hooks: Mapping[str, Hooks]) -> LogWrite | Taken:
-    """Return a payload's events, as far as the gate lets them pass, as a Write; where none are left, a Taken of 0 that says why.
+def read_payload(app: App, payload: Payload, hooks: Mapping[str, Hooks]) -> LogWrite | PayloadResult:
+    """Return a payload's events as the gate lets them pass.
 
-    `payload.project` replaces the events' own. Raises NotFound for an unknown client, InvalidQuery for an unreadable payload.
+    If none is left, a result of 0 events with the reason. `payload.project` replaces the events' own. Raises NotFound for an
+    unknown client, InvalidQuery for an unreadable payload.
     """
     if payload.client not in hooks:
         raise NotFound(f"no client is called {payload.client!r}", f"Clients are {', '.join(sorted(hooks))}.")
@@ -168,5 +166,5 @@ def read(app: App, payload: Payload, hooks: Mapping[str, Hooks]) -> LogWrite | T
     report = ImportReport()
     clean = [cleaned for draft in drafts if (cleaned := app.gate.clean_draft(draft, report)) is not None]
     if not clean:
-        return Taken(0, heard.skip_reason or next(iter(report.dropped), "nothing to keep"))
+        return PayloadResult(0, heard.skip_reason or next(iter(report.dropped), "nothing to keep"))
     return LogWrite(clean, HOOK + payload.client, WriteRequest(f"hook:{payload.key}") if payload.key else None)

@@ -30,10 +30,10 @@ from memory_mcp.server.caller import CALLER
 from memory_mcp.server.errors import as_ours, hint_of
 from memory_mcp.service.daemon.routes import CLIENT, STATUS, Mended, answered, application
 from memory_mcp.service.daemon.security import LOOPBACK, Refusal
-from memory_mcp_team.access.who import Grant, Principal, get_grant
+from memory_mcp_team.access.permissions import Grant, Principal, get_grant
 from memory_mcp_team.postgres.memories import PRIVATE, PROJECT, TEAM
-from memory_mcp_team.server.host import SERVED, CallContext
-from memory_mcp_team.server.intake import Payload, Taken
+from memory_mcp_team.server.host import CALL, CallContext
+from memory_mcp_team.server.intake import Payload, PayloadResult
 
 SPACE_HEADER, KEY_HEADER = "memory-space", "idempotency-key"
 _LONGEST_KEY = 200
@@ -49,18 +49,15 @@ _PATIENCE = 3.0
 class Handlers:
     """The functions that answer the routes outside the protocol."""
 
-    take_hook: Callable[[Payload], Awaitable[Taken]]
+    take_hook: Callable[[Payload], Awaitable[PayloadResult]]
     #: Raises where the database does not answer; returns why the server is not ready, "" where it is.
-    ready: Callable[[], str]
-    exposition: Callable[[], str]
+    find_unready_reason: Callable[[], str]
+    make_exposition: Callable[[], str]
     metrics_token: str
 
 
 def name_route(path: str) -> str:
-    """Return the name under which a path is counted: /mcp, /hooks, /share, /health, /metrics, /.well-known or "other".
-
-    /spaces/NAME/mcp counts as /mcp; of the others the beginning of the path decides.
-    """
+    """Return the name under which a path is counted, such as /mcp."""
     if path == "/mcp" or (path.startswith(_SPACES) and path.endswith("/mcp")):
         return "/mcp"
     starts = ("/hooks", "/share", "/health", "/metrics", "/.well-known")
@@ -70,10 +67,10 @@ def name_route(path: str) -> str:
 def choose_default_space(principal: Principal, project: str) -> Grant | None:
     """Return the space of a caller who names none.
 
-    The first project space named as `project` or as its last part; else the first private one, else the first team's, else
-    the only one that there is. None where several of another kind are left, or none.
+    The first project space named as `project` or its last part; else the first private one, else the first team's, else the
+    only one.
     """
-    visible = [grant for grant in principal.grants if principal.role_in(grant.space) is not None]
+    visible = [grant for grant in principal.grants if principal.find_role(grant.space) is not None]
     of_project = [g for g in visible if g.kind == PROJECT and project and (project == g.name or project.endswith(f"/{g.name}"))]
     for candidates in (of_project, *([g for g in visible if g.kind == kind] for kind in (PRIVATE, TEAM))):
         if candidates:
@@ -81,10 +78,10 @@ def choose_default_space(principal: Principal, project: str) -> Grant | None:
     return visible[0] if len(visible) == 1 else None
 
 
-def routes(server: MCPServer[Any], handlers: Handlers, max_body: int, more: Sequence[BaseRoute] = ()) -> Starlette:
-    """Return the application behind the door, which has put the `Principal` into the scope.
+def make_application(server: MCPServer[Any], handlers: Handlers, max_body: int, more: Sequence[BaseRoute] = ()) -> Starlette:
+    """Return the application behind authentication.
 
-    It serves the protocol, /hooks and `more` routes, which choose their spaces themselves; unknown ones get a JSON refusal.
+    It serves the protocol, /hooks and `more` routes, which choose their spaces themselves.
     """
     manager = StreamableHTTPSessionManager(server._lowlevel_server, max_request_body_size=max_body, stateless=True)
 
@@ -94,10 +91,6 @@ def routes(server: MCPServer[Any], handlers: Handlers, max_body: int, more: Sequ
             yield
 
     async def hook(request: Request) -> Response:
-        """Store a hook's payload and answer with JSON: `events`, how many were stored, and `skipped`, why none were, or "".
-
-        Raises InvalidQuery for a key that is too long, HTTPException 404 for no client's name, and what `take_hook` raises.
-        """
         client = request.path_params["client"]
         if not CLIENT.match(client):
             raise HTTPException(404)
@@ -123,16 +116,13 @@ def routes(server: MCPServer[Any], handlers: Handlers, max_body: int, more: Sequ
 
 
 class _SpaceLayer:
-    """Lets a request through once it is known which space of its caller is meant, and counts it."""
+    """Finds the space that a request means, and counts the request."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on a request with `SERVED` set to its caller and space, and count and time it by the tenant's class.
-
-        A space that the caller may not see, or two that are named, are answered with the error; these are not counted.
-        """
+        """Pass on a request with `CALL` set, and count it."""
         began = time.perf_counter()
         principal: Principal = scope["principal"]
         try:
@@ -142,7 +132,7 @@ class _SpaceLayer:
             ours = as_ours(error, name_route(scope["path"]))
             await Refusal(STATUS.get(ours.code, 500), ours.code, ours.message, hint_of(ours)).send(send)
             return
-        served = SERVED.set(CallContext(principal, grant))
+        served = CALL.set(CallContext(principal, grant))
         status = "none"
 
         async def counted(message: Message) -> None:
@@ -154,16 +144,13 @@ class _SpaceLayer:
         try:
             await self._app(scope, receive, counted)
         finally:
-            SERVED.reset(served)
+            CALL.reset(served)
             metrics.count("team_requests_total", tenant_class=principal.tenant_class, status=status)
             metrics.observe("team_request_seconds", time.perf_counter() - began, tenant_class=principal.tenant_class)
 
 
 def _read_space_name(scope: Scope) -> str:
-    """Return the space that a request names, by its path or else by its Memory-Space header; "" for none.
-
-    Raises InvalidQuery where path and header differ or the header comes twice.
-    """
+    """Return the space that a request names, or ""."""
     by_path = scope["path"].removeprefix(_SPACES).removesuffix("/mcp") if scope["path"].startswith(_SPACES) else ""
     header_values = [
         value.decode("utf-8", "replace").strip() for name, value in scope["headers"] if name == SPACE_HEADER.encode()
@@ -174,7 +161,7 @@ def _read_space_name(scope: Scope) -> str:
 
 
 class HealthLayer:
-    """Answers health and metrics unchecked, since programs that watch servers know no host's name; passes on the rest."""
+    """Answers health and metrics, which monitors ask without a key."""
 
     def __init__(self, app: ASGIApp, handlers: Handlers) -> None:
         self._app, self._handlers = app, handlers
@@ -188,11 +175,6 @@ class HealthLayer:
             await self._app(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:
-        """Answer health and metrics: {"status": "ok"} for a live server, {"status": "ready"}, or the text made in a thread.
-
-        A server that is not ready is 503 and {"status": "not ready", "reason": ...}; so is one whose database is silent for 3 s
-        or raises an error of ours. 404 for any other path or method than GET and HEAD, 401 for metrics without the right.
-        """
         path = request.url.path
         if request.method not in ("GET", "HEAD") or path not in ("/health/live", "/health/ready", "/metrics"):
             refusal = Refusal(404, "NOT_FOUND", "no such route", "Routes are /health/live, /health/ready and /metrics.")
@@ -203,7 +185,7 @@ class HealthLayer:
             reason = "the database does not answer in time"
             with anyio.move_on_after(_PATIENCE):
                 try:
-                    reason = await anyio.to_thread.run_sync(self._handlers.ready, abandon_on_cancel=True)
+                    reason = await anyio.to_thread.run_sync(self._handlers.find_unready_reason, abandon_on_cancel=True)
                 except MemoryMcpError as error:
                     reason = error.message
             status = {"status": "not ready", "reason": reason} if reason else {"status": "ready"}
@@ -212,7 +194,7 @@ class HealthLayer:
             why, hint = "metrics are for this machine, or for a token", "Set team.server.metrics_token."
             refusal = Refusal(401, "UNAUTHENTICATED", why, hint)
             return Response(refusal.body(), refusal.status, {"www-authenticate": "Bearer"}, "application/json")
-        return PlainTextResponse(await anyio.to_thread.run_sync(self._handlers.exposition), media_type=metrics.CONTENT_TYPE)
+        return PlainTextResponse(await anyio.to_thread.run_sync(self._handlers.make_exposition), media_type=metrics.CONTENT_TYPE)
 
     def _may_measure(self, request: Request) -> bool:
         if token := self._handlers.metrics_token:

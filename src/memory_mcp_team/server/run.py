@@ -35,18 +35,17 @@ from memory_mcp.storage.lock import DirectoryLock
 from memory_mcp_team.access.administration import Administration
 from memory_mcp_team.access.directory import Directory
 from memory_mcp_team.access.quotas import SEARCHES, Quotas
-from memory_mcp_team.postgres import migrations, roles
+from memory_mcp_team.postgres import migrations
 from memory_mcp_team.postgres.database import Database
 from memory_mcp_team.postgres.store import PostgresStorage
 from memory_mcp_team.postgres.work import WorkTable
 from memory_mcp_team.server import share_routes
-from memory_mcp_team.server.door import Authenticator, Guard
+from memory_mcp_team.server.authentication import AuthenticationLayer, Authenticator
 from memory_mcp_team.server.follow import Follower
-from memory_mcp_team.server.host import SERVED, TeamHost, check_tool, get_caller
-from memory_mcp_team.server.intake import Intake, Payload, Taken
-from memory_mcp_team.server.opened import MEGABYTE, Limits, MemoryKey, OpenMemories
-from memory_mcp_team.server.replica import Replica
-from memory_mcp_team.server.routes import Handlers, HealthLayer, name_route, routes
+from memory_mcp_team.server.host import CALL, Replica, TeamHost, check_tool, get_call
+from memory_mcp_team.server.intake import Intake, Payload, PayloadResult
+from memory_mcp_team.server.open_memories import MEGABYTE, MemoryKey, OpenLimits, OpenMemories
+from memory_mcp_team.server.routes import Handlers, HealthLayer, make_application, name_route
 from memory_mcp_team.server.tools import SpaceTools
 from memory_mcp_team.server.worker import Workers
 from memory_mcp_team.settings import team_settings
@@ -57,7 +56,7 @@ log = logging.getLogger(__name__)
 #: What a data directory is locked as.
 KIND = "team"
 #: Threads that keep the indexes of open memories.
-_TENDERS = 2
+_MAINTAINERS = 2
 #: How long ending may take beyond the calls under way (seconds).
 _END = 10.0
 #: The interpreter hands its lock on after so long (seconds).
@@ -68,21 +67,21 @@ class TeamServer:
     """The parts of one server, and its life."""
 
     def __init__(self, settings: Settings) -> None:
-        """Connect to the database, whose tables are made or brought up to date, and make the parts; `run` starts them.
+        """Connect to the database and make the parts; `run` starts them.
 
-        Raises ConfigError for a role that row-level security does not bind, and what `migrations.bring_up` raises.
+        Raises ConfigError for a role that row-level security does not bind, and what `migrate_schema` raises.
         """
         self._team = team = team_settings(settings.extensions)
         self._settings, storage = settings, settings.storage
         self.database = Database(storage.url, storage.pool)
         with migrations.log_long_wait(self.database):
-            roles.require_bound(self.database)
+            migrations.require_bound_role(self.database)
             migrations.migrate_schema(self.database)
         self._replica = Replica(self.database, Database(team.replica_url, storage.pool)) if team.replica_url else None
         self.directory = Directory(self.database)
         self.quotas = Quotas(team)
         server_settings = team.server
-        limits = Limits(
+        limits = OpenLimits(
             server_settings.open_spaces,
             server_settings.memory_mb * MEGABYTE,
             server_settings.disk_mb * MEGABYTE,
@@ -90,12 +89,12 @@ class TeamServer:
         )
         cache = storage.directory / "cache"
         # The workers are made below.
-        self.opened = OpenMemories(self._open, cache, limits, on_open=lambda memory: self.workers.plan_upkeep(memory))  # noqa: PLW0108
+        self.opened = OpenMemories(self._open_space, cache, limits, on_open=lambda memory: self.workers.plan_upkeep(memory))  # noqa: PLW0108
         self.host = TeamHost(settings, self.opened, self._replica)
         self._work = WorkTable(self.database)
         self.workers = Workers(self._work, self.opened, server_settings.workers)
         databases = {False: self.database, **({True: self._replica.database} if self._replica else {})}
-        self.follower = Follower(databases, self.opened, _TENDERS, self.workers.wake_threads)
+        self.follower = Follower(databases, self.opened, _MAINTAINERS, self.workers.wake_threads)
         self._intake = Intake(self.host, sources.client_hooks())
         #: Whether somebody asked this server to end.
         self.draining = False
@@ -103,12 +102,8 @@ class TeamServer:
 
     # memories
 
-    def _open(self, memory_key: MemoryKey, folder: Path) -> App:
-        """Open a space as the program, for everybody who may see it; `folder` holds its indexes.
-
-        Indexes that do not know of all removals are deleted first. Writes are counted against quotas and wake the workers.
-        Raises NotFound where there is no such space.
-        """
+    def _open_space(self, memory_key: MemoryKey, folder: Path) -> App:
+        """Open a space as the program, with indexes in `folder`."""
         settings = self._settings
         memory_settings = replace(
             settings,
@@ -122,16 +117,13 @@ class TeamServer:
             before_write=self._count_drafts, on_write=self.workers.wake_threads, give_way=self.host.give_way, tends_indexes=True
         )
         storage = PostgresStorage(self.database, memory, replica=replica)
-        self.opened.cleaned(memory_key, storage.connection.head().resets)
+        self.opened.drop_stale_indexes(memory_key, storage.connection.get_head().resets)
         with few_collections():
             return App(memory_settings, callbacks=callbacks, storage=storage)
 
     def _count_drafts(self, drafts: Sequence[EventDraft]) -> None:
-        """Count what a caller is about to record, or raise QuotaExceeded.
-
-        Does nothing without a caller (the program's work).
-        """
-        caller = SERVED.get()
+        """Count what a caller is about to record."""
+        caller = CALL.get()
         if caller is None:
             return
         who = caller.principal
@@ -140,41 +132,34 @@ class TeamServer:
         self.quotas.count_records(who, len(drafts), sum(len(draft.text.encode("utf-8", "replace")) for draft in drafts), stored)
 
     def _check_tool(self, tool: str) -> None:
-        """Check that the caller may use a tool, and count a search; raises what `allow` raises, or QuotaExceeded."""
         check_tool(tool)
         if tool in SEARCHES:
-            self.quotas.count_search(get_caller().principal)
+            self.quotas.count_search(get_call().principal)
 
     # requests
 
-    async def _take_hook(self, payload: Payload) -> Taken:
-        """Store a hook's payload after a check that the caller may write; raises what `allow` and `Intake.take` raise."""
+    async def _take_hook(self, payload: Payload) -> PayloadResult:
         check_tool("hooks")
-        return await self._intake.take(payload)
+        return await self._intake.store_payload(payload)
 
     def _find_unready_reason(self) -> str:
-        """Return why it is not ready (ending, another schema), "" where it is; raises StorageError if the database is silent."""
+        """Return why it is not ready, or ""."""
         if self.draining:
             return "the server is ending"
-        with self.database.connection(None) as raw:
+        with self.database.lend_connection(None) as raw:
             version = migrations.read_version(raw)
         return "" if version == migrations.CURRENT else f"the database has schema {version}, this server {migrations.CURRENT}"
 
     def _make_exposition(self) -> str:
-        """Return the metrics as text, with calls, connections, disk, memory, open spaces and waiting work as they are now.
-
-        These are the gauges team_calls, team_database_connections (open, idle, waiting), team_disk_bytes,
-        team_memory_bytes, team_spaces (open; opened and closed in all) and team_work_waiting.
-        """
-        memories = self.opened.all()
-        pool = self.database.stats
+        memories = self.opened.list_open()
+        pool = self.database.pool_stats
         counts = {"open": len(memories), "opened": self.opened.opened_total, "closed": self.opened.closed_total}
         states = {"open": "pool_size", "idle": "pool_available", "waiting": "requests_waiting"}
         readings: dict[str, Mapping[str, float]] = {
             "team_calls": {"": self.host.calls},
             "team_database_connections": {state: pool.get(name, 0) for state, name in states.items()},
             "team_disk_bytes": {"": self.opened.disk_bytes},
-            "team_memory_bytes": {"": sum(memory.bytes for memory in memories)},
+            "team_memory_bytes": {"": sum(memory.memory_bytes for memory in memories)},
             "team_spaces": counts,
             "team_work_waiting": self._work.count_due(),
         }
@@ -185,7 +170,7 @@ class TeamServer:
     async def run(self, announce: Callable[[str], None]) -> None:
         """Serve until a signal comes, then drain and close.
 
-        `announce` gets the address once requests are answered. Starts workers and follower. Raises what binding raises.
+        `announce` gets the address once requests are answered.
         """
         server = self._settings.server
         listener = bind(server.http_host, server.http_port)
@@ -205,22 +190,19 @@ class TeamServer:
         await anyio.to_thread.run_sync(self.close)
 
     def _assemble_server(self, handlers: Handlers) -> tuple[Uvicorn, Connection]:
-        """Return the HTTP server, not yet started, and the layer that ends its calls.
-
-        From the outside in: health and metrics, caller, host names and sizes, routes.
-        """
+        """Return the HTTP server and the layer that ends its calls."""
         settings = self._settings
         with few_collections():
-            server = assemble(self.host, more=[lambda kit: SpaceTools(kit).tools()])
+            server = assemble(self.host, more=[lambda kit: SpaceTools(kit).make_tools()])
         server.allow = self._check_tool
-        inner = routes(server, handlers, MAX_BODY, share_routes.routes(self.host.lend_as))
+        inner = make_application(server, handlers, MAX_BODY, share_routes.make_routes(self.host.lend_as))
         connection = Connection(inner)
         door = Authenticator(self._team, self.directory, Administration(self.database, "join"))
         public = urlsplit(self._team.audience).netloc
         hosts = (*hosts_of(settings.server), *([public] if public else []))
         # Nothing of a body is read before it is known who calls.
         checked = HostGuard(connection, Rules(None, "", max(MAX_BODY, MAX_BATCH), hosts), name_route)
-        front = HealthLayer(Guard(checked, door, self._team, self.quotas), handlers)
+        front = HealthLayer(AuthenticationLayer(checked, door, self._team, self.quotas), handlers)
         return Uvicorn(front, anyio.TASK_STATUS_IGNORED, self._team.server.drain_secs), connection
 
     async def _announce_address(self, uvicorn: Uvicorn, announce: Callable[[str], None]) -> None:
@@ -232,8 +214,8 @@ class TeamServer:
     async def _drain_on_signal(self, uvicorn: Uvicorn, connection: Connection) -> None:
         """Wait for a signal, then end in steps.
 
-        First says that it is not ready and stops the workers, `notice_secs` later takes no new calls and ends streams,
-        waits up to `drain_secs` for calls under way, then ends them.
+        It says that it is not ready and stops the workers, `notice_secs` later takes no new calls and ends streams, waits up to
+        `drain_secs` for calls under way, then ends them.
         """
         with signals_of_end() as received:
             async for _ in received:
@@ -255,10 +237,7 @@ class TeamServer:
         connection.end_calls()
 
     def close(self) -> None:
-        """Stop workers and follower, close the open memories, then the databases.
-
-        Waits some seconds for each at most.
-        """
+        """Stop workers and follower, close the memories, then the databases."""
         self.workers.stop(_END / 2)
         self.follower.stop(2.0)
         self.opened.close()
@@ -268,13 +247,12 @@ class TeamServer:
 
 
 def serve_team(settings: Settings, announce: Callable[[str], None]) -> int:
-    """Serve a team until a signal comes, then end this process with status 0 (os._exit); it never returns.
+    """Serve a team, then end this process.
 
-    `announce` is called with the server's address. Locks the data directory while it runs, and sets up logging and the
-    umask of this process. Raises ConfigError for settings that cannot serve a team, what locking raises when another server
-    has the directory, and errors of database or address at the start.
+    Locks the data directory while it runs. Raises ConfigError for settings that cannot serve a team, and what locking, binding
+    and connecting raise.
     """
-    check(settings)
+    check_settings(settings)
     directory = settings.storage.directory.absolute()
     lock = DirectoryLock(directory, kind=KIND)
     os.umask(0o077)
@@ -291,8 +269,8 @@ def serve_team(settings: Settings, announce: Callable[[str], None]) -> int:
     os._exit(0)
 
 
-def check(settings: Settings) -> None:
-    """Raise ConfigError unless settings name PostgreSQL, a proof of who calls, and, beyond this machine, the server's names."""
+def check_settings(settings: Settings) -> None:
+    """Raise ConfigError unless the settings can serve a team."""
     team = team_settings(settings.extensions)
     if settings.storage.engine != "postgres" or not team.auth:
         hint = "Set storage.engine = postgres, storage.url and team.auth."

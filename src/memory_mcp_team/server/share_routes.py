@@ -18,7 +18,7 @@ from starlette.routing import Route
 from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery, MemoryMcpError, ResourceExhausted, no_such_space
 from memory_mcp.service.daemon.routes import STATUS
-from memory_mcp_team.access.who import Grant, Principal, get_grant
+from memory_mcp_team.access.permissions import Grant, Principal, get_grant
 from memory_mcp_team.sharing import space as sharing
 from memory_mcp_team.sharing.wire import MAX_BODY
 
@@ -28,28 +28,27 @@ _STATUS = {**STATUS, "UNAUTHENTICATED": 401}
 _LONGEST_CURSOR = 500
 
 
-def routes(lend: Lend) -> list[Route]:
-    """Return the routes, for a server that mounts them behind its door; `lend` lends the memory of a space.
-
-    Endpoints answer with the errors of this program that are raised, such as InvalidQuery for a cursor that is too long.
-    """
+def make_routes(lend: Lend) -> list[Route]:
+    """Return the routes; `lend` lends the memory of a space."""
 
     async def spaces(request: Request) -> Response:
         principal: Principal = request.scope["principal"]
-        visible = [(grant, role) for grant in principal.grants if (role := principal.role_in(grant.space)) is not None]
+        visible = [(grant, role) for grant in principal.grants if (role := principal.find_role(grant.space)) is not None]
         rows = [{"name": grant.name, "kind": grant.kind, "role": role.value} for grant, role in visible]
         return JSONResponse({"member": principal.name, "spaces": rows})
 
     async def standing(request: Request) -> Response:
         principal, grant, member = _find_caller(request)
-        return await _run_in_space(lend, principal, grant, False, lambda app: sharing.standing(app, grant.name, member))
+        return await _run_in_space(
+            lend, principal, grant, False, lambda app: sharing.describe_permissions(app, grant.name, member)
+        )
 
     async def changes(request: Request) -> Response:
         principal, grant, _ = _find_caller(request)
         after = request.query_params.get("after", "")
         if len(after) > _LONGEST_CURSOR:
             raise InvalidQuery("the cursor is none", "Begin without one.")
-        return await _run_in_space(lend, principal, grant, False, lambda app: sharing.changes(app, after))
+        return await _run_in_space(lend, principal, grant, False, lambda app: sharing.read_changes(app, after))
 
     async def events(request: Request) -> Response:
         principal, grant, member = _find_caller(request)
@@ -65,13 +64,9 @@ def routes(lend: Lend) -> list[Route]:
 
 
 def _find_caller(request: Request) -> tuple[Principal, Grant, sharing.SpaceMember]:
-    """Return (caller, space of the address, caller as a `sharing.SpaceMember`).
-
-    Raises NotFound where it is no space of theirs.
-    """
     principal: Principal = request.scope["principal"]
     grant = get_grant(principal, request.path_params["space"])
-    role = principal.role_in(grant.space)
+    role = principal.find_role(grant.space)
     if role is None:
         raise no_such_space(grant.name)
     return principal, grant, sharing.SpaceMember(principal.name, role.value)
@@ -80,7 +75,7 @@ def _find_caller(request: Request) -> tuple[Principal, Grant, sharing.SpaceMembe
 async def _run_in_space(
     lend: Lend, principal: Principal, grant: Grant, writes: bool, work: Callable[[App], dict[str, Any]]
 ) -> Response:
-    """Answer with what `work` returns, run in a thread on the space's memory; it is not cut off when the caller leaves."""
+    """Answer with what `work` returns, in a thread that outlasts the caller."""
 
     def answer() -> dict[str, Any]:
         with lend(principal, grant, writes) as app:
@@ -90,10 +85,6 @@ async def _run_in_space(
 
 
 async def _read_batch(request: Request) -> dict[str, Any]:
-    """Return the body as a JSON object.
-
-    Raises ResourceExhausted beyond `MAX_BODY` bytes, InvalidQuery for anything else.
-    """
     raw = bytearray()
     async for part in request.stream():
         raw += part
@@ -109,11 +100,6 @@ async def _read_batch(request: Request) -> dict[str, Any]:
 
 
 def _wrap_endpoint(endpoint: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
-    """Return an endpoint that answers a MemoryMcpError with its status and JSON: `error` with code, message and hint.
-
-    The status is 500 for a code that is not known here. Other errors pass.
-    """
-
     async def answer(request: Request) -> Response:
         try:
             return await endpoint(request)

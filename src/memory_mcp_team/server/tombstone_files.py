@@ -32,12 +32,10 @@ class TombstoneCopy:
 
 
 def note(app: App) -> None:
-    """Add a memory's tombstones to this machine's file.
+    """Add a memory's tombstones to this machine's file in team.tombstones_dir.
 
-    The file is in the folder that team.tombstones_dir names.
-
-    Does nothing without that folder, or where the store keeps no tombstones itself. Raises StorageError when it
-    cannot be written: what was to be forgotten would come back with an older backup.
+    Does nothing without that folder, or if the store keeps no tombstones itself. Raises StorageError if the file cannot be
+    written: what was to be forgotten would come back with an older backup.
     """
     folder, log = team_settings(app.settings.extensions).tombstones_dir, app.storage.tombstones
     if not folder or log is None:
@@ -53,8 +51,7 @@ def note(app: App) -> None:
 def add_tombstones(file: Path, logs: Mapping[str, TombstoneLog]) -> int:
     """Add missing tombstones to a file; return how many.
 
-    The file exists afterwards. Raises OSError when it cannot be written, StorageError when it has two keys for one
-    memory.
+    The file exists afterwards. Raises OSError for the file, StorageError if it has two keys for one memory.
     """
     stored_lines = (
         {(memory, line) for memory, copy in read_tombstones([file]).items() for line in copy.lines} if file.exists() else set()
@@ -69,8 +66,8 @@ def add_tombstones(file: Path, logs: Mapping[str, TombstoneLog]) -> int:
     return len(new)
 
 
-def files_of(paths: Sequence[Path]) -> list[Path]:
-    """Return the files among `paths` and folders' *.jsonl.
+def list_files(paths: Sequence[Path]) -> list[Path]:
+    """Return the files among `paths`, and *.jsonl of folders.
 
     Raises InvalidQuery for a missing path.
     """
@@ -88,9 +85,7 @@ def files_of(paths: Sequence[Path]) -> list[Path]:
 def read_tombstones(files: Iterable[Path]) -> dict[str, TombstoneCopy]:
     """Return the tombstones in files, by store id.
 
-    Lines that are no such JSON, as a crash may leave one, are passed over.
-
-    Raises StorageError when two keys are given for one memory, OSError when a file cannot be read.
+    Broken lines, as a crash may leave one, are skipped. Raises StorageError if two keys are given for one memory.
     """
     copies: dict[str, TombstoneCopy] = {}
     for file in files:

@@ -12,8 +12,8 @@ from memory_mcp_team.access.directory import Directory
 from memory_mcp_team.postgres.connection import Connection
 from memory_mcp_team.postgres.database import Database
 from memory_mcp_team.postgres.memories import Memory
+from memory_mcp_team.postgres.records import PostgresTombstones
 from memory_mcp_team.postgres.store import PostgresStorage
-from memory_mcp_team.postgres.tombstones import PostgresTombstones
 from memory_mcp_team.server import tombstone_files as outside
 
 #: Recorded in each memory's audit.
@@ -34,23 +34,19 @@ class AppliedTombstones:
 
 
 def export_tombstones(database: Database, file: Path) -> int:
-    """Add to a file the tombstones of the database that it does not have yet, of all memories; return how many.
-
-    The file exists afterwards. Raises OSError for the file, StorageError for two keys of one memory or no database.
-    """
+    """Add missing tombstones to a file; return how many."""
     return outside.add_tombstones(
         file, {memory.store_id: _tombstone_log(database, memory) for memory in _iter_memories(database)}
     )
 
 
 def apply_tombstones(database: Database, settings: Settings, places: Sequence[Path]) -> AppliedTombstones:
-    """Forget again in a restored database what files say was forgotten.
+    """Forget again, in a restored database, what files name.
 
-    A second time changes nothing more. Memories are matched by their store id; those without a copy are left
-    alone. Raises InvalidQuery for a place that does not exist, StorageError when something was forgotten in a
-    memory since, under another key.
+    A second time changes nothing more. Memories are matched by their store id. Raises InvalidQuery for a missing path,
+    StorageError if something was forgotten in a memory since, under another key.
     """
-    copies, applied, matched_ids = outside.read_tombstones(outside.files_of(places)), AppliedTombstones(), set[str]()
+    copies, applied, matched_ids = outside.read_tombstones(outside.list_files(places)), AppliedTombstones(), set[str]()
     for memory in _iter_memories(database):
         # A memory that was copied keeps its id, so that several spaces may be copies of one.
         copy = copies.get(memory.store_id)
@@ -82,7 +78,7 @@ def _clean_memory(database: Database, settings: Settings, memory: Memory) -> int
 def _iter_memories(database: Database) -> Iterator[Memory]:
     directory = Directory(database)
     for tenant in directory.list_tenants():
-        for space in directory.spaces(tenant.tenant):
+        for space in directory.list_spaces(tenant.tenant):
             yield directory.get_memory(tenant.tenant, space.space)
 
 

@@ -18,10 +18,10 @@ from memory_mcp.tree.derive.derivation import Depth
 from memory_mcp.tree.derive.derivation import ExecutionMode as Where
 from memory_mcp.upkeep.jobs.schedule import Daily, next_due
 from memory_mcp_team.postgres.connection import EVENTS
+from memory_mcp_team.postgres.records import FORGET
 from memory_mcp_team.postgres.store import PostgresStorage
-from memory_mcp_team.postgres.tombstones import FORGET
-from memory_mcp_team.postgres.work import Taken, WorkTable
-from memory_mcp_team.server.opened import Memory, MemoryKey, OpenMemories
+from memory_mcp_team.postgres.work import ClaimedWork, WorkTable
+from memory_mcp_team.server.open_memories import MemoryKey, OpenMemories, OpenMemory
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ _FIRST_RETRY, _LAST_RETRY = 2.0, 300.0
 _HOUR, _DAY_MS = 3600.0, 86_400_000
 
 #: Does a kind of work; returns in how many seconds it is due again, None where something else will say so.
-Job = Callable[[Memory], float | None]
+Job = Callable[[OpenMemory], float | None]
 
 
 class Workers:
@@ -56,23 +56,17 @@ class Workers:
         self._failures: dict[tuple[int, int, str], int] = {}
         self._stopping = threading.Event()
         self._wake = threading.Event()
-        self._busy: set[Taken] = set()
+        self._busy: set[ClaimedWork] = set()
         self._lock = threading.Lock()
-        self._threads = [threading.Thread(target=self._loop, name=f"worker {n}", daemon=True) for n in range(count)]
+        self._threads = [threading.Thread(target=self._run_loop, name=f"worker {n}", daemon=True) for n in range(count)]
 
     def start(self) -> None:
-        """Start the threads.
-
-        Each does one piece of work at a time.
-        """
+        """Start the threads."""
         for thread in self._threads:
             thread.start()
 
     def wake_threads(self) -> None:
-        """Wake waiting threads to look for work, as after a commit.
-
-        Returns at once.
-        """
+        """Wake waiting threads to look for work."""
         self._wake.set()
 
     @property
@@ -81,9 +75,9 @@ class Workers:
         return len(self._busy)
 
     def stop(self, patience: float) -> bool:
-        """Claim no more, wait up to `patience` seconds for what is under way, and release all claims to other servers.
+        """Stop claiming, and release all claims to other servers.
 
-        Return whether all has ended. Claims that cannot be released run out by themselves.
+        Waits up to `patience` seconds for what is under way; return whether all has ended.
         """
         self._stopping.set()
         self._wake.set()
@@ -97,25 +91,24 @@ class Workers:
             log.warning("work is left to other servers when its lease runs out: %s", error)
         return ended
 
-    def plan_upkeep(self, memory: Memory) -> None:
-        """Put the upkeep of a memory that was opened into the table of work, unless it is there; a replica has none.
+    def plan_upkeep(self, memory: OpenMemory) -> None:
+        """Put a memory's upkeep into the table of work.
 
-        Values that earlier versions noted for mere lines of events are taken back first.
-        Housekeeping is due at its hour of the settings; summaries, unless the provider is off, in an hour.
+        A replica has none. Values that earlier versions noted for mere lines of events are lifted first.
         """
-        app, memory_key = memory.app, memory.place
+        app, memory_key = memory.app, memory.key
         if memory_key.is_replica:
             return
         lift_lines(app)
-        self._work.put_due_once(memory_key.tenant, memory_key.space, HOUSEKEEPING, _until_night(memory))
+        self._work.put_due_once(memory_key.tenant, memory_key.space, HOUSEKEEPING, _seconds_until_night(memory))
         if app.settings.summarizer.is_on:
             self._work.put_due_once(memory_key.tenant, memory_key.space, SUMMARIES, _HOUR)
 
-    def _loop(self) -> None:
+    def _run_loop(self) -> None:
         while not self._stopping.is_set():
             claimed, wait = None, _LOOK
             try:
-                claimed = self._work.take(list(self._jobs))
+                claimed = self._work.claim_next(list(self._jobs))
                 wait = 0.0 if claimed else self._work.seconds_until_due(list(self._jobs), _LOOK)
             except MemoryMcpError as error:
                 log.debug("no work can be looked for: %s", error)
@@ -129,15 +122,11 @@ class Workers:
             if not self._stopping.wait(_PAUSE):
                 self._wake.wait(max(wait - _PAUSE, 0.0))
 
-    def _do_claimed(self, claimed: Taken) -> None:
-        """Do a claimed piece of work on its memory, under its claim, and enter when it is due again.
-
-        Work of a space that is gone is dropped; what fails outside the job is logged and claimed again when the claim ends.
-        """
+    def _do_claimed(self, claimed: ClaimedWork) -> None:
         with self._lock:
             self._busy.add(claimed)
         try:
-            with self._opened.lent(MemoryKey(claimed.tenant, claimed.space)) as memory:
+            with self._opened.lend_memory(MemoryKey(claimed.tenant, claimed.space)) as memory:
                 claims = cast("PostgresStorage", memory.app.storage).claims
                 with claims.adopt_claim(claimed.name, claimed.epoch):
                     due_secs = self._run_job(claimed, memory)
@@ -154,10 +143,8 @@ class Workers:
             with self._lock:
                 self._busy.discard(claimed)
 
-    def _run_job(self, claimed: Taken, memory: Memory) -> float | None:
-        """Run the job for a piece of work.
-
-        Return in how many seconds it is due again, None where something else says so.
+    def _run_job(self, claimed: ClaimedWork, memory: OpenMemory) -> float | None:
+        """Run the job of a piece of work; return its next delay.
 
         After an error, which is logged: 2 s, doubled with each failure in a row, at most 300 s.
         """
@@ -177,16 +164,12 @@ class Workers:
                 log.exception("work of kind %s failed; it is tried again", claimed.name)
             return min(_FIRST_RETRY * 2.0 ** min(failures - 1, 20), _LAST_RETRY)
 
-    def _derive_events(self, memory: Memory) -> float | None:
-        """Cut and publish segments of the events that wait, and enter when their periods are to be rolled up.
-
-        At once if a period is missing, else 8 s from now. More than 400 events are derived by child processes; None in any
-        case.
-        """
+    def _derive_events(self, memory: OpenMemory) -> float | None:
+        """Derive the segments of waiting events."""
         app = memory.app
         connection = cast("PostgresStorage", app.storage).connection
-        connection.heard()
-        head = connection.head()
+        connection.expire_head()
+        head = connection.get_head()
         waiting = head.last_event - head.derived
         if waiting <= 0:
             return None
@@ -196,7 +179,7 @@ class Workers:
             app.derivation.run(Depth.SEGMENTS, Where.ASIDE)
         else:
             app.derivation.run(Depth.SEGMENTS)
-        memory_key = memory.place
+        memory_key = memory.key
         if app.derivation.lacks_a_period():
             self._work.put_due(memory_key.tenant, memory_key.space, PERIODS, 0.0)
         else:
@@ -204,40 +187,28 @@ class Workers:
         return None
 
 
-def _roll_up(memory: Memory) -> float | None:
-    """Roll up the periods that are stale.
-
-    It is due again when segments come (None).
-    """
+def _roll_up(memory: OpenMemory) -> float | None:
     memory.app.derivation.run(Depth.PERIODS)
     return None
 
 
-def _keep_house(memory: Memory) -> float | None:
-    """Run the housekeeping job now.
-
-    Return the seconds until it is due again.
-    """
+def _keep_house(memory: OpenMemory) -> float | None:
     memory.app.scheduler.run_now("housekeeping")
-    return _until_night(memory)
+    return _seconds_until_night(memory)
 
 
-def _finish_forgetting(memory: Memory) -> float | None:
+def _finish_forgetting(memory: OpenMemory) -> float | None:
     Forgetting(memory.app).look_again("memory-mcp", "looked for again")
     return None
 
 
-def _improve_summaries(memory: Memory) -> float | None:
-    """Run the job that has a model improve summaries.
-
-    Return the seconds until it is due again, an hour.
-    """
+def _improve_summaries(memory: OpenMemory) -> float | None:
     memory.app.scheduler.run_now("improve_summaries")
     return _HOUR
 
 
-def _until_night(memory: Memory) -> float:
-    """Return in how many seconds the daily upkeep of a memory is due, at its hour of the settings; at least 60."""
+def _seconds_until_night(memory: OpenMemory) -> float:
+    """Return the seconds until the daily upkeep, at least 60."""
     app = memory.app
     now = app.clock.now_ms()
     return max((next_due(Daily.at(app.settings.scheduler.housekeeping_at), now, now, app.calendar) - now) / 1000, 60.0)

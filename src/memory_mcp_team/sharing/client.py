@@ -26,7 +26,7 @@ _LONGEST_WAIT = 10.0
 _SLICE = 0.1
 #: Reading is patient: a server that forgets rewrites its store.
 _TIMEOUT = {"connect": 10.0, "read": 300.0, "write": 60.0, "pool": 10.0}
-_AGAIN = frozenset({429, 500, 502, 503, 504})
+_RETRIED_STATUSES = frozenset({429, 500, 502, 503, 504})
 _ERRORS: Mapping[int, type[MemoryMcpError]] = {
     400: InvalidQuery,
     401: Unauthenticated,
@@ -35,15 +35,15 @@ _ERRORS: Mapping[int, type[MemoryMcpError]] = {
     413: ResourceExhausted,
 }
 #: Longest answer that is read (bytes).
-_MOST = 64 * 1024 * 1024
+_MAX_BYTES = 64 * 1024 * 1024
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 def parse_address(url: str, insecure: bool) -> str:
-    """Return a server's address as SCHEME://HOST[:PORT][/PATH], with https where it names no scheme.
+    """Return a server's address as SCHEME://HOST[:PORT][/PATH].
 
-    A final "/mcp" and slashes at the end are dropped. Raises InvalidQuery when it is no address, names a user, or would
-    send the key in clear over a network (plain http to another host than loopback, unless `insecure`).
+    A final "/mcp" is dropped; https is the default. Raises InvalidQuery if it is no address, names a user, or would send the
+    key in clear over a network (unless `insecure`).
     """
     parts = urlsplit(url if "://" in url else f"https://{url}")
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
@@ -66,13 +66,13 @@ class ShareClient:
 
     def __init__(self, url: str, key: str, stopped: Callable[[], bool] = lambda: False) -> None:
         # It takes 40 ms to load, and most memories are shared with nobody.
-        """Prepare requests to a server's address with a key ("": without one); nothing is sent.
+        """Prepare requests to a server; nothing is sent.
 
-        `stopped` is asked between tries. Settings of a proxy in the environment count, except for loopback.
+        A proxy of the environment is used, except for loopback.
         """
         import httpx2
 
-        self._stopped = stopped
+        self._should_stop = stopped
         host = urlsplit(url).hostname or ""
         headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {key}"} if key else {})
         self._http = httpx2.Client(
@@ -90,36 +90,36 @@ class ShareClient:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._http.close()
 
-    def spaces(self) -> dict[str, Any]:
-        """Ask who the key's member is and which spaces that member may see; return {member, spaces: [{name, kind, role}]}."""
-        return self._ask("GET", "/share")
+    def list_spaces(self) -> dict[str, Any]:
+        """Return {member, spaces: [{name, kind, role}]} of the key."""
+        return self._send_request("GET", "/share")
 
-    def standing(self, space: str) -> dict[str, Any]:
-        """Return {space, member, role, may (acts in words), events (number of the last)}: what the member may do in a space."""
-        return self._ask("GET", f"/share/{quote(space, safe='')}")
+    def get_permissions(self, space: str) -> dict[str, Any]:
+        """Return what the member may do in a space.
 
-    def changes(self, space: str, after: str) -> dict[str, Any]:
-        """Return a page of what is new behind a cursor ("" for the beginning): events, gone (ids), more, cursor (the next one).
-
-        `corrections` is there only on a last page where one is new, then all of them. They are JSON values of `sharing.wire`.
+        As {space, member, role, may (acts in words), events (number of the last)}.
         """
-        return self._ask("GET", f"/share/{quote(space, safe='')}/changes", params={"after": after})
+        return self._send_request("GET", f"/share/{quote(space, safe='')}")
 
-    def publish(self, space: str, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """Send a batch and return the answer.
+    def read_changes(self, space: str, after: str) -> dict[str, Any]:
+        """Return a page of what is new after a cursor.
 
-        The batch is committed there when this returns. `batch` holds any of events, gone (ids), corrections and
-        cursor. The answer holds stored, known, forgotten, corrected (counts), left_out (counts by reason), renamed
-        (id sent: id there) and refused. The batch may have been committed too when ServerUnreachable is raised: it
-        can be sent again.
+        As {events, gone (ids), more, cursor}; `corrections`, all of them, only on a last page if one is new.
         """
-        return self._ask("POST", f"/share/{quote(space, safe='')}/events", json=batch)
+        return self._send_request("GET", f"/share/{quote(space, safe='')}/changes", params={"after": after})
 
-    def _ask(self, method: str, path: str, **payload: Any) -> dict[str, Any]:
-        """Send a request (`payload`: params or json) and return the answer's JSON object; up to three tries.
+    def publish_batch(self, space: str, batch: Mapping[str, Any]) -> dict[str, Any]:
+        """Send a batch, which is committed there when this returns.
 
-        Tried again where nothing answers, or with 429, 500, 502, 503 or 504, after 0.5 s, then 1 s, or as the server asks,
-        10 s at most. Raises ServerUnreachable after the last try or once `stopped`, and what `_answer` raises.
+        `batch` holds any of events, gone (ids), corrections and cursor; the answer has the fields of `ReceiveOutcome`.
+        The batch may be committed too if ServerUnreachable is raised: it can be sent again.
+        """
+        return self._send_request("POST", f"/share/{quote(space, safe='')}/events", json=batch)
+
+    def _send_request(self, method: str, path: str, **payload: Any) -> dict[str, Any]:
+        """Send a request, up to three times; return the JSON.
+
+        Waits 0.5 s, then 1 s, or as the server asks, 10 s at most. Raises ServerUnreachable, and what `_parse_response` raises.
         """
         from httpx2 import HTTPError
 
@@ -131,14 +131,14 @@ class ShareClient:
                 why = f"{self._url} does not answer ({type(error).__name__})"
                 after = None
             else:
-                if response.status_code not in _AGAIN:
-                    return self._answer(response)
+                if response.status_code not in _RETRIED_STATUSES:
+                    return self._parse_response(response)
                 why = f"{self._url} does not answer now (HTTP {response.status_code})"
                 after = response.headers.get("retry-after", "")
-            if not tries_left or self._stopped():
+            if not tries_left or self._should_stop():
                 break
             until = time.monotonic() + (min(float(after), _LONGEST_WAIT) if after and after.isdecimal() else wait)
-            while time.monotonic() < until and not self._stopped():
+            while time.monotonic() < until and not self._should_stop():
                 time.sleep(_SLICE)
             wait *= 2
         raise ServerUnreachable(why, "Nothing is lost: what is to leave leaves when it is reached again.")
@@ -150,21 +150,17 @@ class ShareClient:
             body = bytearray()
             for piece in stream.iter_raw():
                 body += piece
-                if len(body) > _MOST or stream.headers.get("content-encoding", "identity") != "identity":
+                if len(body) > _MAX_BYTES or stream.headers.get("content-encoding", "identity") != "identity":
                     # Longer than any of ours, or packed although it was asked for unpacked: it says nothing.
                     body.clear()
                     break
             headers = [(name, value) for name, value in stream.headers.multi_items() if name != "content-encoding"]
             return httpx2.Response(stream.status_code, headers=headers, content=bytes(body))
 
-    def _answer(self, response: "httpx2.Response") -> dict[str, Any]:
-        """Return the JSON object of an answer with status 200.
+    def _parse_response(self, response: "httpx2.Response") -> dict[str, Any]:
+        """Return the JSON object of status 200.
 
-        Raise the error that any other one names.
-
-        Statuses 400, 401, 403, 404 and 413 are InvalidQuery, Unauthenticated, PermissionDenied, NotFound and
-        ResourceExhausted; a 401 that names none is Unauthenticated. InvalidQuery for anything else, such as a
-        redirect, no JSON or more than 64 MB.
+        InvalidQuery for anything else, such as a redirect, no JSON or more than 64 MB.
         """
         try:
             body = response.json()

@@ -9,7 +9,7 @@ from memory_mcp.requests.registry import Entry
 from memory_mcp.upkeep.jobs.base import Job, JobReport
 from memory_mcp.upkeep.jobs.calls import ShouldStop, WaitingFunctionJob
 from memory_mcp.upkeep.jobs.schedule import Every
-from memory_mcp_team.sharing.place import ShareFolder
+from memory_mcp_team.sharing.files import ShareFolder
 
 _MODULE = "memory_mcp_team.sharing.requests"
 SHARE_TO = Entry(_MODULE, "ShareTo", "share_to")
@@ -21,7 +21,7 @@ SHARE_OFF = Entry(_MODULE, "ShareOff", "share_off")
 
 
 def make_job(app: App) -> Job:
-    """Return the job that exchanges events with a team's server every two minutes, but not during an import."""
+    """Return the job that exchanges events with a team's server."""
 
     def work(should_stop: ShouldStop) -> JobReport:
         if app.is_importing:
@@ -41,7 +41,7 @@ _OFF = "off (memory-mcp share to URL)"
 
 
 def iter_outgoing(app: App) -> Iterator[Outgoing]:
-    """Yield the projects that are shared and the server they go to; nothing where none is named."""
+    """Yield the projects that are shared and the server they go to."""
     if app.directory is not None and (sharing := ShareFolder(app.directory).load_sharing()).url:
         projects = ", ".join(sharing.projects) or "none"
         yield Outgoing(what=f"events of shared projects ({projects})", where=sharing.url, setting="memory-mcp share status")

@@ -16,22 +16,25 @@ from memory_mcp.importers.base import ImportReport
 from memory_mcp.model.event import Event, EventDraft, EventType, make_carried_draft
 from memory_mcp.model.ids import hash_parts
 from memory_mcp.model.project import ProjectNames
-from memory_mcp_team.sharing.place import SharedProject, Sharing
+from memory_mcp_team.sharing.files import SharedProject, Sharing
 
 #: Events before a result among which its call is looked for.
 _NEAR = 200
 
 
-def make_way(names: ProjectNames, recorded: str, session_id: str) -> str:
-    """Return a digest (16 hexadecimal digits) of the rules that lead a session's events to the project where they are shown.
+def make_route_digest(names: ProjectNames, recorded: str, session_id: str) -> str:
+    """Return a digest of the rules that name a session's project.
 
-    `recorded` is the name they were recorded with; see `Names.way`.
+    `recorded` is the name they were recorded with; see `ProjectNames.split_key`.
     """
     return f"{hash_parts('way', names.split_key(recorded, session_id), bits=64):016x}"
 
 
 def make_rules_digest(sharing: Sharing, space: str, names: ProjectNames) -> str:
-    """Return a digest of what is shared with a space and all rules for names; while it stays, no event is looked at again."""
+    """Return a digest of shared projects and rules for names.
+
+    While it stays, no event is looked at again.
+    """
     shared_projects = [f"{name} {project.ways}" for name, project in sorted(sharing.projects.items()) if project.space == space]
     return f"{hash_parts('rules', *shared_projects, *map(repr, (*names.aliases, *names.splits)), bits=60):x}"
 
@@ -47,25 +50,28 @@ class LeavingFilter:
 
     @classmethod
     def for_space(cls, app: App, sharing: Sharing, space: str) -> "LeavingFilter":
-        """Return the decider for the projects that are shared with a space; nothing is counted in it yet."""
+        """Return the filter for the projects that are shared with a space."""
         return cls(app, {name: project for name, project in sharing.projects.items() if project.space == space})
 
     def find_project(self, event: Event) -> str:
-        """Return the shared project as which an event may leave, the gate not asked; "" for none, or a way that came later."""
+        """Return the shared project as which an event may leave, or "".
+
+        The gate is not asked.
+        """
         name, shared = self._find_shown_project(event)
-        return name if shared is not None and self._find_way(event) in shared.ways else ""
+        return name if shared is not None and self._make_route(event) in shared.ways else ""
 
     def find_waiting_project(self, event: Event) -> str:
-        """Return the shared project that an event is shown under by a way that came after it was shared; "" for none."""
+        """Return the project for which an event waits, or ""."""
         name, shared = self._find_shown_project(event)
-        return name if shared is not None and self._find_way(event) not in shared.ways else ""
+        return name if shared is not None and self._make_route(event) not in shared.ways else ""
 
     def has_unshared_sessions(self) -> bool:
-        """Return whether any session with cuts is shown under a shared project that it did not belong to when that was shared."""
+        """Return whether a session waits for its project."""
         names = self.app.storage.projects.names
         for _, recorded, session, _ in self.app.storage.projects.list_streams():
             shared = self.projects.get(names.display_name(recorded, session))
-            if shared is not None and make_way(names, recorded, session) not in shared.ways:
+            if shared is not None and make_route_digest(names, recorded, session) not in shared.ways:
                 return True
         return False
 
@@ -74,13 +80,13 @@ class LeavingFilter:
         name = self.app.storage.projects.names.display_name(_get_recorded_project(event), event.session_id)
         return name, self.projects.get(name) if name else None
 
-    def _find_way(self, event: Event) -> str:
-        return make_way(self.app.storage.projects.names, _get_recorded_project(event), event.session_id)
+    def _make_route(self, event: Event) -> str:
+        return make_route_digest(self.app.storage.projects.names, _get_recorded_project(event), event.session_id)
 
-    def cleaned(self, events: Iterable[Event]) -> list[tuple[Event, EventDraft]]:
-        """Return the events that may leave, each with the draft that is sent, in their order.
+    def clean_leaving(self, events: Iterable[Event]) -> list[tuple[Event, EventDraft]]:
+        """Return the events that may leave, with their drafts.
 
-        Those the gate refuses, and results of refused calls, are counted in `kept_back` by reason; unshared ones are not.
+        What the gate refuses is counted in `kept_back`; unshared events are not.
         """
         report, leaving = ImportReport(), list[tuple[Event, EventDraft]]()
         for event in events:
@@ -96,10 +102,9 @@ class LeavingFilter:
         return leaving
 
     def _find_call_refusal(self, event: Event) -> str:
-        """Return why the call that a result belongs to may not leave, "" if it may or is not found.
+        """Return why a result's call may not leave, or "".
 
-        The gate only knows calls that it saw lately; here the 200 events before the result are looked through. "" at
-        once for other events and where no rule names paths, projects or tools.
+        The gate only knows calls that it saw lately; here the 200 events before the result are looked through.
         """
         capture, call = self.app.gate.capture, event.metadata.get("tool_use_id", "")
         if event.type is not EventType.TOOL_RESULT or not call or not (capture.paths or capture.projects or capture.tools):

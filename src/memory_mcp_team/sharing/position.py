@@ -13,7 +13,10 @@ _BITS = 40
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The last event and the last outbox entry that were seen, each with a digest that tells it from another of that number."""
+    """The last event and outbox entry that were seen, each with a digest.
+
+    The digest tells it from another of that number.
+    """
 
     seq: int = 0
     event: str = ""
@@ -26,26 +29,22 @@ class Position:
 
     @classmethod
     def parse(cls, text: str) -> "Position | None":
-        """Return the position of a text that `str` gave.
-
-        None for any other text.
-        """
+        """Return the position of a text that `str` gave, None for another."""
         parts = text.split(".")
         if len(parts) != 4 or not (parts[0].isdecimal() and parts[2].isdecimal()) or max(map(len, parts)) > 24:
             return None
         return cls(int(parts[0]), parts[1], int(parts[2]), parts[3])
 
     def move_to(self, seq: int, event: EventId) -> "Position":
-        """Return the position with another event (number and id) as the last; the outbox entry stays."""
-        return replace(self, seq=seq, event=_print_text(event))
+        """Return the position with another event as the last."""
+        return replace(self, seq=seq, event=_digest_text(event))
 
 
 def follow_position(storage: Storage, position: Position | None) -> tuple[Position, list[EventId]]:
-    """Return a position by today's numbers, up to the last entry of the outbox, and the ids that are gone since, once each.
+    """Return a position by today's numbers, and ids since gone.
 
-    None stands for the beginning, behind no event. A position that belongs to another state of the store (it was
-    restored) counts as None: all events follow again, and no id counts as gone. Where events were numbered anew the
-    position is set back before the first that moved, or to the beginning.
+    None is the beginning. A position of another state of the store (it was restored) counts as None: all events follow again,
+    and no id counts as gone. If events were renumbered, it is set back before the first that moved.
     """
     is_here = (
         position and position.change <= storage.toc.current_version() and _make_mark(storage, position.change) == position.mark
@@ -61,22 +60,22 @@ def follow_position(storage: Storage, position: Position | None) -> tuple[Positi
                 gone.append(EventId(change_entry.subject))
             elif change_entry.kind is ChangeKind.EVENTS_MOVED and int(change_entry.subject) <= seq:
                 seq, event = int(change_entry.subject) - 1, ""
-        change, mark = changes[-1].seq, _print_change(changes[-1])
+        change, mark = changes[-1].seq, _digest_change(changes[-1])
     if event:
         last_events = storage.events.read_after(seq - 1, 1)
-        if not last_events or last_events[0].seq != seq or _print_text(last_events[0].event.event_id) != event:
+        if not last_events or last_events[0].seq != seq or _digest_text(last_events[0].event.event_id) != event:
             seq, event = 0, ""
     return Position(seq, event, change, mark), list(dict.fromkeys(gone))
 
 
 def _make_mark(storage: Storage, change: int) -> str:
     entries = storage.outbox.read_after(change - 1, 1) if change else []
-    return _print_change(entries[0]) if entries and entries[0].seq == change else ""
+    return _digest_change(entries[0]) if entries and entries[0].seq == change else ""
 
 
-def _print_change(change: Change) -> str:
-    return _print_text(f"{change.kind.value} {change.subject}")
+def _digest_change(change: Change) -> str:
+    return _digest_text(f"{change.kind.value} {change.subject}")
 
 
-def _print_text(text: str) -> str:
+def _digest_text(text: str) -> str:
     return f"{hash_parts('position', text, bits=_BITS):x}"

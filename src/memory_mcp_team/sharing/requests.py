@@ -9,10 +9,10 @@ from memory_mcp.model.ledger import AuditEntry
 from memory_mcp.requests.plain import copied
 from memory_mcp.requests.scope import Caller, known_project
 from memory_mcp_team.sharing import client, run
-from memory_mcp_team.sharing.leaving import LeavingFilter, make_rules_digest, make_way
-from memory_mcp_team.sharing.place import Progress, SharedProject, ShareFolder, Sharing, make_space_mark
+from memory_mcp_team.sharing.files import Progress, SharedProject, ShareFolder, Sharing, make_space_mark
+from memory_mcp_team.sharing.leaving import LeavingFilter, make_route_digest, make_rules_digest
 from memory_mcp_team.sharing.position import Position, follow_position
-from memory_mcp_team.sharing.publishing import OUT
+from memory_mcp_team.sharing.publishing import PUBLISHED_MARK
 
 _NO_SERVER = "Name it first: memory-mcp share to URL --key KEY"
 #: Events read at once while counting what would leave.
@@ -22,7 +22,7 @@ _LONGEST_KEY = 10_000
 
 @dataclass(frozen=True, slots=True)
 class ShareTo:
-    """A team's server, the key that it gave, and the space that is pulled from (the only one, where none is named)."""
+    """A team's server, its key, and the space to pull from ("": the only one)."""
 
     url: str
     key: str = field(default="", repr=False)
@@ -33,14 +33,14 @@ class ShareTo:
 
 @dataclass(frozen=True, slots=True)
 class ShareOff:
-    """Request to forget the server: nothing is published and nothing pulled any more."""
+    """Request to forget the server: nothing is published or pulled."""
 
     by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ShareProject:
-    """A project that is published from now on, with all its events, to the server's space or another one."""
+    """A project to publish from now on, with all its events."""
 
     project: str
     space: str = ""
@@ -49,7 +49,7 @@ class ShareProject:
 
 @dataclass(frozen=True, slots=True)
 class UnshareProject:
-    """A project that is published no more; what was published stays there."""
+    """A project to publish no longer; what was published stays there."""
 
     project: str
     by: str = ""
@@ -57,7 +57,10 @@ class UnshareProject:
 
 @dataclass(frozen=True, slots=True)
 class ShareNow:
-    """Request to publish and pull once. `forget`: own events that others forgot are removed here, however many."""
+    """Request to publish and pull once.
+
+    `forget`: own events that others forgot are removed here, however many.
+    """
 
     forget: bool = False
 
@@ -139,11 +142,10 @@ class ShareState:
 
 
 def share_to(app: App, request: ShareTo, caller: Caller) -> ShareChanged:
-    """Remember a server and its key, begin to pull, and return what is shared; another server's projects are not taken along.
+    """Remember a server and its key, and begin to pull.
 
-    Without a key the one for the same server is kept. Raises InvalidQuery when the address or the key is
-    invalid or not safe, the space must be named, or the caller is bound to one project; Unauthenticated or
-    NotFound when the server does not accept the key, or has no such space.
+    Another server's projects are not taken along; without a key the one for the same server is kept. Raises InvalidQuery for
+    an unfit address, key or space, or a caller bound to one project; Unauthenticated or NotFound as the server says.
     """
     caller.refuse_all(app, "sharing")
     folder = run.get_share_folder(app)
@@ -172,15 +174,13 @@ def share_to(app: App, request: ShareTo, caller: Caller) -> ShareChanged:
 
 
 def _ask_server(url: str, key: str, space: str) -> tuple[str, str, str, list[str]]:
-    """Ask the server; return the space, the member and its role there, and notes.
+    """Return the space, the member and its role there, and notes.
 
-    A server that cannot be reached is believed where the space is named, without member and role. Without a
-    name it is the only space, or the only one of a team. Raises InvalidQuery where that is not clear or there
-    is no such space.
+    A server that cannot be reached is believed if the space is named. Without a name it is the only space, or the only team's.
     """
     try:
         with client.ShareClient(url, key) as server:
-            answer = server.spaces()
+            answer = server.list_spaces()
     except ServerUnreachable as error:
         if not space:
             raise InvalidQuery(f"{error.message}, and no space is named", "Try again online, or name it: --space S") from None
@@ -201,7 +201,7 @@ def _ask_server(url: str, key: str, space: str) -> tuple[str, str, str, list[str
 
 
 def share_off(app: App, request: ShareOff, caller: Caller) -> ShareChanged:
-    """Forget server, key and what is shared, and audit it; what came or was published stays. InvalidQuery for a bound caller."""
+    """Forget server, key and what is shared."""
     caller.refuse_all(app, "sharing")
     folder = run.get_share_folder(app)
     old_sharing = folder.load_sharing()
@@ -214,10 +214,9 @@ def share_off(app: App, request: ShareOff, caller: Caller) -> ShareChanged:
 
 
 def share_project(app: App, request: ShareProject, caller: Caller) -> ShareChanged:
-    """Publish a project from now on, under the name it is shown with; a run begins soon. Return what is shared, with notes.
+    """Publish a project from now on.
 
-    A second time renews what belongs to it. Raises InvalidQuery when the project is unknown or has no name,
-    no server is named, or the caller is bound to one project.
+    Raises InvalidQuery for an unknown project, no server, or a caller bound to one project.
     """
     caller.refuse_all(app, "sharing")
     folder = run.get_share_folder(app)
@@ -232,7 +231,7 @@ def share_project(app: App, request: ShareProject, caller: Caller) -> ShareChang
     names = app.storage.projects.names
     streams = [(recorded, session) for _, recorded, session, _ in app.storage.projects.list_streams()]
     leading = [entry for entry in streams if names.display_name(*entry) == project]
-    ways = tuple(sorted({make_way(names, *entry) for entry in [(project, ""), *leading]}))
+    ways = tuple(sorted({make_route_digest(names, *entry) for entry in [(project, ""), *leading]}))
     shared = SharedProject(space, app.clock.now_ms(), ways)
     now = replace(sharing, projects={**other_projects, project: shared})
     folder.save_sharing(now)
@@ -250,12 +249,7 @@ def _find_needed_role(folder: ShareFolder, space: str) -> str:
 
 
 def unshare_project(app: App, request: UnshareProject, caller: Caller) -> ShareChanged:
-    """Publish a project no more, and return what is still shared; what was published stays there.
-
-    Raises:
-        InvalidQuery: it is not shared, no server is named, or the caller is bound to one project.
-
-    """
+    """Stop publishing a project; what was published stays there."""
     caller.refuse_all(app, "sharing")
     folder = run.get_share_folder(app)
     sharing, typed_name = _get_server(folder), request.project
@@ -270,18 +264,15 @@ def unshare_project(app: App, request: UnshareProject, caller: Caller) -> ShareC
 
 
 def share_now(app: App, request: ShareNow, caller: Caller) -> SharedNow:
-    """Publish and pull once, in this call, and return the counts; being offline is no error.
-
-    Raises InvalidQuery without a server, or for a caller bound to one project.
-    """
+    """Publish and pull once, in this call."""
     caller.refuse_all(app, "sharing")
     folder = run.get_share_folder(app)
     _get_server(folder)
     sent_total, taken_total = _count_totals(folder)
-    done = run.run(app, agreed=request.forget) or run.RunOutcome()
+    done = run.exchange_once(app, agreed=request.forget) or run.RunOutcome()
     # A run of the scheduler that was waited for did part of it, or all.
     now_left, now_came = _count_totals(folder)
-    sent_total, taken_total = max(done.left, now_left - sent_total), max(done.came, now_came - taken_total)
+    sent_total, taken_total = max(done.sent_count, now_left - sent_total), max(done.taken_count, now_came - taken_total)
     return SharedNow(left=sent_total, came=taken_total, offline=done.offline, error=done.error)
 
 
@@ -291,10 +282,7 @@ def _count_totals(folder: ShareFolder) -> tuple[int, int]:
 
 
 def share_status(app: App, _: ShareStatus, caller: Caller) -> ShareState:
-    """Return what left, would leave next and came, without asking the server; `error` names damaged settings.
-
-    Raises InvalidQuery for a caller bound to one project.
-    """
+    """Return what left, would leave next and came."""
     caller.refuse_all(app, "sharing")
     folder = run.get_share_folder(app)
     try:
@@ -345,7 +333,7 @@ def _count_leaving(app: App, folder: ShareFolder, sharing: Sharing) -> dict[str,
     counts_by_project: dict[str, tuple[int, int]] = {}
     for space in {stored.space for stored in sharing.projects.values()}:
         leaving, ledger = LeavingFilter.for_space(app, sharing, space), folder.open_ledger(sharing.url, space)
-        seq, name = 0, OUT + make_space_mark(sharing.url, space)
+        seq, name = 0, PUBLISHED_MARK + make_space_mark(sharing.url, space)
         position_text, _, rules = app.storage.outbox.get_positions(name).get(name, "").partition("~")
         if not leaving.has_unshared_sessions() and rules == make_rules_digest(sharing, space, app.storage.projects.names):
             # Up to there everything was looked at by the rules in force.
@@ -362,7 +350,6 @@ def _count_leaving(app: App, folder: ShareFolder, sharing: Sharing) -> dict[str,
 
 
 def _get_server(folder: ShareFolder) -> Sharing:
-    """Return the server and what is shared with it. Raises InvalidQuery where no server is named."""
     sharing = folder.load_sharing()
     if not sharing.url:
         raise InvalidQuery("no server is named", _NO_SERVER)
@@ -378,5 +365,4 @@ def _record_act(app: App, what: str, by: str, subject: str) -> None:
 
 
 def _format_time(app: App, at_ms: int) -> str:
-    """Return a time (UTC ms) as local ISO text; "" for 0."""
     return app.calendar.format_iso(at_ms) if at_ms else ""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from memory_mcp.app import App
 from memory_mcp.base.errors import InvalidQuery, MemoryMcpError, ServerUnreachable
 from memory_mcp_team.sharing.client import ShareClient
-from memory_mcp_team.sharing.place import Progress, ShareFolder
+from memory_mcp_team.sharing.files import Progress, ShareFolder
 from memory_mcp_team.sharing.publishing import PublishRun
 from memory_mcp_team.sharing.taking import TakeRun
 
@@ -15,44 +15,38 @@ from memory_mcp_team.sharing.taking import TakeRun
 _TURN = threading.Lock()
 READER = "reader"
 #: For so long after a server was named (milliseconds) it is asked every few seconds: somebody may be waiting at a second machine.
-_NEW_MS, _SOON = 120_000, 5.0
+_NEW_SERVER_MS, _NEW_SERVER_PAUSE = 120_000, 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """Outcome of a run.
+    """Outcome of a run; `offline` and `error` say why it did not do all."""
 
-    `offline` and `error` say why it did not do all.
-    """
-
-    left: int = 0
-    came: int = 0
+    sent_count: int = 0
+    taken_count: int = 0
     offline: str = ""
     error: str = ""
 
     @property
-    def words(self) -> str:
-        """The outcome in words: "published 12 events, took in 3", then the reason after a semicolon where not all was done."""
-        summary = f"published {self.left:,} events, took in {self.came:,}"
+    def summary(self) -> str:
+        """The outcome in words."""
+        summary = f"published {self.sent_count:,} events, took in {self.taken_count:,}"
         why = f"offline ({self.offline})" if self.offline else self.error
         return f"{summary}; {why}" if why else summary
 
 
 def get_share_folder(app: App) -> ShareFolder:
-    """Return the folder for sharing of a memory, which may not exist; raises InvalidQuery for a memory without a directory."""
+    """Return the folder for sharing; InvalidQuery for a memory without one."""
     if app.directory is None:
         raise InvalidQuery("a memory without a directory shares nothing", "Name a data directory.")
     return ShareFolder(app.directory)
 
 
-def run(app: App, should_stop: Callable[[], bool] = lambda: False, agreed: bool = False) -> RunOutcome | None:
+def exchange_once(app: App, should_stop: Callable[[], bool] = lambda: False, agreed: bool = False) -> RunOutcome | None:
     """Publish to and pull from each space once.
 
-    Return the outcome, None where no server is named. One run of this process at a time. A reader only pulls. An
-    error of one space is in the outcome, and the next one is tried; when the server does not answer, the run
-    ends. The progress is stored at the end. `agreed`: a person agreed that own events which others forgot are
-    removed here, however many. Raises InvalidQuery for a memory without a directory, StorageError where what is
-    shared cannot be read.
+    One run of this process at a time. A reader only pulls. An error of one space is in the outcome, and the next one is tried;
+    if the server does not answer, the run ends. `agreed`: own events that others forgot are removed here, however many.
     """
     share_folder = get_share_folder(app)
     sharing = share_folder.load_sharing()
@@ -64,7 +58,7 @@ def run(app: App, should_stop: Callable[[], bool] = lambda: False, agreed: bool 
         with ShareClient(sharing.url, share_folder.key, should_stop) as client:
             for space in sharing.spaces:
                 try:
-                    member_role = client.standing(space)
+                    member_role = client.get_permissions(space)
                     role = str(member_role.get("role", ""))
                     progress.roles[space] = [str(member_role.get("member", "")), role]
                     out = PublishRun(app, share_folder, client, space, progress, should_stop)
@@ -74,7 +68,7 @@ def run(app: App, should_stop: Callable[[], bool] = lambda: False, agreed: bool 
                             out.run()
                         back.run()
                     finally:
-                        sent_count, taken_count = sent_count + out.sent, taken_count + back.new
+                        sent_count, taken_count = sent_count + out.sent_count, taken_count + back.new_count
                 except ServerUnreachable as failure:
                     offline = failure.message
                     break
@@ -86,10 +80,6 @@ def run(app: App, should_stop: Callable[[], bool] = lambda: False, agreed: bool 
 
 
 def _note_outcome(app: App, progress: Progress, offline: str, error: str) -> None:
-    """Set `error` in the progress, and since when the server is offline or when all went well last.
-
-    Nothing is written. An error keeps the time of the last success; an answer ends being offline.
-    """
     now = app.clock.now_ms()
     progress.error = error
     if offline:
@@ -100,14 +90,13 @@ def _note_outcome(app: App, progress: Progress, offline: str, error: str) -> Non
 
 
 def run_job(app: App, should_stop: Callable[[], bool]) -> str:
-    """Run once for the job `share`.
+    """Run once for the job `share`; return what it did.
 
-    Return what it did, "" where no server is named or the memory has no directory. Raises InvalidQuery where a
-    run failed, not for being offline. For two minutes after a server was named it runs each 5 s.
+    Raises InvalidQuery if a run failed, not for being offline.
     """
-    done = run(app, should_stop) if app.directory is not None else None
+    done = exchange_once(app, should_stop) if app.directory is not None else None
     if done is not None and done.error:
         raise InvalidQuery(done.error, "memory-mcp share status")
-    if done is not None and 0 <= app.clock.now_ms() - get_share_folder(app).load_sharing().since_ms < _NEW_MS:
-        app.scheduler.hasten("share", _SOON)
-    return done.words if done is not None else ""
+    if done is not None and 0 <= app.clock.now_ms() - get_share_folder(app).load_sharing().since_ms < _NEW_SERVER_MS:
+        app.scheduler.hasten("share", _NEW_SERVER_PAUSE)
+    return done.summary if done is not None else ""

@@ -19,9 +19,15 @@ from memory_mcp.model.event import SHARED_BY, Event, EventDraft, make_carried_dr
 from memory_mcp.model.ids import EventId
 from memory_mcp.model.sentinel import FORGOTTEN
 from memory_mcp.upkeep.archive.others import match_events
+from memory_mcp_team.sharing.amendments import (
+    Removal,
+    add_event,
+    find_cuts,
+    list_corrections,
+    make_corrections_stamp,
+    record_corrections,
+)
 from memory_mcp_team.sharing.position import Position, follow_position
-from memory_mcp_team.sharing.removing import Removal, add, find_cuts
-from memory_mcp_team.sharing.said import list_corrections, make_corrections_stamp, take
 from memory_mcp_team.sharing.wire import (
     MAX_CHARS,
     MAX_EVENTS,
@@ -29,9 +35,9 @@ from memory_mcp_team.sharing.wire import (
     corrections_to_json,
     count_chars,
     events_to_json,
-    heard,
     mark_publisher,
     parse_corrections,
+    parse_events,
     parse_ids,
 )
 
@@ -55,7 +61,7 @@ class SpaceMember:
         return ROLES.index(self.role) >= ROLES.index(role)
 
     def owns(self, event: Event) -> bool:
-        """Return whether the member published an event, by the name that the server put into its metadata."""
+        """Return whether the member published an event, as the server noted."""
         return event.metadata.get(SHARED_BY) == self.name
 
 
@@ -75,11 +81,10 @@ class ReceiveOutcome:
     refused: list[dict[str, str]] = field(default_factory=list)
 
 
-def standing(app: App, space: str, member: SpaceMember) -> dict[str, Any]:
-    """Return {space, member, role, may, events}.
+def describe_permissions(app: App, space: str, member: SpaceMember) -> dict[str, Any]:
+    """Return {space, member, role, may, events} of a member.
 
-    `may` lists what the role allows of read, publish, correct others and forget others; `events` is the
-    number of the last stored event.
+    `may` lists acts in words; `events` is the number of the last stored event.
     """
     acts = {"read": "reader", "publish": _WRITES, "correct others": _CORRECTS, "forget others": _FORGETS}
     may = [act for act, role in acts.items() if member.is_at_least(role)]
@@ -87,12 +92,10 @@ def standing(app: App, space: str, member: SpaceMember) -> dict[str, Any]:
 
 
 def receive_batch(app: App, batch: Mapping[str, Any], member: SpaceMember) -> dict[str, Any]:
-    """Store a batch of a member's memory, forget and correct what it says.
+    """Store, forget and correct what a member's batch says.
 
-    It is committed when this returns. `batch` has lists of events, gone (ids) and corrections, each []
-    where missing, and a cursor. Returns the fields of `Received` and that cursor. What the member may
-    not do is in `refused` and changes nothing. Raises PermissionDenied for a member who may only read,
-    InvalidQuery for anything but a batch, ResourceExhausted for one that holds more than a batch may.
+    It is committed when this returns, with the fields of `ReceiveOutcome`. What the member may not do is in `refused`. Raises
+    PermissionDenied for a member who may only read, InvalidQuery for anything but a batch, ResourceExhausted for a too large one.
     """
     if not member.is_at_least(_WRITES):
         hint = f"Ask an administrator of the space for the role {_WRITES}."
@@ -104,15 +107,15 @@ def receive_batch(app: App, batch: Mapping[str, Any], member: SpaceMember) -> di
     if len(rows) > MAX_EVENTS or len(gone) > MAX_IDS:
         raise ResourceExhausted(f"a batch has at most {MAX_EVENTS} events and {MAX_IDS} ids", "Send several.")
     done, removal = ReceiveOutcome(), Removal()
-    drafts, wrong = heard(rows)
+    drafts, wrong = parse_events(rows)
     done.left_out.update({"no such event": wrong} if wrong else {})
     with _TURN:
         _store_drafts(app, [mark_publisher(draft, member.name) for draft in drafts], member, done, removal)
     for event in app.storage.events.get_events(parse_ids(gone)).values():
         if _may_forget(member, event, done):
-            removal.gone.append(event)
+            removal.whole_events.append(event)
     done.forgotten = removal.carry_out(app, member.name)
-    done.corrected, refused = take(
+    done.corrected, refused = record_corrections(
         app, parse_corrections(correction_rows), lambda e: member.owns(e) or member.is_at_least(_CORRECTS), member.name
     )
     done.refused += [_make_refusal("correct", correction.old_event, _CORRECTS) for correction in refused]
@@ -120,10 +123,7 @@ def receive_batch(app: App, batch: Mapping[str, Any], member: SpaceMember) -> di
 
 
 def _store_drafts(app: App, drafts: Sequence[EventDraft], member: SpaceMember, done: ReceiveOutcome, removal: Removal) -> None:
-    """Store what is new of the drafts, in this space, and count in `done`; events without a project are left out.
-
-    What is forgotten in the copy of a known event is added to `removal`; nothing is removed yet.
-    """
+    """Store new events; add what is forgotten to `removal`."""
     report, fresh = ImportReport(), list[EventDraft]()
     for draft, stored_event in zip(drafts, match_events(app.storage, drafts), strict=True):
         if stored_event is not None:
@@ -142,17 +142,13 @@ def _store_drafts(app: App, drafts: Sequence[EventDraft], member: SpaceMember, d
 
 
 def _compare_copy(stored_event: Event, draft: EventDraft, member: SpaceMember, done: ReceiveOutcome, removal: Removal) -> None:
-    """Add to `removal` what is forgotten in the copy `draft` of the stored event `stored_event`, if the member may forget it.
-
-    Where the copy has another id, `done.renamed` gets the pair; a refusal is noted in `done`.
-    """
     if draft.original is not None and draft.original.event_id != stored_event.event_id:
         done.renamed[draft.original.event_id] = stored_event.event_id
     told_texts = (draft.text, *draft.metadata.values())
     if any(FORGOTTEN in text for text in told_texts):
         cuts = find_cuts(stored_event, draft)
         if (cuts is None or cuts) and _may_forget(member, stored_event, done):
-            add(removal, stored_event, cuts)
+            add_event(removal, stored_event, cuts)
 
 
 def _may_forget(member: SpaceMember, event: Event, done: ReceiveOutcome) -> bool:
@@ -166,13 +162,11 @@ def _make_refusal(what: str, event_id: EventId, role: str) -> dict[str, str]:
     return {"what": what, "event": event_id, "needs": role}
 
 
-def changes(app: App, after: str) -> dict[str, Any]:
-    """Return what is new after a cursor, "" for the beginning, as {events, gone, more, cursor, perhaps corrections}.
+def read_changes(app: App, after: str) -> dict[str, Any]:
+    """Return what is new after a cursor as {events, gone, more, cursor}.
 
-    `gone` are ids of forgotten events. At most `MAX_EVENTS` events, or some `MAX_CHARS` characters;
-    `more` is True where others may follow, and only the last page has corrections, all of them, if any
-    is new. Where events were forgotten, what lies behind the first of them comes once more, under the
-    ids it has.
+    Only the last page has `corrections`, all of them, if any is new. If events were forgotten, what is after the first of them
+    comes once more, under the ids it has.
     """
     position_text, _, stamp = after.rpartition("~")
     at, gone = follow_position(app.storage, Position.parse(position_text))

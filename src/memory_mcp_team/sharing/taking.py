@@ -19,17 +19,16 @@ from memory_mcp.model.event import SHARED_BY, Event, EventDraft
 from memory_mcp.model.ids import EventId
 from memory_mcp.storage.archive import READ_ELSEWHERE
 from memory_mcp.upkeep.archive.others import match_events
+from memory_mcp_team.sharing.amendments import Removal, add_event, find_cuts, record_corrections
 from memory_mcp_team.sharing.client import ShareClient
-from memory_mcp_team.sharing.place import OURS, THEIRS, Ledger, Progress, ShareFolder, make_space_mark
-from memory_mcp_team.sharing.removing import Removal, add, find_cuts
-from memory_mcp_team.sharing.said import take
-from memory_mcp_team.sharing.wire import heard, parse_corrections, parse_ids
+from memory_mcp_team.sharing.files import OURS, THEIRS, Ledger, Progress, ShareFolder, make_space_mark
+from memory_mcp_team.sharing.wire import parse_corrections, parse_events, parse_ids
 
 SOURCE = "share"
 #: Marks of the store: up to which cursor a space was read. On disk.
-IN = f"{READ_ELSEWHERE}share:"
+TAKEN_MARK = f"{READ_ELSEWHERE}share:"
 #: More of one's own events are not taken out in one go because others forgot them, unless a person agrees.
-MOST_OWN = 100
+MAX_OWN_REMOVALS = 100
 #: People who are counted by name.
 _PEOPLE = 200
 
@@ -39,31 +38,30 @@ class TakeRun:
     """The pulling half of a run with one space."""
 
     app: App
-    place: ShareFolder
+    folder: ShareFolder
     client: ShareClient
     space: str
     progress: Progress
     should_stop: Callable[[], bool]
     #: A person agreed that own events go which others forgot.
-    agreed: bool = False
-    new: int = 0
+    may_remove_own: bool = False
+    new_count: int = 0
     _ledger: Ledger = field(init=False)
     _mark: str = field(init=False)
 
     def __post_init__(self) -> None:
-        """Read the server's address, and with it the ledger and the name of the position. Raises StorageError when damaged."""
-        url = self.place.load_sharing().url
-        self._ledger, self._mark = self.place.open_ledger(url, self.space), IN + make_space_mark(url, self.space)
+        url = self.folder.load_sharing().url
+        self._ledger, self._mark = self.folder.open_ledger(url, self.space), TAKEN_MARK + make_space_mark(url, self.space)
 
     def run(self) -> None:
-        """Take in what is new, page by page until there is no more or `should_stop`; the position is stored after each page.
+        """Take in what is new, page by page.
 
-        Raises what the client raises, and PermissionDenied where a person has to agree first; the next run takes the page again.
+        Raises what the client raises, and PermissionDenied if a person has to agree first; the next run takes the page again.
         """
         cursor = self.app.storage.outbox.get_positions(self._mark).get(self._mark, "")
         while not self.should_stop():
-            page = self.client.changes(self.space, cursor)
-            self._take(page)
+            page = self.client.read_changes(self.space, cursor)
+            self._take_page(page)
             failpoint("share.taken")
             if (now := str(page.get("cursor", ""))) != cursor:
                 self.app.storage.outbox.set_position(self._mark, now)
@@ -71,20 +69,16 @@ class TakeRun:
             if not page.get("more"):
                 return
 
-    def _take(self, page: Mapping[str, Any]) -> None:
-        """Store the events of a page, forget here what was forgotten there, record its corrections; count it in the progress.
-
-        Raises PermissionDenied, with nothing removed, where it concerns over 100 events published here and nobody agreed.
-        """
-        drafts, _ = heard(page.get("events") or [])
+    def _take_page(self, page: Mapping[str, Any]) -> None:
+        drafts, _ = parse_events(page.get("events") or [])
         removal = Removal()
-        self._events(drafts, removal)
-        local_ids = self._ledger.here() if page.get("gone") else {}
+        self._store_events(drafts, removal)
+        local_ids = self._ledger.map_local_ids() if page.get("gone") else {}
         gone_ids = [local_ids[event_id][0] for event_id in parse_ids(page.get("gone") or []) if event_id in local_ids]
-        removal.gone += self.app.storage.events.get_events(gone_ids).values()
-        published = dict(self._ledger.here().values()) if removal.events else {}
-        own_count = sum(published.get(EventId(event_id), False) for event_id in removal.events)
-        if own_count > MOST_OWN and not self.agreed:
+        removal.whole_events += self.app.storage.events.get_events(gone_ids).values()
+        published = dict(self._ledger.map_local_ids().values()) if removal.event_ids else {}
+        own_count = sum(published.get(EventId(event_id), False) for event_id in removal.event_ids)
+        if own_count > MAX_OWN_REMOVALS and not self.may_remove_own:
             self.progress.held = own_count
             text = f"{own_count} events that were published from here were forgotten in the space {self.space}"
             raise PermissionDenied(text, "They stay here, and nothing more comes, until you agree: memory-mcp share now --forget")
@@ -92,16 +86,12 @@ class TakeRun:
         self.progress.forgotten_here += removal.carry_out(self.app, f"space {self.space}")
         if "corrections" in page:
             corrections = parse_corrections(page["corrections"])
-            self.progress.corrected += take(self.app, corrections, lambda event: event.event_id in self._ledger)[0]
+            self.progress.corrected += record_corrections(self.app, corrections, lambda event: event.event_id in self._ledger)[0]
 
-    def _events(self, drafts: Sequence[EventDraft], removal: Removal) -> None:
-        """Store what is new of a page and note it in the ledger; what of known events is forgotten there is added to `removal`.
-
-        New events pass the gate, which may refuse or change them. The progress counts them by project and by who
-        published them.
-        """
+    def _store_events(self, drafts: Sequence[EventDraft], removal: Removal) -> None:
+        """Store new events; add what is forgotten to `removal`."""
         report, fresh, known_pairs = ImportReport(), list[tuple[EventDraft, EventId]](), list[tuple[Event, EventDraft]]()
-        published = self._ledger.here() if drafts else {}
+        published = self._ledger.map_local_ids() if drafts else {}
         for draft, stored_event in zip(drafts, match_events(self.app.storage, drafts), strict=True):
             if stored_event is not None:
                 known_pairs.append((stored_event, draft))
@@ -109,10 +99,10 @@ class TakeRun:
             elif _id_of(draft) not in published and (clean := self.app.gate.clean_draft(draft, report)) is not None:
                 fresh.append((clean, _id_of(draft)))
         new = set(self.app.append([clean for clean, _ in fresh], SOURCE).new_ids) if fresh else set()
-        self.new += len(new)
+        self.new_count += len(new)
         # An id that is taken here belongs to another event: that one is not the space's.
         came = [(clean, space_id) for clean, space_id in fresh if _id_of(clean) in new]
-        self._ledger.add(THEIRS, [(_id_of(clean), space_id) for clean, space_id in came])
+        self._ledger.add_pairs(THEIRS, [(_id_of(clean), space_id) for clean, space_id in came])
         progress, now = self.progress, self.app.clock.now_ms()
         for clean, _ in came:
             progress.came[clean.project] = [progress.came.get(clean.project, [0, 0])[0] + 1, now]
@@ -125,11 +115,11 @@ class TakeRun:
                 for stored_event, draft in known_pairs
                 if (SHARED_BY in stored_event.metadata) == (kind == THEIRS)
             ]
-            self._ledger.add(kind, id_pairs)
+            self._ledger.add_pairs(kind, id_pairs)
         for stored_event, draft in known_pairs:
             cuts = find_cuts(stored_event, draft)
             if cuts is None or cuts:
-                add(removal, stored_event, cuts)
+                add_event(removal, stored_event, cuts)
 
 
 def _id_of(draft: EventDraft) -> EventId:

@@ -17,7 +17,7 @@ from memory_mcp.model.ids import EventId, GripId, event_id_from, event_key
 #: Events of one batch or page, and characters of their texts.
 MAX_EVENTS, MAX_CHARS = 500, 2_000_000
 #: Ids of gone events, and corrections, of one batch.
-MAX_IDS, MAX_SAID = 5000, 5000
+MAX_IDS, MAX_CORRECTIONS = 5000, 5000
 #: Bytes of a batch that a server reads.
 MAX_BODY = 16 * 1024 * 1024
 _LONGEST_REASON = 500
@@ -33,17 +33,17 @@ class Correction:
 
 
 def count_chars(draft: EventDraft) -> int:
-    """Return about how many characters an event takes when it is sent: its text and metadata, and 300 for the rest."""
+    """Return about how many characters an event takes."""
     return len(draft.text) + sum(len(key) + len(value) for key, value in draft.metadata.items()) + 300
 
 
 def events_to_json(drafts: Iterable[EventDraft]) -> list[dict[str, object]]:
-    """Return events as JSON values in the form of an export, one each, in their order."""
+    """Return events as JSON values in the form of an export."""
     return [mapping_of(draft) for draft in drafts]
 
 
-def heard(rows: Sequence[Any]) -> tuple[list[EventDraft], int]:
-    """Return the events of JSON values in their order, and how many of these were no events or had no id."""
+def parse_events(rows: Sequence[Any]) -> tuple[list[EventDraft], int]:
+    """Return the events of JSON values, and how many were no events."""
     drafts, wrong = [], 0
     for row in rows:
         try:
@@ -58,9 +58,9 @@ def heard(rows: Sequence[Any]) -> tuple[list[EventDraft], int]:
 
 
 def mark_publisher(draft: EventDraft, member: str) -> EventDraft:
-    """Return a copy of an event whose metadata name `member` as who published it, in place of anybody named before.
+    """Return an event whose metadata name `member` as its publisher.
 
-    A user's message without a speaker gets that member's name as its speaker.
+    A user's message without a speaker gets that name as its speaker.
     """
     metadata = {**draft.metadata, SHARED_BY: member}
     speaker = draft.speaker or (member if draft.role is Role.USER else "")
@@ -68,7 +68,7 @@ def mark_publisher(draft: EventDraft, member: str) -> EventDraft:
 
 
 def parse_ids(values: Sequence[Any]) -> list[EventId]:
-    """Return the event ids among the first 5000 values, in their canonical form; anything else is left out."""
+    """Return the event ids among the first 5000 values."""
     event_ids = []
     for value in values[:MAX_IDS]:
         try:
@@ -79,10 +79,7 @@ def parse_ids(values: Sequence[Any]) -> list[EventId]:
 
 
 def corrections_to_json(corrections: Iterable[Correction]) -> list[dict[str, Any]]:
-    """Return corrections as JSON values, in their order.
-
-    Keys: old, new (quotation ids), at (UTC ms), reason, author, old_event, new_event (ids). A retraction has None as new ones.
-    """
+    """Return corrections as JSON values; times are UTC milliseconds."""
     return [
         {
             "old": correction.superseded.old,
@@ -98,12 +95,9 @@ def corrections_to_json(corrections: Iterable[Correction]) -> list[dict[str, Any
 
 
 def parse_corrections(rows: Sequence[Any]) -> list[Correction]:
-    """Return the corrections among the first 5000 JSON values, each with the keys of `told_said`; anything else is left out.
-
-    Reasons are cut at 500 characters; one whose events have no valid ids is left out too.
-    """
+    """Return the corrections among the first 5000 JSON values."""
     corrections = []
-    for row in rows[:MAX_SAID]:
+    for row in rows[:MAX_CORRECTIONS]:
         try:
             new = GripId(str(row["new"])) if row["new"] else None
             reason = str(row["reason"])[:_LONGEST_REASON]

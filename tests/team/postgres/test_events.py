@@ -12,7 +12,7 @@ from memory_mcp.model.event import Event
 from memory_mcp.storage.values import Scope, WriteRequest
 from memory_mcp_team.postgres import migrations
 from memory_mcp_team.postgres.connection import EVENTS, own
-from memory_mcp_team.postgres.database import Bound, Database
+from memory_mcp_team.postgres.database import Binding, Database
 from memory_mcp_team.postgres.memories import TEAM, Memory, make_space, make_tenant
 from memory_mcp_team.postgres.store import PostgresStorage
 from tests.factories import event, run_of
@@ -56,7 +56,7 @@ def opened(url: str, memory: Memory) -> Iterator[Opened]:
 
 def grant(url: str, memory: Memory, member: int, role: str) -> None:
     database = Database(url)
-    with database.connection(Bound(memory.tenant)) as raw:
+    with database.lend_connection(Binding(memory.tenant)) as raw:
         raw.execute("INSERT INTO space_grant VALUES (%s, %s, %s, %s)", [memory.tenant, memory.space, member, role])
     database.close()
 
@@ -214,7 +214,7 @@ def test_an_append_makes_derivation_due_until_it_is_done(opened: Opened) -> None
     store.events.append([two])
     assert store.connection.rows(due) == [(first,)]
     with store.connection.open_writer() as writer:
-        writer.run(f"UPDATE work SET due_ms = NULL WHERE {own()}")
+        writer.execute(f"UPDATE work SET due_ms = NULL WHERE {own()}")
     store.events.append([two])
     assert store.connection.rows(due) == [(None,)]
     store.events.append([event("once more", at=two.timestamp + 1)])

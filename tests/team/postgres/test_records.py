@@ -31,7 +31,7 @@ def both(database_url: str, request: pytest.FixtureRequest) -> Iterator[Both]:
 
 def heard(store: PostgresStorage) -> PostgresStorage:
     """A store that was told that somebody committed."""
-    store.connection.heard()
+    store.connection.expire_head()
     return store
 
 
@@ -87,8 +87,8 @@ def test_a_correction_and_the_first_opening_hold_for_all(both: Both) -> None:
 
 def test_notes_are_noticed_by_all_and_have_nothing_else_read_again(both: Both) -> None:
     one, other = both
-    head = other.connection.head()
+    head = other.connection.get_head()
     one.topics.set_label(TopicLabel(topic_id("topic", [1]), None, "Paint", "agent", 5))
-    labelled = heard(other).connection.head()
+    labelled = heard(other).connection.get_head()
     assert (labelled.stamp, labelled.notes) == (head.stamp, head.notes + 1)
     assert [label.label for label in other.topics.list_labels()] == ["Paint"]

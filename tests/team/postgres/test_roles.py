@@ -11,7 +11,7 @@ from memory_mcp.config import Settings
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp_team.postgres import checks as database
 from memory_mcp_team.postgres.database import Database
-from memory_mcp_team.postgres.roles import read_role, require_bound
+from memory_mcp_team.postgres.migrations import read_role, require_bound_role
 from tests.postgres import ROLE, Cluster
 
 
@@ -45,6 +45,6 @@ def test_a_role_that_is_not_bound_is_warned_of_and_serves_no_team(unbound: str, 
     opened = Database(unbound, 1)
     try:
         with pytest.raises(ConfigError, match="row-level security does not bind"):
-            require_bound(opened)
+            require_bound_role(opened)
     finally:
         opened.close()

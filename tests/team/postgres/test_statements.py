@@ -79,7 +79,7 @@ def test_every_statement_on_a_memorys_table_names_tenant_and_space() -> None:
 def test_the_statements_are_found() -> None:
     """As many as there are modules that speak of tables: a reader that finds none would find nothing wrong."""
     found = {module.__name__.rpartition(".")[2] for module in modules() for _, text in statements(module) if NAMED.search(text)}
-    assert {"events", "toc", "grips", "outbox", "store"} <= found
+    assert {"events", "toc", "records", "outbox", "store"} <= found
 
 
 @pytest.mark.parametrize(

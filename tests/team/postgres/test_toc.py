@@ -13,8 +13,8 @@ from memory_mcp.model.toc import TocBullet
 from memory_mcp.storage.opening import OpenOptions
 from memory_mcp.storage.values import Build, Scope, TermDelta
 from memory_mcp_team.postgres.connection import Connection
-from memory_mcp_team.postgres.database import Bound
-from memory_mcp_team.postgres.grips import PostgresGrips
+from memory_mcp_team.postgres.database import Binding
+from memory_mcp_team.postgres.records import PostgresGrips
 from memory_mcp_team.postgres.store import PostgresStorage, open_storage
 from memory_mcp_team.postgres.toc import PostgresToc
 from tests.factories import BILLING, SHOP, cut, event, grip, node, run_of
@@ -60,7 +60,7 @@ def test_a_build_under_a_claim_that_was_taken_over_is_refused_and_writes_nothing
     build = Build(
         segments=(own,), nodes=(made,), grips=(grip(events[0]),), terms=(TermDelta(own.node_id, b"\1\0\0\0"),), derived_to=3
     )
-    with psycopg.connect(database_url, autocommit=True) as raw, store.claims.held("derive"):
+    with psycopg.connect(database_url, autocommit=True) as raw, store.claims.hold_claim("derive"):
         work(raw, store, "derive", "UPDATE work SET epoch = epoch + 1 WHERE {where} RETURNING epoch")
         with pytest.raises(Busy):
             store.toc.publish_build(build)
@@ -72,7 +72,7 @@ def test_a_build_under_a_claim_that_was_taken_over_is_refused_and_writes_nothing
             {},
         )
         assert seen.grips.grips_by_event([events[0].event_id]) == {}
-    with store.claims.held("derive"):
+    with store.claims.hold_claim("derive"):
         store.toc.publish_build(build)
     assert other.outbox.get_checkpoint("deriver") == 3
 
@@ -80,7 +80,7 @@ def test_a_build_under_a_claim_that_was_taken_over_is_refused_and_writes_nothing
 def test_a_claim_is_not_taken_over_between_the_check_and_the_commit(two: Two, database_url: str) -> None:
     store, _ = two
     take = "SELECT epoch FROM work WHERE {where} FOR UPDATE NOWAIT"
-    with psycopg.connect(database_url, autocommit=True) as raw, store.claims.held("derive"):
+    with psycopg.connect(database_url, autocommit=True) as raw, store.claims.hold_claim("derive"):
         with store.connection.open_writer(), pytest.raises(psycopg.errors.LockNotAvailable):
             work(raw, store, "derive", take)
         assert len(work(raw, store, "derive", take)) == 1
@@ -88,7 +88,7 @@ def test_a_claim_is_not_taken_over_between_the_check_and_the_commit(two: Two, da
 
 def seen(store: PostgresStorage) -> dict[str, object]:
     """What is read of the cuts and of the stamps of their nodes, by every way."""
-    store.connection.heard()
+    store.connection.expire_head()
     cuts = store.toc.list_segments(Scope())
     streams = {cut.stream for cut in cuts}
     return {
@@ -150,7 +150,7 @@ def test_a_memory_of_too_many_segments_to_keep_is_read_all_the_same(two: Two, mo
     cuts += cut(run_of(2, start="2026-01-13 12:00", session="c", project=BILLING, agent="codex"))
     store.toc.publish_build(Build(segments=tuple(cuts), nodes=tuple(node(c.node_id, at=c.start[0]) for c in cuts)))
     kept = seen(store)
-    monkeypatch.setattr("memory_mcp_team.postgres.kept.MOST", 2)
+    monkeypatch.setattr("memory_mcp_team.postgres.cache.MAX_CUTS", 2)
     assert seen(other) == kept
 
 
@@ -172,7 +172,7 @@ def test_a_member_without_a_grant_reads_nothing_of_the_tree_and_a_reader_writes_
     mine = grip(said)
     store.toc.publish_build(Build(nodes=(node(bullets=[TocBullet("b", (mine.grip_id,))]),), grips=(mine,)))
     con = store.connection
-    with con.database.connection(Bound(con.tenant)) as raw:
+    with con.database.lend_connection(Binding(con.tenant)) as raw:
         row = "INSERT INTO space_grant (tenant, space, member, role) VALUES (%s, %s, %s, %s)"
         raw.execute(row, [con.tenant, con.space, 1, "reader"])
     stranger, reader = (Connection(con.database, con.tenant, con.space, member) for member in (2, 1))

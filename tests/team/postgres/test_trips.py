@@ -14,7 +14,7 @@ from psycopg.generators import pipeline_communicate
 from memory_mcp.base.errors import StorageError
 from memory_mcp.storage.values import Build, EventBatch, WriteRequest
 from memory_mcp_team.postgres import migrations
-from memory_mcp_team.postgres.database import Database, Statement, run
+from memory_mcp_team.postgres.database import Database, Statement, run_statements
 from memory_mcp_team.postgres.memories import TEAM, make_space, make_tenant
 from memory_mcp_team.postgres.store import PostgresStorage
 from tests.factories import event, ms, node
@@ -45,12 +45,12 @@ def store(one: Database, request: pytest.FixtureRequest) -> PostgresStorage:
 def trips(database: Database, act: Callable[[], object]) -> int:
     """How often the connection waits for the database while something is done."""
     with tempfile.TemporaryFile() as file:
-        with database.lent() as raw:
+        with database.lend_raw() as raw:
             raw.pgconn.trace(file.fileno())
         try:
             act()
         finally:
-            with database.lent() as raw:
+            with database.lend_raw() as raw:
                 raw.pgconn.untrace()
         file.seek(0)
         lines = file.read().decode("utf-8", "replace").splitlines()
@@ -74,7 +74,7 @@ def test_what_one_caller_or_several_record_is_appended_in_two_round_trips_also_b
     for number in range(_OFTEN):
         append(store, number, callers)
     assert trips(one, lambda: append(store, _OFTEN, callers)) == 2
-    with one.connection(None):
+    with one.lend_connection(None):
         pass
     assert trips(one, lambda: append(store, _OFTEN + 1, callers)) == 2
 
@@ -87,14 +87,17 @@ def test_the_statements_of_a_round_trip_are_sent_together(one: Database, monkeyp
         return pipeline_communicate(connection, commands)
 
     monkeypatch.setattr(_pipeline_base, "pipeline_communicate", counted)
-    with one.lent() as raw:
-        rows = [cursor.fetchall() for cursor in run(raw, [Statement("SELECT 1"), Statement("SELECT 2"), Statement("SELECT 3")])]
+    with one.lend_raw() as raw:
+        rows = [
+            cursor.fetchall()
+            for cursor in run_statements(raw, [Statement("SELECT 1"), Statement("SELECT 2"), Statement("SELECT 3")])
+        ]
         assert rows == [[(1,)], [(2,)], [(3,)]]
         # Three statements and the end of the pipeline.
         assert sent == [4]
         with pytest.raises(psycopg.errors.DivisionByZero):
-            run(raw, [Statement("SELECT 1"), Statement("SELECT 1 / 0"), Statement("SELECT 3")])
-        assert run(raw, [Statement("SELECT 4"), Statement("SELECT 5")])[1].fetchall() == [(5,)]
+            run_statements(raw, [Statement("SELECT 1"), Statement("SELECT 1 / 0"), Statement("SELECT 3")])
+        assert run_statements(raw, [Statement("SELECT 4"), Statement("SELECT 5")])[1].fetchall() == [(5,)]
 
 
 def test_a_build_without_cuts_is_published_in_two_round_trips(one: Database, store: PostgresStorage) -> None:
@@ -107,7 +110,7 @@ def test_a_build_without_cuts_is_published_in_two_round_trips(one: Database, sto
 
 def test_statements_stay_prepared_when_several_are_read_at_one_moment(one: Database, store: PostgresStorage) -> None:
     def prepared() -> set[str]:
-        with one.lent() as raw:
+        with one.lend_raw() as raw:
             return {str(name) for (name,) in raw.execute("SELECT name FROM pg_prepared_statements").fetchall()}
 
     for number in range(_OFTEN):

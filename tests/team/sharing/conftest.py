@@ -46,7 +46,7 @@ class Laptop:
         return list(ids)
 
     def exchange(self, agreed: bool = False) -> run.RunOutcome:
-        done = run.run(self.app, agreed=agreed)
+        done = run.exchange_once(self.app, agreed=agreed)
         assert done is not None
         self.app.derivation.run()
         return done

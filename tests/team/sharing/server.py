@@ -25,8 +25,8 @@ from memory_mcp.base.failpoints import VARIABLE
 from memory_mcp.config import Settings
 from memory_mcp.indexes.settings import TeleportSettings
 from memory_mcp.storage.settings import StorageSettings
-from memory_mcp_team.access.who import Grant, Principal, Role
-from memory_mcp_team.server.share_routes import routes
+from memory_mcp_team.access.permissions import Grant, Principal, Role
+from memory_mcp_team.server.share_routes import make_routes
 from tests.waiting import PATIENCE
 
 SPACES = ("team", "other")
@@ -91,7 +91,7 @@ def main(folder: Path) -> None:
     listening = socket.create_server(("127.0.0.1", int(os.environ.get("SHARE_TEST_PORT", "0"))))
     sys.stdout.write(f"{listening.getsockname()[1]}\n")
     sys.stdout.flush()
-    door = Door(Starlette(routes=routes(lend)))
+    door = Door(Starlette(routes=make_routes(lend)))
     server = uvicorn.Server(uvicorn.Config(door, log_level="critical", lifespan="off"))
     asyncio.run(server.serve([listening]))
 

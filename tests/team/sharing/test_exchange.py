@@ -10,7 +10,7 @@ from memory_mcp.model.event import Role
 from memory_mcp.requests import correct
 from memory_mcp_team.sharing import requests as share
 from memory_mcp_team.sharing import run
-from memory_mcp_team.sharing.place import ShareFolder
+from memory_mcp_team.sharing.files import ShareFolder
 from tests.factories import BILLING, SHOP, draft
 from tests.team.sharing.conftest import ANYONE, Laptop, Make
 from tests.team.sharing.server import Server
@@ -22,7 +22,7 @@ def published(laptop: Make) -> Laptop:
     """Alice's, who shared one statement."""
     one = laptop("alice")
     one.say(draft(CAUSE, at="2026-01-12 09:01", role=Role.ASSISTANT))
-    assert one.join(SHOP).exchange().left == 1
+    assert one.join(SHOP).exchange().sent_count == 1
     return one
 
 
@@ -33,9 +33,9 @@ def test_a_second_laptop_gets_what_the_first_published_once_with_ids_times_and_w
         draft(CAUSE, at="2026-01-12 09:01", role=Role.ASSISTANT, metadata={"model": "m"}),
     )
     one.join(SHOP)
-    assert (one.exchange().left, one.exchange().left) == (2, 0)
+    assert (one.exchange().sent_count, one.exchange().sent_count) == (2, 0)
     two.join()
-    assert (two.exchange().came, two.exchange().came) == (2, 0)
+    assert (two.exchange().taken_count, two.exchange().taken_count) == (2, 0)
     before, now = one.app.storage.events.get_events([asked, told]), two.app.storage.events.get_events([asked, told])
     marked = {"shared_by": "alice"}
     assert now == {
@@ -55,7 +55,7 @@ def test_a_reader_who_shares_a_project_is_told_that_nothing_leaves(laptop: Make)
     two.join()
     shared = share.share_project(two.app, share.ShareProject(SHOP), ANYONE)
     assert [("role writer" in note) for note in shared.notes] == [True]
-    assert (two.exchange().left, two.exchange().came) == (0, 0)
+    assert (two.exchange().sent_count, two.exchange().taken_count) == (0, 0)
     [project] = two.status().projects
     assert (project.left, project.would_leave, project.needs) == (0, 0, "writer")
 
@@ -65,19 +65,19 @@ def test_the_number_told_when_a_project_is_shared_leaves_out_what_came_and_a_run
 ) -> None:
     one, two = published(laptop), laptop("bob")
     two.join()
-    assert two.exchange().came == 1
+    assert two.exchange().taken_count == 1
     two.say(draft("Which ledger was that?", at="2026-01-12 09:02"))
     [note] = share.share_project(two.app, share.ShareProject(SHOP), ANYONE).notes
     assert note.endswith(": 1")
     one.say(draft("The one of the shop.", at="2026-01-12 09:03"))
     one.exchange()
-    once = run.run
+    once = run.exchange_once
 
     def after_another(app: App, *, agreed: bool) -> run.RunOutcome | None:
         once(app)
         return once(app, agreed=agreed)
 
-    monkeypatch.setattr(run, "run", after_another)
+    monkeypatch.setattr(run, "exchange_once", after_another)
     done = share.share_now(two.app, share.ShareNow(), ANYONE)
     assert (done.left, done.came) == (1, 1)
 
@@ -89,7 +89,7 @@ def test_what_came_is_not_sent_back_and_what_both_have_is_there_once(laptop: Mak
     two.say(both, draft("Only on the second.", at="2026-01-12 10:00"))
     one.join(SHOP).exchange()
     two.join(SHOP)
-    assert (two.exchange().left, two.exchange().left) == (2, 0)
+    assert (two.exchange().sent_count, two.exchange().sent_count) == (2, 0)
     one.exchange()
     assert one.texts() == two.texts() == ["Both laptops imported this.", "Only on the second."]
     assert one.status().projects[0].would_leave == two.status().projects[0].would_leave == 0
@@ -211,12 +211,12 @@ def test_being_offline_is_normal_and_said_since_when(laptop: Make, server: Serve
     server.kill()
     one.say(draft("Said offline.", session="s2"))
     done = one.exchange()
-    assert (done.left, done.error) == (0, "")
+    assert (done.sent_count, done.error) == (0, "")
     assert "does not answer" in done.offline
     state = one.status()
     assert (bool(state.offline_since), state.error, state.projects[0].would_leave) == (True, "", 1)
     server.start()
-    assert one.exchange().left == 1
+    assert one.exchange().sent_count == 1
     assert one.status().offline_since == ""
 
 

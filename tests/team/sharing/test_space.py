@@ -15,7 +15,7 @@ from memory_mcp.indexes.settings import TeleportSettings
 from memory_mcp.model.event import Event, make_carried_draft
 from memory_mcp.model.ids import EventId
 from memory_mcp.storage.settings import StorageSettings
-from memory_mcp_team.sharing.space import SpaceMember, changes, receive_batch, standing
+from memory_mcp_team.sharing.space import SpaceMember, describe_permissions, read_changes, receive_batch
 from memory_mcp_team.sharing.wire import events_to_json
 from tests.factories import draft
 from tests.fakes import FakeClock
@@ -55,7 +55,7 @@ def pulled(space: App, after: str = "") -> tuple[list[str], list[str], str]:
     """Texts and gone ids behind a cursor, page by page, and the cursor behind them."""
     texts, gone = list[str](), list[str]()
     while True:
-        page = changes(space, after)
+        page = read_changes(space, after)
         texts += [str(one["text"]) for one in page["events"]]
         gone += page["gone"]
         after = page["cursor"]
@@ -68,7 +68,7 @@ def test_a_batch_is_stored_once_and_says_who_published_it_whatever_it_says_itsel
     lying = replace(one, metadata={"shared_by": "zoe"})
     first, again = receive_batch(space, batch(lying), ALICE), receive_batch(space, batch(one), BOB)
     assert [(a["stored"], a["known"], a["cursor"]) for a in (first, again)] == [(1, 0, "7"), (0, 1, "7")]
-    [told_back] = changes(space, "")["events"]
+    [told_back] = read_changes(space, "")["events"]
     assert (told_back["metadata"], told_back["speaker"], told_back["event_id"]) == ({"shared_by": "alice"}, "alice", one.event_id)
 
 
@@ -127,4 +127,4 @@ def test_readers_publish_nothing_and_what_is_no_batch_is_refused(space: App) -> 
     assert receive_batch(space, {"events": [{}, 7, {"text": "no id"}]}, ALICE)["left_out"] == {"no such event": 3}
     nameless = replace(events("Of no project.")[0], project="")
     assert receive_batch(space, batch(nameless), ALICE)["left_out"] == {"no project": 1}
-    assert standing(space, "team", READER)["may"] == ["read"]
+    assert describe_permissions(space, "team", READER)["may"] == ["read"]

@@ -22,7 +22,7 @@ SECRET = "Private words of billing."
 def outside(server: Server) -> str:
     """Everything that a space tells, as it is sent."""
     with ShareClient(server.url, "zoe-admin") as client:
-        return str(client.changes("team", ""))
+        return str(client.read_changes("team", ""))
 
 
 def sharing(laptop: Make) -> Laptop:
@@ -46,7 +46,7 @@ def test_a_project_that_becomes_another_name_of_a_shared_one_waits_until_that_is
     [project] = one.status().projects
     assert (project.waits, project.would_leave) == (2, 0)
     one.add(SHOP)
-    assert one.exchange().left == 2
+    assert one.exchange().sent_count == 2
     assert SECRET in outside(server)
     assert BILLING not in outside(server)
 
@@ -83,7 +83,7 @@ def test_a_session_that_changes_its_project_leaves_by_halves_with_its_subagents(
         draft("Back in the shop.", at="2026-01-12 09:04"),
     )
     one.join(SHOP)
-    assert one.exchange().left == 3
+    assert one.exchange().sent_count == 3
     assert "billing" not in outside(server)
 
 
@@ -121,7 +121,7 @@ def test_what_is_excluded_by_now_and_the_results_of_its_calls_stay(laptop: Make,
     )
     one.app.gate.capture = replace(one.app.gate.capture, paths=("/home/ann/private",))
     one.join(SHOP)
-    assert one.exchange().left == 1
+    assert one.exchange().sent_count == 1
     assert "plan is to move" not in outside(server)
     assert one.status().kept_back == {"excluded path": 2}
 
@@ -142,7 +142,7 @@ def test_a_project_that_is_unshared_between_two_batches_leaves_no_further(
     one.say(*(draft(f"Statement {n}.", at=1768212000000 + n) for n in range(40)))
     one.join(SHOP)
     monkeypatch.setattr("memory_mcp_team.sharing.publishing.MAX_EVENTS", 10)
-    whole = ShareClient.publish
+    whole = ShareClient.publish_batch
 
     def publish(client: ShareClient, space: str, batch: dict[str, object]) -> dict[str, object]:
         answer = whole(client, space, batch)
@@ -150,8 +150,8 @@ def test_a_project_that_is_unshared_between_two_batches_leaves_no_further(
             share.unshare_project(one.app, share.UnshareProject(SHOP), ANYONE)
         return answer
 
-    monkeypatch.setattr(ShareClient, "publish", publish)
-    assert one.exchange().left == 10
+    monkeypatch.setattr(ShareClient, "publish_batch", publish)
+    assert one.exchange().sent_count == 10
 
 
 def test_a_member_cannot_take_out_of_a_laptop_what_the_space_does_not_have(laptop: Make, server: Server) -> None:

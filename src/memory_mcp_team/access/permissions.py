@@ -29,7 +29,7 @@ class Role(Enum):
 
     @property
     def rank(self) -> int:
-        """The role's place among the roles: 0 for reader, then writer and curator, 3 for admin."""
+        """The role's position: 0 for reader to 3 for admin."""
         return _RANKS[self]
 
 
@@ -44,9 +44,9 @@ class Act(Enum):
 
 _RANKS: Mapping[Role, int] = {role: rank for rank, role in enumerate(Role)}
 #: The lowest role that may do an act.
-LOWEST: Mapping[Act, Role] = dict(zip(Act, Role, strict=True))
+LOWEST_ROLES: Mapping[Act, Role] = dict(zip(Act, Role, strict=True))
 #: OAuth scopes, and those of keys, by the highest role that each allows.
-SCOPES: Mapping[str, Role] = {f"memory:{act.value}": role for act, role in LOWEST.items()}
+SCOPES: Mapping[str, Role] = {f"memory:{act.value}": role for act, role in LOWEST_ROLES.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """A member of a tenant who has proved their identity, with what they may see."""
+    """A member of a tenant who has proved their identity."""
 
     tenant: int
     #: Of quotas and metrics: small, standard or large.
@@ -75,64 +75,60 @@ class Principal:
     #: One per space that the member may see, in the order of their names.
     grants: tuple[Grant, ...]
     #: The highest role that the scopes of the token or key allow; None: none of them is about a memory.
-    at_most: Role | None
+    max_role: Role | None
     #: Of the API key; "" for a token of the OpenID provider.
     key_id: str = ""
 
-    def role_in(self, space: int) -> Role | None:
-        """Return the role in a space, not above what the scopes allow; None without a grant or a scope about a memory."""
+    def find_role(self, space: int) -> Role | None:
+        """Return the role in a space, up to `max_role`, or None."""
         granted = next((grant.role for grant in self.grants if grant.space == space), None)
-        if granted is None or self.at_most is None:
+        if granted is None or self.max_role is None:
             return None
-        return min(granted, self.at_most, key=lambda role: role.rank)
+        return min(granted, self.max_role, key=lambda role: role.rank)
 
-    def find(self, name: str) -> Grant | None:
-        """Return the grant of the space of that name.
-
-        None where there is none or no scope is about a memory.
-        """
-        if self.at_most is None:
+    def find_grant(self, name: str) -> Grant | None:
+        """Return the grant of the space of that name, or None."""
+        if self.max_role is None:
             return None
         return next((grant for grant in self.grants if grant.name == name), None)
 
 
 def is_allowed(principal: Principal, space: int, act: Act) -> bool:
-    """Return whether the caller may do `act` in a space: the role there, bounded by the scopes, is at least the act's lowest."""
-    role = principal.role_in(space)
-    return role is not None and role.rank >= LOWEST[act].rank
+    """Return whether the caller may do `act` in a space."""
+    role = principal.find_role(space)
+    return role is not None and role.rank >= LOWEST_ROLES[act].rank
 
 
 def may_administer(principal: Principal) -> bool:
-    """Return whether the caller may administer the tenant: as a tenant's admin, by a token or key with `memory:admin`."""
-    return principal.is_tenant_admin and principal.at_most is Role.ADMIN
+    """Return whether the caller may administer the tenant.
+
+    That takes a tenant's admin, with a token or key for `memory:admin`.
+    """
+    return principal.is_tenant_admin and principal.max_role is Role.ADMIN
 
 
 def get_grant(principal: Principal, name: str) -> Grant:
-    """Return the grant of the space of that name.
-
-    Raises NotFound where there is none that the caller may see.
-    """
-    grant = principal.find(name)
+    """Return the grant of the space of that name, or raise NotFound."""
+    grant = principal.find_grant(name)
     if grant is None:
         raise no_such_space(name)
     return grant
 
 
-def check(principal: Principal, space: int, request: str) -> None:
-    """Check that the caller may have a request answered in a space.
+def check_request(principal: Principal, space: int, request: str) -> None:
+    """Check that the caller may make a request in a space.
 
-    Raises NotFound for a space that is not the caller's to see; InsufficientScope where the caller's role allows it
-    and the scopes of the token or key do not; PermissionDenied where the role is too low, or no role allows the
-    request.
+    Raises NotFound for a space that is not the caller's to see, InsufficientScope if only the scopes of the token or key forbid
+    it, PermissionDenied if the role is too low or no role allows the request.
     """
-    if principal.role_in(space) is None:
+    if principal.find_role(space) is None:
         raise no_such_space()
     act = ACTS.get(request)
     if act is None:
         raise PermissionDenied(f"{request} is not offered to teams", "Use the tools and commands that the server lists.")
     if is_allowed(principal, space, act):
         return
-    needed, scope = LOWEST[act], f"memory:{act.value}"
+    needed, scope = LOWEST_ROLES[act], f"memory:{act.value}"
     if any(grant.space == space and grant.role.rank >= needed.rank for grant in principal.grants):
         hint = f"Get a token or key with the scope {scope}."
         raise InsufficientScope(f"the scope {scope} is needed for {request}", hint, scope)
@@ -141,7 +137,10 @@ def check(principal: Principal, space: int, request: str) -> None:
 
 
 def find_highest_role(scopes: Iterable[str]) -> Role | None:
-    """Return the highest role that scopes (such as "memory:write") allow, unknown ones aside; None if none is about a memory."""
+    """Return the highest role that scopes such as "memory:write" allow.
+
+    Unknown scopes are skipped; None if no scope is about a memory.
+    """
     roles = [SCOPES[scope] for scope in scopes if scope in SCOPES]
     return max(roles, key=lambda role: role.rank, default=None)
 

@@ -22,8 +22,8 @@ from memory_mcp.model.ids import EventId, event_id_from, event_key, hash_parts
 
 _CONFIG, _KEY, _PROGRESS = "share.json", "key", "progress.json"
 #: A record of the ledger: who published it, the id here, the id there.
-_ID = 16
-_RECORD = 1 + 2 * _ID
+_ID_BYTES = 16
+_RECORD_BYTES = 1 + 2 * _ID_BYTES
 OURS, THEIRS = b"o", b"i"
 
 
@@ -39,10 +39,7 @@ class SharedProject:
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """The server, its space, and the projects that are published.
-
-    On disk: fields may be added.
-    """
+    """The server, its space, and the published projects. On disk: fields may be added."""
 
     url: str = ""
     #: Whose changes are pulled.
@@ -53,16 +50,13 @@ class Sharing:
 
     @property
     def spaces(self) -> list[str]:
-        """Every space with which something is exchanged, once each, the one of the server first ("" where it is not named)."""
+        """Every space with which something is exchanged, the server's first."""
         return list(dict.fromkeys((self.space, *(project.space for project in self.projects.values()))))
 
 
 @dataclass(slots=True)
 class Progress:
-    """What a person is shown; nothing depends on it.
-
-    On disk: fields may be added.
-    """
+    """What a person is shown; nothing depends on it. On disk: fields may be added."""
 
     last_ok_ms: int = 0
     offline_since_ms: int = 0
@@ -91,10 +85,7 @@ class ShareFolder:
         self._folder = directory / paths.SHARE
 
     def load_sharing(self) -> Sharing:
-        """Return what is shared now, an empty `Sharing` for nothing.
-
-        Raises StorageError when the file is damaged.
-        """
+        """Return what is shared now; StorageError if the file is damaged."""
         try:
             document = json.loads(foreign_files.read_file(self._folder / _CONFIG))
             projects = {
@@ -110,72 +101,59 @@ class ShareFolder:
             raise StorageError(text, "Say again what is shared: memory-mcp share to URL, share add PROJECT.") from error
 
     def save_sharing(self, sharing: Sharing) -> None:
-        """Store what is shared, replacing all that was.
-
-        On disk when this returns. Raises OSError when it cannot be written.
-        """
-        self._put(_CONFIG, json.dumps(asdict(sharing), indent=1).encode())
+        """Replace what is shared, on disk when this returns."""
+        self._write_file(_CONFIG, json.dumps(asdict(sharing), indent=1).encode())
 
     @property
     def key(self) -> str:
-        """The key of the server.
-
-        "" where there is none or it cannot be read.
-        """
+        """The key of the server, or ""."""
         with suppress(OSError):
             return foreign_files.read_file(self._folder / _KEY).decode("ascii", "replace").strip()
         return ""
 
     def save_key(self, key: str) -> None:
-        """Store the key of the server in a file of this user alone; "" removes it. Raises OSError when it cannot be written."""
+        """Store the key for this user alone; "" removes it."""
         if key:
-            self._put(_KEY, f"{key}\n".encode())
+            self._write_file(_KEY, f"{key}\n".encode())
         else:
             (self._folder / _KEY).unlink(missing_ok=True)
 
     def load_progress(self) -> Progress:
-        """Return the outcome of the last runs.
-
-        An empty one where none is stored or it is damaged.
-        """
+        """Return the stored outcome of the last runs."""
         with suppress(OSError, ValueError, TypeError):
             document: dict[str, Any] = json.loads(foreign_files.read_file(self._folder / _PROGRESS))
             return Progress(**{f.name: document[f.name] for f in fields(Progress) if f.name in document})
         return Progress()
 
     def save_progress(self, progress: Progress) -> None:
-        """Store the outcome of the runs, replacing the one before.
-
-        Raises OSError when it cannot be written.
-        """
-        self._put(_PROGRESS, json.dumps(asdict(progress)).encode())
+        """Replace the outcome of the runs."""
+        self._write_file(_PROGRESS, json.dumps(asdict(progress)).encode())
 
     def open_ledger(self, url: str, space: str) -> "Ledger":
-        """Return a new object for the ledger of a space of a server; its file is read at first use, and made by `add`."""
+        """Return the ledger of a server's space."""
         return Ledger(self._folder / f"{make_space_mark(url, space)}.ids")
 
-    def _put(self, name: str, content: bytes) -> None:
+    def _write_file(self, name: str, content: bytes) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         machine.put(self._folder / name, content)
 
 
 def make_space_mark(url: str, space: str) -> str:
-    """Return the name of a server's space in files and marks: 16 hexadecimal digits, from address and name."""
+    """Return the name of a server's space in files and marks."""
     return f"{hash_parts('space', url, space, bits=64):016x}"
 
 
 class Ledger:
-    """Ids of events that a space is known to have, here and there: published from here, or come from there."""
+    """Ids of events that a space is known to have, here and there."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._there: dict[int, tuple[bytes, int]] | None = None
+        self._pairs: dict[int, tuple[bytes, int]] | None = None
 
-    def add(self, kind: bytes, pairs: Iterable[tuple[EventId, EventId]]) -> None:
+    def add_pairs(self, kind: bytes, pairs: Iterable[tuple[EventId, EventId]]) -> None:
         """Store pairs (id of an event here, its id there).
 
-        On disk when this returns. Known pairs are not written again. `kind` says who published them, `OURS` or
-        `THEIRS`. An event that is known keeps its kind, and takes the new id there.
+        `kind` says who published them, `OURS` or `THEIRS`. A known event keeps its kind, and takes the new id there.
         """
         stored_ids = self._load_pairs()
         keys = [(event_key(local_id), event_key(space_id)) for local_id, space_id in pairs]
@@ -190,41 +168,41 @@ class Ledger:
         descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | machine.PRIVATE, 0o600)
         with os.fdopen(descriptor, "r+b") as stream:
             # What a crash left of a record must not shift those behind it.
-            size = stream.seek(0, os.SEEK_END) // _RECORD * _RECORD
+            size = stream.seek(0, os.SEEK_END) // _RECORD_BYTES * _RECORD_BYTES
             stream.truncate(size)
             stream.seek(size)
             stream.write(
                 b"".join(
-                    who + local_key.to_bytes(_ID, "big") + space_key.to_bytes(_ID, "big") for who, local_key, space_key in new
+                    who + local_key.to_bytes(_ID_BYTES, "big") + space_key.to_bytes(_ID_BYTES, "big")
+                    for who, local_key, space_key in new
                 )
             )
             machine.on_disk(stream)
         stored_ids.update({local_key: (who, space_key) for who, local_key, space_key in new})
 
-    def find_id_there(self, event_id: EventId) -> EventId | None:
-        """Return the id that an event of this memory has in the space; None where it is not there."""
+    def find_space_id(self, event_id: EventId) -> EventId | None:
+        """Return an event's id in the space, or None."""
         stored_id = self._load_pairs().get(event_key(event_id))
         return event_id_from(stored_id[1]) if stored_id else None
 
-    def here(self) -> dict[EventId, tuple[EventId, bool]]:
-        """Return by each id in the space (id here, whether it was published from here); a new dict."""
+    def map_local_ids(self) -> dict[EventId, tuple[EventId, bool]]:
+        """Return by id there (id here, whether published from here)."""
         return {
             event_id_from(space_key): (event_id_from(local_key), kind == OURS)
             for local_key, (kind, space_key) in self._load_pairs().items()
         }
 
     def __contains__(self, event_id: EventId) -> bool:
-        """Return whether an event of this memory is known to be in the space."""
         return event_key(event_id) in self._load_pairs()
 
     def _load_pairs(self) -> dict[int, tuple[bytes, int]]:
-        if self._there is None:
+        if self._pairs is None:
             stored_ids: dict[int, tuple[bytes, int]] = {}
             with suppress(FileNotFoundError):
                 raw = foreign_files.read_file(self._file, -1)
                 # What a crash left of a record is passed over.
-                for at in range(0, len(raw) // _RECORD * _RECORD, _RECORD):
-                    local_key, space_key = raw[at + 1 : at + 1 + _ID], raw[at + 1 + _ID : at + _RECORD]
+                for at in range(0, len(raw) // _RECORD_BYTES * _RECORD_BYTES, _RECORD_BYTES):
+                    local_key, space_key = raw[at + 1 : at + 1 + _ID_BYTES], raw[at + 1 + _ID_BYTES : at + _RECORD_BYTES]
                     stored_ids[int.from_bytes(local_key, "big")] = (raw[at : at + 1], int.from_bytes(space_key, "big"))
-            self._there = stored_ids
-        return self._there
+            self._pairs = stored_ids
+        return self._pairs

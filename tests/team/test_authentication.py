@@ -10,11 +10,11 @@ import pytest
 from memory_mcp.base.errors import ConfigError, ProviderUnavailable, StorageError
 from memory_mcp_team.access.administration import Administration
 from memory_mcp_team.access.oauth import TokenChecker
+from memory_mcp_team.access.permissions import Grant, Principal, Role
 from memory_mcp_team.access.provider import KeyRing
 from memory_mcp_team.access.quotas import Quotas
-from memory_mcp_team.access.who import Grant, Principal, Role
 from memory_mcp_team.postgres.database import Database
-from memory_mcp_team.server.door import Authenticator, Guard, make_refusal
+from memory_mcp_team.server.authentication import AuthenticationLayer, Authenticator, make_refusal
 from memory_mcp_team.settings import TeamLimits, TeamSettings, TenantLimits
 from tests.fakes import FakeClock
 from tests.team.provider import AUDIENCE, Provider, signer
@@ -33,7 +33,7 @@ class Server:
         self.users: list[str] = []
         self.settings = settings
         door = Authenticator(settings, acts.directory, acts, TokenChecker(settings, keys) if settings.takes_tokens else None)
-        self._guard = Guard(self._app, door, settings, Quotas(settings, clock))
+        self._guard = AuthenticationLayer(self._app, door, settings, Quotas(settings, clock))
 
     async def _app(self, scope: Any, receive: Any, send: Any) -> None:
         self.reached.append(scope["principal"])

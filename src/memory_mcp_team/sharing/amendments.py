@@ -1,22 +1,26 @@
-"""Corrections and retractions of shared statements: which may leave, and which of those that come are recorded."""
+"""What changes after an event was shared: corrections of statements, and removal of what somebody forgot."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from memory_mcp.app import App
-from memory_mcp.model.event import Event
+from memory_mcp.capture.tombstones import ForgetRequest, TextCut
+from memory_mcp.forgetting.act import Forgetting
+from memory_mcp.model.event import Event, EventDraft
 from memory_mcp.model.grip import Supersession
 from memory_mcp.model.ids import EventId, hash_parts
 from memory_mcp.model.ledger import AuditEntry
-from memory_mcp_team.sharing.wire import MAX_SAID, Correction
+from memory_mcp.model.sentinel import FORGOTTEN
+from memory_mcp.upkeep.archive.others import find_forgotten
+from memory_mcp_team.sharing.wire import MAX_CORRECTIONS, Correction
 
 
 def list_corrections(app: App, may: Callable[[Event], EventId | None]) -> list[Correction]:
-    """Return the latest correction of each statement, where `may` gives ids to the events of its quotations.
+    """Return the latest correction of each statement, by time.
 
-    Looked at are the latest 5000 of all; in order of time. Both quotations have to have an id, that of the statement and
-    that of its successor if there is one; others are left out.
+    `may` gives the id under which an event is known there; corrections of other events are left out. Looks at the latest 5000.
     """
-    recorded = app.storage.superseded.list_recorded()[-MAX_SAID:]
+    recorded = app.storage.superseded.list_recorded()[-MAX_CORRECTIONS:]
     grips = app.storage.grips.get_grips({g for correction in recorded for g in (correction.old, correction.new) if g})
     events = app.storage.events.get_events({e for grip in grips.values() for e in (grip.event_id_start, grip.event_id_end)})
     ids = {event_id: may(event) for event_id, event in events.items()}
@@ -30,20 +34,18 @@ def list_corrections(app: App, may: Callable[[Event], EventId | None]) -> list[C
 
 
 def make_corrections_stamp(recorded: Sequence[Supersession]) -> str:
-    """Return a digest (60 bits, hexadecimal) of the quotations and times of corrections in their order, not of their reasons."""
+    """Return a digest of corrections, without their reasons."""
     parts = (f"{correction.old} {correction.new or ''} {correction.at_ms}" for correction in recorded)
     return f"{hash_parts('said', *parts, bits=60):x}"
 
 
-def take(
+def record_corrections(
     app: App, corrections: Sequence[Correction], may: Callable[[Event], bool], author: str = ""
 ) -> tuple[int, list[Correction]]:
-    """Record corrections that are later than what is recorded.
+    """Record corrections later than what is recorded; return count and refused.
 
-    Return how many, and those that `may` refuses. At the same time the one whose successor sorts last counts as
-    later. `may` is asked with the first event of the statement's quotation. The tree is derived first where any
-    may be new, as quotations are made with it; corrections whose quotations are not here are passed over. Each is
-    recorded in the audit too. `author` is recorded in place of the author that they name.
+    At the same time the one whose successor sorts last counts as later. `may` is asked with the first event of the statement.
+    `author` is recorded in place of the one that they name. Unknown quotations are skipped.
     """
     recorded_by_statement = {correction.old: correction for correction in app.storage.superseded.list_recorded()}
     new = []
@@ -75,3 +77,50 @@ def take(
         app.storage.audit.record_entry(AuditEntry(what, app.clock.now_ms(), who, subject, reason))
         count += 1
     return count, refused
+
+
+@dataclass(slots=True)
+class Removal:
+    """Events and parts of events that are to be forgotten."""
+
+    whole_events: list[Event] = field(default_factory=list)
+    cuts: list[TextCut] = field(default_factory=list)
+
+    @property
+    def event_ids(self) -> set[str]:
+        """The ids of the events concerned, whole or in part."""
+        return {event.event_id for event in (*self.whole_events, *(cut.event for cut in self.cuts))}
+
+    def carry_out(self, app: App, author: str) -> int:
+        """Forget them for good, as by `author`; return how many events."""
+        if self.event_ids:
+            selection = ForgetRequest(events=self.whole_events, cuts=self.cuts)
+            Forgetting(app).carry_out(selection, app.gate.clean_name(author), "shared events")
+        return len(self.event_ids)
+
+
+def find_cuts(event: Event, copy: EventDraft) -> list[TextCut] | None:
+    """Return the parts of an event that are forgotten in `copy`.
+
+    [] if nothing is forgotten, None if a part is not found.
+    """
+    pairs = [(event.text, copy.text)]
+    pairs += [(event.metadata[key], value) for key, value in copy.metadata.items() if key in event.metadata]
+    cuts = []
+    for stored_text, copy_text in pairs:
+        if FORGOTTEN not in copy_text or stored_text == copy_text:
+            continue
+        spans = find_forgotten(copy_text, stored_text)
+        if spans is None:
+            return None
+        if spans:
+            cuts.append(TextCut(event, stored_text, spans))
+    return cuts
+
+
+def add_event(removal: Removal, event: Event, cuts: Sequence[TextCut] | None) -> None:
+    """Add an event's cuts to `removal`, or the whole event."""
+    if cuts is None:
+        removal.whole_events.append(event)
+    else:
+        removal.cuts += cuts

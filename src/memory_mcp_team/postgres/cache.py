@@ -20,58 +20,58 @@ from memory_mcp_team.postgres.connection import Connection, Reader, own
 
 K = TypeVar("K")
 #: Segments of a memory that are kept, some 900 bytes each.
-MOST = 50_000
+MAX_CUTS = 50_000
 #: More changes than this are not followed: everything is read again.
-_FOLLOWED = 1000
+_MAX_CHANGES = 1000
 _POSITION = f"SELECT last_change, resets FROM head WHERE {own()}"
 _CHANGED = f"""SELECT subject FROM outbox WHERE {own()} AND seq > %(since)s AND kind IN ('segment_published', 'node_dropped')
-  LIMIT {_FOLLOWED + 1}"""
+  LIMIT {_MAX_CHANGES + 1}"""
 _CUTS = f"SELECT key, {SEGMENT} FROM segment_cut WHERE {own()}"
 #: By node id the key of a segment, and what `TocStore.stamps` says of it.
 Stamps = dict[NodeId, tuple[int, tuple[int, int, int]]]
 
 
 class FollowedCache(Generic[K]):
-    """A value kept of a memory, with the position up to which it holds."""
+    """A value read from a memory, with the position up to which it holds."""
 
     def __init__(self, con: Connection, read: Callable[[Reader], K], follow: Callable[[Reader, K, Collection[int]], K]) -> None:
-        self._con, self._read, self._follow = con, read, follow
+        self._con, self._read_value, self._update_value = con, read, follow
         self._lock = threading.Lock()
-        self._kept: tuple[tuple[int, int], K] | None = None
+        self._cached: tuple[tuple[int, int], K] | None = None
 
     def get_current(self) -> K:
-        """Return the value, brought up to date where the head has moved.
+        """Return the value, brought up to date if the head has moved.
 
-        Read anew after a reset, more than 1000 changes, or `forget`; other threads wait meanwhile.
+        It is read again after a reset, more than 1000 changes, or `drop_value`.
         """
-        head = self._con.head()
-        if (cached := self._kept) is not None and _is_current(cached[0], head.stamp):
+        head = self._con.get_head()
+        if (cached := self._cached) is not None and _is_current(cached[0], head.stamp):
             return cached[1]
         with self._lock:
-            if (cached := self._kept) is not None and _is_current(cached[0], head.stamp):
+            if (cached := self._cached) is not None and _is_current(cached[0], head.stamp):
                 return cached[1]
             with self._con.open_reader() as reader:
                 row = reader.row(_POSITION)
                 position = (int(row[0]), int(row[1])) if row else (0, 0)
                 follows = cached is not None and cached[0][1] == position[1]
                 rows = reader.rows(_CHANGED, since=cached[0][0]) if cached is not None and follows else []
-                if cached is None or not follows or len(rows) > _FOLLOWED:
-                    value = self._read(reader)
+                if cached is None or not follows or len(rows) > _MAX_CHANGES:
+                    value = self._read_value(reader)
                 else:
                     changed = {key for (subject,) in rows if (key := segment_key_of(subject)) is not None}
-                    value = self._follow(reader, cached[1], changed)
-            self._kept = (position, value)
+                    value = self._update_value(reader, cached[1], changed)
+            self._cached = (position, value)
             return value
 
     def find_current(self) -> K | None:
-        """Return the value where it is up to date by the head, else None; the tables are not read."""
-        cached, head = self._kept, self._con.head()
+        """Return the value if it is up to date, else None."""
+        cached, head = self._cached, self._con.get_head()
         return cached[1] if cached is not None and _is_current(cached[0], head.stamp) else None
 
     def drop_value(self) -> None:
-        """Drop the value, so that it is read anew when it is asked for next."""
+        """Drop the value, so that it is read again."""
         with self._lock:
-            self._kept = None
+            self._cached = None
 
 
 def _is_current(position: tuple[int, int], stamp: tuple[int, int]) -> bool:
@@ -79,7 +79,7 @@ def _is_current(position: tuple[int, int], stamp: tuple[int, int]) -> bool:
 
 
 class Cuts:
-    """All cuts of a memory; an instance never changes."""
+    """All cuts of a memory; an instance never changes. Methods as in `TocStore`."""
 
     def __init__(self, by_key: Mapping[int, Segment]) -> None:
         self.by_key = by_key
@@ -90,11 +90,9 @@ class Cuts:
         self._names = sorted(self._days)
 
     def list_between(self, first: str, after: str, project: str | None) -> list[Segment]:
-        """Return the kept cuts (of a project; None: any) from day `first` up to, not including, `after`, ordered by start."""
         return sorted(self._list_of_days(first, after, project), key=lambda cut: cut.start)
 
     def list_in_scope(self, scope: Scope) -> list[Segment]:
-        """Return those kept cuts of a scope's project and agent (None: any) whose own time meets its window, ordered by start."""
         cuts: Iterable[Segment] = self._order
         if window := scope.window:
             begun = self._order[: bisect_left(self._order, window.end_ms, key=lambda cut: cut.start[0])]
@@ -103,20 +101,14 @@ class Cuts:
         return [cut for cut in cuts if project in (None, cut.project) and agent in (None, cut.agent)]
 
     def count_by_day(self, project: str | None) -> list[tuple[str, int]]:
-        """Return each day that has kept cuts (of a project; None: any), with their number, in order; no database is read."""
         counted = ((day, sum(project in (None, cut.project) for cut in self._days[day])) for day in self._names)
         return [(day, count) for day, count in counted if count]
 
     def list_days(self, first: str, after: str, project: str | None) -> list[str]:
-        """Return the days from `first` up to, not including, `after` that have kept cuts (of a project; None: any), in order."""
         days = self._list_span_days(first, after)
         return [day for day in days if project is None or any(cut.project == project for cut in self._days[day])]
 
     def tally_days(self, first: str, after: str, project: str | None) -> Tally:
-        """Return the sums of the kept cuts (of a project; None: any) of days from `first` up to, not including, `after`.
-
-        A session of several days counts once; agents and projects are sorted, without "".
-        """
         cuts = self._list_of_days(first, after, project)
         return Tally(
             sessions=len({cut.session_id for cut in cuts}),
@@ -136,21 +128,13 @@ class Cuts:
 
 
 def cache_cuts(con: Connection) -> FollowedCache[Cuts | None]:
-    """Return a memory's cuts, kept and followed in memory.
-
-    None in their place where there are more than 50,000 (`MOST`).
-    """
+    """Return a cache of cuts, None beyond `MAX_CUTS`."""
 
     def read(reader: Reader) -> Cuts | None:
-        """Return all cuts from the tables.
-
-        None where there are more than 50,000 (`MOST`).
-        """
-        rows = reader.rows(f"{_CUTS} LIMIT {MOST + 1}")
-        return None if len(rows) > MOST else Cuts({row[0]: segment_of(row[1:]) for row in rows})
+        rows = reader.rows(f"{_CUTS} LIMIT {MAX_CUTS + 1}")
+        return None if len(rows) > MAX_CUTS else Cuts({row[0]: segment_of(row[1:]) for row in rows})
 
     def follow(reader: Reader, cuts: Cuts | None, changed: Collection[int]) -> Cuts | None:
-        """Return the cuts with those of `changed` (keys) read again, and left out where they are gone; None stays None."""
         if cuts is None or not changed:
             return cuts
         rows = reader.rows(f"{_CUTS} AND key = ANY(%(keys)s::bigint[])", keys=list(changed))
@@ -161,10 +145,9 @@ def cache_cuts(con: Connection) -> FollowedCache[Cuts | None]:
 
 
 def cache_stamps(con: Connection) -> FollowedCache[Stamps]:
-    """Return the stamps of segments that were asked for.
+    """Return a cache of segments' stamps, which `PostgresToc.get_stamps` fills.
 
-    Those of periods are not kept: the outbox does not tell of each. The dictionary begins empty and is filled by
-    `PostgresToc.stamps`.
+    Those of periods are not cached: the outbox does not name each of them.
     """
 
     def follow(_: Reader, stamps: Stamps, changed: Collection[int]) -> Stamps:

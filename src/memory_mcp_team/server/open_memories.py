@@ -30,24 +30,24 @@ BASE_BYTES, BYTES_PER_BYTE = MEGABYTE, 1.0
 #: Names of what a folder holds: its indexes, and how many resets they know of.
 _INDEXES, _RESETS = "indexes", "resets"
 #: Folders are measured at most so often (seconds).
-_MEASURED = 10.0
+_MEASURE_PAUSE = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryKey:
-    """Which memory: a space of a tenant, as the primary or as a replica has it."""
+    """Which memory: a space of a tenant, of the primary or a replica."""
 
     tenant: int
     space: int
     is_replica: bool = False
 
     def folder_in(self, root: Path) -> Path:
-        """Return the folder of its disposable files: `root`/tenant/space, with `.replica` behind it for the replica's."""
+        """Return the folder of its disposable files below `root`."""
         return root / str(self.tenant) / (f"{self.space}.replica" if self.is_replica else str(self.space))
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class OpenLimits:
     """How much may be open at once."""
 
     count: int = 512
@@ -58,13 +58,13 @@ class Limits:
 
 
 @dataclass(slots=True)
-class Memory:
+class OpenMemory:
     """An open memory."""
 
-    place: MemoryKey
+    key: MemoryKey
     app: App
     #: Calls and jobs that run on it.
-    uses: int = 0
+    use_count: int = 0
     used_at: float = field(default_factory=time.monotonic)
     #: Whether it was ever read: its indexes are maintained from then on.
     is_read: bool = False
@@ -72,8 +72,11 @@ class Memory:
     resets: int = 0
 
     @property
-    def bytes(self) -> int:
-        """About how many bytes of memory it takes: 1 MB, and once it was read the size of its indexes on disk."""
+    def memory_bytes(self) -> int:
+        """About how many bytes of memory it takes.
+
+        That is 1 MB and, once it was read, the size of its indexes on disk.
+        """
         indexes = sum(status.size_bytes for status in self.app.accelerators.index_statuses().values()) if self.is_read else 0
         return BASE_BYTES + int(indexes * BYTES_PER_BYTE)
 
@@ -93,34 +96,34 @@ class OpenMemories:
         self,
         opener: Callable[[MemoryKey, Path], App],
         root: Path,
-        limits: Limits,
-        on_open: Callable[[Memory], None] = lambda _: None,
+        limits: OpenLimits,
+        on_open: Callable[[OpenMemory], None] = lambda _: None,
     ) -> None:
         self._opener, self._root, self._limits, self._on_open = opener, root, limits, on_open
         self._lock = threading.Lock()
-        self._open: dict[MemoryKey, Memory] = {}
+        self._open: dict[MemoryKey, OpenMemory] = {}
         self._opening: dict[MemoryKey, _Opening] = {}
         #: Memories that are being closed; a caller who wants one waits for that.
         self._closing: dict[MemoryKey, threading.Event] = {}
         #: Bytes of each folder when it was measured last: when it was closed, or with all others.
         self._sizes: dict[Path, int] = {}
-        self._measured = float("-inf")
+        self._measured_at = float("-inf")
         self._ended = False
         self.opened_total = self.closed_total = 0
 
-    def all(self) -> list[Memory]:
+    def list_open(self) -> list[OpenMemory]:
         """Return the open memories, the longest unused first."""
         with self._lock:
             return sorted(self._open.values(), key=lambda memory: memory.used_at)
 
-    def find(self, memory_key: MemoryKey) -> Memory | None:
-        """Return an open memory; None where it is not open."""
+    def find_open(self, memory_key: MemoryKey) -> OpenMemory | None:
+        """Return an open memory, or None."""
         with self._lock:
             return self._open.get(memory_key)
 
     @property
     def disk_bytes(self) -> int:
-        """The bytes of all folders, each as last measured: when its memory was opened or closed, or with all others."""
+        """The bytes of all folders, as last measured."""
         return sum(list(self._sizes.values()))
 
     def list_closed(self) -> list[MemoryKey]:
@@ -129,10 +132,10 @@ class OpenMemories:
         with self._lock:
             return [memory_key for memory_key in places if memory_key not in self._open]
 
-    def noted(self, memory_key: MemoryKey) -> int | None:
+    def get_noted_resets(self, memory_key: MemoryKey) -> int | None:
         """Return how many resets the files of a memory know of.
 
-        None where it has no folder, -1 where that does not say.
+        None without a folder, -1 if it does not say.
         """
         folder = memory_key.folder_in(self._root)
         try:
@@ -140,29 +143,28 @@ class OpenMemories:
         except (OSError, ValueError):
             return -1 if folder.is_dir() else None
 
-    def mark_purged(self, memory: Memory, resets: int) -> None:
-        """Note, in the folder too, that the files of an open memory hold nothing of what was removed until reset `resets`."""
-        (memory.place.folder_in(self._root) / _RESETS).write_text(str(resets), "ascii")
+    def mark_purged(self, memory: OpenMemory, resets: int) -> None:
+        """Note up to which reset a memory's files are purged."""
+        (memory.key.folder_in(self._root) / _RESETS).write_text(str(resets), "ascii")
         memory.resets = resets
 
-    def cleaned(self, memory_key: MemoryKey, resets: int) -> None:
-        """Remove the indexes of a memory to be opened unless its files know of exactly `resets` resets, and note that number."""
+    def drop_stale_indexes(self, memory_key: MemoryKey, resets: int) -> None:
+        """Remove a memory's indexes unless they know all resets."""
         folder = memory_key.folder_in(self._root)
-        if self.noted(memory_key) != resets:
+        if self.get_noted_resets(memory_key) != resets:
             shutil.rmtree(folder / _INDEXES, ignore_errors=True)
             (folder / _RESETS).write_text(str(resets), "ascii")
 
     def remove_folder(self, memory_key: MemoryKey) -> None:
-        """Remove the folder of a memory, unless the memory is open, being opened or being closed."""
+        """Remove the folder of a memory that is closed."""
         self._remove_folder(memory_key.folder_in(self._root))
 
     @contextmanager
-    def lent(self, memory_key: MemoryKey, reading: bool = False) -> Iterator[Memory]:
-        """Lend a memory, opened when it is not.
+    def lend_memory(self, memory_key: MemoryKey, reading: bool = False) -> Iterator[OpenMemory]:
+        """Lend a memory, opened if needed, for a block.
 
-        It stays open until the block ends. `reading`: for a search; the first such use loads the indexes from disk
-        before it is lent. Closes memories afterwards if too many are open. Raises what opening raises, and
-        LayerUnavailable once this server is ending.
+        `reading`: the first such use loads the indexes from disk. Raises what opening raises, and LayerUnavailable once this
+        server is ending.
         """
         memory = self._take_memory(memory_key)
         try:
@@ -173,38 +175,38 @@ class OpenMemories:
             yield memory
         finally:
             with self._lock:
-                memory.uses -= 1
+                memory.use_count -= 1
                 memory.used_at = time.monotonic()
                 over = len(self._open) > self._limits.count
             if over:
                 self.close_unused()
 
     @contextmanager
-    def held(self, memory_key: MemoryKey) -> Iterator[Memory | None]:
-        """Yield an open memory, kept open for upkeep without counting as its last use; None where it is not open."""
+    def keep_open(self, memory_key: MemoryKey) -> Iterator[OpenMemory | None]:
+        """Yield an open memory, kept open for upkeep, or None.
+
+        This does not count as its last use.
+        """
         with self._lock:
             memory = self._open.get(memory_key)
             if memory is not None:
-                memory.uses += 1
+                memory.use_count += 1
         try:
             yield memory
         finally:
             if memory is not None:
                 with self._lock:
-                    memory.uses -= 1
+                    memory.use_count -= 1
 
-    def _take_memory(self, memory_key: MemoryKey) -> Memory:
-        """Return a memory with one more use: an open one, one that another thread opens, or one that is opened now.
-
-        Waits while another thread opens or closes it. Raises what opening raises, and LayerUnavailable once this server ends.
-        """
+    def _take_memory(self, memory_key: MemoryKey) -> OpenMemory:
+        """Return a memory with one more use, opened if needed."""
         while True:
             with self._lock:
                 if self._ended:
                     raise LayerUnavailable("this server is ending", "Call again: another one answers.")
                 memory = self._open.get(memory_key)
                 if memory is not None:
-                    memory.uses += 1
+                    memory.use_count += 1
                     memory.used_at = time.monotonic()
                     return memory
                 closing, opening = self._closing.get(memory_key), self._opening.get(memory_key)
@@ -217,18 +219,21 @@ class OpenMemories:
                 opening.done.wait()
                 if opening.error is not None:
                     raise opening.error
-        return self._made(memory_key, opening)
+        return self._open_memory(memory_key, opening)
 
-    def _made(self, memory_key: MemoryKey, opening: _Opening) -> Memory:
-        """Open a memory, in a folder made for it, for this caller and all who wait for it; return it with one use.
+    def _open_memory(self, memory_key: MemoryKey, opening: _Opening) -> OpenMemory:
+        """Open a memory for all who wait for it.
 
-        It is opened as the program, not as a member, and `on_open` is called. An error is raised here and for all who wait.
+        It is opened as the program, not as a member. An error is raised here and for all who wait.
         """
         try:
             folder = memory_key.folder_in(self._root)
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            memory = Memory(
-                memory_key, Context().run(self._opener, memory_key, folder), uses=1, resets=self.noted(memory_key) or 0
+            memory = OpenMemory(
+                memory_key,
+                Context().run(self._opener, memory_key, folder),
+                use_count=1,
+                resets=self.get_noted_resets(memory_key) or 0,
             )
             Context().run(self._on_open, memory)
             self._sizes[folder] = _measure_folder(folder)
@@ -245,44 +250,43 @@ class OpenMemories:
             opening.done.set()
 
     def close_unused(self) -> None:
-        """Close memories beyond the bounds or unused for too long.
+        """Close memories beyond the limits or unused for too long.
 
-        Remove folders of closed ones while the disk is too full. The longest unused go first. All folders are
-        measured every 10 s.
+        Folders of closed ones are removed while the disk is too full. The longest unused go first.
         """
         for memory in self._choose_unused():
             self._close_memory(memory)
-        if time.monotonic() - self._measured > _MEASURED:
-            self._measured = time.monotonic()
+        if time.monotonic() - self._measured_at > _MEASURE_PAUSE:
+            self._measured_at = time.monotonic()
             self._sizes = {folder: _measure_folder(folder) for folder in self._root.glob("*/*") if folder.is_dir()}
         for folder in sorted(self._sizes, key=_get_used_at):
             if self.disk_bytes <= self._limits.disk_bytes:
                 break
             self._remove_folder(folder)
 
-    def _choose_unused(self) -> list[Memory]:
-        """Take the memories that are to be closed out of the open ones, mark them as closing and return them.
+    def _choose_unused(self) -> list[OpenMemory]:
+        """Mark the memories to close as closing, and return them.
 
-        Those beyond the bounds, longest unused first, and those idle too long; none in use, and one alone not for its size.
+        None in use, and a single one not for its size.
         """
         now, limits = time.monotonic(), self._limits
-        sizes = {memory.place: memory.bytes for memory in self.all()}
+        sizes = {memory.key: memory.memory_bytes for memory in self.list_open()}
         with self._lock:
-            total, count, chosen = sum(sizes.values()), len(self._open), list[Memory]()
+            total, count, chosen = sum(sizes.values()), len(self._open), list[OpenMemory]()
             for memory in sorted(self._open.values(), key=lambda m: m.used_at):
                 too_much = count > limits.count or (total > limits.memory_bytes and count > 1)
-                if memory.uses or not (too_much or now - memory.used_at > limits.idle):
+                if memory.use_count or not (too_much or now - memory.used_at > limits.idle):
                     continue
-                total, count = total - sizes.get(memory.place, 0), count - 1
-                del self._open[memory.place]
-                self._closing[memory.place] = threading.Event()
+                total, count = total - sizes.get(memory.key, 0), count - 1
+                del self._open[memory.key]
+                self._closing[memory.key] = threading.Event()
                 chosen.append(memory)
             return chosen
 
-    def _close_memory(self, memory: Memory) -> None:
+    def _close_memory(self, memory: OpenMemory) -> None:
         try:
             memory.app.close()
-            folder = memory.place.folder_in(self._root)
+            folder = memory.key.folder_in(self._root)
             with suppress(OSError):
                 # How long it has not been used, for whoever looks which folders go.
                 os.utime(folder)
@@ -292,10 +296,9 @@ class OpenMemories:
         finally:
             with self._lock:
                 self.closed_total += 1
-                self._closing.pop(memory.place).set()
+                self._closing.pop(memory.key).set()
 
     def _remove_folder(self, folder: Path) -> None:
-        """Remove a folder and its size, unless its memory is open, being opened or closed; a folder of no memory in any case."""
         memory_key = _key_of_folder(folder)
         with self._lock:
             if memory_key is not None and (
@@ -311,16 +314,16 @@ class OpenMemories:
         self._sizes.pop(folder, None)
 
     def close(self, patience: float = 5.0) -> None:
-        """Lend no more, and close all open memories once their users have ended, or after `patience` seconds in any case."""
+        """Close all memories, within `patience` seconds."""
         with self._lock:
             self._ended = True
         until = time.monotonic() + patience
-        while any(memory.uses for memory in self.all()) and time.monotonic() < until:
+        while any(memory.use_count for memory in self.list_open()) and time.monotonic() < until:
             time.sleep(0.02)
-        for memory in self.all():
+        for memory in self.list_open():
             with self._lock:
-                self._open.pop(memory.place, None)
-                self._closing[memory.place] = threading.Event()
+                self._open.pop(memory.key, None)
+                self._closing[memory.key] = threading.Event()
             self._close_memory(memory)
 
 
@@ -336,7 +339,6 @@ def _measure_folder(folder: Path) -> int:
 
 
 def _get_used_at(folder: Path) -> float:
-    """Return when a folder was last changed or touched (seconds since 1970); 0 for one that is gone."""
     try:
         return folder.stat().st_mtime
     except OSError:

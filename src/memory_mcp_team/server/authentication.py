@@ -29,15 +29,15 @@ from memory_mcp_team.access import keys
 from memory_mcp_team.access.administration import Administration
 from memory_mcp_team.access.directory import Directory
 from memory_mcp_team.access.oauth import Claims, TokenChecker, make_metadata
-from memory_mcp_team.access.provider import KeyNotKnown
+from memory_mcp_team.access.permissions import SCOPES, Principal, Role
+from memory_mcp_team.access.provider import KeyNotFetched
 from memory_mcp_team.access.quotas import Quotas
-from memory_mcp_team.access.who import SCOPES, Principal, Role
 from memory_mcp_team.settings import TeamSettings
 
 #: Where RFC 9728 has the metadata of a resource, before the resource's own path.
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 #: Tokens whose key must be fetched first wait in so many threads at most, so that those of others never do.
-_WAITING = 4
+_KEY_WAITERS = 4
 #: Lookups in the database that run at once.
 _LOOKUPS = 2
 _CORS = ((b"access-control-allow-origin", b"*"), (b"access-control-allow-methods", b"GET, OPTIONS"))
@@ -50,54 +50,47 @@ class Authenticator:
     def __init__(
         self, settings: TeamSettings, directory: Directory, joining: Administration, tokens: TokenChecker | None = None
     ) -> None:
-        self._settings, self._directory, self._joining = settings, directory, joining
+        self._settings, self._directory, self._administration = settings, directory, joining
         self._tokens = (tokens or TokenChecker(settings)) if settings.takes_tokens else None
-        self._waiting, self._lookups = anyio.CapacityLimiter(_WAITING), anyio.CapacityLimiter(_LOOKUPS)
-        self._spaces = [(space, Role(role)) for space, role in settings.joins]
+        self._key_waiters, self._lookups = anyio.CapacityLimiter(_KEY_WAITERS), anyio.CapacityLimiter(_LOOKUPS)
+        self._join_spaces = [(space, Role(role)) for space, role in settings.joins]
         #: Numbers of tenants by name: they never change.
-        self._numbers: dict[str, int] = {}
+        self._tenant_numbers: dict[str, int] = {}
 
     async def authenticate(self, headers: Sequence[tuple[bytes, bytes]]) -> Principal:
         """Return who sent a request with these headers.
 
-        A key is looked up; a token is checked, and its bearer made a member first where the settings say so (join = claim).
-        Raises Unauthenticated without a token or key that counts, PermissionDenied when it is of no member, InsufficientScope
-        when no scope of it is about a memory, ProviderUnavailable or StorageError when it cannot be found out now.
+        A token's bearer is made a member first if the settings say join = claim. Raises Unauthenticated without a token
+        or key that counts, PermissionDenied if it is of no member, InsufficientScope if none of its scopes is about a
+        memory, ProviderUnavailable or StorageError if it cannot be found out now.
         """
         bearer = _read_bearer(headers)
         if keys.is_key(bearer):
-            key = keys.read(bearer) if self._settings.takes_keys else None
+            key = keys.parse_key(bearer) if self._settings.takes_keys else None
             if key is None:
                 raise Unauthenticated("the API key is not valid", "Ask an administrator of the team for a key.")
             principal = await anyio.to_thread.run_sync(self._directory.get_principal, key, limiter=self._lookups)
         elif self._tokens is not None:
             try:
-                claims = self._tokens.check(bearer, fetch=False)
-            except KeyNotKnown:
-                claims = await anyio.to_thread.run_sync(self._tokens.check, bearer, limiter=self._waiting)
+                claims = self._tokens.check_token(bearer, fetch=False)
+            except KeyNotFetched:
+                claims = await anyio.to_thread.run_sync(self._tokens.check_token, bearer, limiter=self._key_waiters)
             principal = await anyio.to_thread.run_sync(self._find_member, claims, limiter=self._lookups)
         else:
             raise Unauthenticated("tokens do not count here", "Send an API key: Authorization: Bearer mmk_...")
-        if principal.at_most is None:
+        if principal.max_role is None:
             lowest = next(iter(SCOPES))
             hint = f"Ask for one of {', '.join(SCOPES)}."
             raise InsufficientScope("no scope of the token or key is about a memory", hint, lowest)
         return principal
 
     def _find_member(self, claims: Claims) -> Principal:
-        """Return the member a token is of.
-
-        Makes one first where there is none and the settings say join = claim.
-
-        Raises PermissionDenied where there is no member or no such tenant (the same error), or the member was
-        removed.
-        """
-        number = self._numbers.get(claims.tenant)
+        number = self._tenant_numbers.get(claims.tenant)
         if number is None and (tenant := self._directory.find_tenant(claims.tenant)) is not None:
-            number = self._numbers[claims.tenant] = tenant.tenant
+            number = self._tenant_numbers[claims.tenant] = tenant.tenant
         principal = None if number is None else self._directory.find_principal(number, claims.subject, claims.scopes)
         if principal is None and number is not None and self._settings.join == "claim":
-            self._joining.join_member(number, claims.name, claims.subject, self._spaces)
+            self._administration.join_member(number, claims.name, claims.subject, self._join_spaces)
             principal = self._directory.find_principal(number, claims.subject, claims.scopes)
         if principal is None:
             # The same for a tenant that there is and one that there is not.
@@ -107,27 +100,26 @@ class Authenticator:
         return principal
 
 
-class Guard:
-    """The layer around the routes: puts the `Principal` into the scope, or answers with a refusal."""
+class AuthenticationLayer:
+    """Puts the `Principal` into the scope of a request, or refuses it."""
 
     def __init__(self, app: ASGIApp, door: Authenticator, settings: TeamSettings, quotas: Quotas | None = None) -> None:
-        self._app, self._door, self._settings = app, door, settings
+        self._app, self._authenticator, self._settings = app, door, settings
         self._quotas = quotas or Quotas(settings)
         self._metadata = make_metadata(settings) if settings.takes_tokens else None
         path = urlsplit(settings.audience).path.rstrip("/")
         #: A client asks at the resource's own path first, then at the root.
-        self._places = {WELL_KNOWN, WELL_KNOWN + path}
+        self._metadata_paths = {WELL_KNOWN, WELL_KNOWN + path}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on a request with `principal` and `user` in its scope, or answer it with a refusal.
+        """Pass on a request with `principal` and `user`, or refuse it.
 
-        Metadata (RFC 9728) is answered to anybody, if tokens are taken: GET with it, OPTIONS with CORS headers, other methods
-        with 405. What is no HTTP is passed on unchecked. A request counts against the quota of calls once its caller is known.
+        Metadata (RFC 9728) is answered to everyone if tokens are taken. What is not HTTP is passed on unchecked.
         """
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        if self._metadata is not None and scope["path"] in self._places:
+        if self._metadata is not None and scope["path"] in self._metadata_paths:
             if scope["method"] == "OPTIONS":
                 # Clients in a browser send the version of the protocol.
                 allowed = (b"access-control-allow-headers", b"mcp-protocol-version")
@@ -138,7 +130,7 @@ class Guard:
                 await Refusal(405, "INVALID_ARGUMENT", "this route takes another method", "Use GET.").send(send)
             return
         try:
-            principal = await self._door.authenticate(scope["headers"])
+            principal = await self._authenticator.authenticate(scope["headers"])
             self._quotas.count_call(principal)
         except MemoryMcpError as error:
             await make_refusal(self._settings, error).send(send)
@@ -149,10 +141,9 @@ class Guard:
 
 
 def make_refusal(settings: TeamSettings, error: MemoryMcpError) -> Refusal:
-    """Return an error as an HTTP response: its status, code, message and hint.
+    """Return an error as an HTTP response.
 
-    401 for UNAUTHENTICATED, 403 PERMISSION_DENIED, 429 RESOURCE_EXHAUSTED, 503 UNAVAILABLE and any StorageError, else 500. Adds
-    WWW-Authenticate to a missing or insufficient token, Retry-After (seconds) to an exceeded quota and to status 503 (5).
+    Adds WWW-Authenticate to a missing or insufficient token, Retry-After (seconds) to an exceeded quota and to status 503.
     """
     status = 503 if isinstance(error, StorageError) else _STATUS.get(error.code, 500)
     headers: list[tuple[bytes, bytes]] = []
@@ -166,10 +157,7 @@ def make_refusal(settings: TeamSettings, error: MemoryMcpError) -> Refusal:
 
 
 def make_challenge(settings: TeamSettings, error: Unauthenticated | InsufficientScope) -> str:
-    """Return the value of WWW-Authenticate (RFC 6750) for a refusal.
-
-    It says why (nothing where no token was sent), which scope would do, and where the metadata is if tokens are taken.
-    """
+    """Return the value of WWW-Authenticate (RFC 6750) for a refusal."""
     parts = ['realm="memory-mcp"']
     if isinstance(error, InsufficientScope):
         parts += ['error="insufficient_scope"', f'scope="{error.scope}"']
@@ -183,10 +171,6 @@ def make_challenge(settings: TeamSettings, error: Unauthenticated | Insufficient
 
 
 def _read_bearer(headers: Sequence[tuple[bytes, bytes]]) -> str:
-    """Return the bearer token of a request, stripped.
-
-    Raise Unauthenticated for none or for several Authorization headers.
-    """
     values = [value for name, value in headers if name.lower() == b"authorization"]
     kind, _, token = (values[0] if len(values) == 1 else b"").partition(b" ")
     if len(values) > 1:

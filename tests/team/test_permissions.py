@@ -4,16 +4,16 @@ import pytest
 
 from memory_mcp.base.errors import InsufficientScope, MemoryMcpError, NotFound, PermissionDenied
 from memory_mcp.requests.registry import all_requests
-from memory_mcp_team.access.who import (
+from memory_mcp_team.access.permissions import (
     ACTS,
-    LOWEST,
+    LOWEST_ROLES,
     NOT_OFFERED,
     SCOPES,
     Act,
     Grant,
     Principal,
     Role,
-    check,
+    check_request,
     find_highest_role,
     get_grant,
     is_allowed,
@@ -33,7 +33,7 @@ def principal(role: Role = Role.READER, at_most: Role | None = Role.ADMIN, is_te
 
 def said(principal: Principal, space: int, request: str) -> str:
     with pytest.raises(MemoryMcpError) as raised:
-        check(principal, space, request)
+        check_request(principal, space, request)
     return str(raised.value)
 
 
@@ -77,7 +77,7 @@ def test_what_only_reads_is_a_readers_unless_it_tells_of_the_servers_machine() -
 def test_each_role_may_do_what_those_before_it_may(request_name: str, lowest: Role) -> None:
     for role in ROLES:
         if role.rank >= lowest.rank:
-            check(principal(role), TEAM, request_name)
+            check_request(principal(role), TEAM, request_name)
         else:
             refused = f"PERMISSION_DENIED: the role {lowest.value} is needed for {request_name} in this space"
             assert refused in said(principal(role), TEAM, request_name)
@@ -89,15 +89,15 @@ def test_the_lower_of_role_and_scope_decides() -> None:
             who = principal(role, at_most)
             allowed = {act for act in Act if is_allowed(who, TEAM, act)}
             rank = -1 if at_most is None else min(role.rank, at_most.rank)
-            assert allowed == {act for act in Act if LOWEST[act].rank <= rank}
+            assert allowed == {act for act in Act if LOWEST_ROLES[act].rank <= rank}
 
 
 def test_a_role_that_would_do_asks_for_the_scope() -> None:
     with pytest.raises(InsufficientScope) as raised:
-        check(principal(Role.ADMIN, Role.READER), TEAM, "forget")
+        check_request(principal(Role.ADMIN, Role.READER), TEAM, "forget")
     assert raised.value.scope == "memory:admin"
     with pytest.raises(PermissionDenied) as denied:
-        check(principal(Role.WRITER, Role.ADMIN), TEAM, "forget")
+        check_request(principal(Role.WRITER, Role.ADMIN), TEAM, "forget")
     assert not isinstance(denied.value, InsufficientScope)
 
 
