@@ -211,7 +211,7 @@ from memory_mcp.config import Settings
 from memory_mcp.storage.settings import StorageSettings
 from memory_mcp.search.layers.base import Query
 from memory_mcp.search.layers.budget import Budget
-from memory_mcp.search.policy.tier import detect_tier
+from memory_mcp.search.policy.plan import detect_tier
 from tests.factories import a_small_history
 from tests.fakes import FakeClock
 app = App(Settings(storage=StorageSettings(sys.argv[1], "Europe/Berlin")), FakeClock())

@@ -19,7 +19,7 @@ from bench.quality.stores import Stores
 from memory_mcp.app import App
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.question.intent import Intent
-from memory_mcp.question.subjects import topic_subject
+from memory_mcp.question.understand import topic_subject
 from memory_mcp.requests.answers import SearchResponse
 from memory_mcp.requests.plain import tokens_of
 from memory_mcp.requests.scope import Caller

@@ -15,7 +15,7 @@ from memory_mcp.model.ids import GripId
 from memory_mcp.search.layers.base import Hit, Query, Slice, pending_hit
 from memory_mcp.search.layers.budget import Budget, StopConditions
 from memory_mcp.search.policy.escalate import AT_ONCE, scan_events
-from memory_mcp.search.policy.stopping import at_work
+from memory_mcp.search.policy.path import at_work
 from memory_mcp.server.build import build_server
 from tests.factories import BILLING, SHOP, draft, event
 from tests.fakes import FakeClock

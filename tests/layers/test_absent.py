@@ -7,8 +7,7 @@ import pytest
 from memory_mcp.app import App
 from memory_mcp.base.text import term_set
 from memory_mcp.config import Settings
-from memory_mcp.search.layers.agentic.absent import Holds, absent_in
-from memory_mcp.search.layers.agentic.words import TreeWords
+from memory_mcp.search.layers.agentic.words import Holds, TreeWords, absent_in
 from memory_mcp.storage.settings import StorageSettings
 from tests.factories import draft
 from tests.fakes import FakeClock

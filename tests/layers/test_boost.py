@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from memory_mcp.indexes.candidates import NO_CANDIDATES, Candidates, pending_candidate
-from memory_mcp.search.layers.boost import keyword_boost
-from memory_mcp.search.layers.score import BOTH, rank_candidates
+from memory_mcp.search.layers.score import BOTH, keyword_boost, rank_candidates
 
 
 def messages(*features: tuple[float, float], start: int = 1) -> Candidates:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from memory_mcp.indexes.base import DocType, Match, PendingMatch
 from memory_mcp.indexes.calibrate import BM25, VECTOR
 from memory_mcp.model.ids import GripId, NodeId
-from memory_mcp.search.layers.fuse import fuse_matches, fuse_pending
+from memory_mcp.search.layers.score import fuse_matches, fuse_pending
 from tests.factories import event
 
 #: Few different ones, so that equals are common.

@@ -13,9 +13,9 @@ from memory_mcp.question.intent import Intent
 from memory_mcp.search.layers.base import LayerName, Query
 from memory_mcp.search.layers.budget import Budget, StopConditions
 from memory_mcp.search.policy.execute import Execution, Judge
+from memory_mcp.search.policy.merge import Run
 from memory_mcp.search.policy.plan import How, Mode, Plan
 from memory_mcp.search.policy.relevance import Confidence
-from memory_mcp.search.policy.run import Run
 from tests.factories import draft, ms
 from tests.fakes import NOON, FakeClock
 from tests.filled import filled

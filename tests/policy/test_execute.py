@@ -13,10 +13,10 @@ from memory_mcp.model.calendar import Calendar, TimeWindow
 from memory_mcp.model.ids import NodeId
 from memory_mcp.search.layers.base import Hit, Layer, LayerAnswer, LayerName, LayerStatus, Query
 from memory_mcp.search.layers.budget import Budget, StopConditions
-from memory_mcp.search.policy import stopping
+from memory_mcp.search.policy import path as stopping
 from memory_mcp.search.policy.execute import Execution, Judge
+from memory_mcp.search.policy.merge import Run, Verdict
 from memory_mcp.search.policy.plan import How, Mode, Plan, PlanContext, make_plan
-from memory_mcp.search.policy.run import Run, Verdict
 from tests.requirements import requirement
 from tests.waiting import PATIENCE, until
 

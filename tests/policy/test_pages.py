@@ -8,8 +8,8 @@ import pytest
 from memory_mcp.app import App
 from memory_mcp.search.layers.base import Query
 from memory_mcp.search.policy.merge import hit_identity
-from memory_mcp.search.policy.pages import Pages, ResultList
 from memory_mcp.search.policy.plan import How, Mode
+from memory_mcp.search.policy.recent import Pages, ResultList
 from memory_mcp.search.policy.relevance import Confidence
 from tests.factories import draft
 from tests.fakes import NOON, FakeClock

@@ -3,7 +3,7 @@
 import pytest
 
 from memory_mcp.base.text import terms
-from memory_mcp.question.subjects import subject_words, topic_subject
+from memory_mcp.question.understand import subject_words, topic_subject
 
 
 @pytest.mark.parametrize(

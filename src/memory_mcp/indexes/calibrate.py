@@ -61,7 +61,7 @@ SIMILARITY: Table = (
     (0.0, 0.0275), (0.7329, 0.055), (0.7855, 0.064), (0.8053, 0.089), (0.8246, 0.094), (0.8514, 0.136), (0.8899, 0.281),
 )  # fmt: skip
 
-#: For the fused scores of `layers.fuse`, which are too low by themselves.
+#: For the fused scores of `layers.score`, which are too low by themselves.
 HYBRID: dict[DocType, Table] = {
     DocType.GRIP: (
         (0.0, 0.0075), (0.0177, 0.015), (0.0315, 0.017), (0.0369, 0.042), (0.0527, 0.067), (0.0737, 0.126),

@@ -16,7 +16,7 @@ from memory_mcp.requests.plain import copied
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.shapes import NAMES_SHOWN
 from memory_mcp.search.layers.base import CONTRACTS, LayerName, LayerStatus
-from memory_mcp.search.policy.tier import detect_tier
+from memory_mcp.search.policy.plan import detect_tier
 from memory_mcp.storage.lock import is_read_only
 from memory_mcp.storage.opening import find_zone
 from memory_mcp.storage.values import Scope, StoreStats

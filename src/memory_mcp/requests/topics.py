@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from memory_mcp.app import App
-from memory_mcp.question.subjects import topic_subject
+from memory_mcp.question.understand import topic_subject
 from memory_mcp.requests.cursors import offset_of
 from memory_mcp.requests.limits import RESULTS, TOKENS, Range, words
 from memory_mcp.requests.plain import fits_in, fullest

@@ -9,8 +9,7 @@ from memory_mcp.base.metrics import span
 from memory_mcp.indexes.base import IndexQuery
 from memory_mcp.search.layers.base import CONTRACTS, LayerAnswer, LayerName, LayerStatus, Query
 from memory_mcp.search.layers.budget import Budget
-from memory_mcp.search.layers.fuse import fuse_matches, fuse_pending
-from memory_mcp.search.layers.score import BOTH, KEYWORDS, MEANING
+from memory_mcp.search.layers.score import BOTH, KEYWORDS, MEANING, fuse_matches, fuse_pending
 from memory_mcp.search.layers.teleport import DEPTH, FoundDocuments, FoundHits, TeleportLayer, as_layer, search_sides
 
 #: Least number of documents requested from each side: the other side's best may rank low here.

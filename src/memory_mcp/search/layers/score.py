@@ -1,4 +1,4 @@
-"""Rank candidate messages by what both indexes say of each. Pure.
+"""Merge what the keyword and the vector index found: rank messages by both, fuse lists of documents. Pure.
 
 A message's log odds are a weighted sum of its own BM25 score, its neighbours', its segment's and the best in that, each as a
 share of the query's highest possible score, and of its similarity and its segment's. The weights maximize the likelihood of
@@ -8,14 +8,18 @@ the judged messages of all corpora together (softmax over the candidates, each c
 Change here: how words and meaning become one list.
 """
 
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from memory_mcp.indexes.calibrate import REQUEST_FACTOR
+from memory_mcp.indexes.base import DocType, Match, PendingMatch
+from memory_mcp.indexes.calibrate import BM25, HYBRID, REQUEST_FACTOR, VECTOR, Table, calibrate_scores
 from memory_mcp.indexes.candidates import OWN_SCORE, SIMILARITY, Candidates
 from memory_mcp.indexes.columns import ROLES
 from memory_mcp.indexes.files import Array
+from memory_mcp.indexes.keywords import keyword_need
 from memory_mcp.model.exchange import LISTED_LAST, TurnKind
 
 #: Weight of its session's likelihood in a message's log odds; penalty for each message of the same session ranked before it,
@@ -211,3 +215,131 @@ def _spread_sessions(odds: Array, session: Array, order: Array) -> tuple[Array, 
     if len(rest_values):  # shifted below the last chosen place; distances between them stay
         rest_values = rest_values - max(0.0, float(rest_values[0]) - float(values[-1]))
     return order[np.concatenate([chosen, np.flatnonzero(is_left)])], np.concatenate([values, rest_values])
+
+
+#: Factors on the log odds of words and of meaning, against those of the question.
+_WORDS, _MEANING = 0.85, 0.7
+#: Agreement up to which keywords do not count, and from which they count in full.
+_APART, _TOGETHER = 0.6, 0.8
+#: How much they count without agreement, and how much where the question's best match also holds at most `_LITTLE` of the
+#: highest possible score; from `_SOME` on no more than that.
+_LEAST, _ALONE, _LITTLE, _SOME = 0.15, 0.75, 0.04, 0.12
+
+
+def keyword_boost(question: Candidates, keywords: Candidates, weights: Weights) -> Array:
+    """Return what keywords add to each candidate's log odds, `(n,)`.
+
+    Keywords are searched as a query of their own, so that its features are shares of the highest score that they could have:
+    eight count no more than two. They count less than the question's own words, the less the more its best match holds of
+    those, and the less both agree, unless the own words find next to nothing. With good keywords the best message for both has
+    .94 of the most that each gives alone, with those of another question of the same store .58 (medians of 132 questions, the
+    tuning halves of ten corpora in seven languages). At these weights good ones put the right session first for 91 of the 132,
+    wrong ones for 58, none for 68.
+
+    `keywords` are messages with the features of the keywords, in any order; what is not among them gets nothing.
+    """
+    if not len(question) or not len(keywords):
+        return np.zeros(len(question))
+    order = np.argsort(keywords.message)
+    places = order[np.minimum(np.searchsorted(keywords.message, question.message, sorter=order), len(keywords) - 1)]
+    is_scored = (keywords.message[places] == question.message)[:, np.newaxis]
+    words, meaning = keywords.words[places] * is_scored, keywords.meaning[places] * is_scored
+    from_words = log_odds(words, np.zeros_like(meaning), weights)
+    from_meaning = log_odds(np.zeros_like(words), meaning, weights)
+    # What only asks repeats the question's words: that they are found there says nothing of the answer.
+    is_evidence = ((question.turn & LISTED_LAST) == 0)[:, np.newaxis]
+    evidence_words = question.words * is_evidence
+    question_odds = log_odds(evidence_words, question.meaning * is_evidence, weights)
+    reach = float(evidence_words[:, OWN_SCORE].max())
+    trust = _keyword_trust(_find_agreement(question_odds, from_words + from_meaning), reach)
+    boost: Array = trust * keyword_need(reach) * (_WORDS * from_words + _MEANING * from_meaning)
+    return boost
+
+
+def _keyword_trust(agreement: float, reach: float) -> float:
+    agreed = min(max((agreement - _APART) / (_TOGETHER - _APART), 0.0), 1.0)
+    lost = min(max((_SOME - reach) / (_SOME - _LITTLE), 0.0), 1.0)
+    return max(agreed, _LEAST + (_ALONE - _LEAST) * lost)
+
+
+def _find_agreement(question_odds: Array, keyword_odds: Array) -> float:
+    highest = float(question_odds.max() * keyword_odds.max())
+    return float((question_odds * keyword_odds).max()) / highest if highest > 0 else 1.0
+
+
+#: Highest score that counts for a side.
+_SUREST = 0.999
+#: Least calibrated similarity at which meaning alone finds an event that is not indexed yet.
+_SURE = 0.1
+#: Shares of the two sides in a fused score: the best on the tuning halves of the judged queries.
+_SHARES = {"bm25": 0.6, "vector": 0.4}
+_TABLES: dict[str, dict[DocType, Table]] = {"bm25": BM25, "vector": VECTOR}
+
+
+def fuse_matches(keyword: Sequence[Match], similar: Sequence[Match], limit: int | None = None) -> list[Match]:
+    """Merge both lists, best first; each document once, ties by id.
+
+    Both sides' scores are probabilities of relevance, so their weighted log odds are added. A document that one side did not
+    return has the lowest score of that side's table there.
+
+    If only one side found anything, its matches are returned in their order with their own scores. Otherwise `score` is
+    calibrated once more, `raw` is the fused number, and `parts` divides the score between "bm25" and "vector".
+    """
+    sides = {name: side for name, side in (("bm25", keyword), ("vector", similar)) if side}
+    if len(sides) < 2:
+        return [match for side in sides.values() for match in side][:limit]
+    matches: dict[str, Match] = {}
+    shares_by_side: dict[str, dict[str, float]] = {}
+    for name, side in sides.items():
+        for match in side:
+            identity = match.grip_id or match.node_id
+            first_match = matches.setdefault(identity, match)
+            matches[identity] = replace(first_match, best_grip=first_match.best_grip or match.best_grip)
+            shares_by_side.setdefault(identity, {})[name] = _bounded_score(match.score, name, match.doc_type)
+    raw = {i: _pool_scores(shares_by_side[i], m.doc_type) for i, m in matches.items()}
+    scores: dict[str, float] = {}
+    for doc_type, table in HYBRID.items():
+        ids = [i for i, m in matches.items() if m.doc_type is doc_type]
+        values = calibrate_scores(table, np.array([raw[i] for i in ids])).tolist()
+        scores.update({i: v * REQUEST_FACTOR if matches[i].asks else v for i, v in zip(ids, values, strict=True)})
+    fused = []
+    for i in sorted(matches, key=lambda i: (-scores[i], -raw[i], i))[:limit]:
+        total = sum(value * _SHARES[name] for name, value in shares_by_side[i].items())
+        parts = tuple((name, round(scores[i] * value * _SHARES[name] / total, 6)) for name, value in shares_by_side[i].items())
+        fused.append(replace(matches[i], score=round(scores[i], 6), raw=raw[i], parts=parts))
+    return fused
+
+
+def fuse_pending(keyword: Sequence[PendingMatch], similar: Sequence[PendingMatch]) -> list[PendingMatch]:
+    """Return the pending events of both sides, each once, in their order.
+
+    One found by meaning alone is left out below a score of `_SURE`.
+    """
+    shares_by_side: dict[str, dict[str, float]] = {}
+    events: dict[str, PendingMatch] = {}
+    for name, side in (("bm25", keyword), ("vector", similar)):
+        for pending_match in side:
+            identity = pending_match.event.event_id
+            events.setdefault(identity, pending_match)
+            shares_by_side.setdefault(identity, {})[name] = _bounded_score(pending_match.score, name, DocType.GRIP)
+    likely_ids = [i for i, g in shares_by_side.items() if "bm25" in g or g["vector"] >= _SURE]
+    raw = [_pool_scores(shares_by_side[i], DocType.GRIP) for i in likely_ids]
+    scores = calibrate_scores(HYBRID[DocType.GRIP], np.array(raw)).tolist()
+    return [replace(events[i], score=s, raw=r) for i, s, r in zip(likely_ids, scores, raw, strict=True)]
+
+
+def _pool_scores(scores_by_side: Mapping[str, float], doc_type: DocType) -> float:
+    """Return the fused score; a missing side counts as its lowest."""
+    odds = 0.0
+    for name, share in _SHARES.items():
+        score = scores_by_side.get(name, _lowest_score(name, doc_type))
+        odds += share * math.log(score / (1 - score))
+    return 1 / (1 + math.exp(-odds))
+
+
+def _bounded_score(score: float, side: str, doc_type: DocType) -> float:
+    return min(max(score, _lowest_score(side, doc_type)), _SUREST)
+
+
+def _lowest_score(side: str, doc_type: DocType) -> float:
+    return _TABLES[side][doc_type][0][1]

@@ -11,7 +11,7 @@ from memory_mcp.model.grip import RETRACTED
 from memory_mcp.model.ids import GripId, grip_time
 from memory_mcp.model.toc import MemoryKind
 from memory_mcp.search.layers.base import Hit, pending_hit
-from memory_mcp.search.layers.standing import add_standing
+from memory_mcp.search.layers.showing import add_standing
 from memory_mcp.storage.base import Storage
 
 #: Share of the query's terms that a decision must hold.

@@ -25,13 +25,10 @@ from memory_mcp.model.event import EventType
 from memory_mcp.model.exchange import LISTED_LAST, TurnKind
 from memory_mcp.model.ids import EventId
 from memory_mcp.search.layers.base import CONTRACTS, Hit, LayerAnswer, LayerName, LayerStatus, Query
-from memory_mcp.search.layers.boost import keyword_boost
 from memory_mcp.search.layers.budget import Budget
-from memory_mcp.search.layers.coverage import Coverage
-from memory_mcp.search.layers.score import KEYWORDS, MEANING, Weights, ground_replies, rank_candidates
-from memory_mcp.search.layers.showing import HitReader
+from memory_mcp.search.layers.score import KEYWORDS, MEANING, Weights, ground_replies, keyword_boost, rank_candidates
+from memory_mcp.search.layers.showing import Coverage, HitReader, turns_of
 from memory_mcp.search.layers.sides import Side, Sides, candidates_of, matches_of, pending_events
-from memory_mcp.search.layers.turns import turns_of
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope
 from memory_mcp.tree.toc.tree import Tree

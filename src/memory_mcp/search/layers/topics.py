@@ -16,7 +16,7 @@ from memory_mcp.indexes.topics.base import Link, Topic, TopicsStatus, View
 from memory_mcp.model.ids import GripId, NodeId
 from memory_mcp.model.toc import TocBullet, TocNode
 from memory_mcp.model.topic import TopicLabel
-from memory_mcp.question.subjects import topic_subject
+from memory_mcp.question.understand import topic_subject
 from memory_mcp.search.layers.base import CONTRACTS, NO_TOPIC, LayerAnswer, LayerName, LayerStatus, Query, Theme
 from memory_mcp.search.layers.budget import Budget
 from memory_mcp.search.layers.teleport import MissingIndex, best_tool

@@ -12,10 +12,9 @@ from memory_mcp.search.layers.budget import Budget, StopConditions, leave_out
 from memory_mcp.search.policy import relevance
 from memory_mcp.search.policy.execute import Execution
 from memory_mcp.search.policy.explain import Explanation
-from memory_mcp.search.policy.pages import Pages, ResultList
 from memory_mcp.search.policy.plan import How, Plan, PlanContext, make_plan, pool_of
 from memory_mcp.search.policy.rank import RankingSettings, show_values
-from memory_mcp.search.policy.recent import RecentQuestions
+from memory_mcp.search.policy.recent import Pages, RecentQuestions, ResultList
 from memory_mcp.search.policy.relevance import Confidence
 from memory_mcp.search.policy.search import EngineParts, Search
 

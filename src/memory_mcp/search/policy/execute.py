@@ -17,12 +17,10 @@ from dataclasses import replace
 from memory_mcp.base.errors import DeadlineExceeded, InvalidQuery, LayerUnavailable, NotFound, StorageError
 from memory_mcp.search.layers.base import Hit, Layer, LayerName, Query
 from memory_mcp.search.layers.budget import FIRST_FIND_MS, Budget
-from memory_mcp.search.policy.chain import BEST, MADE_OF
 from memory_mcp.search.policy.explain import Outcome, Tried
-from memory_mcp.search.policy.path import TO_HEAR, Path, Wait, record_untried
-from memory_mcp.search.policy.plan import Mode, Plan, Skipped
-from memory_mcp.search.policy.run import Run, Verdict
-from memory_mcp.search.policy.stopping import Interrupt, reserve_ms, stop
+from memory_mcp.search.policy.merge import Run, Verdict
+from memory_mcp.search.policy.path import TO_HEAR, Interrupt, Path, Wait, record_untried, reserve_ms, stop
+from memory_mcp.search.policy.plan import BEST, MADE_OF, Mode, Plan, Skipped
 
 #: Errors of any layer that end the search: the question is wrong, or the store cannot be read.
 _PASSED_UP = (InvalidQuery, NotFound, StorageError)

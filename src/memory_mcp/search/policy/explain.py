@@ -9,8 +9,7 @@ from enum import StrEnum
 
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.search.layers.base import Step
-from memory_mcp.search.policy.plan import Mode, Skipped
-from memory_mcp.search.policy.tier import Tier
+from memory_mcp.search.policy.plan import Mode, Skipped, Tier
 
 
 class Outcome(StrEnum):

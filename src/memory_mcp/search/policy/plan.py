@@ -1,9 +1,12 @@
-"""Plan a search from the question, the status of the layers and the settings: what is tried, in which order, and why. Pure."""
+"""Plan a search from the question, the status of the layers and the settings: what is tried, in which order, and why. Pure.
+
+Change here: which layer answers which intent.
+"""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 
 from memory_mcp.base.errors import InvalidQuery
 from memory_mcp.model.calendar import Calendar, TimeWindow
@@ -11,9 +14,74 @@ from memory_mcp.question.intent import AMBIGUOUS, Intent
 from memory_mcp.question.understand import Question, understand
 from memory_mcp.search.layers.base import LayerName, LayerStatus, Query
 from memory_mcp.search.layers.budget import StopConditions
-from memory_mcp.search.policy.chain import BEST, CHAINS, MADE_OF, RULES, Rules
 from memory_mcp.search.policy.rank import POOL
-from memory_mcp.search.policy.tier import Tier, detect_tier
+
+
+class Tier(IntEnum):
+    """What the memory can do at the moment; 5 always works."""
+
+    FULL = 1
+    HYBRID = 2
+    SEMANTIC = 3
+    KEYWORD = 4
+    AGENTIC = 5
+
+    @property
+    def label(self) -> str:
+        """The tier's name as people read it."""
+        return self.name.capitalize()
+
+
+def detect_tier(statuses: Sequence[LayerStatus]) -> Tier:
+    """Return the tier of the usable layers."""
+    usable = {s.name for s in statuses if s.usable}
+    topics, vector, bm25 = (n in usable for n in (LayerName.TOPICS, LayerName.VECTOR, LayerName.BM25))
+    if vector and bm25:
+        return Tier.FULL if topics else Tier.HYBRID
+    if vector:
+        return Tier.SEMANTIC
+    return Tier.KEYWORD if bm25 else Tier.AGENTIC
+
+
+#: The order in which an intent tries its layers; agentic is always last (agent-retrieval-policy-prd.md, sections 4 and 10).
+#: None stands for the best accelerator available.
+CHAINS: Mapping[Intent, tuple[LayerName | None, ...]] = {
+    Intent.EXPLORE: (LayerName.TOPICS, LayerName.HYBRID, LayerName.VECTOR, LayerName.BM25, LayerName.AGENTIC),
+    Intent.ANSWER: (LayerName.HYBRID, LayerName.BM25, LayerName.VECTOR, LayerName.AGENTIC),
+    Intent.LOCATE: (LayerName.BM25, LayerName.HYBRID, LayerName.VECTOR, LayerName.AGENTIC),
+    Intent.TIME_BOXED: (None, LayerName.AGENTIC),
+}
+#: Accelerators, the best first, as tiers rank them.
+BEST = (LayerName.HYBRID, LayerName.BM25, LayerName.VECTOR)
+#: Layers that a layer is made of: once it has answered whole, asking them again adds nothing.
+MADE_OF: Mapping[LayerName, frozenset[LayerName]] = {LayerName.HYBRID: frozenset({LayerName.BM25, LayerName.VECTOR})}
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How an intent is enforced (cognitive-architecture.md; PRD section 5.5)."""
+
+    #: Bounds that differ from the settings' defaults.
+    bounds: Mapping[str, int]
+    #: Probability of an answer from which no further layer is asked; 0: the usual one (`relevance.ENOUGH`).
+    min_confidence: float = 0.0
+    #: Whether the first result that literally holds what was asked for ends the search.
+    first_match: bool = False
+    #: Whether no bound may be exceeded.
+    strict: bool = False
+    #: Whether a scan may follow, when its trigger is met.
+    escalates: bool = True
+    #: The trigger in words.
+    trigger: str = ""
+
+
+RULES: Mapping[Intent, Rules] = {
+    Intent.EXPLORE: Rules({"max_nodes_visited": 100, "beam_width": 5}, trigger="the pattern is incomplete"),
+    Intent.ANSWER: Rules({"max_nodes_visited": 50}, min_confidence=0.25, trigger="the evidence is insufficient"),
+    Intent.LOCATE: Rules({"max_nodes_visited": 20}, first_match=True, trigger="no exact match was found"),
+    Intent.TIME_BOXED: Rules({"max_depth": 2}, strict=True, escalates=False),
+}
+
 
 #: Default number of paths that run side by side (2 to 5).
 PATHS = 3

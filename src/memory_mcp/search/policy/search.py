@@ -16,23 +16,28 @@ from memory_mcp.model.frozen import copy_with
 from memory_mcp.model.grip import GripUsage
 from memory_mcp.model.ids import GripId
 from memory_mcp.question.phrases import particular
-from memory_mcp.question.subjects import subject_words
-from memory_mcp.search.layers.base import Hit, Layer, LayerName, Query, Scanner, Words, WordWeights
+from memory_mcp.question.understand import subject_words
+from memory_mcp.search.layers.base import Hit, Layer, LayerName, Query, Scanner, Words, WordWeights, is_echo
 from memory_mcp.search.layers.budget import Budget
-from memory_mcp.search.layers.echo import is_echo
 from memory_mcp.search.policy import relevance
-from memory_mcp.search.policy.chain import BEST, CHAINS, MADE_OF
-from memory_mcp.search.policy.escalate import iter_searches, scan_events
+from memory_mcp.search.policy.escalate import SubjectCheck, iter_searches, scan_events
 from memory_mcp.search.policy.execute import Execution
 from memory_mcp.search.policy.explain import Explanation, Outcome, Scanned
-from memory_mcp.search.policy.merge import hit_identity, lower_scores, prefer_inside, put_first, put_replies_first, split_by_time
-from memory_mcp.search.policy.pages import NO_RESULT, SURE, Judgement, ResultList
-from memory_mcp.search.policy.plan import Mode, Plan
+from memory_mcp.search.policy.merge import (
+    Run,
+    Verdict,
+    hit_identity,
+    lower_scores,
+    prefer_inside,
+    put_first,
+    put_replies_first,
+    split_by_time,
+)
+from memory_mcp.search.policy.path import Interrupt
+from memory_mcp.search.policy.plan import BEST, CHAINS, MADE_OF, Mode, Plan
 from memory_mcp.search.policy.rank import RankingSettings, drop_repetitions, rank_hits
+from memory_mcp.search.policy.recent import NO_RESULT, SURE, Judgement, ResultList
 from memory_mcp.search.policy.relevance import Confidence
-from memory_mcp.search.policy.run import Run, Verdict
-from memory_mcp.search.policy.stopping import Interrupt
-from memory_mcp.search.policy.subject import SubjectCheck
 
 #: Share of the bounds for searching all time before the time that the question names is searched.
 _EVERYWHERE = 0.6

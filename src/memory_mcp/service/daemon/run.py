@@ -347,7 +347,7 @@ class _Daemon:
         `clients` and `commands` are lists as in `Clients`, `queues` holds counts, `stays_for` words as `_work`,
         `settings_changed` names. "" for nothing: `settings_unusable`, `http` (URL), `missing`, `last_error`.
         """
-        from memory_mcp.search.policy.stopping import at_work
+        from memory_mcp.search.policy.path import at_work
         from memory_mcp.service.daemon.gauges import count_spooled
 
         host, waiting = self._service.host, count_spooled(self._directory)

@@ -6,10 +6,10 @@ from memory_mcp.model.calendar import TimeWindow, TocLevel
 from memory_mcp.model.ids import ROOT, NodeId
 from memory_mcp.model.toc import TocNode
 from memory_mcp.question.timehints import TimeHint
-from memory_mcp.search.layers.agentic.steps import node_label
+from memory_mcp.search.layers.agentic.walk import node_label
 from memory_mcp.search.layers.base import Hit, LayerAnswer, Query, Step
 from memory_mcp.search.layers.budget import Budget
-from memory_mcp.search.layers.standing import add_standing
+from memory_mcp.search.layers.showing import add_standing
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope
 from memory_mcp.tree.toc.tree import Tree

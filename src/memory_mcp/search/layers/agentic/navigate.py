@@ -28,16 +28,13 @@ from memory_mcp.model.ids import ROOT, NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.question.timehints import TimeHint, find_time
 from memory_mcp.search.layers.agentic import browse
-from memory_mcp.search.layers.agentic.calibrate import calibrate_hits
-from memory_mcp.search.layers.agentic.match import terms_below
+from memory_mcp.search.layers.agentic.match import calibrate_hits, terms_below
 from memory_mcp.search.layers.agentic.read import SegmentFind, SegmentReader, best_messages, may_show, scope_of
+from memory_mcp.search.layers.agentic.scan import Sift
 from memory_mcp.search.layers.agentic.search import NodeSearch
-from memory_mcp.search.layers.agentic.sift import Sift
-from memory_mcp.search.layers.agentic.steps import comparison_step, descent_step
-from memory_mcp.search.layers.agentic.walk import Walk
-from memory_mcp.search.layers.base import CONTRACTS, Hit, LayerAnswer, LayerName, LayerStatus, Query
+from memory_mcp.search.layers.agentic.walk import Walk, comparison_step, descent_step
+from memory_mcp.search.layers.base import CONTRACTS, Hit, LayerAnswer, LayerName, LayerStatus, Query, is_echo
 from memory_mcp.search.layers.budget import Budget
-from memory_mcp.search.layers.echo import is_echo
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope
 from memory_mcp.tree.derive.terms import EMPTY

@@ -17,11 +17,9 @@ from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import EventId, GripId, NodeId, span_grip_id
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
-from memory_mcp.search.layers.agentic.calibrate import TERMS
-from memory_mcp.search.layers.agentic.match import WeightedQuery, count_terms, text_score
+from memory_mcp.search.layers.agentic.match import TERMS, WeightedQuery, count_terms, text_score
 from memory_mcp.search.layers.base import Hit, Query, pending_hit
-from memory_mcp.search.layers.standing import add_standing
-from memory_mcp.search.layers.turns import AFTER, turns_of
+from memory_mcp.search.layers.showing import AFTER, add_standing, turns_of
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope
 from memory_mcp.tree.derive.build import searchable_text
