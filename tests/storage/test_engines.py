@@ -11,8 +11,11 @@ from memory_mcp.storage.opening import OpenOptions
 from memory_mcp.storage.registry import ENGINES
 from tests.storage.suite import *  # noqa: F403
 
+#: The engines, and one whose rows are copied from the first on: every commit is followed there.
+COPIED = "copied"
 
-@pytest.fixture(params=sorted(ENGINES))
+
+@pytest.fixture(params=[*sorted(ENGINES), COPIED])
 def engine(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -23,13 +26,21 @@ def opening() -> OpenOptions:
     return OpenOptions(None, "Europe/Berlin")
 
 
+def open_engine(name: str, options: OpenOptions) -> Storage:
+    """Open a memory; with its rows copied where that is the engine."""
+    storage = ENGINES["duckdb" if name == COPIED else name].open(options)
+    if name == COPIED:
+        storage.copy_rows(lambda: False)
+    return storage
+
+
 @pytest.fixture
-def store(engine: str, opening: OpenOptions) -> Iterator[Storage]:
-    opened = ENGINES[engine].open(opening)
+def store(engine: str, opening: OpenOptions, tmp_path: Path) -> Iterator[Storage]:
+    opened = open_engine(engine, replace(opening, directory=tmp_path / "copied") if engine == COPIED else opening)
     yield opened
     opened.close()
 
 
 @pytest.fixture
 def opened(engine: str, opening: OpenOptions, tmp_path: Path) -> Callable[[], Storage]:
-    return lambda: ENGINES[engine].open(replace(opening, directory=tmp_path / "data"))
+    return lambda: open_engine(engine, replace(opening, directory=tmp_path / "data"))

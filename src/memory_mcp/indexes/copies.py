@@ -7,18 +7,17 @@ have the hash taken in the store; citations are verified against the store itsel
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from memory_mcp.indexes.columns import StringTable
 from memory_mcp.indexes.files import Array, FolderContents, write_arrays
-from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.grip import Quotation, hash_quote
-from memory_mcp.model.ids import NodeId, event_id_from, event_key
-from memory_mcp.model.toc import MemoryKind, TocBullet, TocNode
+from memory_mcp.model.ids import event_id_from, event_key
+from memory_mcp.model.toc import TocNode
+from memory_mcp.storage.rows import pack_node, unpack_node
 
 #: Fields of a quotation stored as string codes, in the order of `Quotation`.
 _CODED = ("session_id", "project", "agent", "role", "speaker", "kind")
@@ -83,7 +82,7 @@ class Copies:
         keys = [event_key(g.event_id) if g else 0 for g in grips]
         codes = [[names.add(getattr(g, name)) for name in _CODED] if g else [0] * len(_CODED) for g in grips]
         return cls(
-            PackedTexts.from_bytes([_pack_node(n) if n else b"" for n in nodes]),
+            PackedTexts.from_bytes([pack_node(n) if n else b"" for n in nodes]),
             PackedTexts.from_bytes([g.quote.encode("utf-8", "surrogatepass") if g else b"" for g in grips]),
             np.array([k >> 64 for k in keys], dtype="<u8"),
             np.array([k & _LOW for k in keys], dtype="<u8"),
@@ -95,16 +94,7 @@ class Copies:
     def read_node(self, row: int, with_bullets: bool) -> TocNode | None:
         """Return the node of a row, never pinned; None for an empty copy."""
         text = self.nodes.read_text(row)
-        if not text:
-            return None
-        values = dict(zip(_NAMES, json.loads(text), strict=True))
-        values["bullets"] = tuple(
-            TocBullet(text_of_bullet, tuple(grips), MemoryKind(kind), project, agent)
-            for text_of_bullet, grips, kind, project, agent in (values["bullets"] if with_bullets else ())
-        )
-        values |= {name: tuple(values[name]) for name in ("keywords", "agents", "projects")}
-        values |= {"node_id": NodeId(values["node_id"]), "level": TocLevel(values["level"]), "kind": MemoryKind(values["kind"])}
-        return TocNode(**values)
+        return unpack_node(text, with_bullets) if text else None
 
     def read_quotation(self, row: int, timestamp: int) -> Quotation | None:
         """Return a row's quotation; None if empty or of a wrong hash.
@@ -162,14 +152,3 @@ class Copies:
             columns["codes"],
             tuple(contents.json_of(_STRINGS)),
         )
-
-
-_NAMES = [f.name for f in fields(TocNode)]
-_BULLETS, _PINNED = _NAMES.index("bullets"), _NAMES.index("pinned")
-
-
-def _pack_node(node: TocNode) -> bytes:
-    values: list[Any] = [getattr(node, name) for name in _NAMES]
-    values[_PINNED] = False
-    values[_BULLETS] = [[b.text, b.grip_ids, b.kind, b.project, b.agent] for b in node.bullets]
-    return json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")

@@ -12,7 +12,7 @@ include `after_day`; a project, agent or window of None restricts nothing. Resul
 Change here: keep the truth elsewhere.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -362,6 +362,13 @@ class Storage(Records, Protocol):
 
     def drop_caches(self) -> None:
         """Drop what is kept in memory, so that checks see what is stored."""
+
+    def copy_rows(self, should_stop: Callable[[], bool]) -> int:
+        """Copy rows that answers read by id to where they are found fast.
+
+        In portions, until nothing is missing or `should_stop`. Return how many rows were copied; 0 for an engine that needs
+        no copy.
+        """
 
     def write_checkpoint(self) -> None:
         """Write the log into the file, so that opening replays little."""

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,8 @@ GRIP = "grip_id, event_start, event_end, span_start, span_end, quote_hash, ts, s
 TOPIC = "topic_id, born_ms, is_area, members, merged_into, is_over, turns"
 SPENT = "at_ms, node_id, written_from, model, tokens_in, tokens_out, estimated, outcome, reason, ms"
 
+_NODE_FIELDS = [f.name for f in fields(TocNode)]
+_BULLETS, _PINNED = _NODE_FIELDS.index("bullets"), _NODE_FIELDS.index("pinned")
 #: Tables whose rows are counted for a store's facts, besides `event`.
 COUNTED = ("duplicate", "segment_cut", "node", "bullet", "grip", "term_delta", "outbox")
 
@@ -94,8 +96,8 @@ def segment_of(row: Sequence[Any]) -> Segment:
     """Return a cut from a row of `SEGMENT` columns."""
     # The columns are in the order of the fields.
     start, end = (row[7], event_id_from(row[8])), (row[9], event_id_from(row[10]))
-    fields = [*row[:7], start, end, *row[11:]]
-    return Segment(*fields)
+    values = [*row[:7], start, end, *row[11:]]
+    return Segment(*values)
 
 
 def segment_columns(segments: Sequence[Segment]) -> list[list[Any]]:
@@ -145,6 +147,26 @@ def node_of(row: Sequence[Any], bullets: Sequence[TocBullet], pinned: bool) -> T
         bullets=tuple(bullets),
         pinned=pinned,
     )
+
+
+def pack_node(node: TocNode) -> bytes:
+    """Return a node with its bullets as JSON, as not pinned."""
+    values: list[Any] = [getattr(node, name) for name in _NODE_FIELDS]
+    values[_PINNED] = False
+    values[_BULLETS] = [[b.text, b.grip_ids, b.kind, b.project, b.agent] for b in node.bullets]
+    return json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+
+
+def unpack_node(packed: str | bytes, with_bullets: bool = True) -> TocNode:
+    """Return the node of `pack_node`; raises ValueError for other text."""
+    values = dict(zip(_NODE_FIELDS, json.loads(packed), strict=True))
+    values["bullets"] = tuple(
+        TocBullet(text, tuple(grips), MemoryKind(kind), project, agent)
+        for text, grips, kind, project, agent in (values["bullets"] if with_bullets else ())
+    )
+    values |= {name: tuple(values[name]) for name in ("keywords", "agents", "projects")}
+    values |= {"node_id": NodeId(values["node_id"]), "level": TocLevel(values["level"]), "kind": MemoryKind(values["kind"])}
+    return TocNode(**values)
 
 
 def bullet_of(text: str, kind: str, project: str, agent: str, grips: Sequence[int]) -> TocBullet:
@@ -206,8 +228,8 @@ def sessions_of(rows: Iterable[Sequence[Any]], names: ProjectNames) -> list[Sess
     is one session: at the first row's position, with its agent, and with times and events of both.
     """
     sessions: dict[tuple[str, str], SessionInfo] = {}
-    for session_id, recorded, *fields in rows:
-        session = SessionInfo(session_id, names.display_name(recorded, session_id), *fields)
+    for session_id, recorded, *values in rows:
+        session = SessionInfo(session_id, names.display_name(recorded, session_id), *values)
         if earlier := sessions.get((session_id, session.project)):
             start, end = min(earlier.start_ms, session.start_ms), max(earlier.end_ms, session.end_ms)
             session = replace(earlier, start_ms=start, end_ms=end, events=earlier.events + session.events)

@@ -150,17 +150,17 @@ class Connection:
         the file up, and alone where readers together used up its memory.
         """
         try:
-            return self._fetch_once(sql, parameters)
+            return self.fetch_once(sql, parameters)
         except ResourceExhausted:
             with self._short_of_memory:
-                return self._fetch_once(sql, parameters)
+                return self.fetch_once(sql, parameters)
         except StorageError:
             if self._path is None or threading.get_ident() in self._cursors:
                 raise
             self._reopen_if_unusable()
-            return self._fetch_once(sql, parameters)
+            return self.fetch_once(sql, parameters)
 
-    def _fetch_once(self, sql: str, parameters: list[Any] | None) -> list[Row]:
+    def fetch_once(self, sql: str, parameters: list[Any] | None) -> list[Row]:
         with self.lend_cursor() as cursor:
             return cursor.execute(sql, parameters or []).fetchall()
 

@@ -16,6 +16,9 @@ from memory_mcp.model.event import HOOK, Event
 from memory_mcp.model.ids import EventId, event_id_from, event_key
 from memory_mcp.storage.copies import COLUMNS, CopyFinder, Pair, Stream, Utterance, repeated_ids, resolve_pairs
 from memory_mcp.storage.duckdb.connection import Connection
+from memory_mcp.storage.duckdb.keyed_file import PAIRS
+from memory_mcp.storage.duckdb.keyed_rows import KeyedRows
+from memory_mcp.storage.duckdb.outbox import Numbers
 from memory_mcp.storage.pairing import SUMMARY, WINDOW_MS, Message, escape_json, iter_pairs, make_message, parse_message
 
 _SESSIONS = """
@@ -71,8 +74,10 @@ class _DuckCopyFinder(CopyFinder):
 class Duplicates:
     """The pairs of a store, found inside the transaction of an append."""
 
-    def __init__(self, con: Connection) -> None:
+    def __init__(self, con: Connection, numbers: Numbers, keyed: KeyedRows) -> None:
         self._con = con
+        self._numbers = numbers
+        self._keyed = keyed
         row = con.fetch_row("SELECT count(*) FROM (SELECT 1 FROM duplicate LIMIT 1)")
         #: Whether there may be any pair.
         self.any: bool = bool(row and row[0])
@@ -113,6 +118,7 @@ class Duplicates:
         if self.any:
             con.execute(_MOVED, columns)
         con.execute("INSERT INTO duplicate SELECT unnest(?::HUGEINT[]), unnest(?::HUGEINT[])", columns)
+        self._numbers.once_committed(lambda: self._keyed.note_rows(PAIRS, list(hidden.items())))
         # Readers look for pairs from now on: too early is harmless, too late would show one message twice.
         self.any = True
 
@@ -141,9 +147,10 @@ class Duplicates:
         keys = [event_key(i) for i in ids] if self.any else []
         if not keys:
             return {}
-        return {
-            event_id_from(hidden): event_id_from(shown_key) for hidden, shown_key in self._con.fetch_rows(_PAIRS, [keys, keys])
-        }
+        pairs = self._keyed.read_pairs(keys)
+        if pairs is None:
+            pairs = [(row[0], row[1]) for row in self._con.fetch_rows(_PAIRS, [keys, keys])]
+        return {event_id_from(hidden): event_id_from(shown_key) for hidden, shown_key in pairs}
 
 
 def _read_older(con: duckdb.DuckDBPyConnection, fresh: Sequence[Message], hook: bool) -> list[Message]:

@@ -16,6 +16,8 @@ from memory_mcp.storage.arriving import ArrivalSorter, StoredValue, make_append_
 from memory_mcp.storage.duckdb.conditions import make_case_pattern, make_conditions, make_text_condition, make_where
 from memory_mcp.storage.duckdb.connection import Connection, Row, insert_columns
 from memory_mcp.storage.duckdb.duplicates import SHOWN, SHOWN_IN_SESSION, Duplicates
+from memory_mcp.storage.duckdb.keyed_file import KeyedFile
+from memory_mcp.storage.duckdb.keyed_rows import KeyedRows
 from memory_mcp.storage.duckdb.outbox import Numbers, add_changes, forget_old_requests
 from memory_mcp.storage.duckdb.projects import DuckProjects
 from memory_mcp.storage.duckdb.recent import RecentEvents, RecentGrips
@@ -68,14 +70,22 @@ class DuckEvents:
     """Layer 0 in the DuckDB file; the latest events are kept in memory."""
 
     def __init__(
-        self, con: Connection, numbers: Numbers, clock: Clock, mark: HighWater, quoted: RecentGrips, projects: DuckProjects
+        self,
+        con: Connection,
+        numbers: Numbers,
+        clock: Clock,
+        mark: HighWater,
+        quoted: RecentGrips,
+        projects: DuckProjects,
+        keyed: KeyedRows,
     ) -> None:
         self._con = con
+        self._keyed = keyed
         self._projects = projects
         self._numbers = numbers
         self._clock = clock
         self._mark = mark
-        self._pairs = Duplicates(con)
+        self._pairs = Duplicates(con, numbers, keyed)
         self._recent = RecentEvents()
         self._quoted = quoted
         self._forgot_ms = 0
@@ -151,16 +161,15 @@ class DuckEvents:
         self._recent.drop_all()
 
     def find_event(self, event_id: EventId) -> Event | None:
-        if recent := self._recent.find_event(event_id):
-            return recent
-        row = self._con.fetch_row(f"SELECT {EVENT} FROM event WHERE event_id = ?", [event_key(event_id)])
-        return self._parse_event(row) if row else None
+        return self.get_events([event_id]).get(event_id_from(event_key(event_id)))
 
     def get_events(self, ids: Iterable[EventId]) -> dict[EventId, Event]:
         requested_ids = set(ids)
         events = {i: event for i in requested_ids if (event := self._recent.find_event(i)) is not None}
         if keys := list({event_key(i) for i in requested_ids if i not in events}):
-            rows = self._con.fetch_rows(f"SELECT {EVENT} FROM event WHERE event_id IN (SELECT unnest(?::HUGEINT[]))", [keys])
+            rows = self._keyed.read_events(keys)
+            if rows is None:
+                rows = self._con.fetch_rows(f"SELECT {EVENT} FROM event WHERE event_id IN (SELECT unnest(?::HUGEINT[]))", [keys])
             events |= {e.event_id: e for e in map(self._parse_event, rows)}
         return events
 
@@ -256,6 +265,15 @@ class DuckEvents:
 
     def get_neighbours(self, event: Event, earlier_limit: int, later_limit: int) -> tuple[list[Event], list[Event]]:
         key = event_key(event.event_id)
+        position = (event.timestamp, key)
+
+        def select_shown(file: KeyedFile, rows: list[Row]) -> list[Row]:
+            return _select_shown(file, rows, key, event.session_id)
+
+        earlier_rows = self._keyed.read_neighbours(event.stream, position, False, earlier_limit, select_shown)
+        later_rows = self._keyed.read_neighbours(event.stream, position, True, later_limit, select_shown)
+        if earlier_rows is not None and later_rows is not None:
+            return [self._parse_event(row) for row in reversed(earlier_rows)], [self._parse_event(row) for row in later_rows]
         parameters: list[Any] = [event.stream, event.timestamp, event.timestamp, key]
         condition = ""
         if self._pairs.any:
@@ -341,6 +359,22 @@ class DuckEvents:
         while events := self.read_after(seq, batch):
             yield events
             seq = events[-1].seq
+
+
+def _select_shown(file: KeyedFile, rows: list[Row], key: int, session_id: str) -> list[Row]:
+    """Return those rows that are shown in a session, as `SHOWN_IN_SESSION`, and not in the place of the event `key`."""
+    shown_by_hidden = dict(file.read_pairs([key, *(row[0] for row in rows)]))
+    if not shown_by_hidden:
+        return rows
+    canonical = shown_by_hidden.get(key)
+    repeated = {row[0] for row in rows if row[0] in shown_by_hidden and not row[10].startswith(HOOK)}
+    shown_elsewhere = {row[0]: row[2] != session_id for row in file.read_events({shown_by_hidden[i] for i in repeated})}
+    return [
+        row
+        for row in rows
+        if row[0] != canonical
+        and (row[0] not in shown_by_hidden or (row[0] in repeated and shown_elsewhere.get(shown_by_hidden[row[0]], True)))
+    ]
 
 
 def _span_columns(segments: Sequence[Segment]) -> list[Any]:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import HASH_MASK, EventId, GripId, event_id_from, event_key, grip_key
 from memory_mcp.storage.duckdb.connection import Connection
+from memory_mcp.storage.duckdb.keyed_rows import KeyedRows
 from memory_mcp.storage.duckdb.recent import RecentGrips
 from memory_mcp.storage.rows import GRIP, grip_of
 
@@ -18,13 +19,17 @@ _OF_EVENTS = f"""SELECT {GRIP} FROM grip WHERE event_start IN (SELECT unnest(?::
 class DuckGrips:
     """Quotations; those of recently quoted or read events are in memory."""
 
-    def __init__(self, con: Connection, recent: RecentGrips) -> None:
+    def __init__(self, con: Connection, recent: RecentGrips, keyed: KeyedRows) -> None:
         """Share `recent` with whatever stores events and grips."""
         self._con = con
+        self._keyed = keyed
         self._recent = recent
 
     def find_grip(self, grip_id: str) -> Grip | None:
         key, is_complete = grip_key(grip_id)
+        rows = self._keyed.read_grips([key]) if is_complete else self._keyed.find_grip(key)
+        if rows is not None:
+            return grip_of(rows[0]) if rows else None
         if is_complete:
             row = self._con.fetch_row(f"SELECT {GRIP} FROM grip WHERE grip_id = ?", [key])
         else:
@@ -36,7 +41,9 @@ class DuckGrips:
         keys = list({grip_key(i)[0] for i in ids if i not in cached})
         if not keys:
             return cached
-        rows = self._con.fetch_rows(f"SELECT {GRIP} FROM grip WHERE grip_id IN (SELECT unnest(?::HUGEINT[]))", [keys])
+        rows = self._keyed.read_grips(keys)
+        if rows is None:
+            rows = self._con.fetch_rows(f"SELECT {GRIP} FROM grip WHERE grip_id IN (SELECT unnest(?::HUGEINT[]))", [keys])
         return cached | {g.grip_id: g for g in map(grip_of, rows)}
 
     def grips_by_event(self, ids: Iterable[EventId]) -> dict[EventId, list[Grip]]:
@@ -47,7 +54,8 @@ class DuckGrips:
         if missing := [i for i in event_ids if i not in grips]:
             keys = [event_key(i) for i in missing]
             read: dict[EventId, list[Grip]] = {i: [] for i in map(event_id_from, keys)}
-            for grip in map(grip_of, self._con.fetch_rows(_OF_EVENTS, [keys, keys])):
+            rows = self._keyed.read_event_grips(keys)
+            for grip in map(grip_of, self._con.fetch_rows(_OF_EVENTS, [keys, keys]) if rows is None else rows):
                 for event_id in dict.fromkeys((grip.event_id_start, grip.event_id_end)):
                     if event_id in read:
                         read[event_id].append(grip)

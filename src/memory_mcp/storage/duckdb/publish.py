@@ -11,6 +11,8 @@ from memory_mcp.model.ids import event_key, grip_key, node_key
 from memory_mcp.model.segment import Segment
 from memory_mcp.storage.builds import VERSIONS_KEPT, make_bullet_columns, make_changes, make_parent_columns, select_outdated
 from memory_mcp.storage.duckdb.connection import Connection, insert_columns
+from memory_mcp.storage.duckdb.keyed_file import GRIPS
+from memory_mcp.storage.duckdb.keyed_rows import KeyedRows
 from memory_mcp.storage.duckdb.names import join_names
 from memory_mcp.storage.duckdb.outbox import Numbers, add_changes, put_checkpoint
 from memory_mcp.storage.duckdb.recent import RecentGrips
@@ -48,6 +50,7 @@ def publish_build(
     build: Build,
     old_cuts: dict[int, Segment],
     recent: RecentGrips,
+    keyed: KeyedRows,
     settle: Callable[[], None],
 ) -> int:
     """Write `build` in one transaction; return its number.
@@ -67,7 +70,10 @@ def publish_build(
         new_grips = _write_grips(con, build.grips, recent)
         if build.relist and build.grips:
             con.execute(_MOVED, [[grip_key(g.grip_id)[0] for g in build.grips], [g.segment for g in build.grips]])
-        numbers.once_committed(lambda: recent.add_grips(new_grips))
+            numbers.once_committed(lambda: keyed.distrust(GRIPS))
+        numbers.once_committed(lambda: recent.add_grips(new_grips.values()))
+        grip_rows = list(zip(*grip_columns(list(new_grips.values()), list(new_grips)), strict=True))
+        numbers.once_committed(lambda: keyed.note_rows(GRIPS, grip_rows))
         if build.reset_terms:
             con.execute(f"DELETE FROM term_delta WHERE key IN {_IN}", [[node_key(n) for n in build.reset_terms]])
         if build.reset_frequencies:
@@ -130,8 +136,8 @@ def _write_nodes(con: duckdb.DuckDBPyConnection, build: Build, built: int) -> No
         insert_columns(con, "node_parent", _PARENT, make_parent_columns(listed))
 
 
-def _write_grips(con: duckdb.DuckDBPyConnection, grips: Sequence[Grip], recent: RecentGrips) -> list[Grip]:
-    """Write those grips that are not stored; return these."""
+def _write_grips(con: duckdb.DuckDBPyConnection, grips: Sequence[Grip], recent: RecentGrips) -> dict[int, Grip]:
+    """Write those grips that are not stored; return these by key."""
     stored_flags = [(g, recent.is_stored(g)) for g in {g.grip_id: g for g in grips}.values()]
     new_grips = {grip_key(g.grip_id)[0]: g for g, is_stored in stored_flags if not is_stored}
     uncertain = [grip_key(g.grip_id)[0] for g, is_stored in stored_flags if is_stored is None]
@@ -141,4 +147,4 @@ def _write_grips(con: duckdb.DuckDBPyConnection, grips: Sequence[Grip], recent: 
             del new_grips[row[0]]
     if new_grips:
         insert_columns(con, "grip", _GRIP, grip_columns(list(new_grips.values()), list(new_grips)))
-    return list(new_grips.values())
+    return new_grips

@@ -18,9 +18,9 @@ V = TypeVar("V")
 #: Node id, and what `TocStore.stamps` says of it.
 Stamped = tuple[NodeId, tuple[int, int, int]]
 #: Of stamps, about 300 bytes each, and of nodes without their bullets, some 2 KB: beyond it everything is begun anew.
-STAMPS, HEADS = 200_000, 4000
-#: Whole nodes, some 4 KB each; a reading of more than `AT_ONCE` nodes is bulk work and keeps none.
-NODES, AT_ONCE = 1000, 150
+MAX_STAMPS, MAX_HEADS = 200_000, 4000
+#: Whole nodes, some 4 KB each; a reading of more than `MAX_AT_ONCE` nodes is bulk work and keeps none.
+MAX_NODES, MAX_AT_ONCE = 1000, 150
 #: Spans of days whose segments are kept: a year's weeks, or some projects' months.
 _SPANS = 64
 #: Streams whose cuts are kept: sessions that are being written, a few hundred bytes for each cut.

@@ -4,7 +4,7 @@ import logging
 import os
 import shutil
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +23,7 @@ from memory_mcp.storage.duckdb.erasing import EVENTS_AFTER, DuckEraser
 from memory_mcp.storage.duckdb.events import DuckEvents
 from memory_mcp.storage.duckdb.files import log_path, remove_compact_copy
 from memory_mcp.storage.duckdb.grips import DuckGrips
+from memory_mcp.storage.duckdb.keyed_rows import KeyedRows
 from memory_mcp.storage.duckdb.outbox import DuckOutbox, Numbers
 from memory_mcp.storage.duckdb.projects import DuckProjects
 from memory_mcp.storage.duckdb.recent import RecentGrips
@@ -119,11 +120,18 @@ class DuckStorage:
             self._numbers = Numbers(self._con)
             self._con.on_rollback = self._numbers.load
             self._con.on_commit = self._numbers.settle
+            self._keyed = KeyedRows(
+                self._con,
+                self._numbers,
+                None if looking else directory,
+                lambda: self._read_meta("store_id"),
+                lambda keys: self.toc.read_packed(keys),  # noqa: PLW0108 - made below
+            )
             self._quoted = quoted = RecentGrips()
             self.projects = DuckProjects(self._con, lambda: self.events.drop_recent())  # noqa: PLW0108 - made below
-            self.events = DuckEvents(self._con, self._numbers, clock, self._high_water, quoted, self.projects)
-            self.toc = DuckToc(self._con, self._numbers, clock, quoted)
-            self.grips = DuckGrips(self._con, quoted)
+            self.events = DuckEvents(self._con, self._numbers, clock, self._high_water, quoted, self.projects, self._keyed)
+            self.toc = DuckToc(self._con, self._numbers, clock, quoted, self._keyed)
+            self.grips = DuckGrips(self._con, quoted, self._keyed)
             self.usage = DuckUsage(self._con)
             self.superseded = DuckSuperseded(self._con)
             self.spending = DuckSpending(self._con)
@@ -260,6 +268,11 @@ class DuckStorage:
 
     def drop_caches(self) -> None:
         with self._con.hold_writes():
+            self._keyed.distrust()
+            self._drop_memory()
+
+    def _drop_memory(self) -> None:
+        with self._con.hold_writes():
             self._numbers.load()
             self._numbers.changes.drop_all()
             self.projects.drop_rules()
@@ -267,6 +280,9 @@ class DuckStorage:
             self.toc.drop_caches()
             self.superseded.drop_contradictions()
             self._quoted.drop_all()
+
+    def copy_rows(self, should_stop: Callable[[], bool]) -> int:
+        return self._keyed.fill(should_stop)
 
     def write_checkpoint(self) -> None:
         with self._con.hold_writes():
@@ -283,6 +299,7 @@ class DuckStorage:
             with self._con.begin_transaction() as con:
                 erased = DuckEraser(con, self._numbers, keep, dry, findings).run()
                 if not dry:
+                    self._keyed.remove()
                     rows = con.execute(_MARKED.format(where="")).fetchall()
                     self._high_water.write_mark(sync=True, next_mark=self._mark_of(rows))
                 failpoint("forget.before_commit")
@@ -322,7 +339,7 @@ class DuckStorage:
             # Where DuckDB put what did not fit into memory; it leaves the empty folder.
             with suppress(OSError):
                 self._path.with_name(self._path.name + ".tmp").rmdir()
-        self.drop_caches()
+        self._drop_memory()
         return old_size, self._file_bytes()
 
     def _read_mark(self, last_seq: int | None) -> ContentMark:
@@ -366,6 +383,7 @@ class DuckStorage:
             # What was asked was answered, and the damage is noted.
             log.error("%s", error)  # noqa: TRY400 - what it says is the whole of it
         finally:
+            self._keyed.close()
             self._con.close()
             if self._lock:
                 self._lock.release()

@@ -1,5 +1,6 @@
 """TocStore on DuckDB."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
@@ -15,13 +16,24 @@ from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import EXTRACTIVE, LLM, TocBullet, TocNode
 from memory_mcp.storage.duckdb.connection import Connection, Row, insert_columns
 from memory_mcp.storage.duckdb.days import DaySumCache, DaySums
+from memory_mcp.storage.duckdb.keyed_file import NODES, SEGMENTS
+from memory_mcp.storage.duckdb.keyed_rows import KeyedRows
 from memory_mcp.storage.duckdb.names import NODE, list_of
 from memory_mcp.storage.duckdb.outbox import Numbers, add_changes
 from memory_mcp.storage.duckdb.publish import CUT_TYPES, publish_build
 from memory_mcp.storage.duckdb.recent import RecentGrips
-from memory_mcp.storage.duckdb.stamps import AT_ONCE, HEADS, NODES, STAMPS, NodeCache, SpanCuts, Stamped, StreamCuts
+from memory_mcp.storage.duckdb.stamps import (
+    MAX_AT_ONCE,
+    MAX_HEADS,
+    MAX_NODES,
+    MAX_STAMPS,
+    NodeCache,
+    SpanCuts,
+    Stamped,
+    StreamCuts,
+)
 from memory_mcp.storage.duckdb.terms import DuckTerms
-from memory_mcp.storage.rows import SEGMENT, bullet_of, node_of, segment_columns, segment_of
+from memory_mcp.storage.rows import SEGMENT, bullet_of, node_of, pack_node, segment_columns, segment_of, unpack_node
 from memory_mcp.storage.values import Build, Freshness, Scope, Tally
 
 _BULLETS = "SELECT key, version, pos, text, kind, project, agent FROM bullet WHERE key IN (SELECT unnest(?::BIGINT[]))"
@@ -34,14 +46,15 @@ _TALLY = """count(DISTINCT s.session_id), sum(s.events)::BIGINT, count(*), sum(s
 class DuckToc(DuckTerms):
     """Layer 1 in the DuckDB file; what searches read often is in memory."""
 
-    def __init__(self, con: Connection, numbers: Numbers, clock: Clock, grips: RecentGrips) -> None:
+    def __init__(self, con: Connection, numbers: Numbers, clock: Clock, grips: RecentGrips, keyed: KeyedRows) -> None:
         super().__init__(con)
+        self._keyed = keyed
         self._numbers = numbers
         self._clock = clock
         self._pins: frozenset[str] | None = None
-        self._stamps = NodeCache(self._read_stamps, STAMPS)
-        self._heads = NodeCache(self._read_heads, HEADS)
-        self._nodes = NodeCache(self._read_nodes, NODES, AT_ONCE)
+        self._stamps = NodeCache(self._read_stamps, MAX_STAMPS)
+        self._heads = NodeCache(self._read_heads, MAX_HEADS)
+        self._nodes = NodeCache(self._read_nodes, MAX_NODES, MAX_AT_ONCE)
         self._spans = SpanCuts()
         self._streams = StreamCuts(self._read_cuts)
         self._days = DaySumCache(self._read_days, con.hold_writes)
@@ -63,6 +76,8 @@ class DuckToc(DuckTerms):
             built = self._numbers.last_change
             fresh = {node_key(n.node_id): replace(n, built=built, pinned=False) for n in (*build.nodes, *build.count_updates)}
             self._nodes.put_values(fresh)
+            self._keyed.note_rows(NODES, ((key, pack_node(node)) for key, node in fresh.items()))
+            self._keyed.note_rows(SEGMENTS, zip(*segment_columns(build.segments), strict=True))
             if any(old_cuts[s.key].project != s.project for s in build.segments if s.key in old_cuts):
                 self._forget_cuts()
                 return
@@ -71,7 +86,7 @@ class DuckToc(DuckTerms):
             self._days.add_cuts(build.segments, old_cuts)
 
         try:
-            return publish_build(self._con, self._numbers, build, old_cuts, self._grips, settle)
+            return publish_build(self._con, self._numbers, build, old_cuts, self._grips, self._keyed, settle)
         except BaseException:
             self.drop_caches()
             self._grips.drop_all()
@@ -117,6 +132,9 @@ class DuckToc(DuckTerms):
         requested_keys = list(keys)
         segments = self._streams.find_cached(requested_keys)
         if missing := [key for key in requested_keys if key not in segments]:
+            packed = self._keyed.read_values(SEGMENTS, missing)
+            if packed is not None:
+                return segments | {key: segment_of(json.loads(value)) for key, value in packed}
             sql = f"SELECT {SEGMENT} FROM segment_cut WHERE key IN (SELECT unnest(?::BIGINT[]))"
             segments |= {s.key: s for s in map(segment_of, self._con.fetch_rows(sql, [missing]))}
         return segments
@@ -157,13 +175,25 @@ class DuckToc(DuckTerms):
     def get_heads(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
         return {n.node_id: n for n in self._heads.get_values(list({node_key(i) for i in ids}))}
 
+    def read_packed(self, keys: Sequence[int]) -> list[Row]:
+        """Return existing nodes as (key, packed node), in order of keys."""
+        nodes = self._read_stored(keys)
+        return [(key, pack_node(nodes[key])) for key in keys if key in nodes]
+
     def _read_heads(self, keys: Sequence[int]) -> dict[int, TocNode]:
+        packed = self._keyed.read_values(NODES, keys)
+        if packed is not None:
+            return {key: unpack_node(value, with_bullets=False) for key, value in packed}
         return {row[0]: node_of(row, (), False) for row in self._read_rows(list(keys))}
 
     def _read_rows(self, keys: list[int]) -> list[Row]:
         return self._con.fetch_rows(f"SELECT {NODE} FROM node WHERE current AND key IN (SELECT unnest(?::BIGINT[]))", [keys])
 
-    def _read_nodes(self, node_keys: Sequence[int]) -> dict[int, TocNode]:
+    def _read_nodes(self, keys: Sequence[int]) -> dict[int, TocNode]:
+        packed = self._keyed.read_values(NODES, keys)
+        return self._read_stored(keys) if packed is None else {key: unpack_node(value) for key, value in packed}
+
+    def _read_stored(self, node_keys: Sequence[int]) -> dict[int, TocNode]:
         keys = list(node_keys)
         rows = self._read_rows(keys)
         grips: dict[tuple[int, int, int], list[int]] = {}
@@ -268,6 +298,7 @@ class DuckToc(DuckTerms):
     def _drop_nodes(self, con: duckdb.DuckDBPyConnection, ids: Sequence[NodeId]) -> None:
         keys = list({node_key(i) for i in ids})
         add_changes(con, self._numbers, [(ChangeKind.NODE_DROPPED, i) for i in ids])
+        self._numbers.once_committed(lambda: self._keyed.note_rows(NODES, [(key, None) for key in keys]))
         for table in ("node", "bullet", "bullet_grip", "term_delta"):
             con.execute(f"DELETE FROM {table} WHERE key IN (SELECT unnest(?::BIGINT[]))", [keys])
         con.execute("DELETE FROM node_parent WHERE child IN (SELECT unnest(?::BIGINT[]))", [keys])
@@ -275,6 +306,7 @@ class DuckToc(DuckTerms):
     def replace_cuts(self, cuts: Sequence[Segment], new_ids: Mapping[NodeId, NodeId]) -> None:
         old_keys, new_keys = ([node_key(i) for i in ids] for ids in (new_ids, new_ids.values()))
         with self._con.begin_transaction() as con:
+            self._numbers.once_committed(self._keyed.distrust)
             con.execute(
                 "DELETE FROM segment_cut WHERE key IN (SELECT unnest(?::BIGINT[]))", [[*old_keys, *(c.key for c in cuts)]]
             )
@@ -301,6 +333,7 @@ class DuckToc(DuckTerms):
     def move_segments(self, days: Mapping[int, str]) -> None:
         """Move segments; an id with the old day still finds its node."""
         with self._con.begin_transaction() as con:
+            self._numbers.once_committed(self._keyed.distrust)
             source = "(SELECT unnest(?::BIGINT[]) AS key, unnest(?::VARCHAR[]) AS day, unnest(?::VARCHAR[]) AS id) m"
             ids = [segment_id(day, key) for key, day in days.items()]
             add_changes(con, self._numbers, [(ChangeKind.SEGMENT_PUBLISHED, i) for i in ids])

@@ -76,6 +76,21 @@ def group_topics_job(begin: Callable[[], bool]) -> Job:
     return FunctionJob("group_topics", "find topics anew once enough has changed", Every(60), begin_grouping)
 
 
+def copy_rows_job(copy: Callable[[ShouldStop], int], busy: Callable[[], bool]) -> Job:
+    """Return the job that copies rows to where answers find them fast.
+
+    `copy` returns how many it copied, which the report counts as "rows".
+    """
+
+    def copy_missing(should_stop: ShouldStop) -> JobReport:
+        if busy():
+            return JobReport("an import is under way")
+        count = copy(should_stop)
+        return JobReport(f"copied {count:,} rows" if count else "nothing was missing", {"rows": count})
+
+    return FunctionJob("copy_rows", "copy rows that answers read by id to where they are found fast", Every(10), copy_missing)
+
+
 def improve_indexes_job(begin: Callable[[], bool]) -> Job:
     """Return the job that builds graphs of large indexes.
 

@@ -64,6 +64,7 @@ JOBS: dict[str, Callable[[JobParts], Job]] = {
     "roll_up": lambda parts: calls.roll_up_job(parts.roll_up),
     "render_briefings": lambda parts: RenderBriefings(parts.storage, parts.tree, parts.briefings, parts.busy, parts.publishing),
     "commit_indexes": lambda parts: CommitIndexes(parts.commit_indexes, parts.commit_interval_secs),
+    "copy_rows": lambda parts: calls.copy_rows_job(parts.storage.copy_rows, parts.busy),
     "improve_summaries": lambda parts: ImproveSummaries(parts.summarizer, parts.improve_summaries),
     "improve_indexes": lambda parts: calls.improve_indexes_job(parts.improve_indexes),
     "group_topics": lambda parts: calls.group_topics_job(parts.group_topics),

@@ -1,0 +1,190 @@
+"""The keyed copy of rows: the same answers as from the store, whatever happened to it, and nothing of what was forgotten."""
+
+import random
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from memory_mcp.app import App
+from memory_mcp.config import Settings
+from memory_mcp.model.event import Event
+from memory_mcp.model.ids import EventId, short_grip
+from memory_mcp.storage.base import Storage
+from memory_mcp.storage.duckdb import open_storage
+from memory_mcp.storage.duckdb.keyed_rows import PATH
+from memory_mcp.storage.settings import StorageSettings
+from tests.factories import a_small_history, run_of
+from tests.fakes import FakeClock
+from tests.filled import filled
+from tests.work import asked_of_the_store
+
+HISTORY = a_small_history(2)
+#: An answer to a person has to read as much.
+NEIGHBOURS = 6
+
+
+def never() -> bool:
+    return False
+
+
+def read_by_key(storage: Storage, seed: int = 1) -> dict[str, object]:
+    """Everything that is read by key, of some rows of each kind and of what does not exist."""
+    rng = random.Random(seed)
+    events = [stored.event for batch in storage.events.iter_all() for stored in batch]
+    grips = [grip for batch in storage.grips.iter_all() for grip in batch]
+    segments = list(storage.toc.iter_cuts())
+    nodes = list(storage.toc.iter_nodes())
+    some_events, some_grips = rng.sample(events, min(25, len(events))), rng.sample(grips, min(25, len(grips)))
+    some_nodes = [node.node_id for node in rng.sample(nodes, min(20, len(nodes)))]
+    ids = [event.event_id for event in some_events]
+    return {
+        "events": storage.events.get_events([*ids, EventId("01ARZ3NDEKTSV4RRFFQ69G5FAV")]),
+        "each": [storage.events.find_event(i) for i in ids],
+        "neighbours": [storage.events.get_neighbours(e, NEIGHBOURS, NEIGHBOURS) for e in some_events],
+        "pairs": storage.events.find_duplicates(ids),
+        "grips": storage.grips.get_grips([g.grip_id for g in some_grips]),
+        "grip": [storage.grips.find_grip(short_grip(g.grip_id)) for g in some_grips],
+        "by event": storage.grips.grips_by_event(ids),
+        "segments": storage.toc.get_segments([s.key for s in rng.sample(segments, min(20, len(segments)))]),
+        "heads": storage.toc.get_heads(some_nodes),
+        "nodes": storage.toc.get_nodes(some_nodes),
+    }
+
+
+def read_from_the_store(directory: Path, aside: Path) -> dict[str, object]:
+    """The same of a closed memory without its copy."""
+    shutil.copytree(directory, aside, ignore=shutil.ignore_patterns("indexes"))
+    storage = open_storage(aside)
+    try:
+        return read_by_key(storage)
+    finally:
+        storage.close()
+
+
+def open_app(settings: Settings) -> App:
+    return App(settings, FakeClock())
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return filled(tmp_path / "data", HISTORY)
+
+
+def hooked(events: list[Event]) -> list[Event]:
+    """The same messages as a hook has them: each is stored, and hidden."""
+    moved = [run_of(1, start=e.timestamp + 700, source_id=f"hook {e.event_id}")[0].event_id for e in events]
+    return [replace(e, event_id=i, source="hook:test") for e, i in zip(events, moved, strict=True)]
+
+
+def test_rows_are_read_from_the_copy_and_are_those_of_the_store(settings: Settings, tmp_path: Path) -> None:
+    storage = open_storage(settings.storage.directory)
+    assert storage.copy_rows(never) > 100
+    assert storage.copy_rows(never) == 0
+    copied = read_by_key(storage)
+    event = next(iter(storage.events.iter_all()))[5].event
+    storage.events.drop_recent()
+    with asked_of_the_store() as read:
+        storage.events.get_neighbours(event, 3, 3)
+        storage.events.get_events([event.event_id])
+        storage.events.find_duplicates([event.event_id])
+        storage.grips.grips_by_event([event.event_id])
+    assert read.statements == []
+    storage.close()
+    assert copied == read_from_the_store(settings.storage.directory, tmp_path / "plain")
+
+
+def test_the_copy_follows_what_is_written_and_is_there_after_a_restart(settings: Settings, tmp_path: Path) -> None:
+    app = open_app(settings)
+    app.storage.copy_rows(never)
+    app.write(a_small_history(1, first="2026-02-09", seed=2), "test")
+    app.derivation.run()
+    later = run_of(12, start="2026-02-20 09:00", session="late")
+    app.storage.events.append(later)
+    app.storage.events.append(hooked(later))
+    app.derivation.run()
+    copied = read_by_key(app.storage)
+    app.close()
+    assert copied == read_from_the_store(settings.storage.directory, tmp_path / "plain")
+    again = open_storage(settings.storage.directory)
+    # Nothing but the events that no read has asked for.
+    assert again.copy_rows(never) <= sum(len(batch) for batch in again.events.iter_all())
+    assert read_by_key(again) == copied
+    again.close()
+
+
+def test_a_copy_of_another_time_is_noticed(settings: Settings, tmp_path: Path) -> None:
+    """A process that is killed leaves an old copy; so does somebody who puts a database back."""
+    directory = settings.storage.directory
+    app = open_app(settings)
+    app.storage.copy_rows(never)
+    app.close()
+    shutil.copy(directory / PATH, tmp_path / "old")
+    app = open_app(settings)
+    app.write(a_small_history(1, first="2026-02-09", seed=2), "test")
+    app.derivation.run()
+    app.close()
+    (directory / PATH).unlink(missing_ok=True)
+    shutil.copy(tmp_path / "old", directory / PATH)
+    storage = open_storage(directory)
+    assert storage.copy_rows(never) > 0
+    copied = read_by_key(storage)
+    storage.close()
+    assert copied == read_from_the_store(directory, tmp_path / "plain")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_damaged_bytes_cost_the_copy_and_no_answer(settings: Settings, tmp_path: Path, seed: int) -> None:
+    directory = settings.storage.directory
+    storage = open_storage(directory)
+    storage.copy_rows(never)
+    whole = read_by_key(storage)
+    storage.close()
+    rng, file = random.Random(seed), directory / PATH
+    data = bytearray(file.read_bytes())
+    for _ in range(40):
+        at = rng.randrange(len(data) - 64)
+        data[at : at + 64] = rng.randbytes(64)
+    file.write_bytes(data if seed % 3 else data[: len(data) // 2])
+    storage = open_storage(directory)
+    for _ in range(2):
+        storage.copy_rows(never)
+        assert read_by_key(storage) == whole
+    storage.close()
+
+
+def test_a_folder_in_its_place_costs_the_copy_and_no_answer(settings: Settings) -> None:
+    directory = settings.storage.directory
+    (directory / PATH / "theirs").mkdir(parents=True)
+    storage = open_storage(directory)
+    assert storage.copy_rows(never) == 0
+    assert read_by_key(storage)["events"]
+    storage.close()
+    assert (directory / PATH / "theirs").is_dir()
+
+
+def test_what_is_forgotten_is_in_no_byte_of_the_copy(tmp_path: Path) -> None:
+    app = App(Settings(storage=StorageSettings(str(tmp_path / "data"), "Europe/Berlin")), FakeClock())
+    secret = "".join(random.Random(3).choices("abcdefghijkmnpqrstuvwxyz", k=40))
+    app.write([replace(HISTORY[0], text=f"the word is {secret}"), *HISTORY[1:]], "test")
+    app.derivation.run()
+    app.storage.copy_rows(never)
+    events = [stored.event for batch in app.storage.events.iter_all() for stored in batch]
+    gone = {event.event_id for event in events if secret in event.text}
+
+    class Cleaner:
+        def clean_event(self, event: Event) -> Event | None:
+            return None if event.event_id in gone else event
+
+        def clean_text(self, text: str) -> str:
+            return text
+
+    assert gone
+    app.storage.erase_forgotten(Cleaner())
+    assert not (tmp_path / "data" / PATH).exists()
+    app.storage.copy_rows(never)
+    assert not app.storage.events.get_events(gone)
+    copied = read_by_key(app.storage)
+    app.close()
+    assert copied == read_from_the_store(tmp_path / "data", tmp_path / "plain")
