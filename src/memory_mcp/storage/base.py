@@ -68,16 +68,10 @@ class EventStore(Protocol):
         """Return the stored events of `ids` by id, shown or not."""
 
     def find_tails(self, tails: Sequence[int]) -> dict[int, EventId]:
-        """Return the stored ids whose lower 80 bits are in `tails`.
-
-        By these bits. They are a hash of the event's source: this is how an event without a time of its own is recognised.
-        """
+        """Return the stored ids whose lower 80 bits, a hash of the source, are in `tails`, by these bits."""
 
     def read_after(self, seq: int, limit: int) -> list[StoredEvent]:
-        """Return up to `limit` events numbered above `seq`, by arrival.
-
-        They are committed, shown or not.
-        """
+        """Return up to `limit` committed events numbered above `seq`, shown or not."""
 
     def list_arrivals(self, after: int, to: int, scope: Scope, probes: Sequence[str] = (), live: bool = False) -> list[Event]:
         """Return a scope's shown events numbered `after` < n <= `to`.
@@ -364,10 +358,9 @@ class Storage(Records, Protocol):
         """Drop what is kept in memory, so that checks see what is stored."""
 
     def copy_rows(self, should_stop: Callable[[], bool]) -> int:
-        """Copy rows that answers read by id to where they are found fast.
+        """Copy rows that answers read by id to where they are found fast; return how many.
 
-        In portions, until nothing is missing or `should_stop`. Return how many rows were copied; 0 for an engine that needs
-        no copy.
+        In portions, until nothing is missing or `should_stop`; 0 for an engine that needs no copy.
         """
 
     def write_checkpoint(self) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 import duckdb
 
 from memory_mcp.base.failpoints import failpoint
-from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import event_key, grip_key, node_key
 from memory_mcp.model.segment import Segment
 from memory_mcp.storage.builds import VERSIONS_KEPT, make_bullet_columns, make_changes, make_parent_columns, select_outdated
@@ -67,13 +66,7 @@ def publish_build(
             keys = [node_key(n.node_id) for n in build.count_updates]
             sessions, events = [n.session_count for n in build.count_updates], [n.event_count for n in build.count_updates]
             con.execute(_COUNTED, [built, keys, sessions, events])
-        new_grips = _write_grips(con, build.grips, recent)
-        if build.relist and build.grips:
-            con.execute(_MOVED, [[grip_key(g.grip_id)[0] for g in build.grips], [g.segment for g in build.grips]])
-            numbers.once_committed(lambda: keyed.distrust(GRIPS))
-        numbers.once_committed(lambda: recent.add_grips(new_grips.values()))
-        grip_rows = list(zip(*grip_columns(list(new_grips.values()), list(new_grips)), strict=True))
-        numbers.once_committed(lambda: keyed.note_rows(GRIPS, grip_rows))
+        _write_grips(con, numbers, build, recent, keyed)
         if build.reset_terms:
             con.execute(f"DELETE FROM term_delta WHERE key IN {_IN}", [[node_key(n) for n in build.reset_terms]])
         if build.reset_frequencies:
@@ -136,15 +129,20 @@ def _write_nodes(con: duckdb.DuckDBPyConnection, build: Build, built: int) -> No
         insert_columns(con, "node_parent", _PARENT, make_parent_columns(listed))
 
 
-def _write_grips(con: duckdb.DuckDBPyConnection, grips: Sequence[Grip], recent: RecentGrips) -> dict[int, Grip]:
-    """Write those grips that are not stored; return these by key."""
-    stored_flags = [(g, recent.is_stored(g)) for g in {g.grip_id: g for g in grips}.values()]
+def _write_grips(con: duckdb.DuckDBPyConnection, numbers: Numbers, build: Build, recent: RecentGrips, keyed: KeyedRows) -> None:
+    """Write those grips that are not stored; with `relist` file all under their segments."""
+    stored_flags = [(g, recent.is_stored(g)) for g in {g.grip_id: g for g in build.grips}.values()]
     new_grips = {grip_key(g.grip_id)[0]: g for g, is_stored in stored_flags if not is_stored}
     uncertain = [grip_key(g.grip_id)[0] for g, is_stored in stored_flags if is_stored is None]
     if uncertain:
         sql = "SELECT grip_id FROM grip WHERE grip_id IN (SELECT unnest(?::HUGEINT[]))"
         for row in con.execute(sql, [uncertain]).fetchall():
             del new_grips[row[0]]
+    columns = grip_columns(list(new_grips.values()), list(new_grips))
     if new_grips:
-        insert_columns(con, "grip", _GRIP, grip_columns(list(new_grips.values()), list(new_grips)))
-    return new_grips
+        insert_columns(con, "grip", _GRIP, columns)
+    if build.relist and build.grips:
+        con.execute(_MOVED, [[grip_key(g.grip_id)[0] for g in build.grips], [g.segment for g in build.grips]])
+        numbers.once_committed(lambda: keyed.distrust(GRIPS))
+    numbers.once_committed(lambda: recent.add_grips(new_grips.values()))
+    numbers.once_committed(lambda: keyed.note_rows(GRIPS, zip(*columns, strict=True)))
