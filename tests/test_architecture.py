@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import clocks, conftest
+from tests import clocks
 from tests.requirements import requirement
 from tests.waiting import PATIENCE
 
@@ -34,6 +34,7 @@ def python(code: str, *arguments: str) -> str:
 
 
 @requirement("contract:planes-separated")
+@pytest.mark.usefixtures("processes")
 def test_every_import_contract_holds() -> None:
     lint = Path(sys.executable).with_name("lint-imports")
     done = subprocess.run([str(lint), "--no-cache"], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
@@ -57,6 +58,7 @@ UNNEEDED = {
 }
 
 
+@pytest.mark.usefixtures("processes")
 def test_importing_a_room_loads_no_engine_it_does_not_need() -> None:
     """Nor one of those above it, which the same interpreter has imported before."""
     steps = "".join(f"import {module}; print(*sys.modules)\n" for module in UNNEEDED)
@@ -245,6 +247,7 @@ for name in ("bm25s", "usearch", "model2vec", "numba"):
 
 
 @requirement("plan:success-no-index", "contract:philosophy-indexes-optional", "bm25:optional", "contract:toc-always-works")
+@pytest.mark.usefixtures("processes")
 def test_with_every_index_engine_blocked_the_memory_starts_navigates_and_answers_alike(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -258,13 +261,3 @@ def test_with_every_index_engine_blocked_the_memory_starts_navigates_and_answers
     assert told["answers"][3] == []
     assert told["tree"]
     assert told["children"]
-
-
-def test_files_that_begin_first_and_tests_of_which_the_short_form_runs_a_few_sets_are_there() -> None:
-    missing = [name for name in conftest.LONGEST if not (ROOT / "tests" / name).is_file()]
-    assert conftest.LONGEST
-    assert not missing
-    for name, most in conftest.FAMILIES.items():
-        path, _, test = name.partition("::")
-        assert f"def {test}(" in (ROOT / "tests" / path).read_text(encoding="utf-8"), name
-        assert most > 0

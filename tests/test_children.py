@@ -57,6 +57,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_child_ends_with_who_started_it_in_the_midst_of_work_without_an_end(tmp_path: Path) -> None:
     file = tmp_path / "some.duckdb"
     duckdb.connect(file).close()
@@ -69,6 +70,7 @@ def test_a_child_ends_with_who_started_it_in_the_midst_of_work_without_an_end(tm
     until(lambda: not machine.lives(pid))
 
 
+@pytest.mark.usefixtures("processes")
 def test_an_answer_is_whole_where_output_is_unbuffered_and_a_signal_comes_in_the_middle() -> None:
     """Containers set PYTHONUNBUFFERED; a write that a signal ends has written a part."""
     code = "from memory_mcp.base.children import answering; answering(lambda hello: lambda size: bytes(size))"
@@ -93,7 +95,7 @@ def test_an_answer_is_whole_where_output_is_unbuffered_and_a_signal_comes_in_the
 
 
 @pytest.fixture
-def child() -> Iterator[children.Child]:
+def child(processes: None) -> Iterator[children.Child]:
     """A child that has begun its work and stands still."""
     made = children.Child("memory_mcp.tree.derive.workers", (Calendar("UTC"), None))
     made.begun.result(PATIENCE)
@@ -138,6 +140,7 @@ def test_all_that_run_are_killed_when_there_is_no_time_to_end_them(child: childr
     assert child.returncode == -signal.SIGKILL
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_child_that_has_ended_is_kept_by_nobody() -> None:
     made = children.Child("memory_mcp.tree.derive.workers", (Calendar("UTC"), None))
     known = weakref.ref(made)
@@ -168,6 +171,7 @@ def given(child: children.Child) -> list[int]:
     return cast("Noting", child).given
 
 
+@pytest.mark.usefixtures("processes")
 def test_requests_go_to_whichever_child_has_room_and_a_few_at_most_to_one_that_does_not_answer() -> None:
     at_once, later = threading.Event(), threading.Event()
     at_once.set()
@@ -180,6 +184,7 @@ def test_requests_go_to_whichever_child_has_room_and_a_few_at_most_to_one_that_d
     assert sorted(given(quick) + given(slow)) == list(range(1, 101))
 
 
+@pytest.mark.usefixtures("processes")
 def test_one_child_of_each_group_gets_every_request_in_order() -> None:
     at_once = threading.Event()
     at_once.set()

@@ -12,6 +12,8 @@ import pytest
 
 from tests.waiting import PATIENCE
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 ROOT = Path(__file__).resolve().parents[1]
 CONTRACTS = {
     one["id"]: one

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tools.counts import ROOT, count, count_names, private_uses, sample
 
 _MODULE = '''"""A module."""
@@ -58,6 +60,7 @@ def test_private_attributes_of_others_are_counted_in_tests(tmp_path: Path) -> No
     assert private_uses(tmp_path) == 1
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_program_prints_its_project_as_json(tmp_path: Path) -> None:
     for name in ("src/memory_mcp/one.py", "src/memory_mcp/room/two.py", "tests/test_one.py", "tools/counts.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

@@ -209,6 +209,7 @@ def test_no_registry_host_or_machine_path_is_named() -> None:
 # the map
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_map_is_short_every_package_has_a_page_and_the_list_of_changes_is_as_made() -> None:
     assert len((ROOT / "ARCHITECTURE.md").read_bytes()) <= 15_000
     packages = [

@@ -64,6 +64,7 @@ def test_a_lock_is_held_by_one_alone(tmp_path: Path) -> None:
     os.close(second)
 
 
+@pytest.mark.usefixtures("processes")
 def test_whether_a_process_lives() -> None:
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     assert machine.lives(child.pid)
@@ -72,6 +73,7 @@ def test_whether_a_process_lives() -> None:
 
 
 @pytest.mark.parametrize("spawns", [True, False])
+@pytest.mark.usefixtures("processes")
 def test_a_started_process_writes_to_its_log_and_tells_how_it_ended(
     spawns: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,7 +24,7 @@ def git(cwd: Path, *arguments: str) -> None:
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> Path:
+def repository(processes: None, tmp_path: Path) -> Path:
     path = tmp_path / "shop"
     (path / "src" / "deep").mkdir(parents=True)
     git(path, "init", "-q")
@@ -166,6 +166,7 @@ def test_a_remote_that_a_transcript_records_names_a_directory_that_is_gone(repos
 
 
 @pytest.mark.parametrize("name", ["workspace", "src", "repo"])
+@pytest.mark.usefixtures("processes")
 def test_a_repository_that_is_called_like_a_collection_owns_its_worktrees_that_are_gone(name: str, tmp_path: Path) -> None:
     (tmp_path / name / ".claude").mkdir(parents=True)
     gone = str(tmp_path / name / ".claude" / "worktrees" / "fix")

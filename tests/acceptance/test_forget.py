@@ -269,6 +269,7 @@ def test_lines_that_an_earlier_version_forgot_are_ordinary_again_and_named_value
 
 
 @pytest.mark.parametrize("point", sorted((p for p in FAILPOINTS if p.startswith("forget.")), key="forget.erased".__ne__))
+@pytest.mark.few(1)
 def test_a_killed_forget_is_carried_on(place: Place, filled: Place, point: str) -> None:
     killed(filled, point, "forget", "--value", "--yes", stdin=VALUE)
     place.ok("timeline")
@@ -281,6 +282,7 @@ def test_a_killed_forget_is_carried_on(place: Place, filled: Place, point: str) 
 @pytest.mark.parametrize(
     ("point", "missing"), [("forget.noted", 13), ("forget.before_commit", 8), ("forget.erased", 8), ("forget.swept", 8)]
 )
+@pytest.mark.few(2)
 def test_a_database_lost_while_something_is_forgotten_is_a_loss_of_all_but_that(
     filled: Place, history: Path, point: str, missing: int
 ) -> None:

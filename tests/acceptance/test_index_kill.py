@@ -84,6 +84,7 @@ def test_every_point_of_an_index_is_tried() -> None:
 
 @requirement("bm25:decision-persistent", "tele:TELE-03")
 @pytest.mark.parametrize(("point", "visit"), [*INDEX_POINTS, *LATER], ids=str)
+@pytest.mark.few(2)
 def test_killed_at_any_point_the_index_goes_on_as_if_nothing_had_happened(point: str, visit: int, tmp_path: Path) -> None:
     process = writer(tmp_path / "data", **{VARIABLE: f"{point}:{visit}"})
     assert process.stdout is not None

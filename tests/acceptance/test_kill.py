@@ -167,6 +167,7 @@ def test_every_point_that_the_program_names_is_tried() -> None:
 
 @requirement("bm25:decision-append-only")
 @pytest.mark.parametrize(("point", "visit", "some"), [*POINTS, *LATER], ids=str)
+@pytest.mark.few(2)
 def test_killed_at_any_point_the_store_goes_on_as_if_nothing_had_happened(
     point: str, visit: int, some: bool, source: Path, undisturbed: dict[str, object], tmp_path: Path
 ) -> None:

@@ -179,6 +179,7 @@ WITH_DAEMON = (
 
 
 @pytest.mark.parametrize("name", WITH_DAEMON)
+@pytest.mark.few(2)
 def test_a_mistake_is_answered_the_same_where_a_daemon_is_used(name: str, command: Command, home_of_mistakes: Path) -> None:
     mistake = MISTAKES[name]
     assert mistake.named in said_well(command(*mistake.typed.split(), env=dict(mistake.environ)), mistake.status)

@@ -90,6 +90,7 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
 
 
 @pytest.mark.parametrize(("point", "visit"), POINTS, ids=str)
+@pytest.mark.few(1)
 def test_killed_at_any_point_of_grouping_the_memory_goes_on_and_its_ids_lead_on(
     point: str, visit: int, origin: tuple[Path, list[str]], undisturbed: set[frozenset[str]], tmp_path: Path
 ) -> None:

@@ -78,6 +78,7 @@ def ingest(cli: Cli, file: Path, sessions: list[list[str]]) -> None:
 # fetch and list
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_model_is_fetched_whole_listed_and_chosen_for_every_data_directory_and_progress_of_a_slow_download_is_told(
     hub: Hub, data: Path, cli: Cli, own_home: Path
 ) -> None:
@@ -103,6 +104,7 @@ def test_a_model_is_fetched_whole_listed_and_chosen_for_every_data_directory_and
     assert [(m["name"], m["in_use"]) for m in chosen["models"]] == [(BUNDLED, False), (NAME, True)]
 
 
+@pytest.mark.usefixtures("processes")
 def test_without_a_network_nothing_changes_and_the_way_by_hand_is_told(data: Path) -> None:
     done = run(data, "embedder", "fetch", "potion-base-8M", HF_ENDPOINT="http://127.0.0.1:9")
     assert (done.status, done.out) == (3, "")
@@ -118,6 +120,7 @@ def test_without_a_network_nothing_changes_and_the_way_by_hand_is_told(data: Pat
         ("someone/transformer", "is not a model2vec model: it has no tokenizer"),
     ],
 )
+@pytest.mark.usefixtures("processes")
 def test_what_is_no_model_is_refused_and_leaves_nothing(hub: Hub, data: Path, name: str, told: str) -> None:
     done = run(data, "embedder", "fetch", name, HF_ENDPOINT=hub.address)
     assert (done.status, done.out) == (2, "")
@@ -125,6 +128,7 @@ def test_what_is_no_model_is_refused_and_leaves_nothing(hub: Hub, data: Path, na
     assert list((data / "models").iterdir()) == []
 
 
+@pytest.mark.usefixtures("processes")
 def test_an_offline_hub_is_not_asked_and_a_download_that_breaks_off_leaves_nothing(hub: Hub, data: Path) -> None:
     done = run(data, "embedder", "fetch", NAME, HF_ENDPOINT=hub.address, HF_HUB_OFFLINE="1")
     assert (done.status, hub.asked) == (3, [])

@@ -111,7 +111,7 @@ def told(texts: tuple[str, ...], session: str, day: str, **more: Any) -> str:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Place]:
+def place(processes: None, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Place]:
     with Beside(tmp_path_factory.mktemp("html"), more=SERVED | {"MEMORY_MCP_STORAGE__TIMEZONE": "Asia/Tokyo"}) as made:
         hostile = told(TEXTS, "hostile", "2026-01-30")
         output = json.dumps(
@@ -272,6 +272,7 @@ def test_a_long_conversation_comes_in_parts_and_whole(app: App, tmp_path: Path, 
     assert (tmp_path / "parts.html").read_text() == (tmp_path / "whole.html").read_text()
 
 
+@pytest.mark.usefixtures("processes")
 def test_an_empty_memory_gives_a_page_that_says_so(app: App, tmp_path: Path) -> None:
     assert export_of(app, tmp_path / "all.html")["events"] == 0
     assert "0 messages in 0 segments on 0 days" in parsed(tmp_path / "all.html").text
@@ -297,6 +298,7 @@ def test_terms_of_a_text(text: str) -> None:
     assert terms(text) == WORDS[text]
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_script_takes_words_apart_as_the_index_does(browser: "Browser") -> None:
     source = files("memory_mcp.web").joinpath("static", "file_words.js").read_text(encoding="utf-8")
     every = [chr(c) for c in range(0x20, 0x3000) if unicodedata.category(chr(c)) not in ("Cn", "Cs")]

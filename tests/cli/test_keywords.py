@@ -42,6 +42,7 @@ def test_a_search_of_the_tree_shows_what_holds_only_them_behind_what_holds_the_q
     assert len(helped.data["results"]) == 2
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_command_as_it_is_installed_takes_them(runs: Cli, tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "memory_mcp", "ask", "--all", QUESTION, *ALSO, "--json", "--data-dir", str(tmp_path / "data")]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE, check=True, env=os.environ)

@@ -41,6 +41,7 @@ def test_help_begins_with_a_few_commands_and_all_are_listed_in_groups(cli: Cli) 
         assert f"{title}: {', '.join(names)}" in " ".join(shown.split())
 
 
+@pytest.mark.usefixtures("processes")
 def test_building_the_arguments_loads_no_engine() -> None:
     script = (
         "import sys; from memory_mcp.cli.main import build_parser; build_parser(); "
@@ -87,6 +88,7 @@ FENCE = {"memory_mcp.model.fencing", "memory_mcp.model.lookalikes"}
         ),
     ],
 )
+@pytest.mark.usefixtures("processes")
 def test_help_version_and_status_load_next_to_nothing(argv: str, ours: set[str], tmp_path: Path) -> None:
     with Beside(tmp_path, more=SERVED) as place:
         if argv == "daemon status":

@@ -368,6 +368,7 @@ sys.stdin.read()
 
 
 @requirement("bm25:risk-lockfile")
+@pytest.mark.usefixtures("processes")
 def test_an_index_whose_owner_was_killed_is_no_longer_locked(cli: Cli, copy: Path) -> None:
     words = [sys.executable, "-c", HOLD, str(copy)]
     owner = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -6,6 +6,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from memory_mcp.base.scope import root_commit_of
 from tests.cli.conftest import Cli, Told, said
 
@@ -105,6 +107,7 @@ def test_four_projects_of_one_name_are_told_apart_wherever_they_meet(told: Told)
     assert all(name in refused.err for name in FOUR)
 
 
+@pytest.mark.usefixtures("processes")
 def test_copies_of_a_repository_are_one_project_by_the_commit_it_begins_with_until_that_is_taken_back(
     told: Told, tmp_path: Path
 ) -> None:

@@ -172,6 +172,7 @@ def filled(tmp_path: Path, template: Path) -> Iterator[Place]:
 
 
 @pytest.mark.parametrize("point", ["backup.written", "backup.events_written"])
+@pytest.mark.few(1)
 def test_a_backup_that_is_killed_leaves_the_others_and_the_next_one_whole(filled: Place, point: str) -> None:
     filled.ok(
         "ingest", "-", stdin=json.dumps({"text": "one more", "role": "user", "session_id": "s", "timestamp": 1768299000000})
@@ -186,6 +187,7 @@ def test_a_backup_that_is_killed_leaves_the_others_and_the_next_one_whole(filled
 
 
 @pytest.mark.parametrize("point", ["restore.moved", "restore.built"])
+@pytest.mark.few(1)
 def test_a_restore_that_is_killed_loses_nothing_and_can_be_done_again(filled: Place, point: str) -> None:
     whole = stored(filled.directory)
     killed(filled, point, "restore", str(filled.directory / "backups"))

@@ -225,6 +225,7 @@ def texts(place: Place) -> list[str]:
 
 
 @pytest.mark.parametrize("where", ["here", "there"])
+@pytest.mark.few(1)
 def test_a_merge_doubles_nothing_that_had_something_taken_out_of_it(make: Make, where: str) -> None:
     here, there = make("here"), make("there")
     whole, marked = "The code of the gate is walnut-8841-harbour, keep it.", "The code of the gate is [forgotten], keep it."

@@ -72,6 +72,7 @@ def imported(place: Place, folder: Path) -> "subprocess.CompletedProcess[str]":
 
 
 @pytest.mark.parametrize("sent", ["SIGKILL", "SIGTERM", "SIGINT", "SIGSEGV", "SIGSTOP"])
+@pytest.mark.few(1)
 def test_a_child_that_is_sent_a_signal_costs_no_more_than_its_work(place: Place, tmp_path: Path, sent: str) -> None:
     history(tmp_path / "history")
     place.ok("daemon", "start")

@@ -40,6 +40,7 @@ def flip(path: Path, part: float, size: int) -> None:
 
 
 @pytest.mark.parametrize("part", [0.3, 0.0, 0.6, 0.9])
+@pytest.mark.few(1)
 def test_a_damaged_log_costs_one_write_and_every_call_is_answered(place: Place, part: float) -> None:
     said = [f"the {n}th fender needs {n * 7919} looks" for n in range(10)]
     write(Inside(place.root, more=BARE), *said[:8])
@@ -100,6 +101,7 @@ def test_a_damaged_file_is_met_while_it_is_open_and_the_next_daemon_has_what_is_
 
 
 @pytest.mark.parametrize("column", ["speaker", "session_id", "role", "event_id"])
+@pytest.mark.few(1)
 def test_a_damaged_column_costs_no_more_than_what_nothing_else_tells(tmp_path: Path, column: str) -> None:
     place = Inside(tmp_path, more=BARE)
     source = place.home / "events"

@@ -116,6 +116,7 @@ def test_no_resource_prompt_or_completion_does(caller: Caller) -> None:
 
 
 @pytest.mark.parametrize("bad", [*LAYERED, *SPELLINGS])
+@pytest.mark.few(16)
 def test_no_error_repeats_a_tag(sessionless: Caller, bad: str) -> None:
     header = bad.isascii() and bad.isprintable() and len(bad) < HEADER
     caller = sessionless.begin()

@@ -73,6 +73,7 @@ def plain(result: Mapping[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("tool", [tool for tool in BY_ID if tool not in ("correct", "retract")])
+@pytest.mark.few(12)
 def test_an_id_of_another_project_does_not_exist(shop: Caller, own: Ids, other: Ids, tool: str) -> None:
     there = shop.error(tool, **BY_ID[tool](other))
     assert there.startswith("NOT_FOUND")
@@ -85,6 +86,7 @@ def test_an_id_of_another_project_does_not_exist(shop: Caller, own: Ids, other: 
 
 
 @pytest.mark.parametrize("tool", SCOPED)
+@pytest.mark.few(22)
 def test_nothing_but_its_own_project_can_be_named_or_is_told(shop: Caller, tool: str) -> None:
     for asked in ({"scope": "all"}, {"project": BILLING}):
         assert shop.error(tool, **SCOPED[tool], **asked).startswith(REFUSED)

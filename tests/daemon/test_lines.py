@@ -97,6 +97,7 @@ def hold(place: Place, *words: str) -> "subprocess.Popen[bytes]":
 
 
 @pytest.mark.parametrize("how", ["killed", "closed"])
+@pytest.mark.few(1)
 def test_clients_that_came_while_another_process_had_the_store_go_over_to_one_daemon(
     served: Place, how: str, request: pytest.FixtureRequest
 ) -> None:

@@ -90,6 +90,7 @@ def test_a_link_in_the_data_directory_is_named_and_not_followed(inside: Place, t
 
 
 @pytest.mark.parametrize("name", PIPES)
+@pytest.mark.few(4)
 def test_a_pipe_in_the_data_directory_keeps_nobody(place: Place, inside: Place, name: str) -> None:
     """Neither a command nor a hook waits for its other end."""
     pipe = place.directory / name
@@ -106,6 +107,7 @@ def test_a_pipe_in_the_data_directory_keeps_nobody(place: Place, inside: Place, 
 
 
 @pytest.mark.parametrize("name", ["memory.duckdb.wal", "memory.duckdb", "daemon.log", "high-water.json", "tombstones.jsonl"])
+@pytest.mark.few(1)
 def test_a_file_that_has_a_name_elsewhere_is_named_and_not_written(place: Place, tmp_path: Path, name: str) -> None:
     """What is written to it would change somebody else's file; what to do about it is told, and helps."""
     place.directory.mkdir(mode=0o700)
@@ -134,6 +136,7 @@ def test_neither_second_names_that_a_killed_restore_left_nor_a_data_directory_th
 
 @pytest.mark.parametrize("kind", ["socket", "device"])
 @pytest.mark.parametrize("name", ["memory.duckdb", "daemon.log", "high-water.json", "spool/new", "pauses.json", "loss.json"])
+@pytest.mark.few(2)
 def test_neither_a_socket_nor_a_device_keeps_anybody(inside: Place, place: Place, name: str, kind: str) -> None:
     odd = place.directory / name
     odd.parent.mkdir(parents=True, exist_ok=True)

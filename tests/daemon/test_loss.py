@@ -110,6 +110,7 @@ def status_of(place: Place) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("how", ["file", "log", "file and log", "log cut", "older copy", "another store"])
+@pytest.mark.few(1)
 def test_every_kind_of_loss_is_told_until_a_person_acknowledges_it(alone: Place, how: str, killed: Path) -> None:
     lose(alone, how, killed)
     if not (alone.directory / FILE).exists():

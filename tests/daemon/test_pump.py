@@ -86,6 +86,7 @@ def kill(pid: int) -> None:
         ("auto", "events.before_commit:2"),
     ],
 )
+@pytest.mark.few(1)
 def test_a_write_in_flight_when_the_daemon_dies_is_applied_once(lasting: Place, era: str, point: str) -> None:
     """Killed at the second write, before or after its commit; the pump sends it again to the next daemon."""
     words = f"The blue valve opens to the left, said {era} at {point}."

@@ -99,6 +99,7 @@ DAMAGES = (garbage, shutil.rmtree, flipped, lambda _: None)
 @requirement("bm25:FR-07.3", "bm25:NFR-02.1", "bm25:NFR-02.2", "bm25:NFR-02.3", "bm25:FR-01.5")
 @requirement("bm25:risk-index-corruption", "bm25:risk-cold-start", "goal:G4")
 @pytest.mark.parametrize("damage", DAMAGES[:-1])
+@pytest.mark.few(1)
 def test_a_start_waits_for_no_damaged_index_and_damage_lowers_the_tier_until_it_comes_back(
     place: Place, damage: Callable[[Path], None]
 ) -> None:

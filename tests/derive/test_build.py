@@ -421,6 +421,7 @@ print(ascii(pformat(texts(memory(a_day_of_drafts()))["nodes"])))
 """
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_tree_says_the_same_in_every_process() -> None:
     """The order of a set differs from process to process; nothing that is derived may depend on it."""
     # With seed 0 the remainder is 0, with seed 1 it is 1: the other process never has the seed of this one.

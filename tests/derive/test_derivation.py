@@ -87,6 +87,7 @@ def test_the_tree_is_the_same_wherever_it_is_derived(
 
 
 @pytest.mark.parametrize("place", list(ExecutionMode))
+@pytest.mark.few(2)
 def test_only_the_levels_asked_for_are_brought_up_to_date(app: App, place: ExecutionMode) -> None:
     assert app.derivation.run(Depth.PERIODS, place).periods == 0
     assert app.derivation.count_pending() > 0
@@ -107,6 +108,7 @@ def test_others_can_publish_between_two_steps_of_work_that_is_done_aside(
 
 
 @pytest.mark.parametrize("place", list(ExecutionMode))
+@pytest.mark.few(2)
 def test_a_run_ends_while_somebody_goes_on_writing(
     app: App, caller: Caller, place: ExecutionMode, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -87,6 +87,7 @@ SABOTAGE = {", ".join(names): [s for name in names for s in ALONE[name]] for nam
 
 
 @pytest.mark.parametrize("statements", SABOTAGE.values(), ids=SABOTAGE.keys())
+@pytest.mark.few(4)
 def test_what_was_broken_is_put_right(app: App, statements: list[str]) -> None:
     whole = texts(app)
     run_sql(app, *statements)
@@ -147,6 +148,7 @@ def test_a_refined_segment_is_rolled_up_anew(app: App) -> None:
 
 
 @pytest.mark.parametrize("zone", ["Pacific/Honolulu", "Pacific/Auckland", "Asia/Kolkata"])
+@pytest.mark.few(1)
 def test_in_another_zone_days_move_and_every_old_id_still_leads_to_its_segment(app: App, zone: str) -> None:
     old = {c.key: c.node_id for c in app.storage.toc.iter_cuts()}
     events = one(app, "SELECT count(*) FROM event")

@@ -84,6 +84,7 @@ def test_half_of_the_words_must_be_known(tmp_path: Path) -> None:
     assert model.embed(["login qoph zyzzyva", "login qoph", "login token qoph"]).any(axis=1).tolist() == [False, True, True]
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_matrix_is_mapped_and_the_rest_takes_little_memory() -> None:
     code = """
 import json, sys
@@ -108,6 +109,7 @@ print(json.dumps([anonymous() - before, base is not None]))
     assert grown <= 100_000_000
 
 
+@pytest.mark.usefixtures("processes")
 def test_it_embeds_without_a_network_and_starts_no_process() -> None:
     code = """
 import os, socket, subprocess, sys

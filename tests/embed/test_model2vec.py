@@ -121,6 +121,7 @@ def test_threads_may_embed_at_once(folder: Path) -> None:
     together(*[work] * 4)
 
 
+@pytest.mark.usefixtures("processes")
 def test_nothing_heavy_is_loaded_before_the_first_text(folder: Path) -> None:
     code = (
         "import sys; from memory_mcp.embed.model2vec import Model2Vec; m = Model2Vec(sys.argv[1]); m.fingerprint();"

@@ -105,6 +105,7 @@ WANTED = {
 
 
 @pytest.mark.parametrize("which", WANTED)
+@pytest.mark.few(4)
 def test_what_is_left_equals_a_memory_that_never_had_it(lived: tuple[Path, list[EventDraft]], data_dir: Path, which: str) -> None:
     place, drafts = lived
     app = over(shutil.copytree(place, data_dir))

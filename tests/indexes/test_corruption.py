@@ -77,7 +77,7 @@ def copy_of(origin: Path, root: Path) -> Place:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory, origin: Path) -> Iterator[Place]:
+def place(processes: None, tmp_path_factory: pytest.TempPathFactory, origin: Path) -> Iterator[Place]:
     """One daemon for all damages: every test waits until it has healed its index."""
     with copy_of(origin, tmp_path_factory.mktemp("served")) as made:
         yield made
@@ -228,6 +228,7 @@ def test_the_folder_of_another_memory_put_in_its_place_is_never_believed(place: 
 
 
 @pytest.mark.slow  # in the short form: the test above, and test_follow.py::test_an_index_of_another_store_is_never_followed.
+@pytest.mark.usefixtures("processes")
 def test_a_memory_that_is_served_with_the_folder_of_another_builds_its_own(tmp_path: Path, other: Path, origin: Path) -> None:
     place = copy_of(origin, tmp_path)
     shutil.rmtree(home(place).directory)

@@ -141,6 +141,7 @@ ODD: tuple[Callable[[Path], object], ...] = (lambda path: path.write_text('{"CUR
 
 
 @pytest.mark.parametrize("damage", [*DAMAGES, *ODD])
+@pytest.mark.few(2)
 def test_without_stamps_every_file_is_verified_again(
     tmp_path: Path, damage: Callable[[Path], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,6 +167,7 @@ def test_a_mapped_file_that_is_cut_short_is_never_read_behind_its_end(tmp_path: 
 
 @requirement("bm25:NFR-02.1")
 @pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.few(3)
 def test_any_damage_to_any_file_is_a_status_and_never_an_exception(tmp_path: Path, damage: Callable[[Path], None]) -> None:
     indexed(tmp_path)
     for path in files_of(tmp_path):
@@ -242,6 +244,7 @@ def test_a_manifest_that_does_not_fit_is_a_status_with_its_reason(tmp_path: Path
 
 
 @pytest.mark.parametrize("change", NONSENSE)
+@pytest.mark.few(3)
 def test_nonsense_under_a_checksum_that_holds_is_a_status_too(kept: App, tmp_path: Path, change: Change) -> None:
     keeper = keeper_of(kept.storage, tmp_path)
     keeper.load()

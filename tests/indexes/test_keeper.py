@@ -160,6 +160,7 @@ def counted(name: str) -> float:
 
 @requirement("bm25:NFR-02.4", "bm25:risk-commit-failure", "bm25:metric-bm25_commit_errors_total", "bm25:metric-bm25_commit_total")
 @pytest.mark.parametrize("place", PLACES)
+@pytest.mark.few(2)
 def test_a_failed_commit_is_logged_counted_told_and_tried_again_later_each_time(
     kept: App,
     keeper: Keeper,

@@ -154,6 +154,7 @@ def fail(name: str) -> None:
     ("words", "literal", "read"),
     [("rhodium nowhere", False, 0), ("rhodium", False, 1), ("hodiu", True, None), ("x rhodium y", True, 1), ("rhodium", True, 1)],
 )
+@pytest.mark.few(3)
 def test_a_scan_reads_the_segments_that_hold_the_whole_words(
     kept: App, tmp_path: Path, words: str, literal: bool, read: int | None
 ) -> None:

@@ -207,6 +207,8 @@ def test_how_far_an_export_is_read_is_told_with_every_conversation(packed: bool,
 
 @pytest.mark.parametrize(("name", "make"), [("chatgpt", chatgpt_conversation), ("claude-ai", claude_ai_conversation)])
 @pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.few(2)
+@pytest.mark.usefixtures("processes")
 def test_memory_holds_a_conversation_and_never_the_export(name: str, make: Any, packed: bool, tmp_path: Path) -> None:
     """Ours: 30 MB more of one line cost at most 16 MB more of memory, loose or in an archive."""
     peaks = []

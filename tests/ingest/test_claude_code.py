@@ -164,6 +164,7 @@ def test_injected_blocks_leave_the_users_words(tmp_path: Path) -> None:
     "unit", ["<system-reminder ", "<system-reminder>", "</system-reminder>", " ", "<bash-input>", "\x1b]", "<"]
 )
 @pytest.mark.parametrize("kind", ["user", "tool_result"])
+@pytest.mark.few(5)
 def test_long_odd_texts_are_unwrapped_in_time(unit: str, kind: str, tmp_path: Path) -> None:
     """Two megabytes; read to their end from every beginning they would take hours."""
     text = "<system-reminder>x</system-reminder><tool_use_error>" + unit * (2_000_000 // len(unit)) + "."

@@ -204,6 +204,7 @@ def test_a_file_is_known_behind_a_long_string_and_many_records_of_no_kind(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(IMPORTERS))
+@pytest.mark.usefixtures("processes")
 def test_memory_is_bounded_behind_a_long_string(name: str, tmp_path: Path) -> None:
     file = session_of(name)(tmp_path, 4)
     if file.read_bytes().startswith(MAGIC) or file.suffix == ".md":

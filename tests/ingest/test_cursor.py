@@ -216,6 +216,7 @@ def test_nothing_that_a_database_holds_raises(
     assert read(importer(), file)[0] == read(importer(), file)[0]
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_large_database_is_read_message_by_message(tmp_path: Path) -> None:
     """Ours: 30 MB more of messages cost at most 12 MB more of memory."""
     peaks = []

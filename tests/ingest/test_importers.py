@@ -235,6 +235,8 @@ def test_nothing_that_a_file_holds_raises(name: str, lines: list[str | bytes], t
 
 
 @pytest.mark.parametrize("form", ["lines", "array"])
+@pytest.mark.few(2)
+@pytest.mark.usefixtures("processes")
 def test_memory_stays_flat_over_a_large_file(member: Member, form: str, tmp_path: Path) -> None:
     """Ours: 20 MB more of input cost at most 12 MB more of memory, in lines and in one array on one line."""
     importer, line = member

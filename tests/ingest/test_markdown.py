@@ -151,6 +151,7 @@ def test_no_line_is_lost_or_told_twice(lines: list[str]) -> None:
     assert [line for line in told if line] == [line for line in lines if line]
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_long_note_is_read_piece_by_piece(tmp_path: Path) -> None:
     """Ours: 30 MB more without a heading cost at most 16 MB more of memory."""
     peaks = []

@@ -130,6 +130,7 @@ def test_hardly_a_secret_of_any_kind_is_left_in_any_form() -> None:
     assert len(left) <= 0.03 * len(values), left[:20]
 
 
+@pytest.mark.usefixtures("processes")
 def test_every_process_makes_the_same_of_a_payload() -> None:
     given = json.dumps(told(prompt=f"{KEY} {TOKEN}", tool_use_id=f"a {TOKEN}", tool_input={TOKEN: 1, "b": [TOKEN, "c"]})).encode()
     code = "import sys; from memory_mcp.capture.payloads import PayloadCleaner; "

@@ -214,6 +214,7 @@ importing.import_source(JsonlImporter(IngestSettings()), Path(sys.argv[2]))
 
 @pytest.mark.parametrize("point", ["import.batch_stored", "import.mark_written"])
 @pytest.mark.parametrize("visit", [3, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.usefixtures("processes")
 def test_a_kill_between_batch_and_mark_loses_and_repeats_nothing(point: str, visit: int, tmp_path: Path) -> None:
     store, source = tmp_path / "store", tmp_path / "source"
     source.mkdir()

@@ -80,6 +80,7 @@ def handed_over(importer: Importer, source: Path, storage: Storage, spool: Path,
 
 
 @pytest.mark.parametrize("newest", [45, None])
+@pytest.mark.few(1)
 def test_children_give_what_reading_here_gives(many: Path, storage: Storage, tmp_path: Path, newest: int | None) -> None:
     for n, file in enumerate(sorted(many.iterdir())):
         os.utime(file, (n, n))

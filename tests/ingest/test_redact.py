@@ -303,6 +303,7 @@ def test_private_spans_go(text: str, left: str) -> None:
     assert strip_private(text) == left
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_detectors_are_imported_on_the_first_hit_only() -> None:
     script = (
         "import sys; from collections import Counter; from memory_mcp.redact.redact import Redactor; r = Redactor();"
@@ -363,11 +364,13 @@ def test_a_token_is_found_behind_signs_escapes_and_some_letters(before: str, sec
         "api_key" + " " * 50, "authorization: ", "SG.", " -u a:", "A_KEY=aB3dE5fG7hJ9kL1mN3pQ5 ", "use aB3dE5fG7hJ9kL1mN3pQ5rS7 ",
     ],
 )  # fmt: skip
+@pytest.mark.few(4)
 def test_time_grows_with_the_text_only(unit: str) -> None:
     """Half a megabyte of anything takes no time to speak of; where the time is quadratic, it does not end."""
     redact(strip_private(unit * (500_000 // len(unit))))
 
 
 @pytest.mark.parametrize("unit", ["aGVsbG8gd29ybGQ", "words and more words "])
+@pytest.mark.few(1)
 def test_four_megabytes_are_redacted_to_their_end(unit: str) -> None:
     redact(unit * (4_000_000 // len(unit)))

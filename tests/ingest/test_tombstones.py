@@ -202,6 +202,7 @@ def test_a_short_value_is_refused_and_a_dry_run_writes_nothing(tmp_path: Path) -
     assert not (tmp_path / paths.TOMBSTONES).exists()
 
 
+@pytest.mark.usefixtures("processes")
 def test_with_nothing_forgotten_nothing_is_loaded(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from memory_mcp.capture.tombstones import Tombstones; "

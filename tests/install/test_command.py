@@ -93,6 +93,7 @@ def test_with_all_the_others_go_on_where_one_cannot(home: Home) -> None:
     assert "memory" in (home.root / ".gemini" / "settings.json").read_text()
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_data_directory_and_the_settings_file_are_carried_through(home: Home, tmp_path: Path) -> None:
     config = home.put("own.toml", "")
     home.run("install", "claude-code", "--data-dir", str(tmp_path / "my data"), "--config", str(config))
@@ -163,6 +164,7 @@ def test_what_is_not_found_is_prepared_for_and_said_and_all_leaves_out_whom_it_d
     assert "Claude Desktop" not in told
 
 
+@pytest.mark.usefixtures("processes")
 def test_several_at_once_take_nothing_from_each_other(home: Home) -> None:
     names = ("cursor", "vscode", "gemini", "windsurf")
     before = home.tree()

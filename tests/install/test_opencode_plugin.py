@@ -170,6 +170,7 @@ def ran(machine: Machine, folder: Path, command: list[str], version: int) -> "su
 
 @pytest.mark.skipif(not NODE, reason="node is not installed")
 @pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.usefixtures("processes")
 def test_it_hands_over_each_thing_once_and_tells_what_is_answered(machine: Machine, tmp_path: Path, version: int) -> None:
     (tmp_path / "recorder.py").write_text(RECORDER, encoding="utf-8")
     done = ran(machine, tmp_path, [sys.executable, str(tmp_path / "recorder.py")], version)
@@ -197,6 +198,7 @@ def test_it_hands_over_each_thing_once_and_tells_what_is_answered(machine: Machi
 
 @pytest.mark.skipif(not NODE, reason="node is not installed")
 @pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.usefixtures("processes")
 def test_without_the_program_nothing_happens(machine: Machine, tmp_path: Path, version: int) -> None:
     done = ran(machine, tmp_path, [str(tmp_path / "gone"), "hook"], version)
     assert (done.returncode, done.stderr) == (0, "")

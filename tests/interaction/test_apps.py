@@ -72,6 +72,7 @@ def test_pages_are_listed_for_clients_that_show_them_and_read_by_any(shared_app:
 
 @needs_proc
 @pytest.mark.parametrize("era", ERAS)
+@pytest.mark.usefixtures("processes")
 def test_the_installed_server_tells_a_client_on_stdio_of_its_pages(tmp_path: Path, era: str) -> None:
     with Place(tmp_path, profile="default", more=SERVED) as place:
 
@@ -168,6 +169,7 @@ def host(standing: Shown) -> Iterator[Shown]:
     assert standing.page.told == []
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_evidence_of_a_search_is_shown_as_text_and_each_quotation_opens(host: Shown) -> None:
     host.show(EVIDENCE, "intelligent_search", {"query": "harbour key rotation"})
     card = host.frame.locator(".card").filter(has_text="<img src=x onerror=alert(1)>")

@@ -96,6 +96,7 @@ def test_a_time_boxed_question_is_never_answered_by_reading(client: Door) -> Non
 
 
 @pytest.mark.parametrize("intent", [{}, {"intent": "locate"}])
+@pytest.mark.few(1)
 def test_a_text_that_is_stored_word_for_word_is_found_before_everything_else(
     app: App, client: Door, intent: dict[str, str]
 ) -> None:

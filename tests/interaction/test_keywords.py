@@ -64,6 +64,7 @@ def quotes(answer: dict[str, Any]) -> list[str]:
     return [result.get("quote", "") for result in answer["results"]]
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_client_on_a_pipe_gets_the_answer_that_holds_its_keywords_first(store: Path, tmp_path: Path) -> None:
     place = tmp_path / "data"
     shutil.copytree(store, place)

@@ -171,6 +171,7 @@ def test_the_question_just_recorded_is_not_its_own_answer(door: Door) -> None:
 
 
 @pytest.mark.parametrize(("model", "writes"), [("", "ingest_events"), (None, "remember"), (BUNDLED, "ingest_events")])
+@pytest.mark.few(1)
 def test_twelve_pages_beside_a_writer_repeat_and_lose_nothing(tmp_path: Any, model: str | None, writes: str) -> None:
     """What is written meanwhile may come on a later page; what was there from the start comes once, whatever page it is on."""
     with closing(filled(tmp_path, model)) as app:
@@ -272,6 +273,7 @@ def engines(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         door.app.close()
 
 
+@pytest.mark.usefixtures("processes")
 def test_both_engines_give_the_same_answers(engines: list[Door]) -> None:
     """Results, words of confidence, what is missing, the chain and its bounds, why something is not there."""
     calls: list[dict[str, Any]] = list(itertools.islice(asked(), 8))

@@ -86,7 +86,7 @@ class Pipe:
 
 
 @pytest.fixture
-def pipes(data_dir: Path) -> Iterator[list[Pipe]]:
+def pipes(processes: None, data_dir: Path) -> Iterator[list[Pipe]]:
     started: list[Pipe] = []
     yield started
     for pipe in started:

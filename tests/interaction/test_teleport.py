@@ -733,6 +733,7 @@ def test_calls_are_answered_while_an_index_is_being_built(own: Door, monkeypatch
 
 
 @requirement("bm25:FR-08.3", "bm25:decided-memory-budget")
+@pytest.mark.usefixtures("processes")
 def test_the_settings_say_how_much_memory_a_build_may_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from memory_mcp.base.children import Child
     from memory_mcp.indexes import build

@@ -120,6 +120,7 @@ def door(whole: App, era: str) -> Door:
 
 
 @requirement("contract:layer-5", "policy:chain-explore")
+@pytest.mark.usefixtures("processes")
 def test_an_overview_tells_themes_over_time_with_examples_within_nine_hundred_tokens(door: Door) -> None:
     found = door.ok("intelligent_search", query=OVERVIEW)
     why = door.full("intelligent_search", query=OVERVIEW)["explanation"]
@@ -272,6 +273,7 @@ def rest(found: dict[str, Any], mode: str) -> dict[str, Any]:
 
 @requirement("contract:guarantee-respects-configuration")
 @pytest.mark.parametrize("mode", MODES)
+@pytest.mark.few(2)
 def test_switched_off_everything_but_the_themes_is_as_with_them(pair: tuple[App, App], mode: str) -> None:
     on, off = (Door(app, "auto") for app in pair)
     told = 0
@@ -284,6 +286,7 @@ def test_switched_off_everything_but_the_themes_is_as_with_them(pair: tuple[App,
     assert told >= 4
 
 
+@pytest.mark.few(1)
 def test_why_topics_are_not_used_is_told_where_they_are_off(pair: tuple[App, App]) -> None:
     found = Door(pair[1], "auto").full("intelligent_search", query=OVERVIEW)
     assert {"layer": "topics", "reason": "disabled (topics.enabled = false)"} in found["explanation"]["skipped"]

@@ -45,6 +45,7 @@ def shared(app: App) -> str:
     return str(found[0].topic_id)
 
 
+@pytest.mark.usefixtures("processes")
 def test_every_topic_leads_to_dated_nodes_and_verified_quotations(app: App) -> None:
     door = Door(app, "auto")
     found = door.ok("topics_by_query", query="why are invoice mails and the ledger wrong after a refund")

@@ -307,6 +307,7 @@ USELESS: dict[str, Callable[[Asked], str] | str] = {
 
 
 @pytest.mark.parametrize(("reason", "answer"), USELESS.items(), ids=USELESS)
+@pytest.mark.few(1)
 def test_a_useless_answer_leaves_the_node_and_is_not_asked_for_again(
     app: App, script: Script, reason: str, answer: Callable[[Asked], str] | str
 ) -> None:

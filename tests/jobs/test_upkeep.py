@@ -188,6 +188,7 @@ def test_draining_ends_between_two_parts_when_it_must() -> None:
     assert DrainSpool(lambda: 200).run(0, lambda: next(looks)).counts == {"events": 200}
 
 
+@pytest.mark.usefixtures("processes")
 def test_what_a_hook_left_is_stored_by_the_apps_own_job(data_dir: Path) -> None:
     app = App(Settings(storage=StorageSettings(str(data_dir), "Europe/Berlin")))
     payload = {"hook_event_name": "UserPromptSubmit", "session_id": "s", "cwd": "/acme/shop", "transcript_path": "/t.jsonl"}

@@ -14,6 +14,8 @@ from memory_mcp.tree.llm.prompt import Prompt
 from tests.llm.scripted import USED, Script, Status, scripted
 from tests.waiting import until
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 PROMPT = Prompt("Say it better.", "what was recorded")
 
 

@@ -108,7 +108,7 @@ def git(cwd: Path, *arguments: str) -> None:
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Path:
+def shop(processes: None, tmp_path: Path) -> Path:
     place = tmp_path / "shop"
     (place / "lib").mkdir(parents=True)
     git(place, "init", "-q")
@@ -200,6 +200,7 @@ def test_a_pool_whose_folder_is_called_after_the_only_such_repository_at_home_be
         assert project_of(other) == other, other
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_repository_in_the_home_directory_owns_nothing_that_is_gone_below_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

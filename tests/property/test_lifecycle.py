@@ -187,6 +187,7 @@ def live(where: StorageSettings, steps: Sequence[tuple[str, int]], each: bool = 
 
 @settings(max_examples=2)
 @given(steps=SEQUENCES)
+@pytest.mark.usefixtures("processes")
 def test_a_store_stays_sound_through_any_sequence_of_operations(kept_in: Where, steps: list[tuple[str, int]]) -> None:
     live(kept_in(), steps)
 
@@ -203,5 +204,6 @@ def test_every_operation_once_on_a_store_that_holds_something(kept_in: Where) ->
     live(kept_in(), [("append", 0), ("derive", 0), *[(name, seed) for seed, name in enumerate(dict.fromkeys(STEPS), 1)]])
 
 
+@pytest.mark.usefixtures("processes")
 def test_now_lies_behind_everything_that_happens_here() -> None:
     assert ms("2026-02-01 08:00") + 12 * HOUR < NOON

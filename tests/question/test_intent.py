@@ -396,6 +396,7 @@ def test_a_query_of_two_hundred_characters_takes_a_thousand_calls() -> None:
         *("::", "what ", "which i we ", "what which have i been ", "one hundred a of ", "a\u0301", "show me the ", "a, ", "-"),
     ],
 )
+@pytest.mark.few(5)
 def test_no_text_makes_it_slow(unit: str) -> None:
     """At most nine calls a character were counted, whatever the length. A pattern that takes the square of it does not end."""
     text = (unit * 16_000)[:16_000]

@@ -184,6 +184,7 @@ REPEATED = [
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("piece", REPEATED)
+@pytest.mark.few(4)
 def test_repetitive_text_costs_no_more_for_each_character_the_longer_it_is(piece: str) -> None:
     """At most five calls a character were counted. A pattern that takes the square of the length does not end."""
     text = piece * (16_000 // len(piece))

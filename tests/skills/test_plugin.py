@@ -60,6 +60,7 @@ def test_the_plugin_takes_every_event_that_is_read_and_no_other() -> None:
     assert set(HOOKS["hooks"]) == set(RECORDED_EVENTS)
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_hook_of_the_plugin_without_the_program_is_silent_and_harmless(tmp_path: Path) -> None:
     commands = {h["command"] for groups in HOOKS["hooks"].values() for group in groups for h in group["hooks"]}
     for shell in filter(None, map(shutil.which, ("sh", "bash", "dash"))):

@@ -178,6 +178,7 @@ def test_slices_are_small(kept_in: Where) -> None:
 
 
 @MOVED
+@pytest.mark.few(1)
 def test_cuts_that_are_lost_are_made_anew(kept_in: Where, carried_to: Where) -> None:
     app = lived_in(kept_in)
     other = carried(app, carried_to, drop=("segment_cut", "checkpoint"))
@@ -186,6 +187,7 @@ def test_cuts_that_are_lost_are_made_anew(kept_in: Where, carried_to: Where) -> 
 
 
 @MOVED_BACK
+@pytest.mark.few(1)
 def test_rows_that_speak_of_what_is_lost_go_with_it(kept_in: Where, carried_to: Where) -> None:
     app = lived_in(kept_in)
     run_sql(app, "DELETE FROM event WHERE seq BETWEEN 11 AND 150")

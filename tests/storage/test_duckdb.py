@@ -162,7 +162,7 @@ for line in sys.stdin:
 
 
 @pytest.fixture(scope="module")
-def opened_there() -> Iterator[Callable[[Path], str]]:
+def opened_there(processes: None) -> Iterator[Callable[[Path], str]]:
     """What another process says when it opens a store."""
     with subprocess.Popen([sys.executable, "-c", OPEN], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
@@ -300,6 +300,7 @@ def public_dir() -> Iterator[Path]:
     shutil.rmtree(made)
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_read_only_directory_is_a_clear_error_and_stays_read_only(public_dir: Path) -> None:
     directories = {public_dir / "own": 0o500, public_dir / "everybodys": 0o555}
     for directory, mode in directories.items():
@@ -324,6 +325,7 @@ def test_a_file_where_the_directory_should_be_is_a_clear_error(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("damage", ["empty", "half", "garbage", "header", "second header"])
+@pytest.mark.few(2)
 def test_a_damaged_file_is_set_aside_the_loss_is_told_and_can_be_put_right(data_dir: Path, damage: str) -> None:
     file = made(data_dir, 2000)
     whole = file.read_bytes()
@@ -368,7 +370,7 @@ os.kill(os.getpid(), 9)
 
 
 @pytest.fixture(scope="module")
-def died(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def died(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a store whose owner was killed, with a copy beside it."""
     directory = tmp_path_factory.mktemp("died") / "data"
     done = subprocess.run([sys.executable, "-c", APPEND_AND_DIE, directory], cwd=Path(__file__).parents[2], check=False)

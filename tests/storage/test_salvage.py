@@ -46,7 +46,7 @@ def live() -> list[Event]:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Event]]:
+def whole(processes: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Event]]:
     """A store whose owner was killed: a file of several blocks, and a log."""
     directory = tmp_path_factory.mktemp("whole") / "data"
     store = open_storage(directory, "Asia/Tokyo")
@@ -153,6 +153,7 @@ def killed(*_: object) -> None:
 
 
 @pytest.mark.parametrize(("column", "once_killed"), [("front", True), ("front", False), ("middle", False), ("end", False)])
+@pytest.mark.few(1)
 def test_a_stretch_of_a_block_costs_what_is_read_with_it_and_no_more_where_a_salvage_was_killed(
     whole: tuple[Path, dict[str, Event]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, column: str, once_killed: bool
 ) -> None:

@@ -157,6 +157,7 @@ def test_a_server_killed_under_load_loses_and_doubles_nothing_and_its_work_is_do
 
 
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
+@pytest.mark.few(1)
 def test_while_the_database_is_away_calls_are_unavailable_and_everything_goes_on_later(waited: Waited, mode: str) -> None:
     tenant, server = f"away {mode}", waited.server
     key = waited.team.member(tenant, "ann", team=Role.WRITER)

@@ -199,6 +199,7 @@ def test_every_tool_is_asked(world: World) -> None:
 
 
 @pytest.mark.parametrize("tenant", [FIRST, SECOND])
+@pytest.mark.few(1)
 def test_answers_about_a_members_own_memory_hold_its_words_and_nobody_elses(world: World, tenant: int) -> None:
     caller = ask_honestly(world, tenant)
     assert caller.leaks == []

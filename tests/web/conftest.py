@@ -133,7 +133,7 @@ def grouped(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory, grouped: Path) -> Iterator[Place]:
+def served(tmp_path_factory: pytest.TempPathFactory, grouped: Path, processes: None) -> Iterator[Place]:
     """A memory whose background process is there as long as the module's tests."""
     with copied(grouped, tmp_path_factory.mktemp("served"), more=BY_WORDS, kind=Beside) as place:
         yield place

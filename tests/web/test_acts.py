@@ -62,6 +62,7 @@ def named(grip_id: str) -> str:
 
 
 @pytest.mark.parametrize("name", sorted(ACTS))
+@pytest.mark.few(6)
 def test_no_act_is_done_without_the_visit_s_token_or_for_another_page(memory: Served, visitor: Visitor, name: str) -> None:
     before, fields = acts(memory), {"id": DAY, "name": "back_up", "grip_id": "", "value": "invoices"}
     token = visitor.token()

@@ -88,7 +88,7 @@ def _lines() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+def served(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """The program over such a memory, with corrections, names and labels that are no better."""
     folder = tmp_path_factory.mktemp("hostile")
     with Beside(folder, more=BY_WORDS) as place:
@@ -213,6 +213,7 @@ PLACES = [p for p in "today calendar tree topics search status export projects a
 
 # That which ends an attribute and an element first.
 @pytest.mark.parametrize("number", sorted(range(len(ATTACKS)), key=lambda n: n != 3))
+@pytest.mark.few(1)
 def test_what_an_address_says_is_no_better(everything: tuple[Visitor, list[Shown]], number: int) -> None:
     """A link that somebody sends, or that another page guesses, may hold anything; each answer is a page of ours."""
     visitor, _ = everything

@@ -30,13 +30,13 @@ SOON = 1
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
+def place(processes: None, tmp_path: Path) -> Iterator[Place]:
     with Place(tmp_path, more=SERVED) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+def running(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """A memory whose process is there as long as the module's tests, with its door open, which the command starts."""
     with Beside(tmp_path_factory.mktemp("running"), more=SERVED) as made:
         opened(made)
@@ -111,6 +111,7 @@ def test_open_starts_the_process_and_its_door_and_gives_an_address_that_works_on
     assert anew.get(FIRST).status == 200
 
 
+@pytest.mark.usefixtures("processes")
 def test_without_the_background_process_the_command_says_what_to_do(tmp_path: Path) -> None:
     with Beside(tmp_path, more=ALONE) as place:
         done = place.run("open", "--print")
@@ -182,6 +183,7 @@ def test_on_a_terminal_the_browser_is_started_but_without_a_screen_or_where_it_i
 # how long it stays
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_door_that_was_opened_for_pages_closes_when_nobody_uses_them_and_a_page_left_open_keeps_no_process_alive(
     tmp_path: Path,
 ) -> None:
@@ -213,6 +215,7 @@ def test_a_door_that_was_opened_for_pages_closes_when_nobody_uses_them_and_a_pag
 
 
 @pytest.mark.slow  # in the short form: daemon/test_settings.py for such a door; its pages are those of any door.
+@pytest.mark.usefixtures("processes")
 def test_pages_are_served_by_a_door_that_is_open_by_its_settings(tmp_path: Path) -> None:
     more = {**SERVED, "MEMORY_MCP_SERVER__HTTP": "true", "MEMORY_MCP_SERVER__HTTP_PORT": "0"}
     with Place(tmp_path, idle=SOON, more=more) as place:

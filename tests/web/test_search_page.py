@@ -298,6 +298,7 @@ def test_a_query_of_4001_characters_is_shown_whole(visitor: Visitor) -> None:
 @pytest.mark.parametrize(
     "query", [f"{RARE} {HOSTILE}", f'{RARE} "><script>x</script>', f"\u202e{RARE}\u2066 {{{{7*7}}}}", f"{RARE} '\\"]
 )
+@pytest.mark.few(1)
 def test_nothing_stored_or_asked_becomes_markup(visitor: Visitor, query: str) -> None:
     others = ("why_not", "project", "since", "agent", "speaker")
     for more in ({}, {"show": "how"}, {"show": "why", "of": query}, *({name: query} for name in others)):
@@ -373,6 +374,7 @@ def test_why_a_result_is_here_is_told_by_the_parts_of_its_score(door: tuple[Door
         {"role": "assistant"},
     ],
 )
+@pytest.mark.few(3)
 def test_what_is_missing_comes_by_the_link_that_says_how(
     door: tuple[Door, Visitor], visitor: Visitor, given: dict[str, str]
 ) -> None:

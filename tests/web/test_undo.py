@@ -192,6 +192,7 @@ def test_what_cannot_be_forgotten_is_said_beside_the_form_and_the_text_is_kept(k
 
 
 @needs_proc
+@pytest.mark.usefixtures("processes")
 def test_a_daemon_that_is_killed_while_it_waits_has_forgotten_nothing(tmp_path: Path) -> None:
     """With the ten seconds that people have."""
     with Beside(tmp_path, more=SERVED) as place:

@@ -119,6 +119,7 @@ def test_no_two_visits_have_a_secret_in_common(explorer: Explorer) -> None:
 
 
 @pytest.mark.parametrize("page", ["tree", "live", "static/1/app.js", "do/nothing", "", "status", "nothing"])
+@pytest.mark.few(4)
 def test_an_address_without_its_cookie_and_a_cookie_without_its_address_open_nothing(explorer: Explorer, page: str) -> None:
     visitor, other = explorer.visit(), explorer.visit()
     wrong = [
@@ -203,6 +204,7 @@ def test_a_form_that_no_header_proves_is_refused(visitor: Visitor) -> None:
 
 
 @pytest.mark.parametrize("token", ["other", "", "cookie", "name", "x"])
+@pytest.mark.few(2)
 def test_a_form_without_the_visits_token_does_nothing(explorer: Explorer, visitor: Visitor, token: str) -> None:
     other = explorer.visit()
     given = {"other": other.token(), "cookie": visitor.cookie, "name": visitor.base.rsplit("/", 1)[1]}.get(token, token)

@@ -149,6 +149,7 @@ def newest(directory: Path, name: str) -> Path:
 
 @requirement("contract:topics-declared")
 @pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.few(1)
 def test_damage_under_a_running_process_is_noticed_told_and_healed_by_the_next_grouping(
     memory: App, keeper: TopicKeeper, time_passes: FakeClock, damage: Callable[[Path], None]
 ) -> None:
@@ -168,6 +169,7 @@ def test_damage_under_a_running_process_is_noticed_told_and_healed_by_the_next_g
 
 
 @pytest.mark.parametrize("damage", [d for d in DAMAGES if d is not truncate])  # CURRENT may lack its end of line
+@pytest.mark.few(1)
 def test_damage_met_at_the_start_is_never_believed(directory: Path, damage: Callable[[Path], None]) -> None:
     before = over(directory)
     wanted = links(topics_of(before).get_graph())

@@ -53,6 +53,7 @@ for directory, switch in zip(sys.argv[1::2], sys.argv[2::2]):
 """
 
 
+@pytest.mark.usefixtures("processes")
 def test_switched_off_too_small_or_served_topics_start_no_child_and_load_nothing_that_groups(
     directory: Path, tmp_path: Path
 ) -> None:

@@ -114,6 +114,7 @@ def test_laptop_to_team_to_second_laptop_in_three_commands_and_what_is_corrected
 
 
 @pytest.mark.parametrize("point", ["share.sent", "events.committed"])
+@pytest.mark.few(1)
 def test_a_laptop_that_is_killed_sends_once_more_what_is_known_there(make: Make, server: Server, point: str) -> None:
     """`events.committed` kills the second laptop between what it stored and what it noted."""
     first, second = joined(make, server, "One.", "Two.", "Three.")
@@ -138,6 +139,7 @@ def test_a_laptop_that_is_killed_sends_once_more_what_is_known_there(make: Make,
 
 
 @pytest.mark.parametrize("how", ["events.committed", "cut", "events.before_commit"])
+@pytest.mark.few(1)
 def test_a_server_that_ends_around_its_commit_or_in_a_forgetting_loses_doubles_and_keeps_nothing(
     make: Make, server: Server, how: str
 ) -> None:

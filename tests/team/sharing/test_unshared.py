@@ -33,6 +33,7 @@ def sharing(laptop: Make) -> Laptop:
 
 
 @pytest.mark.parametrize("author", [PERSON, GUESS])
+@pytest.mark.few(1)
 def test_a_project_that_becomes_another_name_of_a_shared_one_waits_until_that_is_said_again(
     laptop: Make, server: Server, author: str
 ) -> None:
