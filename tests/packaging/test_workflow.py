@@ -77,9 +77,9 @@ def test_one_version_of_an_action_is_used_everywhere() -> None:
 
 
 def test_the_quick_job_has_every_check_that_needs_no_test() -> None:
-    from tests.__main__ import STEPS, TYPES
+    from tests.__main__ import CHECKS, TYPES
 
-    quick = [command[1:] for command in (*(command for name, command in STEPS if name != "tests"), TYPES)]
+    quick = [command[1:] for command in (*(command for _, command in CHECKS), TYPES)]
     assert [words[:3] for words in quick] == [["-m", "ruff", "check"], ["-m", "ruff", "format"], ["-m", "mypy"]]
     assert [line.split(".venv/bin/")[-1].split()[0] for line in runs("checks")] == ["pip", "ruff", "ruff", "mypy", "lint-imports"]
     assert "mkdocs build --strict" in runs("docs")[-1]
