@@ -20,7 +20,7 @@ from memory_mcp.capture.hooks.claude_code import ClaudeCodeHooks
 from memory_mcp.cli.main import build_parser
 from memory_mcp.config import iter_keys
 from memory_mcp.importers.registry import IMPORTERS
-from memory_mcp.install.registry import CLIENTS
+from memory_mcp.install.clients import CLIENTS
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

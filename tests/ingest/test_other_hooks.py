@@ -9,7 +9,7 @@ from memory_mcp.capture.hooks.base import Envelope, HookEvents, MalformedPayload
 from memory_mcp.capture.hooks.claude_code import RECORDED_EVENTS
 from memory_mcp.capture.hooks.gemini import EVENTS
 from memory_mcp.capture.hooks.registry import HOOKS
-from memory_mcp.install import capture
+from memory_mcp.install.base import CLAUDE_CODE_EVENTS, CODEX_EVENTS, GEMINI_EVENTS
 from memory_mcp.model.event import EventDraft, EventType, Role
 
 AT = 1_768_204_800_000
@@ -76,9 +76,9 @@ def test_what_says_nothing_of_use_is_passed_over(client: str, event: str) -> Non
 
 
 def test_clients_are_told_to_hand_over_what_is_read_and_nothing_else() -> None:
-    assert set(capture.CLAUDE_CODE) == set(RECORDED_EVENTS)
-    assert set(capture.CODEX) <= set(RECORDED_EVENTS)
-    assert set(capture.GEMINI) == set(EVENTS)
+    assert set(CLAUDE_CODE_EVENTS) == set(RECORDED_EVENTS)
+    assert set(CODEX_EVENTS) <= set(RECORDED_EVENTS)
+    assert set(GEMINI_EVENTS) == set(EVENTS)
 
 
 # Codex

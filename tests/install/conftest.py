@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from memory_mcp.install import engine, undo
-from memory_mcp.install.base import Client, Level, Order, Place
+from memory_mcp.install.base import Client, Environment, Level, Order
 from memory_mcp.install.command import Server
 from memory_mcp.install.engine import Change
 from memory_mcp.install.state import State
@@ -17,7 +17,7 @@ class Machine:
         self.home, self.project, self.config = root / "home", root / "project", root / "config"
         self.home.mkdir()
         self.project.mkdir()
-        self.place = Place("linux", {"PATH": ""}, str(self.home), str(self.project))
+        self.place = Environment("linux", {"PATH": ""}, str(self.home), str(self.project))
         self.order = Order(self.place, Server("/opt/memory-mcp", ("serve",)))
 
     @property
@@ -31,7 +31,7 @@ class Machine:
         return undo.uninstall(client, self.place, levels or tuple(Level), self.state)
 
     def config_of(self, client: Client, level: Level = Level.USER) -> Path:
-        return Path(client.config(self.place, level))
+        return Path(client.choose_config(self.place, level))
 
     def tree(self) -> dict[str, bytes | None]:
         """Every file and folder there is, with what it holds."""

@@ -6,16 +6,15 @@ import tomllib
 import pytest
 
 from memory_mcp.base.errors import InstallRefused
-from memory_mcp.install import capture
-from memory_mcp.install.base import Client, Format, Level, Order, Place
+from memory_mcp.install.base import CLAUDE_CODE_EVENTS, Client, Environment, Format, Level, Order
+from memory_mcp.install.clients import CLIENTS
 from memory_mcp.install.command import Server, executable, is_our_hook, runs_our_hook, shell_line, starts_us
 from memory_mcp.install.edit import toml
-from memory_mcp.install.registry import CLIENTS
 from tests.test_docs import ROOT
 
-LINUX = Place("linux", {}, "/home/me", "/code/p")
-MAC = Place("darwin", {}, "/Users/me", "/code/p")
-WINDOWS = Place("win32", {"APPDATA": "C:\\Users\\me\\AppData\\Roaming"}, "C:\\Users\\me", "C:\\code\\p")
+LINUX = Environment("linux", {}, "/home/me", "/code/p")
+MAC = Environment("darwin", {}, "/Users/me", "/code/p")
+WINDOWS = Environment("win32", {"APPDATA": "C:\\Users\\me\\AppData\\Roaming"}, "C:\\Users\\me", "C:\\code\\p")
 
 FILES = {
     "claude-code": ("/home/me/.claude.json", "/Users/me/.claude.json", "C:\\Users\\me\\.claude.json"),
@@ -91,12 +90,12 @@ by_name = pytest.mark.parametrize("client", CLIENTS.values(), ids=lambda client:
 
 @by_name
 def test_a_client_keeps_its_files_where_it_looks_for_them(client: Client) -> None:
-    found = tuple(str(client.configs(place, Level.USER)[0]) for place in (LINUX, MAC, WINDOWS))
+    found = tuple(str(client.list_configs(place, Level.USER)[0]) for place in (LINUX, MAC, WINDOWS))
     assert found == FILES[client.name]
-    assert [str(path) for path in client.configs(LINUX, Level.PROJECT)[:1]] == [*filter(None, [PROJECTS.get(client.name)])]
-    if not client.configs(LINUX, Level.PROJECT):
+    assert [str(path) for path in client.list_configs(LINUX, Level.PROJECT)[:1]] == [*filter(None, [PROJECTS.get(client.name)])]
+    if not client.list_configs(LINUX, Level.PROJECT):
         with pytest.raises(InstallRefused, match="no configuration for one project"):
-            client.config(LINUX, Level.PROJECT)
+            client.choose_config(LINUX, Level.PROJECT)
 
 
 @pytest.mark.parametrize(
@@ -113,28 +112,28 @@ def test_a_client_keeps_its_files_where_it_looks_for_them(client: Client) -> Non
     ],
 )
 def test_the_environment_may_name_another_place(name: str, environ: dict[str, str], path: str) -> None:
-    assert str(CLIENTS[name].configs(Place("linux", environ, "/home/me", "/p"), Level.USER)[0]) == path
+    assert str(CLIENTS[name].list_configs(Environment("linux", environ, "/home/me", "/p"), Level.USER)[0]) == path
 
 
 @by_name
 def test_a_client_writes_a_server_in_its_own_way(client: Client) -> None:
     command, remote = WRITTEN[client.name]
-    assert client.entry(COMMAND, Level.USER) == command
+    assert client.make_entry(COMMAND, Level.USER) == command
     assert client.takes_addresses is (remote is not None)
     if remote is None:
         with pytest.raises(InstallRefused, match="takes no addresses"):
-            client.edits(Order(LINUX, REMOTE))
+            client.list_edits(Order(LINUX, REMOTE))
     else:
-        assert client.entry(REMOTE, Level.USER) == remote
-    assert starts_us(client.entry(COMMAND, Level.PROJECT if client.name in PROJECTS else Level.USER))
+        assert client.make_entry(REMOTE, Level.USER) == remote
+    assert starts_us(client.make_entry(COMMAND, Level.PROJECT if client.name in PROJECTS else Level.USER))
     if client.name == "copilot":
         # Two clients of one file write the same.
-        assert client.entry(COMMAND, Level.PROJECT) == CLIENTS["claude-code"].entry(COMMAND, Level.PROJECT)
+        assert client.make_entry(COMMAND, Level.PROJECT) == CLIENTS["claude-code"].make_entry(COMMAND, Level.PROJECT)
 
 
 @by_name
 def test_what_a_client_is_told_can_be_pasted(client: Client) -> None:
-    entry = client.entry(COMMAND, Level.USER)
+    entry = client.make_entry(COMMAND, Level.USER)
     if client.format is Format.TOML:
         assert tomllib.loads(toml.block((*client.keys, "memory"), entry)) == {"mcp_servers": {"memory": entry}}
     else:
@@ -144,7 +143,7 @@ def test_what_a_client_is_told_can_be_pasted(client: Client) -> None:
 def test_the_hooks_are_those_that_are_shown() -> None:
     page = (ROOT / "docs" / "recording.md").read_text(encoding="utf-8")
     shown = json.loads(page.split("<!-- hooks -->")[1].split("<!-- /hooks -->")[0].split("```json")[1].split("```")[0])
-    assert tuple(shown["hooks"]) == capture.CLAUDE_CODE
+    assert tuple(shown["hooks"]) == CLAUDE_CODE_EVENTS
     assert all(runs_our_hook(items, "claude-code") for items in shown["hooks"].values())
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from memory_mcp.install.registry import CLIENTS
+from memory_mcp.install.clients import CLIENTS
 from tests.daemon.inside import as_installed, run_inside
 from tests.waiting import PATIENCE
 

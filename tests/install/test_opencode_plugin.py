@@ -11,9 +11,8 @@ import pytest
 
 from memory_mcp.capture.hooks.base import Envelope
 from memory_mcp.capture.hooks.registry import HOOKS
-from memory_mcp.install import capture
 from memory_mcp.install.base import Level, Order, PlaceFile
-from memory_mcp.install.registry import CLIENTS
+from memory_mcp.install.clients import CLIENTS
 from memory_mcp.install.state import digest
 from memory_mcp.install.status import statuses
 from tests.install.conftest import Machine
@@ -159,7 +158,7 @@ STEPS = {1: STEPS_1, 2: STEPS_2}
 
 def ran(machine: Machine, folder: Path, command: list[str], version: int) -> "subprocess.CompletedProcess[str]":
     """The plugin through all steps of a version of opencode, with `command` in the place of ours."""
-    [placed] = capture.opencode_plugin(Order(machine.order.place, machine.order.server), machine.home)
+    [placed] = CLIENTS["opencode"].list_hook_edits(Order(machine.order.environment, machine.order.server))
     assert isinstance(placed, PlaceFile)
     lines = [f"const COMMAND = {json.dumps(command)}" if x.startswith("const COMMAND") else x for x in placed.text.splitlines()]
     (folder / "plugin.mjs").write_text("\n".join(lines), encoding="utf-8")
@@ -206,7 +205,7 @@ def test_without_the_program_nothing_happens(machine: Machine, tmp_path: Path, v
 
 
 def test_it_names_the_command_that_is_to_be_run(machine: Machine) -> None:
-    [placed] = capture.opencode_plugin(machine.order, machine.home)
+    [placed] = CLIENTS["opencode"].list_hook_edits(machine.order)
     assert isinstance(placed, PlaceFile)
     [line] = [x for x in placed.text.splitlines() if x.startswith("const COMMAND")]
     assert json.loads(line.partition(" = ")[2])[-2:] == ["hook", "opencode"]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from memory_mcp.install.base import Client, Level
+from memory_mcp.install.clients import CLIENTS
 from memory_mcp.install.plugins import PLUGIN
-from memory_mcp.install.registry import CLIENTS
 from memory_mcp.install.status import ClientStatus, statuses, trusting
 from tests.install.conftest import Machine
 from tests.skills.documents import ROOT
@@ -75,7 +75,7 @@ def status_of(machine: Machine, client: Client) -> ClientStatus:
 @pytest.mark.parametrize("level", Level)
 def test_nothing_is_added_to_what_a_plugin_brings(machine: Machine, way: str, level: Level) -> None:
     client, enable = WAYS[way]
-    if not client.configs(machine.place, level):
+    if not client.list_configs(machine.place, level):
         return
     enable(machine)
     before, status = machine.tree(), status_of(machine, client)

@@ -11,7 +11,7 @@ import json5
 import pytest
 
 from memory_mcp.install.base import AddItem, Client, Format, Level
-from memory_mcp.install.registry import CLIENTS
+from memory_mcp.install.clients import CLIENTS
 from tests.install.conftest import Machine
 from tests.install.samples import BOM, hook_samples, json_samples, toml_samples
 
@@ -80,7 +80,7 @@ def test_the_entry_is_added_and_nothing_else_and_the_bytes_come_back(machine: Ma
     entry = found
     for key in keys:
         entry = entry[key]
-    assert entry == client.entry(machine.order.server, Level.USER)
+    assert entry == client.make_entry(machine.order.server, Level.USER)
     assert was in (without(found, keys, prune=True), without(found, keys, prune=False))
     assert installed.startswith(BOM) == data.startswith(BOM)
     if b"\r\n" in data and data.count(b"\n") == data.count(b"\r\n"):
@@ -138,7 +138,7 @@ def test_a_link_stays_a_link_and_a_mode_stays(machine: Machine, client: Client) 
 
 @HOOKS
 def test_hooks_stand_beside_those_of_others(machine: Machine, client: Client, data: bytes) -> None:
-    wanted = [edit for edit in client.hooks(machine.order) if isinstance(edit, AddItem)]
+    wanted = [edit for edit in client.list_hook_edits(machine.order) if isinstance(edit, AddItem)]
     path = Path(wanted[0].path)
     put(path, data)
     before = machine.tree()

@@ -10,11 +10,9 @@ import pytest
 from memory_mcp.base.errors import InstallRefused
 from memory_mcp.install import engine
 from memory_mcp.install.base import AddItem, Client, Edit, Format, Level, Order, PlaceFile
-from memory_mcp.install.claude_code import ClaudeCode
-from memory_mcp.install.command import Server
+from memory_mcp.install.clients import CLIENTS, ClaudeCode, Gemini
+from memory_mcp.install.command import Server, hook_words, shell_line
 from memory_mcp.install.edit import files
-from memory_mcp.install.gemini import Gemini
-from memory_mcp.install.registry import CLIENTS
 from memory_mcp.install.status import statuses
 from tests.install.conftest import Machine
 from tests.install.samples import json_samples
@@ -107,7 +105,7 @@ def test_an_entry_of_ours_by_hand_is_brought_up_to_date_and_comes_back(machine: 
     put(path, entry_text(client, by_hand))
     was = path.read_bytes()
     machine.install(client)
-    assert values(client, path)[client.keys[0]]["memory"] == client.entry(machine.order.server, Level.USER)
+    assert values(client, path)[client.keys[0]]["memory"] == client.make_entry(machine.order.server, Level.USER)
     machine.uninstall(client)
     assert path.read_bytes() == was
     machine.install(client)
@@ -119,7 +117,7 @@ def test_an_entry_of_ours_by_hand_is_brought_up_to_date_and_comes_back(machine: 
 @by_name
 def test_an_entry_of_ours_under_another_name_is_enough(machine: Machine, client: Client) -> None:
     path = machine.config_of(client)
-    put(path, entry_text(client, dict(client.entry(machine.order.server, Level.USER)), "mine").replace("env = {}\n", ""))
+    put(path, entry_text(client, dict(client.make_entry(machine.order.server, Level.USER)), "mine").replace("env = {}\n", ""))
     was = path.read_bytes()
     changes = machine.install(client, hooks=False)
     assert path.read_bytes() == was
@@ -190,7 +188,7 @@ def test_a_command_that_moved_is_brought_up_to_date(machine: Machine, client: Cl
     moved = Server("/elsewhere/memory-mcp", ("serve",))
     changes = machine.install(client, server=moved)
     assert changes[0].action == "updated"
-    assert values(client, path)[client.keys[0]]["memory"] == client.entry(moved, Level.USER)
+    assert values(client, path)[client.keys[0]]["memory"] == client.make_entry(moved, Level.USER)
     machine.uninstall(client)
     assert path.read_bytes() == was
 
@@ -199,7 +197,7 @@ def test_a_command_that_moved_is_brought_up_to_date(machine: Machine, client: Cl
 def test_an_entry_changed_by_its_user_still_goes_and_one_put_in_its_place_stays(machine: Machine, client: Client) -> None:
     path = machine.config_of(client)
     machine.install(client)
-    entry = dict(client.entry(machine.order.server, Level.USER))
+    entry = dict(client.make_entry(machine.order.server, Level.USER))
     put(path, entry_text(client, {**entry, "disabled": True}).replace("env = {}\n", ""))
     machine.uninstall(client)
     assert not path.exists()
@@ -340,7 +338,7 @@ def test_a_plan_writes_nothing_and_the_status_tells_what_is_there(machine: Machi
     assert found.found
     [server] = found.servers
     assert (server.level, server.path, server.name, server.runs) == (Level.USER, str(machine.config_of(client)), "memory", False)
-    wanted = client.hooks(machine.order)
+    wanted = client.list_hook_edits(machine.order)
     assert found.hooks == ({Level.USER: (len(wanted), len(wanted))} if wanted else {})
     assert found.recording is (bool(wanted) and not client.trust)
     assert dict(found.untrusted) == ({Level.USER: len(wanted)} if client.trust else {})
@@ -368,8 +366,8 @@ class WithPlugin(ClaudeCode):
 
     text = "// memory-mcp\n"
 
-    def hooks(self, order: Order) -> list[Edit]:
-        return [PlaceFile(order.place.at_home(".claude", "plugins", "memory.js"), self.text)]
+    def list_hook_edits(self, order: Order) -> list[Edit]:
+        return [PlaceFile(order.environment.at_home(".claude", "plugins", "memory.js"), self.text)]
 
 
 def test_a_file_of_ours_is_placed_updated_and_removed_and_one_that_somebody_made_their_own_stays(
@@ -408,9 +406,10 @@ class InOneFile(Gemini):
 
     hook_client = "gemini"
 
-    def hooks(self, order: Order) -> list[Edit]:
-        path = self.config(order.place, order.level)
-        items = [{"matcher": "*", "hooks": [{"type": "command", "command": self.hook_line(order)}]}]
+    def list_hook_edits(self, order: Order) -> list[Edit]:
+        path = self.choose_config(order.environment, order.level)
+        line = shell_line(hook_words("gemini", order.data_dir, order.config), "linux")
+        items = [{"matcher": "*", "hooks": [{"type": "command", "command": line}]}]
         return [AddItem(path, ("hooks", event), item, "gemini") for event in ("SessionStart", "AfterTool") for item in items]
 
 

@@ -61,7 +61,7 @@ def _letters(word: str) -> str:
 
 def client_habits() -> dict[str, str]:
     """Return the names of clients by the commands that start them."""
-    from memory_mcp.install.registry import CLIENTS
+    from memory_mcp.install.clients import CLIENTS
 
     return {command: client.name for client in CLIENTS.values() for command in client.commands}
 

@@ -30,8 +30,20 @@ class Format(StrEnum):
     TOML = "toml"
 
 
+#: The events of Claude Code and Codex that are recorded.
+CLAUDE_CODE_EVENTS = (
+    *("SessionStart", "UserPromptSubmit", "PostToolUse", "PostToolUseFailure", "Stop"),
+    *("SubagentStart", "SubagentStop", "PreCompact", "PostCompact", "SessionEnd"),
+)
+#: Codex reports a failure as any other result.
+CODEX_EVENTS = tuple(event for event in CLAUDE_CODE_EVENTS if event != "PostToolUseFailure")
+GEMINI_EVENTS = ("SessionStart", "BeforeAgent", "AfterTool", "AfterAgent", "SessionEnd")
+#: How long a client waits for our hook at most, seconds; Gemini CLI takes milliseconds.
+_PATIENCE_S, _PATIENCE_MS = 10, 10_000
+
+
 @dataclass(frozen=True, slots=True)
-class Place:
+class Environment:
     """What paths depend on: platform, environment, home and working directory."""
 
     platform: str
@@ -39,25 +51,25 @@ class Place:
     home: str
     cwd: str
 
-    def path(self, *parts: str) -> PurePath:
+    def make_path(self, *parts: str) -> PurePath:
         """Return the parts joined as a path of this platform."""
         return PureWindowsPath(*parts) if self.platform == "win32" else PurePosixPath(*parts)
 
     def at_home(self, *parts: str) -> PurePath:
         """Return the parts joined below the user's home."""
-        return self.path(self.home, *parts)
+        return self.make_path(self.home, *parts)
 
     def in_project(self, *parts: str) -> PurePath:
         """Return the parts joined below the working directory."""
-        return self.path(self.cwd, *parts)
+        return self.make_path(self.cwd, *parts)
 
-    def named(self, variable: str, *otherwise: str) -> PurePath:
+    def find_folder(self, variable: str, *otherwise: str) -> PurePath:
         """Return the folder that an environment variable names.
 
         Where it is no absolute path, `otherwise` below the home.
         """
         value = self.environ.get(variable, "")
-        return self.path(value) if value and self.path(value).is_absolute() else self.at_home(*otherwise)
+        return self.make_path(value) if value and self.make_path(value).is_absolute() else self.at_home(*otherwise)
 
     def app_folder(self, name: str) -> PurePath:
         """Return the configuration folder of a desktop program called `name`.
@@ -66,17 +78,17 @@ class Place:
         ~/.config.
         """
         if self.platform == "win32":
-            return self.named("APPDATA", "AppData", "Roaming") / name
+            return self.find_folder("APPDATA", "AppData", "Roaming") / name
         if self.platform == "darwin":
             return self.at_home("Library", "Application Support", name)
-        return self.named("XDG_CONFIG_HOME", ".config") / name
+        return self.find_folder("XDG_CONFIG_HOME", ".config") / name
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
     """What to install, and where."""
 
-    place: Place
+    environment: Environment
     server: Server
     level: Level = Level.USER
     name: str = "memory"
@@ -140,7 +152,7 @@ class Plugin:
 class Client(ABC):
     """A program that can use this memory.
 
-    To add one: a file with a subclass, and a line in registry.py.
+    To add one: a subclass and a line in clients.py.
     """
 
     #: Its name on the command line, and its title for people.
@@ -163,26 +175,26 @@ class Client(ABC):
     plugin_removal: ClassVar[str] = ""
 
     @abstractmethod
-    def folders(self, place: Place) -> Sequence[PurePath]:
+    def list_folders(self, environment: Environment) -> Sequence[PurePath]:
         """Return paths that exist once the client has been run."""
 
     @abstractmethod
-    def configs(self, place: Place, level: Level) -> Sequence[PurePath]:
+    def list_configs(self, environment: Environment, level: Level) -> Sequence[PurePath]:
         """Return the files that may hold the client's servers, best first.
 
         Empty: it has no configuration at this level. `config` takes the first that exists, else the first.
         """
 
-    def server_keys(self, place: Place) -> Sequence[tuple[str, ...]]:
+    def server_keys(self, environment: Environment) -> Sequence[tuple[str, ...]]:
         """Return the key paths of servers that this folder sees.
 
         Of the user's configuration, `self.keys` first. An install writes below `self.keys`; status and uninstall look below all
         of them.
         """
-        del place
+        del environment
         return [self.keys]
 
-    def entry(self, server: Server, level: Level) -> dict[str, Any]:
+    def make_entry(self, server: Server, level: Level) -> dict[str, Any]:
         """Return the entry of a server in its configuration.
 
         Many clients override this. Address (url) and headers if the server has a `url`, else command, args and env, as `local`
@@ -191,22 +203,22 @@ class Client(ABC):
         del level
         return {"url": server.url, "headers": server.headers} if server.url else local(server)
 
-    def hooks(self, order: Order) -> Sequence[Edit]:
+    def list_hook_edits(self, order: Order) -> Sequence[Edit]:
         """Return the edits that make the client record its sessions."""
         del order
         return ()
 
-    def plugins(self, place: Place) -> Sequence[Plugin]:
+    def find_plugins(self, environment: Environment) -> Sequence[Plugin]:
         """Return the enabled plugins that bring this memory; reads files."""
-        del place
+        del environment
         return ()
 
-    def untrusted(self, place: Place, level: str) -> int:
+    def count_untrusted(self, environment: Environment, level: str) -> int:
         """Return how many hooks of a level wait for trust."""
-        del place, level
+        del environment, level
         return 0
 
-    def edits(self, order: Order) -> list[Edit]:
+    def list_edits(self, order: Order) -> list[Edit]:
         """Return all edits of an order, the server's entry first.
 
         Then those of `hooks` unless the order leaves hooks out. No configuration file is read or written. Raises InstallRefused
@@ -214,23 +226,26 @@ class Client(ABC):
         """
         if order.server.url and not self.takes_addresses:
             raise InstallRefused(f"{self.title} takes no addresses in its configuration", "Leave --http out.")
-        file = self.config(order.place, order.level)
-        server = SetKey(file, self.format, (*self.keys, order.name), self.entry(order.server, order.level), is_server=True)
-        return [server, *(self.hooks(order) if order.hooks else ())]
+        file = self.choose_config(order.environment, order.level)
+        server = SetKey(file, self.format, (*self.keys, order.name), self.make_entry(order.server, order.level), is_server=True)
+        return [server, *(self.list_hook_edits(order) if order.hooks else ())]
 
-    def config(self, place: Place, level: Level) -> PurePath:
+    def choose_config(self, environment: Environment, level: Level) -> PurePath:
         """Return the first existing file of `configs`, else the first.
 
         Raises InstallRefused where there is none at this level.
         """
-        files = self.configs(place, level)
+        files = self.list_configs(environment, level)
         if not files:
             raise InstallRefused(f"{self.title} has no configuration for one project", "Leave --project out.")
         return next((file for file in files if Path(file).exists()), files[0])
 
-    def hook_line(self, order: Order) -> str:
-        """Return the shell line of its hooks for an order."""
-        return shell_line(hook_words(self.hook_client, order.data_dir, order.config), order.place.platform)
+    def hook_items(self, order: Order, file: PurePath, events: Sequence[str]) -> list[Edit]:
+        """Return one edit per event that adds our hook, in the format of Claude Code that others share."""
+        line = shell_line(hook_words(self.hook_client, order.data_dir, order.config), order.environment.platform)
+        patience = _PATIENCE_MS if self.hook_client == "gemini" else _PATIENCE_S
+        item = {"hooks": [{"type": "command", "command": line, "timeout": patience}]}
+        return [AddItem(file, ("hooks", event), item, self.hook_client) for event in events]
 
 
 def local(server: Server, **more: Any) -> dict[str, Any]:

@@ -16,10 +16,10 @@ from pathlib import Path
 from memory_mcp.base.errors import InstallRefused
 from memory_mcp.install.base import AddItem, Client, Edit, Format, Order, PlaceFile, SetKey
 from memory_mcp.install.command import CONFIG, DATA_DIR, NAME, merge_entry, read_paths, runs_our_hook, starts_us
-from memory_mcp.install.coverage import covering
 from memory_mcp.install.edit import files, splice, toml
 from memory_mcp.install.edit.files import Changed, Content
 from memory_mcp.install.edit.jsonc import Broken
+from memory_mcp.install.plugins import covering
 from memory_mcp.install.state import Done, Record, State, digest
 
 #: How often a change is planned again when another program writes the same file.
@@ -81,7 +81,7 @@ def plan(client: Client, order: Order, state: State) -> list[Change]:
     """
     by_file: dict[Path, list[Edit]] = {}
     order = _keep_paths(client, order)
-    for edit in client.edits(order):
+    for edit in client.list_edits(order):
         if covering(client, order, edit):
             continue
         by_file.setdefault(Path(edit.path), []).append(edit)
@@ -94,7 +94,7 @@ def _keep_paths(client: Client, order: Order) -> Order:
     Installing again thereby keeps the memory that a client uses. The order is unchanged for a server with an
     address, and where the file cannot be read: the edit that fails for the same reason reports it.
     """
-    path = Path(client.config(order.place, order.level))
+    path = Path(client.choose_config(order.environment, order.level))
     try:
         entry = (splice if client.format is Format.JSON else toml).value_at(files.read(path).text, (*client.keys, order.name))
     except (Broken, InstallRefused):
@@ -273,7 +273,7 @@ def _note_edit(record: Record, done: Done) -> None:
     now = [done if edit.client == done.client else replace(edit, value=done.value) for edit in old_edits]
     if done not in now:
         now.append(done)
-    # What is made again keeps its place: twice is to leave the same record as once.
+    # What is made again keeps its environment: twice is to leave the same record as once.
     first = min((record.edits.index(edit) for edit in old_edits), default=len(record.edits))
     other_edits = [edit for edit in record.edits if edit not in old_edits]
     record.edits = [*other_edits[:first], *now, *other_edits[first:]]

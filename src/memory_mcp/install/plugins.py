@@ -1,16 +1,17 @@
 """Reads the plugins of clients: which are switched on, and which of those start this memory or run its hooks.
 
-Reads files only. A file that cannot be read counts as empty: its client cannot use it either.
+A client that finds the same server or hook in two locations runs both. Reads files only. A file that cannot be read counts as
+empty: its client cannot use it either.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import Any
 
 from memory_mcp.base.errors import InstallRefused
-from memory_mcp.install import capture
-from memory_mcp.install.base import Format, Plugin
-from memory_mcp.install.command import NAME, runs_our_hook, starts_us
+from memory_mcp.install.base import CLAUDE_CODE_EVENTS, AddItem, Client, Edit, Environment, Format, Level, Order, Plugin, SetKey
+from memory_mcp.install.command import NAME, hook_options, runs_our_hook, starts_us
 from memory_mcp.install.edit import files, splice, toml
 from memory_mcp.install.edit.jsonc import Broken
 
@@ -67,7 +68,7 @@ def plugin_in(folder: Path | None, name: str, path: Path) -> Plugin | None:
     """Return the plugin of a folder if it is ours."""
     if folder is None:
         servers_of_ours = {NAME: {"command": "memory-mcp", "args": ["serve"]}}
-        return Plugin(name, path, servers_of_ours, frozenset(capture.CLAUDE_CODE)) if name == PLUGIN else None
+        return Plugin(name, path, servers_of_ours, frozenset(CLAUDE_CODE_EVENTS)) if name == PLUGIN else None
     manifest = next((content for file in _MANIFESTS if (content := read_mapping(folder / file))), {})
     servers: dict[str, Any] = {}
     for part in _parts(folder, manifest.get("mcpServers"), ".mcp.json", "mcpServers"):
@@ -121,3 +122,33 @@ def _bytes(path: Path) -> bytes:
         return files.read(path).data or b""
     except InstallRefused:
         return b""
+
+
+def covering(client: Client, order: Order, edit: Edit) -> str:
+    """Return what has an edit's effect already, "" for nothing.
+
+    A plugin, for a server of the usual name or a hook; for a project's hook also the user's.
+    """
+    is_server = isinstance(edit, SetKey) and edit.is_server and edit.keys[-1] == NAME
+    for plugin in client.find_plugins(order.environment):
+        if (is_server and plugin.servers) or (isinstance(edit, AddItem) and edit.keys[-1] in plugin.events):
+            return f"the plugin {plugin.name} ({plugin.path})"
+    if not isinstance(edit, AddItem) or order.level is Level.USER:
+        return ""
+    for other in client.list_hook_edits(replace(order, level=Level.USER)):
+        if isinstance(other, AddItem) and other.keys == edit.keys and other.path != edit.path:
+            try:
+                items = splice.value_at(files.read(Path(other.path)).text, other.keys)
+            except (Broken, InstallRefused):
+                continue
+            if hook_options(items, client.hook_client) & hook_options(edit.item, client.hook_client):
+                return str(other.path)
+    return ""
+
+
+def plugin_notes(client: Client, environment: Environment) -> list[str]:
+    """Return a line per plugin that brings this memory."""
+    return [
+        f"the plugin {plugin.name} ({plugin.path}) brings this memory; to take it out: {client.plugin_removal} {plugin.name}"
+        for plugin in client.find_plugins(environment)
+    ]

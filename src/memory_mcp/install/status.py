@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from memory_mcp.base.errors import InstallRefused
-from memory_mcp.install.base import AddItem, Client, Edit, Format, Level, Order, Place, PlaceFile, Plugin, SetKey
+from memory_mcp.install.base import AddItem, Client, Edit, Environment, Format, Level, Order, PlaceFile, Plugin, SetKey
+from memory_mcp.install.clients import CLIENTS
 from memory_mcp.install.command import Server, command_of, find_executable, runs_our_hook, starts_us
-from memory_mcp.install.coverage import covering
 from memory_mcp.install.edit import files, splice, toml
 from memory_mcp.install.edit.jsonc import Broken
-from memory_mcp.install.registry import CLIENTS
+from memory_mcp.install.plugins import covering
 from memory_mcp.install.state import State
 
 #: The level of what a plugin brings.
@@ -90,20 +90,20 @@ class ClientStatus:
         return lines
 
 
-def is_here(client: Client, place: Place) -> bool:
+def is_here(client: Client, environment: Environment) -> bool:
     """Whether a client is installed: by its folders or commands."""
-    return any(Path(folder).exists() for folder in client.folders(place)) or any(
-        shutil.which(name, path=place.environ.get("PATH")) for name in client.commands
+    return any(Path(folder).exists() for folder in client.list_folders(environment)) or any(
+        shutil.which(name, path=environment.environ.get("PATH")) for name in client.commands
     )
 
 
-def statuses(place: Place, state: State | None = None) -> list[ClientStatus]:
+def statuses(environment: Environment, state: State | None = None) -> list[ClientStatus]:
     """Return the status of every client, in the registry's order.
 
-    Without `state` the records are read from their usual place. Raises InstallRefused where those cannot be read.
+    Without `state` the records are read from their usual environment. Raises InstallRefused where those cannot be read.
     """
     records = state or State()
-    return [_status(client, place, records) for client in CLIENTS.values()]
+    return [_status(client, environment, records) for client in CLIENTS.values()]
 
 
 def trusting(status: ClientStatus, hook_clients: Container[str]) -> ClientStatus:
@@ -112,7 +112,7 @@ def trusting(status: ClientStatus, hook_clients: Container[str]) -> ClientStatus
     return replace(status, untrusted={}) if has_events and status.untrusted else status
 
 
-def _status(client: Client, place: Place, state: State) -> ClientStatus:
+def _status(client: Client, environment: Environment, state: State) -> ClientStatus:
     """Return the status of one client.
 
     Files that cannot be read are named in it with the reason, and raise nothing. A level is among `hooks` only if at least one
@@ -122,14 +122,17 @@ def _status(client: Client, place: Place, state: State) -> ClientStatus:
     hooks: dict[str, tuple[int, int]] = {}
     unreadable: list[str] = []
     for level in Level:
-        for file in client.configs(place, level):
+        if level is Level.PROJECT and client.list_configs(environment, level) == client.list_configs(environment, Level.USER):
+            # At home a project's files are the user's.
+            continue
+        for file in client.list_configs(environment, level):
             try:
-                for keys in client.server_keys(place) if level is Level.USER else [client.keys]:
+                for keys in client.server_keys(environment) if level is Level.USER else [client.keys]:
                     servers += _iter_servers(client, level, Path(file), keys, state)
             except (Broken, InstallRefused) as error:
                 unreadable.append(f"{file}: {error}")
         try:
-            edits = client.hooks(Order(place, Server(), level))
+            edits = client.list_hook_edits(Order(environment, Server(), level))
             on, of = sum(_is_on(edit, client) for edit in edits), len(edits)
         except (Broken, InstallRefused) as error:
             # Some clients have hooks and servers in one file, which is named already.
@@ -137,14 +140,14 @@ def _status(client: Client, place: Place, state: State) -> ClientStatus:
             continue
         if on:
             hooks[level] = (on, of)
-    doubled = _find_doubled(client, place, servers, hooks)
-    events = {edit.keys[-1] for edit in client.hooks(Order(place, Server())) if isinstance(edit, AddItem)}
-    for plugin in client.plugins(place):
+    doubled = _find_doubled(client, environment, servers, hooks)
+    events = {edit.keys[-1] for edit in client.list_hook_edits(Order(environment, Server())) if isinstance(edit, AddItem)}
+    for plugin in client.find_plugins(environment):
         servers += (_plugin_server(plugin, name, entry) for name, entry in plugin.servers.items())
         if plugin.events & events:
             hooks[PLUGIN_LEVEL] = (len(plugin.events & events), len(events))
-    untrusted = {level: count for level in hooks if (count := client.untrusted(place, level))}
-    return ClientStatus(client.name, client.title, is_here(client, place), servers, hooks, unreadable, untrusted, doubled)
+    untrusted = {level: count for level in hooks if (count := client.count_untrusted(environment, level))}
+    return ClientStatus(client.name, client.title, is_here(client, environment), servers, hooks, unreadable, untrusted, doubled)
 
 
 def _plugin_server(plugin: Plugin, name: str, entry: Mapping[str, Any]) -> Configured:
@@ -152,15 +155,15 @@ def _plugin_server(plugin: Plugin, name: str, entry: Mapping[str, Any]) -> Confi
     return Configured(PLUGIN_LEVEL, str(plugin.path), f"{name} of {plugin.name}", command, bool(find_executable(command)))
 
 
-def _find_doubled(client: Client, place: Place, servers: Sequence[Configured], hooks: Mapping[str, object]) -> str:
+def _find_doubled(client: Client, environment: Environment, servers: Sequence[Configured], hooks: Mapping[str, object]) -> str:
     """Return what is started twice, in words; "" for nothing."""
-    for plugin in client.plugins(place):
+    for plugin in client.find_plugins(environment):
         parts = [f"a server ({server.path})" for server in servers if plugin.servers]
         parts += [f"hooks ({level})" for level in hooks if plugin.events]
         if parts:
             return f"the plugin {plugin.name} is on, and its configuration has {' and '.join(parts)} besides"
-    order = Order(place, Server(), Level.PROJECT)
-    if len(hooks) > 1 and any(covering(client, order, edit) and _is_on(edit, client) for edit in client.hooks(order)):
+    order = Order(environment, Server(), Level.PROJECT)
+    if len(hooks) > 1 and any(covering(client, order, edit) and _is_on(edit, client) for edit in client.list_hook_edits(order)):
         return "the same hooks are on for all projects and for this one besides"
     return ""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from memory_mcp.base.errors import InstallRefused
-from memory_mcp.install.base import AddItem, Client, Format, Level, Order, Place
+from memory_mcp.install.base import AddItem, Client, Environment, Format, Level, Order
 from memory_mcp.install.command import Server, is_our_hook, runs_our_hook, starts_us
 from memory_mcp.install.edit import files, splice, toml
 from memory_mcp.install.edit.files import Content
@@ -16,7 +16,7 @@ from memory_mcp.install.engine import Change, carry_out
 from memory_mcp.install.state import Done, Record, State, digest
 
 
-def plan(client: Client, place: Place, levels: Sequence[Level], state: State) -> list[Change]:
+def plan(client: Client, environment: Environment, levels: Sequence[Level], state: State) -> list[Change]:
     """Return what uninstalling a client at these levels would change.
 
     Nothing is written. First by the records; then, in files without one, entries and hooks that start this program. Raises
@@ -31,19 +31,19 @@ def plan(client: Client, place: Place, levels: Sequence[Level], state: State) ->
     for level in levels:
         changes += [
             change
-            for change in _iter_recognised(client, place, level)
+            for change in _iter_recognised(client, environment, level)
             if change.path not in changed_paths and change.after != change.content.data
         ]
     return changes
 
 
-def uninstall(client: Client, place: Place, levels: Sequence[Level], state: State) -> list[Change]:
+def uninstall(client: Client, environment: Environment, levels: Sequence[Level], state: State) -> list[Change]:
     """Remove everything of ours for a client at these levels.
 
     Under the state's lock. Returns the changes, also those of files that stay as they are. Raises InstallRefused when a file
     cannot be planned or written.
     """
-    return carry_out(client, state, partial(plan, client, place, levels, state), _write_change)
+    return carry_out(client, state, partial(plan, client, environment, levels, state), _write_change)
 
 
 def _plan_removal(path: Path, record: Record, mine: list[Done], state: State) -> Change:
@@ -133,12 +133,12 @@ def _match_item(item: Any) -> Callable[[Any], bool]:
     return is_ours
 
 
-def _iter_recognised(client: Client, place: Place, level: Level) -> Iterable[Change]:
+def _iter_recognised(client: Client, environment: Environment, level: Level) -> Iterable[Change]:
     """Yield a change per file of a client, without our entries."""
-    for file in client.configs(place, level):
-        lists = client.server_keys(place) if level is Level.USER else [client.keys]
+    for file in client.list_configs(environment, level):
+        lists = client.server_keys(environment) if level is Level.USER else [client.keys]
         yield _clean_file(Path(file), partial(_remove_servers, client.format, lists))
-    edits = [edit for edit in client.hooks(Order(place, Server(), level)) if isinstance(edit, AddItem)]
+    edits = [edit for edit in client.list_hook_edits(Order(environment, Server(), level)) if isinstance(edit, AddItem)]
     for path in dict.fromkeys(edit.path for edit in edits):
         lists = [edit.keys for edit in edits if edit.path == path]
         yield _clean_file(Path(path), partial(_remove_hooks, client, lists))

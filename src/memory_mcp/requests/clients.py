@@ -8,7 +8,7 @@ from pathlib import Path
 
 from memory_mcp.app import App
 from memory_mcp.base.errors import MemoryMcpError
-from memory_mcp.install.base import Place
+from memory_mcp.install.base import Environment
 from memory_mcp.install.status import statuses, trusting
 from memory_mcp.model.event import HOOK
 from memory_mcp.requests.scope import Caller
@@ -51,7 +51,7 @@ def list_clients(app: App, _: ListClients, caller: Caller) -> ClientList:
     home = str(Path.home())
     try:
         hook_clients = {source.removeprefix(HOOK) for source in app.storage.latest_times() if source.startswith(HOOK)}
-        reports = [trusting(report, hook_clients) for report in statuses(Place(sys.platform, os.environ, home, home))]
+        reports = [trusting(report, hook_clients) for report in statuses(Environment(sys.platform, os.environ, home, home))]
     except MemoryMcpError as error:
         return ClientList(clients=[], problem=error.message)
     clients = []

@@ -12,7 +12,7 @@ from memory_mcp.base.errors import MemoryMcpError
 from memory_mcp.cli import render
 from memory_mcp.cli.checks.base import FAIL, OK, WARN, Check, Look, Opened, connect_daemon
 from memory_mcp.config import Settings
-from memory_mcp.install.base import Place
+from memory_mcp.install.base import Environment
 from memory_mcp.install.status import ClientStatus, statuses, trusting
 from memory_mcp.model.event import HOOK, TOOL
 from memory_mcp.service.client import link
@@ -72,7 +72,7 @@ def client_statuses(look: Look) -> list[ClientStatus]:
     The store is only read, and only if hooks of a client wait for trust. Raises InstallRefused where the records of
     install cannot be read.
     """
-    all_statuses = statuses(Place(sys.platform, look.environ, str(look.home), str(Path.cwd())))
+    all_statuses = statuses(Environment(sys.platform, look.environ, str(look.home), str(Path.cwd())))
     if not any(status.untrusted for status in all_statuses):
         return all_statuses
     clients = {source.removeprefix(HOOK) for source in _list_sources(look) if source.startswith(HOOK)}

@@ -15,11 +15,11 @@ from memory_mcp.cli import render
 from memory_mcp.cli.checks.clients import client_statuses
 from memory_mcp.cli.commands.base import Subparsers, as_json, leaf, look_of, print_result, settings_file, settings_of
 from memory_mcp.install import engine, undo
-from memory_mcp.install.base import Client, Level, Order, Place
+from memory_mcp.install.base import Client, Environment, Level, Order
+from memory_mcp.install.clients import CLIENTS
 from memory_mcp.install.command import CONFIG, DATA_DIR, NAME, Server, local_server
-from memory_mcp.install.coverage import plugin_notes
 from memory_mcp.install.engine import Change
-from memory_mcp.install.registry import CLIENTS
+from memory_mcp.install.plugins import plugin_notes
 from memory_mcp.install.state import State
 from memory_mcp.install.status import is_here
 
@@ -84,7 +84,7 @@ def run_install(args: argparse.Namespace) -> int:
     order, notes = order_of(args, machine_state)
 
     def fits(client: Client) -> bool:
-        possible = client.configs(machine_state, order.level) and (client.takes_addresses or not args.http)
+        possible = client.list_configs(machine_state, order.level) and (client.takes_addresses or not args.http)
         return bool(possible) and is_here(client, machine_state)
 
     clients = choose_clients(args.client, fits, "no client that this fits was found here; name the one to prepare for")
@@ -103,14 +103,14 @@ def work_for(order: Order, state: State, dry_run: bool, absent: Sequence[Client]
     def work(client: Client) -> Outcome:
         changes = engine.plan(client, order, state) if dry_run else engine.install(client, order, state)
         notes = ["it was not found here; this waits for it"] if client in absent else []
-        return Outcome(client, changes, [*notes, *plugin_notes(client, order.place)])
+        return Outcome(client, changes, [*notes, *plugin_notes(client, order.environment)])
 
     return work
 
 
-def here() -> Place:
+def here() -> Environment:
     """Return this process's platform, environment, home and working directory."""
-    return Place(sys.platform, os.environ, str(Path.home()), str(Path.cwd()))
+    return Environment(sys.platform, os.environ, str(Path.home()), str(Path.cwd()))
 
 
 def choose_clients(name: str, fits: Callable[[Client], bool], none: str) -> list[Client]:
@@ -134,7 +134,7 @@ def run_for_client(client: Client, work: Callable[[Client], Outcome]) -> Outcome
         return Outcome(client, error=error)
 
 
-def order_of(args: argparse.Namespace, place: Place) -> tuple[Order, list[str]]:
+def order_of(args: argparse.Namespace, environment: Environment) -> tuple[Order, list[str]]:
     """Return what to install, and notes for the user.
 
     With --http a missing token is made, except for --dry-run. Raises InvalidQuery where the name, or a project together with
@@ -153,7 +153,7 @@ def order_of(args: argparse.Namespace, place: Place) -> tuple[Order, list[str]]:
             hint = "Leave --project or --http out."
             raise InvalidQuery("the token would lie in a file of the project, which others may read", hint)
         server, notes = _remote(args)
-    return Order(place, server, level, args.name, data_dir, config, not args.no_hooks), notes
+    return Order(environment, server, level, args.name, data_dir, config, not args.no_hooks), notes
 
 
 def _path(value: str | None) -> Path | None:

@@ -10,8 +10,8 @@ from memory_mcp.cli import render
 from memory_mcp.cli.commands import import_
 from memory_mcp.cli.commands.base import Subparsers, as_json, leaf, open_bulk_memory
 from memory_mcp.cli.commands.install import here, order_of, run_for_client, work_for
+from memory_mcp.install.clients import CLIENTS
 from memory_mcp.install.command import NAME, executable
-from memory_mcp.install.registry import CLIENTS
 from memory_mcp.install.state import State
 from memory_mcp.install.status import statuses
 
@@ -79,7 +79,7 @@ def _install(args: argparse.Namespace) -> list[str]:
     clients = [client for client in statuses(here()) if client.found]
     fresh = [client for client in clients if not client.configured or (CLIENTS[client.client].hook_client and not client.hooks)]
     for client in clients:
-        plugins = [plugin.name for plugin in CLIENTS[client.client].plugins(here())]
+        plugins = [plugin.name for plugin in CLIENTS[client.client].find_plugins(here())]
         state = "uses this memory already" if client.configured else "found"
         state += f" (plugin {', '.join(plugins)})" if plugins else ""
         state += ", without hooks" if client.configured and client in fresh else ""
